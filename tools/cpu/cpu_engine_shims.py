@@ -1,0 +1,43 @@
+"""What a CPU build of vLLM needs to run where only CUDA packages are published.
+
+Copied into the virtual environment by `tools/setup`; never part of the package.
+torchvision's wheels are CUDA builds: on CPU torch their import fails because
+two operators have no schema. Declaring the schemas is enough, nothing calls them.
+"""
+
+import importlib.abc
+import importlib.machinery
+import sys
+from collections.abc import Sequence
+from types import ModuleType
+
+SCHEMAS = (
+    "nms(Tensor dets, Tensor scores, float iou_threshold) -> Tensor",
+    "qnms(Tensor dets, Tensor scores, float iou_threshold) -> Tensor",
+)
+libraries = []  # a torch.library.Library forgets its operators when collected
+
+
+class TorchvisionFinder(importlib.abc.MetaPathFinder):
+    """Declares the operators just before the first import of torchvision.
+
+    A finder, so that a Python process that never imports torchvision does not
+    pay for the import of torch.
+    """
+
+    def find_spec(
+        self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
+    ) -> importlib.machinery.ModuleSpec | None:
+        """Declare the operators on the way; always leave the finding to others."""
+        if fullname == "torchvision":
+            sys.meta_path.remove(self)
+            import torch
+
+            library = torch.library.Library("torchvision", "FRAGMENT")
+            for schema in SCHEMAS:
+                library.define(schema)
+            libraries.append(library)
+        return None
+
+
+sys.meta_path.insert(0, TorchvisionFinder())
