@@ -1,0 +1,1 @@
+"""Model output to events: reasoning, content, tool calls. Pure: no I/O, no clock, no asyncio."""

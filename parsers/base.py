@@ -1,0 +1,89 @@
+"""What every parser is, and what it may know of the request."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Protocol
+
+import msgspec
+
+from .events import Event
+
+
+class ParserRequest(msgspec.Struct, frozen=True, omit_defaults=True):
+    """The part of a chat request that decides how its output is parsed.
+
+    tools: OpenAI tool definitions.
+    tool_choice: "none", "auto", "required" or {"type": "function", "function": {"name": ...}}.
+    json_calls: guided decoding makes the model write the forced calls as plain JSON
+        (a named call's arguments, or an array of {"name", "parameters"}), whatever
+        the model's own syntax is.
+    history_tool_calls: calls in the conversation so far; some formats number their ids on.
+    """
+
+    tools: list[dict[str, Any]] = []
+    tool_choice: str | dict[str, Any] = "none"
+    parallel_tool_calls: bool = True
+    json_calls: bool = False
+    chat_template_kwargs: dict[str, Any] = {}
+    include_reasoning: bool = True
+    history_tool_calls: int = 0
+
+    @property
+    def parses_tools(self) -> bool:
+        """Whether calls may occur: there are tools and the client did not forbid them."""
+        return bool(self.tools) and self.tool_choice != "none"
+
+    @property
+    def forced_name(self) -> str | None:
+        """The function that a named tool_choice demands, or None."""
+        return self.tool_choice["function"]["name"] if isinstance(self.tool_choice, dict) else None
+
+
+class StreamParser(Protocol):
+    """Turns the output of one choice into events. One object per choice, fed in order.
+
+    token_aligned: feed one token at a time, each with its own text. Parsers of the
+        engines read text and token ids side by side, and most of them lose data
+        when a step holds several tokens (vllm-project/vllm 31501, 41967).
+    in_reasoning: text fed next counts as reasoning, as far as the parser knows.
+    reasoning_tokens: tokens of reasoning so far, without its markers.
+    """
+
+    @property
+    def token_aligned(self) -> bool: ...
+
+    @property
+    def in_reasoning(self) -> bool: ...
+
+    @property
+    def reasoning_tokens(self) -> int: ...
+
+    def feed(self, text: str, token_ids: Sequence[int] = ()) -> list[Event]:
+        """Return the events that `text` completes.
+
+        token_ids: the tokens that `text` was decoded from; may be empty, and
+        `text` may be empty (a token that ends in half a character).
+        """
+        ...
+
+    def finish(self, text: str = "", token_ids: Sequence[int] = (), *, cut: bool = False) -> list[Event]:
+        """Feed the last piece and return everything still held back.
+
+        cut: generation ended by a limit, so an open call stays open.
+        """
+        ...
+
+
+class ParserFactory(Protocol):
+    """Makes one parser per choice; built once per model.
+
+    name: the parsers' names, for log lines and counters.
+    """
+
+    @property
+    def name(self) -> str: ...
+
+    def __call__(self, request: ParserRequest, prompt_token_ids: Sequence[int]) -> StreamParser:
+        """Return a new parser for one choice of `request`."""
+        ...

@@ -1,0 +1,59 @@
+"""What a parser makes of the output of one choice, in the order of the output."""
+
+from __future__ import annotations
+
+import msgspec
+
+
+class Reasoning(msgspec.Struct, frozen=True, tag=True):
+    """New text of the model's reasoning, never empty."""
+
+    text: str
+
+
+class Content(msgspec.Struct, frozen=True, tag=True):
+    """New text of the answer, never empty."""
+
+    text: str
+
+
+class ToolCallStarted(msgspec.Struct, frozen=True, tag=True):
+    """A tool call whose name is complete.
+
+    index: the parser's own number of the call, the same in its argument events.
+    id: the id that the format itself carries or demands; None if it has none.
+    """
+
+    index: int
+    name: str
+    id: str | None = None
+
+
+class ToolCallArguments(msgspec.Struct, frozen=True, tag=True):
+    """New text of a call's arguments; all of a call's texts make up its JSON object."""
+
+    index: int
+    text: str
+
+
+Event = Reasoning | Content | ToolCallStarted | ToolCallArguments
+
+
+def join(events: list[Event]) -> list[Event]:
+    """Return `events` with neighbours of one kind (and one call) joined."""
+    joined: list[Event] = []
+    for event in events:
+        last = joined[-1] if joined else None
+        if isinstance(event, Reasoning) and isinstance(last, Reasoning):
+            joined[-1] = Reasoning(last.text + event.text)
+        elif isinstance(event, Content) and isinstance(last, Content):
+            joined[-1] = Content(last.text + event.text)
+        elif (
+            isinstance(event, ToolCallArguments)
+            and isinstance(last, ToolCallArguments)
+            and last.index == event.index
+        ):
+            joined[-1] = ToolCallArguments(event.index, last.text + event.text)
+        else:
+            joined.append(event)
+    return joined

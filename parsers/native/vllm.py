@@ -1,0 +1,227 @@
+"""vLLM's own parsers: every name that `--tool-call-parser` and `--reasoning-parser` know.
+
+They are reached through `vllm.parser.Parser.parse_delta`, the interface that
+vLLM's own server uses, so plugins and models with a parser of their own
+(Harmony, Kimi K3, Cohere) behave here as they do there.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from vllm.entrypoints.generate.base.protocol import DeltaMessage
+from vllm.entrypoints.openai.chat_completion.protocol import (
+    ChatCompletionNamedToolChoiceParam,
+    ChatCompletionRequest,
+    ChatCompletionToolsParam,
+)
+from vllm.parser import ParserManager
+from vllm.parser.abstract_parser import DelegatingParser, Parser
+from vllm.reasoning import ReasoningParserManager
+from vllm.tool_parsers import ToolParserManager
+
+from ..base import ParserRequest, StreamParser
+from ..errors import UnknownParserError, UnusableParserError
+from ..events import Content, Event, Reasoning, ToolCallArguments, ToolCallStarted
+from ..json_calls import with_json_calls
+from ..plain import PlainParser
+
+TOOL_CALL_FLAG = "--tool-call-parser"
+REASONING_FLAG = "--reasoning-parser"
+# Enough for a parser to reach its first branch; no parser has a marker in it.
+PROBE_TEXT = "a b"
+PROBE_TOOL = {"type": "function", "function": {"name": "probe", "parameters": {"type": "object", "properties": {}}}}
+
+
+def load_tool_parser_plugin(path: str) -> None:
+    """Import a user's module that registers tool parsers. Source: vLLM's --tool-parser-plugin."""
+    ToolParserManager.import_tool_parser(path)
+
+
+def check_names(tool_call_parser: str | None, reasoning_parser: str | None) -> None:
+    """Raise `UnknownParserError` for a name that vLLM does not register; imports no parser."""
+    for flag, name, manager in (
+        (TOOL_CALL_FLAG, tool_call_parser, ToolParserManager),
+        (REASONING_FLAG, reasoning_parser, ReasoningParserManager),
+    ):
+        if name and name not in (known := manager.list_registered()):
+            raise UnknownParserError(flag, name, known)
+
+
+class VllmParsers:
+    """Makes the parsers of one model.
+
+    tokenizer: vLLM's tokenizer of the model.
+    model_config: vLLM's ModelConfig; some parsers read the architecture from it.
+    Raises `UnknownParserError` for a name vLLM does not register, and
+    `UnusableParserError` for a parser that cannot be built on this tokenizer or
+    cannot stream, so that no request finds out (ai-dynamo/dynamo 14936).
+    """
+
+    def __init__(
+        self,
+        tokenizer: Any,
+        tool_call_parser: str | None,
+        reasoning_parser: str | None,
+        model_config: Any = None,
+    ) -> None:
+        check_names(tool_call_parser, reasoning_parser)
+        self.name = "+".join(name for name in (reasoning_parser, tool_call_parser) if name) or "none"
+        self._tokenizer = tokenizer
+        self._model_config = model_config
+        self._reasoning_class = self._parser_class(None, reasoning_parser)
+        self._full_class = self._parser_class(tool_call_parser, reasoning_parser)
+        if reasoning_parser:
+            self._probe(REASONING_FLAG, reasoning_parser, ParserRequest())
+        if tool_call_parser:
+            self._probe(TOOL_CALL_FLAG, tool_call_parser, ParserRequest(tools=[PROBE_TOOL], tool_choice="auto"))
+
+    def __call__(self, request: ParserRequest, prompt_token_ids: Sequence[int]) -> StreamParser:
+        """See `ParserFactory`."""
+        # Without tools, or with the forced calls written as plain JSON, the tool
+        # parser must not see the text: it would take what looks like its markers.
+        native_calls = request.parses_tools and not request.json_calls
+        parser_class = self._full_class if native_calls else self._reasoning_class
+        if parser_class is None:
+            return with_json_calls(PlainParser(), request)
+        chat_request = _chat_request(request)
+        parser = parser_class(
+            self._tokenizer,
+            chat_request.tools,
+            chat_template_kwargs=request.chat_template_kwargs,
+            model_config=self._model_config,
+        )
+        return with_json_calls(NativeParser(parser, chat_request, prompt_token_ids), request)
+
+    def _parser_class(self, tool_call_parser: str | None, reasoning_parser: str | None) -> type[Parser] | None:
+        hf_config = getattr(self._model_config, "hf_config", None)
+        return ParserManager.get_parser(
+            tool_parser_name=tool_call_parser,
+            reasoning_parser_name=reasoning_parser,
+            enable_auto_tools=True,
+            is_harmony=getattr(hf_config, "model_type", None) == "gpt_oss",
+        )
+
+    def _probe(self, flag: str, name: str, request: ParserRequest) -> None:
+        """Build the parser and feed it a few tokens, as every request will."""
+        try:
+            parser = self(request, [])
+            for token_id in self._tokenizer.encode(PROBE_TEXT, add_special_tokens=False):
+                parser.feed(self._tokenizer.decode([token_id]), [token_id])
+            parser.finish()
+            if isinstance(parser, NativeParser):
+                parser.probe_reasoning()
+        except NotImplementedError as error:
+            raise UnusableParserError(
+                flag,
+                name,
+                "vLLM's parser of that name only finds where reasoning ends; it cannot split a stream.",
+                "Choose another parser, or leave the flag out.",
+            ) from error
+        except Exception as error:
+            # Parsers are third-party code and raise whatever they like when the
+            # tokenizer lacks their markers; all of it means the same to the user.
+            raise UnusableParserError(
+                flag,
+                name,
+                f"it does not work with this model's tokenizer ({type(error).__name__}: {error}).",
+                "Choose the parser of this model's family, or leave the flag out.",
+            ) from error
+
+
+class NativeParser:
+    """One of vLLM's parsers behind the interface of ours, for one choice."""
+
+    token_aligned = True
+
+    def __init__(self, parser: Parser, request: ChatCompletionRequest, prompt_token_ids: Sequence[int]) -> None:
+        self._parser = parser
+        self._request = request
+        self._prompt_token_ids = list(prompt_token_ids)
+        self._arguments: dict[int, list[str]] = {}
+        self.reasoning_tokens = 0
+        reasoning = parser.reasoning_parser
+        self._markers = {marker for marker in (reasoning.reasoning_start_str, reasoning.reasoning_end_str) if marker} if reasoning else set()
+        self.in_reasoning = reasoning is not None and not parser.is_reasoning_end(self._prompt_token_ids)
+
+    def feed(self, text: str, token_ids: Sequence[int] = ()) -> list[Event]:
+        """See `StreamParser`."""
+        return self._read(text, token_ids, finished=False)
+
+    def finish(self, text: str = "", token_ids: Sequence[int] = (), *, cut: bool = False) -> list[Event]:
+        """See `StreamParser`."""
+        events = self._read(text, token_ids, finished=True)
+        return events if cut else events + list(self._unstreamed_arguments())
+
+    def probe_reasoning(self) -> None:
+        """Raise NotImplementedError if the reasoning parser cannot split a stream.
+
+        A boundary-only parser says of every prompt that reasoning is over, so
+        feeding it shows nothing: its reasoning would silently become content.
+        """
+        splits = type(self._parser).parse_delta is DelegatingParser.parse_delta
+        if splits and (reasoning_parser := self._parser.reasoning_parser) is not None:
+            reasoning_parser.extract_reasoning_streaming("", "", "", [], [], [])
+
+    def _read(self, text: str, token_ids: Sequence[int], *, finished: bool) -> list[Event]:
+        message = self._parser.parse_delta(
+            text, list(token_ids), self._request, self._prompt_token_ids, finished=finished
+        )
+        events = [] if message is None else list(self._events(message))
+        state = self._parser._stream_state  # noqa: SLF001 - the only place where vLLM says so
+        if self.in_reasoning and (state.reasoning_ended or any(not isinstance(event, Reasoning) for event in events)):
+            self.in_reasoning = False
+        elif self.in_reasoning and text not in self._markers:
+            self.reasoning_tokens += len(token_ids)
+        return events
+
+    def _events(self, message: DeltaMessage) -> Iterator[Event]:
+        """Yield the events of `message` in the order in which the model wrote them."""
+        if message.reasoning:
+            yield Reasoning(message.reasoning)
+        if message.content:
+            yield Content(message.content)
+        for call in message.tool_calls or ():
+            function = call.function
+            if function is None:
+                continue
+            if function.name and call.index not in self._arguments:
+                self._arguments[call.index] = []
+                yield ToolCallStarted(call.index, function.name, call.id)
+            if function.arguments and call.index in self._arguments:
+                self._arguments[call.index].append(function.arguments)
+                yield ToolCallArguments(call.index, function.arguments)
+
+    def _unstreamed_arguments(self) -> Iterator[Event]:
+        """Yield what the tool parser has parsed and never sent.
+
+        Some parsers (and vLLM's own server behind them) lose the end of a call
+        that is completed by the last token of the stream.
+        """
+        parsed = getattr(self._parser.tool_parser, "prev_tool_call_arr", None) or []
+        for index, call in enumerate(parsed):
+            if index not in self._arguments or not isinstance(call, dict) or "arguments" not in call:
+                continue
+            arguments = call["arguments"]
+            expected = arguments if isinstance(arguments, str) else json.dumps(arguments, ensure_ascii=False)
+            sent = "".join(self._arguments[index])
+            if expected != sent and expected.startswith(sent):
+                yield ToolCallArguments(index, expected[len(sent) :])
+
+
+def _chat_request(request: ParserRequest) -> ChatCompletionRequest:
+    """Return the request in vLLM's own type, as far as its parsers read it."""
+    tool_choice: Any = request.tool_choice
+    if isinstance(tool_choice, dict):
+        tool_choice = ChatCompletionNamedToolChoiceParam.model_validate(tool_choice)
+    history = [{"role": "assistant", "tool_calls": [{}] * request.history_tool_calls}]
+    return ChatCompletionRequest.model_construct(
+        messages=history if request.history_tool_calls else [],
+        tools=[ChatCompletionToolsParam.model_validate(tool) for tool in request.tools] or None,
+        tool_choice=tool_choice,
+        parallel_tool_calls=request.parallel_tool_calls,
+        include_reasoning=request.include_reasoning,
+        chat_template_kwargs=request.chat_template_kwargs,
+    )

@@ -1,0 +1,35 @@
+"""Models without parsers: all text is content."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from .base import ParserRequest, StreamParser
+from .events import Content, Event
+from .json_calls import with_json_calls
+
+
+class PlainParser:
+    """No parser: all text is content."""
+
+    token_aligned = False
+    in_reasoning = False
+    reasoning_tokens = 0
+
+    def feed(self, text: str, token_ids: Sequence[int] = ()) -> list[Event]:
+        """See `StreamParser`."""
+        return [Content(text)] if text else []
+
+    def finish(self, text: str = "", token_ids: Sequence[int] = (), *, cut: bool = False) -> list[Event]:
+        """See `StreamParser`."""
+        return self.feed(text)
+
+
+class PlainParsers:
+    """The factory for models without parsers; still turns forced JSON calls into tool calls."""
+
+    name = "none"
+
+    def __call__(self, request: ParserRequest, prompt_token_ids: Sequence[int]) -> StreamParser:
+        """See `ParserFactory`."""
+        return with_json_calls(PlainParser(), request)

@@ -1,0 +1,25 @@
+"""Token ids of the engine in, OpenAI deltas out: pure, no I/O, one object per request.
+
+    post = Postprocessor(spec, detokenizers(tokenizer), parsers)
+    for out in post.feed(Chunk(index=0, token_ids=[...], finish_reason=None)):
+        ...                                     # out.delta is an OpenAI delta
+"""
+
+from ..parsers.base import ParserRequest
+from .detokenizer import DetokenizerOptions, detokenizers
+from .messages import Capability, ChoiceDelta, Chunk, Delta, Post, Spec, Usage
+from .request import Postprocessor
+
+__all__ = [
+    "Capability",
+    "ChoiceDelta",
+    "Chunk",
+    "Delta",
+    "DetokenizerOptions",
+    "ParserRequest",
+    "Post",
+    "Postprocessor",
+    "Spec",
+    "Usage",
+    "detokenizers",
+]

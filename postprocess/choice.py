@@ -1,0 +1,179 @@
+"""One choice: detokenizer, stop gate, parser, writer, one token at a time."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from ..parsers.base import ParserFactory
+from ..parsers.events import Content, Event, ToolCallStarted
+from .detokenizer import DetokenizerFactory
+from .guard import GuardedParser, OnError, Report
+from .logprobs import LogprobWriter
+from .messages import ChoiceDelta, Chunk, Spec
+from .stop import Piece, StopGate
+from .writer import DeltaWriter
+
+
+class Choice:
+    """The state of one choice of a request, from its first token to its finish.
+
+    ended_early: it finished while the engine would go on (a stop string, a call
+        too many), so whoever drives the engine has to end its work.
+    """
+
+    def __init__(
+        self,
+        spec: Spec,
+        index: int,
+        detokenizers: DetokenizerFactory,
+        parsers: ParserFactory,
+        prompt_token_ids: Sequence[int],
+        on_error: OnError,
+        report: Report,
+    ) -> None:
+        self._spec = spec
+        self._detokenizers = detokenizers
+        self._detokenizer = detokenizers(spec.detokenizer, prompt_token_ids)
+        self._parser = GuardedParser(parsers, spec.parser, prompt_token_ids, on_error, report)
+        self._gate = StopGate(
+            spec.stop, include=spec.include_stop_str_in_output, splits=not self._parser.token_aligned
+        )
+        self._writer = DeltaWriter(index, trims=spec.parser.parses_tools)
+        self._logprobs: LogprobWriter | None = None
+        if spec.logprobs is not None:
+            self._logprobs = LogprobWriter(
+                detokenizers, spec.logprobs, as_token_ids=spec.return_tokens_as_token_ids
+            )
+        self.tokens = 0
+        self.finished = False
+        self.ended_early = False
+
+    @property
+    def reasoning_tokens(self) -> int:
+        """Tokens of reasoning so far, without its markers."""
+        return self._parser.reasoning_tokens
+
+    def feed(self, chunk: Chunk) -> list[ChoiceDelta]:
+        """Return the deltas that the tokens of `chunk` complete.
+
+        Tokens behind the finish (the engine was faster than our stop) are dropped.
+        Raises `ParserFailedError` if the parser raised and that is to fail the request.
+        """
+        last = len(chunk.token_ids) - 1 if chunk.finish_reason is not None else -1
+        for position, token_id in enumerate(chunk.token_ids):
+            if self.finished:
+                break
+            self.tokens += 1
+            self._note(chunk, position, token_id)
+            self._token(token_id, chunk if position == last else None)
+        if chunk.finish_reason is not None and not self.finished:
+            self._end(self._gate.flush(), chunk.finish_reason, chunk.stop_reason)
+        return self._writer.take()
+
+    def _note(self, chunk: Chunk, position: int, token_id: int) -> None:
+        """Hand the writer what the token's delta is to carry; nothing of hidden reasoning."""
+        if self._parser.in_reasoning and not self._spec.parser.include_reasoning:
+            return
+        entry = None
+        if self._logprobs is not None and chunk.logprobs is not None:
+            top = chunk.top_logprobs[position] if chunk.top_logprobs is not None else []
+            entry = self._logprobs.entry(token_id, chunk.logprobs[position], top)
+        self._writer.token(token_id if self._spec.return_token_ids else None, entry)
+
+    def _token(self, token_id: int, final: Chunk | None) -> None:
+        """Take one token; `final` is its chunk if generation ends with it."""
+        # The token that ended generation (end of sequence, a stop token) is no
+        # text of the answer, but parsers read its id.
+        hidden = final is not None and final.finish_reason == "stop" and not self._spec.include_stop_str_in_output
+        pieces = self._gated("" if hidden else self._detokenizer.feed(token_id), token_id)
+        if self._gate.matched is not None:
+            self._end(pieces, "stop", self._gate.matched, early=True)
+        elif final is not None and final.finish_reason is not None:
+            self._end(pieces + self._gate.flush(), final.finish_reason, final.stop_reason)
+        else:
+            self._parse(pieces)
+
+    def _gated(self, text: str, token_id: int | None) -> list[Piece]:
+        """Return the pieces that no stop string can claim any more; reasoning has none."""
+        if not self._spec.stop or self._parser.in_reasoning:
+            return [(text, token_id)]
+        return self._gate.feed(text, token_id, armed=self.tokens > self._spec.min_tokens)
+
+    def _parse(self, pieces: list[Piece]) -> None:
+        for text, token_id in pieces:
+            if self.finished:
+                return
+            was_reasoning = self._parser.in_reasoning
+            if token_id is None:
+                events: list[Event] = [Content(text)] if text else []
+            else:
+                events = self._shown(self._parser.feed(text, (token_id,)), text, token_id)
+            if was_reasoning and not self._parser.in_reasoning and self._spec.stop:
+                events = self._gate_rest(events)
+            self._write(events)
+            if self._gate.matched is not None and not self.finished:
+                self._end([], "stop", self._gate.matched, early=True)
+
+    def _gate_rest(self, events: list[Event]) -> list[Event]:
+        """Check what the token that ended reasoning holds behind its marker.
+
+        The parser has read this text, so what the gate holds back of it must not
+        be parsed again: it goes in without a token.
+        """
+        gated: list[Event] = []
+        for event in events:
+            if isinstance(event, Content):
+                gated += [Content(text) for text, _ in self._gated(event.text, None) if text]
+            else:
+                gated.append(event)
+        return gated
+
+    def _shown(self, events: list[Event], text: str, token_id: int) -> list[Event]:
+        """Drop a special token that the parser was shown and passed on as content."""
+        if not (self._spec.hide_special_tokens and text and self._detokenizers.is_special(token_id)):
+            return events
+        return [
+            Content(event.text.removesuffix(text)) if isinstance(event, Content) else event
+            for event in events
+            if not (isinstance(event, Content) and event.text == text)
+        ]
+
+    def _write(self, events: list[Event]) -> None:
+        for event in events:
+            surplus = isinstance(event, ToolCallStarted) and self._writer.calls and not self._parallel
+            if surplus:
+                self._finish("stop", None, cut=False, early=True)
+            if self.finished:
+                return
+            self._writer.write(event)
+
+    def _end(
+        self, pieces: list[Piece], finish_reason: str, stop_reason: str | int | None, *, early: bool = False
+    ) -> None:
+        """Parse the last pieces, let the parser give out the rest, and finish."""
+        self._parse(pieces[:-1])
+        if self.finished:
+            return
+        text, token_id = pieces[-1] if pieces else ("", None)
+        cut = finish_reason != "stop"
+        if token_id is None:
+            self._parse(pieces[-1:])
+            events = self._parser.finish(cut=cut)
+        else:
+            events = self._shown(self._parser.finish(text, (token_id,), cut=cut), text, token_id)
+        self._write(events)
+        if not self.finished:
+            self._finish(finish_reason, stop_reason, cut=cut, early=early)
+
+    def _finish(self, finish_reason: str, stop_reason: str | int | None, *, cut: bool, early: bool) -> None:
+        self.finished = True
+        self.ended_early = early
+        # A named call is the answer that was asked for, not the model's wish, so
+        # OpenAI and vLLM end it with "stop".
+        if finish_reason == "stop" and self._writer.calls and self._spec.parser.forced_name is None:
+            finish_reason = "tool_calls"
+        self._writer.finish(finish_reason, stop_reason, cut=cut)
+
+    @property
+    def _parallel(self) -> bool:
+        return self._spec.parser.parallel_tool_calls

@@ -1,0 +1,89 @@
+"""A parser that raises costs its own request what it must, and no other anything."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Literal
+
+from ..parsers.base import ParserFactory, ParserRequest, StreamParser
+from ..parsers.errors import ParserFailedError
+from ..parsers.events import Content, Event
+from ..parsers.plain import PlainParser
+
+OnError = Literal["degrade", "fail"]
+Report = Callable[[ParserFailedError], None]
+
+
+class GuardedParser:
+    """Feeds a parser of `parsers` until it raises; from there on the raw text is content.
+
+    report: told of the failure, once.
+    What the parser had swallowed since its last event comes out again as raw
+    text, markers included, so nothing the model wrote is lost.
+    """
+
+    def __init__(
+        self,
+        parsers: ParserFactory,
+        request: ParserRequest,
+        prompt_token_ids: Sequence[int],
+        on_error: OnError,
+        report: Report,
+    ) -> None:
+        self._name = parsers.name
+        self._on_error = on_error
+        self._report = report
+        self._position = 0
+        self._unanswered: list[str] = []
+        self._inner: StreamParser = PlainParser()
+        self.failed = False
+        try:
+            self._inner = parsers(request, prompt_token_ids)
+        except Exception as error:  # noqa: BLE001 - as in _guard
+            self._fail(error)
+
+    @property
+    def token_aligned(self) -> bool:
+        """See `StreamParser`."""
+        return self._inner.token_aligned
+
+    @property
+    def in_reasoning(self) -> bool:
+        """See `StreamParser`."""
+        return self._inner.in_reasoning and not self.failed
+
+    @property
+    def reasoning_tokens(self) -> int:
+        """See `StreamParser`."""
+        return self._inner.reasoning_tokens
+
+    def feed(self, text: str, token_ids: Sequence[int] = ()) -> list[Event]:
+        """See `StreamParser`. Raises `ParserFailedError` if `on_error` is "fail"."""
+        return self._guard(lambda: self._inner.feed(text, token_ids), text, len(token_ids))
+
+    def finish(self, text: str = "", token_ids: Sequence[int] = (), *, cut: bool = False) -> list[Event]:
+        """See `StreamParser`. Raises `ParserFailedError` if `on_error` is "fail"."""
+        return self._guard(lambda: self._inner.finish(text, token_ids, cut=cut), text, len(token_ids))
+
+    def _guard(self, call: Callable[[], list[Event]], text: str, tokens: int) -> list[Event]:
+        if self.failed:
+            return [Content(text)] if text else []
+        self._position += tokens
+        if text:
+            self._unanswered.append(text)
+        try:
+            events = call()
+        except Exception as error:  # noqa: BLE001 - a parser is third-party code on untrusted text
+            self._fail(error)
+            raw = "".join(self._unanswered)
+            return [Content(raw)] if raw else []
+        if events:
+            self._unanswered.clear()
+        return events
+
+    def _fail(self, error: Exception) -> None:
+        self.failed = True
+        failure = ParserFailedError(self._name, self._position, error)
+        self._report(failure)
+        if self._on_error == "fail":
+            raise failure from error

@@ -1,0 +1,98 @@
+"""All choices of one request: where the core is entered."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Sequence
+
+from ..parsers.base import ParserFactory
+from ..parsers.errors import ParserFailedError
+from ..parsers.plain import PlainParsers
+from .choice import Choice
+from .detokenizer import DetokenizerFactory
+from .fold import Fold
+from .guard import OnError, Report
+from .messages import ChoiceDelta, Chunk, Spec, Usage
+
+logger = logging.getLogger(__name__)
+
+
+def log_failure(failure: ParserFailedError) -> None:
+    """Log a parser's failure; the default for `Postprocessor.report`."""
+    logger.error("%s", failure, exc_info=failure.__cause__)
+
+
+class Postprocessor:
+    """Turns the chunks of one request into OpenAI deltas, for all its choices.
+
+    parsers: None for a model without any. prompt_token_ids: as rendered, without
+    generated tokens; parsers look whether it leaves reasoning open.
+    on_error: what a parser that raises does to this request. report: told of it.
+    With `spec.stream` False the deltas of a choice come as one, at its finish.
+    """
+
+    def __init__(
+        self,
+        spec: Spec,
+        detokenizers: DetokenizerFactory,
+        parsers: ParserFactory | None = None,
+        *,
+        prompt_token_ids: Sequence[int] = (),
+        on_error: OnError = "degrade",
+        report: Report = log_failure,
+    ) -> None:
+        self.spec = spec
+        self._choices = [
+            Choice(spec, index, detokenizers, parsers or PlainParsers(), prompt_token_ids, on_error, report)
+            for index in range(spec.n)
+        ]
+        self._folds = None if spec.stream else [Fold(index) for index in range(spec.n)]
+        self._prompt_tokens = spec.prompt_length
+        self._cached_tokens: int | None = None
+        self._replayed = 0
+
+    @property
+    def finished(self) -> bool:
+        """Whether every choice has finished."""
+        return all(choice.finished for choice in self._choices)
+
+    @property
+    def usage(self) -> Usage:
+        """Tokens so far."""
+        return Usage(
+            self._prompt_tokens,
+            sum(choice.tokens for choice in self._choices),
+            sum(choice.reasoning_tokens for choice in self._choices),
+            self._cached_tokens,
+        )
+
+    def ended_early(self, index: int) -> bool:
+        """Whether the choice finished before the engine: its work must be ended."""
+        return self._choices[index].ended_early
+
+    def feed(self, chunk: Chunk) -> list[ChoiceDelta]:
+        """Return the deltas that `chunk` completes.
+
+        Raises IndexError for a choice the request does not have, and
+        `ParserFailedError` if a parser raised and `on_error` is "fail".
+        """
+        if chunk.prompt_tokens is not None:
+            # A migrated request counts its generated tokens as prompt.
+            self._prompt_tokens = chunk.prompt_tokens - self._replayed
+        if chunk.cached_tokens is not None:
+            self._cached_tokens = chunk.cached_tokens
+        choice = self._choices[chunk.index]
+        if choice.finished:
+            return []
+        deltas = choice.feed(chunk)
+        if self._folds is None:
+            return deltas
+        fold = self._folds[chunk.index]
+        fold.add(deltas)
+        return [fold.whole] if choice.finished else []
+
+    def replay(self, token_ids: Sequence[int], index: int = 0) -> None:
+        """Take tokens whose deltas the client has got already, from another process."""
+        if token_ids:
+            self._replayed += len(token_ids)
+            self.feed(Chunk(index=index, token_ids=list(token_ids)))
