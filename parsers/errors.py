@@ -47,15 +47,17 @@ class UnusableParserError(SetupError):
 
 
 class ParserFailedError(BackedgeError):
-    """A parser raised on the output of one request; that request fails with HTTP 500.
+    """A parser raised on the output of one request.
 
-    Raised only under --postprocess-on-error=fail; see `postprocess.guard`.
+    That request goes on as raw text, or fails with HTTP 500 if the worker was
+    started with --postprocess-on-error=fail; see `postprocess.guard`.
     """
 
-    def __init__(self, parser: str, position: int, cause: BaseException) -> None:
+    def __init__(self, parser: str, request_id: str, position: int, cause: BaseException) -> None:
+        self.parser = parser
         super().__init__(
-            f"parser {parser!r} failed at output token {position}: {type(cause).__name__}: {cause}. "
-            "Start the worker with --postprocess-on-error=degrade to get the raw text instead."
+            f"parser {parser!r} failed on request {request_id} at output token {position}: "
+            f"{type(cause).__name__}: {cause}"
         )
 
 

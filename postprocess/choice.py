@@ -34,7 +34,9 @@ class Choice:
         self._spec = spec
         self._detokenizers = detokenizers
         self._detokenizer = detokenizers(spec.detokenizer, prompt_token_ids)
-        self._parser = GuardedParser(parsers, spec.parser, prompt_token_ids, on_error, report)
+        self._parser = GuardedParser(
+            parsers, spec.parser, prompt_token_ids, spec.response_id, on_error, report
+        )
         self._gate = StopGate(
             spec.stop, include=spec.include_stop_str_in_output, splits=not self._parser.token_aligned
         )
@@ -168,9 +170,9 @@ class Choice:
     def _finish(self, finish_reason: str, stop_reason: str | int | None, *, cut: bool, early: bool) -> None:
         self.finished = True
         self.ended_early = early
-        # A named call is the answer that was asked for, not the model's wish, so
-        # OpenAI and vLLM end it with "stop".
-        if finish_reason == "stop" and self._writer.calls and self._spec.parser.forced_name is None:
+        # Also for a named tool_choice, which OpenAI ends with "stop": Dynamo's
+        # HTTP layer does so without a stream, and the two must agree.
+        if finish_reason == "stop" and self._writer.calls:
             finish_reason = "tool_calls"
         self._writer.finish(finish_reason, stop_reason, cut=cut)
 

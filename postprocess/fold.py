@@ -47,7 +47,7 @@ class Fold:
                 calls.setdefault(call.index, call)
                 arguments.setdefault(call.index, []).append(call.function.arguments)
         return [
-            ToolCallDelta(index, call.id, call.type, FunctionDelta(call.function.name, "".join(arguments[index])))
+            ToolCallDelta(index, FunctionDelta("".join(arguments[index]), call.function.name), call.id, call.type)
             for index, call in calls.items()
         ]
 

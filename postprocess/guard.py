@@ -27,10 +27,12 @@ class GuardedParser:
         parsers: ParserFactory,
         request: ParserRequest,
         prompt_token_ids: Sequence[int],
+        request_id: str,
         on_error: OnError,
         report: Report,
     ) -> None:
         self._name = parsers.name
+        self._request_id = request_id
         self._on_error = on_error
         self._report = report
         self._position = 0
@@ -83,7 +85,7 @@ class GuardedParser:
 
     def _fail(self, error: Exception) -> None:
         self.failed = True
-        failure = ParserFailedError(self._name, self._position, error)
+        failure = ParserFailedError(self._name, self._request_id, self._position, error)
         self._report(failure)
         if self._on_error == "fail":
             raise failure from error

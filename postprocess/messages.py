@@ -79,19 +79,22 @@ class TokenLogprob(msgspec.Struct, frozen=True):
 
 
 class FunctionDelta(msgspec.Struct, omit_defaults=True):
-    """The new part of a call: its name once, then its arguments."""
+    """The new part of a call: its name once, then its arguments.
 
+    arguments: always there, also when empty; clients add it up.
+    """
+
+    arguments: str
     name: str | None = None
-    arguments: str = ""
 
 
 class ToolCallDelta(msgspec.Struct, omit_defaults=True):
     """The new part of the call number `index`; id and type come once, with the name."""
 
     index: int
+    function: FunctionDelta
     id: str | None = None
     type: str | None = None
-    function: FunctionDelta = msgspec.field(default_factory=FunctionDelta)
 
 
 class Delta(msgspec.Struct, omit_defaults=True):

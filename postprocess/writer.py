@@ -97,7 +97,7 @@ class DeltaWriter:
         self._ids.add(call_id)
         self._has_arguments = False
         self._delta("tool_calls").tool_calls.append(
-            ToolCallDelta(number, call_id, "function", FunctionDelta(name)),
+            ToolCallDelta(number, FunctionDelta("", name), call_id, "function"),
         )
 
     def _arguments(self, index: int, text: str) -> None:
@@ -105,7 +105,7 @@ class DeltaWriter:
         self._has_arguments = True
         calls = self._delta("tool_calls").tool_calls
         if not calls or calls[-1].index != number:
-            calls.append(ToolCallDelta(number))
+            calls.append(ToolCallDelta(number, FunctionDelta("")))
         calls[-1].function.arguments += text
 
     def _close_call(self) -> None:

@@ -1,0 +1,1 @@
+"""The worker's half: post-processing beside the engine."""

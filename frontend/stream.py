@@ -1,0 +1,99 @@
+"""A worker's chunks with their meaning, whoever works it out."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import AsyncIterator, Callable
+from typing import Any
+
+from ..parsers.errors import BackedgeError, ProtocolError
+from ..postprocess.messages import KEY, Chunk, Post, Spec, read
+from ..postprocess.outputs import JsonDict, chunk_of, error_of
+from ..postprocess.request import Postprocessor
+
+logger = logging.getLogger(__name__)
+
+
+class WorkerError(BackedgeError):
+    """The worker failed or went away; the client is told. retryable: another try may succeed."""
+
+    def __init__(self, message: str, *, retryable: bool) -> None:
+        self.retryable = retryable
+        super().__init__(message)
+
+
+class StreamReader:
+    """Reads one response from a worker.
+
+    A chunk that carries a `Post` is done; one that does not is post-processed
+    here. That is decided chunk by chunk, since a migrated stream may go on at a
+    worker of the other kind.
+
+    make_postprocessor: for the chunks of a plain worker; called at most once.
+    """
+
+    def __init__(self, spec: Spec, make_postprocessor: Callable[[], Postprocessor]) -> None:
+        self._spec = spec
+        self._make_postprocessor = make_postprocessor
+        self._local: Postprocessor | None = None
+        self._seen: list[list[int]] = [[] for _ in range(spec.n)]
+        self._finished: set[int] = set()
+
+    async def read(self, engine: Any, request: JsonDict, context: Any) -> AsyncIterator[tuple[Chunk, Post]]:
+        """Route `request` and yield each chunk with what it means, until all choices have finished.
+
+        engine: Dynamo's RoutedEngine. context: of the request; a client that goes
+            away stops the worker through it.
+        Raises `WorkerError` if the worker fails, or ends the stream unfinished.
+        """
+        try:
+            async for annotated in await engine.generate(request, context=context):
+                if annotated.is_error():
+                    raise WorkerError("; ".join(annotated.comments() or []) or "unknown error", retryable=False)
+                output = annotated.data()
+                if output is None:
+                    continue
+                yield self._read(output)
+                if self._ended_early():
+                    # The stream is read no further: what is buffered would still come.
+                    context.stop_generating()
+                    return
+        except ValueError as error:
+            # What the binding raises when a worker dies; bad arguments have been refused before.
+            raise WorkerError(str(error), retryable=True) from error
+        if len(self._finished) < self._spec.n and not context.is_stopped():
+            raise WorkerError("the worker ended the stream without a finish_reason", retryable=True)
+
+    def _read(self, output: JsonDict) -> tuple[Chunk, Post]:
+        if (message := error_of(output)) is not None:
+            raise WorkerError(message, retryable=False)
+        chunk = chunk_of(output)
+        post = self._post(output)
+        if post is None:
+            post = self._process(chunk)
+        elif self._local is None:
+            self._seen[chunk.index] += chunk.token_ids
+        self._finished.update(delta.index for delta in post.deltas if delta.finish_reason)
+        return chunk, post
+
+    def _post(self, output: JsonDict) -> Post | None:
+        try:
+            return read(Post, (output.get("extra_args") or {}).get(KEY))
+        except ProtocolError as error:
+            logger.warning("the frontend post-processes a chunk itself: %s", error)
+            return None
+
+    def _process(self, chunk: Chunk) -> Post:
+        """Do here what the worker has not done."""
+        if self._local is None:
+            self._local = self._make_postprocessor()
+            for index, token_ids in enumerate(self._seen):
+                self._local.replay(token_ids, index)
+        deltas = self._local.feed(chunk)
+        done = self._local.finished and any(delta.finish_reason for delta in deltas)
+        usage = self._local.usage if done or self._spec.continuous_usage_stats else None
+        return Post(deltas=deltas, usage=usage)
+
+    def _ended_early(self) -> bool:
+        """Whether all has been said while the worker goes on."""
+        return self._local is not None and self._local.finished

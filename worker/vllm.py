@@ -1,0 +1,227 @@
+"""The adapter for Dynamo's vLLM worker: all that Backedge knows of `dynamo.vllm`.
+
+Seams, each checked before it is used: `dynamo.vllm.args._build_config` (the parsed
+flags), `dynamo.vllm.main.setup_vllm_engine` (the last moment before the engine
+loads), `register_model` (the model card) and `DecodeWorkerHandler.generate`.
+"""
+
+from __future__ import annotations
+
+import argparse
+import functools
+import importlib.metadata
+import inspect
+import json
+import logging
+from collections.abc import AsyncIterator, Callable
+from typing import Any
+
+from ..parsers.errors import BackedgeError, SetupError
+from ..parsers.native import vllm as native
+from ..postprocess.detokenizer import detokenizers
+from ..postprocess.messages import KEY, Capability, encode
+from . import flags
+from .handler import JsonDict, WorkerPostprocessor, read_spec
+from .metrics import ParserMetrics
+
+logger = logging.getLogger(__name__)
+
+SUPPORTED = {"ai-dynamo": "1.6", "vllm": "0.31"}
+# module, attribute, and the parameters that the wrapper relies on
+SEAMS = (
+    ("dynamo.vllm.main", "setup_vllm_engine", ("config",)),
+    ("dynamo.vllm.main", "setup_metrics_collection", ("config", "generate_endpoint", "logger")),
+    ("dynamo.vllm.main", "register_model", ()),
+    ("dynamo.vllm.handlers", "register_model", ()),
+    ("dynamo.vllm.handlers", "DecodeWorkerHandler.generate", ("self", "request", "context")),
+)
+
+
+def watch_arguments() -> None:
+    """Act when Dynamo's worker has parsed a command line with --vllm-processing.
+
+    Dynamo passes both its own configuration and vLLM's raw arguments through
+    `_build_config`; nothing later has seen our flags.
+    """
+    from dynamo.vllm import args
+
+    if not hasattr(args, "_build_config"):
+        return  # told by check_versions if the flag is there
+
+    build_config = args._build_config  # noqa: SLF001 - see above
+
+    @functools.wraps(build_config)
+    def built(dynamo_config: Any, vllm_arguments: argparse.Namespace) -> Any:
+        config = build_config(dynamo_config, vllm_arguments)
+        settings = flags.settings(vllm_arguments)
+        if settings is not None:
+            with_exit(enable)(config, settings)
+        return config
+
+    args._build_config = built  # noqa: SLF001
+
+
+def with_exit(check: Callable[..., Any]) -> Callable[..., Any]:
+    """Return `check`, ending the process with the message alone where it refuses."""
+
+    @functools.wraps(check)
+    def checked(*arguments: Any) -> Any:
+        try:
+            return check(*arguments)
+        except BackedgeError as error:
+            raise SystemExit(f"--vllm-processing: {error}") from error
+
+    return checked
+
+
+def check_versions() -> None:
+    """Raise `SetupError` unless Dynamo and vLLM are of versions this adapter knows."""
+    found = {package: importlib.metadata.version(package) for package in SUPPORTED}
+    if any(not version.startswith(f"{SUPPORTED[package]}.") for package, version in found.items()):
+        have = ", ".join(f"{package} {version}" for package, version in found.items())
+        want = ", ".join(f"{package} {version}.x" for package, version in SUPPORTED.items())
+        raise SetupError(f"found {have}; this version of Backedge supports {want}. Install one of these, or drop the flag.")
+
+
+def check_seams() -> None:
+    """Raise `SetupError` unless every seam looks as expected."""
+    for module_name, path, parameters in SEAMS:
+        target: Any = importlib.import_module(module_name)
+        for name in path.split("."):
+            target = getattr(target, name, None)
+        if target is None or (parameters and tuple(inspect.signature(target).parameters)[: len(parameters)] != parameters):
+            raise SetupError(
+                f"{module_name}.{path} is not what Backedge expects in this version of Dynamo "
+                f"({importlib.metadata.version('ai-dynamo')}); install ai-dynamo {SUPPORTED['ai-dynamo']}.x or drop the flag."
+            )
+
+
+def enable(config: Any, settings: flags.WorkerSettings) -> None:
+    """Check everything that needs no model, and put the wrappers in place.
+
+    config: Dynamo's, of `dynamo.vllm.args`.
+    Raises `SetupError` if this worker cannot post-process.
+    """
+    check_versions()
+    check_seams()
+    if config.use_vllm_tokenizer:
+        raise SetupError(
+            "--use-vllm-tokenizer makes the worker answer with text, so there are no tokens to post-process; "
+            "drop one of the two flags."
+        )
+    if settings.tool_parser_plugin:
+        try:
+            native.load_tool_parser_plugin(settings.tool_parser_plugin)
+        except Exception as error:
+            raise SetupError(
+                f"--tool-parser-plugin {settings.tool_parser_plugin!r} cannot be imported: {type(error).__name__}: {error}."
+            ) from error
+    native.check_names(settings.tool_call_parser, settings.reasoning_parser)
+    if post_processes(config):
+        Worker(settings).install()
+    else:
+        logger.info("--vllm-processing has no effect on this kind of worker; it passes requests through")
+
+
+def post_processes(config: Any) -> bool:
+    """Whether a worker of this configuration answers chat requests with tokens."""
+    other = config.embedding_worker or config.classify_worker or config.headless
+    return not other and config.disaggregation_mode.value in ("agg", "decode")
+
+
+class Worker:
+    """The wrappers around one worker process, and what they share."""
+
+    def __init__(self, settings: flags.WorkerSettings) -> None:
+        self._settings = settings
+        self._metrics = ParserMetrics()
+        self._postprocessor: WorkerPostprocessor | None = None
+
+    def install(self) -> None:
+        """Put the wrappers in place, before Dynamo builds its handlers."""
+        from dynamo.vllm import handlers, main
+
+        main.setup_vllm_engine = self._with_parsers(main.setup_vllm_engine)
+        main.setup_metrics_collection = self._with_metrics(main.setup_metrics_collection)
+        for module in (main, handlers):
+            module.register_model = self._with_capability(module.register_model)
+        handlers.DecodeWorkerHandler.generate = self._with_postprocessing(handlers.DecodeWorkerHandler.generate)
+
+    def _with_parsers(self, setup_vllm_engine: Callable[..., Any]) -> Callable[..., Any]:
+        @functools.wraps(setup_vllm_engine)
+        def setup(config: Any, *args: Any, **kwargs: Any) -> Any:
+            with_exit(self._build)(config)
+            return setup_vllm_engine(config, *args, **kwargs)
+
+        return setup
+
+    def _build(self, config: Any) -> None:
+        """Load the tokenizer and try the parsers, while the engine has not loaded anything."""
+        from vllm.tokenizers import cached_tokenizer_from_config
+
+        model_config = config.engine_args.create_model_config()
+        tokenizer = cached_tokenizer_from_config(model_config)
+        settings = self._settings
+        parsers = native.VllmParsers(
+            tokenizer, settings.tool_call_parser, settings.reasoning_parser, model_config
+        )
+        self._postprocessor = WorkerPostprocessor(
+            detokenizers(tokenizer), parsers, settings.on_error, self._metrics.report
+        )
+        logger.info("post-processing in this worker: parsers %s, on error %s", parsers.name, settings.on_error)
+
+    def _with_metrics(self, setup_metrics_collection: Callable[..., Any]) -> Callable[..., Any]:
+        @functools.wraps(setup_metrics_collection)
+        def setup(config: Any, generate_endpoint: Any, *args: Any, **kwargs: Any) -> Any:
+            self._metrics.expose(generate_endpoint)
+            return setup_metrics_collection(config, generate_endpoint, *args, **kwargs)
+
+        return setup
+
+    def _with_capability(self, register_model: Callable[..., Any]) -> Callable[..., Any]:
+        capability = encode(
+            Capability(
+                engine="vllm",
+                engine_version=importlib.metadata.version("vllm"),
+                tool_call_parser=self._settings.tool_call_parser,
+                reasoning_parser=self._settings.reasoning_parser,
+            )
+        )
+
+        @functools.wraps(register_model)
+        async def register(*args: Any, runtime_config: Any = None, **kwargs: Any) -> Any:
+            if runtime_config is not None:
+                # The binding parses JSON; ours travels as one string, as in the messages.
+                runtime_config.set_engine_specific(KEY, json.dumps(capability))
+            return await register_model(*args, runtime_config=runtime_config, **kwargs)
+
+        return register
+
+    def _with_postprocessing(self, generate: Callable[..., AsyncIterator[JsonDict]]) -> Callable[..., Any]:
+        from dynamo.common.utils.token_ids import normalize_request_token_ids
+
+        @functools.wraps(generate)
+        def generate_and_postprocess(handler: Any, request: JsonDict, context: Any) -> AsyncIterator[JsonDict]:
+            outputs = generate(handler, request, context)
+            spec = read_spec(request)
+            if spec is None or self._postprocessor is None:
+                return outputs
+            token_ids = normalize_request_token_ids(request)["token_ids"]
+            end_choice = functools.partial(end_generation, handler.engine_client, context.id(), spec.n)
+            return self._postprocessor.stream(outputs, spec, token_ids, end_choice)
+
+        return generate_and_postprocess
+
+
+async def end_generation(engine: Any, request_id: str, n: int, index: int) -> None:
+    """End the engine's work on choice `index` of a request with `n` choices.
+
+    engine: vLLM's AsyncLLM. With n > 1 it runs the choices as requests of their
+    own, named after the choice: `ParentRequest.get_child_info`.
+    """
+    if n == 1:
+        await engine.abort(request_id)
+        return
+    running = engine.output_processor.external_req_ids.get(request_id, ())
+    children = [internal_id for internal_id in running if internal_id.startswith(f"{index}_")]
+    await engine.abort(children, internal=True)
