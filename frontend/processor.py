@@ -8,9 +8,9 @@ from typing import Any
 
 from dynamo.frontend.utils import extract_mm_urls
 from dynamo.frontend.vllm_processor import VllmProcessor, _inject_routing_metadata
-from dynamo.llm.exceptions import HttpError, InvalidArgument, StreamIncomplete, Unknown, WorkerUnavailable
+from dynamo.llm.exceptions import HttpError, InvalidArgument, Unknown, WorkerUnavailable
 
-from ..parsers.errors import ParserFailedError, RequestError
+from ..parsers.errors import RequestError
 from ..parsers.native.vllm import VllmParsers
 from ..postprocess.detokenizer import detokenizers
 from ..postprocess.messages import KEY, Spec, encode

@@ -1,0 +1,214 @@
+"""A real Dynamo stack on loopback: frontends and workers as processes of their own.
+
+    with Stack(folder) as stack:
+        stack.worker("--vllm-processing", "--tool-call-parser", "hermes")
+        url = stack.frontend()
+"""
+
+from __future__ import annotations
+
+import os
+import random
+import signal
+import socket
+import subprocess
+import sys
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from types import TracebackType
+
+ROOT = Path(__file__).parent.parent
+TINY_MODEL = ROOT / "examples" / "tiny_model"
+MODEL_NAME = "tiny"
+LOOPBACK = "127.0.0.1"
+
+BACKEDGE_FRONTEND = ("-m", "backedge.frontend")
+STOCK_FRONTEND = ("-m", "dynamo.frontend")
+VLLM_FRONTEND = ("-m", "dynamo.frontend", "--dyn-chat-processor", "vllm")
+
+# The CPU engine's flags; its attention wants blocks of a multiple of 32.
+CPU_ENGINE = ("--enforce-eager", "--dtype", "float32", "--block-size", "32", "--max-model-len", "2048")
+START_TIMEOUT_S = 240.0
+STOP_TIMEOUT_S = 20.0
+
+
+class StackError(RuntimeError):
+    """A process of the stack ended or did not get ready; the message shows the end of its log."""
+
+
+class Stack:
+    """The processes that share one discovery folder; all end with the context.
+
+    folder: for discovery and the logs.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.processes: list[Process] = []
+        self._environment = {
+            **os.environ,
+            "DYN_DISCOVERY_BACKEND": "file",
+            "DYN_FILE_KV": str(folder / "discovery"),
+            "DYN_REQUEST_PLANE": "tcp",
+            "DYN_TCP_RPC_HOST": LOOPBACK,
+            "DYN_TCP_RESPONSE_STREAM_HOST": LOOPBACK,
+            "DYN_EVENT_PLANE_HOST": LOOPBACK,
+            "DYN_HTTP_HOST": LOOPBACK,
+            "DYN_SYSTEM_HOST": LOOPBACK,
+            # Two busy cores overrun the default of 5 s.
+            "DYN_TCP_REQUEST_TIMEOUT": "60",
+            "OMP_NUM_THREADS": "1",
+            "VLLM_CPU_KVCACHE_SPACE": "1",
+            "HF_HUB_OFFLINE": "1",
+            "VLLM_NO_USAGE_STATS": "1",
+            "PYTHONUNBUFFERED": "1",
+        }
+
+    def __enter__(self) -> Stack:
+        self.folder.mkdir(parents=True, exist_ok=True)
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        self.stop()
+
+    def worker(
+        self,
+        *flags: str,
+        model: str | Path = TINY_MODEL,
+        engine: Sequence[str] = CPU_ENGINE,
+        wait: bool = True,
+        **environment: str,
+    ) -> Process:
+        """Start a vLLM worker; its `url` serves /metrics.
+
+        environment: variables besides those of the stack.
+        """
+        port = free_port()
+        command = ("-m", "dynamo.vllm", "--model", str(model), "--served-model-name", MODEL_NAME, *engine, *flags)
+        process = self.start(command, port, DYN_SYSTEM_PORT=str(port), DYN_SYSTEM_ENABLED="true", **environment)
+        if wait:
+            process.wait_for(lambda: "backend" in fetch(process.url + "/health") and worker_is_ready(process.url))
+        return process
+
+    def frontend(
+        self,
+        *flags: str,
+        command: Sequence[str] = BACKEDGE_FRONTEND,
+        port: int = 0,
+        wait: bool = True,
+        **environment: str,
+    ) -> Process:
+        """Start a frontend, and wait until it serves a model; its `url` ends before /v1."""
+        port = port or free_port()
+        process = self.start((*command, "--http-port", str(port), *flags), port, **environment)
+        if wait:
+            process.wait_for(lambda: f'"{MODEL_NAME}"' in fetch(process.url + "/v1/models"))
+        return process
+
+    def start(self, command: Sequence[str], port: int = 0, **environment: str) -> Process:
+        """Start `python command...` with the stack's environment."""
+        log = self.folder / f"{len(self.processes)}-{command[1].rsplit('.', 1)[-1]}.log"
+        process = Process(command, log, port, {**self._environment, **environment})
+        self.processes.append(process)
+        return process
+
+    def stop(self) -> None:
+        """End all processes, the frontends first, and wait for them."""
+        for process in reversed(self.processes):
+            process.terminate()
+        for process in self.processes:
+            process.reap()
+
+
+class Process:
+    """One process of the stack, in a process group of its own (the engine is a child)."""
+
+    def __init__(self, command: Sequence[str], log: Path, port: int, environment: dict[str, str]) -> None:
+        self.log = log
+        self.url = f"http://{LOOPBACK}:{port}"
+        with log.open("wb") as output:
+            self.popen = subprocess.Popen(
+                [sys.executable, *command],
+                stdin=subprocess.DEVNULL,
+                stdout=output,
+                stderr=subprocess.STDOUT,
+                env=environment,
+                start_new_session=True,
+            )
+
+    def wait_for(self, ready: Callable[[], bool], timeout_s: float = START_TIMEOUT_S) -> None:
+        """Wait until `ready()`. Raises `StackError` if the process ends or the time is over."""
+        deadline = time.monotonic() + timeout_s
+        while not ready():
+            if (status := self.popen.poll()) is not None:
+                raise StackError(f"{self.log.name} ended with status {status}:\n{self.tail()}")
+            if time.monotonic() > deadline:
+                raise StackError(f"{self.log.name} was not ready after {timeout_s:.0f} s:\n{self.tail()}")
+            time.sleep(0.2)
+
+    def tail(self, lines: int = 40) -> str:
+        """Return the end of the log."""
+        return "\n".join(self.log.read_text(errors="replace").splitlines()[-lines:])
+
+    def kill(self) -> None:
+        """Kill the whole group at once."""
+        self._signal(signal.SIGKILL)
+        self.popen.wait()
+
+    def terminate(self) -> None:
+        """Ask the process to end."""
+        if self.popen.poll() is None:
+            self.popen.terminate()
+
+    def reap(self) -> None:
+        """Wait for the end, and kill what is left of the group."""
+        try:
+            self.popen.wait(STOP_TIMEOUT_S)
+        except subprocess.TimeoutExpired:
+            pass
+        self._signal(signal.SIGKILL)
+        self.popen.wait()
+
+    def _signal(self, number: int) -> None:
+        try:
+            os.killpg(self.popen.pid, number)
+        except ProcessLookupError:
+            pass
+
+
+def free_port() -> int:
+    """Return a port of the loopback interface that nobody listens on.
+
+    Dynamo reads the port of /metrics as a signed 16-bit number, so below 32768.
+    """
+    while True:
+        port = random.randrange(20000, 32000)
+        with socket.socket() as listener:
+            if listener.connect_ex((LOOPBACK, port)) != 0:
+                return port
+
+
+def fetch(url: str) -> str:
+    """Return the body, or "" if there is no answer (yet)."""
+    try:
+        with urllib.request.urlopen(url, timeout=5) as response:
+            body: bytes = response.read()
+            return body.decode()
+    except (urllib.error.URLError, OSError):
+        return ""
+
+
+def metric(url: str, name: str) -> float:
+    """Return the sum of a metric over its labels, from `url`/metrics; 0.0 if it has no sample."""
+    samples = [line.rsplit(" ", 1) for line in fetch(url + "/metrics").splitlines() if line.startswith(name)]
+    return sum(float(value) for labels, value in samples if labels.split("{")[0] == name)
+
+
+def worker_is_ready(url: str) -> bool:
+    """Whether the worker has registered its model."""
+    return '"status":"ready"' in fetch(url + "/health").replace(" ", "")
