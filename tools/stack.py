@@ -80,19 +80,21 @@ class Stack:
         self,
         *flags: str,
         model: str | Path = TINY_MODEL,
+        name: str = MODEL_NAME,
         engine: Sequence[str] = CPU_ENGINE,
         wait: bool = True,
         **environment: str,
     ) -> Process:
         """Start a vLLM worker; its `url` serves /metrics.
 
+        model: a path or name. name: under which it is served.
         environment: variables besides those of the stack.
         """
         port = free_port()
-        command = ("-m", "dynamo.vllm", "--model", str(model), "--served-model-name", MODEL_NAME, *engine, *flags)
+        command = ("-m", "dynamo.vllm", "--model", str(model), "--served-model-name", name, *engine, *flags)
         process = self.start(command, port, DYN_SYSTEM_PORT=str(port), DYN_SYSTEM_ENABLED="true", **environment)
         if wait:
-            process.wait_for(lambda: "backend" in fetch(process.url + "/health") and worker_is_ready(process.url))
+            process.wait_for(lambda: worker_is_ready(process.url))
         return process
 
     def frontend(
@@ -103,12 +105,16 @@ class Stack:
         wait: bool = True,
         **environment: str,
     ) -> Process:
-        """Start a frontend, and wait until it serves a model; its `url` ends before /v1."""
+        """Start a frontend, and wait until it listens; its `url` ends before /v1."""
         port = port or free_port()
         process = self.start((*command, "--http-port", str(port), *flags), port, **environment)
         if wait:
-            process.wait_for(lambda: f'"{MODEL_NAME}"' in fetch(process.url + "/v1/models"))
+            process.wait_for(lambda: bool(fetch(process.url + "/v1/models")))
         return process
+
+    def wait_for_model(self, frontend: Process, name: str = MODEL_NAME) -> None:
+        """Wait until `frontend` serves a model of this name."""
+        frontend.wait_for(lambda: f'"{name}"' in fetch(frontend.url + "/v1/models"))
 
     def start(self, command: Sequence[str], port: int = 0, **environment: str) -> Process:
         """Start `python command...` with the stack's environment."""

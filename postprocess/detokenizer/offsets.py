@@ -6,7 +6,11 @@ from collections.abc import Sequence
 from typing import Any
 
 from .base import Detokenizer, DetokenizerOptions
-from .stream import CONTEXT_TOKENS, MAX_HELD_TOKENS, REPLACEMENT
+
+REPLACEMENT = "\ufffd"
+UNFINISHED_BYTES = 3
+# Enough for any rule by which a tokenizer lets a token depend on those before it.
+CONTEXT_TOKENS = 8
 
 
 class OffsetDetokenizers:
@@ -31,7 +35,7 @@ class OffsetDetokenizers:
 
 
 class OffsetDetokenizer:
-    """Decodes a short window twice per token and gives out the difference.
+    """Decodes a short window per token and gives out what is new at its end.
 
     The window begins some tokens before the first one not given out, because a
     token's leading space depends on the token before it.
@@ -42,24 +46,31 @@ class OffsetDetokenizer:
         self._skip = options.skip_special_tokens
         self._window = list(prompt_token_ids[-CONTEXT_TOKENS:])
         # Half a character at the end of the prompt belongs to the output that completes it.
-        self._given = len(self._text().rstrip(REPLACEMENT))
-        self._held = 0
+        self._given = len(whole_characters(self._text()))
 
     def feed(self, token_id: int) -> str:
         """See `Detokenizer`."""
         self._window.append(token_id)
-        self._held += 1
-        text = self._text()
-        if text.endswith(REPLACEMENT) and self._held < MAX_HELD_TOKENS:
-            return ""
+        text = whole_characters(self._text())
         new = text[self._given :]
-        self._held = 0
         if len(self._window) > 2 * CONTEXT_TOKENS:
             del self._window[:-CONTEXT_TOKENS]
-            text = self._text()
+            text = whole_characters(self._text())
         self._given = len(text)
         return new
 
     def _text(self) -> str:
         text: str = self._decode(self._window, skip_special_tokens=self._skip)
         return text
+
+
+def whole_characters(text: str) -> str:
+    """Return `text` without the replacement characters that may still become one.
+
+    An unfinished character has at most three bytes, and decoders write one
+    replacement for all of them or one for each; further ones are final.
+    """
+    end = len(text)
+    while end and len(text) - end < UNFINISHED_BYTES and text[end - 1] == REPLACEMENT:
+        end -= 1
+    return text[:end]

@@ -9,14 +9,12 @@ from tokenizers import Tokenizer
 from tokenizers.decoders import DecodeStream
 
 from .base import Detokenizer, DetokenizerOptions
+from .offsets import CONTEXT_TOKENS, REPLACEMENT, OffsetDetokenizer
 from .pieces import piece_bytes
 
-REPLACEMENT = "\ufffd"
 # A character has at most 4 bytes, so a longer run without text is no character
-# but bytes that never become one; holding on would re-decode the run every step.
+# but bytes that never become one; DecodeStream would re-decode the run every step.
 MAX_HELD_TOKENS = 8
-# Enough for any rule by which a tokenizer lets a token depend on those before it.
-CONTEXT_TOKENS = 8
 
 
 class StreamDetokenizers:
@@ -53,8 +51,10 @@ class StreamDetokenizer:
 
     def __init__(self, tokenizer: Tokenizer, options: DetokenizerOptions, prompt_token_ids: Sequence[int]) -> None:
         self._tokenizer = tokenizer
+        self._options = options
         self._skip = options.skip_special_tokens
         self._held: list[int] = []
+        self._fallback: OffsetDetokenizer | None = None
         context = list(prompt_token_ids[-CONTEXT_TOKENS:])
         complete = self._complete_length(context)
         self._stream = DecodeStream(ids=context[:complete], skip_special_tokens=self._skip)
@@ -63,15 +63,17 @@ class StreamDetokenizer:
 
     def feed(self, token_id: int) -> str:
         """See `Detokenizer`."""
+        if self._fallback is not None:
+            return self._fallback.feed(token_id)
         self._held.append(token_id)
         text = self._step(token_id)
-        if text is None and len(self._held) >= MAX_HELD_TOKENS:
-            text = self._tokenizer.decode(self._held, skip_special_tokens=self._skip)
-            self._stream = DecodeStream(ids=self._held, skip_special_tokens=self._skip)
-        if text is None:
+        if text is not None:
+            self._held.clear()
+            return text
+        if len(self._held) < MAX_HELD_TOKENS:
             return ""
-        self._held.clear()
-        return text
+        self._fallback = OffsetDetokenizer(self._tokenizer, self._options, ())
+        return "".join(map(self._fallback.feed, self._held))
 
     def _step(self, token_id: int) -> str | None:
         try:

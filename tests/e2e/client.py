@@ -1,0 +1,138 @@
+"""The official OpenAI client, and what it read."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import openai
+from openai.types.chat import ChatCompletion, ChatCompletionChunk
+
+from tests.support import Transcript
+
+REQUEST_FIELDS = ("messages", "tools", "tool_choice", "stop", "max_tokens", "response_format")
+TIMEOUT_S = 120.0
+
+
+@dataclass
+class Answer:
+    """One choice as the client has it, streamed or not, and all that came with it."""
+
+    reasoning: str | None = None
+    content: str | None = None
+    tool_calls: list[dict[str, Any]] = field(default_factory=list)
+    finish_reason: str | None = None
+    logprobs: list[Any] = field(default_factory=list)
+
+    @property
+    def message(self) -> dict[str, Any]:
+        """In the form in which the transcripts expect it."""
+        return {
+            "reasoning": self.reasoning,
+            "content": self.content,
+            "tool_calls": [{"name": call["name"], "arguments": call["arguments"]} for call in self.tool_calls],
+            "finish_reason": self.finish_reason,
+        }
+
+
+@dataclass
+class Response:
+    answers: dict[int, Answer] = field(default_factory=dict)
+    usage: Any = None
+    usages: list[Any] = field(default_factory=list)
+    token_ids: list[int] = field(default_factory=list)
+    choice_token_ids: dict[str, list[int]] = field(default_factory=dict)
+    stop_reason: str | int | None = None
+    chunks: int = 0
+
+    @property
+    def answer(self) -> Answer:
+        return self.answers[0]
+
+    @property
+    def message(self) -> dict[str, Any]:
+        return self.answer.message
+
+    def extend(self, extension: dict[str, Any] | None) -> None:
+        """Take over the `nvext` of a chunk or response."""
+        extension = extension or {}
+        self.token_ids += extension.get("completion_token_ids") or []
+        for index, token_ids in (extension.get("choice_token_ids") or {}).items():
+            self.choice_token_ids.setdefault(index, []).extend(token_ids)
+        self.stop_reason = extension.get("stop_reason", self.stop_reason)
+
+
+class Client:
+    """Asks one model behind one frontend, greedily unless told otherwise."""
+
+    def __init__(self, url: str, model: str) -> None:
+        self.openai = openai.OpenAI(base_url=url + "/v1", api_key="none", timeout=TIMEOUT_S, max_retries=0)
+        self.model = model
+
+    def ask(self, transcript: Transcript, *, stream: bool = True, **fields: Any) -> Response:
+        """Send a transcript's request. fields: replace or add to it; None leaves one out."""
+        request = request_of(transcript, self.model, fields)
+        if not stream:
+            return whole(self.openai.chat.completions.create(**request))
+        request.setdefault("stream_options", {"include_usage": True})
+        return streamed(self.openai.chat.completions.create(**request, stream=True))
+
+
+def request_of(transcript: Transcript, model: str, fields: dict[str, Any]) -> dict[str, Any]:
+    request = {"model": model, "temperature": 0, **{name: transcript[name] for name in REQUEST_FIELDS if name in transcript}}
+    extra = {"chat_template_kwargs": transcript["chat_template_kwargs"]} if "chat_template_kwargs" in transcript else {}
+    request |= {**fields, "extra_body": {**extra, **(fields.get("extra_body") or {})}}
+    return {name: value for name, value in request.items() if value is not None}
+
+
+def whole(completion: ChatCompletion) -> Response:
+    response = Response(usage=completion.usage, chunks=1)
+    response.extend(getattr(completion, "nvext", None))
+    for choice in completion.choices:
+        message = choice.message
+        response.answers[choice.index] = Answer(
+            getattr(message, "reasoning_content", None),
+            message.content,
+            [
+                {"id": call.id, "name": call.function.name, "arguments": call.function.arguments}
+                for call in message.tool_calls or []
+            ],
+            choice.finish_reason,
+            (choice.logprobs and choice.logprobs.content) or [],
+        )
+    return response
+
+
+def streamed(stream: openai.Stream[ChatCompletionChunk]) -> Response:
+    """Read a stream to its end, holding it to what strict clients demand of one."""
+    response = Response()
+    for chunk in stream:
+        response.chunks += 1
+        response.extend(getattr(chunk, "nvext", None))
+        if chunk.usage is not None:
+            response.usage = chunk.usage
+            response.usages.append(chunk.usage)
+        for choice in chunk.choices:
+            answer = response.answers.setdefault(choice.index, Answer())
+            assert answer.finish_reason is None, "nothing may follow the finish"
+            add_delta(answer, choice.delta)
+            answer.finish_reason = choice.finish_reason
+            answer.logprobs += (choice.logprobs and choice.logprobs.content) or []
+    return response
+
+
+def add_delta(answer: Answer, delta: Any) -> None:
+    reasoning = getattr(delta, "reasoning_content", None)
+    kinds = [kind for kind in (delta.content, reasoning, delta.tool_calls) if kind]
+    assert len(kinds) <= 1, f"one delta mixes kinds: {delta}"
+    if delta.content:
+        answer.content = (answer.content or "") + delta.content
+    if reasoning:
+        answer.reasoning = (answer.reasoning or "") + reasoning
+    for call in delta.tool_calls or []:
+        if call.index == len(answer.tool_calls):
+            assert call.id and call.function.name and call.type == "function"
+            answer.tool_calls.append({"id": call.id, "name": call.function.name, "arguments": ""})
+        else:
+            assert call.id is None and call.function.name is None, "id and name come once"
+        answer.tool_calls[call.index]["arguments"] += call.function.arguments

@@ -1,0 +1,54 @@
+"""One stack for most e2e tests: a post-processing worker, a plain one, and all three kinds of frontend."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import pytest
+
+from tests.e2e.client import Client
+from tools.stack import STOCK_FRONTEND, VLLM_FRONTEND, Process, Stack
+
+VLLM_PARSERS = ("--tool-call-parser", "hermes", "--reasoning-parser", "qwen3")
+DYNAMO_PARSERS = ("--dyn-tool-call-parser", "hermes", "--dyn-reasoning-parser", "qwen3")
+BACKEDGE_MODEL = "tiny"
+PLAIN_MODEL = "plain"
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    for item in items:
+        if "/e2e/" in item.path.as_posix():
+            item.add_marker("e2e")
+
+
+@dataclass
+class Fleet:
+    """A mixed fleet: `worker` post-processes and serves `BACKEDGE_MODEL`, `plain` serves `PLAIN_MODEL`."""
+
+    stack: Stack
+    worker: Process
+    plain: Process
+    frontend: Process
+    stock: Process
+    stock_python: Process
+
+
+@pytest.fixture(scope="session")
+def fleet(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Fleet]:
+    with Stack(tmp_path_factory.mktemp("fleet")) as stack:
+        worker = stack.worker("--vllm-processing", *VLLM_PARSERS, *DYNAMO_PARSERS, wait=False)
+        plain = stack.worker("--reasoning-parser", "qwen3", *DYNAMO_PARSERS, name=PLAIN_MODEL, wait=False)
+        frontend = stack.frontend(*VLLM_PARSERS, wait=False)
+        stock = stack.frontend(command=STOCK_FRONTEND, wait=False)
+        stock_python = stack.frontend(*VLLM_PARSERS, command=VLLM_FRONTEND, wait=False)
+        for edge in (frontend, stock, stock_python):
+            for model in (BACKEDGE_MODEL, PLAIN_MODEL):
+                stack.wait_for_model(edge, model)
+        yield Fleet(stack, worker, plain, frontend, stock, stock_python)
+
+
+@pytest.fixture
+def client(fleet: Fleet) -> Client:
+    """Backedge on both sides."""
+    return Client(fleet.frontend.url, BACKEDGE_MODEL)

@@ -1,0 +1,76 @@
+import json
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from backedge.parsers.base import ParserRequest
+from backedge.parsers.events import Content, Event, ToolCallArguments, ToolCallStarted, join
+from backedge.parsers.plain import PlainParsers
+
+TOOLS = [{"type": "function", "function": {"name": "f"}}]
+NAMED = {"type": "function", "function": {"name": "f"}}
+
+CASES = [
+    ("named", NAMED, ' {"a": [1, {"b": "}"}]} \n', [ToolCallStarted(0, "f"), ToolCallArguments(0, '{"a": [1, {"b": "}"}]}')]),
+    ("named, empty", NAMED, "{}", [ToolCallStarted(0, "f"), ToolCallArguments(0, "{}")]),
+    ("named, cut", NAMED, '{"a": "b', [ToolCallStarted(0, "f"), ToolCallArguments(0, '{"a": "b')]),
+    ("named, no object", NAMED, "sorry", [Content("sorry")]),
+    (
+        "required, two",
+        "required",
+        '[{"name": "f", "parameters": {"x": "a\\"]}"}}, {"name": "g", "parameters": {}}]',
+        [
+            ToolCallStarted(0, "f"),
+            ToolCallArguments(0, '{"x": "a\\"]}"}'),
+            ToolCallStarted(1, "g"),
+            ToolCallArguments(1, "{}"),
+        ],
+    ),
+    (
+        "required, parameters before name",
+        "required",
+        '\n[\n{"parameters":{"x":1},"name":"f"}]',
+        [ToolCallStarted(0, "f"), ToolCallArguments(0, '{"x":1}')],
+    ),
+    ("required, escaped name", "required", '[{"name": "\\u0066", "parameters": {}}]', [ToolCallStarted(0, "f"), ToolCallArguments(0, "{}")]),
+    ("required, not an array", "required", "no calls", [Content("no calls")]),
+    ("required, cut in the name", "required", '[{"name": "f', []),
+    ("required, cut before the name", "required", '[{"parameters": {"x": 1}', [Content('{"x": 1}')]),
+]
+
+
+def parse(pieces: list[str], tool_choice: object) -> list[Event]:
+    parser = PlainParsers()(ParserRequest(tools=TOOLS, tool_choice=tool_choice, json_calls=True), ())
+    events = [event for piece in pieces for event in parser.feed(piece)]
+    return join(events + parser.finish())
+
+
+@pytest.mark.parametrize(("tool_choice", "text", "expected"), [case[1:] for case in CASES], ids=[case[0] for case in CASES])
+@given(cuts=st.sets(st.integers(1, 80)))
+def test_every_cut_gives_the_same(tool_choice, text, expected, cuts):
+    edges = sorted({0, len(text), *(cut for cut in cuts if cut < len(text))})
+    pieces = [text[start:end] for start, end in zip(edges, edges[1:], strict=False)]
+    assert parse(pieces, tool_choice) == expected
+
+
+values = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.text(max_size=8),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=5), inner, max_size=3),
+    max_leaves=8,
+)
+
+
+@given(
+    calls=st.lists(st.tuples(st.text(max_size=8), st.dictionaries(st.text(max_size=5), values, max_size=3)), min_size=1, max_size=3),
+    ascii_only=st.booleans(),
+    indent=st.sampled_from([None, 1]),
+)
+def test_arguments_are_the_json_that_was_written(calls, ascii_only, indent):
+    text = json.dumps(
+        [{"name": name, "parameters": parameters} for name, parameters in calls], ensure_ascii=ascii_only, indent=indent
+    )
+    events = parse(list(text), "required")
+    names = [event.name for event in events if isinstance(event, ToolCallStarted)]
+    arguments = [json.loads(event.text) for event in events if isinstance(event, ToolCallArguments)]
+    assert (names, arguments) == ([name for name, _ in calls], [parameters for _, parameters in calls])

@@ -1,0 +1,106 @@
+"""What the tests share: transcripts, the tiny model's tokenizer, and running the core over tokens."""
+
+from __future__ import annotations
+
+import functools
+import json
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Any
+
+from tokenizers import Tokenizer
+
+from backedge.parsers.base import ParserFactory, ParserRequest
+from backedge.postprocess import Chunk, Postprocessor, Spec, detokenizers
+from backedge.postprocess.detokenizer import DetokenizerFactory
+from backedge.postprocess.fold import Fold
+from backedge.postprocess.messages import ChoiceDelta
+
+EXAMPLES = Path(__file__).parent.parent / "examples"
+TINY_MODEL = EXAMPLES / "tiny_model"
+Transcript = dict[str, Any]
+
+
+def read_transcripts() -> list[Transcript]:
+    return [
+        json.loads(line)
+        for path in sorted((EXAMPLES / "transcripts").glob("*.jsonl"))
+        for line in path.read_text(encoding="utf-8").splitlines()
+    ]
+
+
+TRANSCRIPTS = {transcript["id"]: transcript for transcript in read_transcripts()}
+
+
+@functools.cache
+def tiny_tokenizer() -> Tokenizer:
+    return Tokenizer.from_file(str(TINY_MODEL / "tokenizer.json"))
+
+
+@functools.cache
+def tiny_detokenizers() -> DetokenizerFactory:
+    return detokenizers(tiny_tokenizer())
+
+
+def encode(text: str) -> list[int]:
+    token_ids: list[int] = tiny_tokenizer().encode(text, add_special_tokens=False).ids
+    return token_ids
+
+
+def spec(**fields: Any) -> Spec:
+    return Spec(**{"response_id": "chatcmpl-test", "created": 1, "model": "tiny", "prompt_length": 0, **fields})
+
+
+def cut(items: Sequence[int], cuts: Iterable[int]) -> list[list[int]]:
+    """Return `items` in pieces, cut before the given positions."""
+    edges = sorted({0, len(items), *(position for position in cuts if position < len(items))})
+    return [list(items[start:end]) for start, end in zip(edges, edges[1:], strict=False)]
+
+
+def chunks(
+    token_ids: Sequence[int], cuts: Iterable[int] = (), finish_reason: str | None = "stop", **fields: Any
+) -> list[Chunk]:
+    pieces = cut(token_ids, cuts) or [[]]
+    return [
+        Chunk(token_ids=piece, finish_reason=finish_reason if number == len(pieces) else None, **fields)
+        for number, piece in enumerate(pieces, 1)
+    ]
+
+
+def feed(post: Postprocessor, parts: Iterable[Chunk]) -> list[ChoiceDelta]:
+    return [delta for part in parts for delta in post.feed(part)]
+
+
+def run(
+    request: Spec,
+    parts: Iterable[Chunk],
+    parsers: ParserFactory | None = None,
+    prompt_token_ids: Sequence[int] = (),
+    **options: Any,
+) -> ChoiceDelta:
+    """Return the sum of all deltas of a request with one choice."""
+    post = Postprocessor(request, tiny_detokenizers(), parsers, prompt_token_ids=prompt_token_ids, **options)
+    fold = Fold(0)
+    fold.add(feed(post, parts))
+    return fold.whole
+
+
+def message(whole: ChoiceDelta) -> dict[str, Any]:
+    """Return a whole choice in the form in which the transcripts expect it."""
+    return {
+        "reasoning": whole.delta.reasoning_content,
+        "content": whole.delta.content,
+        "tool_calls": [
+            {"name": call.function.name, "arguments": call.function.arguments} for call in whole.delta.tool_calls
+        ],
+        "finish_reason": whole.finish_reason,
+    }
+
+
+def parser_request(transcript: Transcript) -> ParserRequest:
+    tools = transcript.get("tools", [])
+    return ParserRequest(
+        tools=tools,
+        tool_choice=transcript.get("tool_choice", "auto" if tools else "none"),
+        chat_template_kwargs=transcript.get("chat_template_kwargs", {}),
+    )
