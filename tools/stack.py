@@ -109,12 +109,22 @@ class Stack:
         port = port or free_port()
         process = self.start((*command, "--http-port", str(port), *flags), port, **environment)
         if wait:
-            process.wait_for(lambda: bool(fetch(process.url + "/v1/models")))
+            process.wait_for(process.answers)
         return process
 
     def wait_for_model(self, frontend: Process, name: str = MODEL_NAME) -> None:
-        """Wait until `frontend` serves a model of this name."""
-        frontend.wait_for(lambda: f'"{name}"' in fetch(frontend.url + "/v1/models"))
+        """Wait until `frontend` serves a model of this name.
+
+        Raises `StackError` if any process of the stack ends meanwhile.
+        """
+        started = [process for process in self.processes if process.popen.poll() is None]
+
+        def served() -> bool:
+            for process in started:
+                process.check()
+            return f'"{name}"' in fetch(frontend.url + "/v1/models")
+
+        frontend.wait_for(served)
 
     def start(self, command: Sequence[str], port: int = 0, **environment: str) -> Process:
         """Start `python command...` with the stack's environment."""
@@ -151,11 +161,19 @@ class Process:
         """Wait until `ready()`. Raises `StackError` if the process ends or the time is over."""
         deadline = time.monotonic() + timeout_s
         while not ready():
-            if (status := self.popen.poll()) is not None:
-                raise StackError(f"{self.log.name} ended with status {status}:\n{self.tail()}")
+            self.check()
             if time.monotonic() > deadline:
                 raise StackError(f"{self.log.name} was not ready after {timeout_s:.0f} s:\n{self.tail()}")
             time.sleep(0.2)
+
+    def check(self) -> None:
+        """Raise `StackError` if the process has ended."""
+        if (status := self.popen.poll()) is not None:
+            raise StackError(f"{self.log.name} ended with status {status}:\n{self.tail()}")
+
+    def answers(self) -> bool:
+        """Whether this frontend answers HTTP requests."""
+        return bool(fetch(self.url + "/v1/models"))
 
     def tail(self, lines: int = 40) -> str:
         """Return the end of the log."""

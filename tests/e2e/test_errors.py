@@ -1,0 +1,156 @@
+"""Bad input, clients that leave, engines that die."""
+
+from __future__ import annotations
+
+import signal
+import subprocess
+import time
+from collections.abc import Callable
+from typing import Any
+
+import openai
+import pytest
+
+from tests.e2e.client import Client
+from tests.e2e.conftest import VLLM_PARSERS, Fleet
+from tests.support import TRANSCRIPTS, encode
+from tools.stack import Process, metric
+
+STREAMED = pytest.mark.parametrize("stream", [True, False], ids=["stream", "whole"])
+RUNNING = "vllm:num_requests_running"
+GENERATED = "vllm:generation_tokens_total"
+COUNT = TRANSCRIPTS["count"]
+TOOL = {"type": "function", "function": {"name": "f", "parameters": {"type": "nonsense"}}}
+SCHEMA = {"type": "json_schema", "json_schema": {"name": "x", "schema": {"type": "nonsense"}}}
+
+
+def backedge(**fields: Any) -> dict[str, Any]:
+    return {"metadata": {"backedge": fields}}
+
+
+# field (or what Dynamo's HTTP layer says before anybody else is asked), request
+BAD = [
+    ("min_tokens", {"max_tokens": 5, "extra_body": {"min_tokens": 10}}),
+    ("top_logprobs", {"top_logprobs": 2}),
+    ("Top_logprobs", {"logprobs": True, "top_logprobs": 50}),
+    ("tools[0].function.parameters", {"tools": [TOOL]}),
+    ("tools[1].function.name", {"tools": [{"type": "function", "function": {"name": "f"}}] * 2}),
+    ("response_format.json_schema.schema", {"response_format": SCHEMA}),
+    ("guided_json", {"extra_body": {"guided_json": 5}}),
+    ("messages[0].content", {"messages": [{"role": "user", "content": []}]}),
+    ("tool_choice", {"tool_choice": "required"}),
+    ("Stop sequence", {"stop": ["", ""]}),
+    ("stop sequences", {"stop": [str(number) for number in range(40)]}),
+    ("enum Stop", {"stop": ["a", 1]}),
+    ("enum ChatCompletionToolChoiceOption", {"tool_choice": "sometimes", "tools": [TOOL]}),
+    ("metadata.backedge.stop_token_ids", backedge(stop_token_ids="x")),
+    ("metadata.backedge.return_token_ids", backedge(return_token_ids="x")),
+    ("metadata.backedge.colour", backedge(colour="red")),
+    ("metadata.backedge", {"metadata": {"backedge": 3}}),
+    ("n must be", {"n": 0}),
+]
+
+
+@STREAMED
+@pytest.mark.parametrize(("field", "fields"), BAD, ids=[field for field, _ in BAD])
+def test_bad_values_are_400_with_the_field(client: Client, fleet: Fleet, stream: bool, field: str, fields: Any) -> None:
+    before = metric(fleet.worker.url, GENERATED)
+    with pytest.raises(openai.BadRequestError) as caught:
+        client.ask(TRANSCRIPTS["plain_text"], stream=stream, **fields)
+    assert caught.value.status_code == 400
+    assert field in str(caught.value)
+    assert metric(fleet.worker.url, GENERATED) == before
+
+
+def test_what_the_engine_refuses_is_400_too(client: Client) -> None:
+    with pytest.raises(openai.BadRequestError) as caught:
+        client.ask({"messages": [{"role": "user", "content": "long " * 3000}]})
+    assert "2048" in str(caught.value)
+
+
+def eventually(holds: Callable[[], bool], timeout_s: float = 10.0) -> bool:
+    deadline = time.monotonic() + timeout_s
+    while time.monotonic() < deadline:
+        if holds():
+            return True
+        time.sleep(0.05)
+    return False
+
+
+def test_a_client_that_leaves_ends_generation(client: Client, fleet: Fleet) -> None:
+    before = metric(fleet.worker.url, GENERATED)
+    stream = client.openai.chat.completions.create(
+        model=client.model,
+        messages=COUNT["messages"],
+        stream=True,
+        temperature=0,
+        extra_body={"chat_template_kwargs": COUNT["chat_template_kwargs"]},
+    )
+    for _, _chunk in zip(range(20), stream, strict=False):
+        pass
+    assert metric(fleet.worker.url, RUNNING) == 1
+    stream.close()
+    assert eventually(lambda: metric(fleet.worker.url, RUNNING) == 0)
+    assert metric(fleet.worker.url, GENERATED) - before < len(encode(COUNT["output"])) / 2
+
+
+@STREAMED
+@pytest.mark.parametrize("n", [1, 2])
+def test_a_stop_match_ends_generation(client: Client, fleet: Fleet, stream: bool, n: int) -> None:
+    before = metric(fleet.worker.url, GENERATED)
+    response = client.ask(COUNT, stream=stream, stop=["12, 13"], n=n, temperature=0 if n == 1 else 0.001)
+    used = response.usage.completion_tokens
+    assert response.answer.content == COUNT["expect"]["content"].partition("12, 13")[0]
+    assert eventually(lambda: metric(fleet.worker.url, RUNNING) == 0)
+    assert metric(fleet.worker.url, GENERATED) - before <= used + 20 * n
+
+
+def test_a_stop_match_in_the_frontend_ends_a_plain_workers_generation(fleet: Fleet) -> None:
+    before = metric(fleet.plain.url, GENERATED)
+    response = Client(fleet.frontend.url, "plain").ask(COUNT, stop=["12, 13"])
+    assert response.answer.content == COUNT["expect"]["content"].partition("12, 13")[0]
+    assert eventually(lambda: metric(fleet.plain.url, RUNNING) == 0)
+    assert metric(fleet.plain.url, GENERATED) - before < len(encode(COUNT["output"])) / 2
+
+
+def engine_of(worker: Process) -> int:
+    """Return the pid of the worker's engine process."""
+    children = subprocess.run(["pgrep", "-P", str(worker.popen.pid), "-a"], capture_output=True, text=True, check=True)
+    lines = [line for line in children.stdout.splitlines() if "EngineCore" in line or "spawn_main" in line]
+    return int(lines[-1].split()[0])
+
+
+def test_an_engine_that_dies_is_an_error_for_the_client(fleet: Fleet) -> None:
+    doomed = fleet.stack.worker("--vllm-processing", *VLLM_PARSERS, name="doomed")
+    fleet.stack.wait_for_model(fleet.frontend, "doomed")
+    client = Client(fleet.frontend.url, "doomed")
+    stream = client.openai.chat.completions.create(
+        model="doomed",
+        messages=COUNT["messages"],
+        stream=True,
+        temperature=0,
+        extra_body={"chat_template_kwargs": COUNT["chat_template_kwargs"]},
+    )
+    for _, _chunk in zip(range(10), stream, strict=False):
+        pass
+    subprocess.run(["kill", f"-{signal.SIGKILL.value}", str(engine_of(doomed))], check=True)
+    with pytest.raises(openai.APIError):
+        for _chunk in stream:
+            pass
+
+
+REFUSED = [
+    (("--tool-call-parser", "nope"), "--tool-call-parser 'nope' is not known"),
+    (("--reasoning-parser", "nope"), "nope"),
+    (("--reasoning-parser", "openai_gptoss"), "only finds where reasoning ends"),
+    (("--tool-parser-plugin", "/nowhere.py"), "--tool-parser-plugin"),
+    (("--use-vllm-tokenizer",), "--use-vllm-tokenizer"),
+]
+
+
+@pytest.mark.parametrize(("flags", "message"), REFUSED, ids=[flags[0] + "=" + flags[-1] for flags, _ in REFUSED])
+def test_a_worker_refuses_to_start(fleet: Fleet, flags: tuple[str, ...], message: str) -> None:
+    worker = fleet.stack.worker("--vllm-processing", *flags, name="refused", wait=False)
+    assert worker.popen.wait(timeout=120) != 0
+    assert message in worker.tail()
+    assert "Starting to load model" not in worker.log.read_text()

@@ -1,0 +1,153 @@
+"""Runs text through the whole core, cut into chunks as a test likes."""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+from collections.abc import Callable, Collection, Sequence
+from dataclasses import dataclass, field
+from types import SimpleNamespace
+from typing import Any
+
+from backedge.parsers.base import ParserRequest
+from backedge.parsers.errors import ParserFailedError
+from backedge.parsers.native.vllm import VllmParsers, _chat_request
+from backedge.postprocess import ChoiceDelta, Chunk, DetokenizerOptions, Postprocessor, Spec, detokenizers
+from backedge.postprocess.fold import Fold
+
+from tests.samples.sample import Call, Outcome, Sample
+from tests.samples.tokenizers import encode, tokenizer_of
+
+END_OF_TURN = "<|im_end|>"
+
+
+@dataclass
+class Core:
+    """A model's tokenizer and parsers, and one request to it.
+
+    chunks: what `feed` returned, one list per chunk. failures: what the guard reported.
+    """
+
+    tokenizer: Any
+    parsers: VllmParsers | None
+    spec: Spec
+    prompt_token_ids: list[int]
+    chunks: list[list[ChoiceDelta]] = field(default_factory=list)
+    failures: list[ParserFailedError] = field(default_factory=list)
+
+    def run(self, chunks: Sequence[Chunk]) -> ChoiceDelta:
+        """Feed `chunks` to a new post-processor; return choice 0 as a whole."""
+        self.chunks, self.failures = [], []
+        self.post = Postprocessor(
+            self.spec,
+            detokenizers(self.tokenizer),
+            self.parsers,
+            prompt_token_ids=self.prompt_token_ids,
+            report=self.failures.append,
+        )
+        fold = Fold(0)
+        for chunk in chunks:
+            self.chunks.append(self.post.feed(chunk))
+            fold.add(delta for delta in self.chunks[-1] if delta.index == 0)
+        return fold.whole
+
+
+def cut(token_ids: Sequence[int], cuts: Collection[int], finish_reason: str = "stop") -> list[Chunk]:
+    """Return `token_ids` cut before each position of `cuts`; the last chunk finishes."""
+    bounds = [0, *sorted({position for position in cuts if 0 < position < len(token_ids)}), len(token_ids)]
+    pieces = [list(token_ids[start:end]) for start, end in zip(bounds, bounds[1:], strict=False)]
+    return [
+        Chunk(token_ids=piece, finish_reason=finish_reason if number == len(pieces) else None)
+        for number, piece in enumerate(pieces, start=1)
+    ]
+
+
+def parsers_of(sample: Sample, tool_call_parser: str | None, reasoning_parser: str | None) -> VllmParsers:
+    """Return the parsers; raises `UnusableParserError` as at a worker's start."""
+    model_config = SimpleNamespace(hf_config=SimpleNamespace(model_type=sample.architecture))
+    return VllmParsers(
+        tokenizer_of(sample), tool_call_parser, reasoning_parser, model_config if sample.architecture else None
+    )
+
+
+def core_of(sample: Sample, parsers: VllmParsers) -> Core:
+    """Return the core for a request to the model that wrote `sample`."""
+    tokenizer = tokenizer_of(sample)
+    request = ParserRequest(
+        tools=list(sample.tools),
+        tool_choice="auto" if sample.tools else "none",
+        chat_template_kwargs=sample.chat_template_kwargs,
+    )
+    prompt = encode(tokenizer, sample.prompt)
+    skip = skips_special_tokens(parsers, request)
+    spec = Spec(
+        response_id="chatcmpl-1",
+        created=1,
+        model="sample",
+        prompt_length=len(prompt),
+        detokenizer=DetokenizerOptions(skip, spaces_between_special_tokens=False),
+        hide_special_tokens=not skip,
+        parser=request,
+    )
+    return Core(tokenizer, parsers, spec, prompt)
+
+
+def skips_special_tokens(parsers: VllmParsers, request: ParserRequest) -> bool:
+    """Whether special tokens have no text: parsers that want to see theirs adjust the request."""
+    chat_request = _chat_request(request)
+    inner = parsers(request, [])._parser
+    for parser in (inner.reasoning_parser, inner.tool_parser):
+        if parser is not None:
+            chat_request = parser.adjust_request(chat_request)
+    return chat_request.skip_special_tokens
+
+
+def output_of(core: Core, sample: Sample) -> list[int]:
+    """Return the output's tokens with the one that ends the turn."""
+    return [*encode(core.tokenizer, sample.output), *end_of_turn(core.tokenizer, sample)]
+
+
+def end_of_turn(tokenizer: Any, sample: Sample) -> list[int]:
+    """Return the token that ends the turn, as far as `output` does not hold it itself."""
+    if sample.tokenizer == "bpe":
+        return encode(tokenizer, END_OF_TURN)
+    if sample.tokenizer == "harmony":
+        return [] if sample.output.endswith("<|call|>") else encode(tokenizer, "<|return|>")
+    eos: int | None = getattr(tokenizer, "eos_token_id", None)
+    return [] if eos is None else [eos]
+
+
+def outcome(whole: ChoiceDelta) -> Outcome:
+    """Return what the client got."""
+    delta = whole.delta
+    return Outcome(
+        delta.reasoning_content,
+        delta.content,
+        tuple(Call(call.function.name or "", value_of(call.function.arguments)) for call in delta.tool_calls),
+    )
+
+
+def value_of(arguments: str) -> Any:
+    """Return the JSON value of `arguments`, or the text itself if it is no JSON."""
+    try:
+        return json.loads(arguments)
+    except ValueError:
+        return arguments
+
+
+def missing(sample: Sample) -> bool:
+    """Whether the module that the parser needs is not installed."""
+    return sample.needs is not None and importlib.util.find_spec(sample.needs) is None
+
+
+Cutter = Callable[[Sequence[int]], list[Chunk]]
+
+
+def every_token(token_ids: Sequence[int]) -> list[Chunk]:
+    """Return one chunk per token."""
+    return cut(token_ids, range(len(token_ids)))
+
+
+def as_one(token_ids: Sequence[int]) -> list[Chunk]:
+    """Return all in one chunk."""
+    return cut(token_ids, ())

@@ -1,0 +1,57 @@
+"""Imports point one way, and the core does no I/O."""
+
+from __future__ import annotations
+
+import ast
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parent.parent
+LAYERS = ["parsers", "postprocess", "worker", "frontend"]
+ALLOWED = {
+    "parsers": {"parsers"},
+    "postprocess": {"parsers", "postprocess"},
+    "worker": {"parsers", "postprocess", "worker", "frontend"},  # the plugin hands over to the frontend's half
+    "frontend": {"parsers", "postprocess", "frontend"},
+}
+# Awaiting, sockets, threads, clocks and processes have no place in a pure core.
+IMPURE = {"asyncio", "socket", "threading", "time", "subprocess", "multiprocessing", "concurrent", "zmq", "uvloop"}
+CORE = ["parsers", "postprocess"]
+SOURCES = [path for layer in LAYERS for path in sorted((ROOT / layer).rglob("*.py"))]
+
+
+def imports(path: Path) -> set[str]:
+    """Return the absolute names of the modules that a file imports."""
+    package = ("backedge", *path.relative_to(ROOT).parent.parts)
+    names = set()
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.Import):
+            names |= {alias.name for alias in node.names}
+        elif isinstance(node, ast.ImportFrom):
+            base = ".".join(package[: len(package) - node.level + 1]) + "." if node.level else ""
+            names.add(base + (node.module or ""))
+    return names
+
+
+@pytest.mark.parametrize("path", SOURCES, ids=lambda path: path.relative_to(ROOT).as_posix())
+def test_imports_point_one_way(path: Path) -> None:
+    layer = path.relative_to(ROOT).parts[0]
+    ours = {name.split(".")[1] for name in imports(path) if name.startswith("backedge.") and name.split(".")[1]}
+    assert ours <= ALLOWED[layer]
+
+
+@pytest.mark.parametrize(
+    "path", [path for path in SOURCES if path.relative_to(ROOT).parts[0] in CORE], ids=lambda path: path.relative_to(ROOT).as_posix()
+)
+def test_the_core_does_no_io(path: Path) -> None:
+    assert not {name.split(".")[0] for name in imports(path)} & IMPURE
+
+
+@pytest.mark.parametrize("path", SOURCES, ids=lambda path: path.relative_to(ROOT).as_posix())
+def test_engines_are_imported_by_adapters_only(path: Path) -> None:
+    adapters = {"worker/vllm.py", "worker/plugin.py", "worker/metrics.py", "parsers/native/vllm.py"}
+    name = path.relative_to(ROOT).as_posix()
+    if name in adapters or name.startswith("frontend/"):
+        return
+    assert not {module.split(".")[0] for module in imports(path)} & {"vllm", "sglang", "dynamo", "torch"}
