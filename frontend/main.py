@@ -46,9 +46,14 @@ def engine_factory(config: Any, vllm_flags: argparse.Namespace) -> Any:
 
 
 def watch_engine_factory() -> None:
-    """Use Backedge's factory in `dynamo.frontend --dyn-chat-processor vllm --vllm-processing`."""
-    from dynamo.frontend import main as dynamo_main
+    """Use Backedge's factory in `dynamo.frontend --dyn-chat-processor vllm --vllm-processing`.
 
+    Entry point `vllm.general_plugins`: vLLM calls it in all its processes, and it
+    does something in Dynamo's frontend only.
+    """
+    dynamo_main: Any = sys.modules.get("dynamo.frontend.main")
+    if dynamo_main is None or hasattr(dynamo_main.setup_engine_factory, "__wrapped__"):
+        return
     stock = dynamo_main.setup_engine_factory
     if stock is engine_factory:
         return

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import AsyncGenerator, AsyncIterator, Callable
+from http import HTTPStatus
 from typing import Any
 
 from dynamo.frontend.utils import extract_mm_urls
@@ -37,9 +38,7 @@ class Processor(VllmProcessor):
         super().__init__(*args, **kwargs)
         names = PARSER_NAMES.get()
         self._detokenizers = detokenizers(self.tokenizer)
-        self._parsers = VllmParsers(
-            self.tokenizer, names.tool_call, names.reasoning, self.input_processor.model_config
-        )
+        self._parsers = VllmParsers(self.tokenizer, names.tool_call, names.reasoning, self.input_processor.model_config)
 
     async def generator(self, request: dict[str, Any], context: Any = None) -> AsyncGenerator[Envelope, None]:
         """Answer one chat request; called by Dynamo.
@@ -55,7 +54,7 @@ class Processor(VllmProcessor):
             raise InvalidArgument(str(error)) from error
         except HttpError as error:
             # Dynamo shows the client the text of this type only.
-            if error.code == 400:
+            if error.code == HTTPStatus.BAD_REQUEST:
                 raise InvalidArgument(error.message) from error
             raise
         except ValueError as error:
@@ -91,7 +90,7 @@ class Processor(VllmProcessor):
                 for envelope in writer.write(chunk, post):
                     yield envelope
         except WorkerError as error:
-            logger.error("request %s: %s", spec.response_id, error)
+            logger.warning("request %s: %s", spec.response_id, error)
             raise (WorkerUnavailable if error.retryable else Unknown)(str(error)) from error
 
     def _postprocessor(self, spec: Spec, tokens: list[int]) -> Callable[[], Postprocessor]:

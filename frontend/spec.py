@@ -19,9 +19,9 @@ def build_spec(
 ) -> Spec:
     """Return the spec of one request.
 
-    request_id: the response's id behind its prefix. request: as the client sent it. adjusted: vLLM's ChatCompletionRequest after the
-    parsers have adjusted it. sampling_params: vLLM's. preprocessed: the request
-    as Dynamo routes it.
+    request_id: the response's id behind its prefix. request: as the client sent it.
+    adjusted: vLLM's ChatCompletionRequest after the parsers have adjusted it.
+    sampling_params: vLLM's. preprocessed: the request as Dynamo routes it.
     """
     options = request.get("stream_options") or {}
     stream = bool(request.get("stream"))

@@ -96,4 +96,4 @@ class StreamReader:
 
     def _ended_early(self) -> bool:
         """Whether all has been said while the worker goes on."""
-        return self._local is not None and self._local.finished
+        return self._local is not None and self._local.finished and self._local.ended_early()

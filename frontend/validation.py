@@ -91,7 +91,7 @@ def _tool_choice(request: Request) -> None:
     names = [tool["function"]["name"] for tool in request.get("tools") or []]
     wanted = choice["function"]["name"] if isinstance(choice, dict) else None
     if not names or (wanted is not None and wanted not in names):
-        raise RequestError("tool_choice", choice, f"\"none\", \"auto\", or one that `tools` can meet: {names}")
+        raise RequestError("tool_choice", choice, f'"none", "auto", or one that `tools` can meet: {names}')
 
 
 def _messages(request: Request) -> None:

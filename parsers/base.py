@@ -51,13 +51,19 @@ class StreamParser(Protocol):
     """
 
     @property
-    def token_aligned(self) -> bool: ...
+    def token_aligned(self) -> bool:
+        """See above."""
+        ...
 
     @property
-    def in_reasoning(self) -> bool: ...
+    def in_reasoning(self) -> bool:
+        """See above."""
+        ...
 
     @property
-    def reasoning_tokens(self) -> int: ...
+    def reasoning_tokens(self) -> int:
+        """See above."""
+        ...
 
     def feed(self, text: str, token_ids: Sequence[int] = ()) -> list[Event]:
         """Return the events that `text` completes.
@@ -82,7 +88,9 @@ class ParserFactory(Protocol):
     """
 
     @property
-    def name(self) -> str: ...
+    def name(self) -> str:
+        """See above."""
+        ...
 
     def __call__(self, request: ParserRequest, prompt_token_ids: Sequence[int]) -> StreamParser:
         """Return a new parser for one choice of `request`."""

@@ -7,6 +7,7 @@ tree stands in the lowest package because every other one raises from it.
 
 from __future__ import annotations
 
+import reprlib
 from collections.abc import Iterable
 
 
@@ -22,9 +23,7 @@ class RequestError(BackedgeError):
 
     def __init__(self, field: str, value: object, allowed: str) -> None:
         self.field = field
-        shown = repr(value)
-        if len(shown) > 80:
-            shown = shown[:77] + "..."
+        shown = reprlib.repr(value)
         super().__init__(f"`{field}` is {shown}; allowed: {allowed}.")
 
 

@@ -1,8 +1,8 @@
 """Token ids of the engine in, OpenAI deltas out: pure, no I/O, one object per request.
 
-    post = Postprocessor(spec, detokenizers(tokenizer), parsers)
-    for out in post.feed(Chunk(index=0, token_ids=[...], finish_reason=None)):
-        ...                                     # out.delta is an OpenAI delta
+post = Postprocessor(spec, detokenizers(tokenizer), parsers)
+for out in post.feed(Chunk(index=0, token_ids=[...], finish_reason=None)):
+...                                     # out.delta is an OpenAI delta
 """
 
 from ..parsers.base import ParserRequest

@@ -34,18 +34,12 @@ class Choice:
         self._spec = spec
         self._detokenizers = detokenizers
         self._detokenizer = detokenizers(spec.detokenizer, prompt_token_ids)
-        self._parser = GuardedParser(
-            parsers, spec.parser, prompt_token_ids, spec.response_id, on_error, report
-        )
-        self._gate = StopGate(
-            spec.stop, include=spec.include_stop_str_in_output, splits=not self._parser.token_aligned
-        )
+        self._parser = GuardedParser(parsers, spec.parser, prompt_token_ids, spec.response_id, on_error, report)
+        self._gate = StopGate(spec.stop, include=spec.include_stop_str_in_output, splits=not self._parser.token_aligned)
         self._writer = DeltaWriter(index, trims=spec.parser.parses_tools)
         self._logprobs: LogprobWriter | None = None
         if spec.logprobs is not None:
-            self._logprobs = LogprobWriter(
-                detokenizers, spec.logprobs, as_token_ids=spec.return_tokens_as_token_ids
-            )
+            self._logprobs = LogprobWriter(detokenizers, spec.logprobs, as_token_ids=spec.return_tokens_as_token_ids)
         self.tokens = 0
         self.finished = False
         self.ended_early = False

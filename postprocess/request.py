@@ -66,9 +66,10 @@ class Postprocessor:
             self._cached_tokens,
         )
 
-    def ended_early(self, index: int) -> bool:
-        """Whether the choice finished before the engine: its work must be ended."""
-        return self._choices[index].ended_early
+    def ended_early(self, index: int | None = None) -> bool:
+        """Whether the choice (any of them, for None) finished before the engine: its work must be ended."""
+        choices = self._choices if index is None else [self._choices[index]]
+        return any(choice.ended_early for choice in choices)
 
     def feed(self, chunk: Chunk) -> list[ChoiceDelta]:
         """Return the deltas that `chunk` completes.

@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 import functools
+import itertools
 import json
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
-
-from tokenizers import Tokenizer
 
 from backedge.parsers.base import ParserFactory, ParserRequest
 from backedge.postprocess import Chunk, Postprocessor, Spec, detokenizers
 from backedge.postprocess.detokenizer import DetokenizerFactory
 from backedge.postprocess.fold import Fold
 from backedge.postprocess.messages import ChoiceDelta
+from tokenizers import Tokenizer
 
 EXAMPLES = Path(__file__).parent.parent / "examples"
 TINY_MODEL = EXAMPLES / "tiny_model"
@@ -54,7 +54,7 @@ def spec(**fields: Any) -> Spec:
 def cut(items: Sequence[int], cuts: Iterable[int]) -> list[list[int]]:
     """Return `items` in pieces, cut before the given positions."""
     edges = sorted({0, len(items), *(position for position in cuts if position < len(items))})
-    return [list(items[start:end]) for start, end in zip(edges, edges[1:], strict=False)]
+    return [list(items[start:end]) for start, end in itertools.pairwise(edges)]
 
 
 def chunks(

@@ -12,7 +12,7 @@ LAYERS = ["parsers", "postprocess", "worker", "frontend"]
 ALLOWED = {
     "parsers": {"parsers"},
     "postprocess": {"parsers", "postprocess"},
-    "worker": {"parsers", "postprocess", "worker", "frontend"},  # the plugin hands over to the frontend's half
+    "worker": {"parsers", "postprocess", "worker"},
     "frontend": {"parsers", "postprocess", "frontend"},
 }
 # Awaiting, sockets, threads, clocks and processes have no place in a pure core.
@@ -42,7 +42,9 @@ def test_imports_point_one_way(path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "path", [path for path in SOURCES if path.relative_to(ROOT).parts[0] in CORE], ids=lambda path: path.relative_to(ROOT).as_posix()
+    "path",
+    [path for path in SOURCES if path.relative_to(ROOT).parts[0] in CORE],
+    ids=lambda path: path.relative_to(ROOT).as_posix(),
 )
 def test_the_core_does_no_io(path: Path) -> None:
     assert not {name.split(".")[0] for name in imports(path)} & IMPURE

@@ -1,12 +1,13 @@
 """A real Dynamo stack on loopback: frontends and workers as processes of their own.
 
-    with Stack(folder) as stack:
-        stack.worker("--vllm-processing", "--tool-call-parser", "hermes")
-        url = stack.frontend()
+with Stack(folder) as stack:
+stack.worker("--vllm-processing", "--tool-call-parser", "hermes")
+url = stack.frontend()
 """
 
 from __future__ import annotations
 
+import contextlib
 import os
 import random
 import signal
@@ -19,6 +20,7 @@ import urllib.request
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from types import TracebackType
+from typing import Self
 
 ROOT = Path(__file__).parent.parent
 TINY_MODEL = ROOT / "examples" / "tiny_model"
@@ -67,7 +69,7 @@ class Stack:
             "PYTHONUNBUFFERED": "1",
         }
 
-    def __enter__(self) -> Stack:
+    def __enter__(self) -> Self:
         self.folder.mkdir(parents=True, exist_ok=True)
         return self
 
@@ -191,18 +193,14 @@ class Process:
 
     def reap(self) -> None:
         """Wait for the end, and kill what is left of the group."""
-        try:
+        with contextlib.suppress(subprocess.TimeoutExpired):
             self.popen.wait(STOP_TIMEOUT_S)
-        except subprocess.TimeoutExpired:
-            pass
         self._signal(signal.SIGKILL)
         self.popen.wait()
 
     def _signal(self, number: int) -> None:
-        try:
+        with contextlib.suppress(ProcessLookupError):
             os.killpg(self.popen.pid, number)
-        except ProcessLookupError:
-            pass
 
 
 def free_port() -> int:

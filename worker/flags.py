@@ -26,7 +26,10 @@ FLAGS: tuple[tuple[tuple[str, ...], dict[str, Any]], ...] = (
     ),
     (
         ("--tool-parser-plugin",),
-        {"default": None, "help": "Python file that registers a tool parser with vLLM; its name then goes with --tool-call-parser."},
+        {
+            "default": None,
+            "help": "Python file that registers a tool parser with vLLM, to be named by --tool-call-parser.",
+        },
     ),
     (
         ("--postprocess-on-error",),

@@ -33,7 +33,3 @@ def register() -> None:
         from .vllm import watch_arguments
 
         watch_arguments()
-    if "dynamo.frontend.main" in sys.modules:
-        from ..frontend.main import watch_engine_factory
-
-        watch_engine_factory()

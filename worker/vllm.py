@@ -80,7 +80,7 @@ def check_versions() -> None:
     if any(not version.startswith(f"{SUPPORTED[package]}.") for package, version in found.items()):
         have = ", ".join(f"{package} {version}" for package, version in found.items())
         want = ", ".join(f"{package} {version}.x" for package, version in SUPPORTED.items())
-        raise SetupError(f"found {have}; this version of Backedge supports {want}. Install one of these, or drop the flag.")
+        raise SetupError(f"found {have}; this Backedge supports {want}. Install one of these, or drop the flag.")
 
 
 def check_seams() -> None:
@@ -89,11 +89,16 @@ def check_seams() -> None:
         target: Any = importlib.import_module(module_name)
         for name in path.split("."):
             target = getattr(target, name, None)
-        if target is None or (parameters and tuple(inspect.signature(target).parameters)[: len(parameters)] != parameters):
+        if target is None or (parameters and first_parameters(target, len(parameters)) != parameters):
             raise SetupError(
-                f"{module_name}.{path} is not what Backedge expects in this version of Dynamo "
-                f"({importlib.metadata.version('ai-dynamo')}); install ai-dynamo {SUPPORTED['ai-dynamo']}.x or drop the flag."
+                f"{module_name}.{path} of ai-dynamo {importlib.metadata.version('ai-dynamo')} is not what Backedge "
+                f"expects; install ai-dynamo {SUPPORTED['ai-dynamo']}.x as published, or drop the flag."
             )
+
+
+def first_parameters(function: Callable[..., Any], count: int) -> tuple[str, ...]:
+    """Return the names of the first `count` parameters."""
+    return tuple(inspect.signature(function).parameters)[:count]
 
 
 def enable(config: Any, settings: flags.WorkerSettings) -> None:
@@ -113,8 +118,9 @@ def enable(config: Any, settings: flags.WorkerSettings) -> None:
         try:
             native.load_tool_parser_plugin(settings.tool_parser_plugin)
         except Exception as error:
+            reason = f"{type(error).__name__}: {error}"
             raise SetupError(
-                f"--tool-parser-plugin {settings.tool_parser_plugin!r} cannot be imported: {type(error).__name__}: {error}."
+                f"--tool-parser-plugin {settings.tool_parser_plugin!r} cannot be imported ({reason})."
             ) from error
     native.check_names(settings.tool_call_parser, settings.reasoning_parser)
     if post_processes(config):
@@ -162,9 +168,7 @@ class Worker:
         model_config = config.engine_args.create_model_config()
         tokenizer = cached_tokenizer_from_config(model_config)
         settings = self._settings
-        parsers = native.VllmParsers(
-            tokenizer, settings.tool_call_parser, settings.reasoning_parser, model_config
-        )
+        parsers = native.VllmParsers(tokenizer, settings.tool_call_parser, settings.reasoning_parser, model_config)
         self._postprocessor = WorkerPostprocessor(
             detokenizers(tokenizer), parsers, settings.on_error, self._metrics.report
         )

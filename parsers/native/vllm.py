@@ -143,7 +143,7 @@ class NativeParser:
         self._arguments: dict[int, list[str]] = {}
         self.reasoning_tokens = 0
         reasoning = parser.reasoning_parser
-        self._markers = {marker for marker in (reasoning.reasoning_start_str, reasoning.reasoning_end_str) if marker} if reasoning else set()
+        self._markers = (reasoning.reasoning_start_str, reasoning.reasoning_end_str) if reasoning else ()
         self.in_reasoning = reasoning is not None and not parser.is_reasoning_end(self._prompt_token_ids)
 
     def feed(self, text: str, token_ids: Sequence[int] = ()) -> list[Event]:

@@ -79,7 +79,11 @@ class Client:
 
 
 def request_of(transcript: Transcript, model: str, fields: dict[str, Any]) -> dict[str, Any]:
-    request = {"model": model, "temperature": 0, **{name: transcript[name] for name in REQUEST_FIELDS if name in transcript}}
+    request = {
+        "model": model,
+        "temperature": 0,
+        **{name: transcript[name] for name in REQUEST_FIELDS if name in transcript},
+    }
     extra = {"chat_template_kwargs": transcript["chat_template_kwargs"]} if "chat_template_kwargs" in transcript else {}
     request |= {**fields, "extra_body": {**extra, **(fields.get("extra_body") or {})}}
     return {name: value for name, value in request.items() if value is not None}
@@ -131,8 +135,10 @@ def add_delta(answer: Answer, delta: Any) -> None:
         answer.reasoning = (answer.reasoning or "") + reasoning
     for call in delta.tool_calls or []:
         if call.index == len(answer.tool_calls):
-            assert call.id and call.function.name and call.type == "function"
+            assert call.id
+            assert call.function.name
+            assert call.type == "function"
             answer.tool_calls.append({"id": call.id, "name": call.function.name, "arguments": ""})
         else:
-            assert call.id is None and call.function.name is None, "id and name come once"
+            assert (call.id, call.function.name) == (None, None), "id and name come once"
         answer.tool_calls[call.index]["arguments"] += call.function.arguments

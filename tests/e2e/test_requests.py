@@ -54,14 +54,19 @@ STOPS = [
     pytest.param({"stop": ["not there"]}, LETTERS, None, id="not there"),
     pytest.param({"stop": ["a"], "extra_body": {"min_tokens": 12}}, None, "a", id="min_tokens"),
     pytest.param(
-        {"stop": ["gamma"], "extra_body": {"include_stop_str_in_output": True}}, "alpha, beta, gamma", "gamma", id="included"
+        {"stop": ["gamma"], "extra_body": {"include_stop_str_in_output": True}},
+        "alpha, beta, gamma",
+        "gamma",
+        id="included",
     ),
 ]
 
 
 @STREAMED
 @pytest.mark.parametrize(("fields", "content", "stop"), STOPS)
-def test_stop_strings(client: Client, stream: bool, fields: dict[str, Any], content: str | None, stop: str | None) -> None:
+def test_stop_strings(
+    client: Client, stream: bool, fields: dict[str, Any], content: str | None, stop: str | None
+) -> None:
     transcript = TRANSCRIPTS["stop_string"]
     extra = {**fields.get("extra_body", {}), "chat_template_kwargs": transcript["chat_template_kwargs"]}
     response = client.ask(transcript, stream=stream, **{**fields, "extra_body": extra})
@@ -180,8 +185,3 @@ def test_hidden_reasoning(client: Client, stream: bool) -> None:
 def test_structured_output_is_json(client: Client, stream: bool, name: str) -> None:
     answer = client.ask(TRANSCRIPTS[name], stream=stream).answer
     assert json.loads(answer.content or "") == json.loads(TRANSCRIPTS[name]["expect"]["content"])
-
-
-def test_whole_answers_travel_as_one_chunk(client: Client, fleet: Fleet) -> None:
-    transcript = TRANSCRIPTS["plain_text"]
-    assert client.ask(transcript, stream=False).message == transcript["expect"]

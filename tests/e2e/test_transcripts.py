@@ -15,7 +15,9 @@ from tests.support import TINY_MODEL, TRANSCRIPTS, Transcript, encode, tiny_toke
 
 ALL = pytest.mark.parametrize("transcript", TRANSCRIPTS.values(), ids=lambda transcript: transcript["id"])
 STREAMED = pytest.mark.parametrize("stream", [True, False], ids=["stream", "whole"])
-BACKEDGE_ROWS = pytest.mark.parametrize("model", [BACKEDGE_MODEL, PLAIN_MODEL], ids=["in the worker", "in the frontend"])
+BACKEDGE_ROWS = pytest.mark.parametrize(
+    "model", [BACKEDGE_MODEL, PLAIN_MODEL], ids=["in the worker", "in the frontend"]
+)
 
 
 @functools.cache

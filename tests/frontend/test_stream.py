@@ -1,0 +1,138 @@
+"""Who post-processes is decided per chunk: a worker, or the frontend."""
+
+import asyncio
+
+import pytest
+
+from backedge.frontend.stream import StreamReader, WorkerError
+from backedge.postprocess import Chunk, Post, Postprocessor
+from backedge.postprocess.fold import Fold
+from backedge.postprocess.messages import KEY, VERSION, encode
+from tests.support import encode as tokens
+from tests.support import spec, tiny_detokenizers
+
+TEXT = "one, two, three, four"
+
+
+class Annotated:
+    def __init__(self, data=None, error=None):
+        self._data, self._error = data, error
+
+    def data(self):
+        return self._data
+
+    def is_error(self):
+        return self._error is not None
+
+    def comments(self):
+        return [self._error]
+
+
+class Context:
+    stopped = False
+
+    def stop_generating(self):
+        self.stopped = True
+
+    def is_stopped(self):
+        return self.stopped
+
+
+class Engine:
+    """Yields what it is given; an exception among it is raised there."""
+
+    def __init__(self, outputs):
+        self._outputs = outputs
+
+    async def generate(self, request, context):
+        async def stream():
+            for output in self._outputs:
+                if isinstance(output, Exception):
+                    raise output
+                yield output if isinstance(output, Annotated) else Annotated(output)
+
+        return stream()
+
+
+def read(outputs, **fields):
+    """Return the whole answer, and how often a post-processor was made here."""
+    request = spec(**fields)
+    made, context, fold = [], Context(), Fold(0)
+
+    def make():
+        made.append(Postprocessor(request, tiny_detokenizers()))
+        return made[-1]
+
+    async def run():
+        async for _, post in StreamReader(request, make).read(Engine(outputs), {}, context):
+            fold.add(post.deltas)
+
+    asyncio.run(run())
+    return fold.whole, len(made), context
+
+
+def outputs(processed, finish_reason="stop", upto=None, **fields):
+    """Return the outputs of a worker that post-processes the tokens for which `processed` says so."""
+    post, found = Postprocessor(spec(**fields), tiny_detokenizers()), []
+    ids = [*tokens(TEXT), *tokens("<|im_end|>")][:upto]
+    for position, token_id in enumerate(ids):
+        last = position == len(ids) - 1 and upto is None
+        output = {"index": 0, "token_ids": [token_id], "finish_reason": finish_reason if last else None}
+        deltas = post.feed(Chunk(token_ids=[token_id], finish_reason=output["finish_reason"]))
+        if processed(position):
+            output["extra_args"] = {KEY: encode(Post(deltas=deltas, usage=post.usage if last else None))}
+        found.append(output)
+    return found
+
+
+@pytest.mark.parametrize(
+    ("processed", "made"),
+    [(lambda position: True, 0), (lambda position: False, 1), (lambda position: position < 5, 1)],
+    ids=["worker", "frontend", "a plain worker takes over"],
+)
+def test_the_answer_is_the_same(processed, made):
+    whole, count, _ = read(outputs(processed))
+    assert (whole.delta.content, whole.finish_reason, count) == (TEXT, "stop", made)
+
+
+def test_a_post_of_a_newer_version_is_done_here():
+    newer = outputs(lambda position: True)
+    for output in newer:
+        output["extra_args"][KEY] = f'{{"version": {VERSION + 1}, "deltas": 5}}'
+    whole, made, _ = read(newer)
+    assert (whole.delta.content, made) == (TEXT, 1)
+
+
+@pytest.mark.parametrize("post", ["no json", '{"deltas": 5}', 7])
+def test_a_post_that_is_none_is_done_here(post):
+    broken = outputs(lambda position: True)
+    for output in broken:
+        output["extra_args"][KEY] = post
+    assert read(broken)[0].delta.content == TEXT
+
+
+def test_a_stop_string_found_here_stops_the_worker():
+    whole, _, context = read(outputs(lambda position: False), stop=["three"])
+    assert (whole.delta.content, whole.finish_reason, whole.stop_reason) == ("one, two, ", "stop", "three")
+    assert context.stopped
+
+
+def test_a_natural_end_does_not():
+    assert not read(outputs(lambda position: False))[2].stopped
+
+
+@pytest.mark.parametrize(
+    ("tail", "retryable"),
+    [
+        ([ValueError("Unavailable: Stream ended before generation completed")], True),
+        ([], True),
+        ([Annotated(error="no instances")], False),
+        ([{"index": 0, "token_ids": [], "finish_reason": "error: out of memory"}], False),
+        ([{"status": "error", "message": "bad"}], False),
+    ],
+    ids=["worker died", "silent end", "engine error", "error finish", "no output"],
+)
+def test_no_silent_end(tail, retryable):
+    with pytest.raises(WorkerError) as caught:
+        read([*outputs(lambda position: True, upto=4), *tail])
+    assert caught.value.retryable is retryable

@@ -1,0 +1,98 @@
+import pytest
+
+from backedge.frontend.options import apply_options
+from backedge.frontend.validation import check
+from backedge.parsers.errors import RequestError
+
+USER = [{"role": "user", "content": "hi"}]
+TOOL = {"type": "function", "function": {"name": "f", "parameters": {"type": "object"}}}
+
+
+def tool(**function):
+    return {"type": "function", "function": {"name": "f", **function}}
+
+
+def json_schema(schema):
+    return {"type": "json_schema", "json_schema": {"name": "x", "schema": schema}}
+
+
+# field, request
+BAD = [
+    ("messages[0].content", {"messages": [{"role": "user", "content": []}]}),
+    ("messages[1].content", {"messages": [*USER, {"role": "assistant"}]}),
+    ("min_tokens", {"min_tokens": 10, "max_tokens": 5}),
+    ("min_tokens", {"min_tokens": 10, "max_completion_tokens": 5}),
+    ("top_logprobs", {"top_logprobs": 2}),
+    ("top_logprobs", {"top_logprobs": 2, "logprobs": False}),
+    ("stop[1]", {"stop": ["a", ""]}),
+    ("tools[0].function.parameters.type", {"tools": [tool(parameters={"type": "nonsense"})]}),
+    ("tools[1].function.parameters.properties", {"tools": [TOOL, tool(name="g", parameters={"properties": 5})]}),
+    ("tools[1].function.name", {"tools": [TOOL, TOOL]}),
+    ("tool_choice", {"tool_choice": "required"}),
+    ("tool_choice", {"tool_choice": {"type": "function", "function": {"name": "g"}}, "tools": [TOOL]}),
+    ("response_format.json_schema.schema.type", {"response_format": json_schema({"type": "nonsense"})}),
+    ("guided_json", {"guided_json": 5}),
+    ("guided_json", {"guided_json": "no json"}),
+    ("guided_json.type", {"guided_json": '{"type": "nonsense"}'}),
+]
+GOOD = [
+    {},
+    {"min_tokens": 5, "max_tokens": 5},
+    {"logprobs": True, "top_logprobs": 2},
+    {"top_logprobs": 0},
+    {"stop": ["a", "b"]},
+    {"stop": "a"},
+    {"tools": [TOOL], "tool_choice": {"type": "function", "function": {"name": "f"}}},
+    {"tools": [tool()], "tool_choice": "required"},
+    {"response_format": {"type": "json_object"}},
+    {"response_format": json_schema({"type": "object"})},
+    {"guided_json": '{"type": "object"}'},
+    {"messages": [*USER, {"role": "assistant", "tool_calls": [{}]}, {"role": "tool", "content": "x"}]},
+]
+
+
+@pytest.mark.parametrize(("field", "request_"), BAD)
+def test_bad_values_are_named(field, request_):
+    with pytest.raises(RequestError) as caught:
+        check({"messages": USER, **request_})
+    assert caught.value.field == field
+    assert f"`{field}`" in str(caught.value)
+    assert "allowed" in str(caught.value)
+
+
+@pytest.mark.parametrize("request_", GOOD)
+def test_good_values_pass(request_):
+    check({"messages": USER, **request_})
+
+
+# request, what it becomes
+OPTIONS = [
+    ({"stop": [1, 2]}, {"stop_token_ids": [1, 2]}),
+    ({"stop": ["a"]}, {"stop": ["a"]}),
+    ({"metadata": {"backedge": {"stop_token_ids": [5]}, "x": "y"}}, {"stop_token_ids": [5]}),
+    ({"metadata": {"backedge": '{"return_token_ids": true}'}}, {"return_token_ids": True}),
+    ({"metadata": {"x": "y"}}, {}),
+    ({"metadata": "text"}, {}),
+]
+
+
+@pytest.mark.parametrize(("request_", "expected"), OPTIONS)
+def test_options_go_where_vllm_has_them(request_, expected):
+    apply_options(request_)
+    assert {name: value for name, value in request_.items() if name != "metadata"} == expected
+
+
+@pytest.mark.parametrize(
+    ("given", "field"),
+    [
+        (3, "metadata.backedge"),
+        ("no json", "metadata.backedge"),
+        ({"colour": "red"}, "metadata.backedge.colour"),
+        ({"stop_token_ids": "x"}, "metadata.backedge.stop_token_ids"),
+        ({"return_token_ids": 1}, "metadata.backedge.return_token_ids"),
+    ],
+)
+def test_bad_options_are_named(given, field):
+    with pytest.raises(RequestError) as caught:
+        apply_options({"metadata": {"backedge": given}})
+    assert caught.value.field == field

@@ -1,0 +1,162 @@
+"""The wrapper around an engine's outputs, with the outputs given."""
+
+import asyncio
+
+import msgspec
+import pytest
+
+from backedge.parsers.plain import PlainParsers
+from backedge.postprocess.fold import Fold
+from backedge.postprocess.messages import KEY, VERSION, Post, encode, read
+from backedge.worker.handler import WorkerPostprocessor, read_spec
+from tests.support import encode as tokens
+from tests.support import spec, tiny_detokenizers
+
+TEXT = "one, two, three, four"
+IDS = [*tokens(TEXT), *tokens("<|im_end|>")]
+
+
+class BrokenParsers:
+    name = "broken"
+
+    def __call__(self, request, prompt_token_ids):
+        return BrokenParser()
+
+
+class BrokenParser:
+    token_aligned, in_reasoning, reasoning_tokens = True, False, 0
+    fed = 0
+
+    def feed(self, text, token_ids=()):
+        self.fed += 1
+        if self.fed > 3:
+            raise KeyError("boom")
+        return []
+
+    def finish(self, text="", token_ids=(), *, cut=False):
+        return []
+
+
+def engine_outputs(ids, index=0, finish_reason="stop"):
+    return [
+        {
+            "index": index,
+            "token_ids": [token_id],
+            "log_probs": [-0.5],
+            "finish_reason": finish_reason if position == len(ids) else None,
+            "completion_usage": {"prompt_tokens": 7, "prompt_tokens_details": {"cached_tokens": 3}},
+        }
+        for position, token_id in enumerate(ids, 1)
+    ]
+
+
+def process(outputs, token_ids=(), parsers=None, on_error="degrade", **fields):
+    """Return what the worker sends, the choices whose work it ended, and the failures reported."""
+    ended, failures = [], []
+
+    async def stream():
+        for output in outputs:
+            yield output
+
+    async def end_choice(index):
+        ended.append(index)
+
+    async def run():
+        worker = WorkerPostprocessor(tiny_detokenizers(), parsers or PlainParsers(), on_error, failures.append)
+        return [output async for output in worker.stream(stream(), spec(**fields), list(token_ids), end_choice)]
+
+    return asyncio.run(run()), ended, failures
+
+
+def posts(sent):
+    return [read(Post, output["extra_args"][KEY]) for output in sent]
+
+
+def content(sent, index=0):
+    fold = Fold(index)
+    fold.add(delta for post in posts(sent) for delta in post.deltas if delta.index == index)
+    return fold.whole.delta.content
+
+
+def test_streaming_keeps_every_token_and_takes_the_logprobs_out():
+    sent, ended, _ = process(engine_outputs(IDS))
+    assert [token_id for output in sent for token_id in output["token_ids"]] == IDS
+    assert content(sent) == TEXT
+    assert ended == []
+    assert not any("log_probs" in output for output in sent)
+    usage = posts(sent)[-1].usage
+    assert (usage.prompt_tokens, usage.completion_tokens, usage.cached_tokens) == (7, len(IDS), 3)
+    assert all(post.usage is None for post in posts(sent)[:-1])
+
+
+def test_without_a_stream_one_chunk_per_choice():
+    outputs = [output for pair in zip(engine_outputs(IDS), engine_outputs(IDS, 1), strict=True) for output in pair]
+    sent, _, _ = process(outputs, stream=False, n=2)
+    assert [(output["index"], output["token_ids"]) for output in sent] == [(0, IDS), (1, IDS)]
+    assert [content(sent, index) for index in range(2)] == [TEXT, TEXT]
+    assert [post.usage and post.usage.completion_tokens for post in posts(sent)] == [None, 2 * len(IDS)]
+
+
+@pytest.mark.parametrize("stream", [True, False])
+def test_a_stop_string_ends_the_choice_and_the_engines_work(stream):
+    sent, ended, _ = process(engine_outputs(IDS), stream=stream, stop=["three"])
+    assert content(sent) == "one, two, "
+    assert (sent[-1]["finish_reason"], sent[-1]["stop_reason"], ended) == ("stop", "three", [0])
+
+
+def test_one_choice_ends_the_other_goes_on():
+    longer = [*tokens("one, two, seven, three"), *tokens("<|im_end|>")]
+    outputs = [*engine_outputs(IDS[:-1], 0, None), *engine_outputs(longer, 1)]
+    sent, ended, _ = process(outputs, n=2, stop=["three"])
+    assert (content(sent, 0), content(sent, 1), ended) == ("one, two, ", "one, two, seven, ", [0, 1])
+
+
+@pytest.mark.parametrize("stop", [[], ["two, thr"], ["four"]])
+@pytest.mark.parametrize("died_at", range(1, len(IDS)))
+def test_a_migrated_request_goes_on_where_it_was(died_at, stop):
+    prompt = tokens("Count:")
+    fields = {"prompt_length": len(prompt), "stop": stop}
+    before, ended, _ = process(engine_outputs(IDS[:died_at], finish_reason=None), prompt, **fields)
+    if ended:
+        return
+    after, _, _ = process(engine_outputs(IDS[died_at:]), [*prompt, *IDS[:died_at]], **fields)
+    whole, _, _ = process(engine_outputs(IDS), prompt, **fields)
+    parts = [delta.delta.content or "" for post in posts(before + after) for delta in post.deltas]
+    assert "".join(parts) == content(whole)
+    assert posts(after)[-1].usage.completion_tokens == posts(whole)[-1].usage.completion_tokens
+    assert posts(after)[-1].usage.prompt_tokens == 7 - died_at, "the engine counts them as prompt"
+
+
+@pytest.mark.parametrize("message", ["error: out of memory", "error"])
+def test_an_engine_error_passes_untouched(message):
+    output = {"index": 0, "token_ids": [], "finish_reason": message}
+    assert process([dict(output)])[0] == [output]
+
+
+def test_a_broken_parser_costs_its_structure_only():
+    sent, ended, failures = process(engine_outputs(IDS), parsers=BrokenParsers())
+    assert content(sent) == TEXT
+    assert ended == []
+    assert len(failures) == 1
+    assert "'broken' failed on request chatcmpl-test at output token 4: KeyError" in str(failures[0])
+
+
+def test_or_the_request_if_so_chosen():
+    sent, ended, failures = process(engine_outputs(IDS), parsers=BrokenParsers(), on_error="fail")
+    assert sent[-1]["finish_reason"].startswith("error: parser 'broken' failed")
+    assert (ended, len(failures)) == ([0], 1)
+
+
+@pytest.mark.parametrize(
+    "extra_args",
+    [None, {}, {KEY: None}, {KEY: "no json"}, {KEY: '{"version": 1}'}, {KEY: f'{{"version": {VERSION + 1}, "x": 1}}'}],
+)
+def test_requests_without_a_spec_we_can_read_pass(extra_args):
+    assert read_spec({"extra_args": extra_args}) is None
+
+
+def test_a_spec_survives_the_wire():
+    request = spec(stop=["a"], logprobs=2)
+    assert read_spec({"extra_args": {KEY: encode(request), "other": 1}}) == request
+    newer = msgspec.json.decode(encode(request)) | {"a_field_of_later": 1}
+    assert read_spec({"extra_args": {KEY: msgspec.json.encode(newer).decode()}}) == request
