@@ -30,7 +30,9 @@ VOCABULARY_SIZE = 560
 # skip_special_tokens leaves the reasoning and tool-call markers in the text.
 SPECIAL_TOKENS = ("<|endoftext|>", "<|im_start|>", "<|im_end|>")
 MARKER_TOKENS = ("<tool_call>", "</tool_call>", "<tool_response>", "</tool_response>", "<think>", "</think>")
-SPLIT = r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+"
+SPLIT = (
+    r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+"
+)
 
 MAX_STEPS = 1500
 CHECK_EVERY = 25
@@ -143,9 +145,7 @@ def batches(samples: list[tuple[list[int], int]], size: int = 4096) -> Iterator[
     yield group
 
 
-def answer_log_probabilities(
-    model: Qwen3ForCausalLM, group: list[tuple[list[int], int]], pad: int
-) -> torch.Tensor:
+def answer_log_probabilities(model: Qwen3ForCausalLM, group: list[tuple[list[int], int]], pad: int) -> torch.Tensor:
     """Return the log probability of every answer token of the group, shape (tokens,)."""
     length = max(len(token_ids) for token_ids, _ in group)
     inputs = torch.full((len(group), length), pad)
@@ -193,8 +193,10 @@ def train(model: Qwen3ForCausalLM, variants: list[list[tuple[list[int], int]]], 
         optimizer.zero_grad()
         if step % CHECK_EVERY == 0:
             least = least_probability(model, everything, pad) if total < 0.05 else 0.0
-            print(f"step {step}: loss {total:.4f}, least likely token {least:.3f}, "
-                  f"{time.monotonic() - started:.0f} s", flush=True)
+            print(
+                f"step {step}: loss {total:.4f}, least likely token {least:.3f}, {time.monotonic() - started:.0f} s",
+                flush=True,
+            )
             if least > MIN_PROBABILITY:
                 return
     raise SystemExit(f"not learned within {MAX_STEPS} steps; the model was not written")
@@ -214,8 +216,12 @@ def main() -> None:
     train(model, variants, tokenizer.pad_token_id)
     model.save_pretrained(MODEL_DIR)
     tokenizer.save_pretrained(MODEL_DIR)
-    generation = {"bos_token_id": None, "eos_token_id": [tokenizer.eos_token_id, tokenizer.pad_token_id],
-                  "pad_token_id": tokenizer.pad_token_id, "temperature": 0.0}
+    generation = {
+        "bos_token_id": None,
+        "eos_token_id": [tokenizer.eos_token_id, tokenizer.pad_token_id],
+        "pad_token_id": tokenizer.pad_token_id,
+        "temperature": 0.0,
+    }
     (MODEL_DIR / "generation_config.json").write_text(json.dumps(generation, indent=2) + "\n")
 
 

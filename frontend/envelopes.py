@@ -23,6 +23,7 @@ class EnvelopeWriter:
         self._spec = spec
         self._media = media
         self._output_tokens = 0
+        self._choice_token_ids: dict[str, list[int]] = {}
 
     def write(self, chunk: Chunk, post: Post) -> Iterator[Envelope]:
         """Yield the envelopes of one chunk of the worker.
@@ -78,15 +79,18 @@ class EnvelopeWriter:
     def _extension(self, delta: ChoiceDelta) -> dict[str, Any]:
         """Return what has no place in Dynamo's typed choices.
 
-        Dynamo joins `completion_token_ids` of all choices into one list when it
-        folds a response, so with n > 1 they are keyed by choice.
+        Folding a response, Dynamo joins `completion_token_ids` of all choices into
+        one list, so with n > 1 they are keyed by choice; and it keeps the last value
+        of any other key, so without a stream each holds those before it.
         """
         extension: dict[str, Any] = {}
         if delta.token_ids is not None:
             if self._spec.n == 1:
                 extension["completion_token_ids"] = delta.token_ids
             else:
-                extension["choice_token_ids"] = {str(delta.index): delta.token_ids}
+                shown = {} if self._spec.stream else self._choice_token_ids
+                shown[str(delta.index)] = delta.token_ids
+                extension["choice_token_ids"] = shown
         if delta.stop_reason is not None:
             extension["stop_reason"] = delta.stop_reason
         return extension

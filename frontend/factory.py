@@ -39,7 +39,7 @@ class EngineFactory:
 
         self._config = config
         self._flags = flags
-        vllm_processor.VllmProcessor = Processor  # type: ignore[misc]
+        vllm_processor.VllmProcessor = Processor
 
     async def chat_engine_factory(self, instance_id: Any, card: Any, routed_engine: Any) -> Any:
         """Return the engine of one model, for Dynamo.

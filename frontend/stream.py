@@ -53,11 +53,13 @@ class StreamReader:
                 output = annotated.data()
                 if output is None:
                     continue
-                yield self._read(output)
+                meaning = self._read(output)
                 if self._ended_early():
-                    # The stream is read no further: what is buffered would still come.
+                    # At once: the worker goes on while the client takes its last deltas.
                     context.stop_generating()
-                    return
+                yield meaning
+                if context.is_stopped():
+                    return  # what is buffered would still come
         except ValueError as error:
             # What the binding raises when a worker dies; bad arguments have been refused before.
             raise WorkerError(str(error), retryable=True) from error

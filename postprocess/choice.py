@@ -104,9 +104,10 @@ class Choice:
                 events: list[Event] = [Content(text)] if text else []
             else:
                 events = self._shown(self._parser.feed(text, (token_id,)), text, token_id)
-            if was_reasoning and not self._parser.in_reasoning and self._spec.stop:
-                events = self._gate_rest(events)
-            self._write(events)
+            if not (was_reasoning and not self._parser.in_reasoning and self._spec.stop):
+                self._write(events)
+                continue
+            self._write(self._gate_rest(events))
             if self._gate.matched is not None and not self.finished:
                 self._end([], "stop", self._gate.matched, early=True)
 

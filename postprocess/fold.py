@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import Any
 
 from .messages import ChoiceDelta, Delta, FunctionDelta, ToolCallDelta
 
@@ -51,6 +52,6 @@ class Fold:
             for index, call in calls.items()
         ]
 
-    def _joined(self, field: str) -> list | None:
+    def _joined(self, field: str) -> list[Any] | None:
         parts = [value for part in self._deltas if (value := getattr(part, field)) is not None]
         return [item for part in parts for item in part] if parts else None

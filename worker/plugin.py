@@ -28,7 +28,7 @@ def register() -> None:
         flags.add_to(parser)
         return parser
 
-    EngineArgs.add_cli_args = staticmethod(with_flags)  # type: ignore[method-assign]
+    EngineArgs.add_cli_args = staticmethod(with_flags)
     if "dynamo.vllm.args" in sys.modules:
         from .vllm import watch_arguments
 

@@ -20,8 +20,9 @@ from ..parsers.errors import BackedgeError, SetupError
 from ..parsers.native import vllm as native
 from ..postprocess.detokenizer import detokenizers
 from ..postprocess.messages import KEY, Capability, encode
+from ..postprocess.outputs import JsonDict
 from . import flags
-from .handler import JsonDict, WorkerPostprocessor, read_spec
+from .handler import WorkerPostprocessor, read_spec
 from .metrics import ParserMetrics
 
 logger = logging.getLogger(__name__)
@@ -115,13 +116,7 @@ def enable(config: Any, settings: flags.WorkerSettings) -> None:
             "drop one of the two flags."
         )
     if settings.tool_parser_plugin:
-        try:
-            native.load_tool_parser_plugin(settings.tool_parser_plugin)
-        except Exception as error:
-            reason = f"{type(error).__name__}: {error}"
-            raise SetupError(
-                f"--tool-parser-plugin {settings.tool_parser_plugin!r} cannot be imported ({reason})."
-            ) from error
+        native.load_tool_parser_plugin(settings.tool_parser_plugin)
     native.check_names(settings.tool_call_parser, settings.reasoning_parser)
     if post_processes(config):
         Worker(settings).install()

@@ -7,8 +7,10 @@ vLLM's own server uses, so plugins and models with a parser of their own
 
 from __future__ import annotations
 
+import importlib
 import json
 from collections.abc import Iterator, Sequence
+from pathlib import Path
 from typing import Any
 
 from vllm.entrypoints.generate.base.protocol import DeltaMessage
@@ -21,13 +23,15 @@ from vllm.parser import ParserManager
 from vllm.parser.abstract_parser import DelegatingParser, Parser
 from vllm.reasoning import ReasoningParserManager
 from vllm.tool_parsers import ToolParserManager
+from vllm.utils.import_utils import import_from_path
 
 from ..base import ParserRequest, StreamParser
-from ..errors import UnknownParserError, UnusableParserError
+from ..errors import SetupError, UnknownParserError, UnusableParserError
 from ..events import Content, Event, Reasoning, ToolCallArguments, ToolCallStarted
 from ..json_calls import with_json_calls
 from ..plain import PlainParser
 
+PLUGIN_FLAG = "--tool-parser-plugin"
 TOOL_CALL_FLAG = "--tool-call-parser"
 REASONING_FLAG = "--reasoning-parser"
 # Enough for a parser to reach its first branch; no parser has a marker in it.
@@ -36,8 +40,20 @@ PROBE_TOOL = {"type": "function", "function": {"name": "probe", "parameters": {"
 
 
 def load_tool_parser_plugin(path: str) -> None:
-    """Import a user's module that registers tool parsers. Source: vLLM's --tool-parser-plugin."""
-    ToolParserManager.import_tool_parser(path)
+    """Import a user's module or file that registers tool parsers.
+
+    vLLM's own loader logs what goes wrong and goes on without the parser.
+    Raises `SetupError` with the cause.
+    """
+    try:
+        try:
+            importlib.import_module(path)
+        except ModuleNotFoundError:
+            import_from_path(Path(path).stem, path)
+    except Exception as error:
+        # A plugin is the user's code and may raise anything.
+        reason = f"{type(error).__name__}: {error}"
+        raise SetupError(f"{PLUGIN_FLAG} {path!r} cannot be imported ({reason}).") from error
 
 
 def check_names(tool_call_parser: str | None, reasoning_parser: str | None) -> None:
@@ -97,12 +113,13 @@ class VllmParsers:
 
     def _parser_class(self, tool_call_parser: str | None, reasoning_parser: str | None) -> type[Parser] | None:
         hf_config = getattr(self._model_config, "hf_config", None)
-        return ParserManager.get_parser(
+        parser_class: type[Parser] | None = ParserManager.get_parser(
             tool_parser_name=tool_call_parser,
             reasoning_parser_name=reasoning_parser,
             enable_auto_tools=True,
             is_harmony=getattr(hf_config, "model_type", None) == "gpt_oss",
         )
+        return parser_class
 
     def _probe(self, flag: str, name: str, request: ParserRequest) -> None:
         """Build the parser and feed it a few tokens, as every request will."""

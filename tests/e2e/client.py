@@ -100,6 +100,7 @@ def whole(completion: ChatCompletion) -> Response:
             [
                 {"id": call.id, "name": call.function.name, "arguments": call.function.arguments}
                 for call in message.tool_calls or []
+                if call.type == "function"
             ],
             choice.finish_reason,
             (choice.logprobs and choice.logprobs.content) or [],

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+import itertools
 import json
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field
@@ -55,7 +56,7 @@ class Core:
 def cut(token_ids: Sequence[int], cuts: Collection[int], finish_reason: str = "stop") -> list[Chunk]:
     """Return `token_ids` cut before each position of `cuts`; the last chunk finishes."""
     bounds = [0, *sorted({position for position in cuts if 0 < position < len(token_ids)}), len(token_ids)]
-    pieces = [list(token_ids[start:end]) for start, end in zip(bounds, bounds[1:], strict=False)]
+    pieces = [list(token_ids[start:end]) for start, end in itertools.pairwise(bounds)]
     return [
         Chunk(token_ids=piece, finish_reason=finish_reason if number == len(pieces) else None)
         for number, piece in enumerate(pieces, start=1)
@@ -95,8 +96,11 @@ def core_of(sample: Sample, parsers: VllmParsers) -> Core:
 def skips_special_tokens(parsers: VllmParsers, request: ParserRequest) -> bool:
     """Whether special tokens have no text: parsers that want to see theirs adjust the request."""
     chat_request = _chat_request(request)
-    inner = parsers(request, [])._parser
-    for parser in (inner.reasoning_parser, inner.tool_parser):
+    parser_class = parsers._full_class if request.parses_tools else parsers._reasoning_class
+    if parser_class is None:
+        return True
+    whole = parser_class(parsers._tokenizer, chat_request.tools, chat_template_kwargs=request.chat_template_kwargs)
+    for parser in (whole.reasoning_parser, whole.tool_parser):
         if parser is not None:
             chat_request = parser.adjust_request(chat_request)
     return chat_request.skip_special_tokens

@@ -1,18 +1,23 @@
+import itertools
 import json
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
-
 from backedge.parsers.base import ParserRequest
 from backedge.parsers.events import Content, Event, ToolCallArguments, ToolCallStarted, join
 from backedge.parsers.plain import PlainParsers
+from hypothesis import given
+from hypothesis import strategies as st
 
 TOOLS = [{"type": "function", "function": {"name": "f"}}]
 NAMED = {"type": "function", "function": {"name": "f"}}
 
 CASES = [
-    ("named", NAMED, ' {"a": [1, {"b": "}"}]} \n', [ToolCallStarted(0, "f"), ToolCallArguments(0, '{"a": [1, {"b": "}"}]}')]),
+    (
+        "named",
+        NAMED,
+        ' {"a": [1, {"b": "}"}]} \n',
+        [ToolCallStarted(0, "f"), ToolCallArguments(0, '{"a": [1, {"b": "}"}]}')],
+    ),
     ("named, empty", NAMED, "{}", [ToolCallStarted(0, "f"), ToolCallArguments(0, "{}")]),
     ("named, cut", NAMED, '{"a": "b', [ToolCallStarted(0, "f"), ToolCallArguments(0, '{"a": "b')]),
     ("named, no object", NAMED, "sorry", [Content("sorry")]),
@@ -33,7 +38,12 @@ CASES = [
         '\n[\n{"parameters":{"x":1},"name":"f"}]',
         [ToolCallStarted(0, "f"), ToolCallArguments(0, '{"x":1}')],
     ),
-    ("required, escaped name", "required", '[{"name": "\\u0066", "parameters": {}}]', [ToolCallStarted(0, "f"), ToolCallArguments(0, "{}")]),
+    (
+        "required, escaped name",
+        "required",
+        '[{"name": "\\u0066", "parameters": {}}]',
+        [ToolCallStarted(0, "f"), ToolCallArguments(0, "{}")],
+    ),
     ("required, not an array", "required", "no calls", [Content("no calls")]),
     ("required, cut in the name", "required", '[{"name": "f', []),
     ("required, cut before the name", "required", '[{"parameters": {"x": 1}', [Content('{"x": 1}')]),
@@ -46,11 +56,13 @@ def parse(pieces: list[str], tool_choice: object) -> list[Event]:
     return join(events + parser.finish())
 
 
-@pytest.mark.parametrize(("tool_choice", "text", "expected"), [case[1:] for case in CASES], ids=[case[0] for case in CASES])
+@pytest.mark.parametrize(
+    ("tool_choice", "text", "expected"), [case[1:] for case in CASES], ids=[case[0] for case in CASES]
+)
 @given(cuts=st.sets(st.integers(1, 80)))
 def test_every_cut_gives_the_same(tool_choice, text, expected, cuts):
     edges = sorted({0, len(text), *(cut for cut in cuts if cut < len(text))})
-    pieces = [text[start:end] for start, end in zip(edges, edges[1:], strict=False)]
+    pieces = [text[start:end] for start, end in itertools.pairwise(edges)]
     assert parse(pieces, tool_choice) == expected
 
 
@@ -62,7 +74,9 @@ values = st.recursive(
 
 
 @given(
-    calls=st.lists(st.tuples(st.text(max_size=8), st.dictionaries(st.text(max_size=5), values, max_size=3)), min_size=1, max_size=3),
+    calls=st.lists(
+        st.tuples(st.text(max_size=8), st.dictionaries(st.text(max_size=5), values, max_size=3)), min_size=1, max_size=3
+    ),
     ascii_only=st.booleans(),
     indent=st.sampled_from([None, 1]),
 )

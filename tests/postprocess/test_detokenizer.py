@@ -1,12 +1,12 @@
 from collections.abc import Sequence
 
 import pytest
+from backedge.postprocess.detokenizer import DetokenizerFactory, DetokenizerOptions, detokenizers
+from backedge.postprocess.detokenizer.pieces import BYTE_LEVEL, piece_bytes
 from hypothesis import given
 from hypothesis import strategies as st
 from tokenizers import Tokenizer, decoders, models
 
-from backedge.postprocess.detokenizer import DetokenizerFactory, DetokenizerOptions, detokenizers
-from backedge.postprocess.detokenizer.pieces import BYTE_LEVEL, piece_bytes
 from tests.support import TRANSCRIPTS, encode, tiny_detokenizers, tiny_tokenizer
 
 SHOW = DetokenizerOptions(skip_special_tokens=False)
@@ -35,7 +35,12 @@ def sentencepiece() -> Tokenizer:
 FACTORIES = [pytest.param(tiny_detokenizers(), id="stream"), pytest.param(detokenizers(DecodeOnly()), id="offsets")]
 
 
-def text_of(factory: DetokenizerFactory, token_ids: Sequence[int], prompt: Sequence[int] = (), options: DetokenizerOptions = SHOW) -> str:
+def text_of(
+    factory: DetokenizerFactory,
+    token_ids: Sequence[int],
+    prompt: Sequence[int] = (),
+    options: DetokenizerOptions = SHOW,
+) -> str:
     detokenizer = factory(options, prompt)
     return "".join(detokenizer.feed(token_id) for token_id in token_ids)
 
@@ -94,7 +99,10 @@ def test_bytes_that_are_no_character_do_not_pile_up(factory):
     [
         (DetokenizerOptions(), "a<think>b"),
         (SHOW, "a<|im_start|><think>b<|im_end|>"),
-        (DetokenizerOptions(skip_special_tokens=False, spaces_between_special_tokens=False), "a<|im_start|><think>b<|im_end|>"),
+        (
+            DetokenizerOptions(skip_special_tokens=False, spaces_between_special_tokens=False),
+            "a<|im_start|><think>b<|im_end|>",
+        ),
     ],
 )
 def test_special_tokens(options, expected):

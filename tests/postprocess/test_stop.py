@@ -1,10 +1,10 @@
+import itertools
 from dataclasses import dataclass, field
 
 import pytest
+from backedge.postprocess.stop import StopGate
 from hypothesis import given
 from hypothesis import strategies as st
-
-from backedge.postprocess.stop import StopGate
 
 
 @dataclass
@@ -39,7 +39,7 @@ def run(case: Case, cuts: set[int], *, splits: bool) -> tuple[str, str | None]:
     gate = StopGate(case.stops, include=case.include, splits=splits)
     passed, position = "", 0
     edges = sorted({0, len(case.text), case.armed_from, *(c for c in cuts if c < len(case.text))})
-    for start, end in zip(edges, edges[1:], strict=False):
+    for start, end in itertools.pairwise(edges):
         for text, token_id in gate.feed(case.text[start:end], start, armed=start >= case.armed_from):
             assert case.text.startswith(text, token_id or 0) or splits
             passed += text

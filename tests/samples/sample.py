@@ -50,8 +50,8 @@ class Sample:
     source: the file of vLLM's that the syntax was read from, below `vllm/`.
     markers: what the family's tokenizers have as single tokens, special ones in
         `special` (`skip_special_tokens` leaves these out).
-    tokenizer: "bpe" for the example model's with these markers, "tekken",
-        "sentencepiece" or "harmony" for those families' own.
+    tokenizer: "bpe" for the example model's with these markers; "tekken",
+        "sentencepiece", "harmony" and "hunyuan" where a parser needs that one.
     needs: a module that vLLM imports for this parser and that its wheels may lack.
     architecture: `model_type` of the model's config, where the parser reads it.
     """

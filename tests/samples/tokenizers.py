@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
-import importlib.util
+import re
 from functools import cache
+from itertools import groupby
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
+import mistral_common
+from mistral_common.protocol.instruct.validator import ValidationMode
 from openai_harmony import HarmonyEncodingName, load_harmony_encoding
 from transformers import AddedToken, AutoTokenizer
+from transformers.tokenization_mistral_common import MistralCommonBackend
+from vllm.tokenizers.mistral import MistralTokenizer
 
 from tests.samples.sample import Sample
 
@@ -28,11 +33,9 @@ def bpe(markers: tuple[str, ...] = (), special: tuple[str, ...] = ()) -> Any:
 
 @cache
 def mistral(kind: str) -> Any:
-    """Return vLLM's wrapper of one of mistral-common's own tokenizers."""
-    from vllm.tokenizers.mistral import MistralTokenizer
-
-    (package,) = importlib.util.find_spec("mistral_common").submodule_search_locations
-    return MistralTokenizer.from_pretrained(str(Path(package) / "data" / MISTRAL_FILES[kind]))
+    """Return vLLM's wrapper of one of the tokenizers that mistral-common brings."""
+    path = Path(mistral_common.__file__).parent / "data" / MISTRAL_FILES[kind]
+    return MistralTokenizer(MistralCommonBackend(tokenizer_path=path, mode=ValidationMode.test))
 
 
 class HarmonyTokenizer:
@@ -57,6 +60,50 @@ class HarmonyTokenizer:
         return {token: token_id for token_id, token in self._special.items()}
 
 
+class HunyuanTokenizer:
+    """The example model's tokenizer, with the markers cut as Hunyuan A13B's tokenizer cuts them.
+
+    vLLM's reasoning parser of that model compares token ids that it holds as literals.
+    """
+
+    CUTS: ClassVar[dict[str, tuple[int, ...]]] = {
+        "<think>\n": (14023, 771, 397),
+        "\n</think>\n<answer>\n": (198, 524, 27963, 397, 27, 9399, 397),
+        "\n</answer>": (198, 524, 9399, 29),
+    }
+    PIECES: ClassVar[dict[int, str]] = {
+        27: "<", 29: ">", 198: "\n", 397: ">\n", 524: "</", 771: "ink", 9399: "answer", 14023: "<th", 27963: "think",
+    }  # fmt: skip
+    OFFSET = 100_000  # ids of all other tokens begin here
+
+    def __init__(self) -> None:
+        self._inner = bpe()
+        self.all_special_ids: list[int] = []
+
+    def encode(self, text: str, *, add_special_tokens: bool = False) -> list[int]:
+        """Return the token ids of `text`."""
+        token_ids: list[int] = []
+        for part in re.split("(" + "|".join(map(re.escape, self.CUTS)) + ")", text):
+            inner = self._inner.encode(part, add_special_tokens=add_special_tokens)
+            token_ids += self.CUTS.get(part) or [self.OFFSET + token_id for token_id in inner]
+        return token_ids
+
+    def decode(self, token_ids: list[int], *, skip_special_tokens: bool = False) -> str:
+        """Return the text, U+FFFD where it begins or ends in half a character."""
+        parts: list[str] = []
+        for own, run in groupby(token_ids, key=lambda token_id: token_id in self.PIECES):
+            if own:
+                parts += [self.PIECES[token_id] for token_id in run]
+            else:
+                inner = [token_id - self.OFFSET for token_id in run]
+                parts.append(self._inner.decode(inner, skip_special_tokens=skip_special_tokens))
+        return "".join(parts)
+
+    def get_vocab(self) -> dict[str, int]:
+        """Return the markers' pieces; nothing asks for more."""
+        return {text: token_id for token_id, text in self.PIECES.items()}
+
+
 @cache
 def harmony() -> HarmonyTokenizer:
     """Return gpt-oss's tokenizer."""
@@ -67,6 +114,22 @@ def tokenizer_of(sample: Sample) -> Any:
     """Return the tokenizer that `sample` is written for."""
     if sample.tokenizer == "harmony":
         return harmony()
+    if sample.tokenizer == "hunyuan":
+        return HunyuanTokenizer()
     if sample.tokenizer in MISTRAL_FILES:
         return mistral(sample.tokenizer)
     return bpe(sample.markers, sample.special)
+
+
+def encode(tokenizer: Any, text: str) -> list[int]:
+    """Return the token ids of `text`, markers as single tokens, nothing added."""
+    if not isinstance(tokenizer, MistralTokenizer):
+        return list(tokenizer.encode(text, add_special_tokens=False))
+    # mistral-common takes a marker in a text for mere text.
+    before, marker, behind = text.partition("[TOOL_CALLS]")
+    marker_ids = [tokenizer.get_vocab()[marker]] if marker else []
+    return [
+        *tokenizer.encode(before, add_special_tokens=False),
+        *marker_ids,
+        *tokenizer.encode(behind, add_special_tokens=False),
+    ]

@@ -15,7 +15,7 @@ SCHEMAS = (
     "nms(Tensor dets, Tensor scores, float iou_threshold) -> Tensor",
     "qnms(Tensor dets, Tensor scores, float iou_threshold) -> Tensor",
 )
-libraries = []  # a torch.library.Library forgets its operators when collected
+libraries: list[object] = []  # a torch.library.Library forgets its operators when collected
 
 
 class TorchvisionFinder(importlib.abc.MetaPathFinder):

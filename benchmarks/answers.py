@@ -1,0 +1,126 @@
+"""What the benchmarks ask and what is answered: example transcripts, made as long as wanted."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import msgspec
+from tokenizers import Tokenizer
+
+ROOT = Path(__file__).parent.parent
+TINY_MODEL = ROOT / "examples" / "tiny_model"
+TRANSCRIPTS = ROOT / "examples" / "transcripts"
+# kind -> file and id of its transcript
+KINDS = {
+    "content": ("text.jsonl", "count"),
+    "reasoning": ("reasoning.jsonl", "long_reasoning"),
+    "tools": ("tools.jsonl", "long_argument"),
+}
+
+
+class Texts(msgspec.Struct, frozen=True):
+    """What a client gets of an answer, by kind of text; arguments of all calls together."""
+
+    content: str = ""
+    reasoning: str = ""
+    arguments: str = ""
+
+
+class Answer(msgspec.Struct, frozen=True, kw_only=True):
+    """One question and the model's output.
+
+    request: the OpenAI request, less model, stream and their options.
+    question: the last message, by which a worker knows the request.
+    token_ids: the output with its end-of-sequence token.
+    """
+
+    kind: str
+    request: dict[str, Any]
+    question: str
+    token_ids: list[int]
+    texts: Texts
+
+
+class ToolCall(msgspec.Struct):
+    """A call that a transcript expects; arguments are JSON text."""
+
+    name: str
+    arguments: str
+
+
+class Expected(msgspec.Struct):
+    """What parsers are to make of a transcript's output."""
+
+    reasoning: str | None
+    content: str | None
+    tool_calls: list[ToolCall]
+
+
+class Transcript(msgspec.Struct):
+    """One line of examples/transcripts, as far as the benchmarks need it."""
+
+    id: str
+    messages: list[dict[str, Any]]
+    output: str
+    expect: Expected
+    tools: list[dict[str, Any]] | None = None
+    chat_template_kwargs: dict[str, Any] | None = None
+
+
+def tokenizer() -> Tokenizer:
+    """Return the example model's tokenizer."""
+    return Tokenizer.from_file(str(TINY_MODEL / "tokenizer.json"))
+
+
+def answer(kind: str, tokens: int = 0) -> Answer:
+    """Return the answer of one of `KINDS`, repeated inside as often as fits into about `tokens` tokens.
+
+    tokens: 0 for the transcript as it is, which is also the least.
+    What is repeated is the text itself, so the markers stay where they are and
+    a call's arguments stay JSON.
+    """
+    encoder = tokenizer()
+    transcript = _transcript(kind)
+    shape = encoder.encode(transcript.output, add_special_tokens=False)
+    part = _stretchable(kind, transcript.expect)
+    unit = len(encoder.encode(part, add_special_tokens=False).ids)
+    times = 1 + max(0, tokens - len(shape.ids)) // unit
+    output = _stretched(transcript.output, part, times)
+    request = {"messages": transcript.messages}
+    optional = {"tools": transcript.tools, "chat_template_kwargs": transcript.chat_template_kwargs}
+    expect = transcript.expect
+    return Answer(
+        kind=kind,
+        request={**request, **{name: value for name, value in optional.items() if value is not None}},
+        question=transcript.messages[-1]["content"],
+        token_ids=encoder.encode(output, add_special_tokens=False).ids,
+        texts=Texts(
+            content=_stretched(expect.content or "", part, times),
+            reasoning=_stretched(expect.reasoning or "", part, times),
+            arguments="".join(_stretched(call.arguments, part, times) for call in expect.tool_calls),
+        ),
+    )
+
+
+def _transcript(kind: str) -> Transcript:
+    file, name = KINDS[kind]
+    lines = (TRANSCRIPTS / file).read_text(encoding="utf-8").splitlines()
+    transcripts = (msgspec.json.decode(line, type=Transcript) for line in lines if line)
+    return next(transcript for transcript in transcripts if transcript.id == name)
+
+
+def _stretchable(kind: str, expect: Expected) -> str:
+    """Return the part of the output that may be repeated without a change of its form."""
+    if kind == "content":
+        return expect.content or ""
+    if kind == "reasoning":
+        return expect.reasoning or ""
+    values = json.loads(expect.tool_calls[0].arguments).values()
+    longest = max((value for value in values if isinstance(value, str)), key=len)
+    return json.dumps(longest, ensure_ascii=False)[1:-1]
+
+
+def _stretched(text: str, part: str, times: int) -> str:
+    return text.replace(part, part * times)

@@ -1,0 +1,232 @@
+"""Claim: post-processing in the worker takes its cost off the frontend.
+
+    python -m benchmarks.frontend_cost [--json] [--engine vllm] [--rounds 5]
+
+Measures CPU microseconds per output token in the frontend and in the worker, for
+Dynamo's two frontends and for Backedge, with content, reasoning and a long tool
+call, with and without a stream. All systems run side by side and take turns
+within each round, so a machine that grows slower does so for all; figures of
+different runs do not compare. What a request costs whatever its length (template,
+tokenization, routing) is in the figures, so they fall with --tokens; so is what a
+frontend does when idle, some milliseconds per second.
+"""
+
+from __future__ import annotations
+
+import argparse
+import statistics
+import sys
+import tempfile
+import time
+from collections import defaultdict
+from collections.abc import Iterator
+from pathlib import Path
+
+import msgspec
+
+from tools.stack import MODEL_NAME
+
+from .answers import KINDS
+from .load import Load, Outcome, run
+from .systems import BACKEDGE, Engine, System, running
+
+US_PER_S = 1e6
+CLAIM_US = 2.0
+# After the last response: frontend and worker still close their streams.
+SETTLE_S = 0.1
+WARM_UP_TIMEOUT_S = 120.0
+
+
+class Case(msgspec.Struct, frozen=True):
+    """One row's name."""
+
+    system: str
+    kind: str
+    stream: bool
+
+
+class Sample(msgspec.Struct, frozen=True):
+    """One round of one case, in CPU us per output token.
+
+    worker_us: the worker's main process. engine_us: its child processes, where an
+    engine has some: apart, because what a model computes is no post-processing.
+    """
+
+    frontend_us: float
+    worker_us: float
+    engine_us: float
+    chunks_per_100_tokens: float
+
+
+class Row(msgspec.Struct):
+    """The medians of a case's rounds, field by field; `lowest` and `highest` are the frontend's."""
+
+    case: Case
+    median: Sample
+    lowest: float
+    highest: float
+    rounds: int
+
+
+class Claim(msgspec.Struct):
+    """Whether Backedge's frontend kept to `limit_us` without a stream; `worst_us` of all kinds."""
+
+    limit_us: float
+    worst_us: float | None
+    held: bool
+
+
+class Report(msgspec.Struct):
+    """A whole run. problems: what was wrong with responses, by case."""
+
+    settings: dict[str, str | int | float]
+    rows: list[Row]
+    claim: Claim
+    problems: dict[str, dict[str, int]]
+
+
+class Benchmark:
+    """Runs the rounds and keeps their samples."""
+
+    def __init__(self, arguments: argparse.Namespace, systems: list[System]) -> None:
+        self._arguments = arguments
+        self._systems = systems
+        self._samples: defaultdict[Case, list[Sample]] = defaultdict(list)
+        self._problems: defaultdict[str, dict[str, int]] = defaultdict(dict)
+
+    def run(self) -> Report:
+        """Warm up, run all rounds, and return the medians."""
+        for system in self._systems:
+            self._warm_up(system)
+        for number in range(self._arguments.rounds):
+            print(f"round {number + 1} of {self._arguments.rounds}", file=sys.stderr)
+            for case, system in self._turns(number):
+                self._measure(case, system)
+        rows = [row_of(case, samples) for case, samples in self._samples.items()]
+        names = ("engine", "tokens", "pace", "streams", "requests", "rounds")
+        settings = {name: getattr(self._arguments, name) for name in names}
+        return Report(settings, rows, claim_of(rows), dict(self._problems))
+
+    def _turns(self, number: int) -> Iterator[tuple[Case, System]]:
+        """Yield the cases of a round; each system goes first in turn."""
+        first = number % len(self._systems)
+        order = self._systems[first:] + self._systems[:first]
+        for kind in self._arguments.kinds:
+            for stream in (True, False):
+                for system in order:
+                    yield Case(system.name, kind, stream), system
+
+    def _load(self, case: Case, system: System, requests: int) -> Outcome:
+        tokens, streams = self._arguments.tokens, self._arguments.streams
+        return run(Load(system.url, MODEL_NAME, case.kind, case.stream, tokens, streams, requests))
+
+    def _warm_up(self, system: System) -> None:
+        """Send every kind of request once to every stream, until a first one succeeds."""
+        deadline = time.monotonic() + WARM_UP_TIMEOUT_S
+        for kind in self._arguments.kinds:
+            for stream in (True, False):
+                case = Case(system.name, kind, stream)
+                while not self._load(case, system, self._arguments.streams).tokens and time.monotonic() < deadline:
+                    time.sleep(1)
+
+    def _measure(self, case: Case, system: System) -> None:
+        before = system.cpu_times()
+        outcome = self._load(case, system, self._arguments.requests)
+        time.sleep(SETTLE_S)
+        after = system.cpu_times()
+        known = self._problems[label(case)] if outcome.problems else {}
+        for problem, count in outcome.problems.items():
+            known[problem] = known.get(problem, 0) + count
+        if not outcome.tokens:
+            return  # nothing to divide by; the problems say why
+        frontend, worker = (late.since(early) for early, late in zip(before, after, strict=True))
+        each = US_PER_S / outcome.tokens
+        self._samples[case].append(
+            Sample(
+                (frontend.own_s + frontend.children_s) * each,
+                worker.own_s * each,
+                worker.children_s * each,
+                100 * outcome.chunks / outcome.tokens,
+            )
+        )
+
+
+def row_of(case: Case, samples: list[Sample]) -> Row:
+    """Return the medians of `samples`."""
+    frontend = [sample.frontend_us for sample in samples]
+    fields = [statistics.median(getattr(sample, name) for sample in samples) for name in Sample.__struct_fields__]
+    return Row(case, Sample(*fields), min(frontend), max(frontend), len(samples))
+
+
+def claim_of(rows: list[Row]) -> Claim:
+    """Return whether the claim held in `rows`; it did not if they lack Backedge without a stream."""
+    ours = [row.median.frontend_us for row in rows if row.case.system == BACKEDGE and not row.case.stream]
+    worst = max(ours, default=None)
+    return Claim(CLAIM_US, worst, worst is not None and worst <= CLAIM_US)
+
+
+def label(case: Case) -> str:
+    """Return a case's name in words."""
+    return f"{case.system}, {case.kind}, stream {str(case.stream).lower()}"
+
+
+def table(report: Report) -> str:
+    """Return the report as text."""
+    settings = ", ".join(f"{name} {value}" for name, value in report.settings.items())
+    names = f"{'system':13} {'kind':10} {'stream':6} {'frontend':>9} {'(lowest-highest)':>17}"
+    lines = [
+        f"CPU microseconds per output token, medians ({settings})",
+        f"{names} {'worker':>8} {'engine':>8} {'chunks/100':>10}",
+    ]
+    for row in report.rows:
+        case, median = row.case, row.median
+        spread = f"({row.lowest:.1f}-{row.highest:.1f})"
+        lines.append(
+            f"{case.system:13} {case.kind:10} {str(case.stream).lower():6} {median.frontend_us:9.1f} {spread:>17} "
+            f"{median.worker_us:8.1f} {median.engine_us:8.1f} {median.chunks_per_100_tokens:10.2f}"
+        )
+    for case_label, problems in report.problems.items():
+        lines += [f"problem: {case_label}: {count} x {problem}" for problem, count in problems.items()]
+    return "\n".join([*lines, verdict(report.claim)])
+
+
+def verdict(claim: Claim) -> str:
+    """Return the claim and whether it held, in one line."""
+    worst = "no figure" if claim.worst_us is None else f"at most {claim.worst_us:.2f} us"
+    return (
+        f"claim: with stream false Backedge costs the frontend at most {claim.limit_us:g} us per token: "
+        f"{'held' if claim.held else 'NOT held'} in this run ({worst})"
+    )
+
+
+def parse_arguments() -> argparse.Namespace:
+    """Return the command line; the real engine answers with the transcripts as they are."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0], allow_abbrev=False)
+    parser.add_argument("--json", action="store_true", help="print one JSON object instead of the table")
+    parser.add_argument("--engine", choices=("replay", "vllm"), default="replay")
+    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--streams", type=int, default=16, help="requests at a time")
+    parser.add_argument("--requests", type=int, default=None, help="per case and round; default: two per stream")
+    parser.add_argument("--tokens", type=int, default=1500, help="tokens per answer, about; for --engine replay")
+    parser.add_argument(
+        "--pace", type=float, default=0.0, help="tokens per second and stream of the replay; 0: full speed"
+    )
+    parser.add_argument("--kinds", nargs="+", choices=KINDS, default=list(KINDS))
+    arguments = parser.parse_args()
+    arguments.requests = arguments.requests or 2 * arguments.streams
+    if arguments.engine == "vllm":
+        arguments.tokens, arguments.pace = 0, 0.0
+    return arguments
+
+
+def main() -> None:
+    """Run the benchmark and print its report."""
+    arguments = parse_arguments()
+    engine = Engine(arguments.engine, arguments.tokens, arguments.pace)
+    with tempfile.TemporaryDirectory() as folder, running(engine, Path(folder)) as systems:
+        report = Benchmark(arguments, systems).run()
+    print(msgspec.json.encode(report).decode() if arguments.json else table(report))
+
+
+if __name__ == "__main__":
+    main()

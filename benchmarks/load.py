@@ -1,0 +1,207 @@
+"""The load generator, a process of its own so that its CPU time is nobody else's.
+
+`python -m benchmarks.load` reads one `Load` as JSON from stdin, sends its
+requests, and writes one `Outcome` as JSON to stdout. HTTP is spoken by hand:
+a client library costs more per chunk than the frontend that is measured, and
+all share the machine.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import subprocess
+import sys
+from collections import Counter
+from collections.abc import AsyncIterator
+from typing import Any
+from urllib.parse import urlsplit
+
+import msgspec
+
+from .answers import Answer, Texts, answer
+
+TIMEOUT_S = 600.0
+OK = 200
+
+
+class Load(msgspec.Struct, frozen=True):
+    """What to send.
+
+    url: the frontend's, without /v1. tokens: see `answers.answer`.
+    streams: requests at a time. requests: all together.
+    """
+
+    url: str
+    model: str
+    kind: str
+    stream: bool
+    tokens: int
+    streams: int
+    requests: int
+
+
+class Outcome(msgspec.Struct):
+    """What came back.
+
+    tokens: completion tokens, by the usage of the responses. chunks: SSE events
+    with choices, or one per response without a stream. problems: how many
+    responses were not as the transcript says, by what was wrong.
+    """
+
+    requests: int = 0
+    tokens: int = 0
+    chunks: int = 0
+    problems: dict[str, int] = {}
+
+
+class Response:
+    """One response, put together from its chunks."""
+
+    def __init__(self) -> None:
+        self.chunks = 0
+        self.tokens = 0
+        self.finish_reason: str | None = None
+        self._content: list[str] = []
+        self._reasoning: list[str] = []
+        self._arguments: list[str] = []
+
+    def add(self, event: dict[str, Any]) -> None:
+        """Add one chat.completion.chunk, or a whole chat.completion."""
+        if usage := event.get("usage"):
+            self.tokens = usage["completion_tokens"]
+        self.chunks += bool(event["choices"])
+        for choice in event["choices"]:
+            self.finish_reason = choice.get("finish_reason") or self.finish_reason
+            delta = choice.get("delta") or choice.get("message") or {}
+            self._content.append(delta.get("content") or "")
+            self._reasoning.append(delta.get("reasoning_content") or delta.get("reasoning") or "")
+            for call in delta.get("tool_calls") or ():
+                self._arguments.append(call["function"].get("arguments") or "")
+
+    def problems(self, expected: Answer) -> list[str]:
+        """Return what is not as expected; white space around a text, and that between JSON's parts, is no matter."""
+        texts = Texts("".join(self._content), "".join(self._reasoning), "".join(self._arguments))
+        found = [
+            f"{name} of {len(given)} characters instead of {len(wanted)}"
+            for name, wanted in msgspec.structs.asdict(expected.texts).items()
+            if not _same(given := getattr(texts, name), wanted)
+        ]
+        if self.tokens != len(expected.token_ids):
+            found.append(f"{self.tokens} completion tokens instead of {len(expected.token_ids)}")
+        finish_reason = "tool_calls" if expected.texts.arguments else "stop"
+        if self.finish_reason != finish_reason:
+            found.append(f"finish_reason {self.finish_reason!r} instead of {finish_reason!r}")
+        return found
+
+
+def run(load: Load) -> Outcome:
+    """Run `load` in a process of its own. Raises CalledProcessError if that fails."""
+    done = subprocess.run(
+        [sys.executable, "-m", "benchmarks.load"],
+        input=msgspec.json.encode(load),
+        stdout=subprocess.PIPE,
+        timeout=TIMEOUT_S,
+        check=True,
+    )
+    return msgspec.json.decode(done.stdout, type=Outcome)
+
+
+async def send(load: Load) -> Outcome:
+    """Send all requests of `load`, `load.streams` at a time."""
+    expected = answer(load.kind, load.tokens)
+    body = json.dumps({"model": load.model, **expected.request, **_stream_options(stream=load.stream)}).encode()
+    left = iter(range(load.requests))
+    outcome = Outcome(requests=load.requests)
+    problems: Counter[str] = Counter()
+
+    async def client() -> None:
+        for _ in left:
+            response = Response()
+            try:
+                async for event in _post(load.url, body):
+                    response.add(event)
+                found = response.problems(expected)
+            except (OSError, EOFError, ValueError) as error:
+                found = [str(error) or type(error).__name__]
+            outcome.tokens += response.tokens
+            outcome.chunks += response.chunks
+            problems.update(found)
+
+    await asyncio.gather(*(client() for _ in range(load.streams)))
+    outcome.problems = dict(problems)
+    return outcome
+
+
+def _stream_options(*, stream: bool) -> dict[str, Any]:
+    if not stream:
+        return {"stream": False}
+    return {"stream": True, "stream_options": {"include_usage": True}}
+
+
+def _same(given: str, wanted: str) -> bool:
+    if given.strip() == wanted.strip():
+        return True
+    try:
+        return bool(json.loads(given) == json.loads(wanted))
+    except ValueError:
+        return False
+
+
+async def _post(url: str, body: bytes) -> AsyncIterator[dict[str, Any]]:
+    """Post `body` and yield the response's JSON objects.
+
+    Raises OSError or EOFError for a broken connection, ValueError for an HTTP error.
+    """
+    address = urlsplit(url)
+    reader, writer = await asyncio.open_connection(address.hostname, address.port)
+    head = (
+        f"POST /v1/chat/completions HTTP/1.1\r\nhost: {address.netloc}\r\nconnection: close\r\n"
+        f"content-type: application/json\r\ncontent-length: {len(body)}\r\n\r\n"
+    )
+    writer.write(head.encode() + body)
+    try:
+        status, headers = await _head(reader)
+        if status != OK:
+            raise ValueError(f"HTTP {status}: {(await reader.read(300)).decode(errors='replace')}")
+        if "text/event-stream" in headers.get("content-type", ""):
+            async for event in _events(_blocks(reader, headers)):
+                yield event
+        else:
+            yield json.loads(b"".join([block async for block in _blocks(reader, headers)]))
+    finally:
+        writer.close()
+
+
+async def _head(reader: asyncio.StreamReader) -> tuple[int, dict[str, str]]:
+    lines = (await reader.readuntil(b"\r\n\r\n")).decode().splitlines()
+    pairs = (line.partition(":") for line in lines[1:] if line)
+    return int(lines[0].split()[1]), {name.lower(): value.strip() for name, _, value in pairs}
+
+
+async def _blocks(reader: asyncio.StreamReader, headers: dict[str, str]) -> AsyncIterator[bytes]:
+    """Yield the body in the pieces in which it was sent."""
+    if headers.get("transfer-encoding") != "chunked":
+        yield await reader.readexactly(int(headers["content-length"]))
+        return
+    while size := int(await reader.readline(), 16):
+        yield (await reader.readexactly(size + 2))[:-2]
+
+
+async def _events(blocks: AsyncIterator[bytes]) -> AsyncIterator[dict[str, Any]]:
+    """Yield the events of a server-sent stream, up to [DONE]. Raises ValueError for an error event."""
+    rest = b""
+    async for block in blocks:
+        *lines, rest = (rest + block).split(b"\n")
+        for line in lines:
+            if not line.startswith(b"data: ") or line.startswith(b"data: [DONE]"):
+                continue
+            event = json.loads(line.removeprefix(b"data: "))
+            if "choices" not in event:
+                raise ValueError(f"error in the stream: {str(event)[:300]}")
+            yield event
+
+
+if __name__ == "__main__":
+    sent = asyncio.run(send(msgspec.json.decode(sys.stdin.buffer.read(), type=Load)))
+    sys.stdout.buffer.write(msgspec.json.encode(sent))

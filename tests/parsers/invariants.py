@@ -1,0 +1,53 @@
+"""What holds for every answer, whatever the model wrote."""
+
+from __future__ import annotations
+
+from backedge.postprocess import ChoiceDelta, detokenizers
+
+from tests.parsers.core import Core
+
+
+def check_deltas(core: Core, index: int = 0) -> None:
+    """Check the deltas of one choice of the last run."""
+    deltas = [delta for chunk in core.chunks for delta in chunk if delta.index == index]
+    assert [delta.delta.role for delta in deltas] == ["assistant"] + [None] * (len(deltas) - 1)
+    assert [bool(delta.finish_reason) for delta in deltas] == [False] * (len(deltas) - 1) + [True]
+    if core.spec.stream:
+        _check_kinds(deltas)
+    _check_calls(deltas)
+
+
+def _check_kinds(deltas: list[ChoiceDelta]) -> None:
+    for delta in deltas:
+        kinds = [delta.delta.reasoning_content, delta.delta.content, delta.delta.tool_calls]
+        assert sum(kind is not None and kind != [] for kind in kinds) <= 1, f"two kinds of text: {delta}"
+        assert "" not in kinds[:2], f"empty text: {delta}"
+
+
+def _check_calls(deltas: list[ChoiceDelta]) -> None:
+    ids: list[str] = []
+    for delta in deltas:
+        for call in delta.delta.tool_calls:
+            if call.id is not None:
+                assert call.index == len(ids), "calls are numbered in their order"
+                assert call.type == "function"
+                assert call.function.name
+                ids.append(call.id)
+            else:
+                assert call.index == len(ids) - 1, "arguments belong to the last call"
+                assert call.function.name is None
+                assert call.function.arguments, "an empty delta"
+    assert len(set(ids)) == len(ids), "ids repeat"
+    if ids:
+        contents = [delta.delta.content for delta in deltas if delta.delta.content]
+        assert all(text.strip() for text in contents), "white space around calls is no content"
+
+
+def check_tokens(core: Core, whole: ChoiceDelta, fed: list[int]) -> None:
+    """Check that token ids and logprobs are complete, up to the finish, and in order."""
+    used = fed[: core.post.usage.completion_tokens]
+    assert whole.token_ids == used
+    assert whole.logprobs is not None
+    token_bytes = detokenizers(core.tokenizer).token_bytes
+    assert [bytes(entry.bytes or ()) for entry in whole.logprobs] == [token_bytes(token_id) for token_id in used]
+    assert [entry.logprob for entry in whole.logprobs] == [-float(number) for number in range(len(used))]
