@@ -69,13 +69,17 @@ class Client:
         self.openai = openai.OpenAI(base_url=url + "/v1", api_key="none", timeout=TIMEOUT_S, max_retries=0)
         self.model = model
 
-    def ask(self, transcript: Transcript, *, stream: bool = True, **fields: Any) -> Response:
-        """Send a transcript's request. fields: replace or add to it; None leaves one out."""
+    def ask(self, transcript: Transcript, *, stream: bool = True, lenient: bool = False, **fields: Any) -> Response:
+        """Send a transcript's request.
+
+        lenient: do not hold the stream to the rules of ours.
+        fields: replace or add to the request; None leaves one out.
+        """
         request = request_of(transcript, self.model, fields)
         if not stream:
             return whole(self.openai.chat.completions.create(**request))
         request.setdefault("stream_options", {"include_usage": True})
-        return streamed(self.openai.chat.completions.create(**request, stream=True))
+        return streamed(self.openai.chat.completions.create(**request, stream=True), lenient=lenient)
 
 
 def request_of(transcript: Transcript, model: str, fields: dict[str, Any]) -> dict[str, Any]:
@@ -108,7 +112,7 @@ def whole(completion: ChatCompletion) -> Response:
     return response
 
 
-def streamed(stream: openai.Stream[ChatCompletionChunk]) -> Response:
+def streamed(stream: openai.Stream[ChatCompletionChunk], *, lenient: bool = False) -> Response:
     """Read a stream to its end, holding it to what strict clients demand of one."""
     response = Response()
     for chunk in stream:
@@ -119,27 +123,39 @@ def streamed(stream: openai.Stream[ChatCompletionChunk]) -> Response:
             response.usages.append(chunk.usage)
         for choice in chunk.choices:
             answer = response.answers.setdefault(choice.index, Answer())
-            assert answer.finish_reason is None, "nothing may follow the finish"
+            if not lenient:
+                assert answer.finish_reason is None, "nothing may follow the finish"
+                check_delta(answer, choice.delta)
             add_delta(answer, choice.delta)
-            answer.finish_reason = choice.finish_reason
+            answer.finish_reason = choice.finish_reason or answer.finish_reason
             answer.logprobs += (choice.logprobs and choice.logprobs.content) or []
     return response
 
 
+def check_delta(answer: Answer, delta: Any) -> None:
+    """Assert what strict clients rely on."""
+    kinds = [kind for kind in (delta.content, getattr(delta, "reasoning_content", None), delta.tool_calls) if kind]
+    assert len(kinds) <= 1, f"one delta mixes kinds: {delta}"
+    known = len(answer.tool_calls)
+    for call in delta.tool_calls or []:
+        if call.index == known:
+            assert call.id
+            assert call.function.name
+            assert call.type == "function"
+            known += 1
+        else:
+            assert call.index < known
+            assert (call.id, call.function.name) == (None, None), "id and name come once"
+        assert call.function.arguments is not None
+
+
 def add_delta(answer: Answer, delta: Any) -> None:
     reasoning = getattr(delta, "reasoning_content", None)
-    kinds = [kind for kind in (delta.content, reasoning, delta.tool_calls) if kind]
-    assert len(kinds) <= 1, f"one delta mixes kinds: {delta}"
     if delta.content:
         answer.content = (answer.content or "") + delta.content
     if reasoning:
         answer.reasoning = (answer.reasoning or "") + reasoning
     for call in delta.tool_calls or []:
-        if call.index == len(answer.tool_calls):
-            assert call.id
-            assert call.function.name
-            assert call.type == "function"
+        while call.index >= len(answer.tool_calls):
             answer.tool_calls.append({"id": call.id, "name": call.function.name, "arguments": ""})
-        else:
-            assert (call.id, call.function.name) == (None, None), "id and name come once"
-        answer.tool_calls[call.index]["arguments"] += call.function.arguments
+        answer.tool_calls[call.index]["arguments"] += call.function.arguments or ""

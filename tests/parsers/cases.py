@@ -68,6 +68,10 @@ KNOWN_DIFFERENCES: dict[str, Difference] = {
         Outcome(f"{THOUGHT}Here", ANSWER),
         "gives out the first word of its marker when the marker follows the reasoning without white space",
     ),
+    "reasoning hunyuan_a13b": Difference(
+        Outcome(THOUGHT, f"{ANSWER}\n</answer>"),
+        "is not asked any more once reasoning is over, so the tag that ends the answer stays in the content",
+    ),
     "pair olmo3+olmo3": Difference(
         Outcome(THOUGHT, f"<function_calls>{PYTHONIC}</function_calls"),
         "looks for the end of reasoning in the token ids; where the marker's last character shares a token with "

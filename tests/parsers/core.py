@@ -113,7 +113,7 @@ def output_of(core: Core, sample: Sample) -> list[int]:
 
 def end_of_turn(tokenizer: Any, sample: Sample) -> list[int]:
     """Return the token that ends the turn, as far as `output` does not hold it itself."""
-    if sample.tokenizer == "bpe":
+    if sample.tokenizer in ("bpe", "hunyuan"):
         return encode(tokenizer, END_OF_TURN)
     if sample.tokenizer == "harmony":
         return [] if sample.output.endswith("<|call|>") else encode(tokenizer, "<|return|>")

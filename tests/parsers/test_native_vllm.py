@@ -18,7 +18,6 @@ from vllm.tool_parsers import ToolParserManager
 from tests.parsers.cases import ARCHITECTURE_BOUND, CASES, KNOWN_DIFFERENCES, Case
 from tests.parsers.core import Core, as_one, core_of, cut, every_token, missing, outcome, output_of, parsers_of
 from tests.samples.reasoning import REASONING_SAMPLES
-from tests.samples.sample import Outcome
 from tests.samples.tokenizers import bpe
 from tests.samples.tool_calls import TOOL_CALLS
 
@@ -100,8 +99,11 @@ def test_plain_text_passes(case: Case, core: Core):
         pytest.skip("without its markers this text is reasoning, or no Harmony")
     text = "Hello there, olé."
     sample = replace(case.sample, output=text)
-    given_outcome = outcome(core.run(every_token(output_of(core, sample))))
-    assert given_outcome == (Outcome() if case.id in LOSES_PLAIN_TEXT else Outcome(content=text))
+    whole = core.run(every_token(output_of(core, sample)))
+    # SentencePiece writes the space before a word, also before the first.
+    content = (whole.delta.content or "").removeprefix(" " if sample.tokenizer == "sentencepiece" else "")
+    assert content == ("" if case.id in LOSES_PLAIN_TEXT else text)
+    assert whole.delta.tool_calls == []
 
 
 # phi4_mini_json loses everything; muse_glimmer's model never writes text without a header.

@@ -46,7 +46,7 @@ class HarmonyTokenizer:
         self._special = {self.encode(token)[0]: token for token in HARMONY_SPECIAL}
         self.all_special_ids = list(self._special)
 
-    def encode(self, text: str, *, add_special_tokens: bool = False) -> list[int]:
+    def encode(self, text: str, *, add_special_tokens: bool = False) -> list[int]:  # noqa: ARG002
         """Return the token ids of `text`, its markers as single tokens."""
         return list(self._encoding.encode(text, allowed_special="all"))
 
@@ -80,12 +80,12 @@ class HunyuanTokenizer:
         self._inner = bpe()
         self.all_special_ids: list[int] = []
 
-    def encode(self, text: str, *, add_special_tokens: bool = False) -> list[int]:
+    def encode(self, text: str, *, add_special_tokens: bool = False) -> list[int]:  # noqa: ARG002
         """Return the token ids of `text`."""
         token_ids: list[int] = []
         for part in re.split("(" + "|".join(map(re.escape, self.CUTS)) + ")", text):
-            inner = self._inner.encode(part, add_special_tokens=add_special_tokens)
-            token_ids += self.CUTS.get(part) or [self.OFFSET + token_id for token_id in inner]
+            cut = self.CUTS.get(part)
+            token_ids += cut or [self.OFFSET + token_id for token_id in encode(self._inner, part)]
         return token_ids
 
     def decode(self, token_ids: list[int], *, skip_special_tokens: bool = False) -> str:
