@@ -91,8 +91,10 @@ class Choice:
 
     def _gated(self, text: str, token_id: int | None) -> list[Piece]:
         """Return the pieces that no stop string can claim any more; reasoning has none."""
-        if not self._spec.stop or self._parser.in_reasoning:
+        if not self._spec.stop:
             return [(text, token_id)]
+        if self._parser.in_reasoning:
+            return [*self._gate.flush(), (text, token_id)]
         return self._gate.feed(text, token_id, armed=self.tokens > self._spec.min_tokens)
 
     def _parse(self, pieces: list[Piece]) -> None:

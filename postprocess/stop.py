@@ -54,6 +54,8 @@ class StopGate:
         """Return everything held back: the text ends here, without a stop string."""
         pieces = list(self._pieces)
         self._pieces.clear()
+        self._window = ""
+        self._passed = self._taken = 0
         return pieces
 
     def _match(self, unarmed: int) -> int | None:

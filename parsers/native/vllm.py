@@ -7,6 +7,7 @@ vLLM's own server uses, so plugins and models with a parser of their own
 
 from __future__ import annotations
 
+import contextlib
 import importlib
 import json
 from collections.abc import Iterator, Sequence
@@ -21,6 +22,7 @@ from vllm.entrypoints.openai.chat_completion.protocol import (
 )
 from vllm.parser import ParserManager
 from vllm.parser.abstract_parser import DelegatingParser, Parser
+from vllm.parser.harmony import HarmonyParser
 from vllm.reasoning import ReasoningParserManager
 from vllm.tool_parsers import ToolParserManager
 from vllm.utils.import_utils import import_from_path
@@ -36,6 +38,9 @@ TOOL_CALL_FLAG = "--tool-call-parser"
 REASONING_FLAG = "--reasoning-parser"
 # Enough for a parser to reach its first branch; no parser has a marker in it.
 PROBE_TEXT = "a b"
+CANNOT_STREAM = {
+    "phi4_mini_json": "vLLM's parser of that name gives nothing at all, neither calls nor text, when it streams.",
+}
 PROBE_TOOL = {"type": "function", "function": {"name": "probe", "parameters": {"type": "object", "properties": {}}}}
 
 
@@ -87,12 +92,16 @@ class VllmParsers:
         self.name = "+".join(name for name in (reasoning_parser, tool_call_parser) if name) or "none"
         self._tokenizer = tokenizer
         self._model_config = model_config
-        self._reasoning_class = self._parser_class(None, reasoning_parser)
-        self._full_class = self._parser_class(tool_call_parser, reasoning_parser)
+        self._reasoning_class: type[Parser] | None = None
+        self._full_class: type[Parser] | None = None
         if reasoning_parser:
-            self._probe(REASONING_FLAG, reasoning_parser, ParserRequest())
+            with refusing(REASONING_FLAG, reasoning_parser):
+                self._reasoning_class = self._full_class = self._parser_class(None, reasoning_parser)
+                self._probe(ParserRequest())
         if tool_call_parser:
-            self._probe(TOOL_CALL_FLAG, tool_call_parser, ParserRequest(tools=[PROBE_TOOL], tool_choice="auto"))
+            with refusing(TOOL_CALL_FLAG, tool_call_parser):
+                self._full_class = self._parser_class(tool_call_parser, reasoning_parser)
+                self._probe(ParserRequest(tools=[PROBE_TOOL], tool_choice="auto"))
 
     def __call__(self, request: ParserRequest, prompt_token_ids: Sequence[int]) -> StreamParser:
         """See `ParserFactory`."""
@@ -109,7 +118,8 @@ class VllmParsers:
             chat_template_kwargs=request.chat_template_kwargs,
             model_config=self._model_config,
         )
-        return with_json_calls(NativeParser(parser, chat_request, prompt_token_ids), request)
+        stream_class = HarmonyStreamParser if isinstance(parser, HarmonyParser) else NativeParser
+        return with_json_calls(stream_class(parser, chat_request, prompt_token_ids), request)
 
     def _parser_class(self, tool_call_parser: str | None, reasoning_parser: str | None) -> type[Parser] | None:
         hf_config = getattr(self._model_config, "hf_config", None)
@@ -121,31 +131,40 @@ class VllmParsers:
         )
         return parser_class
 
-    def _probe(self, flag: str, name: str, request: ParserRequest) -> None:
+    def _probe(self, request: ParserRequest) -> None:
         """Build the parser and feed it a few tokens, as every request will."""
-        try:
-            parser = self(request, [])
-            for token_id in self._tokenizer.encode(PROBE_TEXT, add_special_tokens=False):
-                parser.feed(self._tokenizer.decode([token_id]), [token_id])
-            parser.finish()
-            if isinstance(parser, NativeParser):
-                parser.probe_reasoning()
-        except NotImplementedError as error:
-            raise UnusableParserError(
-                flag,
-                name,
-                "vLLM's parser of that name only finds where reasoning ends; it cannot split a stream.",
-                "Choose another parser, or leave the flag out.",
-            ) from error
-        except Exception as error:
-            # Parsers are third-party code and raise whatever they like when the
-            # tokenizer lacks their markers; all of it means the same to the user.
-            raise UnusableParserError(
-                flag,
-                name,
-                f"it does not work with this model's tokenizer ({type(error).__name__}: {error}).",
-                "Choose the parser of this model's family, or leave the flag out.",
-            ) from error
+        parser = self(request, [])
+        *body, last = self._tokenizer.encode(PROBE_TEXT, add_special_tokens=False)
+        for token_id in body:
+            parser.feed(self._tokenizer.decode([token_id]), [token_id])
+        parser.finish(self._tokenizer.decode([last]), [last])
+        if isinstance(parser, NativeParser):
+            parser.probe_reasoning(self._tokenizer.decode([last]), last)
+
+
+@contextlib.contextmanager
+def refusing(flag: str, name: str) -> Iterator[None]:
+    """Turn whatever a parser raises while it is tried into `UnusableParserError`."""
+    if name in CANNOT_STREAM:
+        raise UnusableParserError(flag, name, CANNOT_STREAM[name], "Choose another parser, or leave the flag out.")
+    try:
+        yield
+    except NotImplementedError as error:
+        raise UnusableParserError(
+            flag,
+            name,
+            "vLLM's parser of that name only finds where reasoning ends; it cannot split a stream.",
+            "Choose another parser, or leave the flag out.",
+        ) from error
+    except Exception as error:
+        # Parsers are third-party code and raise whatever they like when the
+        # tokenizer lacks their markers; all of it means the same to the user.
+        raise UnusableParserError(
+            flag,
+            name,
+            f"it does not work with this model's tokenizer ({type(error).__name__}: {error}).",
+            "Choose the parser of this model's family, or leave the flag out.",
+        ) from error
 
 
 class NativeParser:
@@ -172,7 +191,7 @@ class NativeParser:
         events = self._read(text, token_ids, finished=True)
         return events if cut else events + list(self._unstreamed_arguments())
 
-    def probe_reasoning(self) -> None:
+    def probe_reasoning(self, text: str, token_id: int) -> None:
         """Raise NotImplementedError if the reasoning parser cannot split a stream.
 
         A boundary-only parser says of every prompt that reasoning is over, so
@@ -180,19 +199,23 @@ class NativeParser:
         """
         splits = type(self._parser).parse_delta is DelegatingParser.parse_delta
         if splits and (reasoning_parser := self._parser.reasoning_parser) is not None:
-            reasoning_parser.extract_reasoning_streaming("", "", "", [], [], [])
+            reasoning_parser.extract_reasoning_streaming("", text, text, [], [token_id], [token_id])
 
     def _read(self, text: str, token_ids: Sequence[int], *, finished: bool) -> list[Event]:
         message = self._parser.parse_delta(
             text, list(token_ids), self._request, self._prompt_token_ids, finished=finished
         )
         events = [] if message is None else list(self._events(message))
-        state = self._parser._stream_state  # noqa: SLF001 - the only place where vLLM says so
-        if self.in_reasoning and (state.reasoning_ended or any(not isinstance(event, Reasoning) for event in events)):
+        self._track(text, token_ids, events)
+        return events
+
+    def _track(self, text: str, token_ids: Sequence[int], events: list[Event]) -> None:
+        """Follow whether the output is in its reasoning, and count its tokens."""
+        ended = self._parser._stream_state.reasoning_ended  # noqa: SLF001 - the only place where vLLM says so
+        if self.in_reasoning and (ended or any(not isinstance(event, Reasoning) for event in events)):
             self.in_reasoning = False
         elif self.in_reasoning and text not in self._markers:
             self.reasoning_tokens += len(token_ids)
-        return events
 
     def _events(self, message: DeltaMessage) -> Iterator[Event]:
         """Yield the events of `message` in the order in which the model wrote them."""
@@ -226,6 +249,18 @@ class NativeParser:
             sent = "".join(self._arguments[index])
             if expected != sent and expected.startswith(sent):
                 yield ToolCallArguments(index, expected[len(sent) :])
+
+
+class HarmonyStreamParser(NativeParser):
+    """gpt-oss: the channel says what is reasoning, and it may come back."""
+
+    _parser: HarmonyParser
+
+    def _track(self, text: str, token_ids: Sequence[int], events: list[Event]) -> None:
+        # Between messages there is no channel; what is written there is markup.
+        channel = self._parser._harmony_parser.current_channel  # noqa: SLF001 - vLLM does not offer it
+        self.in_reasoning = channel in (None, "analysis")
+        self.reasoning_tokens = self._parser._num_reasoning_tokens  # noqa: SLF001
 
 
 def _chat_request(request: ParserRequest) -> ChatCompletionRequest:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import functools
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from .base import Detokenizer, DetokenizerOptions
@@ -42,26 +43,41 @@ class OffsetDetokenizer:
     """
 
     def __init__(self, tokenizer: Any, options: DetokenizerOptions, prompt_token_ids: Sequence[int]) -> None:
-        self._decode = tokenizer.decode
-        self._skip = options.skip_special_tokens
+        self._text = decoder(tokenizer, skip_special_tokens=options.skip_special_tokens)
         self._window = list(prompt_token_ids[-CONTEXT_TOKENS:])
         # Half a character at the end of the prompt belongs to the output that completes it.
-        self._given = len(whole_characters(self._text()))
+        self._given = len(whole_characters(self._text(self._window)))
 
     def feed(self, token_id: int) -> str:
         """See `Detokenizer`."""
         self._window.append(token_id)
-        text = whole_characters(self._text())
+        text = whole_characters(self._text(self._window))
         new = text[self._given :]
         if len(self._window) > 2 * CONTEXT_TOKENS:
             del self._window[:-CONTEXT_TOKENS]
-            text = whole_characters(self._text())
+            text = whole_characters(self._text(self._window))
         self._given = len(text)
         return new
 
-    def _text(self) -> str:
-        text: str = self._decode(self._window, skip_special_tokens=self._skip)
+
+def decoder(tokenizer: Any, *, skip_special_tokens: bool) -> Callable[[list[int]], str]:
+    """Return what decodes token ids, as the engine does.
+
+    vLLM's tokenizer for mistral-common is asked for tokens first, as vLLM itself
+    does: its `decode` writes the raw pieces of SentencePiece, and leaves out
+    [TOOL_CALLS] with other special tokens. Only tekken's special tokens, where
+    they are to be shown, come out right of `decode` alone.
+    """
+    by_tokens = getattr(tokenizer, "is_spm", False) or (skip_special_tokens and getattr(tokenizer, "is_tekken", False))
+    if not by_tokens:
+        return functools.partial(tokenizer.decode, skip_special_tokens=skip_special_tokens)
+
+    def decode(token_ids: list[int]) -> str:
+        tokens = tokenizer.convert_ids_to_tokens(token_ids, skip_special_tokens=skip_special_tokens)
+        text: str = tokenizer.convert_tokens_to_string(tokens)
         return text
+
+    return decode
 
 
 def whole_characters(text: str) -> str:

@@ -13,13 +13,19 @@ import pytest
 
 from tests.e2e.client import Client
 from tests.e2e.conftest import VLLM_PARSERS, Fleet
-from tests.support import TRANSCRIPTS, encode
+from tests.support import TRANSCRIPTS
 from tools.stack import Process, metric
 
 STREAMED = pytest.mark.parametrize("stream", [True, False], ids=["stream", "whole"])
 RUNNING = "vllm:num_requests_running"
 GENERATED = "vllm:generation_tokens_total"
 COUNT = TRANSCRIPTS["count"]
+# Seconds of work for the engine, so that there is something to end.
+LONG = 1900
+LONG_REQUEST = {
+    "max_tokens": LONG,
+    "extra_body": {"ignore_eos": True, "chat_template_kwargs": COUNT["chat_template_kwargs"]},
+}
 TOOL = {"type": "function", "function": {"name": "f", "parameters": {"type": "nonsense"}}}
 SCHEMA = {"type": "json_schema", "json_schema": {"name": "x", "schema": {"type": "nonsense"}}}
 
@@ -84,21 +90,23 @@ def test_a_client_that_leaves_ends_generation(client: Client, fleet: Fleet) -> N
         messages=COUNT["messages"],
         stream=True,
         temperature=0,
-        extra_body={"chat_template_kwargs": COUNT["chat_template_kwargs"]},
+        **LONG_REQUEST,
     )
     for _, _chunk in zip(range(20), stream, strict=False):
         pass
     assert metric(fleet.worker.url, RUNNING) == 1
     stream.close()
     assert eventually(lambda: metric(fleet.worker.url, RUNNING) == 0)
-    assert metric(fleet.worker.url, GENERATED) - before < len(encode(COUNT["output"])) / 2
+    assert metric(fleet.worker.url, GENERATED) - before < LONG / 2
 
 
 @STREAMED
 @pytest.mark.parametrize("n", [1, 2])
 def test_a_stop_match_ends_generation(client: Client, fleet: Fleet, stream: bool, n: int) -> None:
     before = metric(fleet.worker.url, GENERATED)
-    response = client.ask(COUNT, stream=stream, stop=["12, 13"], n=n, temperature=0 if n == 1 else 0.001)
+    response = client.ask(
+        COUNT, stream=stream, stop=["12, 13"], n=n, temperature=0 if n == 1 else 0.001, **LONG_REQUEST
+    )
     used = response.usage.completion_tokens
     assert response.answer.content == COUNT["expect"]["content"].partition("12, 13")[0]
     assert eventually(lambda: metric(fleet.worker.url, RUNNING) == 0)
@@ -107,10 +115,10 @@ def test_a_stop_match_ends_generation(client: Client, fleet: Fleet, stream: bool
 
 def test_a_stop_match_in_the_frontend_ends_a_plain_workers_generation(fleet: Fleet) -> None:
     before = metric(fleet.plain.url, GENERATED)
-    response = Client(fleet.frontend.url, "plain").ask(COUNT, stop=["12, 13"])
+    response = Client(fleet.frontend.url, "plain").ask(COUNT, stop=["12, 13"], **LONG_REQUEST)
     assert response.answer.content == COUNT["expect"]["content"].partition("12, 13")[0]
     assert eventually(lambda: metric(fleet.plain.url, RUNNING) == 0)
-    assert metric(fleet.plain.url, GENERATED) - before < len(encode(COUNT["output"])) / 2
+    assert metric(fleet.plain.url, GENERATED) - before < LONG / 2
 
 
 def engine_of(worker: Process) -> int:
@@ -129,7 +137,7 @@ def test_an_engine_that_dies_is_an_error_for_the_client(fleet: Fleet) -> None:
         messages=COUNT["messages"],
         stream=True,
         temperature=0,
-        extra_body={"chat_template_kwargs": COUNT["chat_template_kwargs"]},
+        **LONG_REQUEST,
     )
     for _, _chunk in zip(range(10), stream, strict=False):
         pass

@@ -1,7 +1,6 @@
 """The table of docs/compatibility.md: every parser of vLLM's, tried.
 
-    python -m tests.parsers.compatibility           # print it
-    python -m tests.parsers.compatibility --write   # put it into the page
+`python -m tests.parsers.compatibility` prints it; with `--write` it goes into the page.
 """
 
 from __future__ import annotations
@@ -73,4 +72,4 @@ if __name__ == "__main__":
     if "--write" in sys.argv[1:]:
         write()
     else:
-        print(table())
+        sys.stdout.write(table() + "\n")

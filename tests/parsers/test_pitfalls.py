@@ -108,7 +108,7 @@ def qwen(name: str, **arguments: str) -> str:
     return f"<tool_call>\n<function={name}>\n{parameters}</function>\n</tool_call>"
 
 
-def streams_arguments(core: Core, whole: ChoiceDelta) -> None:
+def streams_arguments(core: Core, _whole: ChoiceDelta) -> None:
     """Check that no token of a long argument waits for the next ones."""
     pieces = [call for chunk in core.chunks for delta in chunk for call in delta.delta.tool_calls]
     assert len(pieces) > len(core.chunks) / 2
@@ -142,10 +142,14 @@ WRITE_FILE = '{"name": "run", "arguments": {"command": "' + "echo one two three;
 TWO_CALLS = ('{"name": "f", "arguments": {"a": "x"}}', '{"name": "f", "arguments": {"a": "y", "b": 2}}')
 TWO = (("f", {"a": "x"}), ("f", {"a": "y", "b": 2}))
 MARKDOWN = 'Like so:\n```json\n{"name": "f", "arguments": {"a": "x"}}\n```\nDone.'
-HARMONY: dict[str, Any] = {"tokenizer": "harmony", "parsers": ("openai", "openai_gptoss"), "prompt": "<|start|>assistant"}
+HARMONY: dict[str, Any] = {
+    "tokenizer": "harmony",
+    "parsers": ("openai", "openai_gptoss"),
+    "prompt": "<|start|>assistant",
+}
 CODER: dict[str, Any] = {"parsers": ("qwen3_coder", "qwen3")}
-THOUGHT = {"prompt": USER}
-JSON_CALLS = {"request": {"tool_choice": "required", "json_calls": True}, "prompt": USER}
+THOUGHT: dict[str, Any] = {"prompt": USER}
+JSON_CALLS: dict[str, Any] = {"request": {"tool_choice": "required", "json_calls": True}, "prompt": USER}
 NAMED = {"type": "function", "function": {"name": "f"}}
 
 CASES = (
@@ -246,7 +250,8 @@ CASES = (
             reasoning="Write.", calls=(TWO[0],), **THOUGHT),
     Pitfall(16, "reasoning, then an XML call at once", "<think>Write.</think>" + qwen("f", a="x"),
             reasoning="Write.", calls=(TWO[0],), **CODER, **THOUGHT),
-    Pitfall(17, "reasoning and content", "<think>One.</think>Two.", reasoning="One.", content="Two.", tools=(), **THOUGHT),
+    Pitfall(17, "reasoning and content", "<think>One.</think>Two.", reasoning="One.", content="Two.", tools=(),
+            **THOUGHT),
     Pitfall(18, "reasoning, then forced calls", '<think>One.</think>[{"name": "f", "parameters": {"a": "x"}}]',
             reasoning="One.", calls=(TWO[0],), **JSON_CALLS),
     Pitfall(18, "reasoning, then a named call", '<think>One.</think>{"a": "x"}', reasoning="One.", calls=(TWO[0],),
@@ -264,8 +269,8 @@ CASES = (
             reasoning="I look.", calls=(TWO[0],), **THOUGHT),
     Pitfall(21, "an XML call inside reasoning", "<think>I look." + qwen("f", a="x") + "</think>Done.",
             reasoning="I look.", content="Done.", calls=(TWO[0],), **CODER, **THOUGHT),
-    Pitfall(25, "markers that are special tokens", "<seed:think>One.</seed:think>Two.", reasoning="One.", content="Two.",
-            tools=(), parsers=(None, "seed_oss"), special=("<seed:think>", "</seed:think>"), **THOUGHT),
+    Pitfall(25, "markers that are special tokens", "<seed:think>One.</seed:think>Two.", reasoning="One.",
+            content="Two.", tools=(), parsers=(None, "seed_oss"), special=("<seed:think>", "</seed:think>"), **THOUGHT),
     Pitfall(25, "the end of the turn in the middle", f"One{END} two.", content="One two.",
             spec={"detokenizer": DetokenizerOptions(skip_special_tokens=True)}, tools=()),
     Pitfall(25, "special tokens asked for", f"One{END}<|im_start|> two.", content=f"One{END}<|im_start|> two.",
@@ -275,7 +280,8 @@ CASES = (
             reasoning="July, END, or May.", content="May ", stop_reason="END", tools=(), spec={"stop": ["END"]},
             check=ended_early, **THOUGHT),
     Pitfall(26, "a stop string in Harmony's analysis",
-            "<|channel|>analysis<|message|>July, END.<|end|><|start|>assistant<|channel|>final<|message|>May END. June.",
+            "<|channel|>analysis<|message|>July, END.<|end|><|start|>assistant<|channel|>final<|message|>"
+            "May END. June.",
             reasoning="July, END.", content="May ", stop_reason="END", tools=(), spec={"stop": ["END"]}, **HARMONY),
     Pitfall(27, "a stop string of many tokens", "alpha zeta eta theta iota.", content="alpha", tools=(),
             stop_reason=" zeta eta theta", spec={"stop": [" zeta eta theta"]}),
@@ -317,7 +323,7 @@ def core_for(case: Pitfall) -> Core:
     request = ParserRequest(**{"tools": list(case.tools), "tool_choice": tool_choice} | case.request)
     prompt = encode(tokenizer, case.prompt)
     skip = parsers is None or skips_special_tokens(parsers, request)
-    settings_ = {
+    settings_: dict[str, Any] = {
         "detokenizer": DetokenizerOptions(skip, spaces_between_special_tokens=False),
         "hide_special_tokens": not skip,
         "logprobs": 0,
@@ -392,7 +398,12 @@ def test_pitfall_at_random_cuts(case: Pitfall, cuts: Collection[int]):
 
 def plain_core(tokenizer: Any, prompt_token_ids: list[int], **spec: Any) -> Core:
     """Return the core for a request to a model without parsers."""
-    values = {"response_id": "chatcmpl-1", "created": 1, "model": "m", "prompt_length": len(prompt_token_ids)} | spec
+    values: dict[str, Any] = {
+        "response_id": "chatcmpl-1",
+        "created": 1,
+        "model": "m",
+        "prompt_length": len(prompt_token_ids),
+    } | spec
     return Core(tokenizer, None, Spec(**values), prompt_token_ids)
 
 
@@ -466,9 +477,8 @@ def test_30_logprobs_name_each_token_with_its_bytes():
     core = plain_core(bpe(), encode(bpe(), USER), logprobs=2)
     token_ids = encode(bpe(), "是")
     top = [{"rank": 1, "token_id": token_ids[0], "logprob": -0.5}, {"rank": 2, "token_id": 0, "logprob": -2.0}]
-    chunk = Chunk(
-        token_ids=token_ids, finish_reason="length", logprobs=[-0.5] * len(token_ids), top_logprobs=[top] * len(token_ids)
-    )  # fmt: skip
+    count = len(token_ids)
+    chunk = Chunk(token_ids=token_ids, finish_reason="length", logprobs=[-0.5] * count, top_logprobs=[top] * count)
     entries = core.run([chunk]).logprobs
     assert entries is not None
     assert b"".join(bytes(entry.bytes or ()) for entry in entries) == "是".encode()

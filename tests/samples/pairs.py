@@ -51,7 +51,8 @@ def reasoned_call(tool: Sample, reasoning: Sample) -> Sample:
     head, turn, _ = before.rpartition(TURN)
     before = head + turn or before
     # Both may hold the marker that opens the answer.
-    overlap = next(length for length in range(len(before), -1, -1) if tool.output.startswith(before[len(before) - length :]))
+    lengths = range(len(before), -1, -1)
+    overlap = next(length for length in lengths if tool.output.startswith(before[len(before) - length :]))
     return replace(
         reasoning,
         output=before + tool.output[overlap:],

@@ -35,7 +35,7 @@ def cohere(source: str) -> Sample:
     return thought(
         f"<|START_THINKING|>{THOUGHT}<|END_THINKING|><|START_RESPONSE|>{ANSWER}<|END_RESPONSE|>",
         source,
-        special=tuple(f"<|{end}_{tag}|>" for tag in tags for end in ("START", "END")) + ("<|CHATBOT_TOKEN|>",),
+        special=("<|CHATBOT_TOKEN|>", *(f"<|{end}_{tag}|>" for tag in tags for end in ("START", "END"))),
         needs="cohere_melody",
     )
 
@@ -117,7 +117,11 @@ REASONING_SAMPLES: dict[str, Sample] = {
     "nemotron_v3": think(PARSER.format("nemotron_v3"), opened=True),
     "olmo3": thought(
         # Its markers are several tokens each; it looks these up by their names in the vocabulary.
-        f"<think>{THOUGHT}</think>{ANSWER}", REASONING.format("olmo3"), "Ġ</", "</", "think"
+        f"<think>{THOUGHT}</think>{ANSWER}",
+        REASONING.format("olmo3"),
+        "Ġ</",
+        "</",
+        "think",
     ),
     "openai_gptoss": thought(
         f"<|channel|>analysis<|message|>{THOUGHT}<|end|><|start|>assistant<|channel|>final<|message|>{ANSWER}",

@@ -27,7 +27,8 @@ def bpe(markers: tuple[str, ...] = (), special: tuple[str, ...] = ()) -> Any:
     """Return the example model's tokenizer with more tokens."""
     tokenizer = AutoTokenizer.from_pretrained(MODEL)
     tokenizer.add_tokens([AddedToken(marker, special=False, normalized=False) for marker in markers])
-    tokenizer.add_tokens([AddedToken(marker, special=True, normalized=False) for marker in special], special_tokens=True)
+    added = [AddedToken(marker, special=True, normalized=False) for marker in special]
+    tokenizer.add_tokens(added, special_tokens=True)
     return tokenizer
 
 
@@ -46,7 +47,7 @@ class HarmonyTokenizer:
         self._special = {self.encode(token)[0]: token for token in HARMONY_SPECIAL}
         self.all_special_ids = list(self._special)
 
-    def encode(self, text: str, *, add_special_tokens: bool = False) -> list[int]:  # noqa: ARG002
+    def encode(self, text: str, *, add_special_tokens: bool = False) -> list[int]:
         """Return the token ids of `text`, its markers as single tokens."""
         return list(self._encoding.encode(text, allowed_special="all"))
 
@@ -80,7 +81,7 @@ class HunyuanTokenizer:
         self._inner = bpe()
         self.all_special_ids: list[int] = []
 
-    def encode(self, text: str, *, add_special_tokens: bool = False) -> list[int]:  # noqa: ARG002
+    def encode(self, text: str, *, add_special_tokens: bool = False) -> list[int]:
         """Return the token ids of `text`."""
         token_ids: list[int] = []
         for part in re.split("(" + "|".join(map(re.escape, self.CUTS)) + ")", text):

@@ -102,7 +102,7 @@ def cohere(source: str) -> Sample:
     return one_call(
         f"<|START_THINKING|>{LEAD}<|END_THINKING|><|START_ACTION|>{call}<|END_ACTION|>",
         source,
-        special=tuple(f"<|{end}_{tag}|>" for tag in tags for end in ("START", "END")) + ("<|CHATBOT_TOKEN|>",),
+        special=("<|CHATBOT_TOKEN|>", *(f"<|{end}_{tag}|>" for tag in tags for end in ("START", "END"))),
         needs="cohere_melody",
     )
 
@@ -129,7 +129,11 @@ INKLING = (
     "<|content_invoke_tool_text|>", "<|content_tool_error|>", "<|content_model_end_sampling|>", "<|end_message|>",
 )  # fmt: skip
 MUSE = ("<|start|>", "<|message|>", "<|eom|>", "<|eot|>")
-INVOKE = f'<invoke name="add_note">\n<parameter name="text">{TEXT}</parameter>\n<parameter name="count">3</parameter>\n</invoke>'
+INVOKE = (
+    '<invoke name="add_note">\n'
+    f'<parameter name="text">{TEXT}</parameter>\n<parameter name="count">3</parameter>\n'
+    "</invoke>"
+)
 ATEM = (
     '<atem:function_calls>\n<atem:invoke name="add_note">\n'
     f'<atem:parameter name="text">{TEXT}</atem:parameter>\n<atem:parameter name="count">3</atem:parameter>\n'
@@ -268,9 +272,7 @@ TOOL_CALLS: dict[str, Sample] = {
     "mistral sentencepiece": one_call(
         f"[TOOL_CALLS][{CALL_JSON}]", PARSER.format("mistral"), tokenizer="sentencepiece"
     ),
-    "muse_glimmer": one_call(
-        f" to=add_note<|message|>{ATEM}<|eom|>", TOOL_PARSER.format("muse_glimmer"), special=MUSE
-    ),
+    "muse_glimmer": one_call(f" to=add_note<|message|>{ATEM}<|eom|>", TOOL_PARSER.format("muse_glimmer"), special=MUSE),
     "olmo3": one_call(f"<function_calls>{PYTHONIC}</function_calls>", TOOL_PARSER.format("olmo3")),
     "openai": one_call(
         f"<|channel|>commentary<|message|>{LEAD}<|end|><|start|>assistant<|channel|>commentary to=functions.add_note "

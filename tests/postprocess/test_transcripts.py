@@ -1,0 +1,88 @@
+"""Every transcript through the whole core with vLLM's parsers: any chunking, streaming or not, gives the same."""
+
+from __future__ import annotations
+
+import functools
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from transformers import AutoTokenizer
+
+from backedge.parsers.native.vllm import VllmParsers
+from tests.support import (
+    TINY_MODEL,
+    TRANSCRIPTS,
+    Transcript,
+    chunks,
+    encode,
+    message,
+    parser_request,
+    run,
+    spec,
+)
+
+ALL = pytest.mark.parametrize("transcript", TRANSCRIPTS.values(), ids=lambda transcript: transcript["id"])
+
+
+@functools.cache
+def tokenizer() -> Any:
+    return AutoTokenizer.from_pretrained(TINY_MODEL)
+
+
+@functools.cache
+def parsers() -> VllmParsers:
+    return VllmParsers(tokenizer(), "hermes", "qwen3")
+
+
+def prompt(transcript: Transcript) -> list[int]:
+    text = tokenizer().apply_chat_template(
+        transcript["messages"],
+        tools=transcript.get("tools"),
+        tokenize=False,
+        add_generation_prompt=True,
+        **transcript.get("chat_template_kwargs", {}),
+    )
+    return encode(text)
+
+
+def answer(transcript: Transcript, cuts: set[int], **fields: Any) -> dict[str, Any]:
+    token_ids = encode(transcript["output"])
+    limit = transcript.get("max_tokens")
+    parts = chunks(token_ids[:limit], cuts, "length" if limit else "stop")
+    request = spec(stop=transcript.get("stop", []), parser=parser_request(transcript), **fields)
+    return message(run(request, parts, parsers(), prompt(transcript)))
+
+
+@ALL
+@settings(max_examples=15, deadline=None)
+@given(cuts=st.sets(st.integers(1, 700), max_size=12), stream=st.booleans())
+def test_every_chunking_gives_the_transcript(transcript: Transcript, cuts: set[int], stream: bool) -> None:
+    assert answer(transcript, cuts, stream=stream) == transcript["expect"]
+
+
+@ALL
+def test_token_by_token_gives_the_transcript(transcript: Transcript) -> None:
+    assert answer(transcript, set(range(1000))) == transcript["expect"]
+
+
+@pytest.mark.parametrize("transcript", [TRANSCRIPTS["reasoning_text"]], ids=["reasoning_text"])
+@given(stops=st.lists(st.text("Them isu42.", min_size=1, max_size=5), min_size=1, max_size=3))
+@settings(deadline=None)
+def test_stop_strings_cut_the_answer_and_only_the_answer(transcript: Transcript, stops: list[str]) -> None:
+    expected = transcript["expect"]
+    found = [(expected["content"].find(stop) + len(stop), len(stop)) for stop in stops if stop in expected["content"]]
+    end, length = min(found, key=lambda match: match[0], default=(len(expected["content"]), 0))
+    request = spec(stop=stops, parser=parser_request(transcript))
+    whole = run(request, chunks(encode(transcript["output"]), range(1000)), parsers(), prompt(transcript))
+    assert whole.delta.reasoning_content == expected["reasoning"]
+    assert whole.delta.content == (expected["content"][: end - length] or None)
+
+
+def test_pieces_reach_the_parser_whole_although_a_stop_string_cuts_them() -> None:
+    transcript = TRANSCRIPTS["stop_string"]
+    request = spec(stop=["amma, d", "gamma, delta", "ma"], parser=parser_request(transcript))
+    for cuts in (set[int](), set(range(100))):
+        whole = run(request, chunks(encode(transcript["output"]), cuts), parsers(), prompt(transcript))
+        assert (whole.delta.content, whole.stop_reason) == ("alpha, beta, gam", "ma")
