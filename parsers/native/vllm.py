@@ -256,6 +256,13 @@ class HarmonyStreamParser(NativeParser):
 
     _parser: HarmonyParser
 
+    def finish(self, text: str = "", token_ids: Sequence[int] = (), *, cut: bool = False) -> list[Event]:
+        """See `StreamParser`. vLLM's parser decodes the token itself, so a text that was cut is cut here."""
+        events = super().finish(text, token_ids, cut=cut)
+        uncut = Content(self._parser.model_tokenizer.decode(list(token_ids)))
+        shown = [Content(text)] if text else []
+        return [part for event in events for part in (shown if event == uncut else [event])]
+
     def _track(self, text: str, token_ids: Sequence[int], events: list[Event]) -> None:
         # Between messages there is no channel; what is written there is markup.
         channel = self._parser._harmony_parser.current_channel  # noqa: SLF001 - vLLM does not offer it

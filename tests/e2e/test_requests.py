@@ -10,6 +10,7 @@ import pytest
 from tests.e2e.client import Client, Response
 from tests.e2e.conftest import BACKEDGE_MODEL, PLAIN_MODEL, Fleet
 from tests.support import TRANSCRIPTS, encode, tiny_tokenizer
+from tools.stack import VLLM_FRONTEND, metric
 
 STREAMED = pytest.mark.parametrize("stream", [True, False], ids=["stream", "whole"])
 # With n > 1 Dynamo wants a temperature above 0; this one is too low to matter.
@@ -186,3 +187,22 @@ def test_hidden_reasoning(client: Client, stream: bool) -> None:
 def test_structured_output_is_json(client: Client, stream: bool, name: str) -> None:
     answer = client.ask(TRANSCRIPTS[name], stream=stream).answer
     assert json.loads(answer.content or "") == json.loads(TRANSCRIPTS[name]["expect"]["content"])
+
+
+@STREAMED
+def test_dynamos_own_metrics_count_every_token(client: Client, fleet: Fleet, stream: bool) -> None:
+    transcript = TRANSCRIPTS["reasoning_call"]
+    names = ("dynamo_frontend_output_tokens_total", "dynamo_frontend_input_sequence_tokens_sum")
+    before = [metric(fleet.frontend.url, name) for name in names]
+    usage = client.ask(transcript, stream=stream).usage
+    after = [metric(fleet.frontend.url, name) for name in names]
+    counted = [int(b - a) for a, b in zip(before, after, strict=True)]
+    assert counted == [usage.completion_tokens, usage.prompt_tokens]
+
+
+def test_dynamos_frontend_with_the_flag_is_the_same(fleet: Fleet) -> None:
+    frontend = fleet.stack.frontend("--vllm-processing", command=VLLM_FRONTEND)
+    fleet.stack.wait_for_model(frontend, BACKEDGE_MODEL)
+    # The stock frontend stops in the middle of this one's reasoning.
+    transcript = TRANSCRIPTS["stop_in_reasoning"]
+    assert Client(frontend.url, BACKEDGE_MODEL).ask(transcript).message == transcript["expect"]

@@ -103,7 +103,7 @@ def skips_special_tokens(parsers: VllmParsers, request: ParserRequest) -> bool:
     for parser in (whole.reasoning_parser, whole.tool_parser):
         if parser is not None:
             chat_request = parser.adjust_request(chat_request)
-    return chat_request.skip_special_tokens
+    return bool(chat_request.skip_special_tokens)
 
 
 def output_of(core: Core, sample: Sample) -> list[int]:

@@ -15,13 +15,17 @@ from hypothesis import strategies as st
 from vllm.reasoning import ReasoningParserManager
 from vllm.tool_parsers import ToolParserManager
 
-from tests.parsers.cases import ARCHITECTURE_BOUND, CASES, KNOWN_DIFFERENCES, Case
+from tests.parsers.cases import ARCHITECTURE_BOUND, CASES, KNOWN_DIFFERENCES, REFUSED, Case
 from tests.parsers.core import Core, as_one, core_of, cut, every_token, missing, outcome, output_of, parsers_of
 from tests.samples.reasoning import REASONING_SAMPLES
 from tests.samples.tokenizers import bpe
 from tests.samples.tool_calls import TOOL_CALLS
 
-USABLE = [case for case in CASES.values() if not missing(case.sample)]
+USABLE = [case for case in CASES.values() if not missing(case.sample) and case.id not in REFUSED]
+# With a reasoning parser such text may be reasoning; Harmony has no text without a header.
+ANSWERS_IN_PLAIN_TEXT = [
+    case for case in USABLE if case.reasoning_parser is None and case.sample.tokenizer != "harmony"
+]
 BROKEN_INSTALLS = [case for case in CASES.values() if missing(case.sample)]
 few_cuts = settings(
     max_examples=6, deadline=None, database=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
@@ -64,8 +68,8 @@ def test_every_name_that_vllm_registers_has_a_sample(registered, samples):
     assert not surplus, f"vLLM no longer registers {surplus}: remove their samples from tests/samples/"
 
 
-def test_every_known_difference_is_of_a_case():
-    assert set(KNOWN_DIFFERENCES) <= set(CASES)
+def test_every_exception_is_of_a_case():
+    assert set(KNOWN_DIFFERENCES) | set(REFUSED) <= set(CASES)
 
 
 def test_a_sample_gives_what_its_model_meant(case: Case, core: Core):
@@ -93,21 +97,23 @@ def test_one_chunk_and_no_stream_give_the_same(case: Case, core: Core):
     assert without_ids(core.run(every_token(token_ids))) == by_token
 
 
+@pytest.mark.parametrize("case", ANSWERS_IN_PLAIN_TEXT, ids=case_id, indirect=True)
 def test_plain_text_passes(case: Case, core: Core):
     """A model may always answer with text alone, though tools are there."""
-    if case.reasoning_parser or case.sample.tokenizer == "harmony":
-        pytest.skip("without its markers this text is reasoning, or no Harmony")
     text = "Hello there, olé."
     sample = replace(case.sample, output=text)
     whole = core.run(every_token(output_of(core, sample)))
     # SentencePiece writes the space before a word, also before the first.
     content = (whole.delta.content or "").removeprefix(" " if sample.tokenizer == "sentencepiece" else "")
-    assert content == ("" if case.id in LOSES_PLAIN_TEXT else text)
+    # muse_glimmer's model never writes text without a header before it.
+    assert content == ("" if case.id == "tool muse_glimmer" else text)
     assert whole.delta.tool_calls == []
 
 
-# phi4_mini_json loses everything; muse_glimmer's model never writes text without a header.
-LOSES_PLAIN_TEXT = {"tool phi4_mini_json", "tool muse_glimmer"}
+@pytest.mark.parametrize("case_", [CASES[key] for key in REFUSED], ids=case_id)
+def test_a_parser_that_cannot_stream_is_refused(case_: Case):
+    with pytest.raises(UnusableParserError, match=REFUSED[case_.id]):
+        parsers_of(case_.sample, case_.tool_call_parser, case_.reasoning_parser)
 
 
 @pytest.mark.parametrize("case_", BROKEN_INSTALLS, ids=case_id)

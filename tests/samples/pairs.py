@@ -64,6 +64,6 @@ def reasoned_call(tool: Sample, reasoning: Sample) -> Sample:
     )
 
 
-REASONED_CALLS: dict[str, Sample] = {
-    f"{tool}+{reasoning}": reasoned_call(TOOL_CALLS[tool], REASONING_SAMPLES[reasoning]) for tool, reasoning in PAIRS
+REASONED_CALLS: dict[tuple[str, str], Sample] = {
+    (tool, reasoning): reasoned_call(TOOL_CALLS[tool], REASONING_SAMPLES[reasoning]) for tool, reasoning in PAIRS
 }

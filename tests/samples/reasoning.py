@@ -65,7 +65,9 @@ REASONING_SAMPLES: dict[str, Sample] = {
     "glm45": think(PARSER.format("glm47_moe")),
     "glm47": think(PARSER.format("glm47_moe"), opened=True),
     "granite": thought(
-        f"Here is my thought process:{THOUGHT}Here is my response:{ANSWER}", REASONING.format("granite")
+        f"Here is my thought process:{THOUGHT}Here is my response:{ANSWER}",
+        REASONING.format("granite"),
+        "Here",  # one token in any real vocabulary; cut in two, its parser gives it out as reasoning
     ),
     "granite_thinking_parser": think(PARSER.format("granite_thinking"), opened=True),
     "holo2": think(REASONING.format("deepseek_v3"), opened=True),

@@ -54,7 +54,8 @@ class HarmonyTokenizer:
     def decode(self, token_ids: list[int], *, skip_special_tokens: bool = False) -> str:
         """Return the text, U+FFFD where it begins or ends in half a character."""
         shown = [token for token in token_ids if not (skip_special_tokens and token in self._special)]
-        return self._encoding.decode(shown)
+        text: str = self._encoding.decode(shown)
+        return text
 
     def get_vocab(self) -> dict[str, int]:
         """Return the markers; nothing asks for more."""

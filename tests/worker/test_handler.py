@@ -4,11 +4,11 @@ import asyncio
 
 import msgspec
 import pytest
-
 from backedge.parsers.plain import PlainParsers
 from backedge.postprocess.fold import Fold
 from backedge.postprocess.messages import KEY, VERSION, Post, encode, read
 from backedge.worker.handler import WorkerPostprocessor, read_spec
+
 from tests.support import encode as tokens
 from tests.support import spec, tiny_detokenizers
 
