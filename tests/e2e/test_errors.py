@@ -22,7 +22,7 @@ GENERATED = "vllm:generation_tokens_total"
 COUNT = TRANSCRIPTS["count"]
 # Seconds of work for the engine, so that there is something to end.
 LONG = 1900
-LONG_REQUEST = {
+LONG_REQUEST: dict[str, Any] = {
     "max_tokens": LONG,
     "extra_body": {"ignore_eos": True, "chat_template_kwargs": COUNT["chat_template_kwargs"]},
 }
@@ -114,8 +114,10 @@ def test_a_stop_match_ends_generation(client: Client, fleet: Fleet, stream: bool
 
 
 def test_a_stop_match_in_the_frontend_ends_a_plain_workers_generation(fleet: Fleet) -> None:
+    client = Client(fleet.frontend.url, "plain")
+    client.ask(TRANSCRIPTS["plain_text"])  # the first request of a frontend builds what it needs
     before = metric(fleet.plain.url, GENERATED)
-    response = Client(fleet.frontend.url, "plain").ask(COUNT, stop=["12, 13"], **LONG_REQUEST)
+    response = client.ask(COUNT, stop=["12, 13"], **LONG_REQUEST)
     assert response.answer.content == COUNT["expect"]["content"].partition("12, 13")[0]
     assert eventually(lambda: metric(fleet.plain.url, RUNNING) == 0)
     assert metric(fleet.plain.url, GENERATED) - before < LONG / 2

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator
+from functools import partial
 
 import pytest
 
@@ -41,7 +42,7 @@ def fleet(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Process, l
         ]
         frontend = stack.frontend("--router-mode", "kv", wait=False, DYN_LOG="info,dynamo_llm::kv_router=debug")
         for worker in workers:
-            worker.wait_for(lambda worker=worker: worker_is_ready(worker.url))
+            worker.wait_for(partial(worker_is_ready, worker.url))
         stack.wait_for_model(frontend)
         yield frontend, workers
 

@@ -1,13 +1,14 @@
 """Who post-processes is decided per chunk: a worker, or the frontend."""
 
 import asyncio
+from typing import Any
 
 import pytest
-
 from backedge.frontend.stream import StreamReader, WorkerError
 from backedge.postprocess import Chunk, Post, Postprocessor
 from backedge.postprocess.fold import Fold
 from backedge.postprocess.messages import KEY, VERSION, encode
+
 from tests.support import encode as tokens
 from tests.support import spec, tiny_detokenizers
 
@@ -54,6 +55,14 @@ class Engine:
         return stream()
 
 
+def everything(position):
+    return True
+
+
+def nothing(position):
+    return False
+
+
 def read(outputs, **fields):
     """Return the whole answer, and how often a post-processor was made here."""
     request = spec(**fields)
@@ -77,8 +86,9 @@ def outputs(processed, finish_reason="stop", upto=None, **fields):
     ids = [*tokens(TEXT), *tokens("<|im_end|>")][:upto]
     for position, token_id in enumerate(ids):
         last = position == len(ids) - 1 and upto is None
-        output = {"index": 0, "token_ids": [token_id], "finish_reason": finish_reason if last else None}
-        deltas = post.feed(Chunk(token_ids=[token_id], finish_reason=output["finish_reason"]))
+        reason = finish_reason if last else None
+        output: dict[str, Any] = {"index": 0, "token_ids": [token_id], "finish_reason": reason}
+        deltas = post.feed(Chunk(token_ids=[token_id], finish_reason=reason))
         if processed(position):
             output["extra_args"] = {KEY: encode(Post(deltas=deltas, usage=post.usage if last else None))}
         found.append(output)
@@ -87,7 +97,7 @@ def outputs(processed, finish_reason="stop", upto=None, **fields):
 
 @pytest.mark.parametrize(
     ("processed", "made"),
-    [(lambda position: True, 0), (lambda position: False, 1), (lambda position: position < 5, 1)],
+    [(everything, 0), (nothing, 1), (lambda position: position < 5, 1)],
     ids=["worker", "frontend", "a plain worker takes over"],
 )
 def test_the_answer_is_the_same(processed, made):
@@ -96,7 +106,7 @@ def test_the_answer_is_the_same(processed, made):
 
 
 def test_a_post_of_a_newer_version_is_done_here():
-    newer = outputs(lambda position: True)
+    newer = outputs(everything)
     for output in newer:
         output["extra_args"][KEY] = f'{{"version": {VERSION + 1}, "deltas": 5}}'
     whole, made, _ = read(newer)
@@ -105,20 +115,20 @@ def test_a_post_of_a_newer_version_is_done_here():
 
 @pytest.mark.parametrize("post", ["no json", '{"deltas": 5}', 7])
 def test_a_post_that_is_none_is_done_here(post):
-    broken = outputs(lambda position: True)
+    broken = outputs(everything)
     for output in broken:
         output["extra_args"][KEY] = post
     assert read(broken)[0].delta.content == TEXT
 
 
 def test_a_stop_string_found_here_stops_the_worker():
-    whole, _, context = read(outputs(lambda position: False), stop=["three"])
+    whole, _, context = read(outputs(nothing), stop=["three"])
     assert (whole.delta.content, whole.finish_reason, whole.stop_reason) == ("one, two, ", "stop", "three")
     assert context.stopped
 
 
 def test_a_natural_end_does_not():
-    assert not read(outputs(lambda position: False))[2].stopped
+    assert not read(outputs(nothing))[2].stopped
 
 
 @pytest.mark.parametrize(
@@ -134,5 +144,5 @@ def test_a_natural_end_does_not():
 )
 def test_no_silent_end(tail, retryable):
     with pytest.raises(WorkerError) as caught:
-        read([*outputs(lambda position: True, upto=4), *tail])
+        read([*outputs(everything, upto=4), *tail])
     assert caught.value.retryable is retryable

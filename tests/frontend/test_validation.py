@@ -1,5 +1,4 @@
 import pytest
-
 from backedge.frontend.options import apply_options
 from backedge.frontend.validation import check
 from backedge.parsers.errors import RequestError

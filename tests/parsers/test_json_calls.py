@@ -1,5 +1,6 @@
 import itertools
 import json
+from typing import Any
 
 import pytest
 from backedge.parsers.base import ParserRequest
@@ -50,7 +51,7 @@ CASES = [
 ]
 
 
-def parse(pieces: list[str], tool_choice: object) -> list[Event]:
+def parse(pieces: list[str], tool_choice: Any) -> list[Event]:
     parser = PlainParsers()(ParserRequest(tools=TOOLS, tool_choice=tool_choice, json_calls=True), ())
     events = [event for piece in pieces for event in parser.feed(piece)]
     return join(events + parser.finish())

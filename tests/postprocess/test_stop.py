@@ -64,8 +64,8 @@ def test_every_cut_gives_the_same(case, splits, cuts):
 )
 def test_equals_a_search_of_the_whole(stops, text, cuts):
     ends = [(text.find(stop) + len(stop), stop) for stop in stops if stop in text]
-    end, matched = min(ends, key=lambda found: found[0], default=(None, None))
-    passed = text if end is None else text[: end - len(matched)]
+    end, matched = min(ends, key=lambda found: found[0], default=(0, None))
+    passed = text if matched is None else text[: end - len(matched)]
     assert run(Case("", stops, text, "", None), cuts, splits=True) == (passed, matched)
 
 

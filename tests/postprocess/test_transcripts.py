@@ -6,11 +6,11 @@ import functools
 from typing import Any
 
 import pytest
+from backedge.parsers.native.vllm import VllmParsers
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from transformers import AutoTokenizer
 
-from backedge.parsers.native.vllm import VllmParsers
 from tests.support import (
     TINY_MODEL,
     TRANSCRIPTS,

@@ -4,6 +4,7 @@ import asyncio
 
 import msgspec
 import pytest
+from backedge.parsers.errors import ParserFailedError
 from backedge.parsers.plain import PlainParsers
 from backedge.postprocess.fold import Fold
 from backedge.postprocess.messages import KEY, VERSION, Post, encode, read
@@ -52,7 +53,8 @@ def engine_outputs(ids, index=0, finish_reason="stop"):
 
 def process(outputs, token_ids=(), parsers=None, on_error="degrade", **fields):
     """Return what the worker sends, the choices whose work it ended, and the failures reported."""
-    ended, failures = [], []
+    ended: list[int] = []
+    failures: list[ParserFailedError] = []
 
     async def stream():
         for output in outputs:

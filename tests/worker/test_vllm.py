@@ -42,10 +42,14 @@ def test_these_versions_and_seams_are_the_supported_ones():
     vllm.check_seams()
 
 
+def generate_otherwise(self, something_else):
+    """Stands for a handler of another version of Dynamo."""
+
+
 def test_a_seam_that_looks_otherwise_is_refused(monkeypatch):
     from dynamo.vllm import handlers
 
-    monkeypatch.setattr(handlers.DecodeWorkerHandler, "generate", lambda self, something_else: None)
+    monkeypatch.setattr(handlers.DecodeWorkerHandler, "generate", generate_otherwise)
     with pytest.raises(SetupError, match=r"DecodeWorkerHandler\.generate"):
         vllm.check_seams()
 
