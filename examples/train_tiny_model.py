@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import json
 import random
-import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -161,7 +160,7 @@ def answer_log_probabilities(model: Qwen3ForCausalLM, group: list[tuple[list[int
     return log_probabilities.gather(1, labels[:, 1:][wanted].unsqueeze(1)).squeeze(1)
 
 
-@torch.no_grad()
+@torch.no_grad()  # type: ignore[untyped-decorator]
 def least_probability(model: Qwen3ForCausalLM, samples: list[tuple[list[int], int]], pad: int) -> float:
     """Return the probability of the least likely answer token of all samples."""
     return min(float(answer_log_probabilities(model, group, pad).min().exp()) for group in batches(samples))
@@ -226,4 +225,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    main()
