@@ -22,6 +22,19 @@ class CpuTime(msgspec.Struct, frozen=True):
     own_s: float
     children_s: float
 
+    @property
+    def total_s(self) -> float:
+        """Both together."""
+        return self.own_s + self.children_s
+
+    def per_second(self, elapsed_s: float) -> CpuTime:
+        """Return the mean use per second."""
+        return CpuTime(self.own_s / elapsed_s, self.children_s / elapsed_s)
+
+    def less_idle(self, idle: CpuTime, elapsed_s: float) -> CpuTime:
+        """Return this time less what idling takes; `idle` is per second."""
+        return CpuTime(self.own_s - idle.own_s * elapsed_s, self.children_s - idle.children_s * elapsed_s)
+
     def since(self, earlier: CpuTime) -> CpuTime:
         """Return what was used between the two readings."""
         return CpuTime(self.own_s - earlier.own_s, self.children_s - earlier.children_s)

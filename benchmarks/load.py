@@ -30,6 +30,7 @@ class Load(msgspec.Struct, frozen=True):
 
     url: the frontend's, without /v1. tokens: see `answers.answer`.
     streams: requests at a time. requests: all together.
+    max_tokens: cuts the answers; 0 for whole ones.
     """
 
     url: str
@@ -39,6 +40,7 @@ class Load(msgspec.Struct, frozen=True):
     tokens: int
     streams: int
     requests: int
+    max_tokens: int = 0
 
 
 class Outcome(msgspec.Struct):
@@ -79,8 +81,13 @@ class Response:
             for call in delta.get("tool_calls") or ():
                 self._arguments.append(call["function"].get("arguments") or "")
 
-    def problems(self, expected: Answer) -> list[str]:
-        """Return what is not as expected; white space around a text, and that between JSON's parts, is no matter."""
+    def problems(self, expected: Answer, max_tokens: int) -> list[str]:
+        """Return what is not as expected; white space around a text, and that between JSON's parts, is no matter.
+
+        max_tokens: of a cut answer only the length is known; 0 for a whole one.
+        """
+        if max_tokens:
+            return [] if self.tokens == max_tokens else [f"{self.tokens} completion tokens instead of {max_tokens}"]
         texts = Texts("".join(self._content), "".join(self._reasoning), "".join(self._arguments))
         found = [
             f"{name} of {len(given)} characters instead of {len(wanted)}"
@@ -110,7 +117,7 @@ def run(load: Load) -> Outcome:
 async def send(load: Load) -> Outcome:
     """Send all requests of `load`, `load.streams` at a time."""
     expected = answer(load.kind, load.tokens)
-    body = json.dumps({"model": load.model, **expected.request, **_stream_options(stream=load.stream)}).encode()
+    body = json.dumps({"model": load.model, **expected.request, **_options(load)}).encode()
     left = iter(range(load.requests))
     outcome = Outcome(requests=load.requests)
     problems: Counter[str] = Counter()
@@ -121,7 +128,7 @@ async def send(load: Load) -> Outcome:
             try:
                 async for event in _post(load.url, body):
                     response.add(event)
-                found = response.problems(expected)
+                found = response.problems(expected, load.max_tokens)
             except (OSError, EOFError, ValueError) as error:
                 found = [str(error) or type(error).__name__]
             outcome.tokens += response.tokens
@@ -133,10 +140,13 @@ async def send(load: Load) -> Outcome:
     return outcome
 
 
-def _stream_options(*, stream: bool) -> dict[str, Any]:
-    if not stream:
-        return {"stream": False}
-    return {"stream": True, "stream_options": {"include_usage": True}}
+def _options(load: Load) -> dict[str, Any]:
+    options: dict[str, Any] = {"stream": load.stream}
+    if load.stream:
+        options["stream_options"] = {"include_usage": True}
+    if load.max_tokens:
+        options["max_tokens"] = load.max_tokens
+    return options
 
 
 def _same(given: str, wanted: str) -> bool:

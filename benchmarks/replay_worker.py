@@ -59,7 +59,8 @@ class ReplayEngine:
         Raises LookupError for a question that no transcript asks.
         """
         prompt_token_ids = normalize_request_token_ids(request)["token_ids"]
-        token_ids = self._answer(prompt_token_ids)
+        whole = self._answer(prompt_token_ids)
+        token_ids = whole[: request["stop_conditions"].get("max_tokens")]
         start = asyncio.get_running_loop().time()
         for position, token_id in enumerate(token_ids):
             await self._step(start, position)
@@ -70,7 +71,7 @@ class ReplayEngine:
             if position == 0 or last:
                 output["completion_usage"] = _usage(len(prompt_token_ids), position + 1)
             if last:
-                output["finish_reason"] = "stop"
+                output["finish_reason"] = "stop" if len(token_ids) == len(whole) else "length"
             yield output
 
     async def _step(self, start: float, position: int) -> None:
@@ -129,6 +130,8 @@ def _runtime_config(arguments: argparse.Namespace, context_length: int) -> Model
     runtime_config.context_length = context_length
     runtime_config.tool_call_parser = arguments.dyn_tool_call_parser
     runtime_config.reasoning_parser = arguments.dyn_reasoning_parser
+    # As a vLLM worker says by default; without it the stock Python frontend merges 20 tokens.
+    runtime_config.set_engine_specific("stream_interval", "1")
     if arguments.vllm_processing:
         capability = Capability(
             engine="vllm",

@@ -7,6 +7,7 @@ and vLLM leave out, or that they fail without saying which field is wrong.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from functools import lru_cache
 from typing import Any
 
 import msgspec
@@ -46,11 +47,24 @@ def _stop_strings(request: Request) -> None:
 
 def _schemas(request: Request) -> None:
     for field, schema in _named_schemas(request):
-        try:
-            Draft202012Validator.check_schema(schema)
-        except SchemaError as error:
+        error = _schema_error(msgspec.json.encode(schema))
+        if error is not None:
             path = "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in error.absolute_path)
             raise RequestError(field + path, error.instance, f"a JSON Schema ({error.message})") from error
+
+
+@lru_cache(maxsize=4096)
+def _schema_error(schema: bytes) -> SchemaError | None:
+    """Return what is wrong with the schema of this JSON text, None if it is one.
+
+    Agents send the same tools with every request, and a check costs as much as
+    all the rest of a request here.
+    """
+    try:
+        Draft202012Validator.check_schema(msgspec.json.decode(schema))
+    except SchemaError as error:
+        return error
+    return None
 
 
 def _named_schemas(request: Request) -> Iterator[tuple[str, Any]]:

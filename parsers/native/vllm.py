@@ -177,6 +177,8 @@ class NativeParser:
         self._request = request
         self._prompt_token_ids = list(prompt_token_ids)
         self._arguments: dict[int, list[str]] = {}
+        self._delegates = type(parser).parse_delta is DelegatingParser.parse_delta
+        self._only_reasons = self._delegates and parser.tool_parser is None
         self.reasoning_tokens = 0
         reasoning = parser.reasoning_parser
         self._markers = (reasoning.reasoning_start_str, reasoning.reasoning_end_str) if reasoning else ()
@@ -184,6 +186,9 @@ class NativeParser:
 
     def feed(self, text: str, token_ids: Sequence[int] = ()) -> list[Event]:
         """See `StreamParser`."""
+        if self._only_reasons and self._parser._stream_state.reasoning_ended:  # noqa: SLF001 - see _track
+            # What vLLM's parser would do from here on, without building a message for it.
+            return [Content(text)] if text else []
         return self._read(text, token_ids, finished=False)
 
     def finish(self, text: str = "", token_ids: Sequence[int] = (), *, cut: bool = False) -> list[Event]:
@@ -197,8 +202,7 @@ class NativeParser:
         A boundary-only parser says of every prompt that reasoning is over, so
         feeding it shows nothing: its reasoning would silently become content.
         """
-        splits = type(self._parser).parse_delta is DelegatingParser.parse_delta
-        if splits and (reasoning_parser := self._parser.reasoning_parser) is not None:
+        if self._delegates and (reasoning_parser := self._parser.reasoning_parser) is not None:
             reasoning_parser.extract_reasoning_streaming("", text, text, [], [token_id], [token_id])
 
     def _read(self, text: str, token_ids: Sequence[int], *, finished: bool) -> list[Event]:
