@@ -8,6 +8,7 @@ vLLM's own server uses, so plugins and models with a parser of their own
 from __future__ import annotations
 
 import contextlib
+import functools
 import importlib
 import json
 from collections.abc import Iterator, Sequence
@@ -280,11 +281,20 @@ def _chat_request(request: ParserRequest) -> ChatCompletionRequest:
     if isinstance(tool_choice, dict):
         tool_choice = ChatCompletionNamedToolChoiceParam.model_validate(tool_choice)
     history = [{"role": "assistant", "tool_calls": [{}] * request.history_tool_calls}]
-    return ChatCompletionRequest.model_construct(
-        messages=history if request.history_tool_calls else [],
-        tools=[ChatCompletionToolsParam.model_validate(tool) for tool in request.tools] or None,
-        tool_choice=tool_choice,
-        parallel_tool_calls=request.parallel_tool_calls,
-        include_reasoning=request.include_reasoning,
-        chat_template_kwargs=request.chat_template_kwargs,
+    # A copy, because pydantic takes 0.3 ms to construct one of these without validation.
+    chat_request: ChatCompletionRequest = _empty_request().model_copy(
+        update={
+            "messages": history if request.history_tool_calls else [],
+            "tools": [ChatCompletionToolsParam.model_validate(tool) for tool in request.tools] or None,
+            "tool_choice": tool_choice,
+            "parallel_tool_calls": request.parallel_tool_calls,
+            "include_reasoning": request.include_reasoning,
+            "chat_template_kwargs": request.chat_template_kwargs,
+        }
     )
+    return chat_request
+
+
+@functools.cache
+def _empty_request() -> ChatCompletionRequest:
+    return ChatCompletionRequest.model_construct(messages=[])
