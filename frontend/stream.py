@@ -6,6 +6,8 @@ import logging
 from collections.abc import AsyncIterator, Callable
 from typing import Any
 
+from dynamo.frontend.utils import backend_invalid_argument_to_http_error
+
 from ..parsers.errors import BackedgeError, ProtocolError
 from ..postprocess.messages import KEY, Chunk, Post, Spec, read
 from ..postprocess.outputs import JsonDict, chunk_of, error_of
@@ -44,29 +46,38 @@ class StreamReader:
 
         engine: Dynamo's RoutedEngine. context: of the request; a client that goes
             away stops the worker through it.
-        Raises `WorkerError` if the worker fails, or ends the stream unfinished.
+        Raises `WorkerError` if the worker fails, or ends the stream unfinished, and
+        Dynamo's HttpError if the worker refuses the request.
         """
         try:
             async for annotated in await engine.generate(request, context=context):
-                if annotated.is_error():
-                    raise WorkerError("; ".join(annotated.comments() or []) or "unknown error", retryable=False)
-                output = annotated.data()
-                if output is None:
+                meaning = self._read(annotated)
+                if meaning is None:
                     continue
-                meaning = self._read(output)
                 if self._ended_early():
                     # At once: the worker goes on while the client takes its last deltas.
                     context.stop_generating()
                 yield meaning
                 if context.is_stopped():
                     return  # what is buffered would still come
-        except ValueError as error:
-            # What the binding raises when a worker dies; bad arguments have been refused before.
-            raise WorkerError(str(error), retryable=True) from error
+        except Exception as error:
+            # The binding raises a type by what went wrong at the worker: what it
+            # refused is the request's fault, and a plain ValueError means it died.
+            if (refused := backend_invalid_argument_to_http_error(error)) is not None:
+                raise refused from error
+            if isinstance(error, ValueError):
+                raise WorkerError(str(error), retryable=True) from error
+            raise
         if len(self._finished) < self._spec.n and not context.is_stopped():
             raise WorkerError("the worker ended the stream without a finish_reason", retryable=True)
 
-    def _read(self, output: JsonDict) -> tuple[Chunk, Post]:
+    def _read(self, annotated: Any) -> tuple[Chunk, Post] | None:
+        """Return what one item of Dynamo's stream means; None for a mere comment."""
+        if annotated.is_error():
+            raise WorkerError("; ".join(annotated.comments() or []) or "unknown error", retryable=False)
+        output = annotated.data()
+        if output is None:
+            return None
         if (message := error_of(output)) is not None:
             raise WorkerError(message, retryable=False)
         chunk = chunk_of(output)

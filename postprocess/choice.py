@@ -71,7 +71,7 @@ class Choice:
         if self._parser.in_reasoning and not self._spec.parser.include_reasoning:
             return
         entry = None
-        if self._logprobs is not None and chunk.logprobs is not None:
+        if self._logprobs is not None and chunk.logprobs is not None and len(chunk.logprobs) == len(chunk.token_ids):
             top = chunk.top_logprobs[position] if chunk.top_logprobs is not None else []
             entry = self._logprobs.entry(token_id, chunk.logprobs[position], top)
         self._writer.token(token_id if self._spec.return_token_ids else None, entry)

@@ -92,8 +92,16 @@ class Postprocessor:
         fold.add(deltas)
         return [fold.whole] if choice.finished else []
 
-    def replay(self, token_ids: Sequence[int], index: int = 0) -> None:
-        """Take tokens whose deltas the client has got already, from another process."""
-        if token_ids:
-            self._replayed += len(token_ids)
-            self.feed(Chunk(index=index, token_ids=list(token_ids)))
+    def replay(self, token_ids: Sequence[int], index: int = 0) -> list[ChoiceDelta]:
+        """Take tokens whose text the client has got already, from another process.
+
+        Returns nothing, unless they end the choice: then the finish, which the
+        client may not have got.
+        """
+        if not token_ids:
+            return []
+        self._replayed += len(token_ids)
+        deltas = self.feed(Chunk(index=index, token_ids=list(token_ids)))
+        if not self._choices[index].finished or self._folds is not None:
+            return deltas if self._choices[index].finished else []
+        return [ChoiceDelta(index, finish_reason=deltas[-1].finish_reason, stop_reason=deltas[-1].stop_reason)]

@@ -10,9 +10,10 @@ import msgspec
 from ..postprocess.guard import OnError
 
 GROUP = "Backedge: post-processing in the worker"
+ENABLING = ("--vllm-processing", "--native-framework-processing")
 FLAGS: tuple[tuple[tuple[str, ...], dict[str, Any]], ...] = (
     (
-        ("--vllm-processing", "--native-framework-processing"),
+        ENABLING,
         {
             "dest": "vllm_processing",
             "action": "store_true",

@@ -73,12 +73,13 @@ class WorkerPostprocessor:
                 on_error=self._on_error,
                 report=self._report,
             )
-            post.replay(token_ids[spec.prompt_length :])
+            if finish := post.replay(token_ids[spec.prompt_length :]):
+                await request.end_all()
+                yield request.with_post({"index": 0, "token_ids": []}, finish, post, finished=True)
+            # To the very end, also behind a finish of ours, so that the engine's handler cleans up in order.
             async for output in outputs:
                 async for processed in request.output(post, output):
                     yield processed
-                if post.finished:
-                    return
         except ParserFailedError as failure:
             await request.end_all()
             yield {"index": 0, "token_ids": [], "finish_reason": f"error: {failure}"}
@@ -112,17 +113,19 @@ class RequestStream:
             if not finished:
                 return
             output["token_ids"] = self._held.pop(chunk.index)
-        yield self._with_post(output, deltas, post, finished=finished)
+        yield self.with_post(output, deltas, post, finished=finished)
 
     async def end_all(self) -> None:
         """End the engine's work on the whole request."""
         for index in range(self._spec.n):
             if index not in self._closed:
+                self._closed.add(index)
                 await self._end_choice(index)
 
-    def _with_post(
+    def with_post(
         self, output: JsonDict, deltas: list[ChoiceDelta], post: Postprocessor, *, finished: bool
     ) -> JsonDict:
+        """Return `output` with what it means in it; finished: these deltas end the choice."""
         usage = None
         if self._spec.continuous_usage_stats or (finished and post.finished):
             usage = post.usage

@@ -13,7 +13,8 @@ import importlib.metadata
 import inspect
 import json
 import logging
-from collections.abc import AsyncIterator, Callable
+import sys
+from collections.abc import AsyncIterator, Callable, Sequence
 from typing import Any
 
 from ..parsers.errors import BackedgeError, SetupError
@@ -46,10 +47,10 @@ def watch_arguments() -> None:
     """
     from dynamo.vllm import args
 
-    if not hasattr(args, "_build_config"):
-        return  # told by check_versions if the flag is there
-
-    build_config = args._build_config  # noqa: SLF001 - see above
+    build_config = getattr(args, "_build_config", None)
+    if build_config is None:
+        with_exit(check_flags_can_be_seen)(sys.argv)
+        return
 
     @functools.wraps(build_config)
     def built(dynamo_config: Any, vllm_arguments: argparse.Namespace) -> Any:
@@ -60,6 +61,13 @@ def watch_arguments() -> None:
         return config
 
     args._build_config = built  # noqa: SLF001
+
+
+def check_flags_can_be_seen(arguments: Sequence[str]) -> None:
+    """Raise `SetupError` if the flag is there, for a Dynamo in which nothing would see it."""
+    if not set(flags.ENABLING).isdisjoint(arguments):
+        check_versions()
+        raise SetupError("dynamo.vllm.args is not what Backedge expects; install ai-dynamo as published.")
 
 
 def with_exit(check: Callable[..., Any]) -> Callable[..., Any]:
