@@ -9,6 +9,8 @@ from typing import Any
 
 import msgspec
 from dynamo.frontend import vllm_processor
+from vllm.reasoning import ReasoningParserManager
+from vllm.tool_parsers import ToolParserManager
 
 from ..parsers.errors import ProtocolError
 from ..parsers.native.vllm import check_names
@@ -18,7 +20,7 @@ logger = logging.getLogger(__name__)
 
 
 class ParserNames(msgspec.Struct, frozen=True):
-    """The parsers of a model: the worker's, if it says so, else the frontend's flags."""
+    """The parsers of a model, as far as this frontend's vLLM has them."""
 
     tool_call: str | None
     reasoning: str | None
@@ -46,9 +48,7 @@ class EngineFactory:
 
         Raises `UnknownParserError` if vLLM has no parser of a name that is configured.
         """
-        runtime_config = card.runtime_config()
-        names = parser_names(self._flags, runtime_config)
-        check_names(names.tool_call, names.reasoning)
+        names = parser_names(self._flags, card.runtime_config())
         flags = argparse.Namespace(**vars(self._flags))
         flags.tool_call_parser, flags.reasoning_parser = names.tool_call, names.reasoning
         PARSER_NAMES.set(names)
@@ -60,17 +60,32 @@ class EngineFactory:
 def parser_names(flags: argparse.Namespace, runtime_config: dict[str, Any]) -> ParserNames:
     """Return the parser names for a model.
 
-    A worker that post-processes knows best. For a plain worker the frontend's
-    flags count, then Dynamo's own names on its card, as in Dynamo.
+    A worker that post-processes knows best, and may have parsers that are not
+    installed here (a plugin, a newer vLLM); the forward edge does without them.
+    For a plain worker the frontend's flags count, then Dynamo's own names on its
+    card, as in Dynamo. Raises `UnknownParserError` for a name among those.
     """
     try:
         capability = read(Capability, (runtime_config.get("runtime_data") or {}).get(KEY))
     except ProtocolError as error:
         logger.warning("the worker's capability is ignored: %s", error)
         capability = None
-    if capability is not None:
-        return ParserNames(capability.tool_call_parser, capability.reasoning_parser)
+    if capability is None:
+        tool_call = flags.tool_call_parser or runtime_config.get("tool_call_parser")
+        reasoning = flags.reasoning_parser or runtime_config.get("reasoning_parser")
+        check_names(tool_call, reasoning)
+        return ParserNames(tool_call, reasoning)
     return ParserNames(
-        flags.tool_call_parser or runtime_config.get("tool_call_parser"),
-        flags.reasoning_parser or runtime_config.get("reasoning_parser"),
+        if_installed(ToolParserManager, capability.tool_call_parser),
+        if_installed(ReasoningParserManager, capability.reasoning_parser),
     )
+
+
+def if_installed(manager: Any, name: str | None) -> str | None:
+    """Return `name` if vLLM's `manager` has a parser of that name here, else None."""
+    if name is None or name in manager.list_registered():
+        return name
+    logger.warning(
+        "the worker's parser %r is not installed here; requests are rendered and constrained without it", name
+    )
+    return None

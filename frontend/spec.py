@@ -25,7 +25,6 @@ def build_spec(
     """
     options = request.get("stream_options") or {}
     stream = bool(request.get("stream"))
-    skip = bool(sampling_params.skip_special_tokens)
     nvext_fields = (request.get("nvext") or {}).get("extra_fields") or []
     return Spec(
         response_id=f"chatcmpl-{request_id}",
@@ -39,8 +38,10 @@ def build_spec(
         stop=list(sampling_params.stop or ()),
         include_stop_str_in_output=sampling_params.include_stop_str_in_output,
         min_tokens=sampling_params.min_tokens,
-        detokenizer=DetokenizerOptions(skip, bool(sampling_params.spaces_between_special_tokens)),
-        hide_special_tokens=not skip and request.get("skip_special_tokens", True) is not False,
+        # The client's wish, which the parsers may have overruled in sampling_params.
+        detokenizer=DetokenizerOptions(
+            request.get("skip_special_tokens") is not False, bool(sampling_params.spaces_between_special_tokens)
+        ),
         logprobs=_logprobs(request),
         return_token_ids=bool(request.get("return_token_ids")) or "completion_token_ids" in nvext_fields,
         return_tokens_as_token_ids=bool(request.get("return_tokens_as_token_ids")),

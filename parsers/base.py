@@ -92,6 +92,10 @@ class ParserFactory(Protocol):
         """See above."""
         ...
 
+    def shows_special_tokens(self, request: ParserRequest) -> bool:
+        """Whether the parsers for `request` have to see the text of special tokens."""
+        ...
+
     def __call__(self, request: ParserRequest, prompt_token_ids: Sequence[int]) -> StreamParser:
         """Return a new parser for one choice of `request`."""
         ...

@@ -30,6 +30,10 @@ class PlainParsers:
 
     name = "none"
 
+    def shows_special_tokens(self, request: ParserRequest) -> bool:
+        """See `ParserFactory`."""
+        return False
+
     def __call__(self, request: ParserRequest, prompt_token_ids: Sequence[int]) -> StreamParser:
         """See `ParserFactory`."""
         return with_json_calls(PlainParser(), request)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+import msgspec
+
 from ..parsers.base import ParserFactory
 from ..parsers.events import Content, Event, ToolCallStarted
 from .detokenizer import DetokenizerFactory
@@ -33,7 +35,11 @@ class Choice:
     ) -> None:
         self._spec = spec
         self._detokenizers = detokenizers
-        self._detokenizer = detokenizers(spec.detokenizer, prompt_token_ids)
+        # Some parsers have to see special tokens that the client is not to see.
+        shows = parsers.shows_special_tokens(spec.parser)
+        self._hides = shows and spec.detokenizer.skip_special_tokens
+        options = msgspec.structs.replace(spec.detokenizer, skip_special_tokens=False) if shows else spec.detokenizer
+        self._detokenizer = detokenizers(options, prompt_token_ids)
         self._parser = GuardedParser(parsers, spec.parser, prompt_token_ids, spec.response_id, on_error, report)
         self._gate = StopGate(spec.stop, include=spec.include_stop_str_in_output, splits=not self._parser.token_aligned)
         self._writer = DeltaWriter(index, trims=spec.parser.parses_tools)
@@ -129,7 +135,7 @@ class Choice:
 
     def _shown(self, events: list[Event], text: str, token_id: int) -> list[Event]:
         """Drop a special token that the parser was shown and passed on as content."""
-        if not (self._spec.hide_special_tokens and text and self._detokenizers.is_special(token_id)):
+        if not (self._hides and text and self._detokenizers.is_special(token_id)):
             return events
         return [
             Content(event.text.removesuffix(text)) if isinstance(event, Content) else event

@@ -93,6 +93,7 @@ class VllmParsers:
         self.name = "+".join(name for name in (reasoning_parser, tool_call_parser) if name) or "none"
         self._tokenizer = tokenizer
         self._model_config = model_config
+        self._shows: dict[bool, bool] = {}
         self._reasoning_class: type[Parser] | None = None
         self._full_class: type[Parser] | None = None
         if reasoning_parser:
@@ -104,23 +105,38 @@ class VllmParsers:
                 self._full_class = self._parser_class(tool_call_parser, reasoning_parser)
                 self._probe(ParserRequest(tools=[PROBE_TOOL], tool_choice="auto"))
 
+    def shows_special_tokens(self, request: ParserRequest) -> bool:
+        """See `ParserFactory`. vLLM's parsers say so by adjusting the request."""
+        native_calls = reads_calls(request)
+        if native_calls not in self._shows:
+            chat_request = _chat_request(request)
+            parser = self._parser(request, chat_request)
+            for part in (parser.reasoning_parser, parser.tool_parser) if parser is not None else ():
+                if part is not None:
+                    chat_request = part.adjust_request(chat_request)
+            self._shows[native_calls] = chat_request.skip_special_tokens is False
+        return self._shows[native_calls]
+
     def __call__(self, request: ParserRequest, prompt_token_ids: Sequence[int]) -> StreamParser:
         """See `ParserFactory`."""
-        # Without tools, or with the forced calls written as plain JSON, the tool
-        # parser must not see the text: it would take what looks like its markers.
-        native_calls = request.parses_tools and not request.json_calls
-        parser_class = self._full_class if native_calls else self._reasoning_class
-        if parser_class is None:
-            return with_json_calls(PlainParser(), request)
         chat_request = _chat_request(request)
-        parser = parser_class(
+        parser = self._parser(request, chat_request)
+        if parser is None:
+            return with_json_calls(PlainParser(), request)
+        stream_class = HarmonyStreamParser if isinstance(parser, HarmonyParser) else NativeParser
+        return with_json_calls(stream_class(parser, chat_request, prompt_token_ids), request)
+
+    def _parser(self, request: ParserRequest, chat_request: ChatCompletionRequest) -> Parser | None:
+        """Return a new parser of vLLM's, or None if nothing of this request is to be parsed."""
+        parser_class = self._full_class if reads_calls(request) else self._reasoning_class
+        if parser_class is None:
+            return None
+        return parser_class(
             self._tokenizer,
             chat_request.tools,
             chat_template_kwargs=request.chat_template_kwargs,
             model_config=self._model_config,
         )
-        stream_class = HarmonyStreamParser if isinstance(parser, HarmonyParser) else NativeParser
-        return with_json_calls(stream_class(parser, chat_request, prompt_token_ids), request)
 
     def _parser_class(self, tool_call_parser: str | None, reasoning_parser: str | None) -> type[Parser] | None:
         hf_config = getattr(self._model_config, "hf_config", None)
@@ -134,6 +150,7 @@ class VllmParsers:
 
     def _probe(self, request: ParserRequest) -> None:
         """Build the parser and feed it a few tokens, as every request will."""
+        self.shows_special_tokens(request)
         parser = self(request, [])
         *body, last = self._tokenizer.encode(PROBE_TEXT, add_special_tokens=False)
         for token_id in body:
@@ -141,6 +158,15 @@ class VllmParsers:
         parser.finish(self._tokenizer.decode([last]), [last])
         if isinstance(parser, NativeParser):
             parser.probe_reasoning(self._tokenizer.decode([last]), last)
+
+
+def reads_calls(request: ParserRequest) -> bool:
+    """Whether the tool parser is to see the output.
+
+    Without tools, or with the forced calls written as plain JSON, it must not:
+    it would take what looks like its markers.
+    """
+    return request.parses_tools and not request.json_calls
 
 
 @contextlib.contextmanager

@@ -94,7 +94,7 @@ def test_a_client_that_leaves_ends_generation(client: Client, fleet: Fleet) -> N
     )
     for _, _chunk in zip(range(20), stream, strict=False):
         pass
-    assert metric(fleet.worker.url, RUNNING) == 1
+    assert eventually(lambda: metric(fleet.worker.url, RUNNING) == 1)
     stream.close()
     assert eventually(lambda: metric(fleet.worker.url, RUNNING) == 0)
     assert metric(fleet.worker.url, GENERATED) - before < LONG / 2

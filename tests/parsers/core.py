@@ -12,7 +12,7 @@ from typing import Any
 
 from backedge.parsers.base import ParserRequest
 from backedge.parsers.errors import ParserFailedError
-from backedge.parsers.native.vllm import VllmParsers, _chat_request
+from backedge.parsers.native.vllm import VllmParsers
 from backedge.postprocess import ChoiceDelta, Chunk, DetokenizerOptions, Postprocessor, Spec, detokenizers
 from backedge.postprocess.fold import Fold
 
@@ -80,30 +80,15 @@ def core_of(sample: Sample, parsers: VllmParsers) -> Core:
         chat_template_kwargs=sample.chat_template_kwargs,
     )
     prompt = encode(tokenizer, sample.prompt)
-    skip = skips_special_tokens(parsers, request)
     spec = Spec(
         response_id="chatcmpl-1",
         created=1,
         model="sample",
         prompt_length=len(prompt),
-        detokenizer=DetokenizerOptions(skip, spaces_between_special_tokens=False),
-        hide_special_tokens=not skip,
+        detokenizer=DetokenizerOptions(spaces_between_special_tokens=False),
         parser=request,
     )
     return Core(tokenizer, parsers, spec, prompt)
-
-
-def skips_special_tokens(parsers: VllmParsers, request: ParserRequest) -> bool:
-    """Whether special tokens have no text: parsers that want to see theirs adjust the request."""
-    chat_request = _chat_request(request)
-    parser_class = parsers._full_class if request.parses_tools else parsers._reasoning_class
-    if parser_class is None:
-        return True
-    whole = parser_class(parsers._tokenizer, chat_request.tools, chat_template_kwargs=request.chat_template_kwargs)
-    for parser in (whole.reasoning_parser, whole.tool_parser):
-        if parser is not None:
-            chat_request = parser.adjust_request(chat_request)
-    return bool(chat_request.skip_special_tokens)
 
 
 def output_of(core: Core, sample: Sample) -> list[int]:

@@ -10,7 +10,7 @@ import msgspec
 from backedge.parsers.base import ParserRequest
 from backedge.postprocess import ChoiceDelta, Chunk, DetokenizerOptions, Spec
 
-from tests.parsers.core import Core, outcome, parsers_of, skips_special_tokens
+from tests.parsers.core import Core, outcome, parsers_of
 from tests.parsers.invariants import check_deltas, check_tokens
 from tests.samples.sample import Call, Outcome, Sample
 from tests.samples.tokenizers import bpe, encode, tokenizer_of
@@ -261,7 +261,7 @@ CASES = (
             spec={"detokenizer": DetokenizerOptions(skip_special_tokens=True)}, tools=()),
     Pitfall(25, "special tokens asked for", f"One{END}<|im_start|> two.", content=f"One{END}<|im_start|> two.",
             parsers=(None, None), tools=(),
-            spec={"detokenizer": DetokenizerOptions(False, False), "hide_special_tokens": False}),
+            spec={"detokenizer": DetokenizerOptions(False, False)}),
     Pitfall(26, "a stop string in reasoning", "<think>July, END, or May.</think>May END. June.",
             reasoning="July, END, or May.", content="May ", stop_reason="END", tools=(), spec={"stop": ["END"]},
             check=ended_early, **THOUGHT),
@@ -308,10 +308,8 @@ def core_for(case: Pitfall) -> Core:
     tool_choice = "auto" if case.tools else "none"
     request = ParserRequest(**{"tools": list(case.tools), "tool_choice": tool_choice} | case.request)
     prompt = encode(tokenizer, case.prompt)
-    skip = parsers is None or skips_special_tokens(parsers, request)
     settings_: dict[str, Any] = {
-        "detokenizer": DetokenizerOptions(skip, spaces_between_special_tokens=False),
-        "hide_special_tokens": not skip,
+        "detokenizer": DetokenizerOptions(spaces_between_special_tokens=False),
         "logprobs": 0,
         "return_token_ids": True,
     } | case.spec

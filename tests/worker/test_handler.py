@@ -20,6 +20,9 @@ IDS = [*tokens(TEXT), *tokens("<|im_end|>")]
 class BrokenParsers:
     name = "broken"
 
+    def shows_special_tokens(self, request):
+        return False
+
     def __call__(self, request, prompt_token_ids):
         return BrokenParser()
 
