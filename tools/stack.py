@@ -44,10 +44,11 @@ class StackError(RuntimeError):
 class Stack:
     """The processes that share one discovery folder; all end with the context.
 
-    folder: for discovery and the logs.
+    folder: for discovery and the logs. environment: variables of all processes,
+    over those of the stack.
     """
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, **environment: str) -> None:
         self.folder = folder
         self.processes: list[Process] = []
         self._environment = {
@@ -67,6 +68,7 @@ class Stack:
             "HF_HUB_OFFLINE": "1",
             "VLLM_NO_USAGE_STATS": "1",
             "PYTHONUNBUFFERED": "1",
+            **environment,
         }
 
     def __enter__(self) -> Self:

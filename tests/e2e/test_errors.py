@@ -84,6 +84,7 @@ def eventually(holds: Callable[[], bool], timeout_s: float = 10.0) -> bool:
 
 
 def test_a_client_that_leaves_ends_generation(client: Client, fleet: Fleet) -> None:
+    client.ask(TRANSCRIPTS["plain_text"])  # the first request of a worker builds what it needs
     before = metric(fleet.worker.url, GENERATED)
     stream = client.openai.chat.completions.create(
         model=client.model,

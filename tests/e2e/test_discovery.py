@@ -1,0 +1,78 @@
+"""The same through a real etcd and a real NATS, as in a cluster."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+from collections.abc import Iterator
+from contextlib import ExitStack
+from pathlib import Path
+
+import pytest
+
+from tests.e2e.client import Client
+from tests.e2e.conftest import BACKEDGE_MODEL, VLLM_PARSERS
+from tests.support import TRANSCRIPTS
+from tools.stack import LOOPBACK, Process, Stack, fetch, free_port
+
+SERVERS = ("etcd", "nats-server")
+pytestmark = pytest.mark.skipif(
+    not all(map(shutil.which, SERVERS)), reason=f"{' and '.join(SERVERS)} are not installed (both are Debian packages)"
+)
+
+
+@pytest.fixture(scope="module")
+def frontend(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Process]:
+    folder = tmp_path_factory.mktemp("discovery")
+    client, peer, nats = (f"http://{LOOPBACK}:{free_port()}" for _ in range(3))
+    with ExitStack() as servers:
+        start(servers, folder, "etcd", *etcd_flags(folder, client, peer))
+        start(servers, folder, "nats-server", "-a", LOOPBACK, "-p", nats.rpartition(":")[2], "-js", "-sd", str(folder))
+        stack = servers.enter_context(
+            Stack(
+                folder / "stack",
+                DYN_DISCOVERY_BACKEND="etcd",
+                DYN_EVENT_PLANE="nats",
+                DYN_REQUEST_PLANE="nats",
+                ETCD_ENDPOINTS=client,
+                NATS_SERVER=nats.replace("http", "nats"),
+            )
+        )
+        worker = stack.worker("--vllm-processing", *VLLM_PARSERS, wait=False)
+        edge = stack.frontend(wait=False)
+        stack.wait_for_model(edge)
+        assert worker.popen.poll() is None
+        assert fetch(client + "/health")
+        yield edge
+
+
+def etcd_flags(folder: Path, client: str, peer: str) -> list[str]:
+    return [
+        "--data-dir",
+        str(folder / "etcd"),
+        "--listen-client-urls",
+        client,
+        "--advertise-client-urls",
+        client,
+        "--listen-peer-urls",
+        peer,
+        "--initial-advertise-peer-urls",
+        peer,
+        "--initial-cluster",
+        f"default={peer}",
+    ]
+
+
+def start(servers: ExitStack, folder: Path, command: str, *flags: str) -> None:
+    """Start a server that ends with `servers`."""
+    log = servers.enter_context((folder / f"{command}.log").open("wb"))
+    process = subprocess.Popen([command, *flags], stdout=log, stderr=subprocess.STDOUT)
+    servers.callback(process.wait)
+    servers.callback(process.terminate)
+
+
+@pytest.mark.parametrize("stream", [True, False], ids=["stream", "whole"])
+@pytest.mark.parametrize("name", ["reasoning_call", "multilingual_text", "stop_in_reasoning"])
+def test_gives_the_transcript(frontend: Process, name: str, stream: bool) -> None:
+    transcript = TRANSCRIPTS[name]
+    assert Client(frontend.url, BACKEDGE_MODEL).ask(transcript, stream=stream).message == transcript["expect"]
