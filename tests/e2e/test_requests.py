@@ -73,7 +73,7 @@ def test_stop_strings(
     response = client.ask(transcript, stream=stream, **{**fields, "extra_body": extra})
     if content is None:
         text = tiny_tokenizer().decode(encode(LETTERS)[:12])
-        content = LETTERS[: LETTERS.index("a", len(text) - 1)]
+        content = LETTERS[: LETTERS.index("a", len(text))]
     assert (response.answer.content, response.answer.finish_reason, response.stop_reason) == (content, "stop", stop)
 
 
