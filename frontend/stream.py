@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import logging
 from collections.abc import AsyncIterator, Callable
+from http import HTTPStatus
 from typing import Any
 
-from dynamo.frontend.utils import backend_invalid_argument_to_http_error
+import msgspec
+from dynamo.llm.exceptions import HttpError
 
 from ..parsers.errors import BackedgeError, ProtocolError
 from ..postprocess.messages import KEY, Chunk, Post, Spec, read
@@ -22,6 +24,26 @@ class WorkerError(BackedgeError):
     def __init__(self, message: str, *, retryable: bool) -> None:
         self.retryable = retryable
         super().__init__(message)
+
+
+class _Refusal(msgspec.Struct):
+    message: str
+    code: int
+
+
+def refusal(error: Exception) -> HttpError | None:
+    """Return the worker's refusal of the request (HTTP 4xx), if `error` is one.
+
+    A worker's HttpError reaches us as text: the name of a type of Dynamo's
+    (`InvalidRequest`, `BackendInvalidArgument`), a colon, and JSON.
+    """
+    _, _, text = str(error).partition(": ")
+    try:
+        refused = msgspec.json.decode(text, type=_Refusal)
+    except msgspec.DecodeError:
+        return None
+    is_client_error = HTTPStatus.BAD_REQUEST <= refused.code < HTTPStatus.INTERNAL_SERVER_ERROR
+    return HttpError(refused.code, refused.message) if is_client_error else None
 
 
 class StreamReader:
@@ -63,7 +85,7 @@ class StreamReader:
         except Exception as error:
             # The binding raises a type by what went wrong at the worker: what it
             # refused is the request's fault, and a plain ValueError means it died.
-            if (refused := backend_invalid_argument_to_http_error(error)) is not None:
+            if (refused := refusal(error)) is not None:
                 raise refused from error
             if isinstance(error, ValueError):
                 raise WorkerError(str(error), retryable=True) from error

@@ -72,7 +72,7 @@ def serve(stack: Stack, port: int, model: str, arguments: list[str]) -> None:
     stack.wait_for_model(frontend, name)
     print(f"run: the worker is ready after {time.monotonic() - started:.0f} s", flush=True)
     demonstrate(frontend, name)
-    print(TRY_NEXT.format(url=frontend.url, model=name, python=Path(sys.executable).name, logs=stack.folder))
+    print(TRY_NEXT.format(url=frontend.url, model=name, python=".venv/bin/python", logs=stack.folder))
     while True:
         for process in stack.processes:
             process.check()

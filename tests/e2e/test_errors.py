@@ -74,6 +74,13 @@ def test_what_the_engine_refuses_is_400_too(client: Client) -> None:
     assert "2048" in str(caught.value)
 
 
+@STREAMED
+def test_a_grammar_that_only_the_worker_can_judge_is_400(client: Client, stream: bool) -> None:
+    with pytest.raises(openai.BadRequestError) as caught:
+        client.ask(TRANSCRIPTS["plain_text"], stream=stream, extra_body={"guided_regex": "("})
+    assert "regex" in str(caught.value).lower()
+
+
 def eventually(holds: Callable[[], bool], timeout_s: float = 10.0) -> bool:
     deadline = time.monotonic() + timeout_s
     while time.monotonic() < deadline:

@@ -8,6 +8,7 @@ from backedge.frontend.stream import StreamReader, WorkerError
 from backedge.postprocess import Chunk, Post, Postprocessor
 from backedge.postprocess.fold import Fold
 from backedge.postprocess.messages import KEY, VERSION, encode
+from dynamo.llm.exceptions import HttpError
 
 from tests.support import encode as tokens
 from tests.support import spec, tiny_detokenizers
@@ -146,3 +147,24 @@ def test_no_silent_end(tail, retryable):
     with pytest.raises(WorkerError) as caught:
         read([*outputs(everything, upto=4), *tail])
     assert caught.value.retryable is retryable
+
+
+REFUSAL = '{"message": "Grammar error", "code": 400}'
+
+
+@pytest.mark.parametrize(
+    ("text", "code"),
+    [
+        ("InvalidRequest: " + REFUSAL, 400),
+        ("BackendInvalidArgument: " + REFUSAL.replace("400", "422"), 422),
+        ("Unknown: " + REFUSAL.replace("400", "500"), None),
+        ("Unavailable: Stream ended before generation completed", None),
+        ("no colon", None),
+        ("InvalidRequest: {broken", None),
+    ],
+)
+def test_what_the_worker_refuses_is_the_requests_fault(text, code):
+    with pytest.raises(HttpError if code else WorkerError) as caught:
+        read([ValueError(text)])
+    if code:
+        assert (caught.value.code, caught.value.message) == (code, "Grammar error")
