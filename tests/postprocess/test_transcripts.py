@@ -7,6 +7,8 @@ from typing import Any
 
 import pytest
 from backedge.parsers.native.vllm import VllmParsers
+from backedge.postprocess import Chunk, Postprocessor
+from backedge.postprocess.fold import Fold
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from transformers import AutoTokenizer
@@ -17,10 +19,12 @@ from tests.support import (
     Transcript,
     chunks,
     encode,
+    feed,
     message,
     parser_request,
     run,
     spec,
+    tiny_detokenizers,
 )
 
 ALL = pytest.mark.parametrize("transcript", TRANSCRIPTS.values(), ids=lambda transcript: transcript["id"])
@@ -86,3 +90,22 @@ def test_pieces_reach_the_parser_whole_although_a_stop_string_cuts_them() -> Non
     for cuts in (set[int](), set(range(100))):
         whole = run(request, chunks(encode(transcript["output"]), cuts), parsers(), prompt(transcript))
         assert (whole.delta.content, whole.stop_reason) == ("alpha, beta, gam", "ma")
+
+
+@ALL
+@settings(max_examples=10, deadline=None)
+@given(died_at=st.integers(1, 700))
+def test_another_process_goes_on_anywhere(transcript: Transcript, died_at: int) -> None:
+    """In the middle of a call, a character, a stop string: what both sent adds up to the transcript."""
+    token_ids = encode(transcript["output"])[: transcript.get("max_tokens")]
+    request = spec(stop=transcript.get("stop", []), parser=parser_request(transcript))
+    first, second = (
+        Postprocessor(request, tiny_detokenizers(), parsers(), prompt_token_ids=prompt(transcript)) for _ in range(2)
+    )
+    fold = Fold(0)
+    fold.add(feed(first, [Chunk(token_ids=token_ids[:died_at])]))
+    if not first.finished:
+        second.replay(token_ids[:died_at])
+        rest = chunks(token_ids[died_at:], (), "length" if "max_tokens" in transcript else "stop")
+        fold.add(feed(second, rest))
+    assert message(fold.whole) == transcript["expect"]
