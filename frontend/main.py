@@ -34,8 +34,6 @@ def main() -> None:
             f"{CHAT_PROCESSOR} {chosen!r}: backedge.frontend uses vLLM's forward edge; "
             "leave the flag out, or run python -m dynamo.frontend."
         )
-    for variable, value in ENVIRONMENT.items():
-        os.environ.setdefault(variable, value)
     from dynamo.frontend import __main__ as dynamo_entry
     from dynamo.frontend import main as dynamo_main
 
@@ -45,7 +43,13 @@ def main() -> None:
 
 
 def engine_factory(config: Any, vllm_flags: argparse.Namespace) -> Any:
-    """Return Backedge's engine factory; stands in for Dynamo's `setup_engine_factory`."""
+    """Return Backedge's engine factory; stands in for Dynamo's `setup_engine_factory`.
+
+    Dynamo imports its processor and builds its HTTP service after this, and reads
+    the variables then.
+    """
+    for variable, value in ENVIRONMENT.items():
+        os.environ.setdefault(variable, value)
     from .factory import EngineFactory
 
     return EngineFactory(config, vllm_flags)

@@ -142,6 +142,7 @@ def test_an_engine_that_dies_is_an_error_for_the_client(fleet: Fleet) -> None:
     doomed = fleet.stack.worker("--vllm-processing", *VLLM_PARSERS, name="doomed")
     fleet.stack.wait_for_model(fleet.frontend, "doomed")
     client = Client(fleet.frontend.url, "doomed")
+    client.ask(TRANSCRIPTS["plain_text"])  # the first request of a worker builds what it needs
     stream = client.openai.chat.completions.create(
         model="doomed",
         messages=COUNT["messages"],

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
+import openai
 import pytest
 
 from tests.e2e.client import Client, Response
@@ -205,4 +206,7 @@ def test_dynamos_frontend_with_the_flag_is_the_same(fleet: Fleet) -> None:
     fleet.stack.wait_for_model(frontend, BACKEDGE_MODEL)
     # The stock frontend stops in the middle of this one's reasoning.
     transcript = TRANSCRIPTS["stop_in_reasoning"]
-    assert Client(frontend.url, BACKEDGE_MODEL).ask(transcript).message == transcript["expect"]
+    client = Client(frontend.url, BACKEDGE_MODEL)
+    assert client.ask(transcript).message == transcript["expect"]
+    with pytest.raises(openai.BadRequestError, match="top_logprobs"):
+        client.ask(transcript, top_logprobs=2)
