@@ -14,6 +14,11 @@ VLLM_PARSERS = ("--tool-call-parser", "hermes", "--reasoning-parser", "qwen3")
 DYNAMO_PARSERS = ("--dyn-tool-call-parser", "hermes", "--dyn-reasoning-parser", "qwen3")
 BACKEDGE_MODEL = "tiny"
 PLAIN_MODEL = "plain"
+# Room for an answer that keeps the engine busy for many seconds: the example model
+# is done with 2,000 tokens before the client on a busy machine has seen the first.
+MAX_MODEL_LEN = 16384
+LONG_CONTEXT = ("--max-model-len", str(MAX_MODEL_LEN))
+LONG_CONTEXT_ALLOWED = {"VLLM_ALLOW_LONG_MAX_MODEL_LEN": "1"}
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -36,9 +41,11 @@ class Fleet:
 
 @pytest.fixture(scope="session")
 def fleet(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Fleet]:
-    with Stack(tmp_path_factory.mktemp("fleet")) as stack:
-        worker = stack.worker("--vllm-processing", *VLLM_PARSERS, *DYNAMO_PARSERS, wait=False)
-        plain = stack.worker("--reasoning-parser", "qwen3", *DYNAMO_PARSERS, name=PLAIN_MODEL, wait=False)
+    with Stack(tmp_path_factory.mktemp("fleet"), **LONG_CONTEXT_ALLOWED) as stack:
+        worker = stack.worker("--vllm-processing", *VLLM_PARSERS, *DYNAMO_PARSERS, *LONG_CONTEXT, wait=False)
+        plain = stack.worker(
+            "--reasoning-parser", "qwen3", *DYNAMO_PARSERS, *LONG_CONTEXT, name=PLAIN_MODEL, wait=False
+        )
         frontend = stack.frontend(*VLLM_PARSERS, wait=False)
         stock = stack.frontend(command=STOCK_FRONTEND, wait=False)
         stock_python = stack.frontend(*VLLM_PARSERS, command=VLLM_FRONTEND, wait=False)
