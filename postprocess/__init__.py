@@ -1,8 +1,10 @@
 """Token ids of the engine in, OpenAI deltas out: pure, no I/O, one object per request.
 
-post = Postprocessor(spec, detokenizers(tokenizer), parsers)
-for out in post.feed(Chunk(index=0, token_ids=[...], finish_reason=None)):
-...                                     # out.delta is an OpenAI delta
+    post = Postprocessor(spec, detokenizers(tokenizer), parsers)
+    for out in post.feed(Chunk(index=0, token_ids=[...], finish_reason=None)):
+        ...                                     # out.delta is an OpenAI delta
+
+With `spec.stream` False the deltas of a choice come as one, at its finish.
 """
 
 from ..parsers.base import ParserRequest

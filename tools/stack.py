@@ -1,8 +1,11 @@
 """A real Dynamo stack on loopback: frontends and workers as processes of their own.
 
-with Stack(folder) as stack:
-stack.worker("--vllm-processing", "--tool-call-parser", "hermes")
-url = stack.frontend()
+    with Stack(folder) as stack:
+        stack.worker("--vllm-processing", "--tool-call-parser", "hermes")
+        frontend = stack.frontend()
+        stack.wait_for_model(frontend)
+
+Each process writes its log into the folder.
 """
 
 from __future__ import annotations
