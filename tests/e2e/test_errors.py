@@ -22,8 +22,6 @@ GENERATED = "vllm:generation_tokens_total"
 COUNT = TRANSCRIPTS["count"]
 # Seconds of work for the engine, so that there is something to end.
 LONG = 6_000
-# A plain worker is a good deal ahead of the frontend that finds its stop string.
-LONGEST = 15_000
 LONG_REQUEST: dict[str, Any] = {
     "max_tokens": LONG,
     "extra_body": {"ignore_eos": True, "chat_template_kwargs": COUNT["chat_template_kwargs"]},
@@ -106,7 +104,7 @@ def test_a_client_that_leaves_ends_generation(client: Client, fleet: Fleet) -> N
         pass
     stream.close()
     assert eventually(lambda: metric(fleet.worker.url, RUNNING) == 0)
-    assert metric(fleet.worker.url, GENERATED) - before < LONG / 2
+    assert metric(fleet.worker.url, GENERATED) - before < 200
 
 
 @STREAMED
@@ -126,10 +124,10 @@ def test_a_stop_match_in_the_frontend_ends_a_plain_workers_generation(fleet: Fle
     client = Client(fleet.frontend.url, "plain")
     client.ask(TRANSCRIPTS["plain_text"])  # the first request of a frontend builds what it needs
     before = metric(fleet.plain.url, GENERATED)
-    response = client.ask(COUNT, stop=["12, 13"], **{**LONG_REQUEST, "max_tokens": LONGEST})
+    response = client.ask(COUNT, stop=["12, 13"], **LONG_REQUEST)
     assert response.answer.content == COUNT["expect"]["content"].partition("12, 13")[0]
     assert eventually(lambda: metric(fleet.plain.url, RUNNING) == 0)
-    assert metric(fleet.plain.url, GENERATED) - before < LONGEST / 2
+    assert metric(fleet.plain.url, GENERATED) - before <= response.usage.completion_tokens + 100
 
 
 def engine_of(worker: Process) -> int:

@@ -3,11 +3,18 @@
 Copied into the virtual environment by `tools/setup`; never part of the package.
 torchvision's wheels are CUDA builds: on CPU torch their import fails because
 two operators have no schema. Declaring the schemas is enough, nothing calls them.
+
+vLLM's engine waits for work in a loop around sched_yield. With fewer cores than
+processes that starves the others for as long as the engine is at work: Linux 6.18
+charges a yield to the whole scheduling group, and a frontend was seen waiting for
+3 of 3 seconds. A sleep of no length gives way as it is meant.
 """
 
 import importlib.abc
 import importlib.machinery
+import os
 import sys
+import time
 from collections.abc import Sequence
 from types import ModuleType
 
@@ -41,3 +48,4 @@ class TorchvisionFinder(importlib.abc.MetaPathFinder):
 
 
 sys.meta_path.insert(0, TorchvisionFinder())
+os.sched_yield = lambda: time.sleep(0)
