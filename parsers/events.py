@@ -36,7 +36,18 @@ class ToolCallArguments(msgspec.Struct, frozen=True, tag=True):
     text: str
 
 
-Event = Reasoning | Content | ToolCallStarted | ToolCallArguments
+class ToolCallCut(msgspec.Struct, frozen=True, tag=True):
+    """Generation ended inside a call; the last event there is.
+
+    index: the call, or None if its name was not complete.
+    text: what was held back of it, in the model's own syntax; it is in no other event.
+    """
+
+    index: int | None
+    text: str
+
+
+Event = Reasoning | Content | ToolCallStarted | ToolCallArguments | ToolCallCut
 
 
 def join(events: list[Event]) -> list[Event]:

@@ -7,6 +7,7 @@ from typing import Any, get_args
 
 import msgspec
 
+from ..parsers.registry import Kind
 from ..postprocess.guard import OnError
 
 GROUP = "Backedge: post-processing in the worker"
@@ -33,6 +34,15 @@ FLAGS: tuple[tuple[tuple[str, ...], dict[str, Any]], ...] = (
         },
     ),
     (
+        ("--postprocess-parsers",),
+        {
+            "choices": get_args(Kind),
+            "default": "auto",
+            "help": "'linear' for Backedge's own parsers, 'native' for the engine's; 'auto' takes the linear ones "
+            "where there are any for both names.",
+        },
+    ),
+    (
         ("--postprocess-on-error",),
         {
             "choices": get_args(OnError),
@@ -50,6 +60,7 @@ class WorkerSettings(msgspec.Struct, frozen=True, kw_only=True):
     tool_call_parser: str | None = None
     reasoning_parser: str | None = None
     tool_parser_plugin: str | None = None
+    parsers: Kind = "auto"
     on_error: OnError = "degrade"
 
 
@@ -69,5 +80,6 @@ def settings(arguments: argparse.Namespace) -> WorkerSettings | None:
         tool_call_parser=arguments.tool_call_parser or None,
         reasoning_parser=arguments.reasoning_parser or None,
         tool_parser_plugin=arguments.tool_parser_plugin or None,
+        parsers=arguments.postprocess_parsers,
         on_error=arguments.postprocess_on_error,
     )

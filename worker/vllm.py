@@ -17,9 +17,11 @@ import sys
 from collections.abc import AsyncIterator, Callable, Sequence
 from typing import Any
 
+from ..parsers.base import ParserFactory
 from ..parsers.errors import BackedgeError, SetupError
 from ..parsers.native import vllm as native
-from ..postprocess.detokenizer import detokenizers
+from ..parsers.registry import known_formats, linear_parsers, uses_native
+from ..postprocess.detokenizer import detokenizers, vocabulary_of
 from ..postprocess.messages import KEY, Capability, encode
 from ..postprocess.outputs import JsonDict
 from . import flags
@@ -125,7 +127,9 @@ def enable(config: Any, settings: flags.WorkerSettings) -> None:
         )
     if settings.tool_parser_plugin:
         native.load_tool_parser_plugin(settings.tool_parser_plugin)
-    native.check_names(settings.tool_call_parser, settings.reasoning_parser)
+    names = settings.tool_call_parser, settings.reasoning_parser
+    if uses_native(settings.parsers, *names):
+        native.check_names(*names, also_known=known_formats())
     if post_processes(config):
         Worker(settings).install()
     else:
@@ -171,11 +175,22 @@ class Worker:
         model_config = config.engine_args.create_model_config()
         tokenizer = cached_tokenizer_from_config(model_config)
         settings = self._settings
-        parsers = native.VllmParsers(tokenizer, settings.tool_call_parser, settings.reasoning_parser, model_config)
+        names = settings.tool_call_parser, settings.reasoning_parser
+        is_native = uses_native(settings.parsers, *names)
+        parsers: ParserFactory = (
+            native.VllmParsers(tokenizer, *names, model_config)
+            if is_native
+            else linear_parsers(*names, vocabulary_of(tokenizer))
+        )
         self._postprocessor = WorkerPostprocessor(
             detokenizers(tokenizer), parsers, settings.on_error, self._metrics.report
         )
-        logger.info("post-processing in this worker: parsers %s, on error %s", parsers.name, settings.on_error)
+        logger.info(
+            "post-processing in this worker: %s parsers %s, on error %s",
+            "native" if is_native else "linear",
+            parsers.name,
+            settings.on_error,
+        )
 
     def _with_metrics(self, setup_metrics_collection: Callable[..., Any]) -> Callable[..., Any]:
         @functools.wraps(setup_metrics_collection)

@@ -11,7 +11,7 @@ import contextlib
 import functools
 import importlib
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -33,10 +33,9 @@ from ..errors import SetupError, UnknownParserError, UnusableParserError
 from ..events import Content, Event, Reasoning, ToolCallArguments, ToolCallStarted
 from ..json_calls import with_json_calls
 from ..plain import PlainParser
+from ..registry import REASONING_FLAG, TOOL_CALL_FLAG
 
 PLUGIN_FLAG = "--tool-parser-plugin"
-TOOL_CALL_FLAG = "--tool-call-parser"
-REASONING_FLAG = "--reasoning-parser"
 # Enough for a parser to reach its first branch; no parser has a marker in it.
 PROBE_TEXT = "a b"
 CANNOT_STREAM = {
@@ -62,14 +61,17 @@ def load_tool_parser_plugin(path: str) -> None:
         raise SetupError(f"{PLUGIN_FLAG} {path!r} cannot be imported ({reason}).") from error
 
 
-def check_names(tool_call_parser: str | None, reasoning_parser: str | None) -> None:
-    """Raise `UnknownParserError` for a name that vLLM does not register; imports no parser."""
+def check_names(tool_call_parser: str | None, reasoning_parser: str | None, also_known: Iterable[str] = ()) -> None:
+    """Raise `UnknownParserError` for a name that vLLM does not register; imports no parser.
+
+    also_known: further names for the message.
+    """
     for flag, name, manager in (
         (TOOL_CALL_FLAG, tool_call_parser, ToolParserManager),
         (REASONING_FLAG, reasoning_parser, ReasoningParserManager),
     ):
         if name and name not in (known := manager.list_registered()):
-            raise UnknownParserError(flag, name, known)
+            raise UnknownParserError(flag, name, {*known, *also_known})
 
 
 class VllmParsers:

@@ -9,8 +9,9 @@ from tokenizers import Tokenizer
 from .base import Detokenizer, DetokenizerFactory, DetokenizerOptions
 from .offsets import OffsetDetokenizers
 from .stream import StreamDetokenizers
+from .vocabulary import vocabulary_of
 
-__all__ = ["Detokenizer", "DetokenizerFactory", "DetokenizerOptions", "detokenizers"]
+__all__ = ["Detokenizer", "DetokenizerFactory", "DetokenizerOptions", "detokenizers", "vocabulary_of"]
 
 
 def detokenizers(tokenizer: Any) -> DetokenizerFactory:

@@ -1,0 +1,426 @@
+"""One engine reads every format: text and marker tokens in, events out.
+
+A format is a table of states and markers (`format.py`); this file knows no
+format by name. The text between two markers is scanned once; what could still
+be the beginning of a marker waits in `_held`, what could still turn out to be no
+call at all in `_markup`, and both have a bound.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from typing import Protocol
+
+from .arguments.json_calls import JsonCalls
+from .arguments.literal import Literal, Status, quoted
+from .arguments.python_calls import PythonCalls
+from .arguments.sink import Calls
+from .arguments.typed import UNDECLARED, TypedText
+from .events import Content, Event, Reasoning, ToolCallCut
+from .format import CALL_STATES, COMPLETE, TEXT_STATES, Format, Keep, State
+from .schema import kinds_of
+from .table import Table
+
+# White space that may turn out to be none of the client's: before the first word, and around calls.
+MAX_SPACE = 256
+# What may stand between calls and around them, and is nobody's text.
+IGNORED = " \t\r\n,;]})"
+# The longest name, key or header.
+MAX_MARKUP = 1024
+
+
+class Grammar(Protocol):
+    """Reads arguments or calls that end by their own syntax; see `Literal`."""
+
+    status: Status
+
+    @property
+    def in_string(self) -> bool:
+        """See `Literal`."""
+        ...
+
+    def read(self, text: str, start: int = 0, *, final: bool = False) -> int:
+        """See `Literal`."""
+        ...
+
+    def force(self, char: str) -> None:
+        """See `Literal`."""
+        ...
+
+    def close(self) -> None:
+        """See `Literal`."""
+        ...
+
+
+GRAMMAR_STATES = frozenset({State.ARGUMENTS, State.JSON_CALLS, State.PYTHON_CALLS, State.PYTHON_LINES})
+VALUE_STATES = frozenset({State.VALUE, State.STRING, State.JSON})
+COLLECTED_STATES = frozenset({State.HEADER, State.NAME, State.KEY})
+# Coming here, a call that is open has ended.
+OUTSIDE_CALLS = frozenset({State.START, State.CONTENT, State.FENCED, State.REASONING, State.SECTION, State.NAME})
+
+
+class LinearParser:
+    """Parses the output of one choice by a table. See `StreamParser`.
+
+    A marker token must be fed alone, with its own text or none.
+    state: what the first token is, if the prompt has decided that.
+    """
+
+    def __init__(self, table: Table, parameters: dict[str, dict[str, object]], state: State | None = None) -> None:
+        self._table = table
+        self._format: Format = table.grammar
+        self._events: list[Event] = []
+        self._calls = Calls(self._events, parameters)
+        self._held = ""
+        self._final = False
+        self._space = ""  # white space in front of text, or behind a call
+        self._after_call = False
+        self._opening = ""  # the marker that seems to begin a call
+        self._markup: list[str] | None = None  # what followed it, while it may still be text
+        self._again = ""  # text that was no call after all
+        self._collected = ""  # of a name, key or header
+        self._key = ""
+        self._route = State.SECTION
+        self._grammar: Grammar | None = None
+        self._value: TypedText | None = None
+        self._text_state = State.CONTENT
+        self.reasoning_tokens = 0
+        self._enter(state or table.begins)
+
+    @property
+    def token_aligned(self) -> bool:
+        """See `StreamParser`."""
+        return bool(self._table.ids)
+
+    @property
+    def in_reasoning(self) -> bool:
+        """See `StreamParser`."""
+        return self._state in (State.REASONING, State.HEADER)
+
+    def feed(self, text: str, token_ids: Sequence[int] = ()) -> list[Event]:
+        """See `StreamParser`. Raises ValueError if a marker token comes with other tokens."""
+        marker = self._table.ids.get(token_ids[0]) if token_ids else None
+        if marker is not None:
+            if len(token_ids) > 1:
+                raise ValueError(f"the marker token {token_ids[0]} ({marker!r}) must be fed alone")
+            self._token(marker, text)
+        else:
+            if text:
+                self._read(text)
+            if self._state is State.REASONING:
+                self.reasoning_tokens += len(token_ids)
+        if not self._events:
+            return []
+        events = self._events.copy()
+        self._events.clear()
+        return events
+
+    def finish(self, text: str = "", token_ids: Sequence[int] = (), *, cut: bool = False) -> list[Event]:
+        """See `StreamParser`. What `cut` left of a call that shows nowhere is reported as `ToolCallCut`."""
+        events = self.feed(text, token_ids)
+        self._flush()
+        if cut:
+            self._report_cut()
+        else:
+            self._settle()
+        return events + self._events
+
+    # Reading. A step takes text from `position` on and returns where it got to.
+
+    def _read(self, text: str) -> None:
+        if self._held:
+            text = self._held + text
+            self._held = ""
+        position = 0
+        while position < len(text):
+            position = self._step(text, position)
+            if self._again:
+                text = self._again + text[position:]
+                self._again = ""
+                position = 0
+
+    def _scan(self, text: str, position: int) -> int:
+        """Read up to the next marker of this state."""
+        scanner = self._scanner
+        match = None
+        if scanner is not None:
+            match = (scanner.final if self._final else scanner.running).search(text, position)
+        end = len(text) if match is None else match.start()
+        if end > position and not self._plain(text[position:end]):
+            return position
+        if match is None:
+            return end
+        if match.lastindex:
+            self._held = match.group()
+            return len(text)
+        return match.end() - self._go(match.group())
+
+    def _read_grammar(self, text: str, position: int) -> int:
+        """Read what ends by its own syntax."""
+        grammar = self._grammar
+        assert grammar is not None
+        start = position
+        position = grammar.read(text, position, final=self._final)
+        self._note(text[start:position])
+        match grammar.status:
+            case Status.DONE:
+                self._step = self._scan
+                if COMPLETE in self._markers:
+                    self._go(COMPLETE)
+            case Status.STUCK:
+                return self._unstick(text, position)
+            case Status.WRONG:
+                self._reject()
+            case Status.MORE if position < len(text):
+                if self._final:
+                    grammar.force(text[position])
+                    return position + 1
+                self._held = text[position:]
+                return len(text)
+        return position
+
+    def _unstick(self, text: str, position: int) -> int:
+        """Read on where the grammar cannot: at a marker, or at a character that does not belong there."""
+        assert self._grammar is not None
+        match = None
+        if self._scanner is not None:
+            match = (self._scanner.final if self._final else self._scanner.running).match(text, position)
+        if match is None:
+            self._grammar.force(text[position])
+            self._note(text[position])
+            return position + 1
+        if match.lastindex:
+            self._held = match.group()
+            return len(text)
+        return match.end() - self._go(match.group())
+
+    def _token(self, marker: str, text: str) -> None:
+        """Read a marker that is one token. text: its own, after what was left of the token before it."""
+        in_string = self._step == self._read_grammar and self._grammar is not None and self._grammar.in_string
+        if in_string or marker not in self._markers:
+            self._token_text(marker, text, in_string=in_string)
+            return
+        if lead := text.removesuffix(marker):
+            self._read(lead)
+        self._flush()
+        if marker not in self._markers:  # what was held back has changed the state
+            self._token_text(marker, marker if text.endswith(marker) else "", in_string=False)
+            return
+        if kept := self._go(marker):
+            self._read(marker[-kept:])
+
+    def _token_text(self, marker: str, text: str, *, in_string: bool) -> None:
+        """Read a marker that means nothing here, as text; a hidden one shows only inside calls."""
+        if not in_string:
+            self._flush()
+        if self._state in TEXT_STATES:
+            if text:
+                self._plain(text)
+            return
+        shown = text if text.endswith(marker) else text + marker
+        if self._step == self._read_grammar:
+            self._read(shown)
+        elif not self._plain(shown):
+            again, self._again = self._again, ""
+            self._read(again)
+            self._token(marker, text)
+
+    def _flush(self) -> None:
+        """Read what is held back: nothing that follows belongs to it."""
+        if not self._held:
+            return
+        self._final = True
+        self._read("")
+        self._final = False
+
+    # States.
+
+    def _go(self, marker: str) -> int:
+        """Follow `marker` out of this state; return how much of it is the next state's text."""
+        target = self._markers[marker]
+        keep = 0
+        if isinstance(target, Keep):
+            target, keep = target.state, target.length
+        from_text, to_text = self._state in TEXT_STATES, target in TEXT_STATES
+        if from_text and to_text and State.FENCED in (self._state, target):
+            self._show(marker)  # a code block's fence is text, too
+        elif from_text and not to_text:
+            self._text_state = State.CONTENT if self._state is State.START else self._state
+            self._markup = []
+            self._opening = marker[: len(marker) - keep]
+        else:
+            self._note(marker)
+        if not self._leave():
+            self._reject()
+            return 0
+        if target is State.ROUTED:
+            target = self._route
+        if target is State.BACK:
+            target = self._text_state
+            self._after_call = True
+        self._enter(target)
+        return keep
+
+    def _enter(self, state: State) -> None:
+        self._state = state
+        self._markers = self._table.markers.get(state, {})
+        self._scanner = self._table.scanners.get(state)
+        self._step = self._scan
+        if state in OUTSIDE_CALLS:
+            self._calls.end()
+        if state in TEXT_STATES:
+            self._markup = None
+            return
+        if self._markup is None and not self._calls.open:
+            self._markup = []
+            self._opening = ""
+        self._space = ""
+        self._collected = ""
+        if state in GRAMMAR_STATES:
+            self._step = self._read_grammar
+            self._grammar = self._new_grammar(state)
+        elif state in VALUE_STATES:
+            self._value = self._new_value(state)
+
+    def _leave(self) -> bool:
+        """Finish what this state has collected; False if it is no call after all."""
+        if self._state is State.NAME:
+            return self._start_call(self._format.function.fullmatch(self._collected.strip()))
+        if self._state is State.HEADER:
+            return self._read_header(self._collected.strip())
+        if self._state is State.KEY:
+            self._key = self._collected.strip()
+        elif self._value is not None:
+            self._value.finish()
+            self._value = None
+        elif self._grammar is not None:
+            if self._grammar.status is not Status.DONE:
+                self._grammar.close()
+            self._grammar = None
+        return True
+
+    def _start_call(self, match: re.Match[str] | None) -> bool:
+        if match is None:
+            return False
+        self._calls.start(match["name"], match.groupdict().get("id"))
+        self._markup = None
+        return True
+
+    def _read_header(self, header: str) -> bool:
+        for pattern, state in self._table.headers:
+            if (match := pattern.search(header)) is not None:
+                self._route = state
+                groups = match.groupdict()
+                if "key" in groups:
+                    self._key = groups["key"]
+                return state not in CALL_STATES or "name" not in groups or self._start_call(match)
+        self._route = State.SECTION
+        return True
+
+    def _new_grammar(self, state: State) -> Grammar:
+        match state:
+            case State.ARGUMENTS:
+                return Literal(self._calls.arguments, self._format.quotes)
+            case State.JSON_CALLS:
+                return JsonCalls(self._calls, self._format.keys)
+            case _:
+                return PythonCalls(self._calls, bracketed=state is State.PYTHON_CALLS)
+
+    def _new_value(self, state: State) -> TypedText:
+        match state:
+            case State.STRING:
+                kinds = UNDECLARED["string"]
+            case State.JSON:
+                kinds = UNDECLARED["json"]
+            case _:
+                kinds = kinds_of(self._calls.schema, self._key) or UNDECLARED[self._format.undeclared]
+        self._calls.member(f'"{quoted(self._key)}"')
+        return TypedText(self._calls.arguments, kinds, self._format.frame)
+
+    # Text between markers.
+
+    def _plain(self, text: str) -> bool:
+        """Take text without markers; False if it must be read again, in another state."""
+        if self._state in TEXT_STATES:
+            if self._state is State.START and not self._only_space(text):
+                self._enter(State.CONTENT)
+                return False
+            self._show(text)
+        elif self._value is not None:
+            self._value.feed(text)
+        elif self._state in COLLECTED_STATES:
+            self._collected += text
+            self._note(text)
+            if len(self._collected) > MAX_MARKUP or not self._is_name():
+                return self._reject()
+        elif text.strip(IGNORED) and self._state is not State.MARKUP:
+            return self._reject() if not self._calls.open else True
+        else:
+            self._note(text)
+        return True
+
+    def _is_name(self) -> bool:
+        """Whether what was collected may be the beginning of a name, if it is to be one."""
+        name = self._collected.strip()
+        return self._state is not State.NAME or not name or self._format.function.fullmatch(name) is not None
+
+    def _only_space(self, text: str) -> bool:
+        return not text.strip() and len(self._space) + len(text) <= MAX_SPACE
+
+    def _show(self, text: str) -> None:
+        if self._space:
+            text = self._space + text
+            self._space = ""
+        if self._after_call or self._state is State.START:
+            if not text.strip() and len(text) <= MAX_SPACE:
+                self._space = text
+                return
+            self._after_call = False
+        self._events.append(Reasoning(text) if self._state is State.REASONING else Content(text))
+
+    # Calls that are none, and calls that are not whole.
+
+    def _note(self, text: str) -> None:
+        """Keep markup until the call has begun: it may turn out to be text."""
+        if self._calls.open:
+            self._markup = None
+        elif self._markup is not None and text:
+            self._markup.append(text)
+
+    def _reject(self) -> bool:
+        """What looked like a call is text: show its marker, and read the rest again. Returns False."""
+        again = "".join(self._markup or ())
+        self._grammar = self._value = None
+        self._enter(self._text_state)
+        if self._opening:
+            self._show(self._opening)
+            self._opening = ""
+        self._again = again
+        return False
+
+    def _settle(self) -> None:
+        """End the output: what has not become a call is text, and an open call is closed."""
+        while self._markup is not None and self._state not in TEXT_STATES:
+            if self._calls.index >= 0 and not (self._opening + "".join(self._markup)).strip(IGNORED):
+                return
+            self._reject()
+            again, self._again = self._again, ""
+            self._read(again)
+            self._flush()
+        if self._calls.open:
+            self._leave()
+            self._calls.end()
+        elif self._space and self._calls.index < 0:
+            self._after_call = False
+            self._events.append(Content(self._space))
+
+    def _report_cut(self) -> None:
+        if self._markup is not None:
+            markup = self._opening + "".join(self._markup)
+            if markup.strip():
+                self._events.append(ToolCallCut(None, markup))
+        elif self._calls.open:
+            self._events.append(ToolCallCut(self._calls.index, self._value.held if self._value is not None else ""))
+        elif self._space and self._calls.index < 0:
+            self._events.append(Content(self._space))

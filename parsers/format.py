@@ -1,0 +1,117 @@
+"""A model's output format as a table."""
+
+from __future__ import annotations
+
+import enum
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from .arguments.json_calls import CallKeys
+
+
+class State(enum.Enum):
+    """What the text between two markers is.
+
+    START: nothing but white space so far; then, content.
+    CONTENT, REASONING: text for the client. FENCED: content in a Markdown code block.
+    MARKUP: ignored, wherever it is. SECTION: markup between calls; only white space is expected.
+    HEADER: markup that says by its text what follows; see `Format.headers`.
+    NAME: the function's name. KEY: a parameter's name.
+    PARAMETERS: markup between parameters.
+    VALUE: a parameter's value, typed by the declared schema. STRING: one that is
+        a string whatever is declared. JSON: one that is JSON whatever is declared.
+    ARGUMENTS: the arguments' object, as JSON or close to it.
+    JSON_CALLS: call objects with name and arguments. PYTHON_CALLS: calls in a list.
+    PYTHON_LINES: calls one by one.
+    BACK: as a target only: the text that the calls interrupted.
+    ROUTED: as a target only: what the header says.
+    """
+
+    START = enum.auto()
+    CONTENT = enum.auto()
+    FENCED = enum.auto()
+    REASONING = enum.auto()
+    MARKUP = enum.auto()
+    SECTION = enum.auto()
+    HEADER = enum.auto()
+    NAME = enum.auto()
+    KEY = enum.auto()
+    PARAMETERS = enum.auto()
+    VALUE = enum.auto()
+    STRING = enum.auto()
+    JSON = enum.auto()
+    ARGUMENTS = enum.auto()
+    JSON_CALLS = enum.auto()
+    PYTHON_CALLS = enum.auto()
+    PYTHON_LINES = enum.auto()
+    BACK = enum.auto()
+    ROUTED = enum.auto()
+
+
+TEXT_STATES = frozenset({State.START, State.CONTENT, State.FENCED, State.REASONING})
+# What leads into a call; a model without tools does not go there.
+CALL_STATES = frozenset(
+    {State.SECTION, State.NAME, State.ARGUMENTS, State.JSON_CALLS, State.PYTHON_CALLS, State.PYTHON_LINES}
+)
+
+
+@dataclass(frozen=True)
+class Keep:
+    """A target whose text begins with the last `length` characters of the marker."""
+
+    state: State
+    length: int = 1
+
+
+Target = State | Keep
+# A marker of no characters: the grammar of this state is complete.
+COMPLETE = ""
+
+
+@dataclass(frozen=True)
+class Format:
+    """Markers and what they lead to, by the state in which they count.
+
+    name, aliases: what it is called; one name space for all formats.
+    states: by state, each marker's target. START also knows the markers of
+        CONTENT, REASONING those of CONTENT that lead to calls.
+    begins: the state before the first token, where the prompt says nothing else.
+    headers: what a HEADER may say and where that leads, the first match wins.
+        The groups `name`, `id` and `key` of a pattern are the function's name,
+        the call's id and the parameter's name.
+    function: what NAME's text is made of, with groups `name` and maybe `id`.
+    keys: how JSON_CALLS spell a call.
+    quotes: marks of strings in ARGUMENTS besides JSON's.
+    frame: see `TypedText`. undeclared: "string" or "json", what a VALUE is that
+        no schema declares.
+    thinks: for formats with REASONING, whether the model reasons from the first
+        token although its prompt does not say so.
+    thinking_flags: chat_template_kwargs that switch reasoning on or off, with
+        the value that the template takes for granted.
+    source: where the format was read from.
+    """
+
+    name: str
+    states: Mapping[State, Mapping[str, Target]]
+    source: str
+    aliases: tuple[str, ...] = ()
+    begins: State = State.START
+    headers: tuple[tuple[re.Pattern[str], State], ...] = ()
+    function: re.Pattern[str] = re.compile(r"(?P<name>[^\s<>{}\[\]()\"'`]+)")
+    keys: CallKeys = field(default_factory=CallKeys)
+    quotes: tuple[str, ...] = ()
+    frame: str | None = "\n"
+    undeclared: str = "string"
+    thinks: bool = False
+    thinking_flags: Mapping[str, bool] = field(default_factory=dict)
+
+    @property
+    def parses_tools(self) -> bool:
+        """Whether this format has tool calls."""
+        return not CALL_STATES.isdisjoint(self.states)
+
+    @property
+    def parses_reasoning(self) -> bool:
+        """Whether this format has reasoning."""
+        return State.REASONING in self.states

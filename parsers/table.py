@@ -1,0 +1,132 @@
+"""A format, or a pair of them, made ready for one vocabulary."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+
+from .format import CALL_STATES, COMPLETE, TEXT_STATES, Format, Keep, State, Target
+
+FENCE = "```"
+Markers = dict[State, dict[str, Target]]
+
+
+@dataclass(frozen=True)
+class Scanner:
+    """Finds the markers of one state in text.
+
+    running: its first group matches what may be the beginning of a marker at the
+        end of the text. final: for the end of the output, where nothing may follow.
+    """
+
+    running: re.Pattern[str]
+    final: re.Pattern[str]
+
+
+@dataclass(frozen=True)
+class Table:
+    """Everything the engine asks of its formats while it reads.
+
+    markers: by state, each marker's target. scanners: by state, for the markers
+    that are found as text. ids: the markers that are tokens of the vocabulary.
+    headers: what a HEADER leads to. begins: the first state.
+    grammar: the format whose calls are read, or a reasoning format without any.
+    """
+
+    formats: tuple[Format, ...]
+    markers: Mapping[State, Mapping[str, Target]]
+    scanners: Mapping[State, Scanner]
+    ids: Mapping[int, str]
+    headers: tuple[tuple[re.Pattern[str], State], ...]
+    begins: State
+
+    @property
+    def grammar(self) -> Format:
+        """The format that says how names, keys and values are read."""
+        return self.formats[-1]
+
+
+def compile_table(reasoning: Format | None, tools: Format | None, vocabulary: Mapping[str, int]) -> Table:
+    """Return the table for a reasoning format and a tool format, each for its part; one format may be both.
+
+    vocabulary: token ids by token text. A marker that is one token there counts
+    as that token only; text that looks like it is text.
+    """
+    parts = [_part(reasoning, lambda state: state not in CALL_STATES)] if reasoning is not None else []
+    if tools is not None:
+        # A format with headers cannot do without its reasoning.
+        keeps_all = tools is reasoning or bool(tools.headers)
+        parts.append(_part(tools, lambda state: keeps_all or state is not State.REASONING))
+    formats = tuple(format_ for format_ in (reasoning, tools) if format_ is not None)
+    markers = _merge(parts)
+    _spread(markers)
+    known = {marker for by_marker in markers.values() for marker in by_marker}
+    known.update(quote for format_ in formats for quote in format_.quotes)
+    ids = {vocabulary[marker]: marker for marker in known if marker in vocabulary}
+    scanners = {}
+    for state, by_marker in markers.items():
+        texts = [marker for marker in by_marker if marker not in vocabulary and marker != COMPLETE]
+        if state is State.FENCED:
+            texts = [FENCE]
+        if texts:
+            scanners[state] = _scanner(texts)
+    headers = tuple(
+        (pattern, State.CONTENT if tools is None and state in CALL_STATES else state)
+        for format_ in formats[-1:]
+        for pattern, state in format_.headers
+    )
+    return Table(formats, markers, scanners, ids, headers, formats[-1].begins if formats else State.CONTENT)
+
+
+def _part(format_: Format, keeps: Callable[[State], bool]) -> Markers:
+    """Return the format's markers, less those that lead from text to a state that is not wanted."""
+    return {
+        state: {
+            marker: target
+            for marker, target in by_marker.items()
+            if state not in TEXT_STATES or keeps(state_of(target))
+        }
+        for state, by_marker in format_.states.items()
+    }
+
+
+def _merge(parts: Iterable[Markers]) -> Markers:
+    merged: Markers = {}
+    for part in parts:
+        for state, by_marker in part.items():
+            merged.setdefault(state, {}).update(by_marker)
+    return merged
+
+
+def _spread(markers: Markers) -> None:
+    """Add the markers that states share by rule, whatever the format."""
+    content = markers.setdefault(State.CONTENT, {})
+    calls = {marker: target for marker, target in content.items() if state_of(target) in CALL_STATES}
+    if State.REASONING in markers:
+        # A call may come before reasoning has ended, or in its midst.
+        markers[State.REASONING] = {**calls, **markers[State.REASONING]}
+    if calls:
+        # What looks like a marker in a code block is an example, unless it is a token of its own.
+        content[FENCE] = State.FENCED
+        markers[State.FENCED] = {**content, FENCE: State.CONTENT}
+    markers[State.START] = {**content, **markers.get(State.START, {})}
+
+
+def state_of(target: Target) -> State:
+    """Return the state that `target` leads to."""
+    return target.state if isinstance(target, Keep) else target
+
+
+def _scanner(texts: list[str]) -> Scanner:
+    longest_first = sorted(texts, key=len, reverse=True)
+    whole = "|".join(map(re.escape, longest_first))
+    # Beginnings first: a marker that another one begins with waits for that one's rest.
+    partial = _beginnings(longest_first)
+    return Scanner(re.compile(rf"((?:{partial})\Z)|{whole}"), re.compile(rf"(\Z\b\B)|{whole}"))
+
+
+def _beginnings(texts: list[str]) -> str:
+    """Return a pattern for every proper beginning of `texts`."""
+    beginnings = {text[:length] for text in texts for length in range(1, len(text))}
+    return "|".join(re.escape(beginning) for beginning in sorted(beginnings, key=len, reverse=True)) or r"\Z\b\B"
