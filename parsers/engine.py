@@ -56,8 +56,12 @@ class Grammar(Protocol):
 GRAMMAR_STATES = frozenset({State.ARGUMENTS, State.JSON_CALLS, State.PYTHON_CALLS, State.PYTHON_LINES})
 VALUE_STATES = frozenset({State.VALUE, State.STRING, State.JSON})
 COLLECTED_STATES = frozenset({State.HEADER, State.NAME, State.KEY})
+# Reasoning, and what may lead to it: no stop string counts there.
+UNSTOPPED = frozenset({State.REASONING, State.OPENED, State.HEADER})
+# The first text of these is that of the state behind it.
+FIRST_STATES = {State.START: State.CONTENT, State.OPENED: State.REASONING}
 # Coming here, a call that is open has ended.
-OUTSIDE_CALLS = frozenset({State.START, State.CONTENT, State.FENCED, State.REASONING, State.SECTION, State.NAME})
+OUTSIDE_CALLS = TEXT_STATES | {State.SECTION, State.NAME}
 
 
 class LinearParser:
@@ -78,6 +82,7 @@ class LinearParser:
         self._after_call = False
         self._opening = ""  # the marker that seems to begin a call
         self._markup: list[str] | None = None  # what followed it, while it may still be text
+        self._calls_before = -1
         self._again = ""  # text that was no call after all
         self._collected = ""  # of a name, key or header
         self._key = ""
@@ -96,7 +101,7 @@ class LinearParser:
     @property
     def in_reasoning(self) -> bool:
         """See `StreamParser`."""
-        return self._state in (State.REASONING, State.HEADER)
+        return self._state in UNSTOPPED
 
     def feed(self, text: str, token_ids: Sequence[int] = ()) -> list[Event]:
         """See `StreamParser`. Raises ValueError if a marker token comes with other tokens."""
@@ -108,7 +113,7 @@ class LinearParser:
         else:
             if text:
                 self._read(text)
-            if self._state is State.REASONING:
+            if self._state in (State.REASONING, State.OPENED):
                 self.reasoning_tokens += len(token_ids)
         if not self._events:
             return []
@@ -119,10 +124,10 @@ class LinearParser:
     def finish(self, text: str = "", token_ids: Sequence[int] = (), *, cut: bool = False) -> list[Event]:
         """See `StreamParser`. What `cut` left of a call that shows nowhere is reported as `ToolCallCut`."""
         events = self.feed(text, token_ids)
-        self._flush()
-        if cut:
+        if cut and self._state not in TEXT_STATES:
             self._report_cut()
         else:
+            self._flush()
             self._settle()
         return events + self._events
 
@@ -246,9 +251,8 @@ class LinearParser:
         if from_text and to_text and State.FENCED in (self._state, target):
             self._show(marker)  # a code block's fence is text, too
         elif from_text and not to_text:
-            self._text_state = State.CONTENT if self._state is State.START else self._state
-            self._markup = []
-            self._opening = marker[: len(marker) - keep]
+            self._text_state = FIRST_STATES.get(self._state, self._state)
+            self._begin_markup(marker[: len(marker) - keep])
         else:
             self._note(marker)
         if not self._leave():
@@ -273,8 +277,7 @@ class LinearParser:
             self._markup = None
             return
         if self._markup is None and not self._calls.open:
-            self._markup = []
-            self._opening = ""
+            self._begin_markup("")
         self._space = ""
         self._collected = ""
         if state in GRAMMAR_STATES:
@@ -343,26 +346,27 @@ class LinearParser:
     def _plain(self, text: str) -> bool:
         """Take text without markers; False if it must be read again, in another state."""
         if self._state in TEXT_STATES:
-            if self._state is State.START and not self._only_space(text):
-                self._enter(State.CONTENT)
+            first = FIRST_STATES.get(self._state)
+            if first is not None and not self._only_space(text):
+                self._enter(first)
                 return False
             self._show(text)
         elif self._value is not None:
             self._value.feed(text)
         elif self._state in COLLECTED_STATES:
-            self._collected += text
-            self._note(text)
-            if len(self._collected) > MAX_MARKUP or not self._is_name():
+            collected = self._collected + text
+            if len(collected) > MAX_MARKUP or not self._may_be(collected.strip()):
                 return self._reject()
+            self._collected = collected
+            self._note(text)
         elif text.strip(IGNORED) and self._state is not State.MARKUP:
             return self._reject() if not self._calls.open else True
         else:
             self._note(text)
         return True
 
-    def _is_name(self) -> bool:
+    def _may_be(self, name: str) -> bool:
         """Whether what was collected may be the beginning of a name, if it is to be one."""
-        name = self._collected.strip()
         return self._state is not State.NAME or not name or self._format.function.fullmatch(name) is not None
 
     def _only_space(self, text: str) -> bool:
@@ -372,7 +376,7 @@ class LinearParser:
         if self._space:
             text = self._space + text
             self._space = ""
-        if self._after_call or self._state is State.START:
+        if self._after_call or self._state in FIRST_STATES:
             if not text.strip() and len(text) <= MAX_SPACE:
                 self._space = text
                 return
@@ -381,11 +385,18 @@ class LinearParser:
 
     # Calls that are none, and calls that are not whole.
 
+    def _begin_markup(self, opening: str) -> None:
+        self._opening = opening
+        self._markup = []
+        self._calls_before = self._calls.index
+
     def _note(self, text: str) -> None:
         """Keep markup until the call has begun: it may turn out to be text."""
-        if self._calls.open:
+        if self._markup is None:
+            return
+        if self._calls.index != self._calls_before:
             self._markup = None
-        elif self._markup is not None and text:
+        elif text:
             self._markup.append(text)
 
     def _reject(self) -> bool:
@@ -416,11 +427,12 @@ class LinearParser:
             self._events.append(Content(self._space))
 
     def _report_cut(self) -> None:
+        """Report the call that a limit has cut, with what is held back of it."""
+        self._note("")
         if self._markup is not None:
-            markup = self._opening + "".join(self._markup)
-            if markup.strip():
-                self._events.append(ToolCallCut(None, markup))
-        elif self._calls.open:
-            self._events.append(ToolCallCut(self._calls.index, self._value.held if self._value is not None else ""))
-        elif self._space and self._calls.index < 0:
-            self._events.append(Content(self._space))
+            held = self._opening + "".join(self._markup) + self._held
+            if held.strip(IGNORED):
+                self._events.append(ToolCallCut(None, held))
+        elif self._calls.open or self._held:
+            held = self._value.held if self._value is not None else ""
+            self._events.append(ToolCallCut(self._calls.index, held + self._held))

@@ -14,6 +14,7 @@ class State(enum.Enum):
     """What the text between two markers is.
 
     START: nothing but white space so far; then, content.
+    OPENED: reasoning that its prompt has opened: the model may still write the marker.
     CONTENT, REASONING: text for the client. FENCED: content in a Markdown code block.
     MARKUP: ignored, wherever it is. SECTION: markup between calls; only white space is expected.
     HEADER: markup that says by its text what follows; see `Format.headers`.
@@ -29,6 +30,7 @@ class State(enum.Enum):
     """
 
     START = enum.auto()
+    OPENED = enum.auto()
     CONTENT = enum.auto()
     FENCED = enum.auto()
     REASONING = enum.auto()
@@ -49,7 +51,7 @@ class State(enum.Enum):
     ROUTED = enum.auto()
 
 
-TEXT_STATES = frozenset({State.START, State.CONTENT, State.FENCED, State.REASONING})
+TEXT_STATES = frozenset({State.START, State.OPENED, State.CONTENT, State.FENCED, State.REASONING})
 # What leads into a call; a model without tools does not go there.
 CALL_STATES = frozenset(
     {State.SECTION, State.NAME, State.ARGUMENTS, State.JSON_CALLS, State.PYTHON_CALLS, State.PYTHON_LINES}

@@ -21,7 +21,7 @@ MAX_TAIL = 64
 class Vocabulary:
     """What the parsers have to know of a tokenizer.
 
-    ids: token ids by text, added tokens included. special: ids of special tokens.
+    ids: the added tokens' ids by their text. special: ids of those that are special.
     decode: token ids to text, special tokens included.
     """
 
@@ -69,7 +69,7 @@ class LinearParsers:
         flags = request.chat_template_kwargs
         if not all(flags.get(flag, default) for flag, default in reasoning.thinking_flags.items()):
             return State.START
-        return State.REASONING if reasoning.thinks else State.START
+        return State.OPENED if reasoning.thinks else State.START
 
     def _tail(self, table: Table, prompt_token_ids: Sequence[int]) -> list[int]:
         """Return the end of the prompt that belongs to the answer: behind the last special token that is no marker.
@@ -94,15 +94,12 @@ def _last_marker(table: Table, tail: list[int], decode: Callable[[Sequence[int]]
     for token_id in reversed(tail):
         marker = table.ids.get(token_id)
         if marker in opening:
-            return State.REASONING
+            return State.OPENED
         if marker in closing:
             return State.START
     tokens = set(table.ids.values())
-    texts = {
-        marker.strip(): state
-        for markers, state in ((opening, State.REASONING), (closing, State.START))
-        for marker in markers - tokens
-    }
+    leads = ((opening, State.OPENED), (closing, State.START))
+    texts = {marker.strip(): state for markers, state in leads for marker in markers - tokens}
     if not texts:
         return None
     text = decode(tail[-MAX_TAIL:])

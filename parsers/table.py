@@ -50,7 +50,7 @@ class Table:
 def compile_table(reasoning: Format | None, tools: Format | None, vocabulary: Mapping[str, int]) -> Table:
     """Return the table for a reasoning format and a tool format, each for its part; one format may be both.
 
-    vocabulary: token ids by token text. A marker that is one token there counts
+    vocabulary: the added tokens' ids by their text. A marker that is one token there counts
     as that token only; text that looks like it is text.
     """
     parts = [_part(reasoning, lambda state: state not in CALL_STATES)] if reasoning is not None else []
@@ -106,6 +106,9 @@ def _spread(markers: Markers) -> None:
     if State.REASONING in markers:
         # A call may come before reasoning has ended, or in its midst.
         markers[State.REASONING] = {**calls, **markers[State.REASONING]}
+        start = markers.get(State.START, {})
+        opening = {marker: target for marker, target in start.items() if state_of(target) is State.REASONING}
+        markers[State.OPENED] = {**markers[State.REASONING], **opening}
     if calls:
         # What looks like a marker in a code block is an example, unless it is a token of its own.
         content[FENCE] = State.FENCED

@@ -13,8 +13,11 @@ from ...parsers.linear import Vocabulary
 def vocabulary_of(tokenizer: Any) -> Vocabulary:
     """Return the vocabulary of `tokenizer`.
 
+    A marker counts as a token only if it is an added one: an ordinary token with
+    the same text is one of many ways to write it.
+
     tokenizer: a `tokenizers.Tokenizer`, a transformers tokenizer, or any object with
-        `get_vocab() -> dict[str, int]`, `all_special_ids` and `decode(token_ids, skip_special_tokens=...)`.
+        `all_special_ids` and `decode(token_ids, skip_special_tokens=...)`.
     """
 
     def decode(token_ids: Sequence[int]) -> str:
@@ -24,5 +27,6 @@ def vocabulary_of(tokenizer: Any) -> Vocabulary:
     if isinstance(backend, Tokenizer):
         added = backend.get_added_tokens_decoder()
         special = frozenset(token_id for token_id, token in added.items() if token.special)
-        return Vocabulary(backend.get_vocab(), special, decode)
-    return Vocabulary(tokenizer.get_vocab(), frozenset(tokenizer.all_special_ids), decode)
+        return Vocabulary({token.content: token_id for token_id, token in added.items()}, special, decode)
+    special = frozenset(tokenizer.all_special_ids)
+    return Vocabulary({decode([token_id]): token_id for token_id in special}, special, decode)
