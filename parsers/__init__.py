@@ -1,1 +1,19 @@
 """Model output to events: reasoning, content, tool calls. Pure: no I/O, no clock, no asyncio."""
+
+from __future__ import annotations
+
+from .entry import stream_parser
+from .events import Content, Event, Reasoning, ToolCallArguments, ToolCallCut, ToolCallStarted, join
+from .linear import Vocabulary
+
+__all__ = [
+    "Content",
+    "Event",
+    "Reasoning",
+    "ToolCallArguments",
+    "ToolCallCut",
+    "ToolCallStarted",
+    "Vocabulary",
+    "join",
+    "stream_parser",
+]

@@ -18,7 +18,7 @@ from .arguments.python_calls import PythonCalls
 from .arguments.sink import Calls
 from .arguments.typed import UNDECLARED, TypedText
 from .events import Content, Event, Reasoning, ToolCallCut
-from .format import CALL_STATES, COMPLETE, TEXT_STATES, Format, Keep, State
+from .format import COMPLETE, TEXT_STATES, Format, Keep, State
 from .schema import kinds_of
 from .table import Table
 
@@ -87,11 +87,16 @@ class LinearParser:
         self._collected = ""  # of a name, key or header
         self._key = ""
         self._route = State.SECTION
-        self._grammar: Grammar | None = None
-        self._value: TypedText | None = None
+        self._grammar: Grammar = Literal(self._calls.arguments)
+        self._value = TypedText(self._calls.arguments, UNDECLARED["string"], "")
         self._text_state = State.CONTENT
         self.reasoning_tokens = 0
         self._enter(state or table.begins)
+
+    @property
+    def state(self) -> State:
+        """What the next text is, as far as is known."""
+        return self._state
 
     @property
     def token_aligned(self) -> bool:
@@ -102,6 +107,13 @@ class LinearParser:
     def in_reasoning(self) -> bool:
         """See `StreamParser`."""
         return self._state in UNSTOPPED
+
+    @property
+    def waiting(self) -> int:
+        """How many characters are held back at present; never more than `MAX_WAITING`."""
+        markup = sum(map(len, self._markup)) + len(self._opening) if self._markup is not None else 0
+        value = len(self._value.held) if self._state in VALUE_STATES else 0
+        return len(self._held) + len(self._space) + len(self._collected) + markup + value
 
     def feed(self, text: str, token_ids: Sequence[int] = ()) -> list[Event]:
         """See `StreamParser`. Raises ValueError if a marker token comes with other tokens."""
@@ -164,7 +176,6 @@ class LinearParser:
     def _read_grammar(self, text: str, position: int) -> int:
         """Read what ends by its own syntax."""
         grammar = self._grammar
-        assert grammar is not None
         start = position
         position = grammar.read(text, position, final=self._final)
         self._note(text[start:position])
@@ -187,7 +198,6 @@ class LinearParser:
 
     def _unstick(self, text: str, position: int) -> int:
         """Read on where the grammar cannot: at a marker, or at a character that does not belong there."""
-        assert self._grammar is not None
         match = None
         if self._scanner is not None:
             match = (self._scanner.final if self._final else self._scanner.running).match(text, position)
@@ -202,7 +212,7 @@ class LinearParser:
 
     def _token(self, marker: str, text: str) -> None:
         """Read a marker that is one token. text: its own, after what was left of the token before it."""
-        in_string = self._step == self._read_grammar and self._grammar is not None and self._grammar.in_string
+        in_string = self._step == self._read_grammar and self._grammar.in_string
         if in_string or marker not in self._markers:
             self._token_text(marker, text, in_string=in_string)
             return
@@ -250,12 +260,14 @@ class LinearParser:
         from_text, to_text = self._state in TEXT_STATES, target in TEXT_STATES
         if from_text and to_text and State.FENCED in (self._state, target):
             self._show(marker)  # a code block's fence is text, too
-        elif from_text and not to_text:
+        elif from_text and to_text:
+            self._space = ""  # white space in front of a marker is part of it
+        elif from_text:
             self._text_state = FIRST_STATES.get(self._state, self._state)
             self._begin_markup(marker[: len(marker) - keep])
         else:
             self._note(marker)
-        if not self._leave():
+        if not self._leave(target):
             self._reject()
             return 0
         if target is State.ROUTED:
@@ -263,6 +275,9 @@ class LinearParser:
         if target is State.BACK:
             target = self._text_state
             self._after_call = True
+        if target in VALUE_STATES and not self._calls.open:
+            self._reject()  # a parameter of no call
+            return 0
         self._enter(target)
         return keep
 
@@ -274,7 +289,7 @@ class LinearParser:
         if state in OUTSIDE_CALLS:
             self._calls.end()
         if state in TEXT_STATES:
-            self._markup = None
+            self._end_markup()
             return
         if self._markup is None and not self._calls.open:
             self._begin_markup("")
@@ -286,28 +301,27 @@ class LinearParser:
         elif state in VALUE_STATES:
             self._value = self._new_value(state)
 
-    def _leave(self) -> bool:
+    def _leave(self, target: State) -> bool:
         """Finish what this state has collected; False if it is no call after all."""
         if self._state is State.NAME:
+            if target is State.JSON_CALLS and not self._collected.strip():
+                return True  # whole call objects, where there might have been a name
             return self._start_call(self._format.function.fullmatch(self._collected.strip()))
         if self._state is State.HEADER:
             return self._read_header(self._collected.strip())
         if self._state is State.KEY:
             self._key = self._collected.strip()
-        elif self._value is not None:
+        elif self._state in VALUE_STATES:
             self._value.finish()
-            self._value = None
-        elif self._grammar is not None:
-            if self._grammar.status is not Status.DONE:
-                self._grammar.close()
-            self._grammar = None
+        elif self._state in GRAMMAR_STATES and self._grammar.status is not Status.DONE:
+            self._grammar.close()
         return True
 
     def _start_call(self, match: re.Match[str] | None) -> bool:
         if match is None:
             return False
         self._calls.start(match["name"], match.groupdict().get("id"))
-        self._markup = None
+        self._end_markup()
         return True
 
     def _read_header(self, header: str) -> bool:
@@ -317,7 +331,7 @@ class LinearParser:
                 groups = match.groupdict()
                 if "key" in groups:
                     self._key = groups["key"]
-                return state not in CALL_STATES or "name" not in groups or self._start_call(match)
+                return state in TEXT_STATES or "name" not in groups or self._start_call(match)
         self._route = State.SECTION
         return True
 
@@ -326,9 +340,10 @@ class LinearParser:
             case State.ARGUMENTS:
                 return Literal(self._calls.arguments, self._format.quotes)
             case State.JSON_CALLS:
-                return JsonCalls(self._calls, self._format.keys)
+                return JsonCalls(self._calls, self._format.keys, declared_only=self._format.declared_only)
             case _:
-                return PythonCalls(self._calls, bracketed=state is State.PYTHON_CALLS)
+                bracketed = state is State.PYTHON_CALLS
+                return PythonCalls(self._calls, bracketed=bracketed, declared_only=self._format.declared_only)
 
     def _new_value(self, state: State) -> TypedText:
         match state:
@@ -351,7 +366,7 @@ class LinearParser:
                 self._enter(first)
                 return False
             self._show(text)
-        elif self._value is not None:
+        elif self._state in VALUE_STATES:
             self._value.feed(text)
         elif self._state in COLLECTED_STATES:
             collected = self._collected + text
@@ -390,29 +405,31 @@ class LinearParser:
         self._markup = []
         self._calls_before = self._calls.index
 
+    def _end_markup(self) -> None:
+        self._opening = ""
+        self._markup = None
+
     def _note(self, text: str) -> None:
         """Keep markup until the call has begun: it may turn out to be text."""
         if self._markup is None:
             return
         if self._calls.index != self._calls_before:
-            self._markup = None
+            self._end_markup()
         elif text:
             self._markup.append(text)
 
     def _reject(self) -> bool:
-        """What looked like a call is text: show its marker, and read the rest again. Returns False."""
-        again = "".join(self._markup or ())
-        self._grammar = self._value = None
+        """Show the marker of what looked like a call, and have the rest read again as text; False for short."""
+        opening, self._again = self._opening, "".join(self._markup or ())
+        self._after_call = self._calls.index >= 0
         self._enter(self._text_state)
-        if self._opening:
-            self._show(self._opening)
-            self._opening = ""
-        self._again = again
+        if opening:
+            self._show(opening)
         return False
 
     def _settle(self) -> None:
         """End the output: what has not become a call is text, and an open call is closed."""
-        while self._markup is not None and self._state not in TEXT_STATES:
+        while self._markup is not None and self._state not in TEXT_STATES | {State.MARKUP}:
             if self._calls.index >= 0 and not (self._opening + "".join(self._markup)).strip(IGNORED):
                 return
             self._reject()
@@ -420,7 +437,7 @@ class LinearParser:
             self._read(again)
             self._flush()
         if self._calls.open:
-            self._leave()
+            self._leave(State.CONTENT)
             self._calls.end()
         elif self._space and self._calls.index < 0:
             self._after_call = False
@@ -429,10 +446,10 @@ class LinearParser:
     def _report_cut(self) -> None:
         """Report the call that a limit has cut, with what is held back of it."""
         self._note("")
-        if self._markup is not None:
+        if self._markup is not None and self._state is not State.MARKUP:
             held = self._opening + "".join(self._markup) + self._held
             if held.strip(IGNORED):
                 self._events.append(ToolCallCut(None, held))
         elif self._calls.open or self._held:
-            held = self._value.held if self._value is not None else ""
+            held = self._value.held if self._state in VALUE_STATES else ""
             self._events.append(ToolCallCut(self._calls.index, held + self._held))

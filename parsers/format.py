@@ -84,13 +84,15 @@ class Format:
         the call's id and the parameter's name.
     function: what NAME's text is made of, with groups `name` and maybe `id`.
     keys: how JSON_CALLS spell a call.
+    declared_only: calls that no marker announces count only if their function is declared.
     quotes: marks of strings in ARGUMENTS besides JSON's.
     frame: see `TypedText`. undeclared: "string" or "json", what a VALUE is that
         no schema declares.
     thinks: for formats with REASONING, whether the model reasons from the first
         token although its prompt does not say so.
     thinking_flags: chat_template_kwargs that switch reasoning on or off, with
-        the value that the template takes for granted.
+        the value that the template takes for granted. Where there are several,
+        one that is on is enough.
     source: where the format was read from.
     """
 
@@ -102,6 +104,7 @@ class Format:
     headers: tuple[tuple[re.Pattern[str], State], ...] = ()
     function: re.Pattern[str] = re.compile(r"(?P<name>[^\s<>{}\[\]()\"'`]+)")
     keys: CallKeys = field(default_factory=CallKeys)
+    declared_only: bool = False
     quotes: tuple[str, ...] = ()
     frame: str | None = "\n"
     undeclared: str = "string"

@@ -13,7 +13,7 @@ from .plain import PlainParser
 from .schema import parameters_of
 from .table import Table, compile_table, state_of
 
-# How far back a prompt is read for markers that are no tokens of their own.
+# How many tokens of the prompt's end are read for what they say of the answer.
 MAX_TAIL = 64
 
 
@@ -42,6 +42,7 @@ class LinearParsers:
         self._reasoning = reasoning
         self._full = compile_table(reasoning, tools, vocabulary.ids)
         self._only_reasoning = compile_table(reasoning, None, vocabulary.ids)
+        self._prompt_table = compile_table(reasoning, tools, {})
 
     def shows_special_tokens(self, request: ParserRequest) -> bool:
         """See `ParserFactory`. Markers are known by their ids, so none has to show."""
@@ -53,31 +54,29 @@ class LinearParsers:
         table = self._full if reads_calls else self._only_reasoning
         if not table.formats:
             return with_json_calls(PlainParser(), request)
-        state = self._first_state(table, request, prompt_token_ids) if self._reasoning is not None else None
+        state = self._first_state(table, request, prompt_token_ids)
         return with_json_calls(LinearParser(table, parameters_of(request.tools), state), request)
 
     def _first_state(self, table: Table, request: ParserRequest, prompt_token_ids: Sequence[int]) -> State | None:
         """Return the state that the prompt leaves the output in, or None for the format's own."""
+        text = self._vocabulary.decode(self._tail(table, prompt_token_ids))
         reasoning = self._reasoning
-        assert reasoning is not None
-        if reasoning.begins is not State.START:
-            return None
-        tail = self._tail(table, prompt_token_ids)
-        decided = _last_marker(table, tail, self._vocabulary.decode)
-        if decided is not None:
+        decided = state_behind_header(self._prompt_table, text) if table.headers else state_behind(table, text)
+        if decided is not None or reasoning is None or reasoning.begins is not State.START:
             return decided
         flags = request.chat_template_kwargs
-        if not all(flags.get(flag, default) for flag, default in reasoning.thinking_flags.items()):
-            return State.START
-        return State.OPENED if reasoning.thinks else State.START
+        asked = [flags[flag] for flag in reasoning.thinking_flags if flag in flags]
+        is_on = any(asked or reasoning.thinking_flags.values() or (True,))
+        return State.OPENED if reasoning.thinks and is_on else State.START
 
     def _tail(self, table: Table, prompt_token_ids: Sequence[int]) -> list[int]:
         """Return the end of the prompt that belongs to the answer: behind the last special token that is no marker.
 
         What earlier turns have left in the prompt says nothing of this one.
         """
-        start = len(prompt_token_ids)
-        while start > 0:
+        end = len(prompt_token_ids)
+        start = end
+        while start > max(0, end - MAX_TAIL):
             token_id = prompt_token_ids[start - 1]
             if token_id in self._vocabulary.special and token_id not in table.ids:
                 break
@@ -85,27 +84,35 @@ class LinearParsers:
         return list(prompt_token_ids[start:])
 
 
-def _last_marker(table: Table, tail: list[int], decode: Callable[[Sequence[int]], str]) -> State | None:
-    """Return what the last marker of reasoning in `tail` leads to; None if there is none."""
-    opening = _markers(table.markers.get(State.START, {}), lambda state: state is State.REASONING)
-    closing = _markers(
-        table.markers.get(State.REASONING, {}), lambda state: state in TEXT_STATES or state is State.MARKUP
+def state_behind(table: Table, text: str) -> State | None:
+    """Return what the last marker of reasoning in `text` leads to; None if there is none."""
+    opening = _markers(table.markers.get(State.START, {}), frozenset({State.REASONING, State.OPENED}))
+    closing = _markers(table.markers.get(State.REASONING, {}), TEXT_STATES | {State.MARKUP})
+    last = max(
+        (
+            (text.rfind(marker.strip()), len(marker), state)
+            for markers, state in ((opening, State.OPENED), (closing, State.START))
+            for marker in markers
+        ),
+        default=(-1, 0, None),
+        key=lambda found: found[:2],
     )
-    for token_id in reversed(tail):
-        marker = table.ids.get(token_id)
-        if marker in opening:
-            return State.OPENED
-        if marker in closing:
-            return State.START
-    tokens = set(table.ids.values())
-    leads = ((opening, State.OPENED), (closing, State.START))
-    texts = {marker.strip(): state for markers, state in leads for marker in markers - tokens}
-    if not texts:
+    return last[2] if last[0] >= 0 else None
+
+
+def state_behind_header(table: Table, text: str) -> State | None:
+    """Return what the last header in `text` leads to, if it leads to text; None if it does not or there is none."""
+    beginnings = {
+        marker for by_marker in table.markers.values() for marker in _markers(by_marker, frozenset({State.HEADER}))
+    }
+    start = max((text.rfind(marker) for marker in beginnings), default=-1)
+    if start < 0:
         return None
-    text = decode(tail[-MAX_TAIL:])
-    position, last = max((text.rfind(marker), marker) for marker in texts)
-    return texts[last] if position >= 0 else None
+    parser = LinearParser(table, {})
+    parser.feed(text[start:])
+    state = parser.state
+    return {State.REASONING: State.OPENED}.get(state, state) if state in TEXT_STATES else None
 
 
-def _markers(markers: Mapping[str, Target], leads: Callable[[State], bool]) -> set[str]:
-    return {marker for marker, target in markers.items() if marker and leads(state_of(target))}
+def _markers(markers: Mapping[str, Target], states: frozenset[State]) -> set[str]:
+    return {marker for marker, target in markers.items() if marker and state_of(target) in states}

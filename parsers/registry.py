@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import importlib.metadata
 from collections.abc import Iterable
+from dataclasses import dataclass
 from typing import Literal
 
 from .errors import SetupError, UnknownParserError
@@ -18,36 +19,45 @@ TOOL_CALL_FLAG = "--tool-call-parser"
 REASONING_FLAG = "--reasoning-parser"
 
 
-def by_name(formats: Iterable[Format]) -> dict[str, Format]:
-    """Return `formats` by their names. Raises `SetupError` for a name that is there twice."""
-    named: dict[str, Format] = {}
+@dataclass(frozen=True)
+class Entry:
+    """What one name stands for: tool calls, reasoning or both, of one format or of two."""
+
+    tools: Format | None = None
+    reasoning: Format | None = None
+
+
+def by_name(formats: Iterable[Format]) -> dict[str, Entry]:
+    """Return what `formats` have by each of their names.
+
+    Raises `SetupError` if two have tool calls, or two have reasoning, under one name.
+    """
+    entries: dict[str, Entry] = {}
     for format_ in formats:
+        part = Entry(format_ if format_.parses_tools else None, format_ if format_.parses_reasoning else None)
         for name in (format_.name, *format_.aliases):
-            if name in named:
-                raise SetupError(
-                    f"two formats are named {name!r}: one of {named[name].source}, one of {format_.source}."
-                )
-            named[name] = format_
-    return named
+            known = entries.get(name, Entry())
+            if (known.tools and part.tools) or (known.reasoning and part.reasoning):
+                raise SetupError(f"two formats are named {name!r}; the second is of {format_.source}.")
+            entries[name] = Entry(known.tools or part.tools, known.reasoning or part.reasoning)
+    return entries
 
 
 @functools.cache
-def known_formats() -> dict[str, Format]:
+def known_formats() -> dict[str, Entry]:
     """Return our formats and those that other packages add by an entry point of the group `backedge.formats`."""
     plugins = [entry_point.load() for entry_point in importlib.metadata.entry_points(group=ENTRY_POINTS)]
     return by_name([*FORMATS, *plugins])
 
 
 def tool_format(name: str) -> Format | None:
-    """Return the format of that name, if it has tool calls."""
-    format_ = known_formats().get(name)
-    return format_ if format_ is not None and format_.parses_tools else None
+    """Return the format of that name that has tool calls."""
+    return known_formats().get(name, Entry()).tools
 
 
 def reasoning_format(name: str) -> Format | None:
-    """Return the format of that name, if it has reasoning."""
-    format_ = known_formats().get(name)
-    return format_ if format_ is not None and format_.parses_reasoning else None
+    """Return the format of that name that has reasoning."""
+    return known_formats().get(name, Entry()).reasoning
 
 
 def uses_native(kind: Kind, tool_call_parser: str | None, reasoning_parser: str | None) -> bool:

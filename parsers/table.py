@@ -57,7 +57,7 @@ def compile_table(reasoning: Format | None, tools: Format | None, vocabulary: Ma
     if tools is not None:
         # A format with headers cannot do without its reasoning.
         keeps_all = tools is reasoning or bool(tools.headers)
-        parts.append(_part(tools, lambda state: keeps_all or state is not State.REASONING))
+        parts.append(_part(tools, lambda state: keeps_all or state not in (State.REASONING, State.OPENED)))
     formats = tuple(format_ for format_ in (reasoning, tools) if format_ is not None)
     markers = _merge(parts)
     _spread(markers)
@@ -72,7 +72,7 @@ def compile_table(reasoning: Format | None, tools: Format | None, vocabulary: Ma
         if texts:
             scanners[state] = _scanner(texts)
     headers = tuple(
-        (pattern, State.CONTENT if tools is None and state in CALL_STATES else state)
+        (pattern, State.CONTENT if tools is None and state not in TEXT_STATES else state)
         for format_ in formats[-1:]
         for pattern, state in format_.headers
     )
@@ -80,15 +80,17 @@ def compile_table(reasoning: Format | None, tools: Format | None, vocabulary: Ma
 
 
 def _part(format_: Format, keeps: Callable[[State], bool]) -> Markers:
-    """Return the format's markers, less those that lead from text to a state that is not wanted."""
-    return {
-        state: {
-            marker: target
-            for marker, target in by_marker.items()
-            if state not in TEXT_STATES or keeps(state_of(target))
-        }
-        for state, by_marker in format_.states.items()
-    }
+    """Return the format's markers, without the states that are not wanted.
+
+    A marker that leads there from text is text; one in the midst of markup leads to content.
+    """
+    part: Markers = {}
+    for state, by_marker in format_.states.items():
+        wanted = {marker: target for marker, target in by_marker.items() if keeps(state_of(target))}
+        if state in (State.MARKUP, State.HEADER):
+            wanted = {marker: wanted.get(marker, State.CONTENT) for marker in by_marker}
+        part[state] = wanted if state in TEXT_STATES | {State.MARKUP, State.HEADER} else dict(by_marker)
+    return part
 
 
 def _merge(parts: Iterable[Markers]) -> Markers:
@@ -107,8 +109,9 @@ def _spread(markers: Markers) -> None:
         # A call may come before reasoning has ended, or in its midst.
         markers[State.REASONING] = {**calls, **markers[State.REASONING]}
         start = markers.get(State.START, {})
-        opening = {marker: target for marker, target in start.items() if state_of(target) is State.REASONING}
-        markers[State.OPENED] = {**markers[State.REASONING], **opening}
+        leads = (State.REASONING, State.OPENED)
+        opening = {marker: target for marker, target in start.items() if state_of(target) in leads}
+        markers[State.OPENED] = {**markers[State.REASONING], **opening, **markers.get(State.OPENED, {})}
     if calls:
         # What looks like a marker in a code block is an example, unless it is a token of its own.
         content[FENCE] = State.FENCED

@@ -40,12 +40,15 @@ class JsonCalls:
     An array ends with its bracket; without one, further objects may follow
     behind a comma or semicolon, and anything else ends the calls.
 
+    declared_only: the first call must be of a declared function, or it is none.
+
     What waits: a key or name; the arguments (at most `MAX_WAITING` characters)
     until the name is there.
     """
 
-    def __init__(self, calls: Calls, keys: CallKeys) -> None:
+    def __init__(self, calls: Calls, keys: CallKeys, *, declared_only: bool = False) -> None:
         self._calls = calls
+        self._declared_only = declared_only
         self._keys = keys
         self._state: Callable[[str, int], int] = self._start
         self._in_array = False
@@ -57,7 +60,7 @@ class JsonCalls:
         self._word: list[str] = []
         self._waiting: list[str] = []  # arguments without a name
         self._held_length = 0  # characters of both
-        self._value: Literal | None = None
+        self._value = Literal(_drop)
         self._end_value: Callable[[], None] = self._skip
         self._final = False
         self.status = Status.MORE
@@ -65,7 +68,7 @@ class JsonCalls:
     @property
     def in_string(self) -> bool:
         """Whether the next character is text of a string, whatever it looks like."""
-        return self._value is not None and self._value.in_string
+        return self._state == self._in_value and self._value.in_string
 
     def read(self, text: str, start: int = 0, *, final: bool = False) -> int:
         """Read `text` from `start`; return the position behind what was taken. Sets `status`."""
@@ -82,12 +85,12 @@ class JsonCalls:
     def force(self, char: str) -> None:
         """Take the character that `read` got stuck at, if it is no marker."""
         self.status = Status.MORE
-        if self._value is not None:
+        if self._state == self._in_value:
             self._value.force(char)
 
     def close(self) -> None:
-        """The text ends inside the calls: end what is open."""
-        if self._value is not None:
+        """End what is open: the text ends inside the calls."""
+        if self._state == self._in_value:
             self._value.close()
             self._take_value()
         self.status = Status.DONE
@@ -169,7 +172,6 @@ class JsonCalls:
 
     def _in_value(self, text: str, position: int) -> int:
         value = self._value
-        assert value is not None
         position = value.read(text, position, final=self._final)
         if value.status is Status.DONE:
             self._take_value()
@@ -185,7 +187,6 @@ class JsonCalls:
         self._state = self._in_value
 
     def _take_value(self) -> None:
-        self._value = None
         self._state = self._member
         self._end_value()
 
@@ -202,13 +203,13 @@ class JsonCalls:
         self._id = self._take_word()
 
     def _take_name(self) -> None:
-        name = self._take_word()
-        if len(name) > MAX_NAME:
-            self.status = Status.WRONG
-        else:
-            self._start_call(name)
+        self._start_call(self._take_word())
 
     def _start_call(self, name: str) -> None:
+        if len(name) > MAX_NAME or (self._declared_only and not self._calls.declares(name)):
+            self.status = Status.WRONG
+            return
+        self._declared_only = False
         self._named = True
         self._calls.start(name, self._id)
         waiting, self._waiting = self._waiting, []
@@ -237,7 +238,7 @@ class JsonCalls:
         self._held_length += len(piece)
 
     def _skip(self) -> None:
-        """A value that is of no interest, or that went out as it came, has ended."""
+        """Do nothing with a value that is of no interest, or that went out as it came."""
 
 
 class _Unquoted:
@@ -256,14 +257,11 @@ class _Unquoted:
             return
         text = self._held + json.loads(f'"{self._surrogate}{piece}"')
         self._surrogate = ""
-        position = self._literal.read(text)
-        while self._literal.status is Status.STUCK:
-            self._literal.force(text[position])
-            position = self._literal.read(text, position + 1)
-        self._held = text[position:]
+        if self._literal.status is not Status.DONE:
+            self._held = self._literal.read_through(text)
 
     def finish(self) -> None:
-        """The string ends here."""
+        """Give out what waits: the string ends here."""
         if self._literal.status is not Status.DONE:
             self._literal.read(self._held, final=True)
             self._literal.close()

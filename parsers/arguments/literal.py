@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import enum
 import json
+import math
 import re
 from collections.abc import Callable
 
@@ -60,8 +61,8 @@ def scalar(word: str) -> str:
             value = number()
         except ValueError:
             continue
-        # JSON has no infinity.
-        return repr(value) if abs(value) != float("inf") and value == value else f'"{word}"'
+        # JSON has neither infinity nor NaN.
+        return repr(value) if math.isfinite(value) else f'"{word}"'
     return f'"{quoted(word)}"'
 
 
@@ -101,7 +102,7 @@ class Literal:
     @property
     def in_string(self) -> bool:
         """Whether the next character is text of a string, whatever it looks like."""
-        return self._state == self._string or self._state == self._raw
+        return self._state in (self._string, self._raw)
 
     @property
     def started(self) -> bool:
@@ -129,6 +130,14 @@ class Literal:
             self._in_key = self._state == self._key
             self._emit('"' + quoted(char))
             self._state = self._bare
+
+    def read_through(self, text: str) -> str:
+        """Read `text`, in which there are no markers; return the part that waits for more."""
+        position = self.read(text)
+        while self.status is Status.STUCK:
+            self.force(text[position])
+            position = self.read(text, position + 1)
+        return text[position:] if self.status is Status.MORE else ""
 
     def close(self) -> None:
         """End the strings and brackets that are open."""
@@ -179,9 +188,8 @@ class Literal:
         return self._word(text, position)
 
     def _word(self, text: str, position: int) -> int:
-        match = _WORD.match(text, position)
-        assert match is not None
-        word, end = match.group(), match.end()
+        end = _end(_WORD, text, position)
+        word = text[position:end]
         if not word:
             self.status = Status.STUCK
             return position
@@ -199,13 +207,12 @@ class Literal:
 
     def _bare(self, text: str, position: int) -> int:
         """Read the rest of a word that does not wait for its end."""
-        match = _WORD.match(text, position)
-        assert match is not None
-        if match.group():
-            self._out(quoted(match.group()))
-        if match.end() < len(text) or self._final:
+        end = _end(_WORD, text, position)
+        if end > position:
+            self._out(quoted(text[position:end]))
+        if end < len(text) or self._final:
             self._end_string()
-        return match.end()
+        return end
 
     def _string(self, text: str, position: int) -> int:
         match = _RUN[self._quote].match(text, position)
@@ -278,14 +285,13 @@ class Literal:
         return position
 
     def _white_space(self, text: str, position: int) -> int:
-        match = _SPACE.match(text, position)
-        assert match is not None
-        if match.end() > position and self._closers:
+        end = _end(_SPACE, text, position)
+        if end > position and self._closers:
             if not self._comma:
-                self._out(match.group())
+                self._out(text[position:end])
             elif len(self._comma) < _MAX_SPACE:
-                self._comma = (self._comma + match.group())[:_MAX_SPACE]
-        return match.end()
+                self._comma = (self._comma + text[position:end])[:_MAX_SPACE]
+        return end
 
     def _emit(self, piece: str) -> None:
         self._out(self._comma + piece)
@@ -320,11 +326,17 @@ class Literal:
         return position + 1
 
 
+def _end(pattern: re.Pattern[str], text: str, position: int) -> int:
+    """Return where the characters of `pattern` end that begin at `position`."""
+    match = pattern.match(text, position)
+    return position if match is None else match.end()
+
+
 def _json_escape(escape: str) -> str:
     """Return the JSON of a complete escape sequence of JSON or Python."""
     kind = escape[1]
     if kind in "xU":
-        code_point = int(escape[2:], 16)
+        code_point = int(escape[2:], base=16)
         return quoted(chr(code_point)) if code_point <= _LAST_CODE_POINT else "\\" + escape
     if kind in 'u"\\/bfnrt':
         return escape

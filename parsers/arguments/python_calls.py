@@ -20,14 +20,16 @@ class PythonCalls:
 
     bracketed: the calls stand in a list, whose bracket ends them. If not, they
     follow one another on lines of their own, and what cannot be one ends them.
+    declared_only: the first call must be of a declared function, or it is none.
     A positional argument gets the name that the schema declares at its place,
     or its number.
 
     What waits: a name of at most `MAX_NAME` characters.
     """
 
-    def __init__(self, calls: Calls, *, bracketed: bool) -> None:
+    def __init__(self, calls: Calls, *, bracketed: bool, declared_only: bool = False) -> None:
         self._calls = calls
+        self._declared_only = declared_only
         self._bracketed = bracketed
         self._state: Callable[[str, int], int] = self._start if bracketed else self._between
         self._position = 0
@@ -58,7 +60,7 @@ class PythonCalls:
             self._value.force(char)
 
     def close(self) -> None:
-        """The text ends inside the calls: end what is open."""
+        """End what is open: the text ends inside the calls."""
         if self._state == self._in_value:
             self._value.close()
         self._calls.end()
@@ -87,8 +89,9 @@ class PythonCalls:
             return position
         if match.end() == len(text):
             return position if not self._final else self._no_call(position)
-        if text[match.end()] != "(":
+        if text[match.end()] != "(" or (self._declared_only and not self._calls.declares(match.group())):
             return self._no_call(position)
+        self._declared_only = False
         self._calls.start(match.group())
         self._position = 0
         self._state = self._argument
@@ -109,9 +112,9 @@ class PythonCalls:
             return position + 1
         match = _KEY.match(text, position)
         longest = match or _WORD.match(text, position)
-        if longest is not None and longest.end() == len(text) and not self._final:
-            if longest.end() - position <= MAX_NAME:
-                return position
+        at_end = longest is not None and longest.end() == len(text) and not self._final
+        if at_end and len(text) - position <= MAX_NAME:
+            return position
         key = match.group(1) if match is not None else self._positional()
         self._calls.member(f'"{quoted(key)}"')
         self._position += 1

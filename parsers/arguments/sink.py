@@ -30,6 +30,10 @@ class Calls:
         """The parameters' schema of the last call; empty if it is not declared."""
         return self._parameters.get(self.name, {})
 
+    def declares(self, name: str) -> bool:
+        """Whether the request has a function of this name."""
+        return name in self._parameters
+
     def start(self, name: str, call_id: str | None = None) -> None:
         """Begin a call; the one before it ends."""
         self.end()

@@ -17,12 +17,12 @@ UNDECLARED = {"string": frozenset({"string"}), "json": _JSON_KINDS}
 
 
 class TypedText:
-    """One parameter's text to JSON: a declared string stays a string, a number a number.
+    r"""One parameter's text to JSON: a declared string stays a string, a number a number.
 
     out: takes pieces of JSON text.
     kinds: the JSON types that the value may have, not empty. A text that fits
         none of the others is a string, declared or not.
-    frame: white space around the text that is markup: "\\n" for one line break
+    frame: white space around the text that is markup: "\n" for one line break
         on each side, "" for none, None for all there is.
 
     What waits for the end: a number or keyword of at most `MAX_WORD` characters,
@@ -53,7 +53,7 @@ class TypedText:
         self._state(text)
 
     def finish(self) -> None:
-        """The text ends here."""
+        """Give out what waits: the text ends here."""
         held, self._held = self._held, ""
         if self._state == self._in_literal:
             self._finish_literal(held)
@@ -114,12 +114,8 @@ class TypedText:
         return text.rstrip(_SPACE) if self._frame is None else text.removesuffix(self._frame)
 
     def _in_literal(self, text: str) -> None:
-        position = self._literal.read(text)
-        while self._literal.status is Status.STUCK:
-            self._literal.force(text[position])
-            position = self._literal.read(text, position + 1)
         if self._literal.status is not Status.DONE:
-            self._held = text[position:]
+            self._held = self._literal.read_through(text)
 
     def _finish_literal(self, held: str) -> None:
         if self._literal.status is not Status.DONE:

@@ -10,10 +10,12 @@ from dataclasses import dataclass, field
 from types import SimpleNamespace
 from typing import Any
 
-from backedge.parsers.base import ParserRequest
+from backedge.parsers.base import ParserFactory, ParserRequest
 from backedge.parsers.errors import ParserFailedError
 from backedge.parsers.native.vllm import VllmParsers
+from backedge.parsers.registry import Kind, linear_parsers
 from backedge.postprocess import ChoiceDelta, Chunk, DetokenizerOptions, Postprocessor, Spec, detokenizers
+from backedge.postprocess.detokenizer import vocabulary_of
 from backedge.postprocess.fold import Fold
 
 from tests.samples.sample import Call, Outcome, Sample
@@ -30,7 +32,7 @@ class Core:
     """
 
     tokenizer: Any
-    parsers: VllmParsers | None
+    parsers: ParserFactory | None
     spec: Spec
     prompt_token_ids: list[int]
     chunks: list[list[ChoiceDelta]] = field(default_factory=list)
@@ -63,15 +65,18 @@ def cut(token_ids: Sequence[int], cuts: Collection[int], finish_reason: str = "s
     ]
 
 
-def parsers_of(sample: Sample, tool_call_parser: str | None, reasoning_parser: str | None) -> VllmParsers:
+def parsers_of(
+    sample: Sample, tool_call_parser: str | None, reasoning_parser: str | None, kind: Kind = "native"
+) -> ParserFactory:
     """Return the parsers; raises `UnusableParserError` as at a worker's start."""
+    tokenizer = tokenizer_of(sample)
+    if kind == "linear":
+        return linear_parsers(tool_call_parser, reasoning_parser, vocabulary_of(tokenizer))
     model_config = SimpleNamespace(hf_config=SimpleNamespace(model_type=sample.architecture))
-    return VllmParsers(
-        tokenizer_of(sample), tool_call_parser, reasoning_parser, model_config if sample.architecture else None
-    )
+    return VllmParsers(tokenizer, tool_call_parser, reasoning_parser, model_config if sample.architecture else None)
 
 
-def core_of(sample: Sample, parsers: VllmParsers) -> Core:
+def core_of(sample: Sample, parsers: ParserFactory) -> Core:
     """Return the core for a request to the model that wrote `sample`."""
     tokenizer = tokenizer_of(sample)
     request = ParserRequest(

@@ -8,6 +8,7 @@ from typing import Any
 
 import msgspec
 from backedge.parsers.base import ParserRequest
+from backedge.parsers.registry import Kind
 from backedge.postprocess import ChoiceDelta, Chunk, DetokenizerOptions, Spec
 
 from tests.parsers.core import Core, outcome, parsers_of
@@ -297,14 +298,14 @@ CASES = (
 )  # fmt: skip
 
 
-def core_for(case: Pitfall) -> Core:
+def core_for(case: Pitfall, kind: Kind = "native") -> Core:
     """Return the core for the request of `case`, as the frontend would set it up."""
     sample = Sample(
         "", Outcome(), "", case.markers, case.special,
         tokenizer=case.tokenizer, architecture="gpt_oss" if case.tokenizer == "harmony" else None,
     )  # fmt: skip
     tokenizer = tokenizer_of(sample)
-    parsers = parsers_of(sample, *case.parsers) if any(case.parsers) else None
+    parsers = parsers_of(sample, *case.parsers, kind) if any(case.parsers) else None
     tool_choice = "auto" if case.tools else "none"
     request = ParserRequest(**{"tools": list(case.tools), "tool_choice": tool_choice} | case.request)
     prompt = encode(tokenizer, case.prompt)

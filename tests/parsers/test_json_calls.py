@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 from backedge.parsers.base import ParserRequest
-from backedge.parsers.events import Content, Event, ToolCallArguments, ToolCallStarted, join
+from backedge.parsers.events import Content, Event, ToolCallArguments, ToolCallCut, ToolCallStarted, join
 from backedge.parsers.plain import PlainParsers
 from hypothesis import given
 from hypothesis import strategies as st
@@ -20,7 +20,8 @@ CASES = [
         [ToolCallStarted(0, "f"), ToolCallArguments(0, '{"a": [1, {"b": "}"}]}')],
     ),
     ("named, empty", NAMED, "{}", [ToolCallStarted(0, "f"), ToolCallArguments(0, "{}")]),
-    ("named, cut", NAMED, '{"a": "b', [ToolCallStarted(0, "f"), ToolCallArguments(0, '{"a": "b')]),
+    ("named, cut", NAMED, '{"a": "b', [ToolCallStarted(0, "f"), ToolCallArguments(0, '{"a": "b'), ToolCallCut(0, "")]),
+    ("named, not whole", NAMED, '{"a": "b', [ToolCallStarted(0, "f"), ToolCallArguments(0, '{"a": "b"}')]),
     ("named, no object", NAMED, "sorry", [Content("sorry")]),
     (
         "required, two",
@@ -46,25 +47,34 @@ CASES = [
         [ToolCallStarted(0, "f"), ToolCallArguments(0, "{}")],
     ),
     ("required, not an array", "required", "no calls", [Content("no calls")]),
-    ("required, cut in the name", "required", '[{"name": "f', []),
-    ("required, cut before the name", "required", '[{"parameters": {"x": 1}', [Content('{"x": 1}')]),
+    ("required, not a call", "required", "[1, 2]", [Content("[1, 2]")]),
+    ("required, cut in the name", "required", '[{"name": "f', [ToolCallCut(None, '[{"name": "f')]),
+    ("required, no name", "required", '[{"parameters": {"x": 1}', [Content('[{"parameters": {"x": 1}')]),
+    (
+        "required, cut before the name",
+        "required",
+        '[{"parameters": {"x": 1}',
+        [ToolCallCut(None, '[{"parameters": {"x": 1}')],
+    ),
 ]
 
 
-def parse(pieces: list[str], tool_choice: Any) -> list[Event]:
+def parse(pieces: list[str], tool_choice: Any, *, cut: bool = False) -> list[Event]:
     parser = PlainParsers()(ParserRequest(tools=TOOLS, tool_choice=tool_choice, json_calls=True), ())
     events = [event for piece in pieces for event in parser.feed(piece)]
-    return join(events + parser.finish())
+    return join(events + parser.finish(cut=cut))
 
 
 @pytest.mark.parametrize(
-    ("tool_choice", "text", "expected"), [case[1:] for case in CASES], ids=[case[0] for case in CASES]
+    ("tool_choice", "text", "expected", "cut"),
+    [(*case[1:], ", cut" in case[0]) for case in CASES],
+    ids=[case[0] for case in CASES],
 )
 @given(cuts=st.sets(st.integers(1, 80)))
-def test_every_cut_gives_the_same(tool_choice, text, expected, cuts):
-    edges = sorted({0, len(text), *(cut for cut in cuts if cut < len(text))})
+def test_every_cut_gives_the_same(tool_choice, text, expected, cut, cuts):
+    edges = sorted({0, len(text), *(position for position in cuts if position < len(text))})
     pieces = [text[start:end] for start, end in itertools.pairwise(edges)]
-    assert parse(pieces, tool_choice) == expected
+    assert parse(pieces, tool_choice, cut=cut) == expected
 
 
 values = st.recursive(

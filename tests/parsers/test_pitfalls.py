@@ -17,6 +17,7 @@ import msgspec
 import pytest
 from backedge.parsers.errors import UnusableParserError
 from backedge.parsers.native.vllm import VllmParsers
+from backedge.parsers.registry import Kind
 from backedge.postprocess import Chunk, Spec
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -38,15 +39,17 @@ from tests.parsers.pitfalls import (
 from tests.samples.sample import Call, Outcome
 from tests.samples.tokenizers import bpe, encode, mistral
 
+KINDS = pytest.mark.parametrize("kind", ["native", "linear"])
 few_cuts = settings(max_examples=4, deadline=None, database=None)
 
 
+@KINDS
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.id)
-def test_pitfall(case: Pitfall):
-    core = core_for(case)
+def test_pitfall(case: Pitfall, kind: Kind):
+    core = core_for(case, kind)
     token_ids = tokens_of(case, core)
     by_token = answer(core, cut(token_ids, range(len(token_ids)), case.engine))
-    if case.vllm is None:
+    if case.vllm is None or kind == "linear":
         assert by_token == case.expected
     else:
         assert by_token != case.expected, f"{case.id} works now: remove its `vllm`"
@@ -60,11 +63,12 @@ def test_pitfall(case: Pitfall):
     assert answer(core, cut(token_ids, range(len(token_ids)), case.engine)) == by_token
 
 
+@KINDS
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.id)
 @few_cuts
 @given(cuts=st.sets(st.integers(1, 150)))
-def test_pitfall_at_random_cuts(case: Pitfall, cuts: Collection[int]):
-    core = core_for(case)
+def test_pitfall_at_random_cuts(case: Pitfall, kind: Kind, cuts: Collection[int]):
+    core = core_for(case, kind)
     token_ids = tokens_of(case, core)
     by_token = answer(core, cut(token_ids, range(len(token_ids)), case.engine))
     assert answer(core, cut(token_ids, cuts, case.engine)) == by_token
@@ -183,11 +187,12 @@ def test_32_usage_counts_every_choice_and_the_cached_tokens():
     assert (usage.prompt_tokens, usage.completion_tokens, usage.cached_tokens) == (20, 2 * len(hello), 16)
 
 
+@KINDS
 @pytest.mark.parametrize("parsers", [("hermes", "qwen3"), ("qwen3_coder", "qwen3")], ids="+".join)
-def test_33_choices_do_not_share_a_parser(parsers: tuple[str, str]):
+def test_33_choices_do_not_share_a_parser(parsers: tuple[str, str], kind: Kind):
     call = {"hermes": hermes(TWO_CALLS[0]), "qwen3_coder": qwen("f", a="x")}[parsers[0]]
     case = Pitfall(33, "two choices", f"<think>One.</think>{call}", parsers=parsers, prompt=USER, spec={"n": 2})
-    core = core_for(case)
+    core = core_for(case, kind)
     first = tokens_of(case, core)
     second = encode(core.tokenizer, f"<think>Three four.</think>Five.{END}")
     of_second = [msgspec.structs.replace(chunk, index=1) for chunk in every_token(second)]
@@ -207,9 +212,10 @@ def mix(first: list[Chunk], second: list[Chunk]) -> list[Chunk]:
     return turns + first[shorter:] + second[shorter:]
 
 
-def test_34_any_number_of_tokens_per_chunk():
+@KINDS
+def test_34_any_number_of_tokens_per_chunk(kind: Kind):
     case = CASES[-1]
-    core = core_for(case)
+    core = core_for(case, kind)
     token_ids = tokens_of(case, core)
     for size in range(2, len(token_ids)):
         assert answer(core, cut(token_ids, range(0, len(token_ids), size))) == case.expected

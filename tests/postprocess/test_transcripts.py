@@ -1,4 +1,4 @@
-"""Every transcript through the whole core with vLLM's parsers: any chunking, streaming or not, gives the same."""
+"""Every transcript through the whole core, with each kind of parsers: any chunking, streaming or not, gives the same."""
 
 from __future__ import annotations
 
@@ -6,8 +6,11 @@ import functools
 from typing import Any
 
 import pytest
+from backedge.parsers.base import ParserFactory
 from backedge.parsers.native.vllm import VllmParsers
+from backedge.parsers.registry import Kind, linear_parsers
 from backedge.postprocess import Chunk, Postprocessor
+from backedge.postprocess.detokenizer import vocabulary_of
 from backedge.postprocess.fold import Fold
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -36,8 +39,15 @@ def tokenizer() -> Any:
 
 
 @functools.cache
-def parsers() -> VllmParsers:
-    return VllmParsers(tokenizer(), "hermes", "qwen3")
+def parsers_of(kind: Kind) -> ParserFactory:
+    if kind == "native":
+        return VllmParsers(tokenizer(), "hermes", "qwen3")
+    return linear_parsers("hermes", "qwen3", vocabulary_of(tokenizer()))
+
+
+@pytest.fixture(scope="module", params=["linear", "native"])
+def parsers(request: pytest.FixtureRequest) -> ParserFactory:
+    return parsers_of(request.param)
 
 
 def prompt(transcript: Transcript) -> list[int]:
@@ -51,56 +61,60 @@ def prompt(transcript: Transcript) -> list[int]:
     return encode(text)
 
 
-def answer(transcript: Transcript, cuts: set[int], **fields: Any) -> dict[str, Any]:
+def answer(parsers: ParserFactory, transcript: Transcript, cuts: set[int], **fields: Any) -> dict[str, Any]:
     token_ids = encode(transcript["output"])
     limit = transcript.get("max_tokens")
     parts = chunks(token_ids[:limit], cuts, "length" if limit else "stop")
     request = spec(stop=transcript.get("stop", []), parser=parser_request(transcript), **fields)
-    return message(run(request, parts, parsers(), prompt(transcript)))
+    return message(run(request, parts, parsers, prompt(transcript)))
 
 
 @ALL
 @settings(max_examples=15, deadline=None)
 @given(cuts=st.sets(st.integers(1, 700), max_size=12), stream=st.booleans())
-def test_every_chunking_gives_the_transcript(transcript: Transcript, cuts: set[int], stream: bool) -> None:
-    assert answer(transcript, cuts, stream=stream) == transcript["expect"]
+def test_every_chunking_gives_the_transcript(
+    parsers: ParserFactory, transcript: Transcript, cuts: set[int], stream: bool
+) -> None:
+    assert answer(parsers, transcript, cuts, stream=stream) == transcript["expect"]
 
 
 @ALL
-def test_token_by_token_gives_the_transcript(transcript: Transcript) -> None:
-    assert answer(transcript, set(range(1000))) == transcript["expect"]
+def test_token_by_token_gives_the_transcript(parsers: ParserFactory, transcript: Transcript) -> None:
+    assert answer(parsers, transcript, set(range(1000))) == transcript["expect"]
 
 
 @pytest.mark.parametrize("transcript", [TRANSCRIPTS["reasoning_text"]], ids=["reasoning_text"])
 @given(stops=st.lists(st.text("Them isu42.", min_size=1, max_size=5), min_size=1, max_size=3))
 @settings(deadline=None)
-def test_stop_strings_cut_the_answer_and_only_the_answer(transcript: Transcript, stops: list[str]) -> None:
+def test_stop_strings_cut_the_answer_and_only_the_answer(
+    parsers: ParserFactory, transcript: Transcript, stops: list[str]
+) -> None:
     expected = transcript["expect"]
     found = [(expected["content"].find(stop) + len(stop), len(stop)) for stop in stops if stop in expected["content"]]
     end, length = min(found, key=lambda match: match[0], default=(len(expected["content"]), 0))
     request = spec(stop=stops, parser=parser_request(transcript))
-    whole = run(request, chunks(encode(transcript["output"]), range(1000)), parsers(), prompt(transcript))
+    whole = run(request, chunks(encode(transcript["output"]), range(1000)), parsers, prompt(transcript))
     assert whole.delta.reasoning_content == expected["reasoning"]
     assert whole.delta.content == (expected["content"][: end - length] or None)
 
 
-def test_pieces_reach_the_parser_whole_although_a_stop_string_cuts_them() -> None:
+def test_pieces_reach_the_parser_whole_although_a_stop_string_cuts_them(parsers: ParserFactory) -> None:
     transcript = TRANSCRIPTS["stop_string"]
     request = spec(stop=["amma, d", "gamma, delta", "ma"], parser=parser_request(transcript))
     for cuts in (set[int](), set(range(100))):
-        whole = run(request, chunks(encode(transcript["output"]), cuts), parsers(), prompt(transcript))
+        whole = run(request, chunks(encode(transcript["output"]), cuts), parsers, prompt(transcript))
         assert (whole.delta.content, whole.stop_reason) == ("alpha, beta, gam", "ma")
 
 
 @ALL
 @settings(max_examples=10, deadline=None)
 @given(died_at=st.integers(1, 700))
-def test_another_process_goes_on_anywhere(transcript: Transcript, died_at: int) -> None:
+def test_another_process_goes_on_anywhere(parsers: ParserFactory, transcript: Transcript, died_at: int) -> None:
     """In the middle of a call, a character, a stop string: what both sent adds up to the transcript."""
     token_ids = encode(transcript["output"])[: transcript.get("max_tokens")]
     request = spec(stop=transcript.get("stop", []), parser=parser_request(transcript))
     first, second = (
-        Postprocessor(request, tiny_detokenizers(), parsers(), prompt_token_ids=prompt(transcript)) for _ in range(2)
+        Postprocessor(request, tiny_detokenizers(), parsers, prompt_token_ids=prompt(transcript)) for _ in range(2)
     )
     fold = Fold(0)
     fold.add(feed(first, [Chunk(token_ids=token_ids[:died_at])]))

@@ -1,0 +1,131 @@
+"""Whatever a model writes: no exception, nothing lost, no result that depends on the cut, no hold-back without a bound.
+
+`FUZZ_EXAMPLES=20000 pytest tests/parsers/test_fuzz.py` runs for minutes; the default is for CI.
+"""
+
+from __future__ import annotations
+
+import itertools
+import json
+import os
+from collections.abc import Sequence
+from typing import Any
+
+import pytest
+from backedge.parsers.arguments.json_calls import MAX_WAITING
+from backedge.parsers.base import ParserRequest
+from backedge.parsers.engine import MAX_MARKUP, LinearParser
+from backedge.parsers.events import Event, ToolCallArguments, ToolCallStarted, join
+from backedge.parsers.format import Format
+from backedge.parsers.linear import LinearParsers, Vocabulary
+from backedge.parsers.registry import FORMATS, reasoning_format
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from tests.parsers.families import FAMILIES
+from tests.parsers.families.family import TOOLS
+
+fuzz = settings(
+    max_examples=int(os.environ.get("FUZZ_EXAMPLES", "40")),
+    deadline=None,
+    database=None,
+    suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
+)
+THINK = reasoning_format("qwen3")
+PIECES = (
+    "write", "add", "path", "now", "name", "arguments", '"name"', '"arguments"', '"a"', '{"name": "now", "arguments": {}}',
+    '{"a": 1}', "{", "}", "[", "]", "(", ")", '"', "'", ":", ",", ";", "=", "\\", "\\u00e9", "\\n", "\n", " ", "3", "-1.5e",
+    "true", "None", "null", "```", "<", ">", "</", "|", "é", "👋", "世", "to=functions.now", "analysis", "final", "json", "x" * 300,
+)  # fmt: skip
+
+
+def outputs(format_: Format) -> st.SearchStrategy[list[str]]:
+    """Return soups of the format's markers, of pieces of calls, and of anything; and whole cases, mutated."""
+    markers = sorted({marker for by_marker in format_.states.values() for marker in by_marker if marker})
+    piece = st.sampled_from([*markers, *markers, *PIECES]) | st.text(max_size=6)
+    soup = st.lists(piece, max_size=25)
+    family = FAMILIES.get(format_.name)
+    whole = [case.output for case in family.all_cases() if len(case.output) < 400] if family is not None else []
+    if not whole:
+        return soup
+    mutated = st.builds(
+        lambda text, position, inserted, removed: [text[:position], inserted, text[position + removed :]],
+        st.sampled_from(whole), st.integers(0, 400), piece, st.integers(0, 12),
+    )  # fmt: skip
+    return soup | mutated
+
+
+def parser_of(format_: Format, vocabulary: Vocabulary) -> LinearParser:
+    tools = format_ if format_.parses_tools else None
+    reasoning = format_ if format_.parses_reasoning else THINK
+    parser: Any = LinearParsers(tools, reasoning, vocabulary)(ParserRequest(tools=list(TOOLS), tool_choice="auto"), [])
+    return parser
+
+
+def run(parser: LinearParser, pieces: Sequence[str], *, cut: bool) -> list[Event]:
+    events: list[Event] = []
+    for piece in pieces:
+        events += parser.feed(piece)
+        assert parser.waiting <= MAX_WAITING + 2 * MAX_MARKUP
+    return join(events + parser.finish(cut=cut))
+
+
+def check_calls(events: Sequence[Event]) -> None:
+    """Check that each call's arguments are JSON, and that events of calls are in order."""
+    arguments: dict[int, str] = {}
+    for event in events:
+        if isinstance(event, ToolCallStarted):
+            assert event.index == len(arguments)
+            assert event.name
+            arguments[event.index] = ""
+        elif isinstance(event, ToolCallArguments):
+            assert event.index == len(arguments) - 1
+            assert event.text
+            arguments[event.index] += event.text
+    for text in arguments.values():
+        json.loads(text)
+
+
+@pytest.mark.parametrize("format_", FORMATS, ids=lambda format_: format_.name)
+@fuzz
+@given(data=st.data(), cut=st.booleans())
+def test_text(format_: Format, data: st.DataObject, cut: bool) -> None:
+    pieces = data.draw(outputs(format_))
+    text = "".join(pieces)
+    whole = run(parser_of(format_, Vocabulary()), [text], cut=cut)
+    if not cut:
+        check_calls(whole)
+    assert run(parser_of(format_, Vocabulary()), pieces, cut=cut) == whole
+    assert run(parser_of(format_, Vocabulary()), list(text), cut=cut) == whole
+    bounds = sorted({0, len(text), *data.draw(st.sets(st.integers(0, max(1, len(text))), max_size=9))})
+    assert run(parser_of(format_, Vocabulary()), [text[a:b] for a, b in itertools.pairwise(bounds)], cut=cut) == whole
+
+
+@pytest.mark.parametrize("format_", FORMATS, ids=lambda format_: format_.name)
+@pytest.mark.parametrize("shown", [True, False], ids=["shown", "hidden"])
+@fuzz
+@given(data=st.data(), cut=st.booleans())
+def test_marker_tokens(format_: Format, shown: bool, data: st.DataObject, cut: bool) -> None:
+    """The markers are tokens, whose text may be hidden; the text between them is cut anywhere."""
+    names = sorted({marker for by_marker in format_.states.values() for marker in by_marker if marker.startswith("<")})
+    ids = {marker: number for number, marker in enumerate(names, start=1)}
+    pieces = data.draw(outputs(format_))
+
+    def tokens(*, by_character: bool) -> list[tuple[str, int]]:
+        found: list[tuple[str, int]] = []
+        for piece in pieces:
+            if piece in ids:
+                found.append((piece if shown else "", ids[piece]))
+            else:
+                found += [(part, 0) for part in (piece if by_character else [piece])]
+        return found
+
+    def fed(stream: list[tuple[str, int]]) -> list[Event]:
+        parser = parser_of(format_, Vocabulary(ids))
+        events = [event for text, token_id in stream for event in parser.feed(text, [token_id])]
+        return join(events + parser.finish(cut=cut))
+
+    whole = fed(tokens(by_character=False))
+    if not cut:
+        check_calls(whole)
+    assert fed(tokens(by_character=True)) == whole
