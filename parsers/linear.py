@@ -61,7 +61,9 @@ class LinearParsers:
         """Return the state that the prompt leaves the output in, or None for the format's own."""
         text = self._vocabulary.decode(self._tail(table, prompt_token_ids))
         reasoning = self._reasoning
-        decided = state_behind_header(self._prompt_table, text) if table.headers else state_behind(table, text)
+        decided = state_behind(table, text)
+        if decided is None and table.headers:
+            decided = state_behind_header(self._prompt_table, text)
         if decided is not None or reasoning is None or reasoning.begins is not State.START:
             return decided
         flags = request.chat_template_kwargs

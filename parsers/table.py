@@ -55,8 +55,8 @@ def compile_table(reasoning: Format | None, tools: Format | None, vocabulary: Ma
     """
     parts = [_part(reasoning, lambda state: state not in CALL_STATES)] if reasoning is not None else []
     if tools is not None:
-        # A format with headers cannot do without its reasoning.
-        keeps_all = tools is reasoning or bool(tools.headers)
+        # Where a header says what is reasoning, the calls cannot be read without it.
+        keeps_all = tools is reasoning or any(state is State.REASONING for _, state in tools.headers)
         parts.append(_part(tools, lambda state: keeps_all or state not in (State.REASONING, State.OPENED)))
     formats = tuple(format_ for format_ in (reasoning, tools) if format_ is not None)
     markers = _merge(parts)

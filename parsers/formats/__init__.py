@@ -2,11 +2,63 @@
 
 from __future__ import annotations
 
+from .apertus import APERTUS
+from .cohere import COHERE_COMMAND
+from .deepseek_dsml import DEEPSEEK_V4, DEEPSEEK_V32, DEEPSEEK_V41
+from .deepseek_v3 import DEEPSEEK_V3, DEEPSEEK_V31
+from .ernie45 import ERNIE45
+from .gigachat3 import GIGACHAT3
+from .glm45 import GLM45
+from .granite import GRANITE, GRANITE_20B_FC
 from .hermes import HERMES
+from .hunyuan_a13b import HUNYUAN_A13B
+from .inkling import INKLING
+from .internlm import INTERNLM
+from .jamba import JAMBA
+from .kimi_k2 import KIMI_K2
+from .llama import LLAMA_JSON
+from .longcat import LONGCAT
+from .minimax import MINIMAX_M2
+from .mistral import MISTRAL
+from .openai import OPENAI
+from .phi4 import PHI4_MINI_JSON
+from .pythonic import LFM2, OLMO3, PYTHONIC
 from .qwen3 import QWEN3, QWEN3_CODER
+from .seed_oss import SEED_OSS
+from .step3 import STEP3
+from .xlam import XLAM
 
 FORMATS = (
+    APERTUS,
+    COHERE_COMMAND,
+    DEEPSEEK_V3,
+    DEEPSEEK_V31,
+    DEEPSEEK_V32,
+    DEEPSEEK_V4,
+    DEEPSEEK_V41,
+    ERNIE45,
+    GIGACHAT3,
+    GLM45,
+    GRANITE,
+    GRANITE_20B_FC,
     HERMES,
+    HUNYUAN_A13B,
+    INKLING,
+    INTERNLM,
+    JAMBA,
+    KIMI_K2,
+    LFM2,
+    LLAMA_JSON,
+    LONGCAT,
+    MINIMAX_M2,
+    MISTRAL,
+    OLMO3,
+    OPENAI,
+    PHI4_MINI_JSON,
+    PYTHONIC,
     QWEN3,
     QWEN3_CODER,
+    SEED_OSS,
+    STEP3,
+    XLAM,
 )

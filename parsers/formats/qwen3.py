@@ -1,6 +1,7 @@
-"""Qwen 3's reasoning, and Qwen 3 Coder's tool calls."""
+"""Qwen 3's reasoning; Qwen 3 Coder's tool calls, which MiMo, Step 3.5 and Nemotron 3 have taken over."""
 
 from ..format import Format, State
+
 
 QWEN3 = Format(
     "qwen3",
@@ -8,21 +9,25 @@ QWEN3 = Format(
         State.START: {"<think>": State.REASONING},
         State.REASONING: {"</think>": State.START},
     },
+    aliases=("qwen3-thinking", "mimo", "step3p5", "nemotron_v3", "nemotron_3", "minimax"),
     thinks=True,
     thinking_flags={"enable_thinking": True},
-    source="Qwen/Qwen3-8B chat template; vllm 0.31 parser/qwen3.py",
+    source="Qwen/Qwen3-8B chat template; vllm 0.31 parser/qwen3.py; sglang parser/reasoning_parser.py",
 )
 
 QWEN3_CODER = Format(
     "qwen3_coder",
     {
-        State.CONTENT: {"<tool_call>": State.SECTION},
-        State.SECTION: {"<function=": State.NAME, "</tool_call>": State.BACK},
-        State.NAME: {">": State.PARAMETERS},
+        # Without <tool_call>, too: Qwen 3 Coder forgets it at times.
+        State.CONTENT: {"<tool_call>": State.SECTION, "<function=": State.NAME},
+        State.SECTION: {"<function=": State.NAME, "<tool_call>": State.SECTION, "</tool_call>": State.BACK},
+        State.NAME: {">": State.PARAMETERS, "</function>": State.SECTION},
         State.PARAMETERS: {"<parameter=": State.KEY, "</function>": State.SECTION, "</tool_call>": State.BACK},
         State.KEY: {">": State.VALUE},
-        State.VALUE: {"</parameter>": State.PARAMETERS},
+        # At the beginning of a line the next parameter ends one whose end marker is missing.
+        State.VALUE: {"</parameter>": State.PARAMETERS, "\n<parameter=": State.KEY},
     },
     aliases=("qwen3_xml", "mimo", "step3p5", "nemotron_v3"),
-    source="Qwen/Qwen3-Coder-30B-A3B-Instruct chat template; vllm 0.31 parser/qwen3.py",
+    source="Qwen/Qwen3-Coder-30B-A3B-Instruct chat template; vllm 0.31 parser/qwen3.py; "
+    "sglang function_call/qwen3_coder_detector.py, function_call/mimo_detector.py",
 )

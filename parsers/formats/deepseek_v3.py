@@ -1,0 +1,35 @@
+"""DeepSeek V3's, R1's and V3.1's tool calls, and the reasoning that V3.1's prompt opens or closes."""
+
+from ..format import Format, Keep, State
+
+CALLS_BEGIN, CALLS_END = "<｜tool▁calls▁begin｜>", "<｜tool▁calls▁end｜>"
+CALL_BEGIN, CALL_END = "<｜tool▁call▁begin｜>", "<｜tool▁call▁end｜>"
+SEPARATOR = "<｜tool▁sep｜>"
+
+DEEPSEEK_V3 = Format(
+    "deepseek_v3",
+    {
+        State.START: {"<think>": State.REASONING},
+        State.REASONING: {"</think>": State.START},
+        State.CONTENT: {CALLS_BEGIN: State.SECTION},
+        State.SECTION: {CALL_BEGIN: State.MARKUP, CALLS_END: State.BACK},
+        State.MARKUP: {SEPARATOR: State.NAME},  # the call's type, always "function"
+        State.NAME: {"```json": State.ARGUMENTS, "```": State.ARGUMENTS, "{": Keep(State.ARGUMENTS)},
+        State.ARGUMENTS: {CALL_END: State.SECTION, CALLS_END: State.BACK},
+    },
+    aliases=("deepseekv3", "deepseek-v3"),
+    source="deepseek-ai/DeepSeek-V3-0324 chat template; vllm 0.31 tool_parsers/deepseekv3_tool_parser.py, "
+    "reasoning/deepseek_v3_reasoning_parser.py",
+)
+
+DEEPSEEK_V31 = Format(
+    "deepseek_v31",
+    {
+        State.CONTENT: {CALLS_BEGIN: State.SECTION},
+        State.SECTION: {CALL_BEGIN: State.NAME, CALLS_END: State.BACK},
+        State.NAME: {SEPARATOR: State.ARGUMENTS},
+        State.ARGUMENTS: {CALL_END: State.SECTION, CALLS_END: State.BACK},
+    },
+    aliases=("deepseekv31",),
+    source="deepseek-ai/DeepSeek-V3.1 chat template; vllm 0.31 tool_parsers/deepseekv31_tool_parser.py",
+)

@@ -1,0 +1,16 @@
+"""ERNIE 4.5's tool calls, and its reasoning with an answer in tags."""
+
+from ..format import Format, State
+
+ERNIE45 = Format(
+    "ernie45",
+    {
+        State.START: {"<think>": State.REASONING, "<response>": State.CONTENT},
+        State.REASONING: {"</think>": State.START},
+        State.CONTENT: {"</response>": State.MARKUP, "<tool_call>": State.JSON_CALLS},
+        State.MARKUP: {"<tool_call>": State.JSON_CALLS},
+        State.JSON_CALLS: {"</tool_call>": State.BACK},
+    },
+    source="baidu/ERNIE-4.5-21B-A3B-Thinking chat template; vllm 0.31 tool_parsers/ernie45_tool_parser.py, "
+    "reasoning/ernie45_reasoning_parser.py",
+)

@@ -1,0 +1,16 @@
+"""GigaChat 3's tool calls: a message of their own behind the answer."""
+
+from ..format import COMPLETE, Format, State
+
+MESSAGE_SEPARATOR = "<|message_sep|>"
+
+GIGACHAT3 = Format(
+    "gigachat3",
+    {
+        State.CONTENT: {MESSAGE_SEPARATOR: State.MARKUP, "<|function_call|>": State.JSON_CALLS},
+        State.MARKUP: {"<|role_sep|>": State.JSON_CALLS},  # the role, "function call"
+        State.JSON_CALLS: {COMPLETE: State.BACK, MESSAGE_SEPARATOR: State.MARKUP},
+    },
+    source="ai-sage/GigaChat3-10B-A1.8B chat template; vllm 0.31 tool_parsers/gigachat3_tool_parser.py; "
+    "sglang function_call/gigachat3_detector.py",
+)

@@ -1,0 +1,20 @@
+"""GLM 4.5 to 4.7, and Ling 3 and Poolside's models, which write calls as it does."""
+
+from ..format import Format, State
+
+GLM45 = Format(
+    "glm45",
+    {
+        State.START: {"<think>": State.REASONING, "</think>": State.START},
+        State.REASONING: {"</think>": State.START},
+        State.CONTENT: {"<tool_call>": State.NAME},
+        State.NAME: {"<arg_key>": State.KEY, "</tool_call>": State.BACK},
+        State.KEY: {"</arg_key>": State.PARAMETERS},
+        State.PARAMETERS: {"<arg_value>": State.VALUE, "<arg_key>": State.KEY, "</tool_call>": State.BACK},
+        State.VALUE: {"</arg_value>": State.PARAMETERS},
+    },
+    aliases=("glm47", "glm", "ling3", "poolside_v1"),
+    frame="",
+    source="zai-org/GLM-4.5 and GLM-4.7 chat templates; vllm 0.31 parser/glm47_moe.py, "
+    "tool_parsers/poolside_v1_tool_parser.py; sglang function_call/glm4_moe_detector.py",
+)

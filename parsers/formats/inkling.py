@@ -1,0 +1,29 @@
+"""Inkling's messages: each says by a token what it holds, be it text, reasoning or a call."""
+
+from ..arguments.json_calls import CallKeys
+from ..format import Format, State
+
+MESSAGE = "<|message_model|>"
+ENDS = {"<|end_message|>": State.START, "<|content_model_end_sampling|>": State.START}
+KINDS = {
+    "<|content_text|>": State.CONTENT,
+    "<|content_thinking|>": State.REASONING,
+    "<|content_invoke_tool_json|>": State.JSON_CALLS,
+    # Calls that are no JSON are shown, as vLLM does.
+    "<|content_invoke_tool_text|>": State.CONTENT,
+    "<|content_tool_error|>": State.CONTENT,
+}
+
+INKLING = Format(
+    "inkling",
+    {
+        State.HEADER: {MESSAGE: State.HEADER, **KINDS},
+        State.CONTENT: {MESSAGE: State.HEADER, **KINDS, **ENDS},
+        State.REASONING: {MESSAGE: State.HEADER, **KINDS, **ENDS},
+        State.JSON_CALLS: {MESSAGE: State.HEADER, **ENDS},
+    },
+    # The prompt ends with MESSAGE; in front of the kind may stand the function's name.
+    begins=State.HEADER,
+    keys=CallKeys(arguments=("args", "arguments", "parameters")),
+    source="vllm 0.31 parser/inkling.py; sglang function_call/inkling_detector.py",
+)

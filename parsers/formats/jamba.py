@@ -1,0 +1,12 @@
+"""Jamba's tool calls: an array of objects between tags."""
+
+from ..format import Format, State
+
+JAMBA = Format(
+    "jamba",
+    {
+        State.CONTENT: {"<tool_calls>": State.JSON_CALLS},
+        State.JSON_CALLS: {"</tool_calls>": State.BACK},
+    },
+    source="ai21labs/AI21-Jamba-1.5-Mini chat template; vllm 0.31 tool_parsers/jamba_tool_parser.py",
+)

@@ -1,0 +1,17 @@
+"""Llama 3's and 4's tool calls as bare JSON, with or without the token that announces code."""
+
+from ..format import COMPLETE, Format, Keep, State
+
+PYTHON_TAG = "<|python_tag|>"
+
+LLAMA_JSON = Format(
+    "llama3_json",
+    {
+        State.START: {"{": Keep(State.JSON_CALLS)},
+        State.CONTENT: {PYTHON_TAG: State.JSON_CALLS},
+        State.JSON_CALLS: {COMPLETE: State.BACK, PYTHON_TAG: State.JSON_CALLS},
+    },
+    aliases=("llama4_json", "llama3"),
+    declared_only=True,
+    source="meta-llama/Llama-3.1-8B-Instruct chat template; vllm 0.31 tool_parsers/llama_tool_parser.py",
+)

@@ -1,0 +1,29 @@
+"""MiniMax M2: `<invoke name="f"><parameter name="p">value</parameter></invoke>`."""
+
+from ..format import Format, State
+
+# The name's quotes are sometimes others, or missing.
+_INVOKE = {'<invoke name="': State.NAME, "<invoke name='": State.NAME, "<invoke name=": State.NAME}
+
+MINIMAX_M2 = Format(
+    "minimax_m2",
+    {
+        State.START: {"<think>": State.REASONING, "</think>": State.START},
+        State.REASONING: {"</think>": State.START},
+        State.CONTENT: {"<minimax:tool_call>": State.SECTION, **_INVOKE},
+        State.SECTION: {**_INVOKE, "</minimax:tool_call>": State.BACK},
+        State.NAME: {'">': State.PARAMETERS, "'>": State.PARAMETERS, ">": State.PARAMETERS},
+        State.PARAMETERS: {
+            '<parameter name="': State.KEY,
+            "<parameter name='": State.KEY,
+            "<parameter name=": State.KEY,
+            "</invoke>": State.SECTION,
+            "</minimax:tool_call>": State.BACK,
+        },
+        State.KEY: {'">': State.VALUE, "'>": State.VALUE, ">": State.VALUE},
+        State.VALUE: {"</parameter>": State.PARAMETERS},
+    },
+    aliases=("minimax-m2",),
+    frame="",
+    source="MiniMaxAI/MiniMax-M2 chat template; vllm 0.31 parser/minimax_m2.py; sglang function_call/minimax_m2.py",
+)

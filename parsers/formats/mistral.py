@@ -1,0 +1,32 @@
+"""Mistral's tool calls, as an array of objects and as names with arguments, and Magistral's reasoning."""
+
+import re
+
+from ..format import COMPLETE, Format, Keep, State
+
+TOOL_CALLS = "[TOOL_CALLS]"
+
+MISTRAL = Format(
+    "mistral",
+    {
+        # Tokens since version 13 of the tokenizer; Magistral's first one wrote the tags as text.
+        State.START: {"[THINK]": State.REASONING, "<think>": State.REASONING},
+        State.REASONING: {"[/THINK]": State.START, "</think>": State.START},
+        State.CONTENT: {TOOL_CALLS: State.NAME},
+        State.NAME: {
+            "[ARGS]": State.ARGUMENTS,
+            "{": Keep(State.ARGUMENTS),
+            "[{": Keep(State.JSON_CALLS, 2),
+            "[ {": Keep(State.JSON_CALLS, 3),
+            "[\n": Keep(State.JSON_CALLS, 2),
+        },
+        State.ARGUMENTS: {COMPLETE: State.BACK, TOOL_CALLS: State.NAME},
+        State.JSON_CALLS: {COMPLETE: State.BACK},
+        # Part of a name's text (see `function`), and known here only because it may be a token.
+        State.MARKUP: {"[CALL_ID]": State.MARKUP},
+    },
+    # Also the beginning of a name that goes on with `[CALL_ID]`.
+    function=re.compile(r"(?P<name>[^\s<>{}\[\]()\"'`]+)(?:\[[A-Z_]*\]?(?P<id>\w+)?)?"),
+    source="mistral-common 1.11 tokenizers/instruct.py; vllm 0.31 parser/mistral.py; "
+    "sglang function_call/mistral_detector.py",
+)

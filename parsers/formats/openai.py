@@ -1,0 +1,42 @@
+"""Harmony, the channels in which gpt-oss writes."""
+
+import re
+
+from ..format import Format, Keep, State
+
+# Whatever a message holds, these tokens end it.
+ENDS = {
+    "<|start|>": State.HEADER,
+    "<|channel|>": State.HEADER,
+    "<|end|>": State.START,
+    "<|return|>": State.START,
+    "<|call|>": State.START,
+}
+
+OPENAI = Format(
+    "openai",
+    {
+        # The prompt ends with `<|start|>assistant`: the recipient may come first.
+        State.START: {**ENDS, "to=": Keep(State.HEADER, 3), "<|message|>": State.CONTENT},
+        State.CONTENT: ENDS,
+        State.REASONING: ENDS,
+        State.HEADER: {
+            "<|message|>": State.ROUTED,
+            "<|start|>": State.HEADER,
+            "<|end|>": State.START,
+            "<|return|>": State.START,
+            "<|call|>": State.START,
+        },
+        State.ARGUMENTS: ENDS,
+        # The constraint leads nowhere; it is named for a header to show where the recipient ends.
+        State.MARKUP: {**ENDS, "<|constrain|>": State.MARKUP},
+    },
+    aliases=("harmony", "gpt-oss", "openai_gptoss"),
+    headers=(
+        (re.compile(r"\bto=(?:python|browser|container)\b(?!_)"), State.MARKUP),
+        (re.compile(r"\bto=(?!assistant\b|<)(?:functions\.)?(?P<name>[^\s<]+)"), State.ARGUMENTS),
+        (re.compile("analysis"), State.REASONING),
+        (re.compile(""), State.CONTENT),
+    ),
+    source="openai/harmony docs/format.md; vllm 0.31 parser/harmony.py",
+)

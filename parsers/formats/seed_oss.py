@@ -1,0 +1,26 @@
+"""Seed-OSS: Qwen 3 Coder's calls between tokens of its own."""
+
+from ..format import Format, State
+
+SEED_OSS = Format(
+    "seed_oss",
+    {
+        State.START: {"<seed:think>": State.REASONING, "</seed:think>": State.START},
+        State.REASONING: {"</seed:think>": State.START},
+        State.CONTENT: {"<seed:tool_call>": State.SECTION, "<function=": State.NAME},
+        State.SECTION: {
+            "<function=": State.NAME,
+            "<seed:tool_call>": State.SECTION,
+            "</seed:tool_call>": State.BACK,
+        },
+        State.NAME: {">": State.PARAMETERS, "</function>": State.SECTION},
+        State.PARAMETERS: {
+            "<parameter=": State.KEY,
+            "</function>": State.SECTION,
+            "</seed:tool_call>": State.BACK,
+        },
+        State.KEY: {">": State.VALUE},
+        State.VALUE: {"</parameter>": State.PARAMETERS, "\n<parameter=": State.KEY},
+    },
+    source="ByteDance-Seed/Seed-OSS-36B-Instruct chat template; vllm 0.31 parser/seed_oss.py",
+)
