@@ -127,11 +127,7 @@ class LinearParser:
                 self._read(text)
             if self._state in (State.REASONING, State.OPENED):
                 self.reasoning_tokens += len(token_ids)
-        if not self._events:
-            return []
-        events = self._events.copy()
-        self._events.clear()
-        return events
+        return self._take()
 
     def finish(self, text: str = "", token_ids: Sequence[int] = (), *, cut: bool = False) -> list[Event]:
         """See `StreamParser`. What `cut` left of a call that shows nowhere is reported as `ToolCallCut`."""
@@ -141,7 +137,14 @@ class LinearParser:
         else:
             self._flush()
             self._settle()
-        return events + self._events
+        return events + self._take()
+
+    def _take(self) -> list[Event]:
+        if not self._events:
+            return []
+        events = self._events
+        self._events = self._calls.events = []
+        return events
 
     # Reading. A step takes text from `position` on and returns where it got to.
 
@@ -164,8 +167,10 @@ class LinearParser:
         if scanner is not None:
             match = (scanner.final if self._final else scanner.running).search(text, position)
         end = len(text) if match is None else match.start()
-        if end > position and not self._plain(text[position:end]):
-            return position
+        if end > position:
+            taken = self._plain(text[position:end])
+            if position + taken < end:
+                return position + taken
         if match is None:
             return end
         if match.lastindex:
@@ -178,7 +183,10 @@ class LinearParser:
         grammar = self._grammar
         start = position
         position = grammar.read(text, position, final=self._final)
-        self._note(text[start:position])
+        if self._markup is not None:
+            self._note(text[start:position])
+        if grammar.status is Status.MORE and position == len(text):
+            return position
         match grammar.status:
             case Status.DONE:
                 self._step = self._scan
@@ -188,7 +196,7 @@ class LinearParser:
                 return self._unstick(text, position)
             case Status.WRONG:
                 self._reject()
-            case Status.MORE if position < len(text):
+            case Status.MORE:
                 if self._final:
                     grammar.force(text[position])
                     return position + 1
@@ -236,7 +244,7 @@ class LinearParser:
         shown = text if text.endswith(marker) else text + marker
         if self._step == self._read_grammar:
             self._read(shown)
-        elif not self._plain(shown):
+        elif self._plain(shown) < len(shown):
             again, self._again = self._again, ""
             self._read(again)
             self._token(marker, text)
@@ -253,10 +261,8 @@ class LinearParser:
 
     def _go(self, marker: str) -> int:
         """Follow `marker` out of this state; return how much of it is the next state's text."""
-        target = self._markers[marker]
-        keep = 0
-        if isinstance(target, Keep):
-            target, keep = target.state, target.length
+        to = self._markers[marker]
+        target, keep = (to.state, to.length) if isinstance(to, Keep) else (to, 0)
         from_text, to_text = self._state in TEXT_STATES, target in TEXT_STATES
         if from_text and to_text and State.FENCED in (self._state, target):
             self._show(marker)  # a code block's fence is text, too
@@ -266,7 +272,7 @@ class LinearParser:
             self._text_state = FIRST_STATES.get(self._state, self._state)
             self._begin_markup(marker[: len(marker) - keep])
         else:
-            self._note(marker)
+            self._note(marker[: len(marker) - keep])
         if not self._leave(target):
             self._reject()
             return 0
@@ -358,27 +364,29 @@ class LinearParser:
 
     # Text between markers.
 
-    def _plain(self, text: str) -> bool:
-        """Take text without markers; False if it must be read again, in another state."""
-        if self._state in TEXT_STATES:
-            first = FIRST_STATES.get(self._state)
+    def _plain(self, text: str) -> int:
+        """Take text without markers; return how much of it, if the rest must be read in another state."""
+        state = self._state
+        if state in TEXT_STATES:
+            first = FIRST_STATES.get(state)
             if first is not None and not self._only_space(text):
                 self._enter(first)
-                return False
+                return 0
             self._show(text)
-        elif self._state in VALUE_STATES:
+        elif state in VALUE_STATES:
             self._value.feed(text)
-        elif self._state in COLLECTED_STATES:
+        elif state in COLLECTED_STATES:
             collected = self._collected + text
             if len(collected) > MAX_MARKUP or not self._may_be(collected.strip()):
                 return self._reject()
             self._collected = collected
             self._note(text)
-        elif text.strip(IGNORED) and self._state is not State.MARKUP:
-            return self._reject() if not self._calls.open else True
-        else:
+        elif not self._calls.open and state is not State.MARKUP:
+            text, whole = text[: len(text) - len(text.lstrip(IGNORED))], text
             self._note(text)
-        return True
+            if text != whole:
+                self._reject()
+        return len(text)
 
     def _may_be(self, name: str) -> bool:
         """Whether what was collected may be the beginning of a name, if it is to be one."""
@@ -418,14 +426,14 @@ class LinearParser:
         elif text:
             self._markup.append(text)
 
-    def _reject(self) -> bool:
-        """Show the marker of what looked like a call, and have the rest read again as text; False for short."""
+    def _reject(self) -> int:
+        """Show the marker of what looked like a call, and have the rest read again as text; returns 0."""
         opening, self._again = self._opening, "".join(self._markup or ())
         self._after_call = self._calls.index >= 0
         self._enter(self._text_state)
         if opening:
             self._show(opening)
-        return False
+        return 0
 
     def _settle(self) -> None:
         """End the output: what has not become a call is text, and an open call is closed."""

@@ -29,6 +29,9 @@ class State(enum.Enum):
     ROUTED: as a target only: what the header says.
     """
 
+    # Enum's own hash is a function in Python, and sets of states are asked for every token.
+    __hash__ = object.__hash__
+
     START = enum.auto()
     OPENED = enum.auto()
     CONTENT = enum.auto()
@@ -67,6 +70,13 @@ class Keep:
 
 
 Target = State | Keep
+
+
+def state_of(target: Target) -> State:
+    """Return the state that `target` leads to."""
+    return target.state if isinstance(target, Keep) else target
+
+
 # A marker of no characters: the grammar of this state is complete.
 COMPLETE = ""
 
@@ -114,7 +124,8 @@ class Format:
     @property
     def parses_tools(self) -> bool:
         """Whether this format has tool calls."""
-        return not CALL_STATES.isdisjoint(self.states)
+        reached = {state_of(target) for by_marker in self.states.values() for target in by_marker.values()}
+        return not CALL_STATES.isdisjoint(reached.union(state for _, state in self.headers))
 
     @property
     def parses_reasoning(self) -> bool:

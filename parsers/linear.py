@@ -7,11 +7,11 @@ from dataclasses import dataclass, field
 
 from .base import ParserRequest, StreamParser
 from .engine import LinearParser
-from .format import TEXT_STATES, Format, State, Target
+from .format import TEXT_STATES, Format, State, Target, state_of
 from .json_calls import with_json_calls
 from .plain import PlainParser
 from .schema import parameters_of
-from .table import Table, compile_table, state_of
+from .table import Table, compile_table
 
 # How many tokens of the prompt's end are read for what they say of the answer.
 MAX_TAIL = 64

@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 
-from .format import CALL_STATES, COMPLETE, TEXT_STATES, Format, Keep, State, Target
+from .format import CALL_STATES, COMPLETE, TEXT_STATES, Format, State, Target, state_of
 
 FENCE = "```"
 Markers = dict[State, dict[str, Target]]
@@ -117,11 +117,6 @@ def _spread(markers: Markers) -> None:
         content[FENCE] = State.FENCED
         markers[State.FENCED] = {**content, FENCE: State.CONTENT}
     markers[State.START] = {**content, **markers.get(State.START, {})}
-
-
-def state_of(target: Target) -> State:
-    """Return the state that `target` leads to."""
-    return target.state if isinstance(target, Keep) else target
 
 
 def _scanner(texts: list[str]) -> Scanner:

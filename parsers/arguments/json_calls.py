@@ -7,7 +7,7 @@ import re
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from .literal import Literal, Status
+from .literal import Literal, Status, run
 from .sink import Calls
 
 # Arguments that come before their name wait for it; a name or key that is longer is none.
@@ -74,13 +74,7 @@ class JsonCalls:
         """Read `text` from `start`; return the position behind what was taken. Sets `status`."""
         self.status = Status.MORE
         self._final = final
-        position, end = start, len(text)
-        while position < end and self.status is Status.MORE:
-            before, state = position, self._state
-            position = state(text, position)
-            if position == before and self._state == state:
-                break
-        return position
+        return run(self, text, start)
 
     def force(self, char: str) -> None:
         """Take the character that `read` got stuck at, if it is no marker."""

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import enum
-import json
 import math
 import re
 from collections.abc import Callable
+from json.encoder import encode_basestring  # what json.dumps uses for ensure_ascii=False
+from typing import Protocol
 
 # The longest number or keyword that waits for its end; a longer word becomes a string.
 MAX_WORD = 256
@@ -47,7 +48,7 @@ Out = Callable[[str], None]
 
 def quoted(text: str) -> str:
     """Return `text` as the inside of a JSON string."""
-    return json.dumps(text, ensure_ascii=False)[1:-1]
+    return encode_basestring(text)[1:-1]
 
 
 def scalar(word: str) -> str:
@@ -64,6 +65,26 @@ def scalar(word: str) -> str:
         # JSON has neither infinity nor NaN.
         return repr(value) if math.isfinite(value) else f'"{word}"'
     return f'"{quoted(word)}"'
+
+
+class _Machine(Protocol):
+    status: Status
+    _state: Callable[[str, int], int]
+
+
+def run(machine: _Machine, text: str, position: int) -> int:
+    """Let the states of `machine` read until it has all, waits, or is not to go on; return where it got to.
+
+    Each state reads on from a position and returns where it got to; the same
+    position in the same state means that it waits for more.
+    """
+    end = len(text)
+    while position < end:
+        state = machine._state  # noqa: SLF001 - the one loop of all grammars
+        before, position = position, state(text, position)
+        if machine.status is not Status.MORE or (position == before and machine._state == state):  # noqa: SLF001
+            break
+    return position
 
 
 def partial_length(text: str, mark: str, start: int = 0) -> int:
@@ -116,13 +137,7 @@ class Literal:
         """
         self.status = Status.MORE
         self._final = final
-        position, end = start, len(text)
-        while position < end and self.status is Status.MORE:
-            before, state = position, self._state
-            position = state(text, position)
-            if position == before and self._state == state:
-                break
-        return position
+        return run(self, text, start)
 
     def force(self, char: str) -> None:
         """Take the character that `read` got stuck at, if it is no marker: as text of a value, else not at all."""
@@ -152,8 +167,7 @@ class Literal:
         self._closers.clear()
         self.status = Status.DONE
 
-    # The states. Each reads on from `position` and returns where it got to;
-    # the same position in the same state means that it waits for more.
+    # The states; see `run`.
 
     def _value(self, text: str, position: int) -> int:
         position = self._white_space(text, position)

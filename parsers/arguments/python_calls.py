@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable
 
 from .json_calls import MAX_NAME
-from .literal import Literal, Status, quoted
+from .literal import Literal, Status, quoted, run
 from .sink import Calls
 
 _SPACE = " \t\r\n"
@@ -46,13 +46,7 @@ class PythonCalls:
         """Read `text` from `start`; return the position behind what was taken. Sets `status`."""
         self.status = Status.MORE
         self._final = final
-        position, end = start, len(text)
-        while position < end and self.status is Status.MORE:
-            before, state = position, self._state
-            position = state(text, position)
-            if position == before and self._state == state:
-                break
-        return position
+        return run(self, text, start)
 
     def force(self, char: str) -> None:
         """Take the character that `read` got stuck at, if it is no marker."""

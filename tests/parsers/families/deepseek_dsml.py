@@ -1,0 +1,115 @@
+"""DeepSeek V3.2, V4 and V4.1: DSML, in which each parameter says whether it is a string."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from tests.parsers.families.family import Case, Family, Invocation, Tags, function
+from tests.samples.sample import Call, Outcome
+
+Writer = Callable[[str, Sequence[Invocation]], str]
+FREE = (function("free"),)
+TEXT = {"text": "hi"}
+
+
+def parameter(tag: str, key: str, value: Any) -> str:
+    """Write one parameter."""
+    string = isinstance(value, str)
+    text = value if string else json.dumps(value, ensure_ascii=False)
+    return f'<{tag}parameter name="{key}" string="{json.dumps(string)}">{text}</{tag}parameter>'
+
+
+def writer(block: str, tag: str) -> Writer:
+    """Return what writes as the model's own encoding does. block: the outer tag's name."""
+
+    def write(content: str, calls: Sequence[Invocation]) -> str:
+        written = []
+        for name, arguments in calls:
+            parameters = "\n".join(parameter(tag, key, value) for key, value in arguments.items())
+            written.append(f'<{tag}invoke name="{name}">\n{parameters}\n</{tag}invoke>')
+        return content + (f"\n\n<{tag}{block}>\n" + "\n".join(written) + f"\n</{tag}{block}>" if calls else "")
+
+    return write
+
+
+def cases(write: Writer, block: str, tag: str) -> tuple[Case, ...]:
+    """Return what the scenarios do not show, in one version's tags."""
+    now = write("", [("now", {})])
+    begin, end = f"<{tag}{block}>", f"</{tag}{block}>"
+    open_, close = f'{begin}\n<{tag}invoke name="add">\n', f"\n</{tag}invoke>\n{end}"
+    return (
+        Case("undeclared parameters are what they say", write("", [("free", {"x": "3", "y": 3, "z": {"k": [None]}})]),
+             Outcome(calls=(Call("free", {"x": "3", "y": 3, "z": {"k": [None]}}),)), tools=FREE),
+        Case("no attribute", f'{open_}<{tag}parameter name="a">3</{tag}parameter>{close}', Outcome(calls=(Call("add", {"a": 3}),))),
+        Case("no JSON where it is announced", f'{open_}<{tag}parameter name="a" string="false">many</{tag}parameter>{close}',
+             Outcome(calls=(Call("add", {"a": "many"}),))),
+        Case("one JSON object for all parameters", f'{begin}\n<{tag}invoke name="write">\n{{"text": "hi"}}\n</{tag}invoke>\n{end}',
+             Outcome(calls=(Call("write", TEXT),)), vllm="loses the parameters"),
+        Case("white space of a string is its own", write("", [("write", {"text": "\n x \n"})]), Outcome(calls=(Call("write", {"text": "\n x \n"}),))),
+        Case("end markers in a value", write("", [("write", {"text": f'a {end} b </{tag}invoke> "> c'})]),
+             Outcome(calls=(Call("write", {"text": f'a {end} b </{tag}invoke> "> c'}),)), vllm="loses the parameter"),
+        Case("no white space", f'{begin}<{tag}invoke name="write">{parameter(tag, "text", "hi")}</{tag}invoke>{end}', Outcome(calls=(Call("write", TEXT),))),
+        Case("no block around the call", f'<{tag}invoke name="write">\n{parameter(tag, "text", "hi")}\n</{tag}invoke>', Outcome(calls=(Call("write", TEXT),))),
+        Case("no end of the block", f'{begin}\n<{tag}invoke name="write">\n{parameter(tag, "text", "hi")}\n</{tag}invoke>', Outcome(calls=(Call("write", TEXT),))),
+        Case("no end of the call", f"{open_}{parameter(tag, 'a', 3)}\n{end}", Outcome(calls=(Call("add", {"a": 3}),))),
+        Case("two blocks", f"{now}\n{now}", Outcome(calls=(Call("now", {}), Call("now", {})))),
+        Case("text behind", f"{now}\nDone.", Outcome(None, "Done.", (Call("now", {}),)), vllm="drops text behind a call"),
+        Case("a marker that begins no call", f"Use {begin} to call.", Outcome(None, f"Use {begin} to call."), vllm="drops the marker and what follows it"),
+        Case("cut in the marker", f"Hi {begin[:12]}", Outcome(None, f"Hi {begin[:12]}"), finish="length"),
+        Case("cut in a parameter's head", f'{open_}<{tag}parameter name="a" str', Outcome(calls=(Call("add", ""),)), finish="length", vllm="gives an empty object"),
+        Case("cut in a value", f'{begin}\n<{tag}invoke name="write">\n<{tag}parameter name="text" string="true">ab',
+             Outcome(calls=(Call("write", '{"text": "ab'),)), finish="length", vllm="loses the parameter"),
+    )  # fmt: skip
+
+
+def thinking_cases(write: Writer) -> tuple[Case, ...]:
+    """Return cases of reasoning with calls."""
+    now = write("", [("now", {})])
+    opened = "<|im_start|>assistant\n<think>"
+    return (
+        Case("reasoning and a call", f"I look.</think>It is{now}", Outcome("I look.", "It is", (Call("now", {}),)), prompt=opened),
+        Case("reasoning that a call ends", f"I look.{now}", Outcome("I look.\n\n", None, (Call("now", {}),)), prompt=opened),
+        Case("the end of reasoning once more", "</think>Done.", Outcome(None, "Done."), tools=(), prompt="<|im_start|>assistant\n</think>"),
+    )  # fmt: skip
+
+
+TAG = "｜DSML｜"
+V32, V4, V41 = writer("function_calls", TAG), writer("tool_calls", TAG), writer("calls", TAG + " ")
+TAGS = Tags(prompt_open="<think>", prompt_closed="</think>")
+THINK = ("<think>", "</think>")
+
+FAMILIES = (
+    Family(
+        "deepseek_v32", V32, markers=THINK, special=(TAG,), vllm="deepseek_v32", cases=cases(V32, "function_calls", TAG)
+    ),
+    Family(
+        "deepseek_v4",
+        V4,
+        markers=THINK,
+        special=(TAG,),
+        reasoning_parser="deepseek_v4",
+        tags=TAGS,
+        vllm="deepseek_v4",
+        cases=(
+            *cases(V4, "tool_calls", TAG),
+            *thinking_cases(V4),
+            Case(
+                "the block's name misspelt",
+                V4("", [("now", {})]).replace(f"<{TAG}tool_calls>", f"<{TAG}toolcalls>"),
+                Outcome(calls=(Call("now", {}),)),
+            ),
+        ),
+    ),
+    Family(
+        "deepseek_v41",
+        V41,
+        markers=THINK,
+        special=(TAG,),
+        reasoning_parser="deepseek_v41",
+        tags=TAGS,
+        vllm="deepseek_v41",
+        cases=(*cases(V41, "calls", TAG + " "), *thinking_cases(V41)),
+    ),
+)

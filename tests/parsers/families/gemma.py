@@ -1,0 +1,110 @@
+"""Gemma 4 and FunctionGemma: `call:f{key:value}` with marks of their own around strings."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from tests.parsers.families.family import Case, Family, Invocation, Tags
+from tests.samples.sample import Call, Outcome
+
+CHANNEL, CHANNEL_END = "<|channel>thought\n", "<channel|>"
+MARK, ESCAPE = '<|"|>', "<escape>"
+
+
+def value_of(value: Any, mark: str) -> str:
+    """Return a value as both chat templates write it: JSON but for strings and keys."""
+    match value:
+        case str():
+            return mark + value + mark
+        case bool():
+            return "true" if value else "false"
+        case dict():
+            return "{" + ",".join(f"{key}:{value_of(value[key], mark)}" for key in sorted(value)) + "}"
+        case list():
+            return "[" + ",".join(value_of(item, mark) for item in value) + "]"
+    return str(value)
+
+
+def gemma4(content: str, calls: Sequence[Invocation]) -> str:
+    """Write as the chat template of Gemma 4 does, with the answer's text in front."""
+    written = [f"<|tool_call>call:{name}{value_of(arguments, MARK)}<tool_call|>" for name, arguments in calls]
+    return content + "".join(written)
+
+
+def functiongemma(content: str, calls: Sequence[Invocation]) -> str:
+    """Write as the chat template of FunctionGemma does."""
+    written = [
+        f"<start_function_call>call:{name}{value_of(arguments, ESCAPE)}<end_function_call>" for name, arguments in calls
+    ]
+    return content + "".join(written)
+
+
+HI = Call("write", {"path": "a", "text": "hi"})
+HI_CALL = gemma4("", [(HI.name, HI.arguments)])
+HI_ESCAPED = functiongemma("", [(HI.name, HI.arguments)])
+NOW = Call("now", {})
+ONLY_ESCAPED = "reads only what stands in its marks; the chat template writes nothing but strings so"
+BY_VALUE = "makes a number or a keyword of any string that looks like one, whatever is declared"
+WORDS = "keeps bare words and nested numbers as strings; its template writes numbers, and Python's None for null, bare"
+
+FAMILIES = (
+    Family(
+        "gemma4",
+        gemma4,
+        special=("<|channel>", CHANNEL_END, "<|tool_call>", "<tool_call|>", MARK),
+        reasoning_parser="gemma4",
+        tags=Tags(CHANNEL, CHANNEL_END, prompt_open=CHANNEL, prompt_closed=CHANNEL + CHANNEL_END),
+        vllm="gemma4",
+        vllm_differs={"nested": WORDS, "types": WORDS},
+        cases=(
+            Case("the channel's name left to the model", "thought\nI add.<channel|>Done.", Outcome("I add.", "Done."), prompt="<|im_start|>assistant\n<|channel>"),
+            Case("a channel without a name", "<|channel>I add.<channel|>Done.", Outcome("I add.", "Done.")),
+            Case("an empty channel", f"{CHANNEL}{CHANNEL_END}Done.", Outcome(None, "Done.")),
+            Case("reasoning and a call", f"{CHANNEL}I write.{CHANNEL_END}{HI_CALL}", Outcome("I write.", None, (HI,))),
+            Case("a call in the midst of reasoning", f"{CHANNEL}I write.{HI_CALL}", Outcome("I write.", None, (HI,))),
+            Case("no prefix", "<|tool_call>:now{}<tool_call|>", Outcome(calls=(NOW,))),
+            Case("no arguments at all", "<|tool_call>call:now<tool_call|>", Outcome(calls=(NOW,))),
+            Case("white space everywhere", f"<|tool_call>call:write{{ path: {MARK}a{MARK},\n text: {MARK}hi{MARK} }}<tool_call|>", Outcome(calls=(HI,))),
+            Case("JSON", '<|tool_call>call:write{"path": "a", "text": "hi"}<tool_call|>', Outcome(calls=(HI,)), vllm="takes JSON's quotes for part of keys and values"),
+            Case("keys in its marks", f"<|tool_call>call:query{{filter:{{{MARK}a b{MARK}:1}}}}<tool_call|>", Outcome(calls=(Call("query", {"filter": {"a b": 1}}),)), vllm=WORDS),
+            Case("a number in its marks stays a string", f"<|tool_call>call:write{{path:{MARK}3{MARK}}}<tool_call|>", Outcome(calls=(Call("write", {"path": "3"}),))),
+            Case("other marks in a string", f"<|tool_call>call:write{{text:{MARK}say \"it's\" <tool_call|> {{{MARK}}}<tool_call|>",
+                 Outcome(calls=(Call("write", {"text": "say \"it's\" <tool_call|> {"}),)), vllm="ends the call at the end marker inside the string"),
+            Case("no end of the first call", HI_CALL.removesuffix("<tool_call|>") + "<|tool_call>call:now{}<tool_call|>", Outcome(calls=(HI, NOW)), vllm="takes the second call for an argument of the first"),
+            Case("no end marker", HI_CALL.removesuffix("<tool_call|>"), Outcome(calls=(HI,))),
+            Case("a brace missing", HI_CALL.replace("}", ""), Outcome(calls=(HI,))),
+            Case("text behind", HI_CALL + "Done.", Outcome(None, "Done.", (HI,)), vllm="drops text behind a call"),
+            Case("a marker that begins no call", "Use <|tool_call> for it.", Outcome(None, "Use <|tool_call> for it."), vllm="drops the marker and all that follows"),
+            Case("cut in a string", f"<|tool_call>call:write{{path:{MARK}ab", Outcome(calls=(Call("write", '{"path":"ab'),)), finish="length", vllm="closes what generation has cut"),
+            Case("cut in the name", "Hi<|tool_call>call:wri", Outcome(None, "Hi"), finish="length", vllm="calls the beginning of a name"),
+        ),
+    ),
+    Family(
+        "functiongemma",
+        functiongemma,
+        special=("<start_function_call>", "<end_function_call>", ESCAPE),
+        vllm="functiongemma",
+        vllm_differs={
+            "two calls": ONLY_ESCAPED,
+            "three of one": BY_VALUE,
+            "a call behind one without arguments": ONLY_ESCAPED,
+            "nested": ONLY_ESCAPED,
+            "lists": ONLY_ESCAPED,
+            "types": ONLY_ESCAPED,
+            "strings that look like other types": BY_VALUE,
+        },
+        cases=(
+            Case("white space everywhere", f"<start_function_call>call:write{{path: {ESCAPE}a{ESCAPE}, text: {ESCAPE}hi{ESCAPE}}}<end_function_call>", Outcome(calls=(HI,)), vllm="wants no space in front of a string and loses both"),
+            Case("numbers in its marks are strings", f"<start_function_call>call:write{{path:{ESCAPE}3{ESCAPE}}}<end_function_call>", Outcome(calls=(Call("write", {"path": "3"}),)), vllm=BY_VALUE),
+            Case("end marker in a string", f"<start_function_call>call:write{{text:{ESCAPE}}}<end_function_call>{ESCAPE}}}<end_function_call>",
+                 Outcome(calls=(Call("write", {"text": "}<end_function_call>"}),)), vllm="ends the call inside the string and loses it"),
+            Case("no end marker", HI_ESCAPED.removesuffix("<end_function_call>"), Outcome(calls=(HI,))),
+            Case("a brace missing", HI_ESCAPED.replace("}", ""), Outcome(calls=(HI,))),
+            Case("text behind", HI_ESCAPED + "Done.", Outcome(None, "Done.", (HI,)), vllm="drops text behind a call"),
+            Case("no arguments at all", "<start_function_call>call:now<end_function_call>", Outcome(calls=(NOW,)), vllm="wants braces and gives the markup as text"),
+            Case("a marker that begins no call", "Use <start_function_call> for it.", Outcome(None, "Use <start_function_call> for it.")),
+            Case("cut in a string", f"<start_function_call>call:write{{path:{ESCAPE}ab", Outcome(calls=(Call("write", '{"path":"ab'),)), finish="length", vllm="calls without what generation has cut"),
+        ),
+    ),
+)  # fmt: skip

@@ -1,0 +1,100 @@
+"""GLM 4.5 to 4.7, Ling 3 and Poolside: `<tool_call>f<arg_key>p</arg_key><arg_value>value</arg_value></tool_call>`."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from typing import Any
+
+from tests.parsers.families.family import Case, Family, Invocation, Tags, function
+from tests.samples.sample import Call, Outcome
+
+
+def text_of(value: Any) -> str:
+    """Return a value's text: strings as they are, JSON of the rest."""
+    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+
+
+def write(content: str, calls: Sequence[Invocation], line: str = "") -> str:
+    """Write as the chat template of GLM 4.7 does; with `line`, as that of GLM 4.5."""
+    written = [
+        f"<tool_call>{name}{line}"
+        + "".join(
+            f"<arg_key>{key}</arg_key>{line}<arg_value>{text_of(value)}</arg_value>{line}"
+            for key, value in arguments.items()
+        )
+        + "</tool_call>"
+        for name, arguments in calls
+    ]
+    return line.join(([content] if content else []) + written)
+
+
+FREE = (function("free"),)
+PAIR = [("write", {"path": "a", "text": "x"}), ("add", {"a": 1, "b": 2.5})]
+PAIR_CALLS = (Call("write", {"path": "a", "text": "x"}), Call("add", {"a": 1, "b": 2.5}))
+NOW = write("", [("now", {})])
+
+GLM45 = Family(
+    "glm45",
+    write,
+    markers=tuple(f"<{slash}{tag}>" for tag in ("think", "tool_call", "arg_key", "arg_value") for slash in ("", "/")),
+    reasoning_parser="glm45",
+    tags=Tags(prompt_open="<think>", prompt_closed="<think></think>"),
+    vllm="glm47",
+    cases=(
+        Case("GLM 4.5's lines", write("I do.", PAIR, "\n"), Outcome(None, "I do.", PAIR_CALLS)),
+        Case("GLM 4.5's lines, no arguments", write("", [("now", {})], "\n"), Outcome(calls=(Call("now", {}),))),
+        Case("closed by GLM 4.7's prompt", f"It is{NOW}", Outcome(None, "It is", (Call("now", {}),)), prompt="<|im_start|>assistant\n</think>"),
+        Case("reasoning and a call", f"<think>I look.</think>It is{NOW}", Outcome("I look.", "It is", (Call("now", {}),))),
+        Case("reasoning that a call ends", f"I look.{NOW}", Outcome("I look.", None, (Call("now", {}),)), prompt="<|im_start|>assistant\n<think>"),
+        Case("a call inside reasoning", f"<think>I look.{NOW}So.</think>Done.", Outcome("I look.So.", "Done.", (Call("now", {}),))),
+        Case("the end of reasoning once more", "</think>Done.", Outcome(None, "Done."), tools=(), prompt="<|im_start|>assistant\n</think>"),
+        Case("white space of a string is its own", write("", [("write", {"text": "\n  x \n"})]), Outcome(calls=(Call("write", {"text": "\n  x \n"}),))),
+        Case("white space around a number", write("", [("add", {"a": " 3\n"})]), Outcome(calls=(Call("add", {"a": 3}),))),
+        Case("end marker of the call in a value", write("", [("write", {"text": "a <arg_key> b </arg_key> c </think>"})]),
+             Outcome(calls=(Call("write", {"text": "a <arg_key> b </arg_key> c </think>"}),))),
+        Case("undeclared parameters are strings", write("", [("free", {"x": "3"})]), Outcome(calls=(Call("free", {"x": "3"}),)), tools=FREE),
+        Case("a word where a number is declared", write("", [("add", {"a": "many"})]), Outcome(calls=(Call("add", {"a": "many"}),))),
+        Case("Python's literals", write("", [("query", {"filter": "{'a': True, 'b': None}"})]),
+             Outcome(calls=(Call("query", {"filter": {"a": True, "b": None}}),)), vllm="gives a string where an object is declared"),
+        Case("no end of the call", "<tool_call>add<arg_key>a</arg_key><arg_value>3</arg_value>", Outcome(calls=(Call("add", {"a": 3}),))),
+        Case("a key without a value", "<tool_call>add<arg_key>b</arg_key><arg_key>a</arg_key><arg_value>3</arg_value></tool_call>",
+             Outcome(calls=(Call("add", {"a": 3}),)), vllm="takes both for one key"),
+        Case("text behind", f"{NOW}\nDone.", Outcome(None, "Done.", (Call("now", {}),)), vllm="loses text behind a call"),
+        Case("a marker that begins no call", "Use <tool_call> to call.", Outcome(None, "Use <tool_call> to call."), vllm="drops what follows the marker"),
+        Case("cut in the name", "Hi<tool_call>wri", Outcome(None, "Hi"), finish="length"),
+        Case("cut in a value", "<tool_call>write<arg_key>text</arg_key><arg_value>ab",
+             Outcome(calls=(Call("write", '{"text": "ab'),)), finish="length", vllm="loses the parameter"),
+    ),
+)  # fmt: skip
+
+
+def write_lines(content: str, calls: Sequence[Invocation]) -> str:
+    """Write as the chat templates of GLM 4.5 and Poolside's models do."""
+    return write(content, calls, "\n")
+
+
+NOW_LINES = write_lines("", [("now", {})])
+
+POOLSIDE_V1 = Family(
+    "poolside_v1",
+    write_lines,
+    markers=GLM45.markers,
+    reasoning_parser="poolside_v1",
+    tags=Tags(prompt_open="<think>", prompt_closed="</think>"),
+    vllm="poolside_v1",
+    cases=(
+        Case("no lines", write("I do.", PAIR), Outcome(None, "I do.", PAIR_CALLS)),
+        Case("reasoning and a call", f"I look.</think>It is{NOW_LINES}", Outcome("I look.", "It is", (Call("now", {}),)), prompt="<|im_start|>assistant\n<think>"),
+        Case("undeclared parameters are JSON if they can be", write_lines("", [("free", {"x": "3", "y": "z"})]),
+             Outcome(calls=(Call("free", {"x": 3, "y": "z"}),)), tools=FREE),
+        Case("Python's literals", write_lines("", [("query", {"filter": "{'a': True, 'b': None}"})]), Outcome(calls=(Call("query", {"filter": {"a": True, "b": None}}),))),
+        Case("white space of a string is its own", write_lines("", [("write", {"text": "\n  x \n"})]), Outcome(calls=(Call("write", {"text": "\n  x \n"}),))),
+        Case("text behind", f"{NOW_LINES}\nDone.", Outcome(None, "Done.", (Call("now", {}),)), vllm="drops text behind a call"),
+        Case("no end of the call", "<tool_call>add\n<arg_key>a</arg_key>\n<arg_value>3</arg_value>\n", Outcome(calls=(Call("add", {"a": 3}),)),
+             vllm="gives the markup as content"),
+        Case("cut in a value", "<tool_call>write\n<arg_key>text</arg_key>\n<arg_value>ab", Outcome(calls=(Call("write", '{"text": "ab'),)), finish="length",
+             vllm="gives the markup as content"),
+    ),
+)  # fmt: skip
+FAMILIES = (GLM45, POOLSIDE_V1)

@@ -1,0 +1,49 @@
+"""LongCat Flash: Hermes's form in tags of its own."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from tests.parsers.families.family import Case, Family, Invocation
+from tests.parsers.families.json_objects import (
+    ENDS_EARLY,
+    HI,
+    HI_JSON,
+    KEEPS_NULL,
+    QUOTES,
+    STRICT,
+    WANTS_KEY,
+    json_cases,
+    json_of,
+)
+from tests.samples.sample import Call, Outcome
+
+
+def wrap(call: str) -> str:
+    return f"<longcat_tool_call>\n{call}\n</longcat_tool_call>"
+
+
+def write(content: str, calls: Sequence[Invocation]) -> str:
+    """Write as LongCat-Flash-Chat's chat template does: nothing stands between calls."""
+    return content + "".join(wrap(json_of(*call)) for call in calls)
+
+
+FAMILY = Family(
+    "longcat",
+    write,
+    markers=("<longcat_tool_call>", "</longcat_tool_call>"),
+    vllm="longcat",
+    cases=(
+        *json_cases(wrap, end="</longcat_tool_call>", vllm=STRICT | WANTS_KEY | KEEPS_NULL | QUOTES | ENDS_EARLY),
+        Case("no end marker", f'<longcat_tool_call>{{"name": "write", "arguments": {HI_JSON}}}', Outcome(calls=(HI,))),
+        Case("text behind", wrap(json_of("now", {})) + "\nDone.", Outcome(None, "Done.", (Call("now", {}),)),
+             vllm="drops text behind a call"),
+        Case("a marker that begins no call", "Use <longcat_tool_call> to call.", Outcome(None, "Use <longcat_tool_call> to call.")),
+        Case("Hermes's marker", '<tool_call>{"name": "now"}</tool_call>', Outcome(None, '<tool_call>{"name": "now"}</tool_call>')),
+        Case("cut in the name", 'Hi\n<longcat_tool_call>\n{"name": "wri', Outcome(None, "Hi\n"), finish="length",
+             vllm="gives the markup as content"),
+        Case("cut in the arguments", '<longcat_tool_call>\n{"name": "write", "arguments": {"path": "a',
+             Outcome(calls=(Call("write", '{"path": "a'),)), finish="length",
+             vllm="gives the markup as content"),
+    ),
+)  # fmt: skip

@@ -1,0 +1,486 @@
+"""Reasoning, calls and the request together: the rules that hold for every pair of parsers, as tables.
+
+Each case is written once, in parts, and rendered in the syntax of each pair; it is read as
+text, whole and by character, and as tokens through the post-processor, in one chunk and one by one.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import pytest
+from backedge.parsers.base import ParserRequest
+from backedge.parsers.events import Event, join
+from backedge.parsers.linear import Vocabulary
+from backedge.parsers.registry import linear_parsers
+from backedge.postprocess import DetokenizerOptions, Spec
+from backedge.postprocess.detokenizer import vocabulary_of
+
+from tests.parsers.core import Core, as_one, cut, every_token, outcome
+from tests.parsers.families import gemma, glm45, hermes, openai, qwen3_coder
+from tests.parsers.families.family import function
+from tests.parsers.invariants import check_deltas
+from tests.parsers.test_families import outcome_of
+from tests.samples.sample import Call, Outcome
+from tests.samples.tokenizers import HARMONY_SPECIAL, bpe, encode
+
+TOOLS = (function("f", a="string", b="integer"), function("g", a="string"))
+NAMED = {"type": "function", "function": {"name": "f"}}
+
+
+@dataclass(frozen=True)
+class Think:
+    """Reasoning. opened: by the prompt. ended: the model ends it."""
+
+    text: str
+    opened: bool = False
+    ended: bool = True
+
+
+@dataclass(frozen=True)
+class Text:
+    """Text for the client. begun: the prompt has written what comes before it."""
+
+    text: str
+    begun: bool = False
+
+
+@dataclass(frozen=True)
+class Invoke:
+    """A call, and the white space around it."""
+
+    arguments: Mapping[str, Any]
+    name: str = "f"
+    before: str = ""
+    behind: str = ""
+
+
+Part = Think | Text | Invoke
+
+
+def in_tags(start: str, end: str, call: Callable[..., str], parts: tuple[Part, ...]) -> str:
+    """Return `parts` with reasoning between `start` and `end`."""
+    output = ""
+    for part in parts:
+        match part:
+            case Think():
+                output += ("" if part.opened else start) + part.text + (end if part.ended else "")
+            case Text():
+                output += part.text
+            case Invoke():
+                output += part.before + call("", [(part.name, part.arguments)]) + part.behind
+    return output
+
+
+def in_channels(parts: tuple[Part, ...]) -> str:
+    """Return `parts` as Harmony's messages."""
+    messages = []
+    for part in parts:
+        match part:
+            case Think():
+                messages.append(("" if part.opened else openai.ANALYSIS) + part.text)
+            case Text():
+                messages.append(("" if part.begun else openai.FINAL) + part.text)
+            case Invoke():
+                arguments = json.dumps(part.arguments, ensure_ascii=False)
+                messages.append(openai.call(part.name, arguments, end=""))
+    return f"<|end|>{openai.TURN}".join(messages)
+
+
+@dataclass(frozen=True)
+class Pair:
+    """Two parsers and how their model writes.
+
+    write: parts to text. turn: what an assistant's turn begins with, and how it ends.
+    opened, closed: what a prompt ends with that has opened reasoning, or switched it off.
+    trap: text that looks like markers; in an argument it is nothing but text.
+    special: whether the model's markers are special tokens.
+    """
+
+    tools: str
+    reasoning: str
+    write: Callable[[tuple[Part, ...]], str]
+    markers: tuple[str, ...]
+    opened: str
+    closed: str
+    trap: str
+    special: bool = False
+    turn: tuple[str, str] = ("<|im_start|>assistant\n", "<|im_end|>\n")
+    user: str = "<|im_start|>user\nGo on.<|im_end|>\n"
+    tool: str = "<|im_start|>user\n<tool_response>\n42\n</tool_response><|im_end|>\n"
+    end: str = "<|im_end|>"
+
+    @property
+    def id(self) -> str:
+        return f"{self.tools}+{self.reasoning}"
+
+    def prompt(self, kind: str) -> str:
+        """Return a prompt. kind: a word of "opened", "closed" and "tool", several, or none."""
+        earlier = self.write((Think("I ask."), Invoke({"a": "y"})))
+        history = self.turn[0] + earlier + self.turn[1] + self.tool if "tool" in kind else ""
+        ending = self.opened if "opened" in kind else self.closed if "closed" in kind else ""
+        return self.user + history + self.turn[0] + ending
+
+    def tokenizer(self, *, special: bool) -> Any:
+        """Return a tokenizer with this pair's markers. special: make them special tokens."""
+        return bpe((), self.markers) if special or self.special else bpe(self.markers)
+
+
+def think_tags(call: Callable[..., str]) -> Callable[[tuple[Part, ...]], str]:
+    """Return a writer of <think> and calls."""
+    return lambda parts: in_tags("<think>", "</think>", call, parts)
+
+
+THINK = ("<think>", "</think>")
+TOOL_CALL = ("<tool_call>", "</tool_call>", *THINK)
+OPENED, CLOSED = "<think>\n", "<think>\n\n</think>\n\n"
+ARG = tuple(f"<{slash}arg_{kind}>" for kind in ("key", "value") for slash in ("", "/"))
+PAIRS = (
+    Pair("hermes", "qwen3", think_tags(hermes.write), TOOL_CALL, OPENED, CLOSED, "</tool_call></think><tool_call>{}"),
+    Pair("hermes", "deepseek_r1", think_tags(hermes.write), TOOL_CALL, OPENED, CLOSED, "</tool_call><think>"),
+    Pair("qwen3_coder", "qwen3", think_tags(qwen3_coder.write), TOOL_CALL, OPENED, CLOSED,
+         "</tool_call></function></think><tool_call><function=g>"),
+    Pair("glm45", "glm45", think_tags(glm45.write), (*TOOL_CALL, *ARG), "<think>", "<think></think>",
+         "</tool_call></think><tool_call>g"),
+    Pair("gemma4", "gemma4", lambda parts: in_tags(gemma.CHANNEL, gemma.CHANNEL_END, gemma.gemma4, parts),
+         ("<|channel>", gemma.CHANNEL_END, "<|tool_call>", "<tool_call|>", gemma.MARK),
+         gemma.CHANNEL, gemma.CHANNEL + gemma.CHANNEL_END, "<tool_call|><channel|><|tool_call>call:g{}", special=True),
+    Pair("openai", "openai_gptoss", in_channels, HARMONY_SPECIAL, openai.ANALYSIS, openai.FINAL,
+         "<|end|><|start|>assistant<|channel|>final<|message|>", special=True,
+         turn=("<|start|>assistant", "<|call|>"), user="<|start|>user<|message|>Go on.<|end|>",
+         tool="<|start|>functions.f to=assistant<|channel|>commentary<|message|>42<|end|>", end="<|return|>"),
+)  # fmt: skip
+HERMES, R1, CODER, GLM, GEMMA, HARMONY = PAIRS
+TAGGED = (HERMES, R1, CODER, GLM, GEMMA)
+
+
+@dataclass(frozen=True)
+class Rule:
+    """One case for several pairs.
+
+    parts: what the model writes; a tuple, or what makes one for a pair. prompt: see `Pair.prompt`.
+    request: fields of the ParserRequest. finish: the engine's reason.
+    by_token: what differs where the markers are tokens. as_special: also for markers that are special tokens.
+    """
+
+    id: str
+    parts: tuple[Part, ...] | Callable[[Pair], tuple[Part, ...]]
+    expected: Outcome | Callable[[Pair], Outcome]
+    pairs: tuple[Pair, ...] = PAIRS
+    prompt: str = ""
+    request: Mapping[str, Any] = field(default_factory=dict)
+    finish: str = "stop"
+    by_token: Outcome | None = None
+    as_special: bool = True
+
+    def output(self, pair: Pair) -> str:
+        """Return what the model writes."""
+        return pair.write(self.parts(pair) if callable(self.parts) else self.parts)
+
+    def outcome(self, pair: Pair, *, token: bool = False) -> Outcome:
+        """Return what the client gets."""
+        if token and self.by_token is not None:
+            return self.by_token
+        return self.expected(pair) if callable(self.expected) else self.expected
+
+    def parser_request(self) -> ParserRequest:
+        """Return the request."""
+        return ParserRequest(**{"tools": list(TOOLS), "tool_choice": "auto"} | dict(self.request))
+
+
+X, Y = Call("f", {"a": "x"}), Call("f", {"a": "y", "b": 2})
+CALL_X, CALL_Y = Invoke(X.arguments), Invoke(Y.arguments)
+ARRAY = '[{"name": "f", "parameters": {"a": "x"}}, {"name": "f", "parameters": {"a": "y", "b": 2}}]'
+REQUIRED = {"tool_choice": "required", "json_calls": True}
+NONE = {"tool_choice": "none"}
+
+
+def trapped(pair: Pair) -> tuple[Part, ...]:
+    """Return a call with text like markers in an argument."""
+    return (Think("One."), Invoke({"a": pair.trap}), Text("Two."))
+
+
+def untouched(*parts: Part) -> Callable[[Pair], Outcome]:
+    """Return what is left of `parts` if calls are text."""
+    return lambda pair: Outcome("One.", pair.write(parts))
+
+
+RULES = (
+    # What the prompt says.
+    Rule("nothing said", (Think("One."), Text("Two.")), Outcome("One.", "Two.")),
+    Rule("opened", (Think("One.", opened=True), Text("Two.")), Outcome("One.", "Two."), prompt="opened"),
+    Rule("opened, never ended", (Think("One.", opened=True, ended=False),), Outcome("One."), prompt="opened"),
+    Rule("opened, and a call", (Think("One.", opened=True), CALL_X), Outcome("One.", None, (X,)), prompt="opened"),
+    Rule("opened again by the model", (Think("One."), Text("Two.")), Outcome("One.", "Two."), TAGGED, prompt="opened"),
+    Rule("closed", (Text("Two.", begun=True),), Outcome(None, "Two."), prompt="closed"),
+    Rule("closed, and a call", (Text("Two.", begun=True), CALL_X), Outcome(None, "Two.", (X,)), prompt="closed"),
+    Rule("closed, and a call at once", (CALL_X,), Outcome(calls=(X,)), TAGGED, prompt="closed"),
+    # Behind a tool's result the earlier turn says nothing.
+    Rule("after a tool", (Think("One."), Text("Two.")), Outcome("One.", "Two."), prompt="tool"),
+    Rule(
+        "after a tool, opened",
+        (Think("One.", opened=True), Text("Two.")),
+        Outcome("One.", "Two."),
+        prompt="tool opened",
+    ),
+    Rule("after a tool, closed", (Text("Two.", begun=True),), Outcome(None, "Two."), prompt="tool closed"),
+    Rule("after a tool, the next call", (Think("One."), CALL_X), Outcome("One.", None, (X,)), prompt="tool"),
+    # Where calls may stand.
+    Rule("a call at once behind reasoning", (Think("One."), CALL_X), Outcome("One.", None, (X,))),
+    Rule("two calls at once behind reasoning", (Think("One."), CALL_X, CALL_Y), Outcome("One.", None, (X, Y))),
+    Rule(
+        "reasoning, text, two calls and text",
+        (Think("One."), Text("Two."), CALL_X, CALL_Y, Text("Three.")),
+        Outcome("One.", "Two.Three.", (X, Y)),
+    ),
+    Rule("a call in reasoning that nothing ends", (Think("One.", ended=False), CALL_X), Outcome("One.", None, (X,))),
+    Rule("two calls in reasoning", (Think("One.", ended=False), CALL_X, CALL_Y), Outcome("One.", None, (X, Y))),
+    Rule(
+        "a call in the midst of reasoning",
+        (Think("One.", ended=False), CALL_X, Think("Two.", opened=True), Text("Three.")),
+        Outcome("One.Two.", "Three.", (X,)),
+        TAGGED,
+    ),
+    Rule("a call, then reasoning", (CALL_X, Think("One."), Text("Two.")), Outcome("One.", "Two.", (X,)), (HARMONY,)),
+    Rule(
+        "a call in reasoning that the prompt opened",
+        (Think("One.", opened=True, ended=False), CALL_X),
+        Outcome("One.", None, (X,)),
+        prompt="opened",
+    ),
+    Rule("a call behind an empty thought", (Think(""), CALL_X), Outcome(calls=(X,))),
+    # White space around calls is nobody's.
+    Rule(
+        "white space around calls",
+        (
+            Think("One."),
+            Invoke(X.arguments, before="\n\n", behind="\n"),
+            Invoke(Y.arguments, before="\n", behind="\n\n"),
+        ),
+        Outcome("One.", None, (X, Y)),
+        TAGGED,
+    ),
+    Rule(
+        "white space between text and calls",
+        (Text("Two."), Invoke(X.arguments, before="\n\n")),
+        Outcome(None, "Two.", (X,)),
+        TAGGED,
+        "closed",
+    ),
+    Rule(
+        "white space behind the last call",
+        (Text("Two."), Invoke(X.arguments, before=" ", behind="\n\n")),
+        Outcome(None, "Two.", (X,)),
+        TAGGED,
+        "closed",
+    ),
+    # Without tools, calls are text, to the letter.
+    Rule(
+        "tool_choice none",
+        (Think("One."), Text("Two.\n"), CALL_X),
+        untouched(Text("Two.\n"), CALL_X),
+        (HERMES, R1, CODER, GLM),
+        request=NONE,
+        as_special=False,
+    ),
+    Rule(
+        "no tools",
+        (Think("One."), CALL_X, CALL_Y),
+        untouched(CALL_X, CALL_Y),
+        (HERMES, R1, CODER, GLM),
+        request={"tools": []},
+        as_special=False,
+    ),
+    Rule(
+        "tool_choice none, calls in reasoning",
+        (Think("One.", ended=False), CALL_X, Text("")),
+        lambda pair: Outcome("One." + pair.write((CALL_X,))),
+        (HERMES, R1, CODER, GLM),
+        request=NONE,
+        as_special=False,
+    ),
+    Rule(
+        "tool_choice none in channels", (Think("One."), CALL_X), Outcome("One.", '{"a": "x"}'), (HARMONY,), request=NONE
+    ),
+    # Forced calls are JSON, whatever the model's syntax is.
+    Rule("required", (Think("One."), Text(ARRAY)), Outcome("One.", None, (X, Y)), request=REQUIRED),
+    Rule(
+        "required, opened",
+        (Think("One.", opened=True), Text(ARRAY)),
+        Outcome("One.", None, (X, Y)),
+        prompt="opened",
+        request=REQUIRED,
+    ),
+    Rule("required, closed", (Text(ARRAY, begun=True),), Outcome(calls=(X, Y)), prompt="closed", request=REQUIRED),
+    Rule(
+        "required, white space in front",
+        (Think("One."), Text(f"\n\n{ARRAY}\n")),
+        Outcome("One.", None, (X, Y)),
+        request=REQUIRED,
+    ),
+    Rule(
+        "required, markers in a string",
+        (Think("One."), Text('[{"name": "f", "parameters": {"a": "<tool_call></think>"}}]')),
+        Outcome("One.", None, (Call("f", {"a": "<tool_call></think>"}),)),
+        request=REQUIRED,
+        as_special=False,
+    ),
+    Rule(
+        "named",
+        (Think("One."), Text('{"a": "x"}')),
+        Outcome("One.", None, (X,)),
+        request=REQUIRED | {"tool_choice": NAMED},
+    ),
+    Rule(
+        "named, in the model's syntax",
+        (Think("One."), CALL_X),
+        Outcome("One.", None, (X,)),
+        request={"tool_choice": NAMED},
+    ),
+    Rule(
+        "required, in the model's syntax",
+        (Think("One."), CALL_X, CALL_Y),
+        Outcome("One.", None, (X, Y)),
+        request={"tool_choice": "required"},
+    ),
+    # What only looks like a marker.
+    Rule("markers in an argument", trapped, lambda pair: Outcome("One.", "Two.", (Call("f", {"a": pair.trap}),))),
+    Rule("half a marker at the end of text", (Text("Two. <", begun=True),), Outcome(None, "Two. <"), prompt="closed"),
+    Rule("half a marker in reasoning", (Think("One </thin <tool"), Text("Two.")), Outcome("One </thin <tool", "Two.")),
+    Rule(
+        "a marker that begins no call",
+        (Think("One."), Text("Use <tool_call> or not.")),
+        Outcome("One.", "Use <tool_call> or not."),
+        (HERMES, R1),
+    ),
+    Rule(
+        "in a code block",
+        (Think("One."), Text("So:\n```\n"), CALL_X, Text("\n```")),
+        lambda pair: Outcome("One.", f"So:\n```\n{pair.write((CALL_X,))}\n```"),
+        (HERMES, R1, CODER, GLM),
+        by_token=Outcome("One.", "So:\n```\n```", (X,)),
+    ),
+    Rule("a code block in reasoning", (Think("```\na </b>\n```"), CALL_X), Outcome("```\na </b>\n```", None, (X,))),
+    # Where generation was cut.
+    Rule("cut in reasoning", (Think("One", ended=False),), Outcome("One"), finish="length"),
+    Rule("cut behind reasoning", (Think("One."), Text("Tw")), Outcome("One.", "Tw"), finish="length"),
+)
+ROWS = [pytest.param(rule, pair, id=f"{rule.id}-{pair.id}") for rule in RULES for pair in rule.pairs]
+every_rule = pytest.mark.parametrize(("rule", "pair"), ROWS)
+
+
+def by_text(rule: Rule, pair: Pair, size: int) -> list[Event]:
+    """Return the joined events of a parser that knows no tokens, fed `size` characters at a time."""
+    prompt = pair.prompt(rule.prompt)
+    turn = prompt[prompt.rfind(pair.turn[0]) :]
+    parser = linear_parsers(pair.tools, pair.reasoning, Vocabulary(decode=lambda _: turn))(rule.parser_request(), [0])
+    output = rule.output(pair)
+    events = [event for start in range(0, len(output), size) for event in parser.feed(output[start : start + size])]
+    return join(events + parser.finish(cut=rule.finish == "length"))
+
+
+def core_of(rule: Rule, pair: Pair, *, special: bool = False) -> Core:
+    """Return the core with the linear parsers. special: the markers are special tokens, and hidden."""
+    tokenizer = pair.tokenizer(special=special)
+    parsers: Any = linear_parsers(pair.tools, pair.reasoning, vocabulary_of(tokenizer))
+    prompt = encode(tokenizer, pair.prompt(rule.prompt))
+    spec = Spec(
+        response_id="chatcmpl-1", created=1, model="m", prompt_length=len(prompt),
+        detokenizer=DetokenizerOptions(skip_special_tokens=True, spaces_between_special_tokens=False),
+        parser=rule.parser_request(),
+    )  # fmt: skip
+    return Core(tokenizer, parsers, spec, prompt)
+
+
+@every_rule
+def test_text(rule: Rule, pair: Pair) -> None:
+    whole = by_text(rule, pair, 1 << 20)
+    assert outcome_of(whole) == rule.outcome(pair)
+    assert by_text(rule, pair, 1) == whole
+    assert by_text(rule, pair, 3) == whole
+
+
+@every_rule
+@pytest.mark.parametrize("special", [False, True], ids=["markers", "special markers"])
+def test_tokens(rule: Rule, pair: Pair, special: bool) -> None:
+    if special and not rule.as_special:
+        pytest.skip("special tokens do not show in text")
+    core = core_of(rule, pair, special=special)
+    token_ids = encode(core.tokenizer, rule.output(pair) + (pair.end if rule.finish == "stop" else ""))
+    for cuts in (range(len(token_ids)), ()):
+        whole = core.run(cut(token_ids, cuts, rule.finish))
+        expected = rule.outcome(pair, token=True)
+        assert outcome(whole) == expected
+        assert whole.finish_reason == ("tool_calls" if expected.calls and rule.finish == "stop" else rule.finish)
+        assert core.failures == []
+        check_deltas(core)
+
+
+@pytest.mark.parametrize("pair", PAIRS, ids=lambda pair: pair.id)
+@pytest.mark.parametrize("cutter", [every_token, as_one], ids=["by token", "whole"])
+def test_without_parallel_calls_the_first_is_the_last(pair: Pair, cutter: Callable[..., Any]) -> None:
+    rule = Rule(
+        "one call only", (Think("One."), Text("Two."), CALL_X, CALL_Y), Outcome("One.", "Two.", (X,)),
+        request={"parallel_tool_calls": False},
+    )  # fmt: skip
+    core = core_of(rule, pair)
+    whole = core.run(cutter(encode(core.tokenizer, rule.output(pair) + pair.end)))
+    assert outcome(whole) == rule.outcome(pair)
+    assert whole.finish_reason == "tool_calls"
+    assert core.post.ended_early(0)
+
+
+@pytest.mark.parametrize("pair", PAIRS, ids=lambda pair: pair.id)
+def test_a_call_that_is_cut_stays_open(pair: Pair) -> None:
+    rule = Rule("cut in a call", (Think("One."), Invoke({"a": "xyz"})), Outcome(), finish="length")
+    core = core_of(rule, pair)
+    output = rule.output(pair)
+    token_ids = encode(core.tokenizer, output[: output.rindex("xyz") + 2])
+    whole = core.run(cut(token_ids, range(len(token_ids)), "length"))
+    (call,) = whole.delta.tool_calls
+    assert (whole.delta.reasoning_content, whole.delta.content, call.function.name) == ("One.", None, "f")
+    assert call.function.arguments.replace(" ", "") == '{"a":"xy'
+    assert whole.finish_reason == "length"
+
+
+# Parser, chat_template_kwargs, the prompt's end: whether text without a tag is reasoning.
+FLAGS: tuple[tuple[str, dict[str, bool], str, bool], ...] = (
+    ("qwen3", {}, "", True),
+    ("qwen3", {"enable_thinking": True}, "", True),
+    ("qwen3", {"enable_thinking": False}, "", False),
+    ("qwen3", {"enable_thinking": True}, CLOSED, False),
+    ("qwen3", {"enable_thinking": False}, OPENED, True),
+    ("mimo", {"enable_thinking": False}, "", False),
+    ("nemotron_v3", {}, "", True),
+    ("step3p5", {}, "", True),
+    ("deepseek_r1", {}, "", True),
+    ("deepseek_r1", {"enable_thinking": False}, "", True),
+    ("deepseek_r1", {}, CLOSED, False),
+    ("holo2", {}, "", True),
+    ("holo2", {"thinking": False}, "", False),
+    ("holo2", {"enable_thinking": False}, "", False),
+    ("holo2", {"thinking": False, "enable_thinking": True}, "", True),
+    ("deepseek_v3", {}, "", False),
+    ("deepseek_v3", {"thinking": True}, "<think>", True),
+    ("deepseek_v3", {}, "</think>", False),
+    ("olmo3", {}, "", False),
+    ("olmo3", {}, "<think>", True),
+    ("kimi", {}, "", False),
+    ("granite_thinking_parser", {"enable_thinking": False}, "", False),
+)  # fmt: skip
+
+
+@pytest.mark.parametrize(("name", "kwargs", "ending", "reasons"), FLAGS)
+def test_flags_and_prompts(name: str, kwargs: dict[str, bool], ending: str, reasons: bool) -> None:
+    request = ParserRequest(chat_template_kwargs=kwargs)
+    for vocabulary, prompt in (
+        (Vocabulary(decode=lambda _: ending), [0]),
+        (vocabulary_of(bpe(THINK)), encode(bpe(THINK), HERMES.user + HERMES.turn[0] + ending)),
+    ):
+        parser = linear_parsers(None, name, vocabulary)(request, prompt)
+        assert parser.in_reasoning == reasons
+        events = parser.feed("It is 42.") + parser.finish()
+        assert outcome_of(events) == (Outcome("It is 42.") if reasons else Outcome(None, "It is 42."))
