@@ -1,16 +1,20 @@
 # make run    starts a frontend and a worker with the example model, and shows a stream
 # make test   runs all tests
-# Each makes its own virtual environment in .venv first; a second call finds it done.
+# Each makes its own virtual environment first; a second call finds it done.
+# `make run` needs neither vLLM nor torch; ENGINE=vllm runs a real engine, and MODEL= wants one.
 
 PORT ?= 8000
 MODEL ?=
 ARGS ?=
+ENGINE ?= $(if $(MODEL),vllm,embedded)
 PYTHON := .venv/bin/python
+RUN_PYTHON := $(if $(filter embedded,$(ENGINE)),.venv-light,.venv)/bin/python
 
 .PHONY: run test lint setup
 
-run: setup
-	@$(PYTHON) -m tools.run --port "$(PORT)" --model "$(MODEL)" -- $(ARGS)
+run:
+	@tools/setup $(ENGINE)
+	@$(RUN_PYTHON) -m tools.run --engine "$(ENGINE)" --port "$(PORT)" --model "$(MODEL)" -- $(ARGS)
 
 test: setup
 	@$(PYTHON) -m pytest

@@ -1,4 +1,4 @@
-"""One engine per model that Dynamo discovers."""
+"""vLLM's forward edge: one engine per model that Dynamo discovers."""
 
 from __future__ import annotations
 
@@ -7,24 +7,15 @@ import logging
 from contextvars import ContextVar
 from typing import Any
 
-import msgspec
 from dynamo.frontend import vllm_processor
 from vllm.reasoning import ReasoningParserManager
 from vllm.tool_parsers import ToolParserManager
 
-from ..parsers.errors import ProtocolError
 from ..parsers.native.vllm import check_names
-from ..postprocess.messages import KEY, Capability, read
+from ..parsers.registry import Kind, known_formats, uses_native
+from .names import ParserNames, configured_names, warn_missing
 
 logger = logging.getLogger(__name__)
-
-
-class ParserNames(msgspec.Struct, frozen=True):
-    """The parsers of a model, as far as this frontend's vLLM has them."""
-
-    tool_call: str | None
-    reasoning: str | None
-
 
 # Dynamo's factory builds the processor itself; this is how the names get there.
 PARSER_NAMES: ContextVar[ParserNames] = ContextVar("PARSER_NAMES")
@@ -46,46 +37,57 @@ class EngineFactory:
     async def chat_engine_factory(self, instance_id: Any, card: Any, routed_engine: Any) -> Any:
         """Return the engine of one model, for Dynamo.
 
-        Raises `UnknownParserError` if vLLM has no parser of a name that is configured.
+        Raises `UnknownParserError` if there is no parser of a name that is configured.
         """
         names = parser_names(self._flags, card.runtime_config())
         flags = argparse.Namespace(**vars(self._flags))
-        flags.tool_call_parser, flags.reasoning_parser = names.tool_call, names.reasoning
+        # vLLM's forward edge renders and constrains with vLLM's parsers, if it has any of that name.
+        flags.tool_call_parser = if_installed(ToolParserManager, names.tool_call)
+        flags.reasoning_parser = if_installed(ReasoningParserManager, names.reasoning)
         PARSER_NAMES.set(names)
         logger.info("model %s: parsers %s", card.name(), names)
         stock = vllm_processor.EngineFactory(self._config, flags)
-        return await stock.chat_engine_factory(instance_id, card, routed_engine)
+        return await stock.chat_engine_factory(instance_id, CardWithoutParsers(card), routed_engine)
+
+
+class CardWithoutParsers:
+    """A model card whose parser names have been read: Dynamo's factory would look them up again, in vLLM alone."""
+
+    def __init__(self, card: Any) -> None:
+        self._card = card
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._card, name)
+
+    def runtime_config(self) -> dict[str, Any]:
+        """See Dynamo's ModelDeploymentCard."""
+        return {**self._card.runtime_config(), "tool_call_parser": None, "reasoning_parser": None}
 
 
 def parser_names(flags: argparse.Namespace, runtime_config: dict[str, Any]) -> ParserNames:
-    """Return the parser names for a model.
+    """Return the parsers of a model, as far as they are there in this frontend.
 
-    A worker that post-processes knows best, and may have parsers that are not
-    installed here (a plugin, a newer vLLM); the forward edge does without them.
-    For a plain worker the frontend's flags count, then Dynamo's own names on its
-    card, as in Dynamo. Raises `UnknownParserError` for a name among those.
+    Raises `UnknownParserError` for a name among the flags or on the card of a plain worker.
     """
-    try:
-        capability = read(Capability, (runtime_config.get("runtime_data") or {}).get(KEY))
-    except ProtocolError as error:
-        logger.warning("the worker's capability is ignored: %s", error)
-        capability = None
-    if capability is None:
-        tool_call = flags.tool_call_parser or runtime_config.get("tool_call_parser")
-        reasoning = flags.reasoning_parser or runtime_config.get("reasoning_parser")
-        check_names(tool_call, reasoning)
-        return ParserNames(tool_call, reasoning)
-    return ParserNames(
-        if_installed(ToolParserManager, capability.tool_call_parser),
-        if_installed(ReasoningParserManager, capability.reasoning_parser),
-    )
+    kind: Kind = getattr(flags, "postprocess_parsers", "auto")
+    configured = configured_names(flags, runtime_config)
+    names = configured.tool_call, configured.reasoning
+    if not configured.by_worker:
+        native = uses_native(kind, *names)
+        if native:
+            check_names(*names, also_known=known_formats())
+        return ParserNames(*names, native)
+    # A worker may use native parsers whatever this frontend's flag says.
+    if not uses_native("native" if kind == "native" else "auto", *names):
+        return ParserNames(*names)
+    tool_call = if_installed(ToolParserManager, configured.tool_call)
+    reasoning = if_installed(ReasoningParserManager, configured.reasoning)
+    for name, installed in zip(names, (tool_call, reasoning), strict=True):
+        if name and installed is None:
+            warn_missing(name)
+    return ParserNames(tool_call, reasoning, native=True)
 
 
 def if_installed(manager: Any, name: str | None) -> str | None:
     """Return `name` if vLLM's `manager` has a parser of that name here, else None."""
-    if name is None or name in manager.list_registered():
-        return name
-    logger.warning(
-        "the worker's parser %r is not installed here; requests are rendered and constrained without it", name
-    )
-    return None
+    return name if name in manager.list_registered() else None

@@ -13,15 +13,16 @@ from ..postprocess.messages import Spec
 def build_spec(
     request_id: str,
     request: dict[str, Any],
-    adjusted: Any,
-    sampling_params: Any,
     preprocessed: dict[str, Any],
+    sampling_params: Any,
+    *,
+    include_reasoning: bool = True,
 ) -> Spec:
     """Return the spec of one request.
 
     request_id: the response's id behind its prefix. request: as the client sent it.
-    adjusted: vLLM's ChatCompletionRequest after the parsers have adjusted it.
-    sampling_params: vLLM's. preprocessed: the request as Dynamo routes it.
+    preprocessed: the request as Dynamo routes it. sampling_params: vLLM's
+        SamplingParams, or `sampling.Sampling`.
     """
     options = request.get("stream_options") or {}
     stream = bool(request.get("stream"))
@@ -45,7 +46,7 @@ def build_spec(
         logprobs=_logprobs(request),
         return_token_ids=bool(request.get("return_token_ids")) or "completion_token_ids" in nvext_fields,
         return_tokens_as_token_ids=bool(request.get("return_tokens_as_token_ids")),
-        parser=_parser_request(request, adjusted, preprocessed),
+        parser=_parser_request(request, preprocessed, include_reasoning=include_reasoning),
     )
 
 
@@ -54,7 +55,7 @@ def _logprobs(request: dict[str, Any]) -> int | None:
     return request.get("top_logprobs") or 0 if request.get("logprobs") is True else None
 
 
-def _parser_request(request: dict[str, Any], adjusted: Any, preprocessed: dict[str, Any]) -> ParserRequest:
+def _parser_request(request: dict[str, Any], preprocessed: dict[str, Any], *, include_reasoning: bool) -> ParserRequest:
     tools = request.get("tools") or []
     tool_choice = request.get("tool_choice") or ("auto" if tools else "none")
     reasoning_kwargs = preprocessed.get("reasoning_parser_kwargs") or {}
@@ -65,7 +66,7 @@ def _parser_request(request: dict[str, Any], adjusted: Any, preprocessed: dict[s
         parallel_tool_calls=request.get("parallel_tool_calls") is not False,
         json_calls=tool_choice not in ("none", "auto") and _guides_json(preprocessed),
         chat_template_kwargs=template_kwargs or {},
-        include_reasoning=adjusted.include_reasoning,
+        include_reasoning=include_reasoning,
         history_tool_calls=sum(
             len(message.get("tool_calls") or ()) for message in request["messages"] if message["role"] == "assistant"
         ),

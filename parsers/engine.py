@@ -101,7 +101,7 @@ class LinearParser:
     @property
     def token_aligned(self) -> bool:
         """See `StreamParser`."""
-        return bool(self._table.ids)
+        return bool(self._table.ids or self._table.parts)
 
     @property
     def in_reasoning(self) -> bool:
@@ -118,6 +118,9 @@ class LinearParser:
     def feed(self, text: str, token_ids: Sequence[int] = ()) -> list[Event]:
         """See `StreamParser`. Raises ValueError if a marker token comes with other tokens."""
         marker = self._table.ids.get(token_ids[0]) if token_ids else None
+        if marker is None and token_ids and self._table.parts:
+            part = self._table.parts.get(token_ids[0], "")
+            text = text if text.endswith(part) else text + part  # special tokens are hidden
         if marker is not None:
             if len(token_ids) > 1:
                 raise ValueError(f"the marker token {token_ids[0]} ({marker!r}) must be fed alone")
@@ -227,7 +230,7 @@ class LinearParser:
         if lead := text.removesuffix(marker):
             self._read(lead)
         self._flush()
-        if marker not in self._markers:  # what was held back has changed the state
+        if marker not in self._markers:
             self._token_text(marker, marker if text.endswith(marker) else "", in_string=False)
             return
         if kept := self._go(marker):
@@ -237,6 +240,9 @@ class LinearParser:
         """Read a marker that means nothing here, as text; a hidden one shows only inside calls."""
         if not in_string:
             self._flush()
+            if marker in self._markers:  # what was held back has changed the state
+                self._token(marker, text)
+                return
         if self._state in TEXT_STATES:
             if text:
                 self._plain(text)
@@ -271,8 +277,8 @@ class LinearParser:
         elif from_text:
             self._text_state = FIRST_STATES.get(self._state, self._state)
             self._begin_markup(marker[: len(marker) - keep])
-        else:
-            self._note(marker[: len(marker) - keep])
+        elif self._opening or self._calls.index < 0:
+            self._note(marker[: len(marker) - keep])  # behind a call, a marker is nobody's text
         if not self._leave(target):
             self._reject()
             return 0

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence, Set
 from dataclasses import dataclass, field
 
 from .base import ParserRequest, StreamParser
@@ -40,9 +40,9 @@ class LinearParsers:
         self.name = "+".join(format_.name for format_ in (reasoning, tools) if format_ is not None) or "none"
         self._vocabulary = vocabulary
         self._reasoning = reasoning
-        self._full = compile_table(reasoning, tools, vocabulary.ids)
-        self._only_reasoning = compile_table(reasoning, None, vocabulary.ids)
-        self._prompt_table = compile_table(reasoning, tools, {})
+        # For the output, and for the prompt's end, which is read as text.
+        self._full = tuple(compile_table(reasoning, tools, ids) for ids in (vocabulary.ids, {}))
+        self._only_reasoning = tuple(compile_table(reasoning, None, ids) for ids in (vocabulary.ids, {}))
 
     def shows_special_tokens(self, request: ParserRequest) -> bool:
         """See `ParserFactory`. Markers are known by their ids, so none has to show."""
@@ -51,19 +51,16 @@ class LinearParsers:
     def __call__(self, request: ParserRequest, prompt_token_ids: Sequence[int]) -> StreamParser:
         """See `ParserFactory`."""
         reads_calls = request.parses_tools and not request.json_calls
-        table = self._full if reads_calls else self._only_reasoning
+        table, prompt_table = self._full if reads_calls else self._only_reasoning
         if not table.formats:
             return with_json_calls(PlainParser(), request)
-        state = self._first_state(table, request, prompt_token_ids)
+        tail = self._vocabulary.decode(self._tail(table, prompt_token_ids))
+        state = self._first_state(state_behind(prompt_table, tail), request)
         return with_json_calls(LinearParser(table, parameters_of(request.tools), state), request)
 
-    def _first_state(self, table: Table, request: ParserRequest, prompt_token_ids: Sequence[int]) -> State | None:
-        """Return the state that the prompt leaves the output in, or None for the format's own."""
-        text = self._vocabulary.decode(self._tail(table, prompt_token_ids))
+    def _first_state(self, decided: State | None, request: ParserRequest) -> State | None:
+        """Return the state of the first token, or None for the format's own. decided: what the prompt says."""
         reasoning = self._reasoning
-        decided = state_behind(table, text)
-        if decided is None and table.headers:
-            decided = state_behind_header(self._prompt_table, text)
         if decided is not None or reasoning is None or reasoning.begins is not State.START:
             return decided
         flags = request.chat_template_kwargs
@@ -76,45 +73,39 @@ class LinearParsers:
 
         What earlier turns have left in the prompt says nothing of this one.
         """
-        end = len(prompt_token_ids)
-        start = end
+        special = self._vocabulary.special
+        end = start = len(prompt_token_ids)
         while start > max(0, end - MAX_TAIL):
             token_id = prompt_token_ids[start - 1]
-            if token_id in self._vocabulary.special and token_id not in table.ids:
+            if token_id in special and token_id not in table.ids and token_id not in table.parts:
                 break
             start -= 1
         return list(prompt_token_ids[start:])
 
 
 def state_behind(table: Table, text: str) -> State | None:
-    """Return what the last marker of reasoning in `text` leads to; None if there is none."""
-    opening = _markers(table.markers.get(State.START, {}), frozenset({State.REASONING, State.OPENED}))
-    closing = _markers(table.markers.get(State.REASONING, {}), TEXT_STATES | {State.MARKUP})
-    last = max(
-        (
-            (text.rfind(marker.strip()), len(marker), state)
-            for markers, state in ((opening, State.OPENED), (closing, State.START))
-            for marker in markers
-        ),
-        default=(-1, 0, None),
-        key=lambda found: found[:2],
+    """Return the text state that the last marker in `text` leads to; None if there is none, or it leads elsewhere.
+
+    table: of markers that are all found as text.
+    """
+    outer = {**table.markers.get(State.HEADER, {}), **table.markers.get(State.CONTENT, {})}
+    leads = (
+        (State.OPENED, _markers(table.markers.get(State.START, {}), {State.REASONING, State.OPENED})),
+        (State.START, _markers(table.markers.get(State.REASONING, {}), TEXT_STATES | {State.MARKUP})),
+        (State.HEADER, _markers(outer, {State.HEADER})),
     )
-    return last[2] if last[0] >= 0 else None
-
-
-def state_behind_header(table: Table, text: str) -> State | None:
-    """Return what the last header in `text` leads to, if it leads to text; None if it does not or there is none."""
-    beginnings = {
-        marker for by_marker in table.markers.values() for marker in _markers(by_marker, frozenset({State.HEADER}))
-    }
-    start = max((text.rfind(marker) for marker in beginnings), default=-1)
+    found = [(text.rfind(marker.strip()), len(marker), state) for state, markers in leads for marker in markers]
+    start, _, state = max(found, default=(-1, 0, State.START), key=lambda last: last[:2])
     if start < 0:
         return None
+    if state is not State.HEADER:
+        return state
     parser = LinearParser(table, {})
     parser.feed(text[start:])
-    state = parser.state
-    return {State.REASONING: State.OPENED}.get(state, state) if state in TEXT_STATES else None
+    if parser.state is State.REASONING:
+        return State.OPENED
+    return parser.state if parser.state in TEXT_STATES else None
 
 
-def _markers(markers: Mapping[str, Target], states: frozenset[State]) -> set[str]:
+def _markers(markers: Mapping[str, Target], states: Set[State]) -> set[str]:
     return {marker for marker, target in markers.items() if marker and state_of(target) in states}

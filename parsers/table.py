@@ -30,6 +30,7 @@ class Table:
 
     markers: by state, each marker's target. scanners: by state, for the markers
     that are found as text. ids: the markers that are tokens of the vocabulary.
+    parts: tokens of the vocabulary that are part of a marker found as text.
     headers: what a HEADER leads to. begins: the first state.
     grammar: the format whose calls are read, or a reasoning format without any.
     """
@@ -38,6 +39,7 @@ class Table:
     markers: Mapping[State, Mapping[str, Target]]
     scanners: Mapping[State, Scanner]
     ids: Mapping[int, str]
+    parts: Mapping[int, str]
     headers: tuple[tuple[re.Pattern[str], State], ...]
     begins: State
 
@@ -64,6 +66,8 @@ def compile_table(reasoning: Format | None, tools: Format | None, vocabulary: Ma
     known = {marker for by_marker in markers.values() for marker in by_marker}
     known.update(quote for format_ in formats for quote in format_.quotes)
     ids = {vocabulary[marker]: marker for marker in known if marker in vocabulary}
+    texts_of_markers = "\0".join(known.difference(vocabulary))
+    parts = {token_id: token for token, token_id in vocabulary.items() if token in texts_of_markers}
     scanners = {}
     for state, by_marker in markers.items():
         texts = [marker for marker in by_marker if marker not in vocabulary and marker != COMPLETE]
@@ -76,7 +80,7 @@ def compile_table(reasoning: Format | None, tools: Format | None, vocabulary: Ma
         for format_ in formats[-1:]
         for pattern, state in format_.headers
     )
-    return Table(formats, markers, scanners, ids, headers, formats[-1].begins if formats else State.CONTENT)
+    return Table(formats, markers, scanners, ids, parts, headers, formats[-1].begins if formats else State.CONTENT)
 
 
 def _part(format_: Format, keeps: Callable[[State], bool]) -> Markers:

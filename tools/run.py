@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import importlib.metadata
+import os
 import signal
 import subprocess
 import sys
@@ -12,9 +13,11 @@ import time
 from pathlib import Path
 from types import FrameType
 
-from tools.stack import CPU_ENGINE, MODEL_NAME, ROOT, TINY_MODEL, Process, Stack, StackError
+from tools.stack import CPU_ENGINE, LIGHT_FRONTEND, MODEL_NAME, ROOT, TINY_MODEL, Process, Stack, StackError
 
 TINY_FLAGS = ("--tool-call-parser", "hermes", "--reasoning-parser", "qwen3")
+# Slow enough to watch.
+EMBEDDED_PACE = ("--tokens-per-second", "40")
 TRY_NEXT = """
 Listening on {url} . Try next:
 
@@ -32,14 +35,17 @@ Ctrl-C ends it.
 def main() -> None:
     """Run the stack; see the module."""
     parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--engine", choices=("embedded", "vllm"), default="embedded")
     parser.add_argument("--port", type=int, default=8000)
-    parser.add_argument("--model", default="", help="path or name; the example model if empty")
+    parser.add_argument("--model", default="", help="path or name, for vLLM; the example model if empty")
     parser.add_argument("arguments", nargs="*", help="more flags for the worker")
     options = parser.parse_args()
+    if options.engine == "embedded" and options.model:
+        sys.exit("run: the embedded engine replays the example model's transcripts; serve a model with ENGINE=vllm")
     signal.signal(signal.SIGTERM, interrupt)
     try:
         with tempfile.TemporaryDirectory(prefix="backedge-") as folder, Stack(Path(folder)) as stack:
-            serve(stack, options.port, options.model, options.arguments)
+            serve(stack, options)
     except StackError as error:
         sys.exit(f"run: {error}")
     except KeyboardInterrupt:
@@ -51,12 +57,39 @@ def interrupt(_number: int, _frame: FrameType | None) -> None:
     raise KeyboardInterrupt
 
 
-def serve(stack: Stack, port: int, model: str, arguments: list[str]) -> None:
+def serve(stack: Stack, options: argparse.Namespace) -> None:
     """Start both processes, show two answers, and wait."""
-    on_cpu = "cpu" in importlib.metadata.version("vllm")
-    name = Path(model).name if model else MODEL_NAME
-    print(f"run: starting vLLM {'on the CPU' if on_cpu else ''} with {model or 'the example model'}, and a frontend")
     started = time.monotonic()
+    if options.engine == "embedded":
+        print(
+            "run: starting a worker that replays the example transcripts (ENGINE=vllm: a real engine), and a frontend"
+        )
+        name = MODEL_NAME
+        stack.embedded(*TINY_FLAGS, *EMBEDDED_PACE, *options.arguments, wait=False)
+        frontend = stack.frontend(command=LIGHT_FRONTEND, port=options.port, wait=False)
+    else:
+        name = Path(options.model).name if options.model else MODEL_NAME
+        start_vllm(stack, options.model, name, options.arguments)
+        frontend = stack.frontend(port=options.port, wait=False)
+    frontend.wait_for(frontend.answers)
+    print(f"run: the frontend listens after {time.monotonic() - started:.0f} s", flush=True)
+    stack.wait_for_model(frontend, name)
+    print(f"run: the worker is ready after {time.monotonic() - started:.0f} s", flush=True)
+    demonstrate(frontend, name)
+    print(
+        TRY_NEXT.format(url=frontend.url, model=name, python=os.path.relpath(sys.executable), logs=stack.folder),
+        flush=True,
+    )
+    while True:
+        for process in stack.processes:
+            process.check()
+        time.sleep(1)
+
+
+def start_vllm(stack: Stack, model: str, name: str, arguments: list[str]) -> None:
+    """Start a vLLM worker with `model`, the example model if empty."""
+    on_cpu = "cpu" in importlib.metadata.version("vllm")
+    print(f"run: starting vLLM {'on the CPU' if on_cpu else ''} with {model or 'the example model'}, and a frontend")
     stack.worker(
         "--vllm-processing",
         *(() if model else TINY_FLAGS),
@@ -66,17 +99,6 @@ def serve(stack: Stack, port: int, model: str, arguments: list[str]) -> None:
         engine=CPU_ENGINE if on_cpu else (),
         wait=False,
     )
-    frontend = stack.frontend(port=port, wait=False)
-    frontend.wait_for(frontend.answers)
-    print(f"run: the frontend listens after {time.monotonic() - started:.0f} s", flush=True)
-    stack.wait_for_model(frontend, name)
-    print(f"run: the worker is ready after {time.monotonic() - started:.0f} s", flush=True)
-    demonstrate(frontend, name)
-    print(TRY_NEXT.format(url=frontend.url, model=name, python=".venv/bin/python", logs=stack.folder))
-    while True:
-        for process in stack.processes:
-            process.check()
-        time.sleep(1)
 
 
 def demonstrate(frontend: Process, name: str) -> None:

@@ -33,6 +33,8 @@ LOOPBACK = "127.0.0.1"
 BACKEDGE_FRONTEND = ("-m", "backedge.frontend")
 STOCK_FRONTEND = ("-m", "dynamo.frontend")
 VLLM_FRONTEND = ("-m", "dynamo.frontend", "--dyn-chat-processor", "vllm")
+# Our forward edge without an engine, also where vLLM is installed.
+LIGHT_FRONTEND = (*BACKEDGE_FRONTEND, "--tokenizer-backend", "huggingface")
 
 # The CPU engine's flags; its attention wants blocks of a multiple of 32.
 CPU_ENGINE = ("--enforce-eager", "--dtype", "float32", "--block-size", "32", "--max-model-len", "2048")
@@ -99,6 +101,15 @@ class Stack:
         """
         port = free_port()
         command = ("-m", "dynamo.vllm", "--model", str(model), "--served-model-name", name, *engine, *flags)
+        process = self.start(command, port, DYN_SYSTEM_PORT=str(port), DYN_SYSTEM_ENABLED="true", **environment)
+        if wait:
+            process.wait_for(lambda: worker_is_ready(process.url))
+        return process
+
+    def embedded(self, *flags: str, name: str = MODEL_NAME, wait: bool = True, **environment: str) -> Process:
+        """Start a worker that replays the example transcripts; its `url` serves /metrics. name: as for `worker`."""
+        port = free_port()
+        command = ("-m", "backedge.worker.embedded", "--served-model-name", name, *flags)
         process = self.start(command, port, DYN_SYSTEM_PORT=str(port), DYN_SYSTEM_ENABLED="true", **environment)
         if wait:
             process.wait_for(lambda: worker_is_ready(process.url))

@@ -20,6 +20,5 @@ COHERE_COMMAND = Format(
     aliases=("cohere_command4",),
     # Its own ids count from 0 in each turn, so they are not unique in a conversation.
     keys=CallKeys(name=("tool_name", "name"), arguments=("parameters", "arguments"), id=()),
-    source="CohereLabs/c4ai-command-a-03-2025 chat template; vllm 0.31 parser/cohere_command.py; "
-    "sglang function_call/cohere_command4_detector.py",
+    source="vllm 0.31 parser/cohere_command.py; sglang function_call/cohere_command4_detector.py",
 )

@@ -3,7 +3,7 @@
 import re
 from collections.abc import Mapping
 
-from ..format import Format, State, Target
+from ..format import Format, Keep, State, Target
 
 _HEADERS = (
     (re.compile(r'\bname="(?P<key>[^"]*)"\s+string="true"'), State.STRING),
@@ -21,7 +21,9 @@ def _calls(blocks: tuple[str, ...], space: str = "") -> dict[State, Mapping[str,
     return {
         State.CONTENT: {**begins, invoke: State.NAME},
         State.SECTION: {**begins, invoke: State.NAME, end: State.BACK},
-        State.NAME: {'">': State.PARAMETERS},
+        # Some write all parameters as one JSON object.
+        State.NAME: {'">': State.PARAMETERS, '">{': Keep(State.ARGUMENTS), '">\n{': Keep(State.ARGUMENTS)},
+        State.ARGUMENTS: {f"</{tag}invoke>": State.SECTION, end: State.BACK},
         State.PARAMETERS: {f"<{tag}parameter": State.HEADER, f"</{tag}invoke>": State.SECTION, end: State.BACK},
         State.HEADER: {">": State.ROUTED},
         State.STRING: {f"</{tag}parameter>": State.PARAMETERS},
@@ -56,7 +58,7 @@ DEEPSEEK_V4 = Format(
 DEEPSEEK_V41 = Format(
     "deepseek_v41",
     {**_REASONING, **_calls(("calls",), " ")},
-    aliases=("deepseekv41", "deepseek-v41"),
+    aliases=("deepseekv41",),
     headers=_HEADERS,
     frame="",
     source="DeepSeek V4.1 encoding (vllm 0.31 tokenizers/deepseek_v41_encoding.py); vllm 0.31 parser/deepseek_v41.py",

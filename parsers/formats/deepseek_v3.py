@@ -15,10 +15,11 @@ DEEPSEEK_V3 = Format(
         State.SECTION: {CALL_BEGIN: State.MARKUP, CALLS_END: State.BACK},
         State.MARKUP: {SEPARATOR: State.NAME},  # the call's type, always "function"
         State.NAME: {"```json": State.ARGUMENTS, "```": State.ARGUMENTS, "{": Keep(State.ARGUMENTS)},
-        State.ARGUMENTS: {CALL_END: State.SECTION, CALLS_END: State.BACK},
+        State.ARGUMENTS: {"```": State.PARAMETERS, CALL_END: State.SECTION, CALLS_END: State.BACK},
+        State.PARAMETERS: {CALL_END: State.SECTION, CALLS_END: State.BACK},  # behind the code block
     },
     aliases=("deepseekv3", "deepseek-v3"),
-    source="deepseek-ai/DeepSeek-V3-0324 chat template; vllm 0.31 tool_parsers/deepseekv3_tool_parser.py, "
+    source="vllm examples/tool_chat_template_deepseekv3.jinja, 0.31 tool_parsers/deepseekv3_tool_parser.py, "
     "reasoning/deepseek_v3_reasoning_parser.py",
 )
 
@@ -31,5 +32,5 @@ DEEPSEEK_V31 = Format(
         State.ARGUMENTS: {CALL_END: State.SECTION, CALLS_END: State.BACK},
     },
     aliases=("deepseekv31",),
-    source="deepseek-ai/DeepSeek-V3.1 chat template; vllm 0.31 tool_parsers/deepseekv31_tool_parser.py",
+    source="vllm examples/tool_chat_template_deepseekv31.jinja, 0.31 tool_parsers/deepseekv31_tool_parser.py",
 )

@@ -5,12 +5,12 @@ from ..format import Format, State
 ERNIE45 = Format(
     "ernie45",
     {
-        State.START: {"<think>": State.REASONING, "<response>": State.CONTENT},
+        # Line breaks around the tags are markup, too.
+        State.START: {"<think>": State.REASONING, "<response>": State.START, "\n": State.START},
         State.REASONING: {"</think>": State.START},
         State.CONTENT: {"</response>": State.MARKUP, "<tool_call>": State.JSON_CALLS},
         State.MARKUP: {"<tool_call>": State.JSON_CALLS},
         State.JSON_CALLS: {"</tool_call>": State.BACK},
     },
-    source="baidu/ERNIE-4.5-21B-A3B-Thinking chat template; vllm 0.31 tool_parsers/ernie45_tool_parser.py, "
-    "reasoning/ernie45_reasoning_parser.py",
+    source="vllm 0.31 tool_parsers/ernie45_tool_parser.py, reasoning/ernie45_reasoning_parser.py",
 )

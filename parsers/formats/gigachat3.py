@@ -11,6 +11,5 @@ GIGACHAT3 = Format(
         State.MARKUP: {"<|role_sep|>": State.JSON_CALLS},  # the role, "function call"
         State.JSON_CALLS: {COMPLETE: State.BACK, MESSAGE_SEPARATOR: State.MARKUP},
     },
-    source="ai-sage/GigaChat3-10B-A1.8B chat template; vllm 0.31 tool_parsers/gigachat3_tool_parser.py; "
-    "sglang function_call/gigachat3_detector.py",
+    source="vllm 0.31 tool_parsers/gigachat3_tool_parser.py; sglang function_call/gigachat3_detector.py",
 )

@@ -1,5 +1,7 @@
 """GLM 4.5 to 4.7, and Ling 3 and Poolside's models, which write calls as it does."""
 
+from dataclasses import replace
+
 from ..format import Format, State
 
 GLM45 = Format(
@@ -13,8 +15,17 @@ GLM45 = Format(
         State.PARAMETERS: {"<arg_value>": State.VALUE, "<arg_key>": State.KEY, "</tool_call>": State.BACK},
         State.VALUE: {"</arg_value>": State.PARAMETERS},
     },
-    aliases=("glm47", "glm", "ling3", "poolside_v1"),
+    aliases=("glm47", "glm", "ling3"),
     frame="",
     source="zai-org/GLM-4.5 and GLM-4.7 chat templates; vllm 0.31 parser/glm47_moe.py, "
-    "tool_parsers/poolside_v1_tool_parser.py; sglang function_call/glm4_moe_detector.py",
+    "parser/ling3.py; sglang function_call/glm4_moe_detector.py",
+)
+
+POOLSIDE_V1 = replace(
+    GLM45,
+    name="poolside_v1",
+    aliases=(),
+    undeclared="json",
+    source="vllm 0.31 tool_parsers/poolside_v1_tool_parser.py, reasoning/poolside_v1_reasoning_parser.py; "
+    "sglang function_call/poolside_v1_detector.py",
 )

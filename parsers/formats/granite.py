@@ -14,8 +14,7 @@ GRANITE = Format(
         State.CONTENT: {"<|tool_call|>": State.JSON_CALLS, "<tool_call>": State.JSON_CALLS},
         State.JSON_CALLS: {COMPLETE: State.BACK},
     },
-    source="ibm-granite/granite-3.0-8b-instruct and granite-3.2-8b-instruct chat templates; "
-    "vllm 0.31 parser/granite.py, reasoning/granite_reasoning_parser.py",
+    source="vllm 0.31 parser/granite.py, reasoning/granite_reasoning_parser.py",
 )
 
 FUNCTION_CALL = "<function_call>"

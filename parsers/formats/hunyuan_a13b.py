@@ -1,4 +1,4 @@
-"""Hunyuan A13B's tool calls, and its reasoning with an answer in tags; its vocabulary has no markers."""
+"""Hunyuan A13B's tool calls, and its reasoning with an answer in tags, all plain text, line breaks included."""
 
 from ..format import Format, State
 
@@ -7,7 +7,6 @@ HUNYUAN_A13B = Format(
     {
         State.START: {
             "<think>\n": State.REASONING,
-            "<think>": State.REASONING,
             "<answer>\n": State.START,
             "<answer>": State.START,
             "助手：": State.CONTENT,  # what the template asks for in front of an answer without calls
@@ -15,7 +14,7 @@ HUNYUAN_A13B = Format(
         State.REASONING: {
             "\n</think>\n<answer>\n": State.START,
             "\n</think>\n": State.START,
-            "</think>": State.START,
+            "</think>\n": State.START,
         },
         State.CONTENT: {
             "\n</answer>": State.MARKUP,

@@ -7,12 +7,12 @@ INTERNLM = Format(
     {
         State.START: {"<think>": State.REASONING},
         State.REASONING: {"</think>": State.START},
-        State.CONTENT: {"<|action_start|>": State.SECTION},
-        # `<|interpreter|>` stands in its place in front of code, which is no call.
-        State.SECTION: {"<|plugin|>": State.JSON_CALLS},
+        State.CONTENT: {"<|action_start|>": State.SECTION, "<|action_end|>": State.CONTENT},
+        # Code for the interpreter is no call, so it is shown.
+        State.SECTION: {"<|plugin|>": State.JSON_CALLS, "<|interpreter|>": State.CONTENT},
         State.JSON_CALLS: {"<|action_end|>": State.BACK},
     },
     aliases=("interns1",),
-    source="internlm/internlm2_5-7b-chat and internlm/Intern-S1 chat templates; "
-    "vllm 0.31 tool_parsers/internlm2_tool_parser.py; sglang function_call/internlm_detector.py",
+    source="vllm examples/tool_chat_template_internlm2_tool.jinja, 0.31 tool_parsers/internlm2_tool_parser.py; "
+    "sglang function_call/internlm_detector.py",
 )

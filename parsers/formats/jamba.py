@@ -8,5 +8,5 @@ JAMBA = Format(
         State.CONTENT: {"<tool_calls>": State.JSON_CALLS},
         State.JSON_CALLS: {"</tool_calls>": State.BACK},
     },
-    source="ai21labs/AI21-Jamba-1.5-Mini chat template; vllm 0.31 tool_parsers/jamba_tool_parser.py",
+    source="vllm 0.31 tool_parsers/jamba_tool_parser.py",
 )

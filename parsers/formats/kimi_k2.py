@@ -19,5 +19,5 @@ KIMI_K2 = Format(
     },
     # `functions.get_weather:0` is the id, and the template wants it back unchanged.
     function=re.compile(r"(?=(?P<id>\S+:\d+\Z)?)(?:functions\.)?(?P<name>[^\s:<>{}\"]+)(?::\d*)?"),
-    source="moonshotai/Kimi-K2-Instruct docs/tool_call_guidance.md; vllm 0.31 parser/kimi_k2.py",
+    source="vllm 0.31 parser/kimi_k2.py; sglang function_call/kimik2_detector.py",
 )

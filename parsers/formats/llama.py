@@ -13,5 +13,5 @@ LLAMA_JSON = Format(
     },
     aliases=("llama4_json", "llama3"),
     declared_only=True,
-    source="meta-llama/Llama-3.1-8B-Instruct chat template; vllm 0.31 tool_parsers/llama_tool_parser.py",
+    source="vllm examples/tool_chat_template_llama3.1_json.jinja, 0.31 tool_parsers/llama_tool_parser.py",
 )

@@ -1,4 +1,4 @@
-"""MiniMax M2: `<invoke name="f"><parameter name="p">value</parameter></invoke>`."""
+"""MiniMax M2: `<invoke name="f"><parameter name="p">value</parameter></invoke>`; MiniMax M3's reasoning."""
 
 from ..format import Format, State
 
@@ -26,4 +26,15 @@ MINIMAX_M2 = Format(
     aliases=("minimax-m2",),
     frame="",
     source="MiniMaxAI/MiniMax-M2 chat template; vllm 0.31 parser/minimax_m2.py; sglang function_call/minimax_m2.py",
+)
+
+# Its calls nest objects and lists as XML elements, which no grammar here reads.
+MINIMAX_M3 = Format(
+    "minimax_m3",
+    {
+        State.START: {"<mm:think>": State.REASONING, "</mm:think>": State.START},
+        State.REASONING: {"</mm:think>": State.START},
+    },
+    aliases=("minimax-m3",),
+    source="vllm 0.31 reasoning/minimax_m3_reasoning_parser.py; sglang parser/reasoning_parser.py",
 )

@@ -27,6 +27,6 @@ MISTRAL = Format(
     },
     # Also the beginning of a name that goes on with `[CALL_ID]`.
     function=re.compile(r"(?P<name>[^\s<>{}\[\]()\"'`]+)(?:\[[A-Z_]*\]?(?P<id>\w+)?)?"),
-    source="mistral-common 1.11 tokenizers/instruct.py; vllm 0.31 parser/mistral.py; "
+    source="mistral-common 1.13 tokenizers/instruct.py; vllm 0.31 parser/mistral.py; "
     "sglang function_call/mistral_detector.py",
 )

@@ -13,6 +13,9 @@ ENDS = {
     "<|call|>": State.START,
 }
 
+# Recipients that no request declares: the server's own tools, and the model itself.
+_NO_FUNCTION = r"(?:assistant|python|browser|container)(?![\w\-])"
+
 OPENAI = Format(
     "openai",
     {
@@ -33,9 +36,9 @@ OPENAI = Format(
     },
     aliases=("harmony", "gpt-oss", "openai_gptoss"),
     headers=(
-        (re.compile(r"\bto=(?:python|browser|container)\b(?!_)"), State.MARKUP),
-        (re.compile(r"\bto=(?!assistant\b|<)(?:functions\.)?(?P<name>[^\s<]+)"), State.ARGUMENTS),
+        (re.compile(rf"\bto=(?!{_NO_FUNCTION})(?:functions\.)?(?P<name>[^\s<]+)"), State.ARGUMENTS),
         (re.compile("analysis"), State.REASONING),
+        (re.compile(rf"\bto=(?!assistant){_NO_FUNCTION}"), State.MARKUP),
         (re.compile(""), State.CONTENT),
     ),
     source="openai/harmony docs/format.md; vllm 0.31 parser/harmony.py",

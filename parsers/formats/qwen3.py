@@ -2,14 +2,23 @@
 
 from ..format import Format, State
 
-
 QWEN3 = Format(
     "qwen3",
     {
-        State.START: {"<think>": State.REASONING},
+        # A second end marker right behind the first is none of the answer.
+        State.START: {"<think>": State.REASONING, "</think>": State.START},
         State.REASONING: {"</think>": State.START},
     },
-    aliases=("qwen3-thinking", "mimo", "step3p5", "nemotron_v3", "nemotron_3", "minimax"),
+    aliases=(
+        "qwen3-thinking",
+        "granite_thinking_parser",
+        "mimo",
+        "minimax",
+        "nemotron_3",
+        "nemotron_v3",
+        "step3p5",
+        "telechat4",
+    ),
     thinks=True,
     thinking_flags={"enable_thinking": True},
     source="Qwen/Qwen3-8B chat template; vllm 0.31 parser/qwen3.py; sglang parser/reasoning_parser.py",

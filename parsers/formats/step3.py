@@ -1,4 +1,4 @@
-"""Step 3: StepML invocations between DeepSeek-like tokens, and reasoning that the prompt opens."""
+"""Step 3: steptml invocations between DeepSeek-like tokens, and reasoning that the prompt opens."""
 
 from ..format import Format, State
 

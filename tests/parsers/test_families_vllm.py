@@ -19,7 +19,7 @@ ROWS = [
     for family in FAMILIES.values()
     if family.vllm is not None
     for case in family.all_cases()
-    if case.expected.reasoning is None and not case.prompt
+    if case.expected.reasoning is None and not case.prompt and case.tools != ()
 ]
 
 

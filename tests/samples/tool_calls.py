@@ -172,7 +172,7 @@ TOOL_CALLS: dict[str, Sample] = {
     ),
     "ernie45": json_in_tags(TOOL_PARSER.format("ernie45"), "tool_call"),
     "functiongemma": one_call(
-        f"<start_function_call>call:add_note{{text:<escape>{TEXT}<escape>,count:<escape>3<escape>}}<end_function_call>",
+        f"<start_function_call>call:add_note{{text:<escape>{TEXT}<escape>,count:3}}<end_function_call>",
         TOOL_PARSER.format("functiongemma"),
         special=("<start_function_call>", "<end_function_call>", "<escape>"),
     ),

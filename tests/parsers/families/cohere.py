@@ -22,7 +22,7 @@ def action(calls: Sequence[Invocation]) -> str:
 
 
 def write(content: str, calls: Sequence[Invocation]) -> str:
-    """Write as the chat template of Command A does."""
+    """Write as SGLang's detector quotes the chat template."""
     answer = f"<|START_RESPONSE|>{content}<|END_RESPONSE|>" if content else ""
     return answer + (action(calls) if calls else "")
 

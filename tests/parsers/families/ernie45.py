@@ -14,7 +14,7 @@ def wrap(call: str) -> str:
 
 
 def write(content: str, calls: Sequence[Invocation]) -> str:
-    """Write as the chat template of ERNIE-4.5-21B-A3B-Thinking does, its reasoning left out."""
+    """Write as vLLM's parser describes it."""
     return content + ("\n" if content and calls else "") + "".join(wrap(json_of(*call)) for call in calls)
 
 

@@ -12,7 +12,7 @@ START = "<|message_sep|>\n\nfunction call<|role_sep|>\n"
 
 
 def write(content: str, calls: Sequence[Invocation]) -> str:
-    """Write as GigaChat 3's chat template does."""
+    """Write as vLLM's parser describes it."""
     return content + "".join(START + json_of(*call) for call in calls)
 
 

@@ -19,7 +19,7 @@ from tests.samples.sample import Call, Outcome
 
 
 def write(content: str, calls: Sequence[Invocation]) -> str:
-    """Write as the chat template of granite-3.0-8b-instruct does."""
+    """Write as vLLM's parser describes Granite 3.0."""
     return content + (f"<|tool_call|>{array_of(calls)}" if calls else "")
 
 
@@ -43,11 +43,11 @@ FAMILIES = (
             Case("the marker as text", f"<tool_call>{array_of([('now', {})])}", Outcome(calls=(NOW,))),
             Case("white space behind the marker", f"<|tool_call|> \n{array_of([('now', {}), ('now', {})])}", Outcome(calls=(NOW, NOW))),
             Case("one object", f"<|tool_call|>{json_of('now', {})}", Outcome(calls=(NOW,)),
-             vllm="gives the object as content"),
+                 vllm="gives the object as content"),
             Case("text behind", f"<|tool_call|>{array_of([('now', {})])}\nDone.", Outcome(None, "Done.", (NOW,)),
-             vllm="drops text behind a call"),
+                 vllm="drops text behind a call"),
             Case("a marker that begins no call", "Use <tool_call> to call.", Outcome(None, "Use <tool_call> to call."),
-             vllm="drops the marker"),
+                 vllm="drops the marker"),
             Case("the short form", "Here's my thought process: So.\nHere's my response: Yes.", Outcome(" So.\n", " Yes."), tools=()),
             Case("words of the marker in a sentence", "So: Here is my thought process: I add.", Outcome(None, "So: Here is my thought process: I add."), tools=()),
             Case("reasoning and a call", "Here is my thought process:So. Here is my response:<|tool_call|>" + array_of([("now", {})]), Outcome("So. ", None, (NOW,))),
@@ -64,15 +64,15 @@ FAMILIES = (
             *json_cases(lambda call: f"<function_call> {call}", vllm=STRICT | WANTS_KEY | KEEPS_NULL | QUOTES),
             Case("nothing between calls", f"<function_call>{json_of('now', {})}<function_call>{json_of('now', {})}", Outcome(calls=(NOW, NOW))),
             Case("the marker in a string", f"<function_call> {json_of('write', {'text': 'a <function_call> b'})}", Outcome(calls=(Call("write", {"text": "a <function_call> b"}),)),
-             vllm="begins another call at the marker inside the string"),
+                 vllm="begins another call at the marker inside the string"),
             Case("text behind", f"<function_call> {json_of('now', {})}\nDone.", Outcome(None, "Done.", (NOW,)),
-             vllm="drops text behind a call"),
+                 vllm="drops text behind a call"),
             Case("a marker that begins no call", "Use <function_call> to call.", Outcome(None, "Use <function_call> to call.")),
             Case("no function that fits", '<function_call> {"name": "no_function", "arguments": {}}', Outcome(calls=(Call("no_function", {}),))),
             Case("cut in the name", 'Hi <function_call> {"name": "wri', Outcome(None, "Hi "), finish="length",
-             vllm="gives the markup as content"),
+                 vllm="gives the markup as content"),
             Case("cut in the arguments", '<function_call> {"name": "write", "arguments": {"path": "a', Outcome(calls=(Call("write", '{"path": "a'),)), finish="length",
-             vllm="gives the markup as content"),
+                 vllm="gives the markup as content"),
         ),
     ),
 )  # fmt: skip

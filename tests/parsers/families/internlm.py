@@ -16,7 +16,7 @@ def wrap(call: str) -> str:
 
 
 def write(content: str, calls: Sequence[Invocation]) -> str:
-    """Write as InternLM 2.5's chat template does, with the key that the model itself prefers."""
+    """Write as vLLM's chat template for InternLM 2 does, with the key that its parser looks for first."""
     return content + "".join(wrap(json_of(*call, "parameters")) for call in calls)
 
 

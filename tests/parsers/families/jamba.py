@@ -25,7 +25,7 @@ def wrap(call: str) -> str:
 
 
 def write(content: str, calls: Sequence[Invocation]) -> str:
-    """Write as the chat template of Jamba 1.5 does."""
+    """Write as in vLLM's tests of its parser: one object per line."""
     return content + (wrap(",\n  ".join(json_of(*call) for call in calls)) if calls else "")
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from tests.parsers.families.family import Arguments, Case, Invocation
 from tests.samples.sample import Call, Outcome
@@ -41,12 +41,11 @@ def json_cases(
     key: str = "arguments",
     end: str = "",
     vllm: Mapping[str, str] | None = None,
-    leaves_out: Collection[str] = (),
 ) -> tuple[Case, ...]:
     """Return what every format of JSON objects must bear.
 
     wrap: one call's object to the output. key: of the arguments. end: the marker that ends a call, or "".
-    vllm: what its batch parser makes of a case instead, by id. leaves_out: cases that do not fit, by id.
+    vllm: what its batch parser makes of a case instead, by id.
     """
     hi, now = f'{{"name": "write", "{key}": {HI_JSON}}}', (Call("now", {}),)
     text = f"a {end or ']} b'} c"
@@ -68,7 +67,5 @@ def json_cases(
         ("a brace missing", hi.removesuffix("}"), (HI,)),
     )  # fmt: skip
     return tuple(
-        Case(id_, wrap(written), Outcome(calls=calls), vllm=(vllm or {}).get(id_, ""))
-        for id_, written, calls in rows
-        if id_ not in leaves_out
+        Case(id_, wrap(written), Outcome(calls=calls), vllm=(vllm or {}).get(id_, "")) for id_, written, calls in rows
     )

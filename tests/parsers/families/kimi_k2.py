@@ -18,7 +18,7 @@ def one(header: str, arguments: str) -> str:
 
 
 def write(content: str, calls: Sequence[Invocation]) -> str:
-    """Write as the chat template of Kimi-K2-Instruct does."""
+    """Write as vLLM's parser describes it."""
     written = "".join(
         one(f"functions.{name}:{number}", json.dumps(arguments, ensure_ascii=False))
         for number, (name, arguments) in enumerate(calls)

@@ -12,7 +12,7 @@ KEY = "parameters"
 
 
 def write(content: str, calls: Sequence[Invocation]) -> str:
-    """Write as Llama 3.1's chat template does; calls behind text are announced by the token for code."""
+    """Write as vLLM's chat template for Llama 3.1 does; calls behind text are announced by the token for code."""
     written = "; ".join(json_of(name, arguments, KEY) for name, arguments in calls)
     return content + ("<|python_tag|>" if content and calls else "") + written
 

@@ -1,7 +1,8 @@
-"""LongCat Flash: Hermes's form in tags of its own."""
+"""LongCat Flash: Hermes's form in tags of its own, or parameters in tags."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 
 from tests.parsers.families.family import Case, Family, Invocation
@@ -24,9 +25,18 @@ def wrap(call: str) -> str:
 
 
 def write(content: str, calls: Sequence[Invocation]) -> str:
-    """Write as LongCat-Flash-Chat's chat template does: nothing stands between calls."""
+    """Write as LongCat-Flash-Chat does: nothing stands between calls."""
     return content + "".join(wrap(json_of(*call)) for call in calls)
 
+
+JSON_ONLY = "reads only JSON"
+TAGGED = (
+    "<longcat_tool_call>add"
+    "<longcat_arg_key>a</longcat_arg_key><longcat_arg_value>3</longcat_arg_value>"
+    "<longcat_arg_key>label</longcat_arg_key><longcat_arg_value>x\n<b></longcat_arg_value>"
+    "</longcat_tool_call>"
+)
+LINES = re.sub(r"add(?=<)|</longcat_arg_(?:key|value)>", r"\g<0>\n", TAGGED)
 
 FAMILY = Family(
     "longcat",
@@ -35,6 +45,11 @@ FAMILY = Family(
     vllm="longcat",
     cases=(
         *json_cases(wrap, end="</longcat_tool_call>", vllm=STRICT | WANTS_KEY | KEEPS_NULL | QUOTES | ENDS_EARLY),
+        Case("parameters in tags", TAGGED, Outcome(calls=(Call("add", {"a": 3, "label": "x\n<b>"}),)), vllm=JSON_ONLY),
+        Case("parameters in tags, on lines of their own", LINES,
+             Outcome(calls=(Call("add", {"a": 3, "label": "x\n<b>"}),)), vllm=JSON_ONLY),
+        Case("no parameters in tags", "<longcat_tool_call>now</longcat_tool_call>", Outcome(calls=(Call("now", {}),)), vllm=JSON_ONLY),
+        Case("cut in a parameter", TAGGED[: TAGGED.index("<b>")], Outcome(calls=(Call("add", '{"a": 3, "label": "x\\n'),)), finish="length", vllm=JSON_ONLY),
         Case("no end marker", f'<longcat_tool_call>{{"name": "write", "arguments": {HI_JSON}}}', Outcome(calls=(HI,))),
         Case("text behind", wrap(json_of("now", {})) + "\nDone.", Outcome(None, "Done.", (Call("now", {}),)),
              vllm="drops text behind a call"),

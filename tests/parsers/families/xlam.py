@@ -10,7 +10,7 @@ from tests.samples.sample import Call, Outcome
 
 
 def write(content: str, calls: Sequence[Invocation]) -> str:
-    """Write as xLAM 2's chat template does; calls behind text stand in a code block."""
+    """Write as vLLM's chat template for xLAM does; calls behind text stand in a code block."""
     if content and calls:
         return f"{content}\n```json\n{array_of(calls)}\n```"
     return content or array_of(calls)

@@ -1,0 +1,492 @@
+"""Claim: a token costs a linear parser the same few microseconds, however long the call is.
+
+    python -m benchmarks.parsers [--json] [--families hermes glm45] [--sizes 1000 64000]
+
+Measures CPU microseconds per output token of the parser alone, for every linear
+format of the registry, for vLLM's streaming parser of that family and, where
+`sglang` is installed, for SGLang's detector. The output is one tool call with a
+long string argument (program text) in the family's own syntax, fed one token at a
+time with its text and id, as the worker does; it is decoded beforehand. Every
+result is checked: a parser that does not give the call's name and arguments is
+marked wrong.
+
+A cell that takes longer than --limit-s stops: its figure, marked with >, is that of
+the tokens so far. Longer calls are not tried then, because these parsers' tokens get
+dearer, not cheaper, and show the same lower bound.
+
+Machines differ: the claim is stated for one on which vLLM's hermes parser takes
+24 us, and the run says what its figures are there.
+"""
+
+from __future__ import annotations
+
+import argparse
+import gc
+import itertools
+import json
+import logging
+import statistics
+import sys
+import time
+from collections.abc import Iterator
+from functools import cache
+from typing import Any
+
+import msgspec
+from backedge.parsers.format import Format
+from backedge.parsers.registry import known_formats
+from backedge.postprocess.detokenizer import DetokenizerOptions, detokenizers
+
+from tests.parsers.core import end_of_turn
+from tests.samples.sample import NOTE
+from tests.samples.tokenizers import encode, tokenizer_of
+from tests.samples.tool_calls import TOOL_CALLS
+
+from .parser_systems import OURS, VLLM, Family, Parser, Stream, System, systems
+
+SIZES = (100, 1_000, 4_000, 16_000, 64_000)
+CLAIM_US = 4.0
+CLAIM_GROWTH = 1.3
+GROWTH_SIZES = (1_000, 64_000)
+# What vLLM's hermes parser takes at this size on the machine that the claim is stated for.
+REFERENCE_US, REFERENCE_SIZE = 24.0, 1_000
+NS_PER_US = 1e3
+NS_PER_S = 1e9
+# Short calls are parsed several times in a round, so that there is something to measure.
+MIN_TOKENS = 4_000
+# Tokens between two looks at the clock.
+SLICE = 64
+# Of the table's columns: family, parser, one per size.
+NAME_WIDTH, PARSER_WIDTH, CELL_WIDTH = 24, 8, 15
+TWO_DECIMALS_BELOW = 100
+WRONG, FAILS, NO_PARSER = "wrong", "fails", "none"
+FUNCTION = "add_note"
+LINES = (
+    "def step_{n}(rows: dict[str, int]) -> str:\n",
+    '    """Return "row {n}": für jede Größe, 数量 ≥ {n}."""\n',
+    '    if rows["a{n}"] < {n} and not {{*rows}}:\n',
+    "        return f'{{rows}}\\t<b>{n}</b>'  # it's [{n}, ({n})]\n",
+    "\n",
+)
+
+Piece = tuple[str, list[int]]
+
+
+class Cell(msgspec.Struct):
+    """One figure.
+
+    size: wanted argument tokens. tokens: of the whole output.
+    us: per token, the median of `rounds`; at least that much if `at_least`.
+    note: what stands in its place or is wrong with it, "" if nothing.
+    """
+
+    size: int
+    tokens: int = 0
+    us: float | None = None
+    at_least: bool = False
+    rounds: int = 0
+    note: str = ""
+
+
+class Row(msgspec.Struct):
+    """One system's parser of one family. problem: what it raised."""
+
+    family: str
+    parser: str
+    cells: list[Cell]
+    problem: str = ""
+
+
+class Claims(msgspec.Struct):
+    """What held for all families; None where nothing was measured.
+
+    hermes_us: vLLM's hermes parser, in this run.
+    worst: the family and size of `worst_us`, the highest cost; `reference_us` is the same
+    for the machine of the claim.
+    steepest: the family whose cost per token grows most, by `growth`.
+    failed: our cells that are wrong or took too long.
+    """
+
+    hermes_us: float | None = None
+    worst: str = ""
+    worst_us: float | None = None
+    reference_us: float | None = None
+    cost_held: bool = False
+    steepest: str = ""
+    growth: float | None = None
+    growth_held: bool = False
+    failed: list[str] = []
+
+
+class Settings(msgspec.Struct):
+    """What the command line says."""
+
+    sizes: list[int]
+    rounds: int
+    limit_s: float
+
+
+class Report(msgspec.Struct):
+    """A whole run. skipped: why formats of the registry have no row."""
+
+    settings: Settings
+    rows: list[Row]
+    skipped: dict[str, str]
+    claims: Claims
+
+
+def program_text(length: int) -> str:
+    """Return `length` characters of program text, or a few less: no white space at its end."""
+    blocks = ("".join(LINES).format(n=number) for number in itertools.count())
+    text = ""
+    while len(text) < length:
+        text += "".join(itertools.islice(blocks, 64))
+    return text[:length].rstrip()
+
+
+def long_output(output: str, text: str) -> str:
+    """Return a sample's output with `text` as the value of its string argument, spelled as the sample spells it."""
+    note = str(NOTE["text"])
+    spellings = (
+        (json.dumps(note, ensure_ascii=False), json.dumps(text, ensure_ascii=False)),
+        (repr(note), repr(text)),
+        (note, text),
+    )
+    for short, long in spellings:
+        if short in output:
+            return output.replace(short, long)
+    raise ValueError(f"a sample has no {note!r} in a known spelling: {output!r}")
+
+
+class LongCall:
+    """One family's call with an argument of about `size` tokens."""
+
+    def __init__(self, family: Family, size: int) -> None:
+        self._family = family
+        self.size = size
+        self.text = program_text(int(size * characters_per_token(family)))
+        tokenizer = family.tokenizer
+        output = encode(tokenizer, long_output(family.sample.output, self.text))
+        self._end = end_of_turn(tokenizer, family.sample)
+        self._token_ids = [*output, *self._end]
+
+    @property
+    def tokens(self) -> int:
+        """Tokens of the whole output."""
+        return len(self._token_ids)
+
+    def pieces(self, *, shows_special_tokens: bool) -> list[Piece]:
+        """Return the tokens as the parser gets them; the one that ends the turn has no text."""
+        options = DetokenizerOptions(skip_special_tokens=not shows_special_tokens, spaces_between_special_tokens=False)
+        detokenizer = detokenizers(self._family.tokenizer)(options, self._family.prompt_token_ids)
+        pieces = [(detokenizer.feed(token_id), [token_id]) for token_id in self._token_ids]
+        if self._end:
+            pieces[-1] = ("", pieces[-1][1])
+        return pieces
+
+    def is_right(self, names: list[str], arguments: str) -> bool:
+        """Whether this is the call."""
+        try:
+            return names == [FUNCTION] and json.loads(arguments) == {**NOTE, "text": self.text}
+        except ValueError:
+            return False
+
+
+@cache
+def _tokens_of_program(tokenizer: Any, length: int) -> int:
+    return len(encode(tokenizer, program_text(length)))
+
+
+def characters_per_token(family: Family, length: int = 8_000) -> float:
+    """Return how long a token of program text is, on average."""
+    return length / _tokens_of_program(family.tokenizer, length)
+
+
+class Outcome(msgspec.Struct):
+    """One call parsed. tokens: fewer than there are if the limit came first."""
+
+    ns: int = 0
+    tokens: int = 0
+    whole: bool = False
+    names: list[str] = []
+    arguments: list[str] = []
+
+
+def parse(stream: Stream, pieces: list[Piece], limit_ns: float) -> Outcome:
+    """Feed `pieces` to `stream`, for `limit_ns` of CPU time at most, and a slice more."""
+    outcome = Outcome()
+    *body, last = pieces
+    for start in range(0, len(body), SLICE):
+        _feed(stream, body[start : start + SLICE], outcome)
+        if outcome.ns > limit_ns:
+            return outcome
+    started = time.process_time_ns()
+    result = stream.finish(*last)
+    outcome.ns += time.process_time_ns() - started
+    outcome.tokens += 1
+    _collect(stream, result, outcome)
+    outcome.arguments.append(stream.rest())
+    outcome.whole = True
+    return outcome
+
+
+def _feed(stream: Stream, pieces: list[Piece], outcome: Outcome) -> None:
+    """Feed `pieces`; what comes of them is looked at while the clock stands."""
+    feed = stream.feed
+    results: list[Any] = []
+    keep = results.append
+    started = time.process_time_ns()
+    for text, token_ids in pieces:
+        keep(feed(text, token_ids))
+    outcome.ns += time.process_time_ns() - started
+    outcome.tokens += len(pieces)
+    for result in results:
+        _collect(stream, result, outcome)
+
+
+def _collect(stream: Stream, result: Any, outcome: Outcome) -> None:
+    for call in stream.calls(result):
+        if call.name:
+            outcome.names.append(call.name)
+        if call.arguments:
+            outcome.arguments.append(call.arguments)
+
+
+class Trial:
+    """One cell in the making: a call, parsed in as many rounds as fit into the limit, at least one."""
+
+    def __init__(self, parser: Parser, call: LongCall, limit_ns: float) -> None:
+        self._parser = parser
+        self._call = call
+        self._pieces = call.pieces(shows_special_tokens=parser.shows_special_tokens)
+        self._limit_ns = limit_ns
+        self._us: list[float] = []
+        self._spent_ns = 0
+        self._longest_ns = 0
+        self.cell = Cell(call.size, call.tokens)
+
+    def run_round(self) -> None:
+        """Parse the call, a short one several times."""
+        if self._spent_ns + self._longest_ns > self._limit_ns:
+            return
+        gc.collect()
+        gc.disable()
+        try:
+            ns, tokens = self._parse()
+        finally:
+            gc.enable()
+        self._spent_ns += ns
+        self._longest_ns = max(self._longest_ns, ns)
+        self._us.append(ns / NS_PER_US / tokens)
+        self.cell.us = statistics.median(self._us)
+        self.cell.rounds = len(self._us)
+
+    def _parse(self) -> tuple[int, int]:
+        """Return the time in ns, and the tokens that it was for."""
+        ns = tokens = 0
+        while tokens < max(MIN_TOKENS, len(self._pieces)) and ns <= self._limit_ns:
+            outcome = parse(self._parser.stream(), self._pieces, self._limit_ns)
+            ns, tokens = ns + outcome.ns, tokens + outcome.tokens
+            if not outcome.whole:
+                self.cell.at_least = True
+                break
+            if not self._call.is_right(outcome.names, "".join(outcome.arguments)):
+                self.cell.note = WRONG
+        return ns, tokens
+
+
+def measure(parser: Parser, calls: list[LongCall], rounds: int, limit_s: float) -> list[Cell]:
+    """Return the figures of `calls`, the shortest first; the sizes take turns within a round."""
+    cells: list[Cell] = []
+    trials: list[Trial] = []
+    for call in calls:
+        if cells and cells[-1].at_least:
+            cells.append(Cell(call.size, call.tokens, cells[-1].us, at_least=True))
+            continue
+        trial = Trial(parser, call, limit_s * NS_PER_S)
+        trial.run_round()
+        trials.append(trial)
+        cells.append(trial.cell)
+    for _ in range(rounds - 1):
+        for trial in trials:
+            trial.run_round()
+    return cells
+
+
+def family_of(name: str, format_names: tuple[str, ...]) -> Family:
+    """Return the family whose sample has that name."""
+    sample = TOOL_CALLS[name]
+    tokenizer = tokenizer_of(sample)
+    return Family(name, format_names, sample, tokenizer, encode(tokenizer, sample.prompt))
+
+
+def families() -> tuple[list[Family], dict[str, str]]:
+    """Return every syntax that a format of the registry reads, and why the other formats have none here."""
+    found: list[Family] = []
+    skipped: dict[str, str] = {}
+    for format_ in formats():
+        if not format_.parses_tools:
+            skipped[format_.name] = "has no tool calls"
+            continue
+        format_names = (format_.name, *format_.aliases)
+        # Parsers that share a syntax share a sample's text; the format's own name comes first.
+        syntaxes: dict[str, str] = {}
+        for name in (key for name in format_names for key in TOOL_CALLS if key.split()[0] == name):
+            syntaxes.setdefault(TOOL_CALLS[name].output, name)
+        found += [family_of(name, format_names) for name in syntaxes.values()]
+        if not syntaxes:
+            skipped[format_.name] = "has no sample in tests/samples/tool_calls.py"
+    return found, skipped
+
+
+def formats() -> list[Format]:
+    """Return the registry's formats, each once."""
+    entries = known_formats().values()
+    found = (format_ for entry in entries for format_ in (entry.tools, entry.reasoning) if format_ is not None)
+    return list({id(format_): format_ for format_ in found}.values())
+
+
+class Benchmark:
+    """Measures family by family, the systems one after another."""
+
+    def __init__(self, arguments: argparse.Namespace) -> None:
+        self._arguments = arguments
+        self._systems = {name: system for name, system in systems().items() if name in arguments.systems}
+
+    def run(self, chosen: list[Family], skipped: dict[str, str]) -> Report:
+        """Return the figures of all families."""
+        hermes_us = self._reference()
+        rows: list[Row] = []
+        for number, family in enumerate(chosen, start=1):
+            print(f"{number} of {len(chosen)}: {family.name}", file=sys.stderr)
+            calls = [LongCall(family, size) for size in self._arguments.sizes]
+            rows += [self._row(name, system, family, calls) for name, system in self._systems.items()]
+        settings = Settings(self._arguments.sizes, self._arguments.rounds, self._arguments.limit_s)
+        return Report(settings, rows, skipped, claims_of(rows, hermes_us))
+
+    def _reference(self) -> float | None:
+        """Return what vLLM's hermes parser takes on this machine."""
+        system = self._systems.get(VLLM)
+        if system is None:
+            return None
+        family = family_of("hermes", ("hermes",))
+        row = self._row(VLLM, system, family, [LongCall(family, REFERENCE_SIZE)])
+        return row.cells[0].us
+
+    def _row(self, name: str, system: System, family: Family, calls: list[LongCall]) -> Row:
+        row = Row(family.name, name, [])
+        note = system.missing
+        if not note:
+            try:
+                parser = system.parser(family)
+                if parser is not None:
+                    row.cells = measure(parser, calls, self._arguments.rounds, self._arguments.limit_s)
+                    return row
+                note = NO_PARSER
+            except Exception as error:  # noqa: BLE001 - the engines' parsers raise whatever they like
+                note, row.problem = FAILS, f"{type(error).__name__}: {error}".splitlines()[0]
+        row.cells = [Cell(call.size, call.tokens, note=note) for call in calls]
+        return row
+
+
+def claims_of(rows: list[Row], hermes_us: float | None) -> Claims:
+    """Return whether the claims held in `rows`."""
+    claims = Claims(hermes_us=hermes_us)
+    ours = [row for row in rows if row.parser == OURS]
+    claims.failed = [f"{row.family} {cell.size}" for row in ours for cell in row.cells if cell.note or cell.at_least]
+    costs = [(cell.us, f"{row.family} at {cell.size}") for row in ours for cell in row.cells if cell.us is not None]
+    if costs:
+        claims.worst_us, claims.worst = max(costs)
+        claims.reference_us = claims.worst_us * (REFERENCE_US / hermes_us if hermes_us is not None else 1)
+        claims.cost_held = claims.reference_us <= CLAIM_US and not claims.failed
+    growths = [(growth, row.family) for row in ours if (growth := growth_of(row)) is not None]
+    if growths:
+        claims.growth, claims.steepest = max(growths)
+        claims.growth_held = claims.growth <= CLAIM_GROWTH and not claims.failed
+    return claims
+
+
+def growth_of(row: Row) -> float | None:
+    """Return how much dearer a token of a long call is than one of a short call."""
+    short, long = (next((cell.us for cell in row.cells if cell.size == size), None) for size in GROWTH_SIZES)
+    return long / short if short and long else None
+
+
+def table(report: Report) -> str:
+    """Return the report as text."""
+    settings = f"rounds {report.settings.rounds}, limit_s {report.settings.limit_s:g}"
+    lines = [f"CPU microseconds per token by argument tokens, medians ({settings})"]
+    sizes = [f"{size:>{CELL_WIDTH}}" for size in report.settings.sizes]
+    lines.append(f"{'family':{NAME_WIDTH}}{'parser':{PARSER_WIDTH}}{''.join(sizes)}")
+    for row in report.rows:
+        cells = "".join(f"{cell_text(cell):>{CELL_WIDTH}}" for cell in row.cells)
+        lines.append(f"{row.family:{NAME_WIDTH}}{row.parser:{PARSER_WIDTH}}{cells}")
+    lines += [f"fails: {row.family}, {row.parser}: {row.problem}" for row in report.rows if row.problem]
+    lines += [f"skipped: {name} {reason}" for name, reason in report.skipped.items()]
+    return "\n".join([*lines, *verdicts(report.claims)])
+
+
+def cell_text(cell: Cell) -> str:
+    """Return a figure in three digits, and what is wrong with it."""
+    if cell.us is None:
+        return cell.note
+    figure = f"{cell.us:.2f}" if cell.us < TWO_DECIMALS_BELOW else f"{cell.us:.0f}"
+    return f"{cell.note} {'>' if cell.at_least else ''}{figure}".strip()
+
+
+def verdicts(claims: Claims) -> Iterator[str]:
+    """Yield the claims and whether they held, a line each."""
+    figures = "no figure"
+    if claims.worst_us is not None:
+        figures = f"at most {claims.worst_us:.2f} us, {claims.worst}"
+    scale = "vLLM's hermes was not measured, so the figures stand as they are"
+    if claims.hermes_us is not None:
+        scale = f"here it takes {claims.hermes_us:.1f} us"
+        if claims.reference_us is not None:
+            figures += f", which is {claims.reference_us:.2f} us there"
+    yield (
+        f"claim: at most {CLAIM_US:g} us per token for every family, where vLLM's hermes parser takes "
+        f"{REFERENCE_US:g} us ({scale}): {_held(claims.worst_us, claims.cost_held)} in this run ({figures})"
+    )
+    short, long = GROWTH_SIZES
+    figures = "no figure" if claims.growth is None else f"at most {claims.growth:.2f} times, {claims.steepest}"
+    yield (
+        f"claim: a token of {long} costs at most {CLAIM_GROWTH:g} times one of {short}: "
+        f"{_held(claims.growth, claims.growth_held)} in this run ({figures})"
+    )
+    if claims.failed:
+        yield f"ours without a right result: {', '.join(claims.failed)}"
+
+
+def _held(figure: float | None, held: bool) -> str:
+    if figure is None:
+        return "not measured"
+    return "held" if held else "NOT held"
+
+
+def parse_arguments(known: list[str]) -> argparse.Namespace:
+    """Return the command line. known: the families' names."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0], allow_abbrev=False)
+    parser.add_argument("--json", action="store_true", help="print one JSON object instead of the table")
+    parser.add_argument("--families", nargs="+", choices=known, default=known, metavar="NAME", help=", ".join(known))
+    parser.add_argument("--systems", nargs="+", choices=list(systems()), default=list(systems()))
+    parser.add_argument("--sizes", nargs="+", type=int, default=list(SIZES), help="argument tokens, about")
+    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--limit-s", type=float, default=10.0, help="CPU seconds per figure, all its rounds together")
+    arguments = parser.parse_args()
+    arguments.sizes.sort()
+    return arguments
+
+
+def main() -> None:
+    """Run the benchmark and print its report."""
+    logging.disable()  # some parsers log a traceback per token
+    known, skipped = families()
+    arguments = parse_arguments([family.name for family in known])
+    gc.freeze()
+    report = Benchmark(arguments).run([family for family in known if family.name in arguments.families], skipped)
+    print(msgspec.json.encode(report).decode() if arguments.json else table(report))
+
+
+if __name__ == "__main__":
+    main()

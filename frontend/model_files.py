@@ -1,0 +1,98 @@
+"""The small files of a model's folder: its tokenizer, its chat template, and what it says of generation."""
+
+from __future__ import annotations
+
+import functools
+from pathlib import Path
+from typing import Any
+
+import msgspec
+from tokenizers import Tokenizer
+
+from ..parsers.errors import SetupError
+from .template import DEFAULT, ChatTemplate
+
+
+class ModelFiles:
+    """Reads a model's folder.
+
+    folder: with tokenizer.json; the others are read where they are there.
+    chat_template: path of a Jinja file that takes the place of the model's own.
+    Raises `SetupError` for a folder without tokenizer.json or without any template.
+    """
+
+    def __init__(self, folder: str | Path, chat_template: str | None = None) -> None:
+        self.folder = Path(folder)
+        path = self.folder / "tokenizer.json"
+        if not path.is_file():
+            raise SetupError(
+                f"{self.folder} has no tokenizer.json, which --tokenizer-backend huggingface reads; "
+                "install vllm, which reads other tokenizers, too."
+            )
+        self.tokenizer: Tokenizer = Tokenizer.from_file(str(path))
+        # What a tokenizer.json says of these is left over from training.
+        self.tokenizer.no_padding()
+        self.tokenizer.no_truncation()
+        self.generation_config = self._read("generation_config.json")
+        self.template = ChatTemplate(self._templates(chat_template), self._special_tokens)
+
+    def encode(self, text: str) -> list[int]:
+        """Return the token ids of rendered text, which has its special tokens written out."""
+        token_ids: list[int] = self.tokenizer.encode(text, add_special_tokens=False).ids
+        return token_ids
+
+    @functools.cached_property
+    def eos_token_ids(self) -> list[int]:
+        """The end-of-sequence token that the tokenizer names; without one, those of the model."""
+        name = self._special_tokens.get("eos_token")
+        token_id = self.tokenizer.token_to_id(name) if name else None
+        return [token_id] if token_id is not None else self.further_eos_token_ids
+
+    @functools.cached_property
+    def further_eos_token_ids(self) -> list[int]:
+        """The end-of-sequence tokens that generation_config.json (or config.json) names."""
+        named = self.generation_config.get("eos_token_id", self._config.get("eos_token_id"))
+        if named is None:
+            return []
+        return [named] if isinstance(named, int) else list(named)
+
+    @functools.cached_property
+    def context_length(self) -> int | None:
+        """Tokens of prompt and output together that the model was made for; None if it does not say."""
+        length: int | None = self._config.get("max_position_embeddings")
+        return length
+
+    @functools.cached_property
+    def _config(self) -> dict[str, Any]:
+        config = self._read("config.json")
+        # Models that take images, too, have their language model one level down.
+        return {**(config.get("text_config") or {}), **config}
+
+    @functools.cached_property
+    def _special_tokens(self) -> dict[str, str]:
+        tokens = {**self._read("special_tokens_map.json"), **self._read("tokenizer_config.json")}
+        texts = {name: token.get("content") if isinstance(token, dict) else token for name, token in tokens.items()}
+        return {name: text for name, text in texts.items() if name.endswith("_token") and isinstance(text, str)}
+
+    def _templates(self, given: str | None) -> dict[str, str]:
+        """Return the chat templates by name, from the first place that has any."""
+        path = Path(given) if given else self.folder / "chat_template.jinja"
+        if given or path.is_file():
+            return {DEFAULT: path.read_text(encoding="utf-8")}
+        for name in ("tokenizer_config.json", "chat_template.json"):
+            template = self._read(name).get("chat_template")
+            if isinstance(template, str):
+                return {DEFAULT: template}
+            if template:
+                return {entry["name"]: entry["template"] for entry in template}
+        raise SetupError(f"{self.folder} has no chat template; name a Jinja file with --chat-template.")
+
+    def _read(self, name: str) -> dict[str, Any]:
+        """Return the object in a JSON file of the folder, empty if there is no such file."""
+        path = self.folder / name
+        if not path.is_file():
+            return {}
+        try:
+            return msgspec.json.decode(path.read_bytes(), type=dict[str, Any])
+        except msgspec.DecodeError as error:
+            raise SetupError(f"{path} is no JSON object: {error}.") from error

@@ -1,0 +1,31 @@
+"""MiniCPM 5: `<function name="f"><param name="p">value</param></function>`, long values in CDATA."""
+
+from ..format import Format, State
+
+MINICPM5 = Format(
+    "minicpm5",
+    {
+        # Half of each tag is one token: what stands behind it is a marker of its own.
+        State.CONTENT: {"<function": State.SECTION},
+        State.SECTION: {'name="': State.NAME, "name='": State.NAME},
+        State.NAME: {'">': State.PARAMETERS, "'>": State.PARAMETERS},
+        State.PARAMETERS: {
+            "<param": State.PARAMETERS,
+            "</param>": State.PARAMETERS,
+            'name="': State.KEY,
+            "name='": State.KEY,
+            "</function>": State.BACK,
+        },
+        State.KEY: {
+            '">': State.VALUE,
+            "'>": State.VALUE,
+            '"><![CDATA[': State.STRING,
+            "'><![CDATA[": State.STRING,
+        },
+        State.VALUE: {"</param>": State.PARAMETERS},
+        State.STRING: {"]]>": State.PARAMETERS},
+    },
+    frame="",
+    undeclared="json",
+    source="vllm 0.31 tool_parsers/minicpm5xml_tool_parser.py; sglang function_call/minicpm5_detector.py",
+)

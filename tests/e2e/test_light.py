@@ -1,0 +1,138 @@
+"""The light path: the embedded worker and the forward edge without an engine, and each of them with the other kind."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import openai
+import pytest
+
+from tests.e2e.client import Client, request_of
+from tests.e2e.test_transcripts import ALL, STREAMED, as_dynamo_folds, generated, reasoning_tokens, rendered
+from tests.support import TRANSCRIPTS, Transcript
+from tools.stack import LIGHT_FRONTEND, Process, Stack, metric
+
+PARSERS = ("--tool-call-parser", "hermes", "--reasoning-parser", "qwen3")
+# Post-processed in the worker, and by the frontend with its own flags.
+PROCESSED, PLAIN, SLOW = "embedded", "plain", "slow"
+ROWS = pytest.mark.parametrize("model", [PROCESSED, PLAIN], ids=["in the worker", "in the frontend"])
+DEADLINE_S = 20.0
+
+
+@dataclass
+class Light:
+    """No process of it imports vLLM or torch, except `vllm`."""
+
+    slow: Process
+    frontend: Process
+    vllm: Process
+
+
+@pytest.fixture(scope="module")
+def light(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Light]:
+    with Stack(tmp_path_factory.mktemp("light")) as stack:
+        stack.embedded(*PARSERS, name=PROCESSED, wait=False)
+        # Namespaces of their own: a frontend would send one model's requests to all workers of an endpoint.
+        stack.embedded("--plain", "--namespace", "plain", name=PLAIN, wait=False)
+        slow = stack.embedded(*PARSERS, "--tokens-per-second", "20", "--namespace", "slow", name=SLOW, wait=False)
+        frontend = stack.frontend(*PARSERS, command=LIGHT_FRONTEND, wait=False)
+        vllm = stack.frontend(*PARSERS, wait=False)
+        for edge in (frontend, vllm):
+            for model in (PROCESSED, PLAIN, SLOW):
+                stack.wait_for_model(edge, model)
+        yield Light(slow, frontend, vllm)
+
+
+def output_tokens(transcript: Transcript) -> int | None:
+    """Return how many tokens are generated; None for a forced call, which this edge wants in JSON."""
+    return None if transcript.get("tool_choice") else generated(transcript)
+
+
+def test_no_engine_is_loaded(light: Light) -> None:
+    for process in (light.slow, light.frontend):
+        libraries = Path(f"/proc/{process.popen.pid}/maps").read_text(encoding="utf-8")
+        assert "dynamo" in libraries
+        assert "torch" not in libraries
+
+
+@ALL
+@STREAMED
+@ROWS
+def test_gives_exactly_the_transcript(light: Light, model: str, stream: bool, transcript: Transcript) -> None:
+    response = Client(light.frontend.url, model).ask(transcript, stream=stream)
+    assert response.message == (transcript["expect"] if stream else as_dynamo_folds(transcript["expect"]))
+    usage = response.usage
+    assert usage.prompt_tokens == len(rendered(transcript["id"]))
+    assert usage.completion_tokens == (output_tokens(transcript) or usage.completion_tokens)
+    assert usage.total_tokens == usage.prompt_tokens + usage.completion_tokens
+    assert usage.completion_tokens_details.reasoning_tokens == reasoning_tokens(transcript)
+
+
+@ROWS
+@STREAMED
+@pytest.mark.parametrize("name", ["reasoning_call", "required_choice"])
+def test_behind_vllms_edge_it_is_the_same(light: Light, model: str, stream: bool, name: str) -> None:
+    transcript = TRANSCRIPTS[name]
+    assert Client(light.vllm.url, model).ask(transcript, stream=stream).message == transcript["expect"]
+
+
+@ROWS
+@STREAMED
+def test_two_choices(light: Light, model: str, stream: bool) -> None:
+    transcript = TRANSCRIPTS["reasoning_call"]
+    response = Client(light.frontend.url, model).ask(transcript, stream=stream, n=2, temperature=0.5)
+    assert [answer.message for _, answer in sorted(response.answers.items())] == [transcript["expect"]] * 2
+    assert response.usage.completion_tokens == 2 * generated(transcript)
+
+
+@ROWS
+def test_logprobs(light: Light, model: str) -> None:
+    transcript = TRANSCRIPTS["plain_text"]
+    response = Client(light.frontend.url, model).ask(transcript, logprobs=True, top_logprobs=1)
+    text = "".join(entry.token for entry in response.answer.logprobs)
+    assert text == transcript["expect"]["content"] + "<|im_end|>"
+
+
+def test_stop_token_ids(light: Light) -> None:
+    transcript = TRANSCRIPTS["plain_text"]
+    whole = Client(light.frontend.url, PROCESSED).ask(
+        transcript, extra_body={"nvext": {"extra_fields": ["completion_token_ids"]}}
+    )
+    stop = whole.token_ids[3]
+    response = Client(light.frontend.url, PROCESSED).ask(
+        transcript, metadata={"backedge": f'{{"stop_token_ids": [{stop}]}}'}
+    )
+    assert response.usage.completion_tokens == whole.token_ids.index(stop) + 1
+    assert response.stop_reason == stop
+
+
+def test_a_client_that_goes_away_stops_the_worker(light: Light) -> None:
+    client = Client(light.frontend.url, SLOW)
+    stream = client.openai.chat.completions.create(**request_of(TRANSCRIPTS["count"], SLOW, {}), stream=True)
+    next(iter(stream))
+    stream.close()
+    deadline = time.monotonic() + DEADLINE_S  # the whole answer takes 35 s
+    while metric(light.slow.url, "dynamo_component_inflight_requests") > 0:
+        assert time.monotonic() < deadline
+        time.sleep(0.1)
+    assert metric(light.slow.url, "dynamo_component_cancellation_total") >= 1
+
+
+# fields, part of the message
+REFUSED = [
+    ({"messages": [{"role": "user", "content": "unheard of"}]}, "only replays the"),
+    ({"max_tokens": 5, "extra_body": {"min_tokens": 9}}, "`min_tokens`"),
+    ({"messages": [{"role": "user", "content": [{"type": "image_url", "image_url": {"url": "http://x"}}]}]}, "vLLM"),
+    ({"messages": [{"role": "user", "content": "many " * 3000}]}, "tokens long"),
+]
+
+
+@STREAMED
+@pytest.mark.parametrize(("fields", "part"), REFUSED)
+def test_what_cannot_be_answered_is_a_400(light: Light, stream: bool, fields: dict[str, Any], part: str) -> None:
+    with pytest.raises(openai.BadRequestError, match=part):
+        Client(light.frontend.url, PROCESSED).ask(TRANSCRIPTS["plain_text"], stream=stream, **fields)
