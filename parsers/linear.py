@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence, Set
+from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
 
 from .base import ParserRequest, StreamParser
@@ -107,5 +108,5 @@ def state_behind(table: Table, text: str) -> State | None:
     return parser.state if parser.state in TEXT_STATES else None
 
 
-def _markers(markers: Mapping[str, Target], states: Set[State]) -> set[str]:
+def _markers(markers: Mapping[str, Target], states: AbstractSet[State]) -> set[str]:
     return {marker for marker, target in markers.items() if marker and state_of(target) in states}

@@ -55,13 +55,13 @@ def compile_table(reasoning: Format | None, tools: Format | None, vocabulary: Ma
     vocabulary: the added tokens' ids by their text. A marker that is one token there counts
     as that token only; text that looks like it is text.
     """
-    parts = [_part(reasoning, lambda state: state not in CALL_STATES)] if reasoning is not None else []
+    chosen = [_part(reasoning, lambda state: state not in CALL_STATES)] if reasoning is not None else []
     if tools is not None:
         # Where a header says what is reasoning, the calls cannot be read without it.
         keeps_all = tools is reasoning or any(state is State.REASONING for _, state in tools.headers)
-        parts.append(_part(tools, lambda state: keeps_all or state not in (State.REASONING, State.OPENED)))
+        chosen.append(_part(tools, lambda state: keeps_all or state not in (State.REASONING, State.OPENED)))
     formats = tuple(format_ for format_ in (reasoning, tools) if format_ is not None)
-    markers = _merge(parts)
+    markers = _merge(chosen)
     _spread(markers)
     known = {marker for by_marker in markers.values() for marker in by_marker}
     known.update(quote for format_ in formats for quote in format_.quotes)

@@ -350,7 +350,8 @@ def _json_escape(escape: str) -> str:
     """Return the JSON of a complete escape sequence of JSON or Python."""
     kind = escape[1]
     if kind in "xU":
-        code_point = int(escape[2:], base=16)
+        digits = escape[2:]
+        code_point = int(digits, 16)
         return quoted(chr(code_point)) if code_point <= _LAST_CODE_POINT else "\\" + escape
     if kind in 'u"\\/bfnrt':
         return escape

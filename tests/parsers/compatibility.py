@@ -10,7 +10,8 @@ import sys
 from pathlib import Path
 
 from backedge.parsers.errors import UnusableParserError
-from backedge.parsers.registry import FORMATS, uses_native
+from backedge.parsers.formats import FORMATS
+from backedge.parsers.registry import uses_native
 
 from tests.parsers.cases import ARCHITECTURE_BOUND, CASES, KNOWN_DIFFERENCES, Case
 from tests.parsers.core import core_of, every_token, outcome, output_of, parsers_of

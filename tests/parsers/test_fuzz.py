@@ -17,8 +17,9 @@ from backedge.parsers.base import ParserRequest
 from backedge.parsers.engine import MAX_MARKUP, LinearParser
 from backedge.parsers.events import Event, ToolCallArguments, ToolCallStarted, join
 from backedge.parsers.format import Format
+from backedge.parsers.formats import FORMATS
+from backedge.parsers.formats.qwen3 import QWEN3
 from backedge.parsers.linear import LinearParsers, Vocabulary
-from backedge.parsers.registry import FORMATS, reasoning_format
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
@@ -31,12 +32,50 @@ fuzz = settings(
     database=None,
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
 )
-THINK = reasoning_format("qwen3")
+THINK = QWEN3
 PIECES = (
-    "write", "add", "path", "now", "name", "arguments", '"name"', '"arguments"', '"a"', '{"name": "now", "arguments": {}}',
-    '{"a": 1}', "{", "}", "[", "]", "(", ")", '"', "'", ":", ",", ";", "=", "\\", "\\u00e9", "\\n", "\n", " ", "3", "-1.5e",
-    "true", "None", "null", "```", "<", ">", "</", "|", "é", "👋", "世", "to=functions.now", "analysis", "final", "json", "x" * 300,
-)  # fmt: skip
+    *[
+        "write",
+        "add",
+        "path",
+        "now",
+        "name",
+        "arguments",
+        "3",
+        "true",
+        "None",
+        "null",
+        "analysis",
+        "final",
+        "json",
+        "to=functions.now",
+    ],
+    *[
+        '"name"',
+        '"arguments"',
+        '"a"',
+        "{",
+        "}",
+        "[",
+        "]",
+        "(",
+        ")",
+        ":",
+        ",",
+        ";",
+        "=",
+        "<",
+        ">",
+        "</",
+        "|",
+        "é",
+        "👋",
+        "世",
+        "```",
+        "-1.5e",
+    ],
+    *('"', "'", "\\", "\\u00e9", "\\n", "\n", " ", '{"name": "now", "arguments": {}}', '{"a": 1}', "x" * 300),
+)
 
 
 def outputs(format_: Format) -> st.SearchStrategy[list[str]]:

@@ -9,8 +9,9 @@ from backedge.parsers import join, stream_parser
 from backedge.parsers.errors import SetupError, UnknownParserError
 from backedge.parsers.events import Content, Reasoning, ToolCallArguments, ToolCallStarted
 from backedge.parsers.format import Format, State
-from backedge.parsers.registry import ENTRY_POINTS, FORMATS, by_name, known_formats, linear_parsers, uses_native
+from backedge.parsers.formats import FORMATS
 from backedge.parsers.linear import Vocabulary
+from backedge.parsers.registry import ENTRY_POINTS, by_name, known_formats, linear_parsers, uses_native
 
 OURS = Format(
     "ours",

@@ -1,4 +1,4 @@
-"""Every transcript through the whole core, with each kind of parsers: any chunking, streaming or not, gives the same."""
+"""Every transcript through the whole core, with each kind of parsers: any chunking gives the same."""
 
 from __future__ import annotations
 

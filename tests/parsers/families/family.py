@@ -198,7 +198,7 @@ class Family:
         written = [
             Case(
                 scenario.id,
-                self.write(scenario.content, scenario.calls),  # type: ignore[misc]
+                self.write(scenario.content, scenario.calls),
                 Outcome(None, scenario.content or None, tuple(Call(*call) for call in scenario.calls)),
                 vllm=self.vllm_differs.get(scenario.id, ""),
             )

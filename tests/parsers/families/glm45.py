@@ -30,7 +30,7 @@ def write(content: str, calls: Sequence[Invocation], line: str = "") -> str:
 
 
 FREE = (function("free"),)
-PAIR = [("write", {"path": "a", "text": "x"}), ("add", {"a": 1, "b": 2.5})]
+PAIR: list[Invocation] = [("write", {"path": "a", "text": "x"}), ("add", {"a": 1, "b": 2.5})]
 PAIR_CALLS = (Call("write", {"path": "a", "text": "x"}), Call("add", {"a": 1, "b": 2.5}))
 NOW = write("", [("now", {})])
 

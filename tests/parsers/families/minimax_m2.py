@@ -25,7 +25,7 @@ def write(content: str, calls: Sequence[Invocation], quote: str = '"') -> str:
 
 
 FREE = (function("free"),)
-HI = ("write", {"path": "a", "text": "hi"})
+HI: Invocation = ("write", {"path": "a", "text": "hi"})
 NOW = write("", [("now", {})])
 
 FAMILY = Family(
