@@ -9,7 +9,6 @@ import itertools
 import json
 import os
 from collections.abc import Sequence
-from typing import Any
 
 import pytest
 from backedge.parsers.arguments.json_calls import MAX_WAITING
@@ -33,49 +32,10 @@ fuzz = settings(
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
 )
 THINK = QWEN3
-PIECES = (
-    *[
-        "write",
-        "add",
-        "path",
-        "now",
-        "name",
-        "arguments",
-        "3",
-        "true",
-        "None",
-        "null",
-        "analysis",
-        "final",
-        "json",
-        "to=functions.now",
-    ],
-    *[
-        '"name"',
-        '"arguments"',
-        '"a"',
-        "{",
-        "}",
-        "[",
-        "]",
-        "(",
-        ")",
-        ":",
-        ",",
-        ";",
-        "=",
-        "<",
-        ">",
-        "</",
-        "|",
-        "é",
-        "👋",
-        "世",
-        "```",
-        "-1.5e",
-    ],
-    *('"', "'", "\\", "\\u00e9", "\\n", "\n", " ", '{"name": "now", "arguments": {}}', '{"a": 1}', "x" * 300),
-)
+WORDS = "write add path now name arguments 3 true None null analysis final json to=functions.now"
+MARKS = """ "name" "arguments" "a" { } [ ] ( ) : , ; = < > </ | ' " \\ é 👋 世 ``` -1.5e """
+CALLS = ('{"name": "now", "arguments": {}}', '{"a": 1}', "\\u00e9", "\\n", "\n", " ", "x" * 300)
+PIECES = (*WORDS.split(), *MARKS.split(), *CALLS)
 
 
 def outputs(format_: Format) -> st.SearchStrategy[list[str]]:
@@ -97,7 +57,9 @@ def outputs(format_: Format) -> st.SearchStrategy[list[str]]:
 def parser_of(format_: Format, vocabulary: Vocabulary) -> LinearParser:
     tools = format_ if format_.parses_tools else None
     reasoning = format_ if format_.parses_reasoning else THINK
-    parser: Any = LinearParsers(tools, reasoning, vocabulary)(ParserRequest(tools=list(TOOLS), tool_choice="auto"), [])
+    parsers = LinearParsers(tools, reasoning, vocabulary)
+    parser = parsers(ParserRequest(tools=list(TOOLS), tool_choice="auto"), [])
+    assert isinstance(parser, LinearParser)
     return parser
 
 
