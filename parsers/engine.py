@@ -12,6 +12,7 @@ import re
 from collections.abc import Sequence
 from typing import Protocol
 
+from .arguments.elements import Elements
 from .arguments.json_calls import JsonCalls
 from .arguments.literal import Literal, Status, quoted
 from .arguments.python_calls import PythonCalls
@@ -53,7 +54,7 @@ class Grammar(Protocol):
         ...
 
 
-GRAMMAR_STATES = frozenset({State.ARGUMENTS, State.JSON_CALLS, State.PYTHON_CALLS, State.PYTHON_LINES})
+GRAMMAR_STATES = frozenset({State.ARGUMENTS, State.ELEMENTS, State.JSON_CALLS, State.PYTHON_CALLS, State.PYTHON_LINES})
 VALUE_STATES = frozenset({State.VALUE, State.STRING, State.JSON})
 COLLECTED_STATES = frozenset({State.HEADER, State.NAME, State.KEY})
 # Reasoning, and what may lead to it: no stop string counts there.
@@ -110,7 +111,7 @@ class LinearParser:
 
     @property
     def waiting(self) -> int:
-        """How many characters are held back at present; never more than `MAX_WAITING`."""
+        """How many characters are held back at present, at most `MAX_WAITING` and a marker."""
         markup = sum(map(len, self._markup)) + len(self._opening) if self._markup is not None else 0
         value = len(self._value.held) if self._state in VALUE_STATES else 0
         return len(self._held) + len(self._space) + len(self._collected) + markup + value
@@ -351,6 +352,8 @@ class LinearParser:
         match state:
             case State.ARGUMENTS:
                 return Literal(self._calls.arguments, self._format.quotes)
+            case State.ELEMENTS:
+                return Elements(self._calls, self._format.sigil)
             case State.JSON_CALLS:
                 return JsonCalls(self._calls, self._format.keys, declared_only=self._format.declared_only)
             case _:

@@ -22,7 +22,7 @@ class State(enum.Enum):
     PARAMETERS: markup between parameters.
     VALUE: a parameter's value, typed by the declared schema. STRING: one that is
         a string whatever is declared. JSON: one that is JSON whatever is declared.
-    ARGUMENTS: the arguments' object, as JSON or close to it.
+    ARGUMENTS: the arguments' object, as JSON or close to it. ELEMENTS: its members, as XML elements.
     JSON_CALLS: call objects with name and arguments. PYTHON_CALLS: calls in a list.
     PYTHON_LINES: calls one by one.
     BACK: as a target only: the text that the calls interrupted.
@@ -47,6 +47,7 @@ class State(enum.Enum):
     STRING = enum.auto()
     JSON = enum.auto()
     ARGUMENTS = enum.auto()
+    ELEMENTS = enum.auto()
     JSON_CALLS = enum.auto()
     PYTHON_CALLS = enum.auto()
     PYTHON_LINES = enum.auto()
@@ -57,7 +58,15 @@ class State(enum.Enum):
 TEXT_STATES = frozenset({State.START, State.OPENED, State.CONTENT, State.FENCED, State.REASONING})
 # What leads into a call; a model without tools does not go there.
 CALL_STATES = frozenset(
-    {State.SECTION, State.NAME, State.ARGUMENTS, State.JSON_CALLS, State.PYTHON_CALLS, State.PYTHON_LINES}
+    {
+        State.SECTION,
+        State.NAME,
+        State.ARGUMENTS,
+        State.ELEMENTS,
+        State.JSON_CALLS,
+        State.PYTHON_CALLS,
+        State.PYTHON_LINES,
+    }
 )
 
 
@@ -96,6 +105,7 @@ class Format:
     keys: how JSON_CALLS spell a call.
     declared_only: calls that no marker announces count only if their function is declared.
     quotes: marks of strings in ARGUMENTS besides JSON's.
+    sigil: what stands in front of each tag of ELEMENTS.
     frame: see `TypedText`. undeclared: "string" or "json", what a VALUE is that
         no schema declares.
     thinks: for formats with REASONING, whether the model reasons from the first
@@ -116,6 +126,7 @@ class Format:
     keys: CallKeys = field(default_factory=CallKeys)
     declared_only: bool = False
     quotes: tuple[str, ...] = ()
+    sigil: str = ""
     frame: str | None = "\n"
     undeclared: str = "string"
     thinks: bool = False

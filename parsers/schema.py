@@ -26,11 +26,26 @@ def kinds_of(parameters: dict[str, Any], key: str) -> frozenset[str]:
 
     parameters: the JSON schema of a function's parameters.
     """
-    properties = parameters.get("properties")
-    schema = properties.get(key) if isinstance(properties, dict) else None
-    if schema is None:
-        schema = parameters.get("additionalProperties")
-    return frozenset(_kinds(schema, parameters, MAX_DEPTH))
+    return kinds_in(member_of(parameters, key, parameters), parameters)
+
+
+def kinds_in(schema: Any, root: dict[str, Any]) -> frozenset[str]:
+    """Return the JSON types that a value of `schema` may have. root: what its references point into."""
+    return frozenset(_kinds(schema, root, MAX_DEPTH))
+
+
+def member_of(schema: Any, key: str, root: dict[str, Any]) -> dict[str, Any]:
+    """Return the schema of an object's member `key`, or of a list's items; empty if nothing is declared."""
+    if isinstance(schema, dict) and isinstance(reference := schema.get("$ref"), str):
+        schema = _resolve(reference, root)
+    if not isinstance(schema, dict):
+        return {}
+    properties = schema.get("properties")
+    declared = properties.get(key) if isinstance(properties, dict) else None
+    for word in ("items", "additionalProperties"):
+        if declared is None:
+            declared = schema.get(word)
+    return declared if isinstance(declared, dict) else {}
 
 
 def _kinds(schema: Any, root: dict[str, Any], depth: int) -> Iterator[str]:

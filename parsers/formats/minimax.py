@@ -1,4 +1,4 @@
-"""MiniMax M2: `<invoke name="f"><parameter name="p">value</parameter></invoke>`; MiniMax M3's reasoning."""
+"""MiniMax M2: `<invoke name="f"><parameter name="p">value</parameter></invoke>`; the same in MiniMax M3's elements."""
 
 from ..format import Format, State
 
@@ -28,13 +28,20 @@ MINIMAX_M2 = Format(
     source="MiniMaxAI/MiniMax-M2 chat template; vllm 0.31 parser/minimax_m2.py; sglang function_call/minimax_m2.py",
 )
 
-# Its calls nest objects and lists as XML elements, which no grammar here reads.
+_M3 = "]<]minimax[>["
+
 MINIMAX_M3 = Format(
     "minimax_m3",
     {
         State.START: {"<mm:think>": State.REASONING, "</mm:think>": State.START},
         State.REASONING: {"</mm:think>": State.START},
+        State.CONTENT: {f"{_M3}<tool_call>": State.SECTION},
+        State.SECTION: {f'{_M3}<invoke name="': State.NAME, f"{_M3}</tool_call>": State.BACK},
+        State.NAME: {'">': State.ELEMENTS},
+        State.ELEMENTS: {f"{_M3}</invoke>": State.SECTION, f"{_M3}</tool_call>": State.BACK},
     },
     aliases=("minimax-m3",),
-    source="vllm 0.31 reasoning/minimax_m3_reasoning_parser.py; sglang parser/reasoning_parser.py",
+    sigil=_M3,
+    source="vllm 0.31 tool_parsers/minimax_m3_tool_parser.py, reasoning/minimax_m3_reasoning_parser.py; "
+    "sglang parser/reasoning_parser.py",
 )

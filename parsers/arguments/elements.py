@@ -1,0 +1,169 @@
+"""Arguments as nested XML elements: `<city>Oslo</city><tags><item>a</item></tags>`."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from ..schema import kinds_in, member_of
+from .literal import Status, partial_length, quoted, run
+from .sink import Calls
+from .typed import UNDECLARED, TypedText
+
+# An element of this name is a list's.
+ITEM = "item"
+MAX_TAG = 256
+
+# An element without content, by what is declared for it.
+_EMPTY = {frozenset({"object"}): "{}", frozenset({"array"}): "[]", frozenset({"null"}): "null"}
+_TAG = re.compile(r"<(/?)([^<>/][^<>]*)>")
+_PARTIAL_TAG = re.compile(r"<(?:/?[^<>]*)?")
+_SPACE = " \t\r\n"
+
+
+@dataclass
+class _Element:
+    """An element that is open.
+
+    schema: what is declared for it. closer: of the object or list that it turned
+    out to be; empty while that is not clear, or if it holds text.
+    """
+
+    tag: str
+    schema: dict[str, Any]
+    value: TypedText | None = None
+    closer: str = ""
+    members: int = 0
+
+
+class Elements:
+    """Reads the members of a call's arguments; each element is named by its key.
+
+    What an element holds is text, typed by the declared schema, or further
+    elements: a list of `item`s, or an object. `sigil`: stands in front of every tag;
+    an end tag counts without it, too, if it is that of the open element.
+
+    What waits: a tag of at most `MAX_TAG` characters, and what `TypedText` holds.
+    """
+
+    def __init__(self, calls: Calls, sigil: str) -> None:
+        self._calls = calls
+        self._sigil = sigil
+        self._open: list[_Element] = []
+        self._space = ""
+        self._final = False
+        self._state: Callable[[str, int], int] = self._read
+        self.status = Status.MORE
+
+    @property
+    def in_string(self) -> bool:
+        """See `Literal`: a tag always counts."""
+        return False
+
+    def read(self, text: str, start: int = 0, *, final: bool = False) -> int:
+        """Read `text` from `start`; return the position behind what was taken. Sets `status`."""
+        self.status = Status.MORE
+        self._final = final
+        return run(self, text, start)
+
+    def force(self, char: str) -> None:
+        """Take the character that `read` got stuck at: as text, or not at all between elements."""
+        self._text(char)
+
+    def close(self) -> None:
+        """End the elements that are open."""
+        while self._open:
+            self._end()
+        self.status = Status.DONE
+
+    def _read(self, text: str, position: int) -> int:
+        """Read text up to the next tag, or the tag that stands at `position`."""
+        sigil = self._sigil
+        bare_end = f"</{self._open[-1].tag}>" if self._open else sigil
+        starts = [start for mark in (sigil, bare_end) if (start := text.find(mark, position)) >= 0]
+        held = 0 if self._final else max(partial_length(text, mark, position) for mark in (sigil, bare_end))
+        start = min(starts, default=len(text) - held)
+        if start > position or not starts:
+            self._text(text[position:start])
+            return start
+        if text.startswith(sigil, position):
+            return self._tag(text, position)
+        self._end()
+        return position + len(bare_end)
+
+    def _tag(self, text: str, position: int) -> int:
+        """Read the tag behind the sigil at `position`."""
+        start = position + len(self._sigil)
+        match = _TAG.match(text, start)
+        if match is None:
+            may_follow = start == len(text) or _PARTIAL_TAG.fullmatch(text, start) is not None
+            if may_follow and len(text) - start <= MAX_TAG and not self._final:
+                return position
+            self.status = Status.STUCK
+            return position
+        slash, tag = match.groups()
+        if not slash and self._open and self._open[-1].value is not None:
+            self._text(text[position : match.end()])  # a tag in the midst of text
+        elif not slash:
+            self._begin(tag)
+        elif self._open and tag == self._open[-1].tag:
+            self._end()
+        else:
+            self.status = Status.STUCK  # the end of the call, or of nothing
+            return position
+        return match.end()
+
+    def _text(self, text: str) -> None:
+        """Take text of the open element; between elements there is only white space."""
+        if not self._open or self._open[-1].closer:
+            return
+        element = self._open[-1]
+        if element.value is None:
+            self._space += text
+            if len(self._space) <= MAX_TAG and not self._space.strip(_SPACE):
+                return  # another element may follow
+            text, self._space = self._space, ""
+            element.value = self._new_value(element)
+        element.value.feed(text)
+
+    def _begin(self, tag: str) -> None:
+        """Open an element; the one around it is a list or an object then."""
+        self._space = ""
+        root = self._calls.schema
+        if not self._open:
+            self._calls.member(f'"{quoted(tag)}"')
+            self._open.append(_Element(tag, member_of(root, tag, root)))
+            return
+        parent = self._open[-1]
+        if not parent.closer:
+            parent.closer = "]" if tag == ITEM else "}"
+            self._calls.arguments("[" if tag == ITEM else "{")
+        key = "" if parent.closer == "]" else f'"{quoted(tag)}": '
+        self._calls.arguments((", " if parent.members else "") + key)
+        parent.members += 1
+        self._open.append(_Element(tag, member_of(parent.schema, tag, root)))
+
+    def _end(self) -> None:
+        """Close the innermost element."""
+        element = self._open.pop()
+        if element.closer:
+            self._calls.arguments(element.closer)
+            return
+        if element.value is None:
+            empty = _EMPTY.get(self._kinds(element)) if not self._space else None
+            if empty is not None:
+                self._calls.arguments(empty)
+                return
+            element.value = self._new_value(element)
+            if self._space:
+                element.value.feed(self._space)
+            self._space = ""
+        element.value.finish()
+
+    def _new_value(self, element: _Element) -> TypedText:
+        return TypedText(self._calls.arguments, self._kinds(element) or UNDECLARED["json"], "")
+
+    def _kinds(self, element: _Element) -> frozenset[str]:
+        return kinds_in(element.schema, self._calls.schema)
