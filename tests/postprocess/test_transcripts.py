@@ -9,7 +9,7 @@ import pytest
 from backedge.parsers.base import ParserFactory
 from backedge.parsers.native.vllm import VllmParsers
 from backedge.parsers.registry import Kind, linear_parsers
-from backedge.postprocess import Chunk, Postprocessor
+from backedge.postprocess import Chunk, Postprocessor, postprocessor
 from backedge.postprocess.detokenizer import vocabulary_of
 from backedge.postprocess.fold import Fold
 from hypothesis import given, settings
@@ -28,6 +28,7 @@ from tests.support import (
     run,
     spec,
     tiny_detokenizers,
+    tiny_tokenizer,
 )
 
 ALL = pytest.mark.parametrize("transcript", TRANSCRIPTS.values(), ids=lambda transcript: transcript["id"])
@@ -122,4 +123,19 @@ def test_another_process_goes_on_anywhere(parsers: ParserFactory, transcript: Tr
         second.replay(token_ids[:died_at])
         rest = chunks(token_ids[died_at:], (), "length" if "max_tokens" in transcript else "stop")
         fold.add(feed(second, rest))
+    assert message(fold.whole) == transcript["expect"]
+
+
+def test_the_core_by_itself() -> None:
+    transcript = TRANSCRIPTS["reasoning_call"]
+    request = spec(parser=parser_request(transcript))
+    post = postprocessor(
+        request,
+        tiny_tokenizer(),
+        tool_call_parser="hermes",
+        reasoning_parser="qwen3",
+        prompt_token_ids=prompt(transcript),
+    )
+    fold = Fold(0)
+    fold.add(feed(post, chunks(encode(transcript["output"]), range(1000))))
     assert message(fold.whole) == transcript["expect"]

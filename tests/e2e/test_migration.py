@@ -1,0 +1,52 @@
+"""A worker that is killed in mid-stream: another one goes on where it was, in the middle of a call, too.
+
+Two workers that replay the transcripts at a pace, so that the first is surely at work when it is killed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from tests.e2e.client import Answer, Client, add_delta, request_of
+from tests.e2e.test_light import PARSERS, output_tokens
+from tests.support import TRANSCRIPTS
+from tools.stack import LIGHT_FRONTEND, MODEL_NAME, Process, Stack, metric
+
+IN_FLIGHT = "dynamo_component_inflight_requests"
+TOKENS_PER_SECOND = "100"
+
+
+@pytest.fixture
+def fleet(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Process, list[Process]]]:
+    with Stack(tmp_path_factory.mktemp("migration")) as stack:
+        pace = ("--tokens-per-second", TOKENS_PER_SECOND)
+        workers = [stack.embedded(*PARSERS, *pace) for _ in range(2)]
+        frontend = stack.frontend(*PARSERS, "--migration-limit", "3", command=LIGHT_FRONTEND)
+        stack.wait_for_model(frontend)
+        yield frontend, workers
+
+
+# In text, in characters of several tokens, in reasoning, in arguments.
+@pytest.mark.parametrize("name", ["count", "multilingual_text", "reasoning_call", "nested_arguments", "long_argument"])
+def test_the_stream_goes_on(fleet: tuple[Process, list[Process]], name: str) -> None:
+    frontend, workers = fleet
+    transcript = TRANSCRIPTS[name]
+    client = Client(frontend.url, MODEL_NAME)
+    client.ask(TRANSCRIPTS["plain_text"])
+    request = request_of(transcript, MODEL_NAME, {"stream_options": {"include_usage": True}})
+    answer, usage, victims = Answer(), None, []
+    for number, chunk in enumerate(client.openai.chat.completions.create(**request, stream=True)):
+        if number == 8:
+            victims = [worker for worker in workers if metric(worker.url, IN_FLIGHT)]
+            assert len(victims) == 1
+            victims[0].kill()
+        for choice in chunk.choices:
+            add_delta(answer, choice.delta)
+            answer.finish_reason = choice.finish_reason or answer.finish_reason
+        usage = chunk.usage or usage
+    assert "recreating stream" in frontend.log.read_text(), "the worker had finished before it was killed"
+    assert answer.message == transcript["expect"]
+    assert usage is not None
+    assert usage.completion_tokens == output_tokens(transcript)
