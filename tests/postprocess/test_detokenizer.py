@@ -2,6 +2,7 @@ from collections.abc import Sequence
 
 import pytest
 from backedge.postprocess.detokenizer import DetokenizerFactory, DetokenizerOptions, detokenizers
+from backedge.postprocess.detokenizer.stream import StreamDetokenizers
 from backedge.postprocess.detokenizer.pieces import BYTE_LEVEL, piece_bytes
 from hypothesis import given
 from hypothesis import strategies as st
@@ -32,7 +33,11 @@ def sentencepiece() -> Tokenizer:
     return tokenizer
 
 
-FACTORIES = [pytest.param(tiny_detokenizers(), id="stream"), pytest.param(detokenizers(DecodeOnly()), id="offsets")]
+FACTORIES = [
+    pytest.param(tiny_detokenizers(), id="byte level"),
+    pytest.param(StreamDetokenizers(tiny_tokenizer()), id="stream"),
+    pytest.param(detokenizers(DecodeOnly()), id="offsets"),
+]
 
 
 def text_of(
