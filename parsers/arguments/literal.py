@@ -195,8 +195,8 @@ class Literal:
         for quote in self._quotes:
             if text.startswith(quote, position):
                 return self._begin_string(quote, position)
-            if not self._final and quote.startswith(text[position:]):
-                return position
+        if self._may_be_quote(text, position):
+            return position
         if char in "]})" and self._closers:
             return self._end_bracket(position)
         return self._word(text, position)
@@ -295,8 +295,13 @@ class Literal:
             self._comma = ","
             self._state = self._key if self._closers[-1] == "}" else self._value
             return position + (char == ",")
-        self.status = Status.STUCK
+        if not self._may_be_quote(text, position):
+            self.status = Status.STUCK
         return position
+
+    def _may_be_quote(self, text: str, position: int) -> bool:
+        """Whether the text ends in the beginning of a mark."""
+        return not self._final and any(quote.startswith(text[position:]) for quote in self._quotes)
 
     def _white_space(self, text: str, position: int) -> int:
         end = _end(_SPACE, text, position)

@@ -85,6 +85,7 @@ REPAIRED = [
     (f'{{"a": {"9" * 400}x}}', {"a": "9" * 400 + "x"}),
     (f'{{a:{QUOTE}He said "x" \\n{QUOTE},n:3}}', {"a": 'He said "x" \\n', "n": 3}),
     (f"{{a:[{QUOTE}x{QUOTE},{QUOTE}<|{QUOTE}]}}", {"a": ["x", "<|"]}),
+    (f"{{a:b:{QUOTE}x{QUOTE}:1}}", {"a": "b", "x": 1}),
 ]  # fmt: skip
 
 
