@@ -10,6 +10,10 @@ from __future__ import annotations
 import reprlib
 from collections.abc import Iterable
 
+# Where the parsers' names come from; errors name the flag to change.
+TOOL_CALL_FLAG = "--tool-call-parser"
+REASONING_FLAG = "--reasoning-parser"
+
 
 class BackedgeError(Exception):
     """Base of all errors of this package."""

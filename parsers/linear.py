@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 
 from .base import ParserRequest, StreamParser
 from .engine import LinearParser
+from .errors import REASONING_FLAG, TOOL_CALL_FLAG, UnusableParserError
 from .format import TEXT_STATES, Format, State, Target, state_of
 from .json_calls import with_json_calls
 from .plain import PlainParser
@@ -35,12 +36,17 @@ class LinearParsers:
     """Makes the linear parsers of one model. See `ParserFactory`.
 
     tools, reasoning: the formats of tool calls and of reasoning; None for none.
+    Raises `UnusableParserError` for a format whose every answer begins with a
+    header, if the vocabulary has none of its markers: all text would be a header.
     """
 
     def __init__(self, tools: Format | None, reasoning: Format | None, vocabulary: Vocabulary) -> None:
         self.name = "+".join(format_.name for format_ in (reasoning, tools) if format_ is not None) or "none"
         self._vocabulary = vocabulary
         self._reasoning = reasoning
+        for flag, format_ in ((TOOL_CALL_FLAG, tools), (REASONING_FLAG, reasoning)):
+            if format_ is not None:
+                check_fits(flag, format_, vocabulary)
         # For the output, and for the prompt's end, which is read as text.
         self._full = tuple(compile_table(reasoning, tools, ids) for ids in (vocabulary.ids, {}))
         self._only_reasoning = tuple(compile_table(reasoning, None, ids) for ids in (vocabulary.ids, {}))
@@ -82,6 +88,19 @@ class LinearParsers:
                 break
             start -= 1
         return list(prompt_token_ids[start:])
+
+
+def check_fits(flag: str, format_: Format, vocabulary: Vocabulary) -> None:
+    """Raise `UnusableParserError` for a format that the vocabulary's model cannot write; see `LinearParsers`."""
+    opened_by_headers = State.HEADER in {state_of(target) for target in format_.states.get(State.START, {}).values()}
+    markers = format_.states.get(State.HEADER, {})
+    if opened_by_headers and vocabulary.ids and vocabulary.ids.keys().isdisjoint(markers):
+        raise UnusableParserError(
+            flag,
+            format_.name,
+            f"it does not work with this model's tokenizer, which has none of {', '.join(markers)}.",
+            "Choose the parser of this model's family, or leave the flag out.",
+        )
 
 
 def state_behind(table: Table, text: str) -> State | None:

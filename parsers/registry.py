@@ -8,15 +8,13 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Literal
 
-from .errors import SetupError, UnknownParserError
+from .errors import REASONING_FLAG, TOOL_CALL_FLAG, SetupError, UnknownParserError
 from .format import Format
 from .formats import FORMATS
 from .linear import LinearParsers, Vocabulary
 
 Kind = Literal["auto", "linear", "native"]
 ENTRY_POINTS = "backedge.formats"
-TOOL_CALL_FLAG = "--tool-call-parser"
-REASONING_FLAG = "--reasoning-parser"
 
 
 @dataclass(frozen=True)

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import msgspec
 
 from ..parsers.base import ParserFactory
-from ..parsers.events import Content, Event, ToolCallStarted
+from ..parsers.events import Content, Event, Reasoning, ToolCallStarted
 from .detokenizer import DetokenizerFactory
 from .guard import GuardedParser, OnError, Report
 from .logprobs import LogprobWriter
@@ -145,6 +145,8 @@ class Choice:
 
     def _write(self, events: list[Event]) -> None:
         for event in events:
+            if isinstance(event, Reasoning) and not self._spec.parser.include_reasoning:
+                continue
             surplus = isinstance(event, ToolCallStarted) and self._writer.calls and not self._parallel
             if surplus:
                 self._finish("stop", None, cut=False, early=True)

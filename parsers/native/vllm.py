@@ -29,11 +29,10 @@ from vllm.tool_parsers import ToolParserManager
 from vllm.utils.import_utils import import_from_path
 
 from ..base import ParserRequest, StreamParser
-from ..errors import SetupError, UnknownParserError, UnusableParserError
+from ..errors import REASONING_FLAG, TOOL_CALL_FLAG, SetupError, UnknownParserError, UnusableParserError
 from ..events import Content, Event, Reasoning, ToolCallArguments, ToolCallStarted
 from ..json_calls import with_json_calls
 from ..plain import PlainParser
-from ..registry import REASONING_FLAG, TOOL_CALL_FLAG
 
 PLUGIN_FLAG = "--tool-parser-plugin"
 # Enough for a parser to reach its first branch; no parser has a marker in it.

@@ -160,7 +160,8 @@ def test_an_engine_that_dies_is_an_error_for_the_client(fleet: Fleet) -> None:
 REFUSED = [
     (("--tool-call-parser", "nope"), "--tool-call-parser 'nope' is not known"),
     (("--reasoning-parser", "nope"), "nope"),
-    (("--reasoning-parser", "openai_gptoss"), "only finds where reasoning ends"),
+    (("--reasoning-parser", "openai_gptoss"), "has none of <|message|>"),
+    (("--reasoning-parser", "openai_gptoss", "--postprocess-parsers", "native"), "only finds where reasoning ends"),
     (("--tool-parser-plugin", "/nowhere.py"), "--tool-parser-plugin"),
     (("--use-vllm-tokenizer",), "--use-vllm-tokenizer"),
 ]

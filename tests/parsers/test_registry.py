@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 from backedge.parsers import join, stream_parser
-from backedge.parsers.errors import SetupError, UnknownParserError
+from backedge.parsers.errors import SetupError, UnknownParserError, UnusableParserError
 from backedge.parsers.events import Content, Reasoning, ToolCallArguments, ToolCallStarted
 from backedge.parsers.format import Format, State
 from backedge.parsers.formats import FORMATS
@@ -75,6 +75,11 @@ def test_the_choice(kind: Any, tools: str | None, reasoning: str | None, native:
 def test_linear_insists(tools: str | None, reasoning: str | None, message: str) -> None:
     with pytest.raises(UnknownParserError, match=message):
         linear_parsers(tools, reasoning, Vocabulary())
+
+
+def test_a_format_that_the_tokenizer_cannot_write() -> None:
+    with pytest.raises(UnusableParserError, match=r"'openai' cannot be used: .* has none of <\|message\|>"):
+        linear_parsers("openai", None, Vocabulary({"<|im_end|>": 1}))
 
 
 def test_both_by_themselves() -> None:

@@ -2,8 +2,8 @@ from collections.abc import Sequence
 
 import pytest
 from backedge.postprocess.detokenizer import DetokenizerFactory, DetokenizerOptions, detokenizers
-from backedge.postprocess.detokenizer.stream import StreamDetokenizers
 from backedge.postprocess.detokenizer.pieces import BYTE_LEVEL, piece_bytes
+from backedge.postprocess.detokenizer.stream import StreamDetokenizers
 from hypothesis import given
 from hypothesis import strategies as st
 from tokenizers import Tokenizer, decoders, models

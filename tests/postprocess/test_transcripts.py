@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 from typing import Any
 
+import msgspec
 import pytest
 from backedge.parsers.base import ParserFactory
 from backedge.parsers.native.vllm import VllmParsers
@@ -139,3 +140,10 @@ def test_the_core_by_itself() -> None:
     fold = Fold(0)
     fold.add(feed(post, chunks(encode(transcript["output"]), range(1000))))
     assert message(fold.whole) == transcript["expect"]
+
+
+def test_hidden_reasoning(parsers: ParserFactory) -> None:
+    transcript = TRANSCRIPTS["reasoning_text"]
+    hidden = msgspec.structs.replace(parser_request(transcript), include_reasoning=False)
+    whole = run(spec(parser=hidden), chunks(encode(transcript["output"]), range(1000)), parsers, prompt(transcript))
+    assert message(whole) == {**transcript["expect"], "reasoning": None}
