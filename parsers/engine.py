@@ -234,7 +234,9 @@ class LinearParser:
         if marker not in self._markers:
             self._token_text(marker, marker if text.endswith(marker) else "", in_string=False)
             return
-        if kept := self._go(marker):
+        kept = self._go(marker)
+        self._read_again()
+        if kept:
             self._read(marker[-kept:])
 
     def _token_text(self, marker: str, text: str, *, in_string: bool) -> None:
@@ -252,9 +254,12 @@ class LinearParser:
         if self._step == self._read_grammar:
             self._read(shown)
         elif self._plain(shown) < len(shown):
-            again, self._again = self._again, ""
-            self._read(again)
+            self._read_again()
             self._token(marker, text)
+
+    def _read_again(self) -> None:
+        again, self._again = self._again, ""
+        self._read(again)
 
     def _flush(self) -> None:
         """Read what is held back: nothing that follows belongs to it."""
@@ -450,8 +455,7 @@ class LinearParser:
             if self._calls.index >= 0 and not (self._opening + "".join(self._markup)).strip(IGNORED):
                 return
             self._reject()
-            again, self._again = self._again, ""
-            self._read(again)
+            self._read_again()
             self._flush()
         if self._calls.open:
             self._leave(State.CONTENT)

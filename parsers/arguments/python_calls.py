@@ -12,6 +12,7 @@ from .sink import Calls
 _SPACE = " \t\r\n"
 _NAME = re.compile(r"[^\W\d][\w.\-]*")
 _KEY = re.compile(r"([^\W\d]\w*)\s*=(?!=)")
+_VALUE = re.compile(r"[\w\"'{\[(.+\-]")
 _WORD = re.compile(r"[^\W\d]\w*\s*")
 
 
@@ -56,6 +57,8 @@ class PythonCalls:
     def close(self) -> None:
         """End what is open: the text ends inside the calls."""
         if self._state == self._in_value:
+            if not self._value.started:
+                self._calls.arguments("null")
             self._value.close()
         self._calls.end()
         self.status = Status.DONE
@@ -108,6 +111,9 @@ class PythonCalls:
         longest = match or _WORD.match(text, position)
         at_end = longest is not None and longest.end() == len(text) and not self._final
         if at_end and len(text) - position <= MAX_NAME:
+            return position
+        if match is None and not _VALUE.match(text, position):
+            self.status = Status.STUCK
             return position
         key = match.group(1) if match is not None else self._positional()
         self._calls.member(f'"{quoted(key)}"')
