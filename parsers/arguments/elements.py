@@ -27,11 +27,12 @@ _SPACE = " \t\r\n"
 class _Element:
     """An element that is open.
 
-    schema: what is declared for it. closer: of the object or list that it turned
+    end: its end tag. schema: what is declared for it. closer: of the object or list that it turned
     out to be; empty while that is not clear, or if it holds text.
     """
 
     tag: str
+    end: str
     schema: dict[str, Any]
     value: TypedText | None = None
     closer: str = ""
@@ -81,17 +82,19 @@ class Elements:
     def _read(self, text: str, position: int) -> int:
         """Read text up to the next tag, or the tag that stands at `position`."""
         sigil = self._sigil
-        bare_end = f"</{self._open[-1].tag}>" if self._open else sigil
-        starts = [start for mark in (sigil, bare_end) if (start := text.find(mark, position)) >= 0]
-        held = 0 if self._final else max(partial_length(text, mark, position) for mark in (sigil, bare_end))
-        start = min(starts, default=len(text) - held)
-        if start > position or not starts:
+        end = self._open[-1].end if self._open else sigil
+        starts = [start for mark in (sigil, end) if (start := text.find(mark, position)) >= 0]
+        if not starts:
+            held = 0 if self._final else max(partial_length(text, sigil, position), partial_length(text, end, position))
+            self._text(text[position : len(text) - held])
+            return len(text) - held
+        if (start := min(starts)) > position:
             self._text(text[position:start])
             return start
         if text.startswith(sigil, position):
             return self._tag(text, position)
         self._end()
-        return position + len(bare_end)
+        return position + len(end)
 
     def _tag(self, text: str, position: int) -> int:
         """Read the tag behind the sigil at `position`."""
@@ -117,7 +120,7 @@ class Elements:
 
     def _text(self, text: str) -> None:
         """Take text of the open element; between elements there is only white space."""
-        if not self._open or self._open[-1].closer:
+        if not text or not self._open or self._open[-1].closer:
             return
         element = self._open[-1]
         if element.value is None:
@@ -134,7 +137,7 @@ class Elements:
         root = self._calls.schema
         if not self._open:
             self._calls.member(f'"{quoted(tag)}"')
-            self._open.append(_Element(tag, member_of(root, tag, root)))
+            self._open.append(_Element(tag, f"</{tag}>", member_of(root, tag, root)))
             return
         parent = self._open[-1]
         if not parent.closer:
@@ -143,7 +146,7 @@ class Elements:
         key = "" if parent.closer == "]" else f'"{quoted(tag)}": '
         self._calls.arguments((", " if parent.members else "") + key)
         parent.members += 1
-        self._open.append(_Element(tag, member_of(parent.schema, tag, root)))
+        self._open.append(_Element(tag, f"</{tag}>", member_of(parent.schema, tag, root)))
 
     def _end(self) -> None:
         """Close the innermost element."""

@@ -89,10 +89,10 @@ def run(machine: _Machine, text: str, position: int) -> int:
 
 def partial_length(text: str, mark: str, start: int = 0) -> int:
     """Return the length of the longest end of `text[start:]` that `mark` begins with, `mark` itself left out."""
-    for length in range(min(len(mark) - 1, len(text) - start), 0, -1):
-        if text.endswith(mark[:length]):
-            return length
-    return 0
+    at = text.find(mark[0], max(start, len(text) - len(mark) + 1))
+    while at >= 0 and not mark.startswith(text[at:]):
+        at = text.find(mark[0], at + 1)
+    return len(text) - at if at >= 0 else 0
 
 
 class Literal:
