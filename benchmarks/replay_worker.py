@@ -1,4 +1,4 @@
-"""The embedded worker with answers of any length, and vLLM's parsers: what the benchmarks measure.
+"""The embedded worker with answers of any length, post-processed as a vLLM worker does: what the benchmarks measure.
 
 The runtime, the model card, the endpoint and the post-processing are the real
 ones; only the engine is left out, whose matrix multiplications on a CPU would
@@ -49,14 +49,21 @@ class Answers:
         raise LookupError(f"no transcript asks this: {prompt[-200:]!r}; known: {list(self._answers)}")
 
 
-def vllm_postprocessor(arguments: argparse.Namespace, metrics: ParserMetrics) -> WorkerPostprocessor:
-    """Return the post-processing as `backedge.worker.vllm` builds it with native parsers."""
+def postprocessor(arguments: argparse.Namespace, metrics: ParserMetrics) -> WorkerPostprocessor:
+    """Return the post-processing as `backedge.worker.vllm` builds it: with linear parsers where there are any."""
+    from backedge.parsers.base import ParserFactory
     from backedge.parsers.native.vllm import VllmParsers
-    from backedge.postprocess.detokenizer import detokenizers
+    from backedge.parsers.registry import linear_parsers, uses_native
+    from backedge.postprocess.detokenizer import detokenizers, vocabulary_of
     from vllm.tokenizers import get_tokenizer
 
     vllm_tokenizer = get_tokenizer(str(TINY_MODEL))
-    parsers = VllmParsers(vllm_tokenizer, arguments.tool_call_parser, arguments.reasoning_parser)
+    names = arguments.tool_call_parser, arguments.reasoning_parser
+    parsers: ParserFactory = (
+        VllmParsers(vllm_tokenizer, *names)
+        if uses_native("auto", *names)
+        else linear_parsers(*names, vocabulary_of(vllm_tokenizer))
+    )
     return WorkerPostprocessor(detokenizers(vllm_tokenizer), parsers, "degrade", metrics.report)
 
 
@@ -86,7 +93,7 @@ def main() -> None:
     processes = arguments.vllm_processing
     worker = EmbeddedWorker(
         ReplayEngine(answers.find, tokens_per_second=arguments.pace),
-        vllm_postprocessor(arguments, metrics) if processes else None,
+        postprocessor(arguments, metrics) if processes else None,
     )
     card = Card(
         folder=TINY_MODEL,
