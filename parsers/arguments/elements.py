@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
 from ..schema import kinds_in, member_of
-from .literal import Status, partial_length, quoted, run
+from .literal import Machine, Status, partial_length, quoted
 from .sink import Calls
 from .typed import UNDECLARED, TypedText
 
@@ -39,7 +38,7 @@ class _Element:
     members: int = 0
 
 
-class Elements:
+class Elements(Machine):
     """Reads the members of a call's arguments; each element is named by its key.
 
     What an element holds is text, typed by the declared schema, or further
@@ -54,20 +53,12 @@ class Elements:
         self._sigil = sigil
         self._open: list[_Element] = []
         self._space = ""
-        self._final = False
-        self._state: Callable[[str, int], int] = self._read
-        self.status = Status.MORE
+        self._state = self._read
 
     @property
     def in_string(self) -> bool:
         """See `Literal`: a tag always counts."""
         return False
-
-    def read(self, text: str, start: int = 0, *, final: bool = False) -> int:
-        """Read `text` from `start`; return the position behind what was taken. Sets `status`."""
-        self.status = Status.MORE
-        self._final = final
-        return run(self, text, start)
 
     def force(self, char: str) -> None:
         """Take the character that `read` got stuck at: as text, or not at all between elements."""

@@ -7,7 +7,7 @@ import re
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from .literal import Literal, Status, run
+from .literal import Literal, Machine, Status
 from .sink import Calls
 
 # Arguments that come before their name wait for it; a name or key that is longer is none.
@@ -34,7 +34,7 @@ class CallKeys:
     name_is_key: bool = False
 
 
-class JsonCalls:
+class JsonCalls(Machine):
     """Reads call objects; their arguments stream, the keys may come in any order.
 
     An array ends with its bracket; without one, further objects may follow
@@ -50,7 +50,7 @@ class JsonCalls:
         self._calls = calls
         self._declared_only = declared_only
         self._keys = keys
-        self._state: Callable[[str, int], int] = self._start
+        self._state = self._start
         self._in_array = False
         self._depth = 0
         self._key = ""
@@ -62,19 +62,11 @@ class JsonCalls:
         self._held_length = 0  # characters of both
         self._value = Literal(_drop)
         self._end_value: Callable[[], None] = self._skip
-        self._final = False
-        self.status = Status.MORE
 
     @property
     def in_string(self) -> bool:
         """Whether the next character is text of a string, whatever it looks like."""
         return self._state == self._in_value and self._value.in_string
-
-    def read(self, text: str, start: int = 0, *, final: bool = False) -> int:
-        """Read `text` from `start`; return the position behind what was taken. Sets `status`."""
-        self.status = Status.MORE
-        self._final = final
-        return run(self, text, start)
 
     def force(self, char: str) -> None:
         """Take the character that `read` got stuck at, if it is no marker."""

@@ -7,7 +7,6 @@ import math
 import re
 from collections.abc import Callable
 from json.encoder import encode_basestring  # what json.dumps uses for ensure_ascii=False
-from typing import Protocol
 
 # The longest number or keyword that waits for its end; a longer word becomes a string.
 MAX_WORD = 256
@@ -67,24 +66,31 @@ def scalar(word: str) -> str:
     return f'"{quoted(word)}"'
 
 
-class _Machine(Protocol):
-    status: Status
-    _state: Callable[[str, int], int]
+class Machine:
+    """What every grammar is: states that read text, one after the other.
 
-
-def run(machine: _Machine, text: str, position: int) -> int:
-    """Let the states of `machine` read until it has all, waits, or is not to go on; return where it got to.
-
-    Each state reads on from a position and returns where it got to; the same
-    position in the same state means that it waits for more.
+    Each state is a method that reads on from a position and returns where it got
+    to; the same position in the same state means that it waits for more.
     """
-    end = len(text)
-    while position < end:
-        state = machine._state  # noqa: SLF001 - the one loop of all grammars
-        before, position = position, state(text, position)
-        if machine.status is not Status.MORE or (position == before and machine._state == state):  # noqa: SLF001
-            break
-    return position
+
+    _state: Callable[[str, int], int]
+    _final = False
+    status = Status.MORE
+
+    def read(self, text: str, start: int = 0, *, final: bool = False) -> int:
+        """Read `text` from `start`; return the position behind what was taken. Sets `status`.
+
+        final: nothing follows, so what waits for its end has ended.
+        """
+        self.status = Status.MORE
+        self._final = final
+        position, end = start, len(text)
+        while position < end:
+            state = self._state
+            before, position = position, state(text, position)
+            if self.status is not Status.MORE or (position == before and self._state == state):
+                break
+        return position
 
 
 def partial_length(text: str, mark: str, start: int = 0) -> int:
@@ -95,7 +101,7 @@ def partial_length(text: str, mark: str, start: int = 0) -> int:
     return len(text) - at if at >= 0 else 0
 
 
-class Literal:
+class Literal(Machine):
     """Copies one value to JSON text: valid JSON unchanged, and more than JSON repaired.
 
     Beyond JSON it takes Python's literals (single quotes, True, None, tuples),
@@ -116,9 +122,7 @@ class Literal:
         self._closers: list[str] = []
         self._comma = ""  # with the white space behind it: goes out only if a value follows
         self._in_key = False
-        self._final = False
-        self._state: Callable[[str, int], int] = self._value
-        self.status = Status.MORE
+        self._state = self._value
 
     @property
     def in_string(self) -> bool:
@@ -129,15 +133,6 @@ class Literal:
     def started(self) -> bool:
         """Whether anything but white space was read."""
         return bool(self._closers) or self._state != self._value
-
-    def read(self, text: str, start: int = 0, *, final: bool = False) -> int:
-        """Read `text` from `start`; return the position behind what was taken. Sets `status`.
-
-        final: nothing follows, so what waits for its end has ended.
-        """
-        self.status = Status.MORE
-        self._final = final
-        return run(self, text, start)
 
     def force(self, char: str) -> None:
         """Take the character that `read` got stuck at, if it is no marker: as text of a value, else not at all."""
@@ -167,7 +162,7 @@ class Literal:
         self._closers.clear()
         self.status = Status.DONE
 
-    # The states; see `run`.
+    # The states; see `Machine`.
 
     def _value(self, text: str, position: int) -> int:
         position = self._white_space(text, position)

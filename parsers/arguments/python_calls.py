@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
 
 from .json_calls import MAX_NAME
-from .literal import Literal, Status, quoted, run
+from .literal import Literal, Machine, Status, quoted
 from .sink import Calls
 
 _SPACE = " \t\r\n"
@@ -16,7 +15,7 @@ _VALUE = re.compile(r"[\w\"'{\[(.+\-]")
 _WORD = re.compile(r"[^\W\d]\w*\s*")
 
 
-class PythonCalls:
+class PythonCalls(Machine):
     """Reads calls with keyword arguments; each argument's value streams as JSON.
 
     bracketed: the calls stand in a list, whose bracket ends them. If not, they
@@ -32,22 +31,14 @@ class PythonCalls:
         self._calls = calls
         self._declared_only = declared_only
         self._bracketed = bracketed
-        self._state: Callable[[str, int], int] = self._start if bracketed else self._between
+        self._state = self._start if bracketed else self._between
         self._position = 0
         self._value = Literal(calls.arguments)
-        self._final = False
-        self.status = Status.MORE
 
     @property
     def in_string(self) -> bool:
         """Whether the next character is text of a string, whatever it looks like."""
         return self._state == self._in_value and self._value.in_string
-
-    def read(self, text: str, start: int = 0, *, final: bool = False) -> int:
-        """Read `text` from `start`; return the position behind what was taken. Sets `status`."""
-        self.status = Status.MORE
-        self._final = final
-        return run(self, text, start)
 
     def force(self, char: str) -> None:
         """Take the character that `read` got stuck at, if it is no marker."""

@@ -1,27 +1,41 @@
 """MiniMax M2: `<invoke name="f"><parameter name="p">value</parameter></invoke>`; the same in MiniMax M3's elements."""
 
-from ..format import Format, State
+from collections.abc import Mapping
+
+from ..format import Format, State, Target
 
 # The name's quotes are sometimes others, or missing.
-_INVOKE = {'<invoke name="': State.NAME, "<invoke name='": State.NAME, "<invoke name=": State.NAME}
+INVOKE: Mapping[str, Target] = {
+    '<invoke name="': State.NAME,
+    "<invoke name='": State.NAME,
+    "<invoke name=": State.NAME,
+}
 
-MINIMAX_M2 = Format(
-    "minimax_m2",
-    {
-        State.START: {"<think>": State.REASONING, "</think>": State.START},
-        State.REASONING: {"</think>": State.START},
-        State.CONTENT: {"<minimax:tool_call>": State.SECTION, **_INVOKE},
-        State.SECTION: {**_INVOKE, "</minimax:tool_call>": State.BACK},
+
+def invocations(end: str) -> dict[State, Mapping[str, Target]]:
+    """Return the states inside an invocation. end: the marker of the block around it."""
+    return {
         State.NAME: {'">': State.PARAMETERS, "'>": State.PARAMETERS, ">": State.PARAMETERS},
         State.PARAMETERS: {
             '<parameter name="': State.KEY,
             "<parameter name='": State.KEY,
             "<parameter name=": State.KEY,
             "</invoke>": State.SECTION,
-            "</minimax:tool_call>": State.BACK,
+            end: State.BACK,
         },
         State.KEY: {'">': State.VALUE, "'>": State.VALUE, ">": State.VALUE},
         State.VALUE: {"</parameter>": State.PARAMETERS},
+    }
+
+
+MINIMAX_M2 = Format(
+    "minimax_m2",
+    {
+        State.START: {"<think>": State.REASONING, "</think>": State.START},
+        State.REASONING: {"</think>": State.START},
+        State.CONTENT: {"<minimax:tool_call>": State.SECTION, **INVOKE},
+        State.SECTION: {**INVOKE, "</minimax:tool_call>": State.BACK},
+        **invocations("</minimax:tool_call>"),
     },
     aliases=("minimax-m2",),
     frame="",
