@@ -51,19 +51,12 @@ class Answers:
 
 def postprocessor(arguments: argparse.Namespace, metrics: ParserMetrics) -> WorkerPostprocessor:
     """Return the post-processing as `backedge.worker.vllm` builds it: with linear parsers where there are any."""
-    from backedge.parsers.base import ParserFactory
-    from backedge.parsers.native.vllm import VllmParsers
-    from backedge.parsers.registry import linear_parsers, uses_native
-    from backedge.postprocess.detokenizer import detokenizers, vocabulary_of
+    from backedge.postprocess.detokenizer import detokenizers
+    from backedge.worker.vllm import build_parsers
     from vllm.tokenizers import get_tokenizer
 
     vllm_tokenizer = get_tokenizer(str(TINY_MODEL))
-    names = arguments.tool_call_parser, arguments.reasoning_parser
-    parsers: ParserFactory = (
-        VllmParsers(vllm_tokenizer, *names)
-        if uses_native("auto", *names)
-        else linear_parsers(*names, vocabulary_of(vllm_tokenizer))
-    )
+    parsers = build_parsers("auto", arguments.tool_call_parser, arguments.reasoning_parser, vllm_tokenizer)
     return WorkerPostprocessor(detokenizers(vllm_tokenizer), parsers, "degrade", metrics.report)
 
 

@@ -20,7 +20,7 @@ from typing import Any
 from ..parsers.base import ParserFactory
 from ..parsers.errors import BackedgeError, SetupError
 from ..parsers.native import vllm as native
-from ..parsers.registry import known_formats, linear_parsers, uses_native
+from ..parsers.registry import Kind, known_formats, linear_parsers, uses_native
 from ..postprocess.detokenizer import detokenizers, vocabulary_of
 from ..postprocess.messages import KEY, Capability, encode
 from ..postprocess.outputs import JsonDict
@@ -142,6 +142,18 @@ def post_processes(config: Any) -> bool:
     return not other and config.disaggregation_mode.value in ("agg", "decode")
 
 
+def build_parsers(
+    kind: Kind, tool_call_parser: str | None, reasoning_parser: str | None, tokenizer: Any, model_config: Any = None
+) -> ParserFactory:
+    """Return the parsers of this kind and these names for vLLM's `tokenizer`.
+
+    Raises `UnknownParserError` and `UnusableParserError`.
+    """
+    if uses_native(kind, tool_call_parser, reasoning_parser):
+        return native.VllmParsers(tokenizer, tool_call_parser, reasoning_parser, model_config)
+    return linear_parsers(tool_call_parser, reasoning_parser, vocabulary_of(tokenizer))
+
+
 class Worker:
     """The wrappers around one worker process, and what they share."""
 
@@ -176,18 +188,13 @@ class Worker:
         tokenizer = cached_tokenizer_from_config(model_config)
         settings = self._settings
         names = settings.tool_call_parser, settings.reasoning_parser
-        is_native = uses_native(settings.parsers, *names)
-        parsers: ParserFactory = (
-            native.VllmParsers(tokenizer, *names, model_config)
-            if is_native
-            else linear_parsers(*names, vocabulary_of(tokenizer))
-        )
+        parsers = build_parsers(settings.parsers, *names, tokenizer, model_config)
         self._postprocessor = WorkerPostprocessor(
             detokenizers(tokenizer), parsers, settings.on_error, self._metrics.report
         )
         logger.info(
             "post-processing in this worker: %s parsers %s, on error %s",
-            "native" if is_native else "linear",
+            "native" if isinstance(parsers, native.VllmParsers) else "linear",
             parsers.name,
             settings.on_error,
         )
