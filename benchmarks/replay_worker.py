@@ -10,13 +10,17 @@ from __future__ import annotations
 
 import argparse
 import importlib.metadata
+from typing import get_args
 
 import uvloop
+from backedge.parsers.registry import Kind
+from backedge.postprocess.merge import BOUNDS
 from backedge.postprocess.messages import Capability
 from backedge.postprocess.outputs import JsonDict
+from backedge.postprocess.work import InlineCore
 from backedge.worker.embedded import Card, EmbeddedWorker, ReplayEngine, add_runtime_flags, serve
 from backedge.worker.handler import WorkerPostprocessor
-from backedge.worker.metrics import ParserMetrics
+from backedge.worker.metrics import WorkerMetrics
 from dynamo.runtime.logging import configure_dynamo_logging
 
 from tools.stack import MODEL_NAME
@@ -49,15 +53,17 @@ class Answers:
         raise LookupError(f"no transcript asks this: {prompt[-200:]!r}; known: {list(self._answers)}")
 
 
-def postprocessor(arguments: argparse.Namespace, metrics: ParserMetrics) -> WorkerPostprocessor:
+def postprocessor(arguments: argparse.Namespace, metrics: WorkerMetrics) -> WorkerPostprocessor:
     """Return the post-processing as `backedge.worker.vllm` builds it: with linear parsers where there are any."""
     from backedge.postprocess.detokenizer import detokenizers
     from backedge.worker.vllm import build_parsers
     from vllm.tokenizers import get_tokenizer
 
     vllm_tokenizer = get_tokenizer(str(TINY_MODEL))
-    parsers = build_parsers("auto", arguments.tool_call_parser, arguments.reasoning_parser, vllm_tokenizer)
-    return WorkerPostprocessor(detokenizers(vllm_tokenizer), parsers, "degrade", metrics.report)
+    parsers = build_parsers(arguments.parsers, arguments.tool_call_parser, arguments.reasoning_parser, vllm_tokenizer)
+    bounds = BOUNDS[arguments.latency]
+    core = InlineCore(detokenizers(vllm_tokenizer), parsers, bounds, "degrade", metrics.report)
+    return WorkerPostprocessor(core, metrics)
 
 
 def capability(arguments: argparse.Namespace) -> Capability:
@@ -75,13 +81,15 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, allow_abbrev=False)
     parser.add_argument("--tokens", type=int, default=0, help="tokens per answer, about")
     parser.add_argument("--pace", type=float, default=0.0, help="tokens per second and stream; 0: full speed")
+    parser.add_argument("--parsers", choices=get_args(Kind), default="auto")
+    parser.add_argument("--latency", choices=list(BOUNDS), default="balanced")
     parser.add_argument("--vllm-processing", action="store_true")
     parser.add_argument("--tool-call-parser")
     parser.add_argument("--reasoning-parser")
     add_runtime_flags(parser)
     configure_dynamo_logging()
     arguments = parser.parse_args()
-    metrics = ParserMetrics()
+    metrics = WorkerMetrics()
     answers = Answers(arguments.tokens)
     processes = arguments.vllm_processing
     worker = EmbeddedWorker(

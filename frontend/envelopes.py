@@ -23,6 +23,7 @@ class EnvelopeWriter:
         self._spec = spec
         self._media = media
         self._output_tokens = 0
+        self._finished = 0
         self._choice_token_ids: dict[str, list[int]] = {}
 
     def write(self, chunk: Chunk, post: Post) -> Iterator[Envelope]:
@@ -97,14 +98,14 @@ class EnvelopeWriter:
 
     def _add_usage(self, responses: list[dict[str, Any]], usage: Usage | None) -> None:
         """Put the usage where OpenAI has it: with the answer, or in a chunk of its own behind a stream."""
+        self._finished += sum(bool(choice["finish_reason"]) for response in responses for choice in response["choices"])
         if usage is None:
             return
         shown = _openai_usage(usage)
         if self._spec.continuous_usage_stats or not self._spec.stream:
             for response in responses:
                 response["usage"] = shown
-        finished = any(choice["finish_reason"] for response in responses for choice in response["choices"])
-        if finished and self._spec.stream and self._spec.include_usage:
+        if self._finished == self._spec.n and self._spec.stream and self._spec.include_usage:
             responses.append({**self._response([]), "usage": shown})
 
 

@@ -17,6 +17,8 @@ from jsonschema.exceptions import SchemaError
 from ..parsers.errors import RequestError
 
 Request = dict[str, Any]
+# What the search for stop strings may cost in memory: some 7 MB for each choice.
+MAX_STOPS, MAX_STOP_CHARACTERS = 1024, 100_000
 
 
 def check(request: Request) -> None:
@@ -40,9 +42,14 @@ def _logprobs(request: Request) -> None:
 
 def _stop_strings(request: Request) -> None:
     stops = request.get("stop") or []
-    for position, stop in enumerate([stops] if isinstance(stops, str) else stops):
+    stops = [stops] if isinstance(stops, str) else stops
+    for position, stop in enumerate(stops):
         if not isinstance(stop, str) or not stop:
             raise RequestError(f"stop[{position}]", stop, "a non-empty string")
+    characters = sum(map(len, stops))
+    if len(stops) > MAX_STOPS or characters > MAX_STOP_CHARACTERS:
+        allowed = f"at most {MAX_STOPS} strings of {MAX_STOP_CHARACTERS} characters together"
+        raise RequestError("stop", f"{len(stops)} strings of {characters} characters", allowed)
 
 
 def _schemas(request: Request) -> None:

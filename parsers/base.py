@@ -65,6 +65,10 @@ class StreamParser(Protocol):
         """See above."""
         ...
 
+    def reads_together(self, token_ids: Sequence[int]) -> bool:
+        """Whether these tokens may come in one `feed`, with the text of all: there is no marker among them."""
+        ...
+
     def feed(self, text: str, token_ids: Sequence[int] = ()) -> list[Event]:
         """Return the events that `text` completes.
 

@@ -61,6 +61,8 @@ COLLECTED_STATES = frozenset({State.HEADER, State.NAME, State.KEY})
 UNSTOPPED = frozenset({State.REASONING, State.OPENED, State.HEADER})
 # The first text of these is that of the state behind it.
 FIRST_STATES = {State.START: State.CONTENT, State.OPENED: State.REASONING}
+# The event of text in the states where it needs no further reading.
+PLAIN_EVENTS: dict[State, type[Reasoning | Content]] = {State.CONTENT: Content, State.REASONING: Reasoning}
 # Coming here, a call that is open has ended.
 OUTSIDE_CALLS = TEXT_STATES | {State.SECTION, State.NAME}
 
@@ -116,8 +118,24 @@ class LinearParser:
         value = len(self._value.held) if self._state in VALUE_STATES else 0
         return len(self._held) + len(self._space) + len(self._collected) + markup + value
 
+    def reads_together(self, token_ids: Sequence[int]) -> bool:
+        """See `StreamParser`."""
+        if len(token_ids) == 1:
+            return True
+        # A call in the midst of reasoning may end, and reasoning go on, with any character.
+        in_call_of_reasoning = self._text_state is State.REASONING and self._state not in TEXT_STATES
+        counts = in_call_of_reasoning or self._state in self._table.counted
+        return not counts and self._table.alone.isdisjoint(token_ids)
+
     def feed(self, text: str, token_ids: Sequence[int] = ()) -> list[Event]:
         """See `StreamParser`. Raises ValueError if a marker token comes with other tokens."""
+        if text and self._quick is not None and not (self._held or self._space or self._after_call):
+            # What most tokens are: text of an answer, without anything to look out for.
+            scanner = self._scanner
+            if self._table.alone.isdisjoint(token_ids) and (scanner is None or not scanner.running.search(text)):
+                if self._state is State.REASONING:
+                    self.reasoning_tokens += len(token_ids)
+                return [self._quick(text)]
         marker = self._table.ids.get(token_ids[0]) if token_ids else None
         if marker is None and token_ids and self._table.parts:
             part = self._table.parts.get(token_ids[0], "")
@@ -304,6 +322,7 @@ class LinearParser:
         self._markers = self._table.markers.get(state, {})
         self._scanner = self._table.scanners.get(state)
         self._step = self._scan
+        self._quick = PLAIN_EVENTS.get(state)
         if state in OUTSIDE_CALLS:
             self._calls.end()
         if state in TEXT_STATES:

@@ -54,14 +54,17 @@ class ParserFailedError(BackedgeError):
 
     That request goes on as raw text, or fails with HTTP 500 if the worker was
     started with --postprocess-on-error=fail; see `postprocess.guard`.
+
+    position: output tokens read before. cause: what it raised, or its description
+        from another process, which is then the reason as a whole.
     """
 
-    def __init__(self, parser: str, request_id: str, position: int, cause: BaseException) -> None:
+    def __init__(self, parser: str, request_id: str, position: int, cause: BaseException | str) -> None:
         self.parser = parser
-        super().__init__(
-            f"parser {parser!r} failed on request {request_id} at output token {position}: "
-            f"{type(cause).__name__}: {cause}"
-        )
+        self.position = position
+        self.cause = cause
+        self.reason = cause if isinstance(cause, str) else f"{type(cause).__name__}: {cause}"
+        super().__init__(f"parser {parser!r} failed on request {request_id} at output token {position}: {self.reason}")
 
 
 class ProtocolError(BackedgeError):

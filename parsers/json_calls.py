@@ -69,6 +69,10 @@ class JsonCalls:
         """See `StreamParser`."""
         return self._inner.reasoning_tokens
 
+    def reads_together(self, token_ids: Sequence[int]) -> bool:
+        """See `StreamParser`."""
+        return self._inner.reads_together(token_ids)
+
     def feed(self, text: str, token_ids: Sequence[int] = ()) -> list[Event]:
         """See `StreamParser`."""
         return self._read(self._inner.feed(text, token_ids))

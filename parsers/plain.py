@@ -16,6 +16,10 @@ class PlainParser:
     in_reasoning = False
     reasoning_tokens = 0
 
+    def reads_together(self, token_ids: Sequence[int]) -> bool:
+        """See `StreamParser`."""
+        return True
+
     def feed(self, text: str, token_ids: Sequence[int] = ()) -> list[Event]:
         """See `StreamParser`."""
         return [Content(text)] if text else []

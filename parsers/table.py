@@ -9,6 +9,8 @@ from dataclasses import dataclass
 from .format import CALL_STATES, COMPLETE, TEXT_STATES, Format, State, Target, state_of
 
 FENCE = "```"
+# Reasoning, and what may turn out to be.
+REASONING_STATES = frozenset({State.REASONING, State.OPENED, State.HEADER, State.ROUTED})
 Markers = dict[State, dict[str, Target]]
 
 
@@ -32,6 +34,8 @@ class Table:
     that are found as text. ids: the markers that are tokens of the vocabulary.
     parts: tokens of the vocabulary that are part of a marker found as text.
     headers: what a HEADER leads to. begins: the first state.
+    alone: tokens that must be read by themselves. counted: states where a marker found
+    as text begins or ends reasoning, so that only single tokens can be counted.
     grammar: the format whose calls are read, or a reasoning format without any.
     """
 
@@ -42,6 +46,8 @@ class Table:
     parts: Mapping[int, str]
     headers: tuple[tuple[re.Pattern[str], State], ...]
     begins: State
+    alone: frozenset[int]
+    counted: frozenset[State]
 
     @property
     def grammar(self) -> Format:
@@ -80,7 +86,20 @@ def compile_table(reasoning: Format | None, tools: Format | None, vocabulary: Ma
         for format_ in formats[-1:]
         for pattern, state in format_.headers
     )
-    return Table(formats, markers, scanners, ids, parts, headers, formats[-1].begins if formats else State.CONTENT)
+    begins = formats[-1].begins if formats else State.CONTENT
+    counted = frozenset(state for state in scanners if may_reason(state, markers, vocabulary))
+    return Table(formats, markers, scanners, ids, parts, headers, begins, frozenset({*ids, *parts}), counted)
+
+
+def may_reason(state: State, markers: Markers, vocabulary: Mapping[str, int]) -> bool:
+    """Whether text without any token that is a marker may lead from `state` to reasoning, or is reasoning."""
+    found, open_ = {state}, [state]
+    while open_:
+        by_marker = markers.get(open_.pop(), {})
+        new = {state_of(target) for marker, target in by_marker.items() if marker not in vocabulary} - found
+        found |= new
+        open_ += new
+    return not found.isdisjoint(REASONING_STATES)
 
 
 def _part(format_: Format, keeps: Callable[[State], bool]) -> Markers:

@@ -12,15 +12,18 @@ from .detokenizer import DetokenizerFactory
 from .guard import GuardedParser, OnError, Report
 from .logprobs import LogprobWriter
 from .messages import ChoiceDelta, Chunk, Spec
+from .stages import Clock, StageClock, StageTime
 from .stop import Piece, StopGate
-from .writer import DeltaWriter
+from .writer import CallOutcome, DeltaKind, DeltaWriter
 
 
 class Choice:
     """The state of one choice of a request, from its first token to its finish.
 
+    pending: the kinds of the deltas that `take` would return, in order.
     ended_early: it finished while the engine would go on (a stop string, a call
         too many), so whoever drives the engine has to end its work.
+    calls: how each tool call went; empty until it finishes.
     """
 
     def __init__(
@@ -43,47 +46,107 @@ class Choice:
         self._parser = GuardedParser(parsers, spec.parser, prompt_token_ids, spec.response_id, on_error, report)
         self._gate = StopGate(spec.stop, include=spec.include_stop_str_in_output, splits=not self._parser.token_aligned)
         self._writer = DeltaWriter(index, trims=spec.parser.parses_tools)
+        self.pending: list[DeltaKind] = self._writer.pending
         self._logprobs: LogprobWriter | None = None
         if spec.logprobs is not None:
             self._logprobs = LogprobWriter(detokenizers, spec.logprobs, as_token_ids=spec.return_tokens_as_token_ids)
+        self._notes = spec.logprobs is not None or spec.return_token_ids
+        # Whether only the text of the tokens counts, so that ordinary ones may be read in runs.
+        self._reads_runs = not (
+            spec.stop
+            or self._notes
+            or self._hides
+            or not spec.parser.include_reasoning
+            or not spec.parser.parallel_tool_calls
+        )
         self.tokens = 0
         self.finished = False
         self.ended_early = False
+        self.calls: list[CallOutcome] = []
+        self._stages: StageClock | None = None
 
     @property
     def reasoning_tokens(self) -> int:
         """Tokens of reasoning so far, without its markers."""
         return self._parser.reasoning_tokens
 
-    def feed(self, chunk: Chunk) -> list[ChoiceDelta]:
-        """Return the deltas that the tokens of `chunk` complete.
+    def feed(self, chunk: Chunk) -> None:
+        """Take the tokens of `chunk`; what they complete waits for `take`.
 
         Tokens behind the finish (the engine was faster than our stop) are dropped.
         Raises `ParserFailedError` if the parser raised and that is to fail the request.
         """
-        last = len(chunk.token_ids) - 1 if chunk.finish_reason is not None else -1
-        for position, token_id in enumerate(chunk.token_ids):
+        token_ids = chunk.token_ids
+        ends = chunk.finish_reason is not None
+        start = 0
+        if self._reads_runs:
+            # The token that ends generation is read by itself.
+            run = token_ids[:-1] if ends else token_ids
+            start = len(run)
+            if start == 1:
+                self._run(run, self._detokenizer.feed(run[0]))
+            elif start and self._parser.reads_together(run):
+                self._run(run, self._detokenizer.feed_all(run))
+            else:
+                start = 0
+        for position in range(start, len(token_ids)):
             if self.finished:
-                break
-            self.tokens += 1
-            self._note(chunk, position, token_id)
-            self._token(token_id, chunk if position == last else None)
-        if chunk.finish_reason is not None and not self.finished:
-            self._end(self._gate.flush(), chunk.finish_reason, chunk.stop_reason)
+                return
+            self._token(chunk, position)
+        if ends and not self.finished:
+            self._end(self._gate.flush(), chunk.finish_reason or "stop", chunk.stop_reason)
+
+    def take(self) -> list[ChoiceDelta]:
+        """Return the deltas since the last call."""
         return self._writer.take()
 
+    def measure(self, clock: Clock) -> None:
+        """Have what each stage takes measured from now on."""
+        self._stages = stages = StageClock(clock)
+        self._detokenizer = stages.timed("detokenize", self._detokenizer)
+        self._parser = stages.timed("parse", self._parser)
+        self._writer = stages.timed("write", self._writer)
+        if self._spec.stop:
+            self._gate = stages.timed("stop", self._gate)
+
+    def take_times(self) -> list[StageTime]:
+        """Return what was measured since the last call."""
+        return [] if self._stages is None else self._stages.take(self.tokens)
+
+    def degrade(self, error: Exception) -> None:
+        """Go on without the parser, as if it had raised `error`.
+
+        Raises `ParserFailedError` if that is to fail the request.
+        """
+        if not self.finished:
+            self._write(self._parser.degrade(error))
+
+    def _run(self, token_ids: Sequence[int], text: str) -> None:
+        """Take ordinary tokens together: nothing has to be known of a single one."""
+        self.tokens += len(token_ids)
+        for event in self._parser.feed(text, token_ids):
+            self._writer.write(event)
+
+    def _token(self, chunk: Chunk, position: int) -> None:
+        """Take one token, with all that the request wants to know of it."""
+        self.tokens += 1
+        token_id = chunk.token_ids[position]
+        final = chunk.finish_reason is not None and position == len(chunk.token_ids) - 1
+        hidden = self._parser.in_reasoning and not self._spec.parser.include_reasoning
+        self._process(token_id, chunk if final else None)
+        if self._notes and not hidden:
+            self._note(chunk, position, token_id)
+
     def _note(self, chunk: Chunk, position: int, token_id: int) -> None:
-        """Hand the writer what the token's delta is to carry; nothing of hidden reasoning."""
-        if self._parser.in_reasoning and not self._spec.parser.include_reasoning:
-            return
+        """Hand the writer what the token's delta is to carry."""
         entry = None
         if self._logprobs is not None and chunk.logprobs is not None and len(chunk.logprobs) == len(chunk.token_ids):
             top = chunk.top_logprobs[position] if chunk.top_logprobs is not None else []
             entry = self._logprobs.entry(token_id, chunk.logprobs[position], top)
-        self._writer.token(token_id if self._spec.return_token_ids else None, entry)
+        self._writer.note(token_id if self._spec.return_token_ids else None, entry)
 
-    def _token(self, token_id: int, final: Chunk | None) -> None:
-        """Take one token; `final` is its chunk if generation ends with it."""
+    def _process(self, token_id: int, final: Chunk | None) -> None:
+        """Decode, check and parse one token; `final` is its chunk if generation ends with it."""
         # The token that ended generation (end of sequence, a stop token) is no
         # text of the answer, but parsers read its id.
         hidden = final is not None and final.finish_reason == "stop" and not self._spec.include_stop_str_in_output
@@ -163,11 +226,18 @@ class Choice:
             return
         text, token_id = pieces[-1] if pieces else ("", None)
         cut = finish_reason != "stop"
+        # The last token may end reasoning and hold what a stop string claims.
+        checks = self._parser.in_reasoning and bool(self._spec.stop) and not early
         if token_id is None:
             self._parse(pieces[-1:])
             events = self._parser.finish(cut=cut)
         else:
             events = self._shown(self._parser.finish(text, (token_id,), cut=cut), text, token_id)
+        if checks:
+            events = self._gate_rest(events)
+            events += [Content(rest) for rest, _ in self._gate.flush() if rest]
+            if self._gate.matched is not None:
+                finish_reason, stop_reason, cut = "stop", self._gate.matched, False
         self._write(events)
         if not self.finished:
             self._finish(finish_reason, stop_reason, cut=cut, early=early)
@@ -179,6 +249,7 @@ class Choice:
         # HTTP layer does so without a stream, and the two must agree.
         if finish_reason == "stop" and self._writer.calls:
             finish_reason = "tool_calls"
+        self.calls = self._writer.call_outcomes(cut=cut, failed=self._parser.failed)
         self._writer.finish(finish_reason, stop_reason, cut=cut)
 
     @property

@@ -41,7 +41,7 @@ class GuardedParser:
         self.failed = False
         try:
             self._inner = parsers(request, prompt_token_ids)
-        except Exception as error:  # noqa: BLE001 - as in _guard
+        except Exception as error:  # noqa: BLE001 - as in feed
             self._fail(error)
 
     @property
@@ -59,29 +59,44 @@ class GuardedParser:
         """See `StreamParser`."""
         return self._inner.reasoning_tokens
 
+    def reads_together(self, token_ids: Sequence[int]) -> bool:
+        """See `StreamParser`."""
+        return self.failed or self._inner.reads_together(token_ids)
+
     def feed(self, text: str, token_ids: Sequence[int] = ()) -> list[Event]:
         """See `StreamParser`. Raises `ParserFailedError` if `on_error` is "fail"."""
-        return self._guard(lambda: self._inner.feed(text, token_ids), text, len(token_ids))
+        if self.failed:
+            return _content(text)
+        try:
+            events = self._inner.feed(text, token_ids)
+        except Exception as error:  # noqa: BLE001 - a parser is third-party code on untrusted text
+            return self._degraded(error, text, token_ids)
+        self._position += len(token_ids)
+        if not events:
+            if text:
+                self._unanswered.append(text)
+        elif self._unanswered:
+            self._unanswered.clear()
+        return events
 
     def finish(self, text: str = "", token_ids: Sequence[int] = (), *, cut: bool = False) -> list[Event]:
         """See `StreamParser`. Raises `ParserFailedError` if `on_error` is "fail"."""
-        return self._guard(lambda: self._inner.finish(text, token_ids, cut=cut), text, len(token_ids))
-
-    def _guard(self, call: Callable[[], list[Event]], text: str, tokens: int) -> list[Event]:
         if self.failed:
-            return [Content(text)] if text else []
-        self._position += tokens
-        if text:
-            self._unanswered.append(text)
+            return _content(text)
         try:
-            events = call()
-        except Exception as error:  # noqa: BLE001 - a parser is third-party code on untrusted text
-            self._fail(error)
-            raw = "".join(self._unanswered)
-            return [Content(raw)] if raw else []
-        if events:
-            self._unanswered.clear()
-        return events
+            return self._inner.finish(text, token_ids, cut=cut)
+        except Exception as error:  # noqa: BLE001 - as in feed
+            return self._degraded(error, text, token_ids)
+
+    def degrade(self, error: Exception) -> list[Event]:
+        """Leave the parser as if it had raised `error`; return what it has swallowed."""
+        return [] if self.failed else self._degraded(error, "", ())
+
+    def _degraded(self, error: Exception, text: str, token_ids: Sequence[int]) -> list[Event]:
+        self._position += len(token_ids)
+        self._unanswered.append(text)
+        self._fail(error)
+        return _content("".join(self._unanswered))
 
     def _fail(self, error: Exception) -> None:
         self.failed = True
@@ -89,3 +104,7 @@ class GuardedParser:
         self._report(failure)
         if self._on_error == "fail":
             raise failure from error
+
+
+def _content(text: str) -> list[Event]:
+    return [Content(text)] if text else []

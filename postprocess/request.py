@@ -10,7 +10,7 @@ from ..parsers.errors import ParserFailedError
 from ..parsers.plain import PlainParsers
 from .choice import Choice
 from .detokenizer import DetokenizerFactory
-from .fold import Fold
+from .fold import fold
 from .guard import OnError, Report
 from .messages import ChoiceDelta, Chunk, Spec, Usage
 
@@ -46,7 +46,6 @@ class Postprocessor:
             Choice(spec, index, detokenizers, parsers or PlainParsers(), prompt_token_ids, on_error, report)
             for index in range(spec.n)
         ]
-        self._folds = None if spec.stream else [Fold(index) for index in range(spec.n)]
         self._prompt_tokens = spec.prompt_length
         self._cached_tokens: int | None = None
         self._replayed = 0
@@ -71,26 +70,42 @@ class Postprocessor:
         choices = self._choices if index is None else [self._choices[index]]
         return any(choice.ended_early for choice in choices)
 
+    def choice(self, index: int) -> Choice:
+        """Return one choice. Raises IndexError for one that the request does not have."""
+        return self._choices[index]
+
     def feed(self, chunk: Chunk) -> list[ChoiceDelta]:
         """Return the deltas that `chunk` completes.
 
         Raises IndexError for a choice the request does not have, and
         `ParserFailedError` if a parser raised and `on_error` is "fail".
         """
+        self.add(chunk)
+        return self.take(chunk.index)
+
+    def add(self, chunk: Chunk) -> None:
+        """Take `chunk`; the deltas wait for `take`. Raises as `feed`."""
+        self.note_usage(chunk)
+        choice = self._choices[chunk.index]
+        if not choice.finished:
+            choice.feed(chunk)
+
+    def note_usage(self, chunk: Chunk) -> None:
+        """Take what `chunk` says of the prompt."""
         if chunk.prompt_tokens is not None:
             # A migrated request counts its generated tokens as prompt.
             self._prompt_tokens = chunk.prompt_tokens - self._replayed
         if chunk.cached_tokens is not None:
             self._cached_tokens = chunk.cached_tokens
-        choice = self._choices[chunk.index]
-        if choice.finished:
+
+    def take(self, index: int) -> list[ChoiceDelta]:
+        """Return the deltas of a choice since the last call; without `spec.stream` one delta, at its finish."""
+        choice = self._choices[index]
+        if self.spec.stream:
+            return choice.take()
+        if not choice.finished or not choice.pending:
             return []
-        deltas = choice.feed(chunk)
-        if self._folds is None:
-            return deltas
-        fold = self._folds[chunk.index]
-        fold.add(deltas)
-        return [fold.whole] if choice.finished else []
+        return [fold(choice.take())]
 
     def replay(self, token_ids: Sequence[int], index: int = 0) -> list[ChoiceDelta]:
         """Take tokens whose text the client has got already, from another process.
@@ -102,6 +117,8 @@ class Postprocessor:
             return []
         self._replayed += len(token_ids)
         deltas = self.feed(Chunk(index=index, token_ids=list(token_ids)))
-        if not self._choices[index].finished or self._folds is not None:
-            return deltas if self._choices[index].finished else []
+        if not self._choices[index].finished:
+            return []
+        if not self.spec.stream:
+            return deltas
         return [ChoiceDelta(index, finish_reason=deltas[-1].finish_reason, stop_reason=deltas[-1].stop_reason)]

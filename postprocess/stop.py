@@ -1,12 +1,183 @@
-"""Stop strings: the earliest one to be complete wins, and only what could still become one is held back."""
+"""Stop strings: the earliest one to be complete wins, and only what could still become one is held back.
+
+An Aho-Corasick automaton, so that a character costs the same however many and however
+long the stop strings are. Two things differ from the textbook. The trie stores where
+stop strings part, not each of their characters. And the links are worked out as far as
+the text needs them, for most texts never match more than a few characters.
+"""
 
 from __future__ import annotations
 
+import re
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from functools import lru_cache
 
 Piece = tuple[str, int | None]
 """The text of one token, and the token; None for text that the parser has read already."""
+
+ROOT = 0
+"""The state in which no stop string has begun."""
+
+# Lists kept for the next request of the same application: at most about 1 MB each.
+KEPT_LISTS = 64
+KEPT_STOPS = 1024
+KEPT_CHARACTERS = 32_768
+
+
+class StopStrings:
+    """A list of stop strings as a trie. It never changes, so choices share it.
+
+    A state is a beginning of one or more stop strings. A stop string that parts from
+    those before it becomes a line, which owns the states from there on: the first
+    `depth` characters of line `n` are the state `n * stride + depth`.
+
+    ends: the states that are all of a stop string, with its place in the list.
+    begins: finds the next place in a text where a stop string may begin.
+    """
+
+    def __init__(self, stops: Sequence[str]) -> None:
+        # Longest first: then no stop string goes on behind the end of a line.
+        ranked = sorted(enumerate(stops), key=lambda entry: -len(entry[1]))
+        self._lines = [stop for _, stop in ranked[:1]]
+        self._stride = max(map(len, stops), default=0) + 1
+        self._branches: dict[tuple[int, str], int] = {}
+        self.ends: dict[int, tuple[int, str]] = {}
+        for place, stop in ranked:
+            self.ends.setdefault(self._insert(stop), (place, stop))
+        self.begins = re.compile(_beginnings(stops)).search
+
+    def child(self, state: int, char: str) -> int | None:
+        """Return the state that is longer by `char`, None if no stop string begins so."""
+        line, depth = divmod(state, self._stride)
+        stop = self._lines[line]
+        if depth < len(stop) and stop[depth] == char:
+            return state + 1
+        return self._branches.get((state, char))
+
+    def open_length(self, state: int) -> int | None:
+        """Return the length of the beginning that the state is, None if no stop string goes on from there."""
+        line, depth = divmod(state, self._stride)
+        return depth if depth < len(self._lines[line]) else None
+
+    def _insert(self, stop: str) -> int:
+        """Return the state that is all of `stop`."""
+        line = depth = 0
+        while True:
+            depth = _shared(self._lines[line], stop, depth)
+            state = line * self._stride + depth
+            if depth == len(stop):
+                return state
+            fork = (state, stop[depth])
+            if fork not in self._branches:
+                self._branches[fork] = len(self._lines) * self._stride + depth + 1
+                self._lines.append(stop)
+            line, depth = divmod(self._branches[fork], self._stride)
+
+
+def _shared(line: str, stop: str, low: int) -> int:
+    """Return how many characters the two begin with in common; `low` are known to be."""
+    high = min(len(line), len(stop))
+    while low < high:
+        middle = (low + high + 1) // 2
+        if line.startswith(stop[low:middle], low):
+            low = middle
+        else:
+            high = middle - 1
+    return low
+
+
+def _beginnings(stops: Iterable[str]) -> str:
+    """Return a pattern of the first two characters of each stop string, the second of which may be still to come."""
+    seconds: dict[str, set[str]] = {}
+    for stop in stops:
+        seconds.setdefault(stop[0], set()).add(stop[1:2])
+    alternatives = [
+        re.escape(first) + ("" if "" in then else rf"(?:[{''.join(map(re.escape, sorted(then)))}]|\Z)")
+        for first, then in sorted(seconds.items())
+    ]
+    return "|".join(alternatives) or "(?!)"
+
+
+_kept = lru_cache(KEPT_LISTS)(StopStrings)
+
+
+def stop_strings(stops: Sequence[str]) -> StopStrings:
+    """Return the trie of `stops`, kept from an earlier request if they are not too many."""
+    if len(stops) <= KEPT_STOPS and sum(map(len, stops)) <= KEPT_CHARACTERS:
+        return _kept(tuple(stops))
+    return StopStrings(stops)
+
+
+class StopSearch:
+    """Reads one text. Its state is the longest end of the text that a stop string begins with.
+
+    The next longest such end is the state's link, and so on down to the root: whatever
+    may still become a stop string is on this chain. A character makes the state longer
+    by one at most, and a link makes it shorter, so no more links are followed than
+    there are characters. The same holds for the links worked out along a stop string.
+    """
+
+    def __init__(self, stops: StopStrings) -> None:
+        self._stops = stops
+        self._links = {ROOT: ROOT}
+        # States that end with all of a stop string, and the first of the list that they do.
+        self._complete: dict[int, tuple[int, str]] = {}
+        self.state = ROOT
+
+    def feed(self, text: str, *, armed: bool) -> tuple[int, str] | None:
+        """Read `text`; return where in it the first stop string is complete, and that one.
+
+        armed: False if a stop string that is complete within `text` does not count.
+        """
+        position = 0
+        while position < len(text):
+            if self.state == ROOT:  # most of most texts: passed over in C
+                begin = self._stops.begins(text, position)
+                if begin is None:
+                    return None
+                position = begin.start()
+            self.state = self._next(text[position])
+            position += 1
+            if armed and self.state in self._complete:
+                return position, self._complete[self.state][1]
+        return None
+
+    def held_back(self) -> int:
+        """Return the length of the longest end of the text that a stop string goes on from."""
+        while (length := self._stops.open_length(self.state)) is None:
+            # Complete before it was armed: what follows can only go on from the link.
+            self.state = self._links[self.state]
+        return length
+
+    def _next(self, char: str) -> int:
+        """Return the state behind `char`."""
+        state = self.state
+        while (longer := self._stops.child(state, char)) is None:
+            if state == ROOT:
+                return ROOT
+            state = self._links[state]
+        if longer not in self._links:
+            self._reach(longer, state, char)
+        return longer
+
+    def _reach(self, new: int, state: int, char: str) -> None:
+        """Work out the link of `new`, which is `state` and `char`, and those of the new states behind it."""
+        chain = [new]
+        while True:
+            link = ROOT
+            while link == ROOT and state != ROOT:
+                state = self._links[state]
+                link = self._stops.child(state, char) or ROOT
+            if link in self._links:
+                break
+            chain.append(link)
+        for reached in reversed(chain):
+            self._links[reached] = link
+            ends = [end for end in (self._stops.ends.get(reached), self._complete.get(link)) if end]
+            if ends:
+                self._complete[reached] = min(ends)
+            link = reached
 
 
 class StopGate:
@@ -17,17 +188,17 @@ class StopGate:
     include: the stop string itself is let through, too.
     splits: a piece may be let through in two parts. If not, a piece waits
         until all of it may pass, so that text and token ids stay aligned.
+    matched: the stop string that ended the text. Nothing passes behind it.
     """
 
     def __init__(self, stops: Sequence[str], *, include: bool, splits: bool) -> None:
-        self._stops = tuple(stops)
+        self._stops = stop_strings(stops)
         self._include = include
         self._splits = splits
-        self._longest = max(map(len, self._stops), default=0)
-        self._window = ""  # the end of the text: what a match may begin in, and what is held back
-        self._passed = 0  # characters of the window that may pass
+        self._search = StopSearch(self._stops)
         self._pieces: deque[Piece] = deque()
-        self._taken = 0  # characters that may pass and have not been taken yet
+        self._taken = 0  # characters of the first piece that have passed
+        self._waiting = 0  # characters of all pieces that have not
         self.matched: str | None = None
 
     def feed(self, text: str, token_id: int | None, *, armed: bool = True) -> list[Piece]:
@@ -36,59 +207,43 @@ class StopGate:
         armed: False while `min_tokens` are not reached; a stop string that
             is complete by then does not count.
         """
+        if self.matched is not None:
+            return []
+        if self._search.state == ROOT and self._stops.begins(text) is None:
+            return [(text, token_id)]  # in the root nothing is held back
         self._pieces.append((text, token_id))
-        unarmed = len(self._window) if armed else len(self._window) + len(text)
-        self._window += text
-        end = self._match(unarmed)
-        if end is None:
-            end = len(self._window) - self._held_back()
-        self._taken += max(0, end - self._passed)
-        self._passed = max(self._passed, end)
-        surplus = min(self._passed, len(self._window) - self._longest + 1)
-        if surplus > 0 and self.matched is None:
-            self._window = self._window[surplus:]
-            self._passed -= surplus
-        return self._take()
+        self._waiting += len(text)
+        match = self._search.feed(text, armed=armed)
+        if match is None:
+            return self._take(self._waiting - (0 if self._include else self._search.held_back()))
+        end, self.matched = match
+        passed = self._take(self._waiting - (len(text) - end) - (0 if self._include else len(self.matched)))
+        self.flush()
+        return passed
 
     def flush(self) -> list[Piece]:
         """Return everything held back: the text ends here, without a stop string."""
         pieces = list(self._pieces)
+        if self._taken:
+            text, token_id = pieces[0]
+            pieces[0] = (text[self._taken :], token_id)
         self._pieces.clear()
-        self._window = ""
-        self._passed = self._taken = 0
+        self._taken = self._waiting = 0
+        self._search.state = ROOT
         return pieces
 
-    def _match(self, unarmed: int) -> int | None:
-        """Return how much of the window passes if a stop string ends behind `unarmed`, else None."""
-        best: tuple[int, int, str] | None = None
-        for stop in self._stops:
-            start = self._window.find(stop, max(0, unarmed - len(stop) + 1))
-            if start >= 0 and (best is None or start + len(stop) < best[0]):
-                best = (start + len(stop), start, stop)
-        if best is None:
-            return None
-        end, start, self.matched = best
-        return end if self._include else start
-
-    def _held_back(self) -> int:
-        """Return the length of the longest end of the window that a stop string begins with."""
-        if self._include:
-            return 0
-        for length in range(min(self._longest - 1, len(self._window)), 0, -1):
-            tail = self._window[-length:]
-            if any(stop.startswith(tail) for stop in self._stops if len(stop) > length):
-                return length
-        return 0
-
-    def _take(self) -> list[Piece]:
-        taken: list[Piece] = []
-        while self._pieces and len(self._pieces[0][0]) <= self._taken:
-            piece = self._pieces.popleft()
-            self._taken -= len(piece[0])
-            taken.append(piece)
-        if self._pieces and self._taken and (self._splits or self.matched is not None):
+    def _take(self, free: int) -> list[Piece]:
+        """Return the first `free` characters that wait, or the whole pieces among them."""
+        passed: list[Piece] = []
+        self._waiting -= free
+        while self._pieces and len(self._pieces[0][0]) - self._taken <= free:
             text, token_id = self._pieces.popleft()
-            taken.append((text[: self._taken], token_id))
-            self._pieces.appendleft((text[self._taken :], token_id))
+            free -= len(text) - self._taken
+            passed.append((text[self._taken :], token_id))
             self._taken = 0
-        return taken
+        if free and (self._splits or self.matched is not None):
+            text, token_id = self._pieces[0]
+            passed.append((text[self._taken : self._taken + free], token_id))
+            self._taken, free = self._taken + free, 0
+        self._waiting += free  # not taken: the rest of its piece is held back
+        return passed

@@ -12,7 +12,7 @@ from typing import Any
 from backedge.parsers.base import ParserFactory, ParserRequest
 from backedge.postprocess import Chunk, Postprocessor, Spec, detokenizers
 from backedge.postprocess.detokenizer import DetokenizerFactory
-from backedge.postprocess.fold import Fold
+from backedge.postprocess.fold import fold
 from backedge.postprocess.messages import ChoiceDelta
 from tokenizers import Tokenizer
 
@@ -80,9 +80,7 @@ def run(
 ) -> ChoiceDelta:
     """Return the sum of all deltas of a request with one choice."""
     post = Postprocessor(request, tiny_detokenizers(), parsers, prompt_token_ids=prompt_token_ids, **options)
-    fold = Fold(0)
-    fold.add(feed(post, parts))
-    return fold.whole
+    return fold(feed(post, parts))
 
 
 def message(whole: ChoiceDelta) -> dict[str, Any]:

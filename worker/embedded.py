@@ -35,9 +35,10 @@ from ..postprocess.detokenizer import detokenizers, vocabulary_of
 from ..postprocess.guard import OnError
 from ..postprocess.messages import KEY, Capability, encode
 from ..postprocess.outputs import JsonDict
-from .flags import FLAGS
+from ..postprocess.work import InlineCore
+from .flags import FLAGS, bounds_of
 from .handler import WorkerPostprocessor, read_spec
-from .metrics import ParserMetrics
+from .metrics import WorkerMetrics
 
 EXAMPLES = Path(__file__).parent.parent / "examples"
 KV_BLOCK_TOKENS = 32
@@ -45,7 +46,13 @@ KV_BLOCK_TOKENS = 32
 SHOWN_QUESTIONS = 5
 SHOWN_CHARACTERS = 60
 REASONING_END = "</think>"
-SHARED_FLAGS = ("--tool-call-parser", "--reasoning-parser", "--postprocess-on-error")
+SHARED_FLAGS = (
+    "--tool-call-parser",
+    "--reasoning-parser",
+    "--postprocess-on-error",
+    "--postprocess-latency",
+    "--postprocess-latency-ms",
+)
 
 
 class ToolCall(msgspec.Struct):
@@ -227,6 +234,8 @@ class Replay:
         self._context = context
         self._prompt_tokens = len(request["token_ids"])
         self._running = set(range((request.get("sampling_options") or {}).get("n") or 1))
+        self._sent = dict.fromkeys(self._running, 0)  # tokens handed over
+        self._groups = dict.fromkeys(self._running, 1)
         self._logprobs = (request.get("output_options") or {}).get("logprobs") is not None
         self._token_ids = token_ids
         self._ending = ending
@@ -238,16 +247,24 @@ class Replay:
         """Generate no more of choice `index`."""
         self._running.discard(index)
 
+    def collect(self, index: int, tokens: int) -> None:
+        """Hand over the tokens of a choice in groups of this many."""
+        self._groups[index] = tokens
+
     async def outputs(self) -> AsyncIterator[JsonDict]:
         """Yield the outputs, of the form of Dynamo's vLLM handler, until all choices end or the client is gone."""
         start = asyncio.get_running_loop().time()
-        for position in range(0, len(self._token_ids), self._tokens_per_chunk):
+        total = len(self._token_ids)
+        for position in range(0, total, self._tokens_per_chunk):
             await self._step(start, position)
+            end = min(position + self._tokens_per_chunk, total)
             for index in sorted(self._running):
                 if self._context.is_stopped():
                     return
-                if index in self._running:
-                    yield self._output(index, position)
+                sent = self._sent[index]
+                if index in self._running and (not sent or end == total or end - sent >= self._groups[index]):
+                    self._sent[index] = end
+                    yield self._output(index, sent, end)
             if not self._running:
                 return
 
@@ -256,16 +273,16 @@ class Replay:
         late = asyncio.get_running_loop().time() - start
         await asyncio.sleep(max(0.0, position / self._pace - late) if self._pace else 0)
 
-    def _output(self, index: int, position: int) -> JsonDict:
-        token_ids = list(self._token_ids[position : position + self._tokens_per_chunk])
+    def _output(self, index: int, start: int, end: int) -> JsonDict:
+        token_ids = list(self._token_ids[start:end])
         self._generated += len(token_ids)
         output: JsonDict = {"index": index, "token_ids": token_ids}
-        last = position + len(token_ids) == len(self._token_ids)
+        last = end == len(self._token_ids)
         if self._logprobs:
             # A recording is certain of itself.
             output["log_probs"] = [0.0] * len(token_ids)
             output["top_logprobs"] = [[{"rank": 1, "token_id": token_id, "logprob": 0.0}] for token_id in token_ids]
-        if position == 0 or last:
+        if start == 0 or last:
             output["completion_usage"] = {
                 "prompt_tokens": self._prompt_tokens,
                 "completion_tokens": self._generated,
@@ -292,7 +309,7 @@ class EmbeddedWorker:
         outputs = replay.outputs()
         spec = read_spec(request)
         if spec is not None and self._postprocessor is not None:
-            outputs = self._postprocessor.stream(outputs, spec, request["token_ids"], replay.end)
+            outputs = self._postprocessor.stream(outputs, spec, request["token_ids"], replay)
         async for output in outputs:
             yield output
 
@@ -321,7 +338,7 @@ class Card(msgspec.Struct, frozen=True, kw_only=True):
         return config
 
 
-async def serve(worker: EmbeddedWorker, card: Card, flags: argparse.Namespace, metrics: ParserMetrics) -> None:
+async def serve(worker: EmbeddedWorker, card: Card, flags: argparse.Namespace, metrics: WorkerMetrics) -> None:
     """Register the model and answer requests until the process is asked to end. flags: see `add_runtime_flags`."""
     runtime, loop = create_runtime(flags.discovery_backend, flags.request_plane)
     for number in (signal.SIGTERM, signal.SIGINT):
@@ -372,12 +389,13 @@ def arguments() -> argparse.ArgumentParser:
     return parser
 
 
-def postprocessor_of(files: ModelFiles, flags: argparse.Namespace, metrics: ParserMetrics) -> WorkerPostprocessor:
+def postprocessor_of(files: ModelFiles, flags: argparse.Namespace, metrics: WorkerMetrics) -> WorkerPostprocessor:
     """Return the post-processing with the linear parsers that the flags name. Raises `UnknownParserError`."""
     vocabulary = vocabulary_of(files.tokenizer)
     parsers = linear_parsers(flags.tool_call_parser or None, flags.reasoning_parser or None, vocabulary)
     on_error: OnError = flags.postprocess_on_error
-    return WorkerPostprocessor(detokenizers(files.tokenizer), parsers, on_error, metrics.report)
+    core = InlineCore(detokenizers(files.tokenizer), parsers, bounds_of(flags), on_error, metrics.report)
+    return WorkerPostprocessor(core, metrics)
 
 
 def capability_of(flags: argparse.Namespace) -> Capability:
@@ -390,7 +408,7 @@ def capability_of(flags: argparse.Namespace) -> Capability:
     )
 
 
-def build(flags: argparse.Namespace, metrics: ParserMetrics) -> tuple[EmbeddedWorker, Card]:
+def build(flags: argparse.Namespace, metrics: WorkerMetrics) -> tuple[EmbeddedWorker, Card]:
     """Return the worker and its card. Raises `SetupError` for flags that cannot be."""
     if flags.tokens_per_chunk < 1 or flags.tokens_per_second < 0:
         raise SetupError("--tokens-per-chunk takes 1 or more, --tokens-per-second 0 or more.")
@@ -416,7 +434,7 @@ def main() -> None:
     """Run the worker."""
     flags = arguments().parse_args()
     configure_dynamo_logging()
-    metrics = ParserMetrics()
+    metrics = WorkerMetrics()
     try:
         worker, card = build(flags, metrics)
     except BackedgeError as error:

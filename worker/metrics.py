@@ -1,44 +1,100 @@
-"""What an operator has to know of the parsers, on Dynamo's own /metrics."""
+"""What an operator has to know of post-processing, on Dynamo's own /metrics; docs/metrics.md says it in full."""
 
 from __future__ import annotations
 
 import logging
-from typing import Any
+import time
+from bisect import bisect_left
+from collections.abc import Iterable, Sequence
+from math import inf
+from typing import Any, Literal, Protocol, TypeAlias, get_args
 
 from prometheus_client import CollectorRegistry
-from prometheus_client.core import CounterMetricFamily
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily
 from prometheus_client.registry import Collector
 
 from ..parsers.errors import ParserFailedError
+from ..postprocess.merge import Taken
+from ..postprocess.messages import ChoiceDelta
+from ..postprocess.pool import Pool
+from ..postprocess.stages import Clock, Stage
+from ..postprocess.writer import CallOutcome
 
 logger = logging.getLogger(__name__)
 
+Outcome = Literal["finished", "cancelled", "failed"]
+Kind = Literal["content", "reasoning", "tools", "none"]
+Family: TypeAlias = CounterMetricFamily | GaugeMetricFamily | HistogramMetricFamily
 
-class ParserMetrics(Collector):
-    """Counts parsers that raised, by parser.
+# Measuring costs a request some microseconds per token, so few are measured, and not the
+# first: it fills caches.
+MEASURED_ONE_IN = 64
+FIRST_MEASURED = 2
+WAIT_BUCKETS_S = (0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0)
 
-    A collector of our own, not a Counter: vLLM switches prometheus_client to its
+
+class Running(Protocol):
+    """A request that is being answered. oldest: see `Work`."""
+
+    @property
+    def oldest(self) -> float:
+        """See above."""
+        ...
+
+
+class WorkerMetrics(Collector):
+    """Counts what happens in one worker.
+
+    A collector of our own, not Counters: vLLM switches prometheus_client to its
     multiprocess mode, where a Counter becomes a file that only vLLM's scrape reads.
+    Dynamo collects in a thread of its own, so what may change size is copied first.
+
+    outputs, tokens: of the engine; `Flow` adds to them, since a call for each would cost too much.
+    parsers_name: what the label `parser` says. pool: None where there is none.
     """
 
     def __init__(self) -> None:
+        self.outputs = 0
+        self.tokens = 0
+        self.parsers_name = "none"
+        self.pool: Pool | None = None
+        self._running: set[Running] = set()
+        self._started = 0
+        self._ended: dict[Outcome, int] = dict.fromkeys(get_args(Outcome), 0)
+        self._waits = {kind: _Histogram() for kind in get_args(Kind)}
+        self._seconds: dict[Stage, float] = dict.fromkeys(get_args(Stage), 0.0)
+        self._tokens_of: dict[Stage, int] = dict.fromkeys(get_args(Stage), 0)
+        self._calls: dict[CallOutcome, int] = dict.fromkeys(get_args(CallOutcome), 0)
         self._errors: dict[str, int] = {}
+
+    def started(self, request: Running) -> Clock | None:
+        """Count a request that begins; return the clock to measure its stages with if it is one to measure."""
+        self._running.add(request)
+        self._started += 1
+        return time.perf_counter if self._started % MEASURED_ONE_IN == FIRST_MEASURED else None
+
+    def ended(self, request: Running, outcome: Outcome) -> None:
+        """Count the end of a request."""
+        self._running.discard(request)
+        self._ended[outcome] += 1
+
+    def took(self, taken: Taken, *, streams: bool) -> None:
+        """Count a chunk that goes out. streams: a client is waiting for its text."""
+        waits = self._waits[kind_of(taken.deltas) if streams else "none"]
+        waits.sum += taken.waited_s
+        waits.counts[bisect_left(WAIT_BUCKETS_S, taken.waited_s)] += 1
+        if taken.calls:
+            for call in taken.calls:
+                self._calls[call] += 1
+        if taken.times:
+            for time_ in taken.times:
+                self._seconds[time_.stage] += time_.seconds
+                self._tokens_of[time_.stage] += time_.tokens
 
     def report(self, failure: ParserFailedError) -> None:
         """Count and log one failure; see `postprocess.guard.Report`."""
         self._errors[failure.parser] = self._errors.get(failure.parser, 0) + 1
         logger.error("%s", failure, exc_info=failure.__cause__)
-
-    def collect(self) -> list[CounterMetricFamily]:
-        """Return the metrics, for prometheus_client."""
-        errors = CounterMetricFamily(
-            "backedge_parser_errors",
-            "Requests whose parser raised; they went on as raw text, or failed.",
-            labels=["parser"],
-        )
-        for parser, count in self._errors.items():
-            errors.add_metric([parser], count)
-        return [errors]
 
     def expose(self, endpoint: Any) -> None:
         """Add the metrics to those of Dynamo's `endpoint`."""
@@ -47,3 +103,119 @@ class ParserMetrics(Collector):
         registry = CollectorRegistry()
         registry.register(self)
         register_engine_metrics_callback(endpoint=endpoint, registry=registry)
+
+    def collect(self) -> Iterable[Family]:
+        """Return the metrics, for prometheus_client. Every label value is there from the start."""
+        return [*self._traffic(), *self._latency(), *self._cost(), *self._correctness(), *self._processes()]
+
+    def _traffic(self) -> list[Family]:
+        chunks = sum(waits.count for waits in self._waits.values())
+        return [
+            _counter("requests_started", "Requests that came in to be post-processed.", self._started),
+            _counter("requests", "Requests that ended, by how.", self._ended, "outcome"),
+            _gauge("requests_in_flight", "Requests in post-processing now.", len(self._running)),
+            _counter("engine_tokens", "Tokens that came from the engine.", self.tokens),
+            _counter("engine_outputs", "Outputs in which they came.", self.outputs),
+            _counter("chunks", "Chunks that went out to the frontend.", chunks),
+        ]
+
+    def _latency(self) -> list[Family]:
+        oldest = min((request.oldest for request in tuple(self._running)), default=inf)
+        waited = "How long the first token of a chunk waited for it, by the kind of text."
+        waits = HistogramMetricFamily("backedge_chunk_wait_seconds", waited, labels=["kind"])
+        for kind, histogram in self._waits.items():
+            waits.add_metric([kind], histogram.buckets(), histogram.sum)
+        return [
+            waits,
+            _gauge(
+                "oldest_wait_seconds",
+                "How long the oldest token that has not gone out has waited.",
+                max(0.0, time.monotonic() - oldest) if oldest < inf else 0.0,
+            ),
+        ]
+
+    def _cost(self) -> list[Family]:
+        return [
+            _counter("stage_seconds", "Time of each stage, in the requests measured.", self._seconds, "stage"),
+            _counter("stage_tokens", "Tokens that this time was for.", self._tokens_of, "stage"),
+        ]
+
+    def _correctness(self) -> list[Family]:
+        errors = {self.parsers_name: 0, **self._errors}
+        calls = CounterMetricFamily(
+            "backedge_tool_calls",
+            "Tool calls of choices that ended: complete, cut by a limit, or left by a parser that raised.",
+            labels=["parser", "outcome"],
+        )
+        for outcome, count in self._calls.items():
+            calls.add_metric([self.parsers_name, outcome], count)
+        raised = "Choices whose parser raised; they went on as raw text, or failed."
+        return [_counter("parser_errors", raised, errors, "parser"), calls]
+
+    def _processes(self) -> list[Family]:
+        pool = self.pool
+        size, serving, depth, kills, deaths, replays = 0, 0, 0, 0, 0, 0
+        if pool is not None:
+            size, serving, depth = pool.settings.processes, len(pool.pids), pool.depth
+            kills, deaths, replays = pool.stats.kills, pool.stats.deaths, pool.stats.replays
+        states = {"serving": serving, "starting": size - serving}
+        return [
+            _gauge("pool_processes", "Processes of the pool, by state.", states, "state"),
+            _gauge("pool_depth", "Tokens that wait for a process, or are in one.", depth),
+            _counter("pool_deadline_kills", "Processes killed because a step took too long.", kills),
+            _counter("pool_deaths", "Processes that died by themselves.", deaths),
+            _counter("pool_replays", "Times that a request began again in another process.", replays),
+        ]
+
+
+class _Histogram:
+    """Seconds, in `WAIT_BUCKETS_S`. sum: of all. counts: by bucket, the last is for what is beyond."""
+
+    def __init__(self) -> None:
+        self.sum = 0.0
+        self.counts = [0] * (len(WAIT_BUCKETS_S) + 1)
+
+    @property
+    def count(self) -> int:
+        """How many there are."""
+        return sum(self.counts)
+
+    def buckets(self) -> Sequence[tuple[str, int]]:
+        """Return the cumulative counts, as prometheus_client wants them."""
+        total = 0
+        buckets = []
+        for bound, count in zip((*WAIT_BUCKETS_S, inf), self.counts, strict=True):
+            total += count
+            buckets.append(("+Inf" if bound == inf else str(bound), total))
+        return buckets
+
+
+def kind_of(deltas: Sequence[ChoiceDelta]) -> Kind:
+    """Return the kind of text that the first of these deltas of a stream holds."""
+    if not deltas:
+        return "none"
+    delta = deltas[0].delta
+    if delta.tool_calls:
+        return "tools"
+    if delta.reasoning_content is not None:
+        return "reasoning"
+    return "none" if delta.content is None else "content"
+
+
+def _counter(name: str, help_: str, values: Any, label: str = "") -> CounterMetricFamily:
+    """Return a counter. values: a number, or numbers by the value of `label`."""
+    return _filled(CounterMetricFamily, name, help_, values, label)
+
+
+def _gauge(name: str, help_: str, values: Any, label: str = "") -> GaugeMetricFamily:
+    return _filled(GaugeMetricFamily, name, help_, values, label)
+
+
+def _filled(kind: Any, name: str, help_: str, values: Any, label: str) -> Any:
+    family = kind(f"backedge_{name}", help_, labels=[label] if label else [])
+    for value, number in values.items() if label else [(None, values)]:
+        family.add_metric([value] if label else [], number)
+    return family
+
+
+# What the tests of `backedge.worker.embedded` still call it.

@@ -21,15 +21,22 @@ from ..parsers.base import ParserFactory
 from ..parsers.errors import BackedgeError, SetupError
 from ..parsers.native import vllm as native
 from ..parsers.registry import Kind, known_formats, linear_parsers, uses_native
-from ..postprocess.detokenizer import detokenizers, vocabulary_of
+from ..postprocess.detokenizer import DetokenizerFactory, detokenizers, vocabulary_of
 from ..postprocess.messages import KEY, Capability, encode
 from ..postprocess.outputs import JsonDict
+from ..postprocess.pool import Pool
+from ..postprocess.work import Core, InlineCore
 from . import flags
 from .handler import WorkerPostprocessor, read_spec
-from .metrics import ParserMetrics
+from .metrics import WorkerMetrics
 
 logger = logging.getLogger(__name__)
 
+# Of vLLM's EngineArgs, what decides about tokenizer and parsers.
+MODEL_ARGUMENTS = (
+    *("model", "hf_config_path", "config_format", "revision", "code_revision", "trust_remote_code"),
+    *("tokenizer", "tokenizer_mode", "tokenizer_revision", "max_model_len"),
+)
 SUPPORTED = {"ai-dynamo": "1.6", "vllm": "0.31"}
 # module, attribute, and the parameters that the wrapper relies on
 SEAMS = (
@@ -38,6 +45,7 @@ SEAMS = (
     ("dynamo.vllm.main", "register_model", ()),
     ("dynamo.vllm.handlers", "register_model", ()),
     ("dynamo.vllm.handlers", "DecodeWorkerHandler.generate", ("self", "request", "context")),
+    ("vllm.v1.engine.output_processor", "RequestState.make_request_output", ("self", "new_token_ids")),
 )
 
 
@@ -154,13 +162,30 @@ def build_parsers(
     return linear_parsers(tool_call_parser, reasoning_parser, vocabulary_of(tokenizer))
 
 
+def pool_parts(
+    model: dict[str, Any], tool_call_parser: str | None, reasoning_parser: str | None, plugin: str | None
+) -> tuple[DetokenizerFactory, ParserFactory]:
+    """Return what a process of the pool needs; called in one. model: the `MODEL_ARGUMENTS`."""
+    from vllm.engine.arg_utils import EngineArgs
+    from vllm.plugins import load_general_plugins
+    from vllm.tokenizers import cached_tokenizer_from_config
+
+    load_general_plugins()
+    if plugin:
+        native.load_tool_parser_plugin(plugin)
+    model_config = EngineArgs(**model).create_model_config()
+    tokenizer = cached_tokenizer_from_config(model_config)
+    return detokenizers(tokenizer), native.VllmParsers(tokenizer, tool_call_parser, reasoning_parser, model_config)
+
+
 class Worker:
     """The wrappers around one worker process, and what they share."""
 
     def __init__(self, settings: flags.WorkerSettings) -> None:
         self._settings = settings
-        self._metrics = ParserMetrics()
+        self._metrics = WorkerMetrics()
         self._postprocessor: WorkerPostprocessor | None = None
+        self._pool: Pool | None = None
 
     def install(self) -> None:
         """Put the wrappers in place, before Dynamo builds its handlers."""
@@ -189,14 +214,28 @@ class Worker:
         settings = self._settings
         names = settings.tool_call_parser, settings.reasoning_parser
         parsers = build_parsers(settings.parsers, *names, tokenizer, model_config)
-        self._postprocessor = WorkerPostprocessor(
-            detokenizers(tokenizer), parsers, settings.on_error, self._metrics.report
+        is_native = isinstance(parsers, native.VllmParsers)
+        processes = settings.pool_processes(is_native=is_native)
+        core: Core = InlineCore(
+            detokenizers(tokenizer), parsers, settings.bounds, settings.on_error, self._metrics.report
         )
+        if processes:
+            arguments = {name: getattr(config.engine_args, name) for name in MODEL_ARGUMENTS}
+            plugin = settings.tool_parser_plugin
+            build = {"model": arguments, "tool_call_parser": names[0], "reasoning_parser": names[1], "plugin": plugin}
+            self._pool = Pool(
+                settings.pool(processes, f"{__name__}:pool_parts", build, parsers.name), self._metrics.report
+            )
+            core = self._pool
+        self._metrics.pool = self._pool
+        self._postprocessor = WorkerPostprocessor(core, self._metrics)
         logger.info(
-            "post-processing in this worker: %s parsers %s, on error %s",
-            "native" if isinstance(parsers, native.VllmParsers) else "linear",
+            "post-processing in this worker: %s parsers %s, %s, on error %s, merge bounds %s",
+            "native" if is_native else "linear",
             parsers.name,
+            f"in {processes} processes" if processes else "inline",
             settings.on_error,
+            settings.bounds,
         )
 
     def _with_metrics(self, setup_metrics_collection: Callable[..., Any]) -> Callable[..., Any]:
@@ -219,6 +258,11 @@ class Worker:
 
         @functools.wraps(register_model)
         async def register(*args: Any, runtime_config: Any = None, **kwargs: Any) -> Any:
+            if self._pool is not None:
+                try:
+                    await self._pool.ready()
+                except SetupError as error:
+                    raise SystemExit(f"--vllm-processing: {error}") from error
             if runtime_config is not None:
                 # The binding parses JSON; ours travels as one string, as in the messages.
                 runtime_config.set_engine_specific(KEY, json.dumps(capability))
@@ -236,21 +280,48 @@ class Worker:
             if spec is None or self._postprocessor is None:
                 return outputs
             token_ids = normalize_request_token_ids(request)["token_ids"]
-            end_choice = functools.partial(end_generation, handler.engine_client, context.id(), spec.n)
-            return self._postprocessor.stream(outputs, spec, token_ids, end_choice)
+            running = RunningRequest(handler.engine_client, context.id(), spec.n)
+            return self._postprocessor.stream(outputs, spec, token_ids, running)
 
         return generate_and_postprocess
 
 
-async def end_generation(engine: Any, request_id: str, n: int, index: int) -> None:
-    """End the engine's work on choice `index` of a request with `n` choices.
+class RunningRequest:
+    """One request in vLLM's engine; see `flow.EngineRequest`. engine: vLLM's AsyncLLM."""
 
-    engine: vLLM's AsyncLLM. With n > 1 it runs the choices as requests of their
-    own, named after the choice: `ParentRequest.get_child_info`.
-    """
-    if n == 1:
-        await engine.abort(request_id)
-        return
-    running = engine.output_processor.external_req_ids.get(request_id, ())
-    children = [internal_id for internal_id in running if internal_id.startswith(f"{index}_")]
-    await engine.abort(children, internal=True)
+    def __init__(self, engine: Any, request_id: str, n: int) -> None:
+        self._engine = engine
+        self._request_id = request_id
+        self._n = n
+
+    async def end(self, index: int) -> None:
+        """End the work on a choice."""
+        if self._n == 1:
+            await self._engine.abort(self._request_id)
+        else:
+            await self._engine.abort(self._internal_ids(index), internal=True)
+
+    def collect(self, index: int, tokens: int) -> None:
+        """Have `RequestState.make_request_output` skip outputs, as its `stream_interval` does for a whole engine.
+
+        It counts from `sent_tokens_offset`, which it keeps up to date only while it skips.
+        """
+        for internal_id in self._internal_ids(index):
+            state = self._engine.output_processor.request_states.get(internal_id)
+            if state is None:
+                continue
+            tokens = max(tokens, self._engine.output_processor.stream_interval)
+            generated = state.detokenizer.num_output_tokens()
+            if state.stream_interval == 1:
+                state.sent_tokens_offset = generated
+            elif tokens == 1 and state.sent_tokens_offset < generated:
+                tokens = 2  # tokens wait there, which an interval of 1 would lose
+            state.stream_interval = tokens
+
+    def _internal_ids(self, index: int) -> list[str]:
+        """Return the engine's own ids of a choice.
+
+        With n > 1 a choice is a request of its own, named after it: `ParentRequest.get_child_info`.
+        """
+        running = self._engine.output_processor.external_req_ids.get(self._request_id, ())
+        return [internal_id for internal_id in running if self._n == 1 or internal_id.startswith(f"{index}_")]

@@ -12,7 +12,11 @@ from json.encoder import encode_basestring  # what json.dumps uses for ensure_as
 MAX_WORD = 256
 
 _SPACE = re.compile(r"[ \t\r\n]*")
-_RUN = {quote: re.compile(rf"[^\\{quote}\x00-\x1f]+") for quote in "\"'"}
+# What a string may hold as it is; between double quotes also the escapes that JSON has, \\u left out.
+_RUN = {
+    '"': re.compile(r'(?:[^\\"\x00-\x1f]++|\\["\\/bfnrt])++'),
+    "'": re.compile(r"[^\\'\x00-\x1f]+"),
+}
 _WORD = re.compile(r"[\w.+\-$]*")
 _NUMBER = re.compile(r"-?(?:0|[1-9]\d*)(?:\.\d+)?(?:[eE][+-]?\d+)?")
 _KEYWORDS = {"True": "true", "False": "false", "None": "null", "true": "true", "false": "false", "null": "null"}

@@ -212,6 +212,10 @@ class NativeParser:
         self._markers = (reasoning.reasoning_start_str, reasoning.reasoning_end_str) if reasoning else ()
         self.in_reasoning = reasoning is not None and not parser.is_reasoning_end(self._prompt_token_ids)
 
+    def reads_together(self, token_ids: Sequence[int]) -> bool:
+        """See `StreamParser`."""
+        return len(token_ids) == 1
+
     def feed(self, text: str, token_ids: Sequence[int] = ()) -> list[Event]:
         """See `StreamParser`."""
         if self._only_reasons and self._parser._stream_state.reasoning_ended:  # noqa: SLF001 - see _track

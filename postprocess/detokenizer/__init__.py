@@ -2,24 +2,27 @@
 
 from __future__ import annotations
 
-import json
 import logging
-import random
+from collections.abc import Callable, Iterator
 from typing import Any
 
 from tokenizers import Tokenizer
 
+from .agreement import difference
 from .base import Detokenizer, DetokenizerFactory, DetokenizerOptions
 from .byte_level import ByteLevelDetokenizers
-from .offsets import REPLACEMENT, OffsetDetokenizers
+from .offsets import OffsetDetokenizers
+from .pieces import decoder_of
+from .sentencepiece import SentencePieceDetokenizers, spelling_of
 from .stream import StreamDetokenizers
+from .tekken import TekkenDetokenizers
 from .vocabulary import vocabulary_of
 
 __all__ = ["Detokenizer", "DetokenizerFactory", "DetokenizerOptions", "detokenizers", "vocabulary_of"]
 
 logger = logging.getLogger(__name__)
 
-SAMPLES, SAMPLE_TOKENS = 64, 12
+Way = tuple[str, Callable[[], DetokenizerFactory]]
 
 
 def detokenizers(tokenizer: Any) -> DetokenizerFactory:
@@ -27,38 +30,35 @@ def detokenizers(tokenizer: Any) -> DetokenizerFactory:
 
     tokenizer: a `tokenizers.Tokenizer`, a transformers tokenizer, or any object
         with `decode(token_ids, skip_special_tokens=...) -> str`.
-    The fast way of its decoder's kind is tried on a sample first, and left if it
-    does not give what `decode` gives.
+    The fastest way that its definition allows is tried on a sample, and left for the
+    next one if it does not give what `decode` gives.
     """
     backend = tokenizer if isinstance(tokenizer, Tokenizer) else getattr(tokenizer, "_tokenizer", None)
-    if not isinstance(backend, Tokenizer):
-        return OffsetDetokenizers(tokenizer)
-    if _decoder_type(backend) == "ByteLevel":
-        factory = ByteLevelDetokenizers(backend)
-        if agrees(factory, backend):
+    if isinstance(backend, Tokenizer):
+        # `clean_up_tokenization_spaces` of the transformers tokenizer around it is not
+        # asked for: vLLM's server decodes with the backend too, so it streams the spaces.
+        tokenizer = backend
+    *faster, (last, make) = _ways(tokenizer)
+    for way, make_faster in faster:
+        factory = make_faster()
+        if (found := difference(factory, tokenizer)) is None:
             return factory
-        logger.warning("this byte-level tokenizer does not decode as its kind does; going on with the slower way")
-    return StreamDetokenizers(backend)
+        logger.warning("detokenizing by %s would not give what this tokenizer's decode() gives: %s", way, found)
+    factory = make()
+    if (found := difference(factory, tokenizer)) is not None:
+        logger.warning("detokenizing by %s, the last way, does not always give what decode() gives: %s", last, found)
+    return factory
 
 
-def _decoder_type(tokenizer: Tokenizer) -> str | None:
-    if tokenizer.decoder is None:
-        return None
-    kind: str | None = json.loads(tokenizer.decoder.__getstate__()).get("type")
-    return kind
-
-
-def agrees(factory: DetokenizerFactory, tokenizer: Tokenizer) -> bool:
-    """Whether `factory` gives what the tokenizer's own `decode` gives, on random tokens."""
-    chance = random.Random(0)
-    size = tokenizer.get_vocab_size()
-    for sample in range(SAMPLES):
-        token_ids = [chance.randrange(size) for _ in range(SAMPLE_TOKENS)]
-        options = DetokenizerOptions(skip_special_tokens=sample % 2 == 0)
-        detokenizer = factory(options, ())
-        text = "".join(map(detokenizer.feed, token_ids))
-        whole = tokenizer.decode(token_ids, skip_special_tokens=options.skip_special_tokens)
-        # What is cut off at the end is held back.
-        if not whole.startswith(text) or whole[len(text) :].strip(REPLACEMENT):
-            return False
-    return True
+def _ways(tokenizer: Any) -> Iterator[Way]:
+    """Yield the ways to detokenize, the fastest first, and what to call them in a log."""
+    if isinstance(tokenizer, Tokenizer):
+        decoder = decoder_of(tokenizer)
+        if decoder.get("type") == "ByteLevel":
+            yield "a table of byte-level pieces", lambda: ByteLevelDetokenizers(tokenizer)
+        elif (spelling := spelling_of(decoder)) is not None:
+            yield "a table of SentencePiece pieces", lambda: SentencePieceDetokenizers(tokenizer, spelling)
+        yield "tokenizers' DecodeStream", lambda: StreamDetokenizers(tokenizer)
+    elif getattr(tokenizer, "is_tekken", False):
+        yield "a table of tekken's pieces", lambda: TekkenDetokenizers(tokenizer)
+    yield "offsets into decode()", lambda: OffsetDetokenizers(tokenizer)

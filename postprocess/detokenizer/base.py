@@ -7,6 +7,9 @@ from typing import Protocol
 
 import msgspec
 
+# What decoders write for bytes that are no character.
+REPLACEMENT = "\ufffd"
+
 
 class DetokenizerOptions(msgspec.Struct, frozen=True):
     """How special tokens appear in the text, in vLLM's sense of these names.
@@ -23,12 +26,18 @@ class Detokenizer(Protocol):
 
     Fed in any pieces, the texts add up to what the tokenizer's `decode()` gives
     for the whole sequence behind the prompt, less a character that is cut off at
-    the end: half a character is never emitted, not even as U+FFFD.
+    the end: half a character is never emitted, not even as U+FFFD. Where decode()
+    takes back a character because of bytes behind it that are none (a run of byte
+    pieces, see `sentencepiece.py`), the character stays: it has been given out.
     """
 
     def feed(self, token_id: int) -> str:
         """Return the text that `token_id` completes; empty in the middle of a character."""
         ...
+
+    def feed_all(self, token_ids: Sequence[int]) -> str:
+        """Return the text that `token_ids` complete together: what `feed` gives for each, joined."""
+        return "".join(map(self.feed, token_ids))
 
 
 class DetokenizerFactory(Protocol):

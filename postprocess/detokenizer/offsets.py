@@ -3,31 +3,34 @@
 from __future__ import annotations
 
 import functools
+import itertools
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from .base import Detokenizer, DetokenizerOptions
+from .base import REPLACEMENT, Detokenizer, DetokenizerFactory, DetokenizerOptions
+from .vocabulary import special_ids
 
-REPLACEMENT = "\ufffd"
 UNFINISHED_BYTES = 3
 # Enough for any rule by which a tokenizer lets a token depend on those before it.
 CONTEXT_TOKENS = 8
+# A window is cut where the rest decodes as it did; one that cannot be is cut at this length.
+MAX_WINDOW_TOKENS = 32
 
 
-class OffsetDetokenizers:
+class OffsetDetokenizers(DetokenizerFactory):
     """See `DetokenizerFactory`."""
 
     def __init__(self, tokenizer: Any) -> None:
         self._tokenizer = tokenizer
-        self._special = frozenset(getattr(tokenizer, "all_special_ids", ()))
+        self._special = special_ids(tokenizer)
 
     def __call__(self, options: DetokenizerOptions, prompt_token_ids: Sequence[int]) -> Detokenizer:
         """See `DetokenizerFactory`."""
-        return OffsetDetokenizer(self._tokenizer, options, prompt_token_ids)
+        return OffsetDetokenizer(self._tokenizer, self._special, options, prompt_token_ids)
 
     def token_bytes(self, token_id: int) -> bytes:
         """See `DetokenizerFactory`."""
-        text: str = self._tokenizer.decode([token_id])
+        text: str = self._tokenizer.decode([token_id], skip_special_tokens=False)
         return text.encode()
 
     def is_special(self, token_id: int) -> bool:
@@ -35,29 +38,67 @@ class OffsetDetokenizers:
         return token_id in self._special
 
 
-class OffsetDetokenizer:
+class OffsetDetokenizer(Detokenizer):
     """Decodes a short window per token and gives out what is new at its end.
 
     The window begins some tokens before the first one not given out, because a
-    token's leading space depends on the token before it.
+    token's leading space depends on the token before it. Special tokens that show
+    nothing are not kept in it: however many follow each other, text before them is seen.
     """
 
-    def __init__(self, tokenizer: Any, options: DetokenizerOptions, prompt_token_ids: Sequence[int]) -> None:
-        self._text = decoder(tokenizer, skip_special_tokens=options.skip_special_tokens)
-        self._window = list(prompt_token_ids[-CONTEXT_TOKENS:])
+    def __init__(
+        self,
+        tokenizer: Any,
+        special: frozenset[int],
+        options: DetokenizerOptions,
+        prompt_token_ids: Sequence[int],
+    ) -> None:
+        self._decode = decoder(tokenizer, skip_special_tokens=options.skip_special_tokens)
+        self._special = special
+        self._window, complete = context_of(self._decode, prompt_token_ids, special)
         # Half a character at the end of the prompt belongs to the output that completes it.
-        self._given = len(whole_characters(self._text(self._window)))
+        self._given = whole_characters(self._decode(self._window))
+        # Tokens since the window's text stopped beginning with what was given out.
+        self._rewritten = 0
+        before = self._decode(self._window[:complete])
+        if not self._given.startswith(before):
+            self._given, self._rewritten = before, len(self._window) - complete
 
     def feed(self, token_id: int) -> str:
         """See `Detokenizer`."""
+        if token_id in self._special and not self._decode([token_id]):
+            return ""
         self._window.append(token_id)
-        text = whole_characters(self._text(self._window))
-        new = text[self._given :]
+        text = self._decode(self._window)
+        if not text.startswith(self._given):
+            self._rewritten += 1
+            if text.endswith(REPLACEMENT) and self._rewritten <= UNFINISHED_BYTES:
+                return ""  # the character that these tokens begin may still put it right
+            # What was given out cannot be taken back; go on from the tokens that rewrote it.
+            del self._window[: -self._rewritten]
+            self._given = ""
+            text = self._decode(self._window)
+        self._rewritten = 0
+        whole = whole_characters(text)
+        new = whole[len(self._given) :]
+        self._given = whole
         if len(self._window) > 2 * CONTEXT_TOKENS:
-            del self._window[:-CONTEXT_TOKENS]
-            text = whole_characters(self._text(self._window))
-        self._given = len(text)
+            self._cut(text)
         return new
+
+    def _cut(self, text: str) -> None:
+        """Drop the window's beginning, where the rest of its text stays as it is."""
+        held = len(text) - len(self._given)
+        for tokens in range(CONTEXT_TOKENS, CONTEXT_TOKENS + UNFINISHED_BYTES + 1):
+            rest = self._decode(self._window[-tokens:])
+            if text.endswith(rest) and len(rest) >= held:
+                break
+        else:
+            if len(self._window) < MAX_WINDOW_TOKENS:
+                return
+            held = len(rest) - len(whole_characters(rest))
+        del self._window[:-tokens]
+        self._given = rest[: len(rest) - held]
 
 
 def decoder(tokenizer: Any, *, skip_special_tokens: bool) -> Callable[[list[int]], str]:
@@ -69,15 +110,40 @@ def decoder(tokenizer: Any, *, skip_special_tokens: bool) -> Callable[[list[int]
     they are to be shown, come out right of `decode` alone.
     """
     by_tokens = getattr(tokenizer, "is_spm", False) or (skip_special_tokens and getattr(tokenizer, "is_tekken", False))
-    if not by_tokens:
-        return functools.partial(tokenizer.decode, skip_special_tokens=skip_special_tokens)
+    if by_tokens:
 
-    def decode(token_ids: list[int]) -> str:
-        tokens = tokenizer.convert_ids_to_tokens(token_ids, skip_special_tokens=skip_special_tokens)
-        text: str = tokenizer.convert_tokens_to_string(tokens)
-        return text
+        def decode(token_ids: list[int]) -> str:
+            tokens = tokenizer.convert_ids_to_tokens(token_ids, skip_special_tokens=skip_special_tokens)
+            text: str = tokenizer.convert_tokens_to_string(tokens)
+            return text
 
-    return decode
+        return decode
+    if hasattr(tokenizer, "clean_up_tokenization_spaces"):
+        # A transformers tokenizer: the clean-up takes back spaces that were given out,
+        # and vLLM's server, which decodes token by token, never does it.
+        return functools.partial(
+            tokenizer.decode, skip_special_tokens=skip_special_tokens, clean_up_tokenization_spaces=False
+        )
+    return functools.partial(tokenizer.decode, skip_special_tokens=skip_special_tokens)
+
+
+def context_of(
+    decode: Callable[[list[int]], str], prompt_token_ids: Sequence[int], special: frozenset[int]
+) -> tuple[list[int], int]:
+    """Return the last tokens of a prompt, and how many of them end with a whole character.
+
+    special: the ids of special tokens; those that show nothing are left out.
+    A few more than `CONTEXT_TOKENS` if these begin in the middle of a character and
+    hold nothing but such parts.
+    """
+    shown = (token_id for token_id in reversed(prompt_token_ids) if token_id not in special or decode([token_id]))
+    last = list(itertools.islice(shown, CONTEXT_TOKENS + UNFINISHED_BYTES))[::-1]
+    for tokens in range(CONTEXT_TOKENS, CONTEXT_TOKENS + UNFINISHED_BYTES + 1):
+        context = last[-tokens:]
+        for complete in range(len(context), 0, -1):
+            if not decode(context[:complete]).endswith(REPLACEMENT):
+                return context, complete
+    return last[-CONTEXT_TOKENS:], 0
 
 
 def whole_characters(text: str) -> str:

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import json
 import re
 from typing import Any
 
-BYTE_PIECE = re.compile(r"<0x([0-9A-F]{2})>")
+from tokenizers import Tokenizer
+
+BYTE_PIECE = re.compile(r"<0x([0-9A-Fa-f]{2})>")
 
 
 def _byte_level_alphabet() -> dict[str, int]:
@@ -18,6 +21,20 @@ def _byte_level_alphabet() -> dict[str, int]:
 BYTE_LEVEL = _byte_level_alphabet()
 
 
+def piece_of(tokenizer: Tokenizer, token_id: int) -> str | None:
+    """Return the token as the vocabulary has it; None if it has none, as for -1."""
+    try:
+        return tokenizer.id_to_token(token_id)
+    except OverflowError:
+        return None  # negative, or beyond 32 bits
+
+
+def decoder_of(tokenizer: Tokenizer) -> dict[str, Any]:
+    """Return the "decoder" of a tokenizer.json; empty if it has none."""
+    decoder: dict[str, Any] = json.loads(tokenizer.decoder.__getstate__()) if tokenizer.decoder is not None else {}
+    return decoder
+
+
 def piece_bytes(piece: str, decoder: dict[str, Any]) -> bytes:
     """Return the bytes that `piece` stands for.
 
@@ -25,7 +42,7 @@ def piece_bytes(piece: str, decoder: dict[str, Any]) -> bytes:
     """
     kinds = {step.get("type"): step for step in [decoder, *decoder.get("decoders", [])]}
     if "ByteLevel" in kinds:
-        return bytes(BYTE_LEVEL[char] for char in piece if char in BYTE_LEVEL)
+        return byte_level_bytes(piece)
     if "ByteFallback" in kinds and (byte := BYTE_PIECE.fullmatch(piece)):
         return bytes.fromhex(byte[1])
     if "Metaspace" in kinds or "ByteFallback" in kinds:
@@ -33,3 +50,11 @@ def piece_bytes(piece: str, decoder: dict[str, Any]) -> bytes:
     if "WordPiece" in kinds:
         return piece.removeprefix(kinds["WordPiece"].get("prefix", "##")).encode()
     return piece.encode()
+
+
+def byte_level_bytes(piece: str) -> bytes:
+    """Return the bytes that `piece` spells in GPT-2's alphabet."""
+    try:
+        return bytes([BYTE_LEVEL[char] for char in piece])
+    except KeyError:
+        return piece.encode()  # an added token that is not spelled in the alphabet

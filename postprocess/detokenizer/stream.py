@@ -2,43 +2,41 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 
 from tokenizers import Tokenizer
 from tokenizers.decoders import DecodeStream
 
-from .base import Detokenizer, DetokenizerOptions
-from .offsets import CONTEXT_TOKENS, REPLACEMENT, OffsetDetokenizer
-from .pieces import piece_bytes
+from .base import Detokenizer, DetokenizerFactory, DetokenizerOptions
+from .offsets import OffsetDetokenizer, context_of, decoder
+from .pieces import decoder_of, piece_bytes, piece_of
+from .spaces import without_spaces
+from .vocabulary import special_ids
 
 # A character has at most 4 bytes, so a longer run without text is no character
 # but bytes that never become one; DecodeStream would re-decode the run every step.
 MAX_HELD_TOKENS = 8
 
 
-class StreamDetokenizers:
+class StreamDetokenizers(DetokenizerFactory):
     """See `DetokenizerFactory`."""
 
     def __init__(self, tokenizer: Tokenizer) -> None:
         self._tokenizer = tokenizer
-        added = tokenizer.get_added_tokens_decoder()
-        self._added = {token_id: token.content for token_id, token in added.items()}
-        self._special = frozenset(token_id for token_id, token in added.items() if token.special)
-        self._decoder = json.loads(tokenizer.to_str()).get("decoder") or {}
+        self._added = {token_id: token.content for token_id, token in tokenizer.get_added_tokens_decoder().items()}
+        self._special = special_ids(tokenizer)
+        self._decoder = decoder_of(tokenizer)
 
     def __call__(self, options: DetokenizerOptions, prompt_token_ids: Sequence[int]) -> Detokenizer:
         """See `DetokenizerFactory`."""
-        detokenizer: Detokenizer = StreamDetokenizer(self._tokenizer, options, prompt_token_ids)
-        if options.skip_special_tokens or options.spaces_between_special_tokens or not self._added:
-            return detokenizer
-        return WithoutSpaces(detokenizer, self._added)
+        stream = StreamDetokenizer(self._tokenizer, self._special, options, prompt_token_ids)
+        return without_spaces(stream, options, self._added)
 
     def token_bytes(self, token_id: int) -> bytes:
         """See `DetokenizerFactory`."""
         if (content := self._added.get(token_id)) is not None:
             return content.encode()
-        piece = self._tokenizer.id_to_token(token_id)
+        piece = piece_of(self._tokenizer, token_id)
         return b"" if piece is None else piece_bytes(piece, self._decoder)
 
     def is_special(self, token_id: int) -> bool:
@@ -46,18 +44,29 @@ class StreamDetokenizers:
         return token_id in self._special
 
 
-class StreamDetokenizer:
+class StreamDetokenizer(Detokenizer):
     """See `Detokenizer`."""
 
-    def __init__(self, tokenizer: Tokenizer, options: DetokenizerOptions, prompt_token_ids: Sequence[int]) -> None:
+    def __init__(
+        self,
+        tokenizer: Tokenizer,
+        special: frozenset[int],
+        options: DetokenizerOptions,
+        prompt_token_ids: Sequence[int],
+    ) -> None:
         self._tokenizer = tokenizer
+        self._special = special
         self._options = options
         self._skip = options.skip_special_tokens
-        self._held: list[int] = []
         self._fallback: OffsetDetokenizer | None = None
-        context = list(prompt_token_ids[-CONTEXT_TOKENS:])
-        complete = self._complete_length(context)
+        decode = decoder(tokenizer, skip_special_tokens=self._skip)
+        context, complete = context_of(decode, prompt_token_ids, special)
+        # DecodeStream started behind half a character gives out its whole start
+        # (vllm-project/vllm 48853), so the rest is fed to it instead.
         self._stream = DecodeStream(ids=context[:complete], skip_special_tokens=self._skip)
+        # The tokens since the last text, and those of it: a fallback goes on behind these.
+        self._held: list[int] = []
+        self._before = context[:complete]
         for token_id in context[complete:]:
             self.feed(token_id)
 
@@ -66,54 +75,22 @@ class StreamDetokenizer:
         if self._fallback is not None:
             return self._fallback.feed(token_id)
         self._held.append(token_id)
-        text = self._step(token_id)
-        if text is not None:
-            self._held.clear()
-            return text
-        if len(self._held) < MAX_HELD_TOKENS:
-            return ""
-        self._fallback = OffsetDetokenizer(self._tokenizer, self._options, ())
-        return "".join(map(self._fallback.feed, self._held))
-
-    def _step(self, token_id: int) -> str | None:
         try:
-            return self._stream.step(self._tokenizer, token_id)
+            text = self._stream.step(self._tokenizer, token_id)
         except (OverflowError, TypeError):
-            # Not an id at all (negative, beyond 32 bits): it has no text.
-            return ""
+            self._held.pop()
+            return ""  # not an id at all (negative, beyond 32 bits): it has no text
         except Exception as error:
-            # The library raises a bare Exception when a decoder rewrites text it
-            # has given out already; go on from this token, as vLLM does.
+            # The library raises a bare Exception when a decoder rewrites text it has given out already.
             if not str(error).startswith("Invalid prefix encountered"):
                 raise
-            self._stream = DecodeStream(skip_special_tokens=self._skip)
-            return self._stream.step(self._tokenizer, token_id)
-
-    def _complete_length(self, context: list[int]) -> int:
-        """Return how many tokens of `context` end with a whole character.
-
-        DecodeStream started behind half a character gives out its whole start
-        (vllm-project/vllm 48853), so the rest is fed to it instead.
-        """
-        for length in range(len(context), 0, -1):
-            if not self._tokenizer.decode(context[:length], skip_special_tokens=self._skip).endswith(REPLACEMENT):
-                return length
-        return 0
-
-
-class WithoutSpaces:
-    """Leaves out the space a decoder puts between two special tokens."""
-
-    def __init__(self, inner: Detokenizer, added: dict[int, str]) -> None:
-        self._inner = inner
-        self._added = added
-        self._after_added = False
-
-    def feed(self, token_id: int) -> str:
-        """See `Detokenizer`."""
-        text = self._inner.feed(token_id)
-        content = self._added.get(token_id)
-        if content is not None and self._after_added:
-            text = content
-        self._after_added = content is not None
+            return self._fall_back()
+        if text is None:
+            return "" if len(self._held) < MAX_HELD_TOKENS else self._fall_back()
+        self._before, self._held = self._held, []
         return text
+
+    def _fall_back(self) -> str:
+        """Go on by offsets, and return the text of the tokens held."""
+        self._fallback = OffsetDetokenizer(self._tokenizer, self._special, self._options, self._before)
+        return self._fallback.feed_all(self._held)

@@ -26,7 +26,14 @@ def vocabulary_of(tokenizer: Any) -> Vocabulary:
     backend = tokenizer if isinstance(tokenizer, Tokenizer) else getattr(tokenizer, "_tokenizer", None)
     if isinstance(backend, Tokenizer):
         added = backend.get_added_tokens_decoder()
-        special = frozenset(token_id for token_id, token in added.items() if token.special)
-        return Vocabulary({token.content: token_id for token_id, token in added.items()}, special, decode)
-    special = frozenset(tokenizer.all_special_ids)
+        return Vocabulary({token.content: token_id for token_id, token in added.items()}, special_ids(backend), decode)
+    special = special_ids(tokenizer)
     return Vocabulary({decode([token_id]): token_id for token_id in special}, special, decode)
+
+
+def special_ids(tokenizer: Any) -> frozenset[int]:
+    """Return the tokens that `skip_special_tokens` leaves out; none of an object without `all_special_ids`."""
+    if isinstance(tokenizer, Tokenizer):
+        added = tokenizer.get_added_tokens_decoder()
+        return frozenset(token_id for token_id, token in added.items() if token.special)
+    return frozenset(getattr(tokenizer, "all_special_ids", ()))

@@ -18,11 +18,15 @@ IN_FLIGHT = "dynamo_component_inflight_requests"
 TOKENS_PER_SECOND = "100"
 
 
+# By latency, the chunk at which the worker is killed: some 80 ms from the beginning.
+KILLED_AT = {"lowest": 8, "balanced": 1}
+
+
 @pytest.fixture
-def fleet(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Process, list[Process]]]:
+def fleet(tmp_path_factory: pytest.TempPathFactory, latency: str) -> Iterator[tuple[Process, list[Process]]]:
     with Stack(tmp_path_factory.mktemp("migration")) as stack:
-        pace = ("--tokens-per-second", TOKENS_PER_SECOND)
-        workers = [stack.embedded(*PARSERS, *pace) for _ in range(2)]
+        flags = ("--tokens-per-second", TOKENS_PER_SECOND, "--postprocess-latency", latency)
+        workers = [stack.embedded(*PARSERS, *flags) for _ in range(2)]
         frontend = stack.frontend(*PARSERS, "--migration-limit", "3", command=LIGHT_FRONTEND)
         stack.wait_for_model(frontend)
         yield frontend, workers
@@ -30,7 +34,8 @@ def fleet(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Process, l
 
 # In text, in characters of several tokens, in reasoning, in arguments.
 @pytest.mark.parametrize("name", ["count", "multilingual_text", "reasoning_call", "nested_arguments", "long_argument"])
-def test_the_stream_goes_on(fleet: tuple[Process, list[Process]], name: str) -> None:
+@pytest.mark.parametrize("latency", KILLED_AT)
+def test_the_stream_goes_on(fleet: tuple[Process, list[Process]], latency: str, name: str) -> None:
     frontend, workers = fleet
     transcript = TRANSCRIPTS[name]
     client = Client(frontend.url, MODEL_NAME)
@@ -38,7 +43,7 @@ def test_the_stream_goes_on(fleet: tuple[Process, list[Process]], name: str) -> 
     request = request_of(transcript, MODEL_NAME, {"stream_options": {"include_usage": True}})
     answer, usage, victims = Answer(), None, []
     for number, chunk in enumerate(client.openai.chat.completions.create(**request, stream=True)):
-        if number == 8:
+        if number == KILLED_AT[latency]:
             victims = [worker for worker in workers if metric(worker.url, IN_FLIGHT)]
             assert len(victims) == 1
             victims[0].kill()

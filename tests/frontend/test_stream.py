@@ -4,10 +4,11 @@ import asyncio
 from typing import Any
 
 import pytest
+from backedge.frontend.envelopes import EnvelopeWriter
 from backedge.frontend.stream import StreamReader, WorkerError
 from backedge.postprocess import Chunk, Post, Postprocessor
-from backedge.postprocess.fold import Fold
-from backedge.postprocess.messages import KEY, VERSION, encode
+from backedge.postprocess.fold import fold
+from backedge.postprocess.messages import KEY, VERSION, ChoiceDelta, Usage, encode
 from dynamo.llm.exceptions import HttpError
 
 from tests.support import encode as tokens
@@ -67,7 +68,7 @@ def nothing(position):
 def read(outputs, **fields):
     """Return the whole answer, and how often a post-processor was made here."""
     request = spec(**fields)
-    made, context, fold = [], Context(), Fold(0)
+    made, context, deltas = [], Context(), []
 
     def make():
         made.append(Postprocessor(request, tiny_detokenizers()))
@@ -75,10 +76,10 @@ def read(outputs, **fields):
 
     async def run():
         async for _, post in StreamReader(request, make).read(Engine(outputs), {}, context):
-            fold.add(post.deltas)
+            deltas.extend(post.deltas)
 
     asyncio.run(run())
-    return fold.whole, len(made), context
+    return fold(deltas), len(made), context
 
 
 def outputs(processed, finish_reason="stop", upto=None, **fields):
@@ -168,3 +169,13 @@ def test_what_the_worker_refuses_is_the_requests_fault(text, code):
         read([ValueError(text)])
     if code:
         assert (caught.value.code, caught.value.message) == (code, "Grammar error")
+
+
+def test_the_closing_usage_comes_once_behind_the_last_choice():
+    request = spec(n=2, include_usage=True, continuous_usage_stats=True)
+    writer = EnvelopeWriter(request, {})
+    sent = []
+    for index in range(2):
+        post = Post(deltas=[ChoiceDelta(index, finish_reason="stop")], usage=Usage(1, index + 1))
+        sent.append([envelope["data"] for envelope in writer.write(Chunk(index=index, token_ids=[7]), post)])
+    assert [[len(response["choices"]) for response in responses] for responses in sent] == [[1], [1, 0]]

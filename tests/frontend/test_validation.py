@@ -24,6 +24,8 @@ BAD = [
     ("top_logprobs", {"top_logprobs": 2}),
     ("top_logprobs", {"top_logprobs": 2, "logprobs": False}),
     ("stop[1]", {"stop": ["a", ""]}),
+    ("stop", {"stop": ["a"] * 1025}),
+    ("stop", {"stop": ["a" * 100_001]}),
     ("tools[0].function.parameters.type", {"tools": [tool(parameters={"type": "nonsense"})]}),
     ("tools[1].function.parameters.properties", {"tools": [TOOL, tool(name="g", parameters={"properties": 5})]}),
     ("tools[1].function.name", {"tools": [TOOL, TOOL]}),

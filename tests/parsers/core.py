@@ -16,7 +16,7 @@ from backedge.parsers.native.vllm import VllmParsers
 from backedge.parsers.registry import Kind, linear_parsers
 from backedge.postprocess import ChoiceDelta, Chunk, DetokenizerOptions, Postprocessor, Spec, detokenizers
 from backedge.postprocess.detokenizer import vocabulary_of
-from backedge.postprocess.fold import Fold
+from backedge.postprocess.fold import fold
 
 from tests.samples.sample import Call, Outcome, Sample
 from tests.samples.tokenizers import encode, tokenizer_of
@@ -48,11 +48,9 @@ class Core:
             prompt_token_ids=self.prompt_token_ids,
             report=self.failures.append,
         )
-        fold = Fold(0)
         for chunk in chunks:
             self.chunks.append(self.post.feed(chunk))
-            fold.add(delta for delta in self.chunks[-1] if delta.index == 0)
-        return fold.whole
+        return fold([delta for deltas in self.chunks for delta in deltas if delta.index == 0])
 
 
 def cut(token_ids: Sequence[int], cuts: Collection[int], finish_reason: str = "stop") -> list[Chunk]:

@@ -12,7 +12,7 @@ from backedge.parsers.native.vllm import VllmParsers
 from backedge.parsers.registry import Kind, linear_parsers
 from backedge.postprocess import Chunk, Postprocessor, postprocessor
 from backedge.postprocess.detokenizer import vocabulary_of
-from backedge.postprocess.fold import Fold
+from backedge.postprocess.fold import fold
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from transformers import AutoTokenizer
@@ -118,13 +118,12 @@ def test_another_process_goes_on_anywhere(parsers: ParserFactory, transcript: Tr
     first, second = (
         Postprocessor(request, tiny_detokenizers(), parsers, prompt_token_ids=prompt(transcript)) for _ in range(2)
     )
-    fold = Fold(0)
-    fold.add(feed(first, [Chunk(token_ids=token_ids[:died_at])]))
+    deltas = feed(first, [Chunk(token_ids=token_ids[:died_at])])
     if not first.finished:
         second.replay(token_ids[:died_at])
         rest = chunks(token_ids[died_at:], (), "length" if "max_tokens" in transcript else "stop")
-        fold.add(feed(second, rest))
-    assert message(fold.whole) == transcript["expect"]
+        deltas += feed(second, rest)
+    assert message(fold(deltas)) == transcript["expect"]
 
 
 def test_the_core_by_itself() -> None:
@@ -137,9 +136,8 @@ def test_the_core_by_itself() -> None:
         reasoning_parser="qwen3",
         prompt_token_ids=prompt(transcript),
     )
-    fold = Fold(0)
-    fold.add(feed(post, chunks(encode(transcript["output"]), range(1000))))
-    assert message(fold.whole) == transcript["expect"]
+    deltas = feed(post, chunks(encode(transcript["output"]), range(1000)))
+    assert message(fold(deltas)) == transcript["expect"]
 
 
 def test_hidden_reasoning(parsers: ParserFactory) -> None:

@@ -10,7 +10,7 @@ from backedge.postprocess.messages import KEY, Capability, Post, read
 from backedge.postprocess.messages import encode as encode_message
 from backedge.worker import embedded
 from backedge.worker.embedded import Recordings, ReplayEngine, Transcript
-from backedge.worker.metrics import ParserMetrics
+from backedge.worker.metrics import WorkerMetrics
 from dynamo.llm.exceptions import HttpError
 
 from tests.support import EXAMPLES, TINY_MODEL, TRANSCRIPTS, encode, spec, tiny_tokenizer
@@ -199,7 +199,7 @@ def test_bad_transcripts_are_named(tmp_path, lines, part):
 
 
 def build(*arguments):
-    return embedded.build(embedded.arguments().parse_args(arguments), ParserMetrics())
+    return embedded.build(embedded.arguments().parse_args(arguments), WorkerMetrics())
 
 
 def generate(worker, asked):
@@ -213,7 +213,8 @@ def test_a_request_with_a_spec_is_postprocessed():
     worker, card = build("--tool-call-parser", "hermes", "--reasoning-parser", "qwen3")
     asked = request(TRANSCRIPTS["reasoning_text"])
     asked["extra_args"] = {KEY: encode_message(spec(prompt_length=len(asked["token_ids"]), stream=False))}
-    (whole,) = generate(worker, asked)
+    first, whole = generate(worker, asked)
+    assert read(Post, first["extra_args"][KEY]) == Post(), "the first tokens go at once, for the router"
     post = read(Post, whole["extra_args"][KEY])
     assert post is not None
     delta = post.deltas[0].delta

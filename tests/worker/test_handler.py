@@ -6,8 +6,10 @@ import msgspec
 import pytest
 from backedge.parsers.errors import ParserFailedError
 from backedge.parsers.plain import PlainParsers
-from backedge.postprocess.fold import Fold
+from backedge.postprocess.fold import fold
+from backedge.postprocess.merge import BOUNDS
 from backedge.postprocess.messages import KEY, VERSION, Post, encode, read
+from backedge.postprocess.work import InlineCore
 from backedge.worker.handler import WorkerPostprocessor, read_spec
 
 from tests.support import encode as tokens
@@ -30,6 +32,9 @@ class BrokenParsers:
 class BrokenParser:
     token_aligned, in_reasoning, reasoning_tokens = True, False, 0
     fed = 0
+
+    def reads_together(self, token_ids):
+        return len(token_ids) == 1
 
     def feed(self, text, token_ids=()):
         self.fed += 1
@@ -54,7 +59,7 @@ def engine_outputs(ids, index=0, finish_reason="stop"):
     ]
 
 
-def process(outputs, token_ids=(), parsers=None, on_error="degrade", **fields):
+def process(outputs, token_ids=(), parsers=None, on_error="degrade", bounds=BOUNDS["lowest"], **fields):
     """Return what the worker sends, the choices whose work it ended, and the failures reported."""
     ended: list[int] = []
     failures: list[ParserFailedError] = []
@@ -62,13 +67,19 @@ def process(outputs, token_ids=(), parsers=None, on_error="degrade", **fields):
     async def stream():
         for output in outputs:
             yield output
+            await asyncio.sleep(0)  # as between the steps of an engine
 
-    async def end_choice(index):
-        ended.append(index)
+    class Running:
+        async def end(self, index):
+            ended.append(index)
+
+        def collect(self, index, tokens):
+            pass
 
     async def run():
-        worker = WorkerPostprocessor(tiny_detokenizers(), parsers or PlainParsers(), on_error, failures.append)
-        return [output async for output in worker.stream(stream(), spec(**fields), list(token_ids), end_choice)]
+        core = InlineCore(tiny_detokenizers(), parsers or PlainParsers(), bounds, on_error, failures.append)
+        worker = WorkerPostprocessor(core)
+        return [output async for output in worker.stream(stream(), spec(**fields), list(token_ids), Running())]
 
     return asyncio.run(run()), ended, failures
 
@@ -78,9 +89,7 @@ def posts(sent):
 
 
 def content(sent, index=0):
-    fold = Fold(index)
-    fold.add(delta for post in posts(sent) for delta in post.deltas if delta.index == index)
-    return fold.whole.delta.content
+    return fold([delta for post in posts(sent) for delta in post.deltas if delta.index == index]).delta.content
 
 
 def test_streaming_keeps_every_token_and_takes_the_logprobs_out():
@@ -94,12 +103,14 @@ def test_streaming_keeps_every_token_and_takes_the_logprobs_out():
     assert all(post.usage is None for post in posts(sent)[:-1])
 
 
-def test_without_a_stream_one_chunk_per_choice():
+def test_without_a_stream_the_first_tokens_and_then_all_the_others():
     outputs = [output for pair in zip(engine_outputs(IDS), engine_outputs(IDS, 1), strict=True) for output in pair]
     sent, _, _ = process(outputs, stream=False, n=2)
-    assert [(output["index"], output["token_ids"]) for output in sent] == [(0, IDS), (1, IDS)]
+    parts = [(0, IDS[:1]), (1, IDS[:1]), (0, IDS[1:]), (1, IDS[1:])]
+    assert [(output["index"], output["token_ids"]) for output in sent] == parts
+    assert [len(post.deltas) for post in posts(sent)] == [0, 0, 1, 1]
     assert [content(sent, index) for index in range(2)] == [TEXT, TEXT]
-    assert [post.usage and post.usage.completion_tokens for post in posts(sent)] == [None, 2 * len(IDS)]
+    assert [post.usage and post.usage.completion_tokens for post in posts(sent)] == [None, None, None, 2 * len(IDS)]
 
 
 @pytest.mark.parametrize("stream", [True, False])

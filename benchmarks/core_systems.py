@@ -1,0 +1,156 @@
+"""The cores that are compared, behind one interface: all that happens between a token and an OpenAI delta."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable
+from typing import Any, Protocol
+
+from backedge.parsers.base import ParserRequest
+from backedge.parsers.registry import Kind
+from backedge.postprocess.detokenizer import detokenizers
+from backedge.postprocess.fold import fold
+from backedge.postprocess.merge import BOUNDS, Bounds, Taken
+from backedge.postprocess.messages import Chunk, Spec
+from backedge.postprocess.work import InlineCore
+from backedge.worker.vllm import build_parsers
+from dynamo.frontend.prepost import StreamingPostProcessor
+from vllm.entrypoints.openai.chat_completion.protocol import ChatCompletionRequest
+from vllm.reasoning import ReasoningParserManager
+from vllm.sampling_params import RequestOutputKind, SamplingParams
+from vllm.tokenizers import get_tokenizer
+from vllm.tool_parsers import ToolParserManager
+from vllm.v1.engine import EngineCoreOutput, EngineCoreRequest, FinishReason
+from vllm.v1.engine.output_processor import OutputProcessor
+
+from .answers import TINY_MODEL, Answer, Texts
+
+REASONING_PARSER = "qwen3"
+TOKEN_S = 0.01  # between two tokens of a stream, on the clock that the merging is shown
+
+
+class Stream(Protocol):
+    """One answer in post-processing."""
+
+    def feed(self, token_id: int, *, last: bool) -> None:
+        """Take a token; the last one is the end-of-sequence token."""
+        ...
+
+    def texts(self) -> Texts:
+        """Return what has come of it."""
+        ...
+
+
+Core = Callable[[Answer], Stream]
+"""Begins an answer."""
+
+
+class OurCore:
+    """Ours, as a worker runs it inline. bounds: of the merging."""
+
+    def __init__(
+        self, tool_call_parser: str = "hermes", kind: Kind = "linear", bounds: Bounds = BOUNDS["balanced"]
+    ) -> None:
+        tokenizer = get_tokenizer(str(TINY_MODEL))
+        parsers = build_parsers(kind, tool_call_parser, REASONING_PARSER, tokenizer)
+        self._core = InlineCore(detokenizers(tokenizer), parsers, bounds)
+
+    def __call__(self, answer: Answer) -> OurStream:
+        """Begin an answer."""
+        return OurStream(self._core, spec_of(answer))
+
+
+def spec_of(answer: Answer) -> Spec:
+    """Return the spec that a frontend would send with the answer's request."""
+    tools = answer.request.get("tools") or []
+    kwargs = answer.request.get("chat_template_kwargs") or {}
+    choice = "auto" if tools else "none"
+    request = ParserRequest(tools=tools, tool_choice=choice, chat_template_kwargs=kwargs)
+    return Spec(response_id="benchmark", created=1, model="tiny", prompt_length=0, parser=request)
+
+
+class OurStream:
+    """See `Stream`."""
+
+    def __init__(self, core: InlineCore, spec: Spec) -> None:
+        self._work = core.start(spec, [], 0.0, lambda: None)
+        self._now = 0.0
+        self._taken: list[Taken] = []
+
+    def feed(self, token_id: int, *, last: bool) -> None:
+        """See `Stream`."""
+        now = self._now = self._now + TOKEN_S
+        work = self._work
+        work.add(Chunk(token_ids=[token_id], finish_reason="stop" if last else None), now)
+        if work.due <= now:
+            self._taken += work.take(now)
+
+    def texts(self) -> Texts:
+        """See `Stream`."""
+        delta = fold([delta for taken in self._taken for delta in taken.deltas]).delta
+        arguments = "".join(call.function.arguments for call in delta.tool_calls)
+        return Texts(delta.content or "", delta.reasoning_content or "", arguments)
+
+
+class DynamoCore:
+    """Dynamo's Python chat processor: vLLM's OutputProcessor, then its StreamingPostProcessor."""
+
+    def __init__(self, tool_call_parser: str = "hermes") -> None:
+        self._tokenizer = get_tokenizer(str(TINY_MODEL))
+        self._outputs = OutputProcessor(self._tokenizer, log_stats=False)
+        self._tool_parser: Any = ToolParserManager.get_tool_parser(tool_call_parser)
+        self._reasoning_parser = ReasoningParserManager.get_reasoning_parser(REASONING_PARSER)
+        self._ids = map(str, itertools.count())
+
+    def __call__(self, answer: Answer) -> DynamoStream:
+        """Begin an answer."""
+        fields = {"model": "tiny", "tool_choice": "auto" if answer.request.get("tools") else "none", "stream": True}
+        request = ChatCompletionRequest.model_validate({**fields, **answer.request})
+        params = SamplingParams(max_tokens=1 << 20, output_kind=RequestOutputKind.DELTA)
+        request_id = next(self._ids)
+        # The reasoning parser looks at the prompt for the marker that opens it.
+        prompt: list[int] = [0]
+        self._outputs.add_request(
+            EngineCoreRequest(
+                request_id, prompt, None, params, None, 0.0, None, None, None, external_req_id=request_id
+            ),
+            None,
+        )
+        post = StreamingPostProcessor(
+            tokenizer=self._tokenizer,
+            request_for_sampling=request,
+            sampling_params=params,
+            prompt_token_ids=prompt,
+            tool_parser=self._tool_parser(self._tokenizer, request.tools) if request.tools else None,
+            reasoning_parser_class=self._reasoning_parser,
+            chat_template_kwargs=answer.request.get("chat_template_kwargs") or {},
+        )
+        return DynamoStream(self._outputs, post, request_id)
+
+
+class DynamoStream:
+    """See `Stream`."""
+
+    def __init__(self, outputs: OutputProcessor, post: StreamingPostProcessor, request_id: str) -> None:
+        self._outputs = outputs
+        self._post = post
+        self._request_id = request_id
+        self._choices: list[dict[str, Any]] = []
+
+    def feed(self, token_id: int, *, last: bool) -> None:
+        """See `Stream`."""
+        core_output = EngineCoreOutput(self._request_id, [token_id], finish_reason=FinishReason.STOP if last else None)
+        for output in self._outputs.process_outputs([core_output]).request_outputs:
+            choice = self._post.process_output(output.outputs[0])
+            if choice:
+                self._choices.append(choice)
+
+    def texts(self) -> Texts:
+        """See `Stream`."""
+        deltas = [choice["delta"] for choice in self._choices]
+        calls = [call for delta in deltas for call in delta.get("tool_calls") or ()]
+        return Texts(
+            "".join(delta.get("content") or "" for delta in deltas),
+            "".join(delta.get("reasoning_content") or delta.get("reasoning") or "" for delta in deltas),
+            "".join(call["function"].get("arguments") or "" for call in calls),
+        )

@@ -1,0 +1,317 @@
+"""Claim: a token costs our detokenizers at most a tenth of what it costs vLLM's fast one.
+
+    python -m benchmarks.detokenizers [--json] [--tokenizers llama gemma] [--steps 1 8]
+
+Measures CPU microseconds per output token of detokenizing alone, one token at a time
+and several per step: ours (`feed`, or `feed_all` for a step), vLLM's as its output
+processor makes and calls it (`from_new_request`, `update`), vLLM's slow one, and the
+bare `tokenizers.DecodeStream`. The tokens are the transcripts' outputs, cut into
+answers of --tokens each, behind a short prompt. Making a detokenizer is not timed;
+ours has met every token before, as in a worker that has served some requests.
+Every text is compared with ours: one that differs is marked.
+
+The claim is about the tokenizers for which ours has a table, byte-level BPE and
+SentencePiece, where vLLM takes its fast detokenizer; the others are there to compare.
+"""
+
+from __future__ import annotations
+
+import argparse
+import gc
+import itertools
+import logging
+import statistics
+import time
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+import msgspec
+from backedge.postprocess.detokenizer import DetokenizerOptions, detokenizers
+from backedge.postprocess.detokenizer.table import TableDetokenizers
+from tokenizers import Tokenizer
+from tokenizers.decoders import DecodeStream
+from transformers import PreTrainedTokenizerFast
+from vllm import SamplingParams
+from vllm.v1.engine import EngineCoreRequest
+from vllm.v1.engine.detokenizer import (
+    FastIncrementalDetokenizer,
+    IncrementalDetokenizer,
+    SlowIncrementalDetokenizer,
+)
+
+from tests.postprocess.detokenizer.kinds import KINDS, Kind, texts
+
+OURS, VLLM, SLOW, STREAM = "ours", "vllm", "vllm slow", "DecodeStream"
+STEPS = (1, 8)
+CLAIM_RATIO = 0.1
+PROMPT = "Say something about logs, and then go on."
+# Tokens in a round of one system: fewer are no time to measure.
+ROUND_TOKENS = 20_000
+NS_PER_US = 1e3
+# Of the table's columns: tokenizer, system, one pair per step size.
+NAME_WIDTH, SYSTEM_WIDTH, CELL_WIDTH, RATIO_WIDTH = 24, 14, 16, 8
+DIFFERS = "text differs"
+
+# What takes a step's tokens, and what returns the text at the end of an answer.
+Feed = Callable[[Any], Any]
+Text = Callable[[list[Any]], str]
+
+
+class Cell(msgspec.Struct):
+    """One figure. us: per token, the median of the rounds. ratio: of ours to this one."""
+
+    step: int
+    us: float
+    ratio: float
+    differs: bool = False
+
+
+class Row(msgspec.Struct):
+    """One system with one tokenizer. way: the class that detokenizes."""
+
+    tokenizer: str
+    system: str
+    way: str
+    cells: list[Cell]
+
+
+class Claim(msgspec.Struct):
+    """The worst ratio of ours to vLLM's fast detokenizer, at this many tokens per step."""
+
+    step: int
+    ratio: float
+    worst: str
+    held: bool
+
+
+class Settings(msgspec.Struct):
+    """What the command line says."""
+
+    steps: list[int]
+    rounds: int
+    tokens: int
+
+
+class Report(msgspec.Struct):
+    """A whole run."""
+
+    settings: Settings
+    rows: list[Row]
+    claims: list[Claim]
+
+
+class Answers:
+    """One tokenizer, and the tokens of the answers that are detokenized with it."""
+
+    def __init__(self, name: str, kind: Kind, tokens: int) -> None:
+        self.name = name
+        self.tokenizer = kind.tokenizer()
+        self.prompt_token_ids = kind.encode(PROMPT)
+        token_ids = list(itertools.chain.from_iterable(map(kind.encode, texts())))
+        repeated = itertools.islice(itertools.cycle(token_ids), max(1, ROUND_TOKENS // tokens) * tokens)
+        self.answers = [list(answer) for answer in zip(*[repeated] * tokens, strict=False)]
+        self.ours = detokenizers(self.tokenizer)
+
+    @property
+    def tokens(self) -> int:
+        """Tokens of all answers."""
+        return sum(map(len, self.answers))
+
+    def request(self) -> EngineCoreRequest:
+        """Return what vLLM makes a detokenizer from."""
+        return EngineCoreRequest(
+            request_id="0",
+            prompt_token_ids=self.prompt_token_ids,
+            mm_features=None,
+            sampling_params=SamplingParams(skip_special_tokens=True),
+            pooling_params=None,
+            arrival_time=0,
+            lora_request=None,
+            cache_salt=None,
+            data_parallel_rank=None,
+        )
+
+
+class System:
+    """One way to detokenize one tokenizer's answers."""
+
+    def __init__(self, name: str, way: str, start: Callable[[int], tuple[Feed, Text]]) -> None:
+        self.name = name
+        self.way = way
+        # Returns what takes the tokens of one answer in steps of that many, and what gives its text.
+        self.start = start
+
+
+def systems(answers: Answers) -> list[System]:
+    """Return the systems that can detokenize these answers, ours first."""
+    tokenizer = answers.tokenizer
+    fast = transformers_tokenizer(tokenizer) if isinstance(tokenizer, Tokenizer) else tokenizer
+    found = [ours(answers)]
+    if hasattr(fast, "convert_ids_to_tokens"):
+        chosen = IncrementalDetokenizer.from_new_request(fast, answers.request())
+        found.append(vllm(VLLM, lambda: IncrementalDetokenizer.from_new_request(fast, answers.request())))
+        if not isinstance(chosen, SlowIncrementalDetokenizer):
+            found.append(vllm(SLOW, lambda: SlowIncrementalDetokenizer(fast, answers.request())))
+    if isinstance(tokenizer, Tokenizer):
+        found.append(stream(tokenizer, answers))
+    return found
+
+
+def transformers_tokenizer(tokenizer: Tokenizer) -> Any:
+    """Return the tokenizer as vLLM is given it."""
+    special = [token.content for token in tokenizer.get_added_tokens_decoder().values() if token.special]
+    return PreTrainedTokenizerFast(tokenizer_object=tokenizer, additional_special_tokens=special)
+
+
+def ours(answers: Answers) -> System:
+    """Return our detokenizer."""
+
+    def start(step: int) -> tuple[Feed, Text]:
+        detokenizer = answers.ours(DetokenizerOptions(), answers.prompt_token_ids)
+        return (detokenizer.feed if step == 1 else detokenizer.feed_all), "".join
+
+    return System(OURS, type(answers.ours).__name__, start)
+
+
+def vllm(name: str, make: Callable[[], Any]) -> System:
+    """Return a detokenizer of vLLM's, which adds up its text itself."""
+
+    def start(step: int) -> tuple[Feed, Text]:
+        detokenizer = make()
+        update = detokenizer.update
+
+        def text(_: list[Any]) -> str:
+            whole: str = detokenizer.output_text
+            return whole
+
+        if step == 1:
+            return (lambda token_id: update([token_id], False)), text
+        return (lambda token_ids: update(token_ids, False)), text
+
+    return System(name, type(make()).__name__, start)
+
+
+def stream(tokenizer: Tokenizer, answers: Answers) -> System:
+    """Return the bare `DecodeStream`, one call per token."""
+
+    def start(step: int) -> tuple[Feed, Text]:
+        decode = DecodeStream(ids=answers.prompt_token_ids, skip_special_tokens=True).step
+
+        def feed_all(token_ids: Sequence[int]) -> str:
+            return "".join([decode(tokenizer, token_id) or "" for token_id in token_ids])
+
+        if step == 1:
+            return (lambda token_id: decode(tokenizer, token_id) or ""), "".join
+        return feed_all, "".join
+
+    return System(STREAM, DecodeStream.__name__, start)
+
+
+def detokenize(system: System, answers: Answers, step: int) -> tuple[float, list[str]]:
+    """Return the time per token in us, and the answers' texts."""
+    ns, found = 0, []
+    gc.collect()
+    gc.disable()
+    try:
+        for answer in answers.answers:
+            pieces = answer if step == 1 else [answer[at : at + step] for at in range(0, len(answer), step)]
+            feed, text = system.start(step)
+            started = time.process_time_ns()
+            results = [feed(piece) for piece in pieces]
+            ns += time.process_time_ns() - started
+            found.append(text(results))
+    finally:
+        gc.enable()
+    return ns / NS_PER_US / answers.tokens, found
+
+
+def measure(answers: Answers, settings: Settings) -> list[Row]:
+    """Return the figures of one tokenizer; the systems take turns within a round."""
+    compared = systems(answers)
+    rows = [Row(answers.name, system.name, system.way, []) for system in compared]
+    for step in settings.steps:
+        expected = detokenize(compared[0], answers, step)[1]
+        us: list[list[float]] = [[] for _ in compared]
+        differs = [False for _ in compared]
+        for _ in range(settings.rounds):
+            for number, system in enumerate(compared):
+                figure, found = detokenize(system, answers, step)
+                us[number].append(figure)
+                differs[number] |= found != expected
+        medians = list(map(statistics.median, us))
+        for row, median, wrong in zip(rows, medians, differs, strict=True):
+            row.cells.append(Cell(step, median, medians[0] / median, wrong))
+    return rows
+
+
+def claims_of(rows: list[Row], tables: set[str]) -> list[Claim]:
+    """Return whether the claim held at each step size. tables: the tokenizers that it is about."""
+    found: dict[int, list[tuple[float, str, bool]]] = {}
+    for row in rows:
+        if row.way == FastIncrementalDetokenizer.__name__ and row.tokenizer in tables:
+            for cell in row.cells:
+                found.setdefault(cell.step, []).append((cell.ratio, row.tokenizer, not cell.differs))
+    claims = []
+    for step, cells in found.items():
+        ratio, worst, _ = max(cells)
+        claims.append(Claim(step, ratio, worst, held=ratio <= CLAIM_RATIO and all(equal for *_, equal in cells)))
+    return claims
+
+
+def table(report: Report) -> str:
+    """Return the report as text."""
+    settings = report.settings
+    lines = [f"CPU microseconds per token by tokens per step, medians of {settings.rounds} rounds, ours to each"]
+    steps = "".join(f"{step:>{CELL_WIDTH}}{'ratio':>{RATIO_WIDTH}}" for step in settings.steps)
+    lines.append(f"{'tokenizer':{NAME_WIDTH}}{'system':{SYSTEM_WIDTH}}{steps}  way")
+    for row in report.rows:
+        cells = "".join(map(cell_text, row.cells))
+        lines.append(f"{row.tokenizer:{NAME_WIDTH}}{row.system:{SYSTEM_WIDTH}}{cells}  {row.way}")
+    return "\n".join([*lines, *verdicts(report)])
+
+
+def cell_text(cell: Cell) -> str:
+    """Return a figure and the ratio of ours to it."""
+    figure = f"{cell.us:.3f}" if not cell.differs else f"{DIFFERS} {cell.us:.1f}"
+    return f"{figure:>{CELL_WIDTH}}{cell.ratio:>{RATIO_WIDTH}.3f}"
+
+
+def verdicts(report: Report) -> Iterator[str]:
+    """Yield the claim, whether it held at each step size, and which texts differ."""
+    claim = f"claim: at most {CLAIM_RATIO:g} of vLLM's fast detokenizer, byte-level BPE and SentencePiece"
+    if not report.claims:
+        yield f"{claim}: not measured"
+    for found in report.claims:
+        held = "held" if found.held else "NOT held"
+        yield f"{claim}, tokens per step {found.step}: {held} in this run (at most {found.ratio:.3f}, {found.worst})"
+    different = [f"{row.tokenizer}, {row.system}" for row in report.rows if any(cell.differs for cell in row.cells)]
+    yield f"text not equal to ours: {'; '.join(different)}" if different else "text equal everywhere"
+
+
+def parse_arguments() -> argparse.Namespace:
+    """Return the command line."""
+    known = list(KINDS)
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0], allow_abbrev=False)
+    parser.add_argument("--json", action="store_true", help="print one JSON object instead of the table")
+    parser.add_argument("--tokenizers", nargs="+", choices=known, default=known, metavar="NAME", help=", ".join(known))
+    parser.add_argument("--steps", nargs="+", type=int, default=list(STEPS), help="tokens per step")
+    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--tokens", type=int, default=1_000, help="tokens of an answer")
+    return parser.parse_args()
+
+
+def main() -> None:
+    """Run the benchmark and print its report."""
+    logging.disable()
+    arguments = parse_arguments()
+    settings = Settings(arguments.steps, arguments.rounds, arguments.tokens)
+    chosen = [Answers(name, KINDS[name], settings.tokens) for name in arguments.tokenizers]
+    gc.freeze()
+    rows = [row for answers in chosen for row in measure(answers, settings)]
+    tables = {answers.name for answers in chosen if isinstance(answers.ours, TableDetokenizers)}
+    report = Report(settings, rows, claims_of(rows, tables))
+    print(msgspec.json.encode(report).decode() if arguments.json else table(report))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,331 @@
+"""Claim: a stream whose parser is slow delays nobody else's deltas, if the parsers run in a pool.
+
+    python -m benchmarks.stall [--json] [--seconds 60] [--streams 32]
+
+Streams of content go through a worker's post-processing in real time, first by
+themselves, then while one more stream feeds vLLM's parser of Qwen 3 Coder a call of
+17,000 tokens, whose every token costs more than the one before. An engine in another
+process goes on whatever the event loop does, so the delay of a delta is counted from
+when its first token was due to be generated: what merging, waiting and work add up to.
+Beside it the same streams in Dynamo's Python chat processor, which does all in one
+loop, and with Backedge's linear parser. Before all that: the delays of each kind of
+text, of streams at 100 tokens per second.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import json
+import statistics
+import sys
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+from typing import Any
+
+import msgspec
+import uvloop
+from backedge.parsers.registry import Kind
+from backedge.postprocess.detokenizer import detokenizers
+from backedge.postprocess.merge import BOUNDS
+from backedge.postprocess.messages import KEY, Post, read
+from backedge.postprocess.outputs import JsonDict
+from backedge.postprocess.pool import Pool, PoolSettings
+from backedge.postprocess.work import Core, InlineCore
+from backedge.worker.handler import WorkerPostprocessor
+from backedge.worker.vllm import build_parsers
+from vllm.tokenizers import get_tokenizer
+
+from .answers import KINDS, TINY_MODEL, Answer, Texts, answer, tokenizer
+from .core_systems import REASONING_PARSER, DynamoCore, spec_of
+
+MS_PER_S = 1e3
+PARSER = "qwen3_coder"
+CALL_TOKENS = 17_000
+STREAM_PACE = 50.0  # tokens per second of a stream of content
+BY_KIND_STREAMS, BY_KIND_PACE, BY_KIND_TOKENS = 21, 100.0, 1000  # of each kind
+STALL_RATIO = 1.5
+FIRST_MS = 1.0
+BOUNDS_S = BOUNDS["balanced"]
+TOOL = {
+    "type": "function",
+    "function": {
+        "name": "save",
+        "parameters": {"type": "object", "properties": {"text": {"type": "string"}}, "required": ["text"]},
+    },
+}
+
+
+class Row(msgspec.Struct):
+    """The delays of one system's deltas, in milliseconds. call: how much of the long call was done by then."""
+
+    system: str
+    first_p50: float
+    p50: float
+    p99: float
+    worst: float
+    call: str = ""
+
+
+class Claim(msgspec.Struct):
+    """What was said, and whether it held."""
+
+    text: str
+    held: bool
+
+
+class Report(msgspec.Struct):
+    """A whole run."""
+
+    settings: dict[str, float]
+    by_kind: list[Row]
+    stall: list[Row]
+    claims: list[Claim]
+
+
+class Generation:
+    """One stream of an engine that keeps its pace whatever happens here: see `EngineRequest`."""
+
+    def __init__(self, asked: Answer, pace: float, start: float) -> None:
+        self.asked = asked
+        self.pace = pace
+        self._start = start
+        self.sent = 0
+
+    def generated_at(self, position: int) -> float:
+        """Return when the token was generated."""
+        return self._start + position / self.pace
+
+    async def end(self, index: int) -> None:
+        """Not needed: answers are generated to their end."""
+
+    def collect(self, index: int, tokens: int) -> None:
+        """Collect nothing: the delays are to be those of the worker."""
+
+    async def outputs(self) -> AsyncIterator[JsonDict]:
+        """Yield what has been generated since the last time, as vLLM's output collector does."""
+        token_ids = self.asked.token_ids
+        loop = asyncio.get_running_loop()
+        while self.sent < len(token_ids):
+            await asyncio.sleep(max(0.0, self.generated_at(self.sent) - loop.time()))
+            done = min(len(token_ids), max(self.sent + 1, int((loop.time() - self._start) * self.pace) + 1))
+            output: JsonDict = {"index": 0, "token_ids": token_ids[self.sent : done]}
+            if done == len(token_ids):
+                output["finish_reason"] = "stop"
+            self.sent = done
+            yield output
+
+
+class Delays:
+    """The delays of many streams' deltas, in seconds."""
+
+    def __init__(self) -> None:
+        self.first: list[float] = []
+        self.all: list[float] = []
+
+    def row(self, system: str, call: str = "") -> Row:
+        """Return them as a row."""
+        ordered = sorted(self.all)
+        figures = statistics.median(self.first), statistics.median(ordered), percentile(ordered, 0.99), ordered[-1]
+        first_p50, p50, p99, worst = (figure * MS_PER_S for figure in figures)
+        return Row(system, first_p50, p50, p99, worst, call)
+
+
+def percentile(ordered: Sequence[float], part: float) -> float:
+    """Return the value that `part` of the sorted values do not exceed."""
+    return ordered[min(len(ordered) - 1, int(part * len(ordered)))]
+
+
+async def through_worker(core: Core, generation: Generation, delays: Delays | None) -> None:
+    """Send a stream through a worker's post-processing; None for delays that nobody asks for."""
+    loop = asyncio.get_running_loop()
+    taken = 0
+    stream = WorkerPostprocessor(core).stream(generation.outputs(), spec_of(generation.asked), [], generation)
+    async for chunk in stream:
+        now = loop.time()
+        post = read(Post, chunk["extra_args"][KEY])
+        if delays is not None and post is not None and post.deltas:
+            count = len(chunk["token_ids"])
+            delays.all.append(now - generation.generated_at(taken))
+            if not taken:
+                # Tokens before it were a marker or a name: there was nothing to show yet.
+                delays.first.append(now - generation.generated_at(count - 1))
+        taken += len(chunk["token_ids"])
+
+
+async def through_dynamo(core: DynamoCore, generation: Generation, delays: Delays | None) -> None:
+    """Send a stream through what Dynamo's Python frontend runs."""
+    loop = asyncio.get_running_loop()
+    stream = core(generation.asked)
+    position = 0
+    async for output in generation.outputs():
+        for token_id in output["token_ids"]:
+            stream.feed(token_id, last=position == len(generation.asked.token_ids) - 1)
+            if delays is not None:
+                delay = loop.time() - generation.generated_at(position)
+                delays.all.append(delay)
+                if not position:
+                    delays.first.append(delay)
+            position += 1
+
+
+Send = Callable[[Generation, Delays | None], Any]
+
+
+async def run_streams(send: Send, streams: int, seconds: float, *, with_call: bool) -> tuple[Delays, str]:
+    """Send the streams of content, with or without the long call; return their delays and how far the call got."""
+    start = asyncio.get_running_loop().time() + 0.1
+    content = answer("content", int(STREAM_PACE * seconds))
+    delays = Delays()
+    # Not all in step: an engine's streams began at different times.
+    offsets = [number / streams / STREAM_PACE for number in range(streams)]
+    tasks = [
+        asyncio.ensure_future(send(Generation(content, STREAM_PACE, start + offset), delays)) for offset in offsets
+    ]
+    lasts_s = len(content.token_ids) / STREAM_PACE
+    call = Generation(long_call(), CALL_TOKENS / lasts_s, start)
+    call_task = asyncio.ensure_future(send(call, None)) if with_call else None
+    await asyncio.gather(*tasks)
+    if call_task is None:
+        return delays, ""
+    done = "all" if call_task.done() else f"{call.sent} of {len(call.asked.token_ids)}"
+    call_task.cancel()
+    await asyncio.wait([call_task])
+    return delays, f"{done} tokens"
+
+
+def long_call() -> Answer:
+    """Return an answer that is one call of `CALL_TOKENS` tokens, in the syntax of Qwen 3 Coder."""
+    encoder = tokenizer()
+    words = "one two, three four\n"
+    text = words * (CALL_TOKENS // len(encoder.encode(words).ids))
+    call = f"<tool_call>\n<function=save>\n<parameter=text>\n{text}</parameter>\n</function>\n</tool_call><|im_end|>"
+    return Answer(
+        kind="tools",
+        request={
+            "messages": [{"role": "user", "content": "Save it."}],
+            "tools": [TOOL],
+            "chat_template_kwargs": {"enable_thinking": False},
+        },
+        question="Save it.",
+        token_ids=encoder.encode(call, add_special_tokens=False).ids,
+        texts=Texts(arguments=json.dumps({"text": text})),
+    )
+
+
+def inline(kind: Kind, parser: str = PARSER) -> InlineCore:
+    """Return the core as a worker without a pool has it."""
+    vllm_tokenizer = get_tokenizer(str(TINY_MODEL))
+    parsers = build_parsers(kind, parser, REASONING_PARSER, vllm_tokenizer)
+    return InlineCore(detokenizers(vllm_tokenizer), parsers, BOUNDS_S)
+
+
+def pool_parts() -> tuple[Any, Any]:
+    """Return what a process of the pool needs; called in one."""
+    vllm_tokenizer = get_tokenizer(str(TINY_MODEL))
+    return detokenizers(vllm_tokenizer), build_parsers("native", PARSER, REASONING_PARSER, vllm_tokenizer)
+
+
+async def by_kind() -> list[Row]:
+    """Return the delays of each kind of text, all kinds at once, with the linear parsers inline."""
+    core = inline("linear", "hermes")
+    start = asyncio.get_running_loop().time() + 0.1
+    delays = {kind: Delays() for kind in KINDS}
+    tasks = []
+    for kind in KINDS:
+        asked = answer(kind, BY_KIND_TOKENS)
+        for number in range(BY_KIND_STREAMS):
+            generation = Generation(asked, BY_KIND_PACE, start + number / BY_KIND_STREAMS / BY_KIND_PACE)
+            tasks.append(through_worker(core, generation, delays[kind]))
+    await asyncio.gather(*tasks)
+    return [delays[kind].row(kind) for kind in KINDS]
+
+
+async def stalls(streams: int, seconds: float, processes: int) -> list[Row]:
+    """Return a row for each system; the first is without the long call."""
+    settings = PoolSettings(
+        processes=processes, build="benchmarks.stall:pool_parts", arguments={}, parsers_name=PARSER, bounds=BOUNDS_S
+    )
+    pool = Pool(settings)
+    await pool.ready()
+    cores: list[tuple[str, Core | DynamoCore, bool]] = [
+        ("pool, no long call", pool, False),
+        ("pool", pool, True),
+        ("linear, inline", inline("linear"), True),
+        ("native, inline", inline("native"), True),
+        ("Dynamo's Python processor", DynamoCore(PARSER), True),
+    ]
+    rows = []
+    try:
+        for name, core, with_call in cores:
+            print(name, file=sys.stderr)
+            send = sender(core)
+            delays, call = await run_streams(send, streams, seconds, with_call=with_call)
+            rows.append(delays.row(name, call))
+    finally:
+        pool.close()
+    return rows
+
+
+def sender(core: Core | DynamoCore) -> Send:
+    """Return what sends a stream through `core`."""
+    if isinstance(core, DynamoCore):
+        return lambda generation, delays: through_dynamo(core, generation, delays)
+    return lambda generation, delays: through_worker(core, generation, delays)
+
+
+def claims_of(kinds: list[Row], rows: list[Row]) -> Iterator[Claim]:
+    """Yield what is claimed."""
+    for row in kinds:
+        bound = getattr(BOUNDS_S, row.system) * MS_PER_S
+        yield Claim(
+            f"{row.system}: p99 of the delay within its bound ({row.p99:.1f} of {bound:g} ms)", row.p99 <= bound
+        )
+        first = f"{row.system}: p50 of the first delta's delay below {FIRST_MS:g} ms ({row.first_p50:.2f} ms)"
+        yield Claim(first, row.first_p50 < FIRST_MS)
+    ratio = rows[1].p99 / rows[0].p99
+    text = f"with the pool the long call makes p99 at most {STALL_RATIO:g} times what it is without ({ratio:.2f} times)"
+    yield Claim(text, ratio <= STALL_RATIO)
+
+
+def table(report: Report) -> str:
+    """Return the report as text."""
+    settings = ", ".join(f"{name} {value:g}" for name, value in report.settings.items())
+    lines = []
+    for title, rows in (
+        (
+            f"Delay of a delta, ms, by kind ({BY_KIND_STREAMS} streams of each, {BY_KIND_PACE:g} tokens/s)",
+            report.by_kind,
+        ),
+        (f"Delay of a delta of content, ms, beside a long call ({settings})", report.stall),
+    ):
+        lines += [title, f"{'':28}{'first p50':>10}{'p50':>10}{'p99':>10}{'worst':>10}  long call"]
+        for row in rows:
+            figures = "".join(f"{figure:>10.1f}" for figure in (row.first_p50, row.p50, row.p99, row.worst))
+            lines.append(f"{row.system:28}{figures}  {row.call}")
+        lines.append("")
+    lines += [f"claim: {claim.text}: {'held' if claim.held else 'NOT held'}" for claim in report.claims]
+    return "\n".join(lines)
+
+
+async def measure(arguments: argparse.Namespace) -> Report:
+    """Run everything."""
+    kinds = await by_kind()
+    rows = await stalls(arguments.streams, arguments.seconds, arguments.processes)
+    settings = {name: getattr(arguments, name) for name in ("streams", "seconds", "processes")}
+    return Report(settings, kinds, rows, list(claims_of(kinds, rows)))
+
+
+def main() -> None:
+    """Run the benchmark and print its report."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0], allow_abbrev=False)
+    parser.add_argument("--json", action="store_true", help="print one JSON object instead of the table")
+    parser.add_argument("--streams", type=int, default=32, help="streams of content")
+    parser.add_argument("--seconds", type=float, default=60.0, help="how long the streams last")
+    parser.add_argument("--processes", type=int, default=2, help="of the pool")
+    arguments = parser.parse_args()
+    report = uvloop.run(measure(arguments))
+    print(msgspec.json.encode(report).decode() if arguments.json else table(report))
+
+
+if __name__ == "__main__":
+    main()

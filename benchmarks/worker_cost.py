@@ -1,0 +1,233 @@
+"""Claims: the core costs microseconds per token whatever the length, and its throughput grows with the workers.
+
+    python -m benchmarks.worker_cost [--json] [--rounds 5] [--workers 1,2]
+
+First the whole core by itself, from a token to an OpenAI delta, inline, one token at a
+time: CPU microseconds per token by the answer's length, beside what Dynamo's Python
+chat processor runs (vLLM's OutputProcessor and Dynamo's StreamingPostProcessor). Then,
+with --workers, so many workers behind one frontend, all streams at full speed: tokens
+per second, and CPU microseconds per token of the frontend and of all workers. There
+the workers use vLLM's own parsers, so that they are what the machine is busy with.
+"""
+
+from __future__ import annotations
+
+import argparse
+import gc
+import statistics
+import sys
+import tempfile
+import time
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+import msgspec
+
+from tools.stack import BACKEDGE_FRONTEND, MODEL_NAME, Process, Stack
+
+from .answers import KINDS, Answer, Texts, answer
+from .core_systems import Core, DynamoCore, OurCore
+from .cpu import cpu_time
+from .load import Load, run
+from .systems import LONG_CONTEXT, VLLM_PARSERS, Engine
+
+US_PER_S = 1e6
+OURS, DYNAMO = "ours", "dynamo"
+LENGTHS = (1000, 4000, 16000, 64000)
+LIMITS_US = {"content": 2.0, "reasoning": 3.0, "tools": 5.0}
+# A token of the longest answer costs at most this many times one of the shortest: noise, no trend.
+FLAT = 1.25
+# Tokens between two looks at the clock, where an answer may be given up.
+STRIDE = 500
+STREAMS_PER_WORKER = 8
+SETTLE_S = 0.5
+WARM_UPS = 20
+BUSY_S = 0.05
+
+
+class CoreRow(msgspec.Struct):
+    """Microseconds per token of one core, by the answer's length; None where it was given up.
+
+    wrong: the texts that were not as they should be.
+    """
+
+    system: str
+    kind: str
+    by_length: dict[int, float | None]
+    wrong: str = ""
+
+
+class WorkersRow(msgspec.Struct):
+    """So many workers behind one frontend. workers_us: CPU of all together, per token."""
+
+    workers: int
+    tokens_per_s: float
+    frontend_us: float
+    workers_us: float
+
+
+class Claim(msgspec.Struct):
+    """What was said, and whether it held."""
+
+    text: str
+    held: bool
+
+
+class Report(msgspec.Struct):
+    """A whole run."""
+
+    settings: dict[str, int | float | str]
+    core: list[CoreRow]
+    workers: list[WorkersRow]
+    claims: list[Claim]
+
+
+class GivenUpError(Exception):
+    """An answer took longer than the limit."""
+
+
+def measure(core: Core, asked: Answer, limit_s: float) -> tuple[float, Texts]:
+    """Return CPU microseconds per token, and what came of the answer. Raises `GivenUpError`."""
+    stream = core(asked)
+    gc.collect()
+    gc.freeze()  # what the peers have left behind is not to be looked through at ours' expense, nor the reverse
+    *body, last = asked.token_ids
+    start = time.process_time()
+    for begin in range(0, len(body), STRIDE):
+        for token_id in body[begin : begin + STRIDE]:
+            stream.feed(token_id, last=False)
+        if time.process_time() - start > limit_s:
+            raise GivenUpError
+    stream.feed(last, last=True)
+    return (time.process_time() - start) * US_PER_S / len(asked.token_ids), stream.texts()
+
+
+def core_rows(rounds: int, limit_s: float) -> Iterator[CoreRow]:
+    """Measure both cores in turns, round by round."""
+    cores: dict[str, Core] = {OURS: OurCore(), DYNAMO: DynamoCore()}
+    for kind in KINDS:
+        rows = [CoreRow(system, kind, {}) for system in cores]
+        for length in LENGTHS:
+            asked = answer(kind, length)
+            samples: dict[str, list[float]] = {system: [] for system in cores}
+            for _ in range(rounds):
+                for row in rows:
+                    if None in row.by_length.values():
+                        continue  # shorter answers were given up
+                    try:
+                        cost_us, texts = measure(cores[row.system], asked, limit_s)
+                    except GivenUpError:
+                        row.by_length[length] = None
+                        continue
+                    samples[row.system].append(cost_us)
+                    row.wrong = row.wrong or differences(texts, asked.texts)
+            for row in rows:
+                if samples[row.system] and length not in row.by_length:
+                    row.by_length[length] = statistics.median(samples[row.system])
+        yield from rows
+
+
+def differences(given: Texts, wanted: Texts) -> str:
+    """Return which texts are not as they should be, white space around them aside."""
+    names = [name for name in Texts.__struct_fields__ if getattr(given, name).strip() != getattr(wanted, name).strip()]
+    return ", ".join(names)
+
+
+def workers_row(count: int, rounds: int, tokens: int) -> WorkersRow:
+    """Run `count` workers behind one frontend and load them all."""
+    with tempfile.TemporaryDirectory() as folder, Stack(Path(folder)) as stack:
+        engine = Engine("replay", tokens, 0.0)
+        flags = ("--vllm-processing", "--parsers", "native", *VLLM_PARSERS)
+        workers = [engine.start(stack, *flags) for _ in range(count)]
+        frontend = stack.frontend(command=BACKEDGE_FRONTEND, VLLM_ALLOW_LONG_MAX_MODEL_LEN=LONG_CONTEXT)
+        stack.wait_for_model(frontend)
+        streams = STREAMS_PER_WORKER * count
+        load = Load(frontend.url, MODEL_NAME, "tools", stream=False, tokens=tokens, streams=streams, requests=streams)
+        wait_for_all(workers, load)
+        samples = []
+        for _ in range(rounds):
+            before = [cpu_time(process.popen.pid) for process in (frontend, *workers)]
+            start = time.monotonic()
+            outcome = run(load)
+            elapsed_s = time.monotonic() - start
+            time.sleep(SETTLE_S)
+            used = [
+                cpu_time(process.popen.pid).since(earlier).total_s
+                for process, earlier in zip((frontend, *workers), before, strict=True)
+            ]
+            if outcome.problems:
+                raise RuntimeError(f"answers were not as they should be: {outcome.problems}")
+            each = US_PER_S / outcome.tokens
+            samples.append((outcome.tokens / elapsed_s, used[0] * each, sum(used[1:]) * each))
+        return WorkersRow(count, *(statistics.median(values) for values in zip(*samples, strict=True)))
+
+
+def wait_for_all(workers: list[Process], load: Load) -> None:
+    """Send load until the router has found every worker. Raises RuntimeError if it does not."""
+    for _ in range(WARM_UPS):
+        before = [cpu_time(worker.popen.pid) for worker in workers]
+        run(load)
+        used = [cpu_time(worker.popen.pid).since(then) for worker, then in zip(workers, before, strict=True)]
+        if all(time.total_s > BUSY_S for time in used):
+            return
+    raise RuntimeError("the frontend does not send to all workers")
+
+
+def claims_of(rows: list[CoreRow]) -> Iterator[Claim]:
+    """Yield what is claimed of our core."""
+    for row in rows:
+        if row.system != OURS:
+            continue
+        costs = [cost for cost in row.by_length.values() if cost is not None]
+        worst, ratio = max(costs), costs[-1] / costs[0]
+        limit = LIMITS_US[row.kind]
+        yield Claim(f"{row.kind}: at most {limit:g} us per token ({worst:.2f} us)", worst <= limit and not row.wrong)
+        yield Claim(f"{row.kind}: flat from {LENGTHS[0]} to {LENGTHS[-1]} tokens ({ratio:.2f} times)", ratio <= FLAT)
+
+
+def table(report: Report) -> str:
+    """Return the report as text."""
+    settings = ", ".join(f"{name} {value}" for name, value in report.settings.items())
+    lines = [f"CPU microseconds per token of the whole core, medians ({settings})"]
+    lines.append(f"{'core':9}{'kind':11}" + "".join(f"{length:>10}" for length in LENGTHS))
+    for row in report.core:
+        cells = "".join(
+            f"{'-' if (cost := row.by_length.get(length)) is None else format(cost, '.2f'):>10}" for length in LENGTHS
+        )
+        lines.append(f"{row.system:9}{row.kind:11}{cells}" + (f"  wrong: {row.wrong}" if row.wrong else ""))
+    if report.workers:
+        lines += ["", f"{'workers':>8}{'tokens/s':>12}{'frontend us':>14}{'workers us':>13}"]
+        for workers in report.workers:
+            figures = f"{workers.tokens_per_s:>12.0f}{workers.frontend_us:>14.2f}{workers.workers_us:>13.1f}"
+            lines.append(f"{workers.workers:>8}{figures}")
+    return "\n".join(
+        [*lines, *(f"claim: {claim.text}: {'held' if claim.held else 'NOT held'}" for claim in report.claims)]
+    )
+
+
+def counts(text: str) -> list[int]:
+    """Return the numbers of "1,2"."""
+    return [int(part) for part in text.split(",")]
+
+
+def main(command_line: Sequence[str] | None = None) -> None:
+    """Run the benchmark and print its report."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0], allow_abbrev=False)
+    parser.add_argument("--json", action="store_true", help="print one JSON object instead of the table")
+    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--limit-s", type=float, default=2.0, help="CPU seconds after which an answer is given up")
+    parser.add_argument("--workers", type=counts, default=[], help="numbers of workers to compare, for example 1,2")
+    parser.add_argument("--tokens", type=int, default=1500, help="tokens per answer, about, with --workers")
+    arguments = parser.parse_args(command_line)
+    rows = list(core_rows(arguments.rounds, arguments.limit_s))
+    workers = []
+    for count in arguments.workers:
+        print(f"{count} workers", file=sys.stderr)
+        workers.append(workers_row(count, arguments.rounds, arguments.tokens))
+    settings = {"rounds": arguments.rounds, "limit_s": arguments.limit_s}
+    report = Report(settings, rows, workers, list(claims_of(rows)))
+    print(msgspec.json.encode(report).decode() if arguments.json else table(report))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,110 @@
+"""The metrics where an operator reads them: on Dynamo's own /metrics, with and without vLLM."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+
+import pytest
+from backedge.worker.metrics import WorkerMetrics
+from prometheus_client import CollectorRegistry
+
+from tests.e2e.client import Client, request_of
+from tests.e2e.conftest import Fleet
+from tests.e2e.test_transcripts import STREAMED, generated
+from tests.support import TRANSCRIPTS
+from tools.stack import LIGHT_FRONTEND, Process, Stack, fetch, metric
+
+PARSERS = ("--tool-call-parser", "hermes", "--reasoning-parser", "qwen3")
+FAST, SLOW = "fast", "slow"
+CALL = TRANSCRIPTS["reasoning_call"]
+DEADLINE_S = 20.0
+STAGES = ("detokenize", "parse", "write", "encode")
+NAMES = ("requests_started_total", "requests_total", "engine_tokens_total", "engine_outputs_total", "chunks_total")
+
+
+@pytest.fixture(scope="module")
+def light(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, tuple[Process, Client]]]:
+    """A worker at full speed and a slow one, each with its client."""
+    with Stack(tmp_path_factory.mktemp("metrics")) as stack:
+        fast = stack.embedded(*PARSERS, name=FAST, wait=False)
+        slow = stack.embedded(*PARSERS, "--tokens-per-second", "20", "--namespace", SLOW, name=SLOW, wait=False)
+        frontend = stack.frontend(*PARSERS, command=LIGHT_FRONTEND, wait=False)
+        for name in (FAST, SLOW):
+            stack.wait_for_model(frontend, name)
+        yield {name: (worker, Client(frontend.url, name)) for name, worker in ((FAST, fast), (SLOW, slow))}
+
+
+def samples(url: str) -> dict[str, float]:
+    """Return our samples by their name and labels, as they stand on the page."""
+    lines = [line for line in fetch(url + "/metrics").splitlines() if line.startswith("backedge_")]
+    return {name: float(value) for name, value in (line.rsplit(" ", 1) for line in lines)}
+
+
+def eventually(holds: Callable[[], bool]) -> bool:
+    deadline = time.monotonic() + DEADLINE_S
+    while not holds() and time.monotonic() < deadline:
+        time.sleep(0.05)
+    return holds()
+
+
+def counts(url: str) -> list[float]:
+    return [metric(url, f"backedge_{name}") for name in NAMES]
+
+
+def known() -> set[str]:
+    """Return the names of the samples that the collector gives."""
+    registry = CollectorRegistry()
+    registry.register(WorkerMetrics())
+    return {sample.name for family in registry.collect() for sample in family.samples}
+
+
+def check(worker: Process, client: Client, *, stream: bool) -> None:
+    """Have a request with a tool call answered, and see what it moves."""
+    calls = 'backedge_tool_calls_total{outcome="complete",parser="qwen3+hermes"}'
+    before, called = counts(worker.url), samples(worker.url)[calls]
+    client.ask(CALL, stream=stream)
+    assert eventually(lambda: metric(worker.url, "backedge_requests_in_flight") == 0)
+    started, ended, tokens, outputs, chunks = map(float.__sub__, counts(worker.url), before)
+    assert (started, ended, tokens) == (1, 1, generated(CALL))
+    assert 1 <= chunks <= outputs <= tokens
+    assert samples(worker.url)[calls] == called + 1
+    assert metric(worker.url, "backedge_parser_errors_total") == 0
+
+
+@STREAMED
+def test_a_request_is_counted(light: dict[str, tuple[Process, Client]], stream: bool) -> None:
+    check(*light[FAST], stream=stream)
+
+
+def test_every_name_is_there(light: dict[str, tuple[Process, Client]]) -> None:
+    assert {name.split("{")[0] for name in samples(light[FAST][0].url)} == known()
+
+
+def test_the_second_request_is_measured(light: dict[str, tuple[Process, Client]]) -> None:
+    worker, client = light[FAST]
+    while metric(worker.url, "backedge_requests_total") < 2:
+        client.ask(CALL)
+    measured = {stage: samples(worker.url)[f'backedge_stage_tokens_total{{stage="{stage}"}}'] for stage in STAGES}
+    assert measured == dict.fromkeys(STAGES, generated(CALL))
+    assert metric(worker.url, "backedge_stage_seconds_total") > 0
+
+
+def test_a_client_that_goes_away_is_counted(light: dict[str, tuple[Process, Client]]) -> None:
+    worker, client = light[SLOW]
+    cancelled = 'backedge_requests_total{outcome="cancelled"}'
+    before = samples(worker.url)[cancelled]
+    stream = client.openai.chat.completions.create(**request_of(TRANSCRIPTS["count"], SLOW, {}), stream=True)
+    next(iter(stream))
+    assert metric(worker.url, "backedge_requests_in_flight") == 1
+    # On the clock of the requests, whatever event loop that is.
+    assert metric(worker.url, "backedge_oldest_wait_seconds") < DEADLINE_S
+    stream.close()
+    assert eventually(lambda: samples(worker.url)[cancelled] == before + 1)
+    assert metric(worker.url, "backedge_requests_in_flight") == 0
+
+
+@STREAMED
+def test_a_vllm_worker_has_the_same(fleet: Fleet, client: Client, stream: bool) -> None:
+    check(fleet.worker, client, stream=stream)
+    assert {name.split("{")[0] for name in samples(fleet.worker.url)} == known()

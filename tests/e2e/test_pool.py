@@ -1,0 +1,113 @@
+"""Native parsers in processes of their own, on the real engine: nothing changes but who waits for whom."""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+import time
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+
+from tests.e2e.client import Client
+from tests.e2e.conftest import VLLM_PARSERS, Fleet
+from tests.e2e.test_transcripts import ALL, STREAMED, as_dynamo_folds
+from tests.support import TRANSCRIPTS, Transcript
+from tools.stack import Process, metric
+
+NATIVE = ("--vllm-processing", "--postprocess-parsers", "native", "--postprocess-workers", "2")
+STREAMS = 64
+WHOLE_AGAIN_S = 1.0
+
+
+@pytest.fixture(scope="module")
+def pooled(fleet: Fleet) -> Iterator[Process]:
+    worker = fleet.stack.worker(*NATIVE, *VLLM_PARSERS, name="pooled")
+    fleet.stack.wait_for_model(fleet.frontend, "pooled")
+    yield worker
+    (folder,) = {folder_of(pid) for pid in pool_processes(worker)[1:]}
+    assert folder.exists()
+    worker.terminate()
+    worker.reap()
+    assert not pool_processes(worker)
+    assert not folder.exists()
+
+
+@ALL
+@STREAMED
+def test_gives_exactly_the_transcript(fleet: Fleet, pooled: Process, stream: bool, transcript: Transcript) -> None:
+    response = Client(fleet.frontend.url, "pooled").ask(transcript, stream=stream)
+    assert response.message == (transcript["expect"] if stream else as_dynamo_folds(transcript["expect"]))
+
+
+def test_killed_processes_cost_no_stream_anything(fleet: Fleet, pooled: Process) -> None:
+    client = Client(fleet.frontend.url, "pooled")
+    cases = [TRANSCRIPTS[name] for name in ("long_argument", "long_reasoning", "count", "nested_arguments")]
+    asked = [cases[number % len(cases)] for number in range(STREAMS)]
+    deaths = metric(pooled.url, "backedge_pool_deaths_total")
+    with ThreadPoolExecutor(STREAMS) as threads:
+        answers = [threads.submit(client.ask, transcript) for transcript in asked]
+        wait_until(lambda: metric(pooled.url, "backedge_requests_in_flight") > STREAMS / 8)
+        # The template is the parent of the others and the first to be there.
+        killed = pool_processes(pooled)[1:]
+        for pid in killed:
+            os.kill(pid, signal.SIGKILL)
+        wait_until(
+            lambda: metric(pooled.url, "backedge_pool_processes") == 2 and not {*killed} & {*pool_processes(pooled)}
+        )
+        messages = [answer.result().message for answer in answers]
+    assert messages == [transcript["expect"] for transcript in asked]
+    assert metric(pooled.url, "backedge_pool_deaths_total") == deaths + 2
+
+
+def test_a_parser_that_loops_costs_its_own_request_only(fleet: Fleet) -> None:
+    plugin = str(Path(__file__).parent / "looping_parser.py")
+    flags = ("--tool-parser-plugin", plugin, "--tool-call-parser", "looping", "--postprocess-deadline-s", "1")
+    worker = fleet.stack.worker(*NATIVE, *flags, name="looping")
+    fleet.stack.wait_for_model(fleet.frontend, "looping")
+    client = Client(fleet.frontend.url, "looping")
+    looping = TRANSCRIPTS["tool_call"]
+    other = TRANSCRIPTS["count"]
+    with ThreadPoolExecutor() as threads:
+        raw = threads.submit(client.ask, looping)
+        others = [threads.submit(client.ask, other) for _ in range(4)]
+        assert [answer.result().message for answer in others] == [other["expect"]] * 4
+        text = raw.result().answer.content or ""
+    assert "Paris" in text, "the model's own words, unparsed"
+    assert metric(worker.url, "backedge_pool_deadline_kills_total") == 1
+    assert metric(worker.url, "backedge_parser_errors_total") == 1
+    assert "a step took longer than the deadline of 1 s" in worker.log.read_text()
+    worker.terminate()
+    worker.reap()
+    assert not pool_processes(worker)
+
+
+def pool_processes(worker: Process) -> list[int]:
+    """Return the pids of the pool's processes, the template first; those of the worker's session."""
+    found = []
+    for path in Path("/proc").glob("[0-9]*"):
+        try:
+            is_ours = b"backedge.postprocess.pool.template" in (path / "cmdline").read_bytes()
+            fields = re.split(r"\s", (path / "stat").read_text().rpartition(")")[2].strip())
+        except OSError:
+            continue
+        if is_ours and fields[0] != "Z" and int(fields[3]) == worker.popen.pid:
+            found.append(int(path.name))
+    return sorted(found)
+
+
+def folder_of(pid: int) -> Path:
+    """Return the folder of the pool's sockets: a file there is in the process's memory."""
+    maps = Path(f"/proc/{pid}/maps").read_text()
+    (path,) = {line.split()[-1] for line in maps.splitlines() if line.endswith(".busy")}
+    return Path(path).parent
+
+
+def wait_until(done: Callable[[], bool], timeout_s: float = 30.0) -> None:
+    until = time.monotonic() + timeout_s
+    while not done():
+        assert time.monotonic() < until
+        time.sleep(0.02)

@@ -1,0 +1,129 @@
+"""Which way is chosen, and what is logged if it does not give what decode() gives."""
+
+import logging
+from typing import Any
+
+import pytest
+from backedge.postprocess.detokenizer import DetokenizerOptions, detokenizers
+from backedge.postprocess.detokenizer.agreement import streams
+from backedge.postprocess.detokenizer.byte_level import ByteLevelDetokenizers
+from backedge.postprocess.detokenizer.offsets import OffsetDetokenizers
+from backedge.postprocess.detokenizer.sentencepiece import Spelling
+from backedge.postprocess.detokenizer.stream import StreamDetokenizer, StreamDetokenizers
+from tokenizers import Tokenizer, decoders, models
+from transformers import PreTrainedTokenizerFast
+
+from tests.postprocess.detokenizer.kinds import DecodeOnly, llama, wordpiece
+from tests.support import encode, tiny_tokenizer
+
+TABLE = "a table of SentencePiece pieces would not give"
+STREAM = "tokenizers' DecodeStream would not give"
+OFFSETS = "offsets into decode(), the last way, does not always give"
+
+
+def text_of(tokenizer: Any, token_ids: list[int]) -> str:
+    return detokenizers(tokenizer)(DetokenizerOptions(), ()).feed_all(token_ids)
+
+
+def wrong(self: Any, *_: Any) -> str:
+    return "wrong"
+
+
+@pytest.mark.parametrize(
+    ("broken", "way", "logged"),
+    [
+        ([], None, []),
+        ([(Spelling, "piece")], StreamDetokenizers, [TABLE]),
+        ([(Spelling, "piece"), (StreamDetokenizer, "feed")], OffsetDetokenizers, [TABLE, STREAM]),
+    ],
+)
+def test_a_way_that_differs_is_left_for_the_next(monkeypatch, caplog, broken, way, logged):
+    for owner, method in broken:
+        monkeypatch.setattr(owner, method, wrong)
+    with caplog.at_level(logging.WARNING):
+        factory = detokenizers(llama())
+    assert way is None or type(factory) is way
+    assert len(caplog.messages) == len(logged)
+    for message, start in zip(caplog.messages, logged, strict=True):
+        assert start in message
+        assert "'wrong" in message, "the log says what differed"
+
+
+class Forgetful(DecodeOnly):
+    """Its text has nothing to do with that of fewer tokens."""
+
+    def decode(self, token_ids, skip_special_tokens=True):
+        return f"{len(token_ids)} tokens" if token_ids else ""
+
+
+class Raising(DecodeOnly):
+    def decode(self, token_ids, skip_special_tokens=True):
+        raise KeyError("no such token")
+
+
+@pytest.mark.parametrize(("tokenizer", "reason"), [(Forgetful, "instead of"), (Raising, "KeyError")])
+def test_the_last_way_is_taken_whatever_it_gives(caplog, tokenizer, reason):
+    with caplog.at_level(logging.WARNING):
+        factory = detokenizers(tokenizer(tiny_tokenizer()))
+    assert type(factory) is OffsetDetokenizers
+    [message] = caplog.messages
+    assert OFFSETS in message
+    assert reason in message
+
+
+def test_a_tokenizer_without_a_vocabulary_cannot_be_checked(caplog):
+    class Bare:
+        def decode(self, token_ids, skip_special_tokens=True):
+            return tiny_tokenizer().decode(token_ids, skip_special_tokens=skip_special_tokens)
+
+    assert text_of(Bare(), encode("Say: 世!")) == "Say: 世!"
+    assert not caplog.messages
+
+
+def test_a_tokenizer_without_a_decoder_goes_by_stream():
+    tokenizer = Tokenizer(models.WordLevel({"a": 0, "b": 1}, unk_token="a"))
+    assert type(detokenizers(tokenizer)) is StreamDetokenizers
+    assert text_of(tokenizer, [0, 1, 0]) == "a b a"
+
+
+def test_clean_up_is_not_done_as_in_vllm():
+    backend = wordpiece()
+    # BertPreTokenizer takes it apart; transformers' clean-up joins it again.
+    token_ids = backend.encode("do n't , no", add_special_tokens=False).ids
+    tokenizer = PreTrainedTokenizerFast(tokenizer_object=backend, clean_up_tokenization_spaces=True)
+    assert text_of(tokenizer, token_ids) == backend.decode(token_ids)
+
+
+def test_clean_up_of_python_tokenizers_is_turned_off():
+    class Cleaning(DecodeOnly):
+        clean_up_tokenization_spaces = True
+
+        def decode(self, token_ids, skip_special_tokens=True, clean_up_tokenization_spaces=None):
+            text = super().decode(token_ids, skip_special_tokens)
+            return text if clean_up_tokenization_spaces is False else text.replace(" .", ".")
+
+    assert text_of(Cleaning(tiny_tokenizer()), encode("a . b")) == "a . b"
+
+
+def test_a_byte_level_decoder_in_a_sequence_is_not_taken_for_one():
+    tokenizer = Tokenizer.from_str(tiny_tokenizer().to_str())
+    tokenizer.decoder = decoders.Sequence([decoders.ByteLevel(), decoders.Strip("x", 1, 0)])
+    assert type(detokenizers(tokenizer)) is not ByteLevelDetokenizers
+
+
+@pytest.mark.parametrize(
+    ("text", "whole", "expected"),
+    [
+        ("abc", "abc", True),
+        ("ab", "abc", False),
+        ("a.c", "abc", False),
+        ("a", "a\ufffd\ufffd", True),
+        ("a\ufffd\ufffdb", "a\ufffd\ufffdb", True),
+        ("aXb", "a\ufffd\ufffdb", True),
+        ("aXYZb", "a\ufffd\ufffdb", False),
+        ("ab", "a\ufffdb", False),
+        ("a\n\ufffd", "a\ufffd\ufffd", True),
+    ],
+)
+def test_what_a_stream_may_give(text, whole, expected):
+    assert streams(text, whole) is expected

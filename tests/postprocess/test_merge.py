@@ -1,0 +1,479 @@
+"""Merged deltas against those of one token at a time, with a clock of the test's own."""
+
+from __future__ import annotations
+
+import functools
+import itertools
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from math import inf
+from typing import Any
+
+import msgspec
+import pytest
+from backedge.postprocess import Chunk, Postprocessor, Spec
+from backedge.postprocess.fold import fold
+from backedge.postprocess.merge import BOUNDS, ENGINE_PART, Bounds, Merging, Taken, engine_wait_s
+from backedge.postprocess.messages import ChoiceDelta, Usage
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from tests.postprocess.test_transcripts import parsers_of, prompt
+from tests.support import TRANSCRIPTS, cut, encode, message, parser_request, spec, tiny_detokenizers
+
+TICK = 1 / 1024  # times are multiples of it, so that sums of them are exact
+BALANCED = BOUNDS["balanced"]
+END = 1e9  # later than anything
+KINDS = ("content", "reasoning", "tools")
+merging_settings = settings(
+    max_examples=200, deadline=None, database=None, suppress_health_check=[HealthCheck.too_slow]
+)
+
+
+@dataclass(frozen=True)
+class Arrival:
+    """A chunk of the engine, when it comes, and how long its first token has waited there."""
+
+    at: float
+    age: float
+    chunk: Chunk
+
+
+@dataclass(frozen=True)
+class Case:
+    """A request, its parsers' prompt, and what the engine generates for it; `tokens` and `reasons` are by choice."""
+
+    spec: Spec
+    prompt: list[int]
+    tokens: list[list[int]]
+    reasons: list[str]
+    arrivals: list[Arrival]
+
+    def _repr_pretty_(self, printer: Any, cycle: bool) -> None:
+        """Show hypothesis's examples as when how many tokens of which choice come."""
+        parts = [f"{part.at:g} s {part.chunk.index}: {len(part.chunk.token_ids)}" for part in self.arrivals]
+        printer.text(f"{self.spec} {self.reasons} {', '.join(parts)}")
+
+    def post(self) -> Postprocessor:
+        return Postprocessor(self.spec, tiny_detokenizers(), parsers_of("linear"), prompt_token_ids=self.prompt)
+
+    @functools.cached_property
+    def one_by_one(self) -> tuple[list[ChoiceDelta], Usage]:
+        """Each choice as a whole, and the usage, if every token is a chunk of its own."""
+        post = self.post()
+        wholes = []
+        for index, (token_ids, reason) in enumerate(zip(self.tokens, self.reasons, strict=True)):
+            deltas = []
+            for position in range(len(token_ids)):
+                ends = position == len(token_ids) - 1
+                deltas += post.feed(chunk_of(index, token_ids, position, position + 1, reason if ends else None))
+            wholes.append(fold(deltas))
+        return wholes, post.usage
+
+
+def chunk_of(index: int, token_ids: Sequence[int], start: int, end: int, reason: str | None) -> Chunk:
+    ids = list(token_ids[start:end])
+    return Chunk(
+        index=index,
+        token_ids=ids,
+        finish_reason=reason,
+        logprobs=[-float(position) for position in range(start, end)],
+        top_logprobs=[[{"rank": 1, "token_id": token_id, "logprob": -0.5}] for token_id in ids],
+        prompt_tokens=11,
+        cached_tokens=5,
+    )
+
+
+@functools.cache
+def source(name: str) -> tuple[list[int], list[int], str]:
+    """Return a transcript's prompt, its output and how that ends."""
+    transcript = TRANSCRIPTS[name]
+    limit = transcript.get("max_tokens")
+    return prompt(transcript), encode(transcript["output"])[:limit], "length" if limit else "stop"
+
+
+gaps = st.lists(st.sampled_from([0, 1, 7, 30, 300, 3000]), min_size=1, max_size=9)
+bounds = st.sampled_from(list(BOUNDS.values())) | st.builds(
+    lambda *ticks: Bounds(**dict(zip((*KINDS, "tokens"), (tick * TICK for tick in ticks), strict=True))),
+    *[st.sampled_from([0, 1, 20, 100, 500, 2000])] * 4,
+)
+
+
+stops = st.lists(st.text("aeint ,.", min_size=1, max_size=3), max_size=2)
+
+
+@st.composite
+def cases(draw: st.DrawFn, /, n: int | None = None, **fields: Any) -> Case:
+    name = draw(st.sampled_from(list(TRANSCRIPTS)))
+    prompt_ids, output, reason = source(name)
+    n = n or draw(st.integers(1, 2))
+    other = draw(st.integers(1, len(output)))  # where the second choice ends, by its limit
+    tokens, reasons = [output, output[:other]][:n], [reason, "length"][:n]
+    drawn = {
+        "stream": draw(st.booleans()),
+        "logprobs": draw(st.sampled_from([None, 0, 1])),
+        "return_token_ids": draw(st.booleans()),
+        "continuous_usage_stats": draw(st.booleans()),
+        "stop": TRANSCRIPTS[name].get("stop")
+        or draw(st.lists(st.text("aeint ,.", min_size=1, max_size=3), max_size=2)),
+        "min_tokens": draw(st.sampled_from([0, 0, 20])),
+    }
+    request = spec(n=n, parser=parser_request(TRANSCRIPTS[name]), **drawn | fields)
+    return Case(request, prompt_ids, tokens, reasons, draw(arrivals(tokens, reasons)))
+
+
+@st.composite
+def arrivals(draw: st.DrawFn, tokens: list[list[int]], reasons: list[str]) -> list[Arrival]:
+    """Return the chunks of all choices, cut, mixed and timed in any way."""
+    parts = []
+    for index, (token_ids, reason) in enumerate(zip(tokens, reasons, strict=True)):
+        cuts = draw(st.just(range(1, 1000)) | st.sets(st.integers(1, len(token_ids)), max_size=30))
+        edges = [0, *itertools.accumulate(map(len, cut(token_ids, cuts)))]
+        last = len(edges) - 1
+        whole = [
+            chunk_of(index, token_ids, start, end, reason if number == last else None)
+            for number, (start, end) in enumerate(itertools.pairwise(edges), 1)
+        ]
+        if draw(st.booleans()):  # as some engines do, the finish comes by itself
+            whole[-1] = msgspec.structs.replace(whole[-1], finish_reason=None)
+            whole.append(chunk_of(index, token_ids, len(token_ids), len(token_ids), reason))
+        parts.append(whole)
+    turns = itertools.cycle(draw(st.lists(st.booleans(), min_size=1, max_size=8)))
+    steps = itertools.cycle(draw(gaps))
+    aged = itertools.cycle(draw(st.lists(st.booleans(), min_size=1, max_size=3)))
+    at = draw(st.sampled_from([0.0, 1000.0]))
+    mixed = []
+    while any(parts):
+        wanted = parts[0] if next(turns) or not parts[-1] else parts[-1]
+        gap = next(steps) * TICK
+        at += gap
+        mixed.append(Arrival(at, gap / 2 if next(aged) else 0.0, (wanted or parts[-1]).pop(0)))
+    return mixed
+
+
+def normal(delta: ChoiceDelta) -> dict[str, Any]:
+    """Return all of a choice that does not depend on chance: ids of calls do."""
+    ids = [call.id is not None for call in delta.delta.tool_calls]
+    rest = {"stop": delta.stop_reason, "logprobs": delta.logprobs, "token_ids": delta.token_ids}
+    return {**message(delta), **rest, "index": delta.index, "role": delta.delta.role, "ids": ids}
+
+
+def kinds_in(delta: ChoiceDelta) -> list[str]:
+    texts = {
+        "content": delta.delta.content,
+        "reasoning": delta.delta.reasoning_content,
+        "tools": delta.delta.tool_calls or None,
+    }
+    return [kind for kind, text in texts.items() if text is not None]
+
+
+@dataclass(frozen=True)
+class Sent:
+    """What has been taken, when, and behind how many of the request's arrivals."""
+
+    now: float
+    arrived: int
+    taken: Taken
+
+
+def played(merging: Merging, arrivals: Sequence[Arrival]) -> list[Sent]:
+    """Take at every due; return what goes out."""
+    sent: list[Sent] = []
+    for arrived, arrival in enumerate(arrivals):
+        sent += dues(merging, arrival.at, arrived)
+        merging.add(arrival.chunk, arrival.at, arrival.age)
+        sent += [Sent(arrival.at, arrived + 1, taken) for taken in merging.take(arrival.at)]
+        assert merging.due > arrival.at
+    return sent + list(dues(merging, inf, len(arrivals)))
+
+
+def dues(merging: Merging, before: float, arrived: int) -> Iterator[Sent]:
+    """Take whatever becomes due before a moment, exactly then."""
+    while (now := merging.due) < before:
+        yield from (Sent(now, arrived, taken) for taken in merging.take(now))
+        assert merging.due > now, "what take leaves would be due for ever"
+
+
+def check_whole(case: Case, out: Sequence[Taken]) -> None:
+    """Check what the client gets of each choice, and the usage at the finish."""
+    wholes, usage = case.one_by_one
+    for index, whole in enumerate(wholes):
+        parts = [taken for taken in out if taken.index == index]
+        deltas = [delta for taken in parts for delta in taken.deltas]
+        assert normal(fold(deltas)) == normal(whole)
+        assert [delta.delta.role for delta in deltas] == ["assistant"] + [None] * (len(deltas) - 1)
+        assert [bool(delta.finish_reason) for delta in deltas] == [False] * (len(deltas) - 1) + [True]
+        assert [taken.finished for taken in parts] == [False] * (len(parts) - 1) + [True]
+        token_ids = [token_id for taken in parts for token_id in taken.token_ids]
+        assert token_ids == case.tokens[index][: len(token_ids)], "in order, none left out"
+        if parts[-1].ended_early:
+            assert len(token_ids) >= len(fold(deltas).token_ids or ())
+        else:
+            assert token_ids == case.tokens[index], "complete"
+        if case.spec.stream:
+            assert all(len(kinds_in(delta)) <= 1 for delta in deltas)
+        else:
+            assert len(deltas) == 1
+    assert [taken.usage for taken in out][-1] == usage
+    if not case.spec.continuous_usage_stats:
+        assert [taken.usage for taken in out[:-1]] == [None] * (len(out) - 1)
+
+
+@merging_settings
+@given(case=cases(), bounds=bounds, moments=st.lists(st.booleans(), min_size=1, max_size=7), delays=gaps)
+def test_the_deltas_add_up_to_those_of_one_token_at_a_time(
+    case: Case, bounds: Bounds, moments: list[bool], delays: list[int]
+) -> None:
+    """Whenever `take` is called: never before the end, at any moment, or at every due."""
+    merging = Merging(case.post(), bounds)
+    out: list[Taken] = []
+    calls, later = itertools.cycle(moments), itertools.cycle(delays)
+    for arrival in case.arrivals:
+        merging.add(arrival.chunk, arrival.at, arrival.age)
+        if next(calls):
+            now = arrival.at + next(later) * TICK
+            is_due = merging.due <= now
+            taken = merging.take(now)
+            assert bool(taken) == is_due
+            assert merging.due > now
+            out += taken
+    out += merging.take(END)
+    assert merging.due == inf
+    check_whole(case, out)
+    assert all(taken.waited_s >= 0 for taken in out)
+
+
+@merging_settings
+@given(case=cases(), bounds=bounds)
+def test_nothing_waits_beyond_its_bound(case: Case, bounds: Bounds) -> None:
+    sent = played(Merging(case.post(), bounds), case.arrivals)
+    check_whole(case, [out.taken for out in sent])
+    for index in range(case.spec.n):
+        shadow, before, opened = case.post(), 0, not case.spec.stream
+        for number, out in enumerate(out for out in sent if out.taken.index == index):
+            held = [arrival for arrival in case.arrivals[before : out.arrived] if arrival.chunk.index == index]
+            kinds = [{kind for delta in shadow.feed(arrival.chunk) for kind in kinds_in(delta)} for arrival in held]
+            assert [token_id for arrival in held for token_id in arrival.chunk.token_ids] == out.taken.token_ids
+            if case.spec.stream:
+                check_texts(bounds, out.now, held, kinds, opened=opened)
+            elif not number:
+                assert out.now == held[0].at, "without a stream the first tokens go at once"
+            else:
+                assert bool(out.taken.deltas) == out.taken.finished
+            if not (case.spec.stream and kinds[0]):
+                assert not late(out.now, held[0], bounds.tokens)
+            if out.taken.finished:
+                assert out.now == held[-1].at, "the finish never waits"
+            before, opened = out.arrived, opened or bool(out.taken.deltas)
+
+
+def check_texts(bounds: Bounds, now: float, held: list[Arrival], kinds: list[set[str]], *, opened: bool) -> None:
+    """Check when text goes out. kinds: of text that each chunk has completed. opened: it is not the first."""
+    for arrival, texts in zip(held, kinds, strict=True):
+        for kind in texts:
+            assert not late(now, arrival, getattr(bounds, kind) if opened else 0.0), kind
+
+
+def late(now: float, arrival: Arrival, bound: float) -> bool:
+    """Whether `arrival` has waited for longer than its bound, of which a part may have been over when it came."""
+    return now > max(arrival.at, arrival.at - arrival.age + bound)
+
+
+@merging_settings
+@given(case=cases(stream=True))
+def test_lowest_never_merges(case: Case) -> None:
+    """Every chunk that gives text goes out at once, as it would without merging."""
+    post = case.post()
+    expected = [
+        (arrival.at, [normal(delta) for delta in deltas])
+        for arrival in case.arrivals
+        if (deltas := post.feed(arrival.chunk))
+    ]
+    outs = played(Merging(case.post(), BOUNDS["lowest"]), case.arrivals)
+    sent = [(out.now, [normal(delta) for delta in out.taken.deltas]) for out in outs if out.taken.deltas]
+    assert sent == expected
+
+
+@pytest.mark.parametrize("bound", [0.03, 0.1, 0.5])
+@pytest.mark.parametrize("gap", [0.005, 0.02, 0.05])
+def test_as_many_chunks_as_the_bound_says(bound: float, gap: float) -> None:
+    """A bound begins with the first token that waits, so chunks are a bound and at most a token apart."""
+    merging = Merging(Postprocessor(spec(), tiny_detokenizers()), Bounds(content=bound))
+    tokens = [Arrival(number * gap, 0.0, Chunk(token_ids=encode("a"))) for number in range(round(10 / gap))]
+    sent = played(merging, tokens)
+    assert 10 / (bound + gap) - 1 <= len(sent) <= 1.25 * 10 / bound + 2
+    assert max(after.now - before.now for before, after in itertools.pairwise(sent)) <= bound + gap + TICK
+    assert all(out.taken.waited_s <= bound + TICK for out in sent)
+
+
+@merging_settings
+@given(case=cases(), bounds=bounds, data=st.data())
+def test_flush_makes_everything_due(case: Case, bounds: Bounds, data: st.DataObject) -> None:
+    """The engine has stopped somewhere without a finish: what can be shown of it is."""
+    before = case.arrivals[: data.draw(st.integers(0, len(case.arrivals)))]
+    merging, post = Merging(case.post(), bounds), case.post()
+    deltas = [delta for arrival in before for delta in post.feed(arrival.chunk)]
+    now = before[-1].at if before else 0.0
+    out: list[Taken] = []
+    for arrival in before:
+        merging.add(arrival.chunk, arrival.at, arrival.age)
+        if data.draw(st.booleans()):
+            out += merging.take(arrival.at)
+    merging.flush(now)
+    assert merging.due in (now, inf)
+    out += merging.take(now)
+    assert merging.due == inf
+    assert merging.take(END) == []
+    merging.flush(now)
+    assert merging.due == inf, "a second flush finds nothing"
+    for index in range(case.spec.n):
+        ours = [delta for taken in out for delta in taken.deltas if delta.index == index]
+        theirs = [delta for delta in deltas if delta.index == index]
+        assert [normal(fold(parts)) for parts in (ours,) if parts] == [
+            normal(fold(parts)) for parts in (theirs,) if parts
+        ]
+        token_ids = [token_id for taken in out if taken.index == index for token_id in taken.token_ids]
+        fed = [token_id for arrival in before if arrival.chunk.index == index for token_id in arrival.chunk.token_ids]
+        assert token_ids == fed or post.ended_early(index)
+        assert token_ids == fed[: len(token_ids)]
+
+
+@merging_settings
+@given(case=cases(), bounds=bounds, data=st.data())
+def test_forget_drops_what_another_process_has_sent(case: Case, bounds: Bounds, data: st.DataObject) -> None:
+    """As the pool does: the second process reads everything again and forgets what the client has got."""
+    died_at = data.draw(st.integers(0, len(case.arrivals)))
+    first, second = (Merging(case.post(), bounds) for _ in range(2))
+    out: list[Taken] = []
+    added, seen = [0] * case.spec.n, [0] * case.spec.n
+    for arrival in case.arrivals[:died_at]:
+        first.add(arrival.chunk, arrival.at, arrival.age)
+        added[arrival.chunk.index] += 1
+        for taken in first.take(arrival.at):
+            seen[taken.index] = added[taken.index]
+            out.append(taken)
+    done = [0] * case.spec.n
+    for arrival in case.arrivals:
+        index = arrival.chunk.index
+        second.add(arrival.chunk, arrival.at, arrival.age)
+        done[index] += 1
+        if done[index] == seen[index]:
+            second.forget(index)
+            assert second.due == min(waiting.due for waiting in second._waiting)
+        if all(now >= before for now, before in zip(done, seen, strict=True)):
+            out += second.take(arrival.at)
+    out += second.take(END)
+    check_whole(case, out)
+
+
+@merging_settings
+@given(case=cases(n=1, logprobs=None), bounds=bounds, data=st.data())
+def test_a_migrated_request_goes_on(case: Case, bounds: Bounds, data: st.DataObject) -> None:
+    """What the worker that died has sent, and what the next one sends, add up."""
+    token_ids, (reason,) = case.tokens[0], case.reasons
+    sent = data.draw(st.integers(1, len(token_ids) - 1)) if len(token_ids) > 1 else 0
+    first, second = case.post(), Merging(case.post(), bounds)
+    deltas = first.feed(chunk_of(0, token_ids, 0, sent, None))
+    second.replay(token_ids[:sent], 3.0)
+    wholes, usage = case.one_by_one
+    if first.finished:
+        assert second.due == 3.0, "the client may not have got the finish"
+        (taken,) = second.take(3.0)
+        assert (taken.finished, taken.ended_early, taken.token_ids) == (True, True, [])
+        (finish,) = taken.deltas
+        assert (finish.finish_reason, finish.stop_reason) == (wholes[0].finish_reason, wholes[0].stop_reason)
+        assert kinds_in(finish) == [] or not case.spec.stream
+        assert taken.usage is not None
+        assert taken.usage.completion_tokens == usage.completion_tokens
+        second.add(chunk_of(0, token_ids, sent, len(token_ids), reason), 4.0)
+        assert second.due == inf, "nothing follows the finish"
+        return
+    assert second.due == inf, "nothing of it is sent twice"
+    pieces = cut(range(sent, len(token_ids)), data.draw(st.sets(st.integers(1, 700), max_size=9)))
+    rest = [
+        Arrival(
+            4.0 + number, 0.0, chunk_of(0, token_ids, piece[0], piece[-1] + 1, None if piece != pieces[-1] else reason)
+        )
+        for number, piece in enumerate(pieces)
+    ]
+    out = [sent.taken for sent in played(second, rest)]
+    if case.spec.stream:
+        deltas += [delta for taken in out for delta in taken.deltas]
+    else:
+        deltas = out[-1].deltas
+    assert normal(fold(deltas)) == normal(wholes[0])
+    assert [bool(delta.finish_reason) for delta in deltas] == [False] * (len(deltas) - 1) + [True]
+    last = out[-1].usage
+    assert last is not None
+    assert (last.completion_tokens, last.reasoning_tokens) == (usage.completion_tokens, usage.reasoning_tokens)
+
+
+@pytest.mark.parametrize(
+    ("fields", "kind", "part"),
+    [
+        ({}, None, 0.1),
+        ({}, "content", 0.1),
+        ({}, "reasoning", 0.2),
+        ({}, "tools", 0.5),
+        ({}, "finish", 0.1),
+        ({"stream": False}, None, 1.0),
+        ({"stream": False}, "tools", 1.0),
+        ({"stop": ["x"]}, "tools", 0.0),
+        ({"stop": ["x"], "stream": False}, None, 0.0),
+    ],
+)
+def test_how_long_the_engine_may_collect(fields: dict[str, Any], kind: Any, part: float) -> None:
+    assert engine_wait_s(spec(**fields), BALANCED, kind) == ENGINE_PART * part
+
+
+def test_the_engine_may_collect_as_long_as_the_text_that_came_last_may_wait() -> None:
+    name = "reasoning_call"
+    prompt_ids, output, _ = source(name)
+    request = spec(parser=parser_request(TRANSCRIPTS[name]))
+    merging = Merging(
+        Postprocessor(request, tiny_detokenizers(), parsers_of("linear"), prompt_token_ids=prompt_ids), BALANCED
+    )
+    waits = []
+    for token_id in output:
+        merging.add(Chunk(token_ids=[token_id]), 0.0)
+        waits.append(merging.engine_wait_s(0) / ENGINE_PART)
+    assert [wait for wait, _ in itertools.groupby(waits)] == [0.1, 0.2, 0.5]
+
+
+def test_what_follows_the_end_of_a_choice_is_dropped() -> None:
+    merging = Merging(Postprocessor(spec(stop=["b"], n=2), tiny_detokenizers()), BALANCED)
+    merging.add(Chunk(token_ids=encode("a")), 0.0)
+    merging.add(Chunk(token_ids=encode("b")), 1.0)
+    (taken,) = merging.take(1.0)
+    assert (taken.index, taken.finished, taken.ended_early, taken.usage) == (0, True, True, None)
+    merging.add(Chunk(token_ids=encode("c"), finish_reason="length"), 2.0)
+    merging.flush(2.0)
+    assert merging.due == inf
+    merging.add(Chunk(index=1, token_ids=encode("b")), 3.0)
+    (taken,) = merging.take(3.0)
+    assert (taken.index, taken.usage) == (1, Usage(0, 3))
+
+
+def test_forget_keeps_what_the_next_delta_is_to_carry() -> None:
+    """The first process has sent "a", then (they waited too long) the tokens of half a character, which give none."""
+    token_ids = encode("aж")
+    assert len(token_ids) == 3
+    request = spec(return_token_ids=True)
+    first, second = (Merging(Postprocessor(request, tiny_detokenizers()), Bounds()) for _ in range(2))
+    sent: list[Taken] = []
+    for now, token_id in enumerate(token_ids[:2]):
+        first.add(Chunk(token_ids=[token_id]), 2.0 * now)
+        sent += first.take(2.0 * now + 1)
+        second.add(Chunk(token_ids=[token_id]), 2.0 * now)
+    assert [taken.token_ids for taken in sent] == [token_ids[:1], token_ids[1:2]]
+    second.forget(0)
+    second.add(Chunk(token_ids=token_ids[2:], finish_reason="length"), 4.0)
+    sent += second.take(4.0)
+    assert fold([delta for taken in sent for delta in taken.deltas]).token_ids == token_ids
+
+
+@pytest.mark.parametrize("index", [-3, 2])
+def test_a_choice_that_the_request_does_not_have(index: int) -> None:
+    merging = Merging(Postprocessor(spec(n=2), tiny_detokenizers()), BALANCED)
+    with pytest.raises(IndexError):
+        merging.add(Chunk(index=index, token_ids=encode("a")), 0.0)

@@ -1,0 +1,293 @@
+"""Tokens read in runs give exactly what they give one at a time, `reasoning_tokens` included."""
+
+from __future__ import annotations
+
+import functools
+import itertools
+from collections.abc import Collection, Sequence
+from dataclasses import replace
+from typing import Any
+
+import msgspec
+import pytest
+from backedge.parsers.base import ParserRequest
+from backedge.parsers.engine import LinearParser
+from backedge.parsers.errors import UnusableParserError
+from backedge.parsers.events import Content, Event, join
+from backedge.parsers.format import Format
+from backedge.parsers.formats import FORMATS
+from backedge.parsers.formats.qwen3 import QWEN3
+from backedge.parsers.linear import LinearParsers, Vocabulary
+from backedge.parsers.registry import linear_parsers, uses_native
+from backedge.postprocess import Chunk, Usage
+from backedge.postprocess.detokenizer import vocabulary_of
+from backedge.postprocess.messages import ChoiceDelta
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from tests.parsers.cases import CASES, Case
+from tests.parsers.core import Core, core_of, cut, every_token, output_of, parsers_of
+from tests.samples.sample import ADD_NOTE
+from tests.samples.tokenizers import bpe
+from tests.support import encode, message, run, spec, tiny_tokenizer
+
+runs_settings = settings(
+    max_examples=200,
+    deadline=None,
+    database=None,
+    suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
+)
+LINEAR = {
+    case.id: case for case in CASES.values() if not uses_native("auto", case.tool_call_parser, case.reasoning_parser)
+}
+cuts = st.sets(st.integers(1, 120), max_size=12)
+
+
+def without_markers(case: Case) -> Case:
+    """Return the case for a vocabulary where its markers are ordinary text, of several tokens."""
+    return replace(case, sample=replace(case.sample, markers=(), special=()))
+
+
+def is_usable(case: Case) -> bool:
+    try:
+        linear_parsers(case.tool_call_parser, case.reasoning_parser, vocabulary_of(bpe()))
+    except UnusableParserError:
+        return False
+    return True
+
+
+WITH_TEXT_MARKERS = {
+    key: without_markers(case) for key, case in LINEAR.items() if case.sample.tokenizer == "bpe" and is_usable(case)
+}
+VOCABULARIES = {"token markers": LINEAR, "text markers": WITH_TEXT_MARKERS}
+
+
+@functools.cache
+def core_for(vocabulary: str, name: str) -> Core:
+    case = VOCABULARIES[vocabulary][name]
+    return core_of(case.sample, parsers_of(case.sample, case.tool_call_parser, case.reasoning_parser, "linear"))
+
+
+def normal(whole: ChoiceDelta) -> tuple[dict[str, Any], Any, Any]:
+    """Return what does not depend on chance, as the ids of calls do."""
+    return message(whole), whole.token_ids, whole.stop_reason
+
+
+def result(core: Core, chunks: Sequence[Chunk]) -> tuple[Any, Usage, int]:
+    whole = core.run(chunks)
+    assert core.failures == []
+    return normal(whole), core.post.usage, core.post.choice(0).tokens
+
+
+@pytest.mark.parametrize("vocabulary", VOCABULARIES)
+@runs_settings
+@given(data=st.data(), cuts=cuts)
+def test_any_run_of_a_sample(vocabulary: str, data: st.DataObject, cuts: Collection[int]) -> None:
+    name = data.draw(st.sampled_from(list(VOCABULARIES[vocabulary])))
+    core = core_for(vocabulary, name)
+    token_ids = output_of(core, VOCABULARIES[vocabulary][name].sample)
+    length = data.draw(st.sampled_from([len(token_ids)]) | st.integers(1, len(token_ids)))
+    reason = "stop" if length == len(token_ids) else "length"
+    one_by_one = result(core, cut(token_ids[:length], range(length), reason))
+    assert result(core, cut(token_ids[:length], cuts, reason)) == one_by_one
+    assert result(core, cut(token_ids[:length], (), reason)) == one_by_one
+
+
+@pytest.mark.parametrize("vocabulary", VOCABULARIES)
+def test_every_run_of_two_tokens_in_every_sample(vocabulary: str) -> None:
+    for name, case in VOCABULARIES[vocabulary].items():
+        core = core_for(vocabulary, name)
+        token_ids = output_of(core, case.sample)
+        one_by_one = result(core, every_token(token_ids))
+        for first in (0, 1):
+            found = result(core, cut(token_ids, range(first, len(token_ids), 2)))
+            assert found == one_by_one, f"{name}, pairs from token {first} on"
+
+
+REQUESTS: dict[str, dict[str, Any]] = {
+    "one call only": {"parser": {"parallel_tool_calls": False}},
+    "hidden reasoning": {"parser": {"include_reasoning": False}},
+    "token ids": {"return_token_ids": True},
+    "a stop string": {"stop": ["sum", "Olé"]},
+    "no stream": {"stream": False},
+}
+
+
+@pytest.mark.parametrize("fields", REQUESTS.values(), ids=REQUESTS)
+@settings(runs_settings, max_examples=100)
+@given(data=st.data(), cuts=cuts)
+def test_what_else_the_request_asks_for(fields: dict[str, Any], data: st.DataObject, cuts: Collection[int]) -> None:
+    """Some of it needs every token by itself, some of it does not."""
+    vocabulary = data.draw(st.sampled_from(list(VOCABULARIES)))
+    name = data.draw(st.sampled_from(list(VOCABULARIES[vocabulary])))
+    core = core_for(vocabulary, name)
+    parser = msgspec.structs.replace(core.spec.parser, **fields.get("parser", {}))
+    core = replace(core, spec=msgspec.structs.replace(core.spec, **{**fields, "parser": parser}))
+    token_ids = output_of(core, VOCABULARIES[vocabulary][name].sample)
+    assert result(core, cut(token_ids, cuts)) == result(core, every_token(token_ids))
+
+
+JSON_CALLS = {
+    "required": ("required", '[{"name": "add_note", "parameters": {"text": "Olé 👋"}}]'),
+    "named": ({"type": "function", "function": {"name": "add_note"}}, '{"text": "Olé 👋", "count": 3}'),
+}
+
+
+@pytest.mark.parametrize(("tool_choice", "written"), JSON_CALLS.values(), ids=JSON_CALLS)
+@pytest.mark.parametrize("reasoning", ["", "<think>Hm, 17.</think>\n"])
+@settings(max_examples=60, deadline=None, database=None)
+@given(cuts=cuts)
+def test_forced_json_calls(tool_choice: Any, written: str, reasoning: str, cuts: Collection[int]) -> None:
+    parsers = linear_parsers("hermes", "qwen3", vocabulary_of(tiny_tokenizer()))
+    parser = ParserRequest(
+        tools=[ADD_NOTE],
+        tool_choice=tool_choice,
+        json_calls=True,
+        chat_template_kwargs={"enable_thinking": bool(reasoning)},
+    )
+    token_ids = encode(reasoning + written + "<|im_end|>")
+    one_by_one = normal(run(spec(parser=parser), every_token(token_ids), parsers))
+    assert one_by_one[0]["tool_calls"]
+    assert normal(run(spec(parser=parser), cut(token_ids, cuts), parsers)) == one_by_one
+
+
+# The parser by itself, on what no model would write.
+
+Token = tuple[str, int]
+PARTS = ("think", "</", "<", "tool", "call", "|", "=", "name", "parameter")
+SOUP = (
+    *PARTS,
+    ">",
+    "/",
+    "\n",
+    " ",
+    "a",
+    "Hm. ",
+    '{"name": "now", "arguments": {}}',
+    '"a": 1',
+    "```",
+    "[",
+    "]",
+    "{",
+    "}",
+)
+
+
+def parser_of(format_: Format, vocabulary: Vocabulary) -> LinearParser:
+    tools = format_ if format_.parses_tools else None
+    reasoning = format_ if format_.parses_reasoning else QWEN3
+    parser = LinearParsers(tools, reasoning, vocabulary)(ParserRequest(tools=[ADD_NOTE], tool_choice="auto"), [])
+    assert isinstance(parser, LinearParser)
+    return parser
+
+
+@st.composite
+def soups(draw: st.DrawFn) -> tuple[Format, Vocabulary, list[Token]]:
+    """Return a format, a vocabulary with any of its markers, and tokens in any order, markers cut anywhere."""
+    format_ = draw(st.sampled_from(FORMATS))
+    markers = sorted(
+        {marker for part in (format_, QWEN3) for known in part.states.values() for marker in known if marker}
+    )
+    chosen = draw(st.just(markers) | st.just([]) | st.lists(st.sampled_from(markers), unique=True))
+    chosen += draw(st.lists(st.sampled_from(PARTS), unique=True, max_size=4))
+    ids = {text: number for number, text in enumerate(chosen, 1)}
+    hides = draw(st.booleans())
+    tokens: list[Token] = []
+    for piece in draw(st.lists(st.sampled_from([*markers, *markers, *SOUP]), max_size=20)):
+        if piece in ids:
+            tokens.append(("" if hides else piece, ids[piece]))
+            continue
+        edges = sorted({0, len(piece), *draw(st.sets(st.integers(1, max(1, len(piece) - 1)), max_size=3))})
+        parts = (piece[start:end] for start, end in itertools.pairwise(edges))
+        tokens += [(part, ids.get(part, 1000 + len(tokens))) for part in parts]
+    return format_, Vocabulary(ids=ids, special=frozenset(ids.values())), tokens
+
+
+def read(parser: LinearParser, groups: Sequence[Sequence[Token]]) -> tuple[list[Event], int]:
+    """Feed each group as one if the parser reads it together, else one token at a time."""
+    events: list[Event] = []
+    for group in groups:
+        token_ids = [token_id for _, token_id in group]
+        if parser.reads_together(token_ids):
+            events += parser.feed("".join(text for text, _ in group), token_ids)
+        else:
+            for text, token_id in group:
+                events += parser.feed(text, (token_id,))
+    return join(events + parser.finish()), parser.reasoning_tokens
+
+
+@settings(runs_settings, max_examples=1500)
+@given(soup=soups(), cuts=cuts)
+def test_what_the_parser_reads_together(soup: tuple[Format, Vocabulary, list[Token]], cuts: Collection[int]) -> None:
+    format_, vocabulary, tokens = soup
+    try:
+        one_by_one = read(parser_of(format_, vocabulary), [[token] for token in tokens])
+    except UnusableParserError:
+        return
+    edges = sorted({0, len(tokens), *(position for position in cuts if position < len(tokens))})
+    groups = [tokens[start:end] for start, end in itertools.pairwise(edges)]
+    assert read(parser_of(format_, vocabulary), groups) == one_by_one
+
+
+# Format, markers that are tokens, what comes before, and a run that is read together.
+CALLS_IN_REASONING = {
+    "none after all": ("phi4_mini_json", (), ("<think>", "functools ["), ("<", "/think>")),
+    "one that ends": ("longcat", ("<longcat_tool_call>",), ("<longcat_tool_call>", "t", "{"), ("a", "}")),
+}
+
+
+@pytest.mark.parametrize(("name", "markers", "before", "run"), CALLS_IN_REASONING.values(), ids=CALLS_IN_REASONING)
+def test_a_call_in_the_midst_of_reasoning(
+    name: str, markers: Sequence[str], before: Sequence[str], run: Sequence[str]
+) -> None:
+    """Reasoning may go on behind any of its characters, so its tokens are counted one at a time."""
+    format_ = next(format_ for format_ in FORMATS if format_.name == name)
+    ids = {marker: number for number, marker in enumerate(markers, 1)}
+    one_by_one, together = (parser_of(format_, Vocabulary(ids=ids)) for _ in range(2))
+    for parser in (one_by_one, together):
+        for number, text in enumerate(before):
+            parser.feed(text, (ids.get(text, 1000 + number),))
+    tokens = [(text, 2000 + number) for number, text in enumerate(run)]
+    assert read(together, [tokens]) == read(one_by_one, [[token] for token in tokens])
+
+
+def test_reasoning_that_begins_two_markers_further() -> None:
+    """Content leads to START, and that to reasoning, within one run."""
+    cohere = next(format_ for format_ in FORMATS if format_.name == "cohere_command3")
+    tokens = [("Hm.", 1), ("<|END_RESPONSE|>", 2), ("<|START_THINKING|>", 3)]
+    one_by_one, together = (parser_of(cohere, Vocabulary()) for _ in range(2))
+    assert read(together, [tokens[:1], tokens[1:]]) == read(one_by_one, [[token] for token in tokens])
+
+
+class RaisingParsers:
+    """Parsers that read anything together, and raise where the text says so."""
+
+    name = "raising"
+    token_aligned, in_reasoning, reasoning_tokens = False, False, 0
+
+    def shows_special_tokens(self, request: ParserRequest) -> bool:
+        return False
+
+    def __call__(self, request: ParserRequest, prompt_token_ids: Sequence[int]) -> RaisingParsers:
+        return self
+
+    def reads_together(self, token_ids: Sequence[int]) -> bool:
+        return True
+
+    def feed(self, text: str, token_ids: Sequence[int] = ()) -> list[Event]:
+        if "E" in text:
+            raise KeyError(text)
+        return [Content(text)] if text else []
+
+    def finish(self, text: str = "", token_ids: Sequence[int] = (), *, cut: bool = False) -> list[Event]:
+        return self.feed(text, token_ids)
+
+
+@settings(max_examples=50, deadline=None, database=None)
+@given(cuts=cuts)
+def test_a_run_in_which_a_parser_raises_loses_nothing(cuts: Collection[int]) -> None:
+    text = "one two three RAISE four five six"
+    failures: list[Exception] = []
+    whole = run(spec(), cut(encode(text), cuts, "length"), RaisingParsers(), report=failures.append)
+    assert whole.delta.content == text
+    assert len(failures) == 1

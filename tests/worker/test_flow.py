@@ -1,0 +1,546 @@
+"""A scripted engine, and a clock that passes only while everybody waits: what goes out, and when."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import signal
+from collections.abc import AsyncIterator, Coroutine, Sequence
+from dataclasses import dataclass, field
+from itertools import pairwise
+from typing import Any, TypeVar
+
+import pytest
+from backedge.parsers.base import ParserFactory
+from backedge.parsers.errors import ParserFailedError
+from backedge.parsers.plain import PlainParsers
+from backedge.postprocess.fold import fold
+from backedge.postprocess.merge import BOUNDS, ENGINE_PART, Bounds
+from backedge.postprocess.messages import KEY, ChoiceDelta, Post, read
+from backedge.postprocess.outputs import JsonDict
+from backedge.postprocess.work import Core, InlineCore, InlineWork
+from backedge.worker.flow import MAX_ENGINE_TOKENS
+from backedge.worker.handler import WorkerPostprocessor
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tests.postprocess.test_pool import in_pool
+from tests.support import encode, spec, tiny_detokenizers
+from tests.worker.test_handler import BrokenParsers
+
+T = TypeVar("T")
+TEXT = "one, two, three, four"
+IDS = encode(TEXT)
+SECOND = Bounds(content=1.0, tokens=1.0)
+NEVER = Bounds(content=900.0, reasoning=900.0, tools=900.0, tokens=900.0)
+LOWEST = BOUNDS["lowest"]
+STALL = "stall"
+Step = JsonDict | float | str | Exception  # an output, a pause in seconds, STALL, or what is raised
+
+
+class VirtualLoop(asyncio.SelectorEventLoop):
+    """Time passes only while there is nothing to do."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.now = 1000.0
+        self._select = self._selector.select  # type: ignore[attr-defined]
+        self._selector.select = self._pass  # type: ignore[attr-defined]
+
+    def time(self) -> float:
+        return self.now
+
+    def _pass(self, timeout: float | None) -> Any:
+        assert timeout is not None, "everybody waits for ever"
+        self.now += timeout
+        return self._select(0)
+
+    @property
+    def timers(self) -> list[asyncio.TimerHandle]:
+        """Those that will ring."""
+        return [timer for timer in self._scheduled if not timer.cancelled()]  # type: ignore[attr-defined]
+
+
+def in_time(main: Coroutine[Any, Any, T]) -> T:
+    """Run `main` and check that it leaves no task and no timer behind."""
+
+    async def checked() -> T:
+        result = await main
+        for _ in range(5):
+            await asyncio.sleep(0)
+        loop = asyncio.get_running_loop()
+        assert asyncio.all_tasks() == {asyncio.current_task()}
+        assert isinstance(loop, VirtualLoop)
+        assert loop.timers == []
+        return result
+
+    with asyncio.Runner(loop_factory=VirtualLoop) as runner:
+        return runner.run(checked())
+
+
+@dataclass
+class Engine:
+    """Gives what the script says, and notes what it is asked."""
+
+    script: Sequence[Step]
+    ended: list[int] = field(default_factory=list)
+    collected: list[tuple[int, int]] = field(default_factory=list)
+    started: bool = False
+    closed: bool = False
+
+    async def end(self, index: int) -> None:
+        await asyncio.sleep(0)  # as an engine in another process
+        self.ended.append(index)
+
+    def collect(self, index: int, tokens: int) -> None:
+        self.collected.append((index, tokens))
+
+    async def outputs(self) -> AsyncIterator[JsonDict]:
+        self.started = True
+        try:
+            for step in self.script:
+                if isinstance(step, dict):
+                    yield dict(step)
+                elif isinstance(step, Exception):
+                    raise step
+                else:
+                    await (asyncio.Event().wait() if step == STALL else asyncio.sleep(float(step)))
+        finally:
+            self.closed = True
+
+
+class CountingCore(InlineCore):
+    """Notes the works, and how often each was closed."""
+
+    def __init__(self, bounds: Bounds, parsers: ParserFactory | None = None, **options: Any) -> None:
+        super().__init__(tiny_detokenizers(), parsers or PlainParsers(), bounds, **options)
+        self.closes: list[int] = []
+
+    def start(self, *args: Any, **options: Any) -> InlineWork:
+        work = super().start(*args, **options)
+        number = len(self.closes)
+        self.closes.append(0)
+
+        def close() -> None:
+            self.closes[number] += 1
+
+        work.close = close  # type: ignore[method-assign]
+        return work
+
+
+@dataclass
+class Sent:
+    """A chunk, when it came, and what its tokens mean."""
+
+    at: float
+    chunk: JsonDict
+
+    @property
+    def post(self) -> Post:
+        post = read(Post, self.chunk["extra_args"][KEY])
+        assert post is not None
+        return post
+
+
+async def answer(
+    engine: Any, core: Core, *, pause_s: float = 0.0, token_ids: Sequence[int] = (), **fields: Any
+) -> list[Sent]:
+    """Return what the client gets, who takes `pause_s` for each chunk; what is raised comes last."""
+    loop = asyncio.get_running_loop()
+    began = loop.time()
+    sent: list[Sent] = []
+    try:
+        async for chunk in WorkerPostprocessor(core).stream(engine.outputs(), spec(**fields), list(token_ids), engine):
+            sent.append(Sent(loop.time() - began, chunk))
+            if pause_s:
+                await asyncio.sleep(pause_s)
+    except RuntimeError as error:
+        sent.append(Sent(loop.time() - began, {"raised": error}))
+    return sent
+
+
+def output(text: str | list[int], index: int = 0, finish_reason: str | None = None, **fields: Any) -> JsonDict:
+    token_ids = encode(text) if isinstance(text, str) else text
+    return {"index": index, "token_ids": token_ids, "finish_reason": finish_reason, **fields}
+
+
+def deltas(sent: Sequence[Sent], index: int = 0) -> list[ChoiceDelta]:
+    return [delta for part in sent for delta in part.post.deltas if delta.index == index]
+
+
+def content(part: Sent) -> str:
+    return "".join(delta.delta.content or "" for delta in part.post.deltas)
+
+
+def tokens_of(sent: Sequence[Sent], index: int = 0) -> list[int]:
+    return [token_id for part in sent if part.chunk["index"] == index for token_id in part.chunk["token_ids"]]
+
+
+HALF = encode("ж")
+assert len(HALF) == 2
+
+
+# Script, what text goes out, and between when and when (seconds).
+TIMES: dict[str, tuple[list[Step], list[tuple[str, float, float]]]] = {
+    "what waits goes out while the engine stalls": (
+        [output("a"), 0.1, output("b"), output("c"), 20.0, output("d", finish_reason="stop")],
+        [("a", 0, 0), ("bc", 0.1, 1.1), ("", 20.1, 20.1)],
+    ),
+    "and what follows waits anew": (
+        [output("a"), 0.1, output("b"), 2.0, output("c"), output("d"), 9.0, output("", finish_reason="stop")],
+        [("a", 0, 0), ("b", 0.1, 1.1), ("cd", 2.1, 3.1), ("", 11.1, 11.1)],
+    ),
+    "the finish never waits": (
+        [output("a"), 0.1, output("b"), output("c"), output("d", finish_reason="length")],
+        [("a", 0, 0), ("bcd", 0.1, 0.1)],
+    ),
+    "the first text never waits, whatever came before": (
+        [5.0, output(HALF[:1]), 0.1, output(HALF[1:]), 0.1, output("b", finish_reason="length")],
+        [("ж", 5.1, 5.1), ("b", 5.2, 5.2)],
+    ),
+    "half a character waits for its other half": (
+        [output("a"), 0.1, output(HALF[:1]), 9.0, output(HALF[1:]), 9.0, output("b", finish_reason="length")],
+        [("a", 0, 0), ("ж", 9.1, 10.1), ("b", 18.1, 18.1)],
+    ),
+    "many outputs in one go are one chunk": (
+        [*(output("a") for _ in range(50)), output("b", finish_reason="length")],
+        [("a" * 50 + "b", 0, 0)],
+    ),
+    "an engine that ends without a finish gives all it has": (
+        [output("a"), 0.1, output("b")],
+        [("a", 0, 0), ("b", 0.1, 0.1)],
+    ),
+    "an engine that gives nothing": ([3.0], []),
+    "an empty output by itself": ([output("", finish_reason="length")], [("", 0, 0)]),
+}
+
+
+@pytest.mark.parametrize(("script", "expected"), TIMES.values(), ids=TIMES)
+def test_what_goes_out_and_when(script: list[Step], expected: list[tuple[str, float, float]]) -> None:
+    engine = Engine(script)
+    sent = in_time(answer(engine, CountingCore(SECOND)))
+    texts = [part for part in sent if part.post.deltas]
+    assert [content(part) for part in texts] == [text for text, _, _ in expected]
+    for part, (text, earliest, latest) in zip(texts, expected, strict=True):
+        assert earliest - 0.001 <= part.at <= latest + 0.001, text
+    generated = [token_id for step in script if isinstance(step, dict) for token_id in step["token_ids"]]
+    assert tokens_of(sent) == generated
+    assert (engine.closed, engine.ended) == (True, [])
+
+
+@pytest.mark.parametrize("stream", [True, False])
+def test_tokens_without_text_wait_for_their_own_bound(stream: bool) -> None:
+    """Dynamo migrates a request with the tokens it has seen."""
+    script: list[Step] = [output("a"), 0.1, output(HALF[:1]), 9.0, output(HALF[1:], finish_reason="length")]
+    bounds = Bounds(content=900.0, tokens=1.0)
+    first, second, last = in_time(answer(Engine(script), CountingCore(bounds), stream=stream))
+    assert (first.at, first.chunk["token_ids"]) == (0.0, encode("a"))
+    assert (second.chunk["token_ids"], second.post.deltas) == (HALF[:1], [])
+    assert 0.099 <= second.at <= 1.101
+    assert last.chunk["token_ids"] == HALF[1:]
+
+
+@pytest.mark.parametrize("stalls", [0, 1, 5])
+def test_without_a_stream_tokens_still_come_in_time(stalls: int) -> None:
+    stall: list[Step] = [0.1, output("b"), 20.0]
+    script: list[Step] = [output("a"), *stall * stalls, output("c", finish_reason="stop")]
+    sent = in_time(answer(Engine(script), CountingCore(SECOND), stream=False))
+    assert [part.at for part in sent[:1]] == [0.0]
+    assert len(sent) == stalls + 2 - (not stalls)
+    assert all(later.at - 20.2 * number <= 1.2 for number, later in enumerate(sent[1:-1]))
+    assert [len(part.post.deltas) for part in sent] == [0] * (len(sent) - 1) + [1]
+    assert fold(deltas(sent)).delta.content == "a" + "b" * stalls
+
+
+FIELDS = {
+    "completion_usage": {"prompt_tokens": 7, "completion_tokens": 1, "total_tokens": 8},
+    "engine_data": {"prompt_token_ids": [1, 2]},
+    "disaggregated_params": {"opaque": [1, {"a": None}]},
+    "kv_transfer_params": {"remote": "x"},
+}
+
+
+@pytest.mark.parametrize("bounds", [LOWEST, NEVER], ids=["lowest", "never"])
+@pytest.mark.parametrize("position", range(4))
+@pytest.mark.parametrize("name", FIELDS)
+def test_what_else_the_engine_says_survives(name: str, position: int, bounds: Bounds) -> None:
+    script: list[Step] = []
+    for number in range(4):
+        fields = {name: FIELDS[name]} if number == position else {}
+        reason = "stop" if number == 3 else None
+        script += [output("a", 0, reason, log_probs=[-1.0], top_logprobs=[[]], **fields), 0.1]
+    sent = in_time(answer(Engine(script), CountingCore(bounds)))
+    assert [part.chunk[name] for part in sent if name in part.chunk] == [FIELDS[name]], "once, whatever was merged"
+    assert not any({"log_probs", "top_logprobs"} & part.chunk.keys() for part in sent)
+    assert [part.chunk.get("finish_reason") for part in sent] == [None] * (len(sent) - 1) + ["stop"]
+
+
+def test_the_engines_extra_args_stay_beside_ours() -> None:
+    sent = in_time(
+        answer(Engine([output("a", finish_reason="length", extra_args={"theirs": 1})]), CountingCore(LOWEST))
+    )
+    assert sent[0].chunk["extra_args"].keys() == {"theirs", KEY}
+
+
+FAILURES: dict[str, tuple[Step, JsonDict | None]] = {
+    "raises": (RuntimeError("out of memory"), None),
+    "says so": (output("", finish_reason="error: out of memory"), output("", finish_reason="error: out of memory")),
+    "says so in another form": ({"status": "error", "message": "oh"}, {"status": "error", "message": "oh"}),
+}
+
+
+@pytest.mark.parametrize(("failure", "last"), FAILURES.values(), ids=FAILURES)
+@pytest.mark.parametrize("bounds", [LOWEST, SECOND, NEVER], ids=["lowest", "a second", "never"])
+@pytest.mark.parametrize("before", [0, 1, 3])
+@pytest.mark.parametrize("pause", [[], [0.1]], ids=["at once", "in time"])
+def test_a_failure_comes_behind_all_that_was_generated(
+    failure: Step, last: JsonDict | None, bounds: Bounds, before: int, pause: list[Step]
+) -> None:
+    engine = Engine([*[output("a"), *pause] * before, failure])
+    core = CountingCore(bounds)
+    *sent, end = in_time(answer(engine, core))
+    assert "".join(map(content, sent)) == "a" * before
+    assert end.chunk in (last, {"raised": failure})
+    assert not any("finish_reason" in part.chunk for part in sent)
+    assert (engine.closed, core.closes) == (True, [1])
+
+
+def test_a_choice_that_the_request_does_not_have_fails_it() -> None:
+    engine = Engine([output("a"), output("b", 1), STALL])
+
+    async def run() -> None:
+        with pytest.raises(IndexError):
+            await answer(engine, CountingCore(LOWEST))
+
+    in_time(run())
+
+
+@pytest.mark.parametrize("bounds", [LOWEST, NEVER], ids=["lowest", "never"])
+def test_a_parser_that_raises_may_fail_the_request(bounds: Bounds) -> None:
+    engine = Engine([*[step for token in IDS for step in (output([token]), 0.1)], STALL])
+    failures: list[ParserFailedError] = []
+    core = CountingCore(bounds, BrokenParsers(), on_error="fail", report=failures.append)
+    sent = in_time(answer(engine, core))
+    assert sent[-1].chunk["finish_reason"].startswith("error: parser 'broken' failed")
+    assert (engine.ended, len(failures), core.closes, engine.closed) == ([0], 1, [1], True)
+
+
+def test_so_may_one_in_a_process_of_the_pool() -> None:
+    """It once was due for ever, and the event loop with it."""
+
+    def hung(*_: Any) -> None:
+        raise TimeoutError("the event loop is stuck")
+
+    async def test(pool: Any) -> list[Sent]:
+        text = encode("before RAISE and behind")
+        engine = Engine([step for token in text for step in (output([token]), 0.01)])
+        return await answer(engine, pool)
+
+    signal.signal(signal.SIGALRM, hung)
+    signal.alarm(30)
+    try:
+        sent, failures = in_pool(test, on_error="fail")
+    finally:
+        signal.alarm(0)
+        signal.signal(signal.SIGALRM, signal.SIG_DFL)
+    assert sent[-1].chunk["finish_reason"].startswith("error: parser 'misbehaving' failed")
+    assert len(failures) == 1
+
+
+def closing_script() -> list[Step]:
+    return [0.05, output("a"), 0.05, output(HALF[:1]), output("b"), 0.3, output("c"), 5.0, output("d"), STALL]
+
+
+@pytest.mark.parametrize("bounds", [LOWEST, SECOND, NEVER], ids=["lowest", "a second", "never"])
+@pytest.mark.parametrize("chunks", range(4))
+@pytest.mark.parametrize("way", ["close", "close later", "cancel"])
+def test_a_client_that_goes_away_leaves_nothing_behind(way: str, chunks: int, bounds: Bounds) -> None:
+    """Behind the given number of chunks, or in the midst of waiting for one more."""
+    engine, core = Engine(closing_script()), CountingCore(bounds)
+
+    async def run() -> None:
+        stream = WorkerPostprocessor(core).stream(engine.outputs(), spec(), [], engine)
+        for _ in range(chunks):
+            with contextlib.suppress(TimeoutError, StopAsyncIteration):
+                await asyncio.wait_for(anext(stream), 50)
+        if way == "cancel":
+            waiting = asyncio.ensure_future(anext(stream, None))
+            await asyncio.sleep(0.02)
+            waiting.cancel()
+            await asyncio.wait([waiting])
+        elif way == "close later":
+            await asyncio.sleep(0.7)
+        await stream.aclose()
+        await stream.aclose()
+
+    in_time(run())
+    assert engine.closed == engine.started
+    assert core.closes in ([], [1])
+    assert engine.started or way != "cancel"
+
+
+def test_a_request_that_is_never_asked_for_starts_nothing() -> None:
+    engine, core = Engine(closing_script()), CountingCore(LOWEST)
+
+    async def run() -> None:
+        await WorkerPostprocessor(core).stream(engine.outputs(), spec(), [], engine).aclose()
+
+    in_time(run())
+    assert (engine.started, core.closes) == (False, [])
+
+
+@pytest.mark.parametrize("bounds", [LOWEST, SECOND], ids=["lowest", "a second"])
+@pytest.mark.parametrize("pause_s", [0.0, 0.35, 3.0])
+def test_a_slow_client_gets_larger_chunks(pause_s: float, bounds: Bounds) -> None:
+    """It is never behind by more than what it is taking: nothing queues up for it."""
+    script = [step for _ in range(200) for step in (output("a"), 0.05)] + [output("", finish_reason="length")]
+    sent = in_time(answer(Engine(script), CountingCore(bounds), pause_s=pause_s))
+    assert "".join(map(content, sent)) == "a" * 200
+    if pause_s:
+        assert len(sent) <= 10 / pause_s + 3
+    assert sent[-1].at <= 10 + pause_s + 0.001
+
+
+@dataclass
+class CollectingEngine(Engine):
+    """Generates "a" at given moments, and hands it over in the groups that it is asked for."""
+
+    moments: Sequence[float] = ()
+    group: int = 1
+
+    def collect(self, index: int, tokens: int) -> None:
+        super().collect(index, tokens)
+        self.group = tokens
+
+    async def outputs(self) -> AsyncIterator[JsonDict]:
+        loop = asyncio.get_running_loop()
+        began, held = loop.time(), 0
+        for number, moment in enumerate(self.moments, 1):
+            await asyncio.sleep(began + moment - loop.time())
+            held += 1
+            if held >= self.group or number == len(self.moments):
+                yield output(encode("a") * held, 0, "length" if number == len(self.moments) else None)
+                held = 0
+
+
+def steady(count: int, gap: float, start: float = 0.0) -> list[float]:
+    return [start + number * gap for number in range(count)]
+
+
+@pytest.mark.parametrize("latency", ["balanced", "throughput"])
+@pytest.mark.parametrize("gap", [0.0005, 0.002, 0.01, 0.05, 1.0])
+@pytest.mark.parametrize("stream", [True, False])
+def test_the_engine_is_asked_for_groups_that_fit_the_bound(latency: Any, gap: float, stream: bool) -> None:
+    engine, bounds = CollectingEngine([], moments=steady(1000, gap)), BOUNDS[latency]
+    sent = in_time(answer(engine, CountingCore(bounds), stream=stream))
+    bound = bounds.content if stream else bounds.tokens
+    groups = [tokens for _, tokens in engine.collected]
+    assert all(1 < group <= min(MAX_ENGINE_TOKENS, 1.01 * ENGINE_PART * bound / gap) for group in groups)
+    assert all(later >= 2 * group for group, later in pairwise(groups)), "each change has its price"
+    assert bool(groups) == (ENGINE_PART * bound / gap >= 2)
+    check_delays(engine.moments, sent, bound)
+
+
+def check_delays(moments: Sequence[float], sent: Sequence[Sent], bound: float) -> None:
+    """Check that each token is out within its bound of being generated."""
+    out = [part.at for part in sent for _ in part.chunk["token_ids"]]
+    assert len(out) == len(moments)
+    assert max(at - moment for at, moment in zip(out, moments, strict=True)) <= bound + 0.002
+
+
+def test_and_for_single_ones_again_when_the_pace_falls() -> None:
+    moments = steady(300, 0.002)
+    moments += steady(20, 1.0, moments[-1] + 1.0)
+    engine = CollectingEngine([], moments=moments)
+    sent = in_time(answer(engine, CountingCore(BOUNDS["balanced"])))
+    groups = [tokens for _, tokens in engine.collected]
+    assert max(groups) > 4
+    assert groups[-1] == 1
+    assert groups.index(1) == len(groups) - 1
+    assert tokens_of(sent) == encode("a") * len(moments)
+
+
+@pytest.mark.parametrize("fields", [{"stop": ["x"]}, {"stop": ["x"], "stream": False}])
+def test_and_never_where_a_stop_string_may_have_to_end_it(fields: JsonDict) -> None:
+    engine = CollectingEngine([], moments=steady(300, 0.001))
+    in_time(answer(engine, CountingCore(BOUNDS["throughput"]), **fields))
+    assert engine.collected == []
+
+
+def test_and_never_with_the_lowest_latency() -> None:
+    engine = CollectingEngine([], moments=steady(300, 0.001))
+    in_time(answer(engine, CountingCore(LOWEST)))
+    assert engine.collected == []
+
+
+EARLY: dict[str, tuple[list[Step], JsonDict, list[int]]] = {
+    "a stop string": ([output("a x b"), 0.1, output("c"), 0.1, output("", 0, "cancelled")], {"stop": ["x"]}, [0]),
+    "the engine never says that it has ended": ([output("a x b"), 0.1, output("c")], {"stop": ["x"]}, [0]),
+    "the engine ends by itself in the same output": ([output("a x b", 0, "length")], {"stop": ["x"]}, []),
+    "the engine has ended by the time": ([output("a x b"), output("", 0, "stop")], {"stop": ["x"]}, []),
+    "one of two": ([output("ax"), 0.1, output("b", 1), 0.1, output("", 1, "stop")], {"stop": ["x"], "n": 2}, [0]),
+    "both": ([output("ax"), output("x", 1), 0.1, output("b", 1, "stop")], {"stop": ["x"], "n": 2}, [0, 1]),
+    "without a stream": ([output("a x b"), 0.1, output("c"), 0.1], {"stop": ["x"], "stream": False}, [0]),
+}
+
+
+@pytest.mark.parametrize(("script", "fields", "ended"), EARLY.values(), ids=EARLY)
+@pytest.mark.parametrize("bounds", [LOWEST, NEVER], ids=["lowest", "never"])
+def test_the_engine_is_told_once_of_a_choice_that_has_ended(
+    script: list[Step], fields: JsonDict, ended: list[int], bounds: Bounds
+) -> None:
+    engine = Engine(script)
+    sent = in_time(answer(engine, CountingCore(bounds), **fields))
+    assert engine.ended == ended
+    for index in range(fields.get("n", 1)):
+        own = deltas(sent, index)
+        assert [bool(delta.finish_reason) for delta in own] == [False] * (len(own) - 1) + [True]
+    assert [part.post.usage is not None for part in sent] == [False] * (len(sent) - 1) + [True]
+
+
+@pytest.mark.parametrize("stream", [True, False])
+def test_what_a_worker_that_died_has_sent_may_be_all(stream: bool) -> None:
+    """Then the engine is not asked for anything."""
+    engine, core = Engine([output("more")]), CountingCore(NEVER)
+    sent = in_time(answer(engine, core, token_ids=IDS, stop=["three"], stream=stream))
+    (part,) = sent
+    assert (part.chunk["finish_reason"], part.chunk["stop_reason"]) == ("stop", "three")
+    assert part.chunk["token_ids"] == []
+    assert (engine.started, core.closes) == (False, [1])
+
+
+@settings(max_examples=200, deadline=None, database=None)
+@given(data=st.data())
+def test_any_script_comes_through(data: st.DataObject) -> None:
+    """Whatever is generated, when, and however fast the client is: all of it, in order, one finish per choice."""
+    n = data.draw(st.integers(1, 2))
+    bounds = data.draw(st.sampled_from([LOWEST, SECOND, NEVER, BOUNDS["balanced"]]))
+    script: list[Step] = []
+    generated: list[list[int]] = [[], []]
+    piece = st.sampled_from(["a", "ж", " two", "", "\n"])
+    for index, text, pause in data.draw(st.lists(st.tuples(st.integers(0, n - 1), piece, st.integers(0, 40)))):
+        for part in [encode(text)] if data.draw(st.booleans()) else [[token_id] for token_id in encode(text)]:
+            script.append(output(part, index, engine_data={"last": len(script)}))
+            generated[index] += part
+            if pause:
+                script.append(pause / 20)
+    last = {step["index"]: step["engine_data"] for step in script if isinstance(step, dict)}
+    script += [output("", index, "length") for index in range(n)]
+    engine, core = Engine(script), CountingCore(bounds)
+    stream, pause_s = data.draw(st.booleans()), data.draw(st.sampled_from([0.0, 0.03, 2.0]))
+    sent = in_time(answer(engine, core, pause_s=pause_s, n=n, stream=stream))
+    for index in range(n):
+        own = deltas(sent, index)
+        assert tokens_of(sent, index) == generated[index]
+        assert (fold(own).delta.content or "") == tiny_text(generated[index])
+        assert [delta.finish_reason for delta in own] == [None] * (len(own) - 1) + ["length"]
+        said = [
+            part.chunk["engine_data"] for part in sent if part.chunk["index"] == index and "engine_data" in part.chunk
+        ]
+        assert said[-1:] == ([last[index]] if index in last else [])
+    assert [part.post.usage is not None for part in sent] == [False] * (len(sent) - 1) + [True]
+    assert (engine.ended, engine.closed, core.closes) == ([], True, [1])
+
+
+def tiny_text(token_ids: Sequence[int]) -> str:
+    return tiny_detokenizers()(spec().detokenizer, []).feed_all(token_ids)
