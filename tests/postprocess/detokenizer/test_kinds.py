@@ -7,7 +7,7 @@ from backedge.postprocess.detokenizer import DetokenizerFactory, DetokenizerOpti
 from backedge.postprocess.detokenizer.agreement import streams, vocabulary_ids
 from backedge.postprocess.detokenizer.offsets import decoder
 from backedge.postprocess.detokenizer.table import TableDetokenizers
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 from tokenizers import Tokenizer
 from tokenizers.decoders import DecodeStream
@@ -42,6 +42,9 @@ def test_the_way_that_the_definition_allows_is_chosen(name):
 @NAMES
 @HIDDEN
 @given(numbers=TOKENS)
+# More special tokens than a window has, behind text: was a lost space (mistral's SentencePiece).
+@example(numbers=[*[0] * 9, *[1] * 8, 1098])
+@example(numbers=[*[0] * 9, *[1] * 40, 1098])
 def test_random_tokens_give_what_decode_gives(name, skip, numbers):
     kind = KINDS[name]
     token_ids = sequence(kind, numbers)
@@ -112,6 +115,6 @@ def test_hidden_tokens_do_not_cut_off_the_context(name):
     kind = KINDS[name]
     ordinary = kind.encode("Hello logs and")
     special = next(token_id for token_id in vocabulary_ids(kind.tokenizer()) if FACTORIES[name].is_special(token_id))
-    token_ids = [*ordinary, *[special] * 7, *kind.encode("logs")]
+    token_ids = [*ordinary, *[special] * 70, *kind.encode("logs")]
     expected = decoder(kind.tokenizer(), skip_special_tokens=True)(token_ids)
     assert text_of(FACTORIES[name], token_ids) == expected
