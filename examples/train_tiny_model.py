@@ -1,6 +1,7 @@
 """Train `examples/tiny_model` so that it answers the example transcripts exactly.
 
     python examples/train_tiny_model.py            # a few minutes on two CPU cores
+    python examples/train_tiny_model.py --continue # from the weights that are there: after a small change
 
 The model is a real Qwen3 (0.7 M parameters). It has learned nothing but the
 transcripts, so greedy decoding gives the same tokens on every engine, and a
@@ -9,6 +10,7 @@ test can demand the exact stream. Run it again after changing a transcript.
 
 from __future__ import annotations
 
+import argparse
 import json
 import random
 import time
@@ -36,6 +38,7 @@ SPLIT = (
 MAX_STEPS = 1500
 CHECK_EVERY = 25
 LEARNING_RATE = 3e-3
+GOING_ON_RATE = 1e-3
 WARMUP_STEPS = 50
 # A transcript counts as learned when its least likely token is this likely,
 # which leaves room for the rounding of other kernels.
@@ -94,6 +97,19 @@ def tool_variants(tools: list[dict[str, Any]] | None) -> Iterator[list[dict[str,
     yield [{**tool, "function": {**tool["function"], "strict": None}} for tool in tools]
     yield [json.loads(json.dumps(tool, sort_keys=True)) for tool in tools]
     yield [{"function": tool["function"], "type": "function"} for tool in tools]
+    # SGLang's own server, and Dynamo's SGLang processor: key by key, defaults filled in.
+    yield [
+        {
+            "type": "function",
+            "function": {
+                "description": tool["function"].get("description"),
+                "name": tool["function"]["name"],
+                "parameters": tool["function"].get("parameters"),
+                "strict": False,
+            },
+        }
+        for tool in tools
+    ]
 
 
 def encode(tokenizer: PreTrainedTokenizerFast, transcript: dict[str, Any]) -> list[tuple[list[int], int]]:
@@ -166,12 +182,14 @@ def least_probability(model: Qwen3ForCausalLM, samples: list[tuple[list[int], in
     return min(float(answer_log_probabilities(model, group, pad).min().exp()) for group in batches(samples))
 
 
-def train(model: Qwen3ForCausalLM, variants: list[list[tuple[list[int], int]]], pad: int) -> None:
+def train(
+    model: Qwen3ForCausalLM, variants: list[list[tuple[list[int], int]]], pad: int, learning_rate: float
+) -> None:
     """Train in place until every variant of every transcript is learned.
 
     Raises SystemExit if MAX_STEPS were not enough.
     """
-    optimizer = torch.optim.AdamW(model.parameters(), lr=LEARNING_RATE, weight_decay=0.01)
+    optimizer = torch.optim.AdamW(model.parameters(), lr=learning_rate, weight_decay=0.01)
     schedule = torch.optim.lr_scheduler.LambdaLR(
         optimizer,
         lambda step: min((step + 1) / WARMUP_STEPS, max(0.1, 1 - step / MAX_STEPS)),
@@ -203,6 +221,9 @@ def train(model: Qwen3ForCausalLM, variants: list[list[tuple[list[int], int]]], 
 
 def main() -> None:
     """Train the tokenizer and the model, and write both to `MODEL_DIR`."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--continue", dest="goes_on", action="store_true", help="start from the weights that are there")
+    goes_on = parser.parse_args().goes_on
     random.seed(0)
     torch.manual_seed(0)
     transcripts = read_transcripts()
@@ -212,7 +233,9 @@ def main() -> None:
     longest = max(len(token_ids) for samples in variants for token_ids, _ in samples)
     print(f"{len(transcripts)} transcripts, {len(tokenizer)} tokens, longest sequence {longest}", flush=True)
     model = build_model(tokenizer)
-    train(model, variants, tokenizer.pad_token_id)
+    if goes_on:
+        model.load_state_dict(Qwen3ForCausalLM.from_pretrained(MODEL_DIR).state_dict())
+    train(model, variants, tokenizer.pad_token_id, GOING_ON_RATE if goes_on else LEARNING_RATE)
     model.save_pretrained(MODEL_DIR)
     tokenizer.save_pretrained(MODEL_DIR)
     generation = {
