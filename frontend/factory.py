@@ -1,93 +1,88 @@
-"""vLLM's forward edge: one engine per model that Dynamo discovers."""
+"""One engine per model that Dynamo discovers, behind the forward edge that fits the model."""
 
 from __future__ import annotations
 
 import argparse
-import logging
-from contextvars import ContextVar
+import asyncio
+import importlib
+from collections.abc import AsyncIterator, Callable
 from typing import Any
 
-from dynamo.frontend import vllm_processor
-from vllm.reasoning import ReasoningParserManager
-from vllm.tool_parsers import ToolParserManager
+from dynamo.llm import PythonAsyncEngine
 
-from ..parsers.native.vllm import check_names
-from ..parsers.registry import Kind, known_formats, uses_native
-from .names import ParserNames, configured_names, warn_missing
+from ..parsers.errors import SetupError
+from .backends import choose, load_edge
+from .chat_model import ChatModel, Request
+from .envelopes import Envelope
+from .names import capability_of
+from .offload import Offload
+from .refusals import refusing
+from .tokenizers import split_name
+from .tokenizers.choice import TokenizerChoice
 
-logger = logging.getLogger(__name__)
-
-# Dynamo's factory builds the processor itself; this is how the names get there.
-PARSER_NAMES: ContextVar[ParserNames] = ContextVar("PARSER_NAMES")
+# (request in OpenAI's form, Dynamo's context) -> what Dynamo's HTTP layer takes
+Answer = Callable[[Request, Any], AsyncIterator[Envelope]]
+UserEngine = Callable[[ChatModel], Answer]
 
 
 class EngineFactory:
-    """Dynamo's factory, with Backedge's processor in the place of Dynamo's.
+    """See `dynamo.frontend.vllm_processor.EngineFactory`, whose place this takes.
 
-    config: Dynamo's FrontendConfig. flags: vLLM's, as `dynamo.frontend` parsed them.
+    config: Dynamo's FrontendConfig. flags: as `dynamo.frontend` parsed them; with
+        tool_call_parser, reasoning_parser and chat_template.
+    tokenizer: for all models; without a back end, each model's workers decide.
+    user_engine: answers the requests instead of `ChatModel.answer`.
     """
 
-    def __init__(self, config: Any, flags: argparse.Namespace) -> None:
-        from .processor import Processor
-
+    def __init__(
+        self,
+        config: Any,
+        flags: argparse.Namespace,
+        tokenizer: TokenizerChoice | None = None,
+        user_engine: UserEngine | None = None,
+    ) -> None:
         self._config = config
         self._flags = flags
-        vllm_processor.VllmProcessor = Processor
+        self._tokenizer = tokenizer or TokenizerChoice()
+        self._user_engine = user_engine
+        self._offload = Offload()
 
     async def chat_engine_factory(self, instance_id: Any, card: Any, routed_engine: Any) -> Any:
-        """Return the engine of one model, for Dynamo.
+        """Return the engine of one model, for Dynamo, which lets go of it with the model's last instance.
 
-        Raises `UnknownParserError` if there is no parser of a name that is configured.
+        Raises `SetupError` for a model that this frontend cannot serve.
         """
-        names = parser_names(self._flags, card.runtime_config())
-        flags = argparse.Namespace(**vars(self._flags))
-        # vLLM's forward edge renders and constrains with vLLM's parsers, if it has any of that name.
-        flags.tool_call_parser = if_installed(ToolParserManager, names.tool_call)
-        flags.reasoning_parser = if_installed(ReasoningParserManager, names.reasoning)
-        PARSER_NAMES.set(names)
-        logger.info("model %s: parsers %s", card.name(), names)
-        stock = vllm_processor.EngineFactory(self._config, flags)
-        return await stock.chat_engine_factory(instance_id, CardWithoutParsers(card), routed_engine)
+        if not card.model_type().supports_chat():
+            raise SetupError(f"model {card.name()!r} does not chat.")
+        backend, choice = choose(self._tokenizer, capability_of(card.runtime_config()))
+        edge = load_edge(backend)(self._config, self._flags, choice, self._offload)
+        model = await edge.model(instance_id, card, routed_engine)
+        answer = model.answer if self._user_engine is None else answering(self._user_engine(model))
+        return PythonAsyncEngine(answer, asyncio.get_running_loop())
 
 
-class CardWithoutParsers:
-    """A model card whose parser names have been read: Dynamo's factory would look them up again, in vLLM alone."""
-
-    def __init__(self, card: Any) -> None:
-        self._card = card
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._card, name)
-
-    def runtime_config(self) -> dict[str, Any]:
-        """See Dynamo's ModelDeploymentCard."""
-        return {**self._card.runtime_config(), "tool_call_parser": None, "reasoning_parser": None}
-
-
-def parser_names(flags: argparse.Namespace, runtime_config: dict[str, Any]) -> ParserNames:
-    """Return the parsers of a model, as far as they are there in this frontend.
-
-    Raises `UnknownParserError` for a name among the flags or on the card of a plain worker.
-    """
-    kind: Kind = getattr(flags, "postprocess_parsers", "auto")
-    configured = configured_names(flags, runtime_config)
-    names = configured.tool_call, configured.reasoning
-    if not configured.by_worker:
-        native = uses_native(kind, *names)
-        if native:
-            check_names(*names, also_known=known_formats())
-        return ParserNames(*names, native)
-    # A worker may use native parsers whatever this frontend's flag says.
-    if not uses_native("native" if kind == "native" else "auto", *names):
-        return ParserNames(*names)
-    tool_call = if_installed(ToolParserManager, configured.tool_call)
-    reasoning = if_installed(ReasoningParserManager, configured.reasoning)
-    for name, installed in zip(names, (tool_call, reasoning), strict=True):
-        if name and installed is None:
-            warn_missing(name)
-    return ParserNames(tool_call, reasoning, native=True)
+def find_user_engine(name: str) -> UserEngine:
+    """Return what `package.module:Factory` names. Raises `SetupError` with the cause if there is no such thing."""
+    module, attribute = split_name(name)
+    try:
+        found = getattr(importlib.import_module(module), attribute)
+    except Exception as error:
+        # The user's module may raise anything.
+        raise SetupError(
+            f"--engine-factory {name}: it cannot be imported ({type(error).__name__}: {error})."
+        ) from error
+    if not callable(found):
+        raise SetupError(f"--engine-factory {name}: it is {found!r}, not a class or function that takes a ChatModel.")
+    engine: UserEngine = found
+    return engine
 
 
-def if_installed(manager: Any, name: str | None) -> str | None:
-    """Return `name` if vLLM's `manager` has a parser of that name here, else None."""
-    return name if name in manager.list_registered() else None
+def answering(answer: Answer) -> Answer:
+    """Return `answer` of the user's, as an async generator function, which is what Dynamo takes."""
+
+    async def generator(request: Request, context: Any = None) -> AsyncIterator[Envelope]:
+        with refusing():
+            async for envelope in answer(request, context):
+                yield envelope
+
+    return generator

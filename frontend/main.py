@@ -4,21 +4,22 @@ from __future__ import annotations
 
 import argparse
 import functools
-import importlib.util
 import os
 import sys
 from collections.abc import Sequence
-from typing import Any, Literal
+from typing import Any, get_args
 
-from ..parsers.errors import BackedgeError
+import msgspec
+
+from ..parsers.errors import SetupError
+from ..parsers.registry import Kind
+from .backends import is_installed
+from .tokenizers import choice as tokenizer_flags
+from .tokenizers.choice import BACKEND_FLAG, TokenizerChoice
 
 CHAT_PROCESSOR = "--dyn-chat-processor"
-TOKENIZER = "--tokenizer-backend"
+ENGINE = "--engine-factory"
 PARSERS = "--postprocess-parsers"
-Tokenizer = Literal["vllm", "huggingface"]
-# Dynamo's processor on whose command line each edge rides. SGLang's takes just the
-# flags that the light one needs, and nothing of SGLang is imported before its factory.
-RIDES_ON: dict[Tokenizer, str] = {"vllm": "vllm", "huggingface": "sglang"}
 # Defaults of ours for Dynamo's own variables; what the user sets stays.
 ENVIRONMENT = {
     # Dynamo waits this long for the first chunk of a stream before it commits to
@@ -29,77 +30,103 @@ ENVIRONMENT = {
 }
 
 
-def main() -> None:
-    """Run `dynamo.frontend` with all its flags, on the forward edge of the chosen tokenizer.
+class Choice(msgspec.Struct, frozen=True):
+    """What is asked of this frontend, beside Dynamo's own flags.
 
-    Raises SystemExit for a choice that is none.
+    tokenizer: without a back end, each model's workers decide. parsers: None where vLLM's command
+    line, which has this flag, is parsed anyway. arguments: what is left for Dynamo.
+    user_engine: `package.module:Factory`.
     """
-    tokenizer, arguments = choose(sys.argv[1:])
-    sys.argv[1:] = [*arguments, CHAT_PROCESSOR, RIDES_ON[tokenizer]]
+
+    tokenizer: TokenizerChoice
+    parsers: Kind | None
+    arguments: list[str]
+    user_engine: str | None = None
+
+    @property
+    def processor(self) -> str:
+        """Dynamo's chat processor on whose command line we ride.
+
+        SGLang's takes just the flags that every edge needs, and nothing of SGLang is
+        imported before its factory. vLLM's takes vLLM's flags, which its edge needs.
+        """
+        return "vllm" if self.parsers is None else "sglang"
+
+
+def main() -> None:
+    """Run `dynamo.frontend` with all its flags and our engine factory.
+
+    Raises SystemExit for flags that contradict each other.
+    """
+    choice = choose(sys.argv[1:])
+    sys.argv[1:] = [*choice.arguments, CHAT_PROCESSOR, choice.processor]
     from dynamo.frontend import __main__ as dynamo_entry
     from dynamo.frontend import main as dynamo_main
 
     dynamo_entry._maybe_preload_jemalloc()  # noqa: SLF001 - what DYN_FRONTEND_JEMALLOC asks for
-    if tokenizer == "vllm":
-        dynamo_main.setup_engine_factory = engine_factory
-    else:
-        dynamo_main.setup_sglang_engine_factory = light_factory
+    made = functools.partial(engine_factory, choice=choice)
+    dynamo_main.setup_engine_factory = dynamo_main.setup_sglang_engine_factory = made
     dynamo_main.main()
 
 
-def choose(arguments: Sequence[str]) -> tuple[Tokenizer, list[str]]:
-    """Return whose tokenizer the forward edge uses, and the arguments that are left for Dynamo.
-
-    Raises SystemExit for flags that contradict each other.
-    """
+def choose(arguments: Sequence[str]) -> Choice:
+    """Return what the arguments ask of us. Raises SystemExit for flags that contradict each other."""
     parser = argparse.ArgumentParser(add_help=False, allow_abbrev=False)
     parser.add_argument(CHAT_PROCESSOR, dest="processor")
-    parser.add_argument(TOKENIZER, dest="tokenizer", choices=RIDES_ON)
+    parser.add_argument(ENGINE, dest="user_engine")
+    tokenizer_flags.add_to(parser)
     chosen, rest = parser.parse_known_args(arguments)
+    try:
+        tokenizer = tokenizer_flags.choice_of(chosen)
+    except SetupError as error:
+        raise SystemExit(str(error)) from error
     if chosen.processor not in (None, "vllm"):
         raise SystemExit(
             f"{CHAT_PROCESSOR} {chosen.processor!r}: backedge.frontend has forward edges of its own; "
-            "leave the flag out, or run python -m dynamo.frontend."
+            f"leave the flag out, choose one by {BACKEND_FLAG}, or run python -m dynamo.frontend."
         )
-    if chosen.processor == "vllm" and chosen.tokenizer == "huggingface":
-        raise SystemExit(f"{CHAT_PROCESSOR} vllm is {TOKENIZER} vllm; leave out one of the two flags.")
-    tokenizer = chosen.tokenizer or chosen.processor
-    if tokenizer is None:
-        tokenizer = "huggingface" if importlib.util.find_spec("vllm") is None else "vllm"
-    return tokenizer, rest if tokenizer == "vllm" else linear_only(rest)
+    if chosen.processor is not None:
+        if tokenizer.backend not in (None, "vllm"):
+            raise SystemExit(f"{CHAT_PROCESSOR} vllm is {BACKEND_FLAG} vllm; leave out one of the two flags.")
+        tokenizer = TokenizerChoice("vllm")
+    backend = tokenizer.backend
+    if backend is not None and not is_installed(backend):
+        raise SystemExit(f"{BACKEND_FLAG} {backend}: {backend} is not installed here; install it, or choose another.")
+    if backend == "vllm" or (backend is None and is_installed("vllm")):
+        return Choice(tokenizer, None, rest, chosen.user_engine)
+    return Choice(tokenizer, *parsers_flag(rest, native=backend in (None, "sglang")), chosen.user_engine)
 
 
-def linear_only(arguments: Sequence[str]) -> list[str]:
-    """Return the arguments without the one that chooses parsers; without an engine there is no choice."""
+def parsers_flag(arguments: Sequence[str], *, native: bool) -> tuple[Kind, list[str]]:
+    """Return which parsers plain workers' streams get, and the other arguments. native: an engine's are there."""
     parser = argparse.ArgumentParser(add_help=False, allow_abbrev=False)
-    parser.add_argument(PARSERS, dest="parsers", choices=("auto", "linear", "native"))
+    parser.add_argument(PARSERS, dest="parsers", choices=get_args(Kind), default="auto")
     chosen, rest = parser.parse_known_args(arguments)
-    if chosen.parsers == "native":
-        raise SystemExit(f"{PARSERS} native: an engine's parsers come with {TOKENIZER} vllm.")
-    return rest
+    if chosen.parsers == "native" and not native:
+        raise SystemExit(f"{PARSERS} native: an engine's parsers come with {BACKEND_FLAG} vllm or sglang.")
+    return chosen.parsers, rest
 
 
-def engine_factory(config: Any, vllm_flags: argparse.Namespace) -> Any:
-    """Return Backedge's engine factory; stands in for Dynamo's `setup_engine_factory`.
+def engine_factory(config: Any, flags: argparse.Namespace, *, choice: Choice | None = None) -> Any:
+    """Return Backedge's engine factory; stands in for Dynamo's `setup_engine_factory` and SGLang's.
 
     Dynamo imports its processor and builds its HTTP service after this, and reads
     the variables then.
     """
     set_environment()
-    from .factory import EngineFactory
+    from .factory import EngineFactory, find_user_engine
 
-    return EngineFactory(config, vllm_flags)
-
-
-def light_factory(config: Any, flags: argparse.Namespace) -> Any:
-    """Return the factory of the light edge; stands in for Dynamo's `setup_sglang_engine_factory`."""
-    set_environment()
-    from .light import LightFactory
-
+    if config.preprocess_workers:
+        raise SystemExit("--dyn-preprocess-workers has no processes to offer here; leave the flag out.")
+    if choice is None:
+        return EngineFactory(config, flags)
+    if choice.parsers is not None:
+        flags.postprocess_parsers = choice.parsers
     try:
-        return LightFactory(config, flags)
-    except BackedgeError as error:
+        user_engine = find_user_engine(choice.user_engine) if choice.user_engine else None
+    except SetupError as error:
         raise SystemExit(str(error)) from error
+    return EngineFactory(config, flags, choice.tokenizer, user_engine)
 
 
 def set_environment() -> None:
@@ -118,8 +145,8 @@ def watch_engine_factory() -> None:
     if dynamo_main is None or hasattr(dynamo_main.setup_engine_factory, "__wrapped__"):
         return
     stock = dynamo_main.setup_engine_factory
-    if stock is engine_factory:
-        return
+    if getattr(stock, "func", stock) is engine_factory:
+        return  # `main` was first
 
     @functools.wraps(stock)
     def setup(config: Any, vllm_flags: argparse.Namespace) -> Any:

@@ -10,43 +10,23 @@ import msgspec
 from tokenizers import Tokenizer
 
 from ..parsers.errors import SetupError
-from .template import DEFAULT, ChatTemplate
+from .template import DEFAULT, ChatTemplate, Message
 
 
-class ModelFiles:
-    """Reads a model's folder.
+class ModelFolder:
+    """What the small files of a folder say, whatever tokenizer the model has.
 
-    folder: with tokenizer.json; the others are read where they are there.
-    chat_template: path of a Jinja file that takes the place of the model's own.
-    Raises `SetupError` for a folder without tokenizer.json or without any template.
+    folder: each of its files is read where it is there.
     """
 
-    def __init__(self, folder: str | Path, chat_template: str | None = None) -> None:
+    def __init__(self, folder: str | Path) -> None:
         self.folder = Path(folder)
-        path = self.folder / "tokenizer.json"
-        if not path.is_file():
-            raise SetupError(
-                f"{self.folder} has no tokenizer.json, which --tokenizer-backend huggingface reads; "
-                "install vllm, which reads other tokenizers, too."
-            )
-        self.tokenizer: Tokenizer = Tokenizer.from_file(str(path))
-        # What a tokenizer.json says of these is left over from training.
-        self.tokenizer.no_padding()
-        self.tokenizer.no_truncation()
         self.generation_config = self._read("generation_config.json")
-        self.template = ChatTemplate(self._templates(chat_template), self._special_tokens)
-
-    def encode(self, text: str) -> list[int]:
-        """Return the token ids of rendered text, which has its special tokens written out."""
-        token_ids: list[int] = self.tokenizer.encode(text, add_special_tokens=False).ids
-        return token_ids
 
     @functools.cached_property
     def eos_token_ids(self) -> list[int]:
-        """The end-of-sequence token that the tokenizer names; without one, those of the model."""
-        name = self._special_tokens.get("eos_token")
-        token_id = self.tokenizer.token_to_id(name) if name else None
-        return [token_id] if token_id is not None else self.further_eos_token_ids
+        """The end-of-sequence tokens of the tokenizer; here those of the model."""
+        return self.further_eos_token_ids
 
     @functools.cached_property
     def further_eos_token_ids(self) -> list[int]:
@@ -61,6 +41,14 @@ class ModelFiles:
         """Tokens of prompt and output together that the model was made for; None if it does not say."""
         length: int | None = self._config.get("max_position_embeddings")
         return length
+
+    def load_template(self, given: str | None = None) -> ChatTemplate:
+        """Return the model's chat template.
+
+        given: path of a Jinja file that takes the place of the model's own.
+        Raises `SetupError` if there is none.
+        """
+        return ChatTemplate(self._templates(given), self._special_tokens)
 
     @functools.cached_property
     def _config(self) -> dict[str, Any]:
@@ -96,3 +84,43 @@ class ModelFiles:
             return msgspec.json.decode(path.read_bytes(), type=dict[str, Any])
         except msgspec.DecodeError as error:
             raise SetupError(f"{path} is no JSON object: {error}.") from error
+
+
+class ModelFiles(ModelFolder):
+    """A folder with tokenizer.json and a chat template.
+
+    chat_template: path of a Jinja file that takes the place of the model's own.
+    Raises `SetupError` for a folder without tokenizer.json or without any template.
+    """
+
+    def __init__(self, folder: str | Path, chat_template: str | None = None) -> None:
+        super().__init__(folder)
+        path = self.folder / "tokenizer.json"
+        if not path.is_file():
+            raise SetupError(
+                f"{self.folder} has no tokenizer.json, which --tokenizer-backend huggingface reads; "
+                "choose vllm or sglang, which read other tokenizers, too, or python for one of your own."
+            )
+        self.tokenizer: Tokenizer = Tokenizer.from_file(str(path))
+        # What a tokenizer.json says of these is left over from training.
+        self.tokenizer.no_padding()
+        self.tokenizer.no_truncation()
+        self.template = self.load_template(chat_template)
+
+    def encode(self, text: str) -> list[int]:
+        """Return the token ids of rendered text, which has its special tokens written out."""
+        token_ids: list[int] = self.tokenizer.encode(text, add_special_tokens=False).ids
+        return token_ids
+
+    def prompt_token_ids(
+        self, messages: list[Message], tools: list[dict[str, Any]] | None, *, model: str = "", **template_kwargs: Any
+    ) -> list[int]:
+        """Return the prompt of a conversation. Raises `RequestError` for what the template does not take."""
+        return self.encode(self.template.render(messages, tools, **template_kwargs))
+
+    @functools.cached_property
+    def eos_token_ids(self) -> list[int]:
+        """The end-of-sequence token that the tokenizer names; without one, those of the model."""
+        name = self._special_tokens.get("eos_token")
+        token_id = self.tokenizer.token_to_id(name) if name else None
+        return [token_id] if token_id is not None else self.further_eos_token_ids

@@ -12,8 +12,7 @@ import msgspec
 from dynamo.common.utils.input_params import resolve_thinking_token_budget
 
 from ..parsers.errors import RequestError
-from .guided import guided_decoding
-from .model_files import ModelFiles
+from .model_files import ModelFolder
 
 # What counts if neither the request nor the model's generation_config.json says anything.
 DEFAULTS = {
@@ -48,11 +47,16 @@ def sampling_of(request: dict[str, Any]) -> Sampling:
 
 
 def preprocessed(
-    request: dict[str, Any], token_ids: list[int], files: ModelFiles, context_length: int | None
+    request: dict[str, Any],
+    token_ids: list[int],
+    files: ModelFolder,
+    context_length: int | None,
+    guided_decoding: dict[str, Any] | None = None,
 ) -> dict[str, Any]:
     """Return the request as Dynamo routes it.
 
     token_ids: the prompt's. context_length: of the worker, None if it does not say.
+    guided_decoding: in Dynamo's form.
     Raises `RequestError` for a prompt that leaves no room for an answer.
     """
     sampling = sampling_of(request)
@@ -77,8 +81,8 @@ def preprocessed(
         "annotations": [],
         "routing": request.get("routing"),
     }
-    if (guided := guided_decoding(request)) is not None:
-        routed["sampling_options"]["guided_decoding"] = guided
+    if guided_decoding is not None:
+        routed["sampling_options"]["guided_decoding"] = guided_decoding
     return routed
 
 
@@ -92,7 +96,7 @@ def _max_tokens(request: dict[str, Any], prompt_tokens: int, context_length: int
     return limit
 
 
-def _stop_token_ids(request: dict[str, Any], files: ModelFiles) -> list[int]:
+def _stop_token_ids(request: dict[str, Any], files: ModelFolder) -> list[int]:
     """Return the request's, and the ends of sequence that only generation_config.json names."""
     token_ids = list(request.get("stop_token_ids") or [])
     if not request.get("ignore_eos"):

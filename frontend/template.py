@@ -19,6 +19,7 @@ from jinja2.parser import Parser
 from jinja2.sandbox import ImmutableSandboxedEnvironment
 
 from ..parsers.errors import RequestError
+from .time_limit import limited
 
 Message = dict[str, Any]
 # Where a folder has several templates, these two names mean something.
@@ -26,6 +27,8 @@ DEFAULT, FOR_TOOLS = "default", "tool_use"
 TEXT_PARTS = {"text": "text", "input_text": "text", "output_text": "text", "refusal": "refusal", "thinking": "thinking"}
 # Marks the end of a final message that is to be continued; templates trim what they write.
 CONTINUE_HERE = "BACKEDGE-CONTINUE-HERE "
+# A template renders 200,000 tokens of messages in a fraction of a second; one that loops never ends.
+TEMPLATE_SECONDS = 10.0
 
 
 class Generation(Extension):
@@ -101,13 +104,15 @@ class ChatTemplate:
             conversation = _without_developer(conversation)
         if continue_final_message:
             _mark(conversation[-1])
+        given = {
+            **self._special_tokens,
+            **variables,
+            "messages": conversation,
+            "tools": [_tool(tool) for tool in tools] if tools else None,
+            "add_generation_prompt": add_generation_prompt and not continue_final_message,
+        }
         try:
-            text = self._templates[name].render(
-                **{**self._special_tokens, **variables},
-                messages=conversation,
-                tools=[_tool(tool) for tool in tools] if tools else None,
-                add_generation_prompt=add_generation_prompt and not continue_final_message,
-            )
+            text = limited(TEMPLATE_SECONDS, lambda: self._templates[name].render(given))
         except Exception as error:
             # A template is the model's code and raises what it likes; by raising it refuses messages.
             raise RequestError("messages", messages, f"what the model's chat template takes ({error})") from error

@@ -50,13 +50,20 @@ class Spec(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
 
 
 class Capability(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
-    """What a worker tells the frontend: who post-processes, and with which parsers."""
+    """What a worker tells the frontend: who post-processes, and with which parsers.
+
+    tokenizer_backend, tokenizer_module, tokenizer_class: whose tokenizer the frontend is
+        to use, as the worker's flags say; None where they say nothing.
+    """
 
     version: int = VERSION
     engine: str
     engine_version: str
     tool_call_parser: str | None = None
     reasoning_parser: str | None = None
+    tokenizer_backend: str | None = None
+    tokenizer_module: str | None = None
+    tokenizer_class: str | None = None
 
 
 class TopLogprob(msgspec.Struct, frozen=True):

@@ -40,7 +40,7 @@ def light(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Light]:
         stack.embedded("--plain", "--namespace", "plain", name=PLAIN, wait=False)
         slow = stack.embedded(*PARSERS, "--tokens-per-second", "20", "--namespace", "slow", name=SLOW, wait=False)
         frontend = stack.frontend(*PARSERS, command=LIGHT_FRONTEND, wait=False)
-        vllm = stack.frontend(*PARSERS, wait=False)
+        vllm = stack.frontend(*PARSERS, "--tokenizer-backend", "vllm", wait=False)
         for edge in (frontend, vllm):
             for model in (PROCESSED, PLAIN, SLOW):
                 stack.wait_for_model(edge, model)

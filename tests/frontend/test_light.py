@@ -4,15 +4,18 @@ import argparse
 import asyncio
 import importlib.util
 import json
-from typing import Any
 
 import pytest
-from backedge.frontend import light, main
+from backedge.frontend import backends, main
 from backedge.frontend.guided import guided_decoding
+from backedge.frontend.light import LightPrompts
 from backedge.frontend.model_files import ModelFiles
-from backedge.frontend.names import ConfiguredNames, ParserNames, configured_names
+from backedge.frontend.names import Native, ParserNames, parser_names
+from backedge.frontend.offload import Offload
+from backedge.frontend.prompts import PromptEdge
 from backedge.frontend.sampling import preprocessed, sampling_of
 from backedge.frontend.spec import build_spec
+from backedge.frontend.tokenizers.choice import TokenizerChoice
 from backedge.parsers.errors import RequestError, UnknownParserError
 from backedge.postprocess.messages import KEY, Capability, encode
 
@@ -31,7 +34,8 @@ def request(**fields):
 
 
 def routed(fields, prompt=(1, 2, 3), context_length=100):
-    return preprocessed(request(**fields), list(prompt), FILES, context_length)
+    fields = request(**fields)
+    return preprocessed(fields, list(prompt), FILES, context_length, guided_decoding(fields))
 
 
 def calls(*named, **more):
@@ -160,9 +164,8 @@ def test_the_worker_is_told_the_syntax_of_forced_calls(choice, json_calls):
 
 
 def preprocess(fields, *, reasons=True, runtime_config=None):
-    responder: Any = None
-    processor = light.LightProcessor(FILES, responder, runtime_config or {}, reasons=reasons)
-    return asyncio.run(processor.preprocess(request(**fields)))
+    prompts = LightPrompts(FILES.prompt_token_ids, runtime_config or {}, reasons=reasons)
+    return asyncio.run(PromptEdge(prompts, FILES, Offload(threads=1), None).route(request(**fields)))
 
 
 OFF = {"enable_thinking": False}
@@ -213,31 +216,74 @@ NAMES = [
 
 @pytest.mark.parametrize(("given", "card", "names"), NAMES)
 def test_the_parsers_of_a_model(given, card, names):
-    assert light.parser_names(configured_names(given, card)) == names
+    assert parser_names(given, card) == names
 
 
 def test_a_name_that_no_linear_parser_has_is_refused():
     with pytest.raises(UnknownParserError, match="hermes"):
-        light.parser_names(ConfiguredNames("nonsense", None, by_worker=False))
+        parser_names(flags("nonsense"), {})
 
 
-# arguments, vLLM is there, edge, what is left for Dynamo
-CHOICES = [
-    ([], True, "vllm", []),
-    ([], False, "huggingface", []),
-    (["--router-mode", "kv"], True, "vllm", ["--router-mode", "kv"]),
-    (["--tokenizer-backend", "huggingface", "--x"], True, "huggingface", ["--x"]),
-    (["--tokenizer-backend", "vllm"], False, "vllm", []),
-    (["--dyn-chat-processor", "vllm"], False, "vllm", []),
-    (["--postprocess-parsers", "linear"], True, "vllm", ["--postprocess-parsers", "linear"]),
-    (["--postprocess-parsers", "linear"], False, "huggingface", []),
+def check_native(tool_call, reasoning, also_known=()):
+    if tool_call not in (None, "hermes", "of_its_own"):
+        raise UnknownParserError("--tool-call-parser", tool_call, also_known)
+
+
+NATIVE = Native(check_native, lambda: ["hermes", "of_its_own"], lambda: ["qwen3", "of_tomorrow"])
+OF_A_WORKER = {"runtime_data": {KEY: encode(CAPABILITY)}}
+# flags, card, kind, parsers
+WITH_AN_ENGINE = [
+    (flags("hermes", "qwen3"), {}, "auto", ParserNames("hermes", "qwen3")),
+    (flags("hermes", "qwen3"), {}, "native", ParserNames("hermes", "qwen3", native=True)),
+    (flags("of_its_own"), {}, "auto", ParserNames("of_its_own", None, native=True)),
+    (flags(), OF_A_WORKER, "auto", ParserNames("hermes", "of_tomorrow", native=True)),
+    (flags(), OF_A_WORKER, "linear", ParserNames("hermes", "of_tomorrow", native=True)),
 ]
 
 
-@pytest.mark.parametrize(("arguments", "installed", "edge", "left"), CHOICES)
-def test_the_edge_is_chosen_by_what_is_there(monkeypatch, arguments, installed, edge, left):
-    monkeypatch.setattr(importlib.util, "find_spec", lambda _: object() if installed else None)
-    assert main.choose(arguments) == (edge, left)
+@pytest.mark.parametrize(("given", "card", "kind", "names"), WITH_AN_ENGINE)
+def test_the_parsers_of_a_model_where_an_engines_are_there(given, card, kind, names):
+    given.postprocess_parsers = kind
+    assert parser_names(given, card, NATIVE) == names
+
+
+def test_a_name_that_nobody_has_is_refused_with_ours_among_the_known():
+    with pytest.raises(UnknownParserError, match="qwen3_coder"):
+        parser_names(flags("nonsense"), {}, NATIVE)
+
+
+LINEAR = ["--postprocess-parsers", "linear"]
+# arguments, engines that are there, back end, whose command line, what is left for Dynamo
+CHOICES = [
+    ([], "vllm sglang", None, "vllm", []),
+    ([], "sglang", None, "sglang", []),
+    ([], "", None, "sglang", []),
+    (["--router-mode", "kv"], "vllm", None, "vllm", ["--router-mode", "kv"]),
+    (["--tokenizer-backend", "huggingface", "--x"], "vllm", "huggingface", "sglang", ["--x"]),
+    (["--tokenizer-backend", "sglang", "--x"], "vllm sglang", "sglang", "sglang", ["--x"]),
+    (["--tokenizer-backend", "sglang", "--postprocess-parsers", "native"], "sglang", "sglang", "sglang", []),
+    (["--tokenizer-backend", "vllm"], "vllm", "vllm", "vllm", []),
+    (["--dyn-chat-processor", "vllm"], "vllm", "vllm", "vllm", []),
+    (LINEAR, "vllm", None, "vllm", LINEAR),
+    (LINEAR, "", None, "sglang", []),
+]
+
+
+@pytest.fixture
+def installed(monkeypatch):
+    def install(engines):
+        monkeypatch.setattr(
+            importlib.util, "find_spec", lambda package: object() if package in engines.split() else None
+        )
+
+    return install
+
+
+@pytest.mark.parametrize(("arguments", "engines", "backend", "processor", "left"), CHOICES)
+def test_what_is_asked_of_a_frontend(installed, arguments, engines, backend, processor, left):
+    installed(engines)
+    choice = main.choose(arguments)
+    assert (choice.tokenizer.backend, choice.processor, choice.arguments) == (backend, processor, left)
 
 
 @pytest.mark.parametrize(
@@ -246,11 +292,34 @@ def test_the_edge_is_chosen_by_what_is_there(monkeypatch, arguments, installed, 
         ["--dyn-chat-processor", "sglang"],
         ["--dyn-chat-processor", "vllm", "--tokenizer-backend", "huggingface"],
         ["--tokenizer-backend", "huggingface", "--postprocess-parsers", "native"],
+        ["--tokenizer-backend", "sglang"],
     ],
 )
-def test_a_choice_that_is_none_ends_the_process(arguments):
+def test_a_choice_that_is_none_ends_the_process(installed, arguments):
+    installed("vllm")
     with pytest.raises(SystemExit, match="--"):
         main.choose(arguments)
+
+
+SGLANG = Capability(engine="sglang", engine_version="1")
+# flag, what the worker says, engines that are there, back end
+BACKENDS = [
+    (None, CAPABILITY, "vllm sglang", "vllm"),
+    (None, SGLANG, "vllm sglang", "sglang"),
+    (None, SGLANG, "vllm", "huggingface"),
+    (None, Capability(engine="embedded", engine_version="1"), "vllm sglang", "huggingface"),
+    (None, None, "vllm sglang", "vllm"),
+    (None, None, "sglang", "sglang"),
+    (None, None, "", "huggingface"),
+    ("huggingface", SGLANG, "vllm sglang", "huggingface"),
+    ("sglang", CAPABILITY, "vllm sglang", "sglang"),
+]
+
+
+@pytest.mark.parametrize(("flag", "capability", "engines", "backend"), BACKENDS)
+def test_the_edge_of_a_model(installed, flag, capability, engines, backend):
+    installed(engines)
+    assert backends.choose(TokenizerChoice(flag), capability)[0] == backend
 
 
 def test_everything_routed_can_be_sent():

@@ -163,8 +163,8 @@ def test_a_folder_that_does_not_do_says_why(tmp_path, files, part):
         ModelFiles(folder(tmp_path, files))
 
 
-def test_without_a_tokenizer_vllm_is_the_way(tmp_path):
-    with pytest.raises(SetupError, match="install vllm"):
+def test_without_a_tokenizer_the_other_ways_are_named(tmp_path):
+    with pytest.raises(SetupError, match="choose vllm or sglang"):
         ModelFiles(tmp_path)
 
 

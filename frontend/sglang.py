@@ -1,0 +1,134 @@
+"""The forward edge of Dynamo's SGLang chat processor: its template, tokenization and guided decoding."""
+
+from __future__ import annotations
+
+import argparse
+import logging
+from typing import Any
+
+from dynamo.common.multimodal.cache_uuid import reject_unsupported_multimodal_uuids
+from dynamo.frontend import sglang_prepost, sglang_processor
+from dynamo.frontend.structural_tag_policy import runtime_structural_tag_options
+from dynamo.frontend.thinking import runtime_default_thinking_mode
+from dynamo.frontend.utils import PreprocessError, extract_mm_urls
+from sglang.srt.function_call.function_call_parser import FunctionCallParser
+from sglang.srt.parser.reasoning_parser import ReasoningParser
+
+from ..parsers.base import ParserFactory
+from ..parsers.errors import RequestError
+from ..parsers.native.sglang import SglangParsers, check_names
+from ..parsers.registry import linear_parsers
+from ..postprocess.detokenizer import detokenizers, vocabulary_of
+from .chat_model import ChatModel, Request
+from .model_files import ModelFolder
+from .names import Native, ParserNames, parser_names
+from .offload import Offload
+from .prompts import Prompt, PromptEdge
+from .template import TEMPLATE_SECONDS
+from .time_limit import limited
+from .tokenizers.choice import TokenizerChoice
+
+logger = logging.getLogger(__name__)
+
+NATIVE = Native(
+    check_names,
+    FunctionCallParser.ToolCallParserEnum.keys,
+    ReasoningParser.DetectorMap.keys,
+)
+
+
+class SglangEdge:
+    """The forward edge of all models that choose it.
+
+    config: Dynamo's FrontendConfig. flags: tool_call_parser, reasoning_parser and chat_template.
+    """
+
+    def __init__(self, config: Any, flags: argparse.Namespace, choice: TokenizerChoice, offload: Offload) -> None:
+        self._config = config
+        self._flags = flags
+        self._offload = offload
+
+    async def model(self, instance_id: Any, card: Any, routed_engine: Any) -> ChatModel:
+        """Return a model that Dynamo has discovered.
+
+        Raises `UnknownParserError` if there is no parser of a name that is configured.
+        """
+        runtime_config = card.runtime_config()
+        names = parser_names(self._flags, runtime_config, NATIVE)
+        folder = ModelFolder(card.local_dir())
+        prompts = SglangPrompts(
+            self._tokenizer(folder), names, runtime_config, self._config.exclude_tools_when_tool_choice_none
+        )
+        edge = PromptEdge(prompts, folder, self._offload, runtime_config.get("context_length"))
+        parts = detokenizers(prompts.tokenizer), parsers_of(names, prompts.tokenizer)
+        logger.info("model %s: SGLang's forward edge, parsers %s", card.name(), names)
+        return ChatModel(card, edge, routed_engine, lambda: parts)
+
+    def _tokenizer(self, folder: ModelFolder) -> Any:
+        tokenizer = sglang_processor._load_tokenizer(str(folder.folder), self._config.trust_remote_code)  # noqa: SLF001
+        template = sglang_processor._load_chat_template(self._flags.chat_template)  # noqa: SLF001
+        if template is not None:
+            tokenizer.chat_template = template
+        return tokenizer
+
+
+def parsers_of(names: ParserNames, tokenizer: Any) -> ParserFactory:
+    """Return the parsers with which this frontend serves plain workers."""
+    if names.native:
+        return SglangParsers(tokenizer, names.tool_call, names.reasoning)
+    return linear_parsers(names.tool_call, names.reasoning, vocabulary_of(tokenizer))
+
+
+class SglangPrompts:
+    """Renders, tokenizes and constrains as Dynamo's SGLang chat processor does.
+
+    runtime_config: the model card's. hides_unused_tools: the template does not get the
+    tools of a request that forbids calls.
+    """
+
+    def __init__(
+        self,
+        tokenizer: Any,
+        names: ParserNames,
+        runtime_config: dict[str, Any],
+        hides_unused_tools: bool,
+    ) -> None:
+        self.tokenizer = tokenizer
+        self._reasoning = names.reasoning if names.reasoning in NATIVE.reasoning() else None
+        mode, scope, schema = runtime_structural_tag_options(runtime_config)
+        self._thinking_mode = runtime_default_thinking_mode(runtime_config)
+        self._options = {
+            "tool_call_parser_name": names.tool_call if names.tool_call in NATIVE.tool_call() else None,
+            "reasoning_parser_name": self._reasoning,
+            "exclude_tools_when_tool_choice_none": hides_unused_tools,
+            "template_force_reasoning": sglang_prepost.detect_force_reasoning_from_template(
+                getattr(tokenizer, "chat_template", None)
+            ),
+            "default_thinking_mode": self._thinking_mode,
+            "structural_tag_mode": mode,
+            "structural_tag_scope": scope,
+            "structural_tag_schema": schema,
+        }
+
+    def __call__(self, request: Request) -> Prompt:
+        """See `PromptEdge`."""
+        try:
+            made = limited(
+                TEMPLATE_SECONDS,
+                lambda: sglang_prepost.preprocess_chat_request(request, tokenizer=self.tokenizer, **self._options),
+            )
+            media, uuids = extract_mm_urls(request["messages"])
+            reject_unsupported_multimodal_uuids(uuids)
+        except (PreprocessError, TimeoutError) as error:
+            raise RequestError("messages", request["messages"], f"what the model's template takes ({error})") from error
+        fields: dict[str, Any] = {
+            "require_reasoning": sglang_prepost._guided_output_requires_reasoning(  # noqa: SLF001
+                request, made.force_reasoning, self._reasoning, made.guided_decoding
+            ),
+        }
+        if media:
+            fields["multi_modal_data"] = media
+        template_kwargs = made.request.get("chat_template_kwargs")
+        if template_kwargs:
+            fields["reasoning_parser_kwargs"] = {"chat_template_kwargs": template_kwargs}
+        return Prompt(made.prompt_token_ids, made.guided_decoding, fields)

@@ -1,0 +1,126 @@
+"""The forward edge of Dynamo's vLLM chat processor, with the backward edge replaced."""
+
+from __future__ import annotations
+
+import argparse
+import logging
+from collections.abc import AsyncIterator
+from contextlib import aclosing, asynccontextmanager
+from contextvars import ContextVar
+from typing import Any
+
+from dynamo.frontend import vllm_processor
+from dynamo.frontend.vllm_processor import _inject_routing_metadata
+from vllm.reasoning import ReasoningParserManager
+from vllm.tool_parsers import ToolParserManager
+
+from ..parsers.base import ParserFactory
+from ..parsers.native.vllm import VllmParsers, check_names
+from ..parsers.registry import linear_parsers
+from ..postprocess.detokenizer import detokenizers, vocabulary_of
+from .chat_model import ChatModel, Prepared, Request
+from .names import Native, ParserNames, parser_names
+from .offload import Offload
+from .spec import build_spec
+from .tokenizers.choice import TokenizerChoice
+
+logger = logging.getLogger(__name__)
+
+NATIVE = Native(check_names, ToolParserManager.list_registered, ReasoningParserManager.list_registered)
+
+
+class VllmEdge:
+    """The forward edge of all models that choose it.
+
+    config: Dynamo's FrontendConfig. flags: vLLM's, as `dynamo.frontend` parsed them.
+    """
+
+    def __init__(self, config: Any, flags: argparse.Namespace, choice: TokenizerChoice, offload: Offload) -> None:
+        self._config = config
+        self._flags = flags
+        vllm_processor.VllmProcessor = VllmProcessor
+
+    async def model(self, instance_id: Any, card: Any, routed_engine: Any) -> ChatModel:
+        """Return a model that Dynamo has discovered.
+
+        Raises `UnknownParserError` if there is no parser of a name that is configured.
+        """
+        names = parser_names(self._flags, card.runtime_config(), NATIVE)
+        flags = argparse.Namespace(**vars(self._flags))
+        # vLLM's forward edge renders and constrains with vLLM's parsers, if it has any of that name.
+        flags.tool_call_parser = names.tool_call if names.tool_call in NATIVE.tool_call() else None
+        flags.reasoning_parser = names.reasoning if names.reasoning in NATIVE.reasoning() else None
+        logger.info("model %s: vLLM's forward edge, parsers %s", card.name(), names)
+        stock = vllm_processor.EngineFactory(self._config, flags)
+        made: list[VllmProcessor] = []
+        MADE.set(made)
+        await stock.chat_engine_factory(instance_id, CardWithoutParsers(card), routed_engine)
+        (processor,) = made
+        parts = detokenizers(processor.tokenizer), parsers_of(names, processor)
+        return ChatModel(card, processor.prepare, routed_engine, lambda: parts)
+
+
+def parsers_of(names: ParserNames, processor: VllmProcessor) -> ParserFactory:
+    """Return the parsers with which this frontend serves plain workers."""
+    if names.native:
+        model_config = processor.input_processor.model_config
+        return VllmParsers(processor.tokenizer, names.tool_call, names.reasoning, model_config)
+    return linear_parsers(names.tool_call, names.reasoning, vocabulary_of(processor.tokenizer))
+
+
+class CardWithoutParsers:
+    """A model card whose parser names have been read: Dynamo's factory would look them up again, in vLLM alone."""
+
+    def __init__(self, card: Any) -> None:
+        self._card = card
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._card, name)
+
+    def runtime_config(self) -> dict[str, Any]:
+        """See Dynamo's ModelDeploymentCard."""
+        return {**self._card.runtime_config(), "tool_call_parser": None, "reasoning_parser": None}
+
+
+class VllmProcessor(vllm_processor.VllmProcessor):
+    """Renders, tokenizes and routes as Dynamo does, up to where the request is sent."""
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        MADE.get().append(self)
+
+    @asynccontextmanager
+    async def prepare(self, request: Request, context: Any = None) -> AsyncIterator[Prepared]:
+        """See `chat_model.Edge`."""
+        # Dynamo lets go of what it holds for a request behind the response.
+        async with aclosing(super().generator(request, context=context)) as prepared:
+            yield await anext(prepared)
+
+    async def _generate_and_stream(
+        self,
+        request_id: str,
+        request: Request,
+        dynamo_preproc: dict[str, Any],
+        tokens: list[int],
+        vllm_preproc: Any,
+        post_processors: dict[int, Any],
+        mm_routing_info: dict[str, Any] | None = None,
+        context: Any = None,
+    ) -> AsyncIterator[Prepared]:
+        """Yield the request, ready to be sent; overrides Dynamo's, which sends it.
+
+        post_processors: Dynamo's own, of which only the adjusted request is used.
+        """
+        spec = build_spec(
+            request_id,
+            request,
+            dynamo_preproc,
+            vllm_preproc.sampling_params,
+            include_reasoning=post_processors[0].request_for_sampling.include_reasoning,
+        )
+        _inject_routing_metadata(dynamo_preproc, dynamo_preproc, mm_routing_info)
+        yield Prepared(request, dynamo_preproc, spec)
+
+
+# Dynamo's factory makes the processor itself, in the task of its caller, and keeps it.
+MADE: ContextVar[list[VllmProcessor]] = ContextVar("MADE")

@@ -1,0 +1,208 @@
+"""Tokenizers that break the contract, each in one way."""
+
+from __future__ import annotations
+
+import copyreg
+import threading
+import time
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any, NamedTuple
+
+from examples.my_tokenizer import BYTES, MyTokenizer
+
+
+class GivesStrings(MyTokenizer):
+    def encode(self, text: str) -> Any:
+        return list(text)
+
+
+class NoSkip(MyTokenizer):
+    def decode(self, token_ids: Sequence[int]) -> str:  # type: ignore[override]
+        return super().decode(token_ids, False)
+
+
+class ShowsByDefault(MyTokenizer):
+    def decode(self, token_ids: Sequence[int], skip_special_tokens: bool = False) -> str:
+        return super().decode(token_ids, skip_special_tokens)
+
+
+class RaisesLate(MyTokenizer):
+    calls = 0
+
+    def decode(self, token_ids: Sequence[int], skip_special_tokens: bool = True) -> str:
+        self.calls += 1
+        if self.calls == 1_000:
+            raise RuntimeError("out of handles")
+        return super().decode(token_ids, skip_special_tokens)
+
+
+class AddsBos(MyTokenizer):
+    # Skipped when decoded, so that every text comes back nevertheless.
+    def encode(self, text: str) -> list[int]:
+        return super().encode(text) or [BYTES]
+
+
+class LosesEmoji(MyTokenizer):
+    def decode(self, token_ids: Sequence[int], skip_special_tokens: bool = True) -> str:
+        text = super().decode(token_ids, skip_special_tokens)
+        return "".join(char for char in text if char < "\U0001f000")
+
+
+class SwallowsSpecial(MyTokenizer):
+    def encode(self, text: str) -> list[int]:
+        return [token_id for token_id in super().encode(text) if token_id < BYTES]
+
+
+class Truncates(MyTokenizer):
+    def encode(self, text: str) -> list[int]:
+        return super().encode(text)[:131_072]
+
+
+class SortsBatches(MyTokenizer):
+    def encode_batch(self, texts: Sequence[str]) -> list[list[int]]:
+        return super().encode_batch(sorted(texts, key=len))
+
+
+class NeedsWholeCharacters(MyTokenizer):
+    def decode(self, token_ids: Sequence[int], skip_special_tokens: bool = True) -> str:
+        if "\ufffd" in (text := super().decode(token_ids, skip_special_tokens)):
+            raise ValueError("no UTF-8")
+        return text
+
+
+class DependsOnLast(MyTokenizer):
+    """Has two ids for each byte, and takes the one or the other by the text before."""
+
+    ALIAS = 512
+    before = ""
+
+    def encode(self, text: str) -> list[int]:
+        alias = self.ALIAS if self.before > text else 0
+        self.before = text
+        return [token_id + alias for token_id in super().encode(text)]
+
+    def decode(self, token_ids: Sequence[int], skip_special_tokens: bool = True) -> str:
+        return super().decode([token_id % self.ALIAS for token_id in token_ids], skip_special_tokens)
+
+
+class OneBuffer(MyTokenizer):
+    """Keeps the text that it works on in the instance."""
+
+    def encode(self, text: str) -> list[int]:
+        self.text = text
+        if threading.current_thread() is not threading.main_thread():
+            time.sleep(0)
+        return super().encode(self.text)
+
+
+class HoldsLambda(MyTokenizer):
+    def __init__(self, model_path: str) -> None:
+        super().__init__(model_path)
+        self.normalize = lambda text: text
+
+    def __reduce__(self) -> Any:
+        return copyreg.__newobj__, (type(self),), vars(self)  # type: ignore[attr-defined]  # as object does it
+
+
+class ReadsAhead(MyTokenizer):
+    def __call__(self, texts: Iterable[str]) -> Iterator[list[str]]:
+        yield from super().__call__(list(texts))
+
+
+class TakesFirstAtOnce(MyTokenizer):
+    def __call__(self, texts: Iterable[str]) -> Iterator[list[str]]:
+        taken = iter(texts)
+        first = next(taken)
+        return super().__call__(text for part in ([first], taken) for text in part)
+
+
+class GivesIds(MyTokenizer):
+    def __call__(self, texts: Iterable[str]) -> Any:
+        return (self.encode(text) for text in texts)
+
+
+class GivesList(MyTokenizer):
+    def __call__(self, texts: Iterable[str]) -> Any:
+        return list(super().__call__(texts))
+
+
+class SharesStream(MyTokenizer):
+    def __call__(self, texts: Iterable[str]) -> Iterator[list[str]]:
+        self.texts = iter(texts)
+        return self._stream()
+
+    def _stream(self) -> Iterator[list[str]]:
+        while (text := next(self.texts, None)) is not None:
+            yield self._tokens(text)
+
+
+class LastFirst(MyTokenizer):
+    """Holds one text back, so that each comes a step late, and the last one in front of it."""
+
+    def __call__(self, texts: Iterable[str]) -> Iterator[list[str]]:
+        before: list[str] = []
+        for tokens in super().__call__(texts):
+            yield before or tokens
+            before = tokens
+
+
+class ShowsSpecial(MyTokenizer):
+    special_toks = ("<|im_start|>", "<|im_end|>", "!")
+
+    def decode(self, token_ids: Sequence[int], skip_special_tokens: bool = True) -> str:
+        return super().decode(token_ids, skip_special_tokens and token_ids != [BYTES])
+
+
+class ShowsAddress(MyTokenizer):
+    def __repr__(self) -> str:
+        return object.__repr__(self)
+
+
+class ForgetsMessages(MyTokenizer):
+    def apply_chat_template(self, messages: Any, tools: Any = None, **kwargs: Any) -> str:
+        return super().apply_chat_template(messages[-1:])
+
+
+class ChangesMessages(MyTokenizer):
+    def apply_chat_template(self, messages: Any, tools: Any = None, **kwargs: Any) -> str:
+        text = super().apply_chat_template(messages)
+        messages.pop(0)
+        return text
+
+
+class TemplateOfIds(MyTokenizer):
+    def tokenize(self, messages: Any, model: str, tools: Any = None) -> Any:
+        return self.apply_chat_template(messages)
+
+
+class Broken(NamedTuple):
+    tokenizer: type
+    check: str
+    reason: str
+
+
+BROKEN = (
+    Broken(NoSkip, "signatures", "got an unexpected keyword argument 'skip_special_tokens'"),
+    Broken(ShowsByDefault, "signatures", "skip_special_tokens is True unless given"),
+    Broken(GivesStrings, "results", "GivesStrings.encode returned list ['H', 'e',"),
+    Broken(RaisesLate, "endurance", "raised RuntimeError: out of handles"),
+    Broken(DependsOnLast, "independent", "again: ["),
+    Broken(AddsBos, "empty", 'encode(""): [256] instead of []'),
+    Broken(LosesEmoji, "emoji", "'' instead of '😀'"),
+    Broken(SwallowsSpecial, "special tokens", "'a user\\n b' instead of 'a <|im_start|>user\\n b'"),
+    Broken(Truncates, "very long", "131,072 long, not 200,000"),
+    Broken(SortsBatches, "batch", "encode_batch, at 'Grüße"),
+    Broken(NeedsWholeCharacters, "incremental", "NeedsWholeCharacters.decode"),
+    Broken(OneBuffer, "threads", "encode in 8 threads"),
+    Broken(HoldsLambda, "pickle", "lambda"),
+    Broken(TakesFirstAtOnce, "stream lazy", "1 texts are taken before any tokens are asked for"),
+    Broken(ReadsAhead, "stream lazy", "6 texts are taken for 1 lists of tokens"),
+    Broken(GivesIds, "stream tokens", "[111, 110, 101, 32, 116, 119, ...] is no list of str"),
+    Broken(LastFirst, "stream order", "of each text by itself"),
+    Broken(SharesStream, "stream re-entrant", "tokens of the first of two streams, read in turns"),
+    Broken(ShowsSpecial, "special_toks", "decode of '<|im_start|>', skipped"),
+    Broken(ShowsAddress, "repr", "with an address in memory"),
+    Broken(ForgetsMessages, "template", "is without 'Name a prime number.'"),
+    Broken(ChangesMessages, "template", "changes the messages"),
+    Broken(TemplateOfIds, "prompt", "no list"),
+)

@@ -1,0 +1,92 @@
+import json
+import subprocess
+import sys
+
+import pytest
+from backedge.frontend.check_tokenizer import main
+from backedge.frontend.tokenizers.kit import CHECKS, contract_tests
+
+from tests.frontend.tokenizers.broken import LosesEmoji
+from tests.frontend.tokenizers.examples import MinimalTokenizer, WordTokenizer
+from tests.support import EXAMPLES
+
+EXAMPLE = "examples.my_tokenizer:MyTokenizer"
+BROKEN = "tests.frontend.tokenizers.broken:LosesEmoji"
+
+# As users write it, in a test file of theirs.
+test_words = contract_tests(lambda: WordTokenizer("model"))
+test_minimal = contract_tests(MinimalTokenizer)
+
+
+def check(name):
+    return next(check for check in CHECKS if check.name == name)
+
+
+def test_a_table_and_status_0(capsys):
+    assert main([EXAMPLE, "--model", "model"]) == 0
+    *lines, total = capsys.readouterr().out.splitlines()
+    assert [line.split()[0] for line in lines].count("passed") == len(CHECKS) - 1
+    assert total == f"{EXAMPLE} keeps the contract: {len(CHECKS) - 1} passed, 0 failed, 1 skipped"
+
+
+def test_status_1_names_what_is_wrong(capsys):
+    assert main([BROKEN, "--model", "model"]) == 1
+    output = capsys.readouterr().out
+    assert [line for line in output.splitlines() if line.startswith("failed   emoji")]
+    assert f"{BROKEN} breaks the contract: " in output
+
+
+def test_json(capsys):
+    assert main([BROKEN, "--model", "model", "--json"]) == 1
+    report = json.loads(capsys.readouterr().out)
+    assert (report["tokenizer"], report["model"], report["passed"]) == (BROKEN, "model", False)
+    assert [check["check"] for check in report["checks"]] == [check.name for check in CHECKS]
+    assert {check["outcome"] for check in report["checks"]} == {"passed", "failed", "skipped"}
+    emoji = next(check for check in report["checks"] if check["check"] == "emoji")
+    assert emoji["required"]
+    assert "😀" in emoji["detail"]
+
+
+@pytest.mark.parametrize(
+    ("name", "said"),
+    [
+        ("no_such_module:X", "could not be imported: ModuleNotFoundError"),
+        ("examples.my_tokenizer:X", "the module has no X; its tokenizers: MyTokenizer."),
+        ("tests.frontend.tokenizers.bad_modules:Raises", "constructed: FileNotFoundError: no vocab.txt in model"),
+        ("examples.my_tokenizer", "write it as package.module:Class"),
+    ],
+)
+def test_status_2_for_what_cannot_be_loaded(name, said, capsys):
+    assert main([name, "--model", "model"]) == 2
+    captured = capsys.readouterr()
+    assert said in captured.err
+    assert not captured.out
+
+
+def test_status_2_for_wrong_usage():
+    with pytest.raises(SystemExit) as caught:
+        main([EXAMPLE])
+    assert caught.value.code == 2
+
+
+def test_as_a_command():
+    command = [sys.executable, "-m", "backedge.frontend.check_tokenizer", EXAMPLE, "--model", "model"]
+    done = subprocess.run(command, capture_output=True, text=True, cwd=EXAMPLES.parent, check=False)
+    assert done.returncode == 0, done.stderr
+    assert "keeps the contract" in done.stdout
+
+
+def test_a_pytest_of_a_broken_tokenizer_fails_its_check():
+    run = contract_tests(lambda: LosesEmoji("model"))
+    with pytest.raises(pytest.fail.Exception, match="'' instead of '😀'"):
+        run(check("emoji"))
+    run(check("code"))
+    with pytest.raises(pytest.skip.Exception, match="optional: LosesEmoji has no tokenize"):
+        run(check("prompt"))
+
+
+def test_a_package_that_is_missing_is_a_reason_to_skip(monkeypatch):
+    monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
+    run = contract_tests(lambda: WordTokenizer("model"))
+    with pytest.raises(pytest.skip.Exception, match="dill is not installed"):
+        run(check("dill"))

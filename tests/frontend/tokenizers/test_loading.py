@@ -1,0 +1,226 @@
+import gc
+import logging
+import pickle
+import sys
+import threading
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+from backedge.frontend.tokenizers import (
+    LazyTokenizer,
+    TokenizerError,
+    TokenizerFailedError,
+    TokenizerLoadError,
+    TokenizerResultError,
+    load,
+    split_name,
+)
+from backedge.frontend.tokenizers.guard import GuardedTokenizer
+from backedge.parsers.errors import BackedgeError, RequestError, SetupError
+from backedge.postprocess.detokenizer import DetokenizerOptions, detokenizers, vocabulary_of
+
+from tests.frontend.tokenizers.bad_modules import Slow, SlowToFail, Wrong
+from tests.frontend.tokenizers.broken import RaisesLate
+
+BAD = "tests.frontend.tokenizers.bad_modules"
+EXAMPLE = ("examples.my_tokenizer", "MyTokenizer")
+HELLO = [{"role": "user", "content": "Hello"}]
+THREADS = 8
+
+
+def test_loads_what_it_is_told():
+    tokenizer = load(*EXAMPLE, "model")
+    assert tokenizer.encode("hi<|im_end|>") == [104, 105, 257]
+    assert tokenizer.encode_batch(["h", ""]) == [[104], []]
+    assert tokenizer.decode([104, 105, 257]) == "hi"
+    assert tokenizer.decode([104, 257], skip_special_tokens=False) == "h<|im_end|>"
+    assert repr(tokenizer) == "LazyTokenizer(examples.my_tokenizer:MyTokenizer, 'model')"
+    assert repr(tokenizer.get()) == "MyTokenizer('model')"
+
+
+def test_nothing_is_imported_before_it_is_used(tmp_path, monkeypatch):
+    (tmp_path / "imported_late.py").write_text("from examples.my_tokenizer import MyTokenizer\n")
+    monkeypatch.syspath_prepend(tmp_path)
+    tokenizer = load("imported_late", "MyTokenizer", "model")
+    assert "imported_late" not in sys.modules
+    tokenizer.encode("")
+    assert "imported_late" in sys.modules
+
+
+def test_threads_that_ask_at_once_get_one_instance():
+    tokenizers = [load(BAD, "Slow", "model") for _ in range(THREADS)]
+    together = threading.Barrier(THREADS)
+
+    def ask(tokenizer: LazyTokenizer) -> object:
+        together.wait()
+        return tokenizer.get()
+
+    before = Slow.made
+    with ThreadPoolExecutor(THREADS) as pool:
+        made = set(map(id, pool.map(ask, tokenizers)))
+    assert len(made) == 1
+    assert Slow.made == before + 1
+
+
+def error_of(tokenizer):
+    with pytest.raises(TokenizerLoadError) as caught:
+        tokenizer.encode("x")
+    return caught.value
+
+
+def test_a_failure_is_remembered_and_logged_once(caplog):
+    tokenizer = load(BAD, "SlowToFail", "model")
+    before = SlowToFail.made
+    with caplog.at_level(logging.ERROR), ThreadPoolExecutor(THREADS) as pool:
+        errors = list(pool.map(lambda _: error_of(tokenizer), range(THREADS)))
+    (said,) = set(map(str, errors))
+    assert said == (
+        f"tokenizer {BAD}:SlowToFail for model model could not be constructed: RuntimeError: no licence. "
+        "The class is called with the model's path and nothing else; see docs/tokenizers.md."
+    )
+    assert SlowToFail.made == before + 1
+    assert len(caplog.records) == 1
+    # A new error each, or they would share a traceback that grows.
+    assert len(set(map(id, errors))) == THREADS
+
+
+def test_goes_with_its_last_holder_and_comes_back_new():
+    tokenizer = load(*EXAMPLE, "a model")
+    assert load(*EXAMPLE, "a model") is tokenizer
+    assert load(*EXAMPLE, "another model") is not tokenizer
+    made = id(tokenizer.get())
+    alive = tokenizer.get()
+    del tokenizer
+    gc.collect()
+    assert id(load(*EXAMPLE, "a model").get()) != made
+    assert id(alive) == made
+
+
+def test_is_pickled_as_its_name():
+    tokenizer = load(*EXAMPLE, "model")
+    pickled = pickle.dumps(tokenizer)
+    assert pickle.loads(pickled) is tokenizer  # noqa: S301 - what we pickled
+    assert len(pickled) < 200
+
+
+@pytest.mark.parametrize(
+    ("module", "class_name", "stage", "cause"),
+    [
+        ("no_such_module", "X", "imported", "ModuleNotFoundError: No module named 'no_such_module'"),
+        (f"{BAD}.x", "X", "imported", "is not a package"),
+        ("", "X", "imported", "ValueError: Empty module name"),
+        (BAD, "Missing", "found", "the module has no Missing; its tokenizers: MyTokenizer, NoBatch, "),
+        (BAD, "NUMBER", "found", "NUMBER is no class but 7"),
+        (BAD, "NoBatch", "found", "it has no encode_batch; BaseTokenizer brings encode_batch"),
+        (BAD, "Raises", "constructed", "FileNotFoundError: no vocab.txt in some/model"),
+        (BAD, "Exits", "constructed", "SystemExit: 3"),
+        (BAD, "NoArguments", "constructed", "TypeError: NoArguments() takes no arguments"),
+        (BAD, "AsksForItself", "constructed", "its constructor asks for this very tokenizer"),
+    ],
+)
+def test_what_cannot_be_loaded_is_named_with_its_cause(module, class_name, stage, cause):
+    tokenizer = load(module, class_name, "some/model")
+    for _ in range(2):
+        with pytest.raises(TokenizerLoadError) as caught:
+            tokenizer.decode([1])
+        assert (caught.value.name, caught.value.stage) == (f"{module}:{class_name}", stage)
+        assert f"tokenizer {module}:{class_name} for model some/model could not be {stage}: " in str(caught.value)
+        assert cause in str(caught.value)
+
+
+@pytest.mark.parametrize("code", ["raise SystemExit(1)", "1 / 0", "def"])
+def test_a_module_that_raises_is_an_error_of_its_own(code, tmp_path, monkeypatch):
+    name = f"raises_{abs(hash(code))}"
+    (tmp_path / f"{name}.py").write_text(code)
+    monkeypatch.syspath_prepend(tmp_path)
+    with pytest.raises(TokenizerLoadError, match=r"could not be imported: (SystemExit|ZeroDivisionError|SyntaxError)"):
+        load(name, "X", "model").get()
+
+
+@pytest.mark.parametrize(
+    ("result", "shown"),
+    [
+        (["a", "b"], "list ['a', 'b']"),
+        ((1, 2), "tuple (1, 2)"),
+        ([1, -1], "list [1, -1]"),
+        ([1, True], "list [1, True]"),
+        ([1, 2.0], "list [1, 2.0]"),
+        (None, "NoneType None"),
+        (b"text", "bytes b'text'"),
+    ],
+)
+def test_a_wrong_result_is_named(result, shown, monkeypatch):
+    monkeypatch.setattr(Wrong, "result", result)
+    tokenizer = load(BAD, "Wrong", "model")
+    for method, argument in (("encode", "x"), ("encode_batch", ["x", "y", "z"]), ("decode", [1])):
+        with pytest.raises(TokenizerResultError) as caught:
+            getattr(tokenizer, method)(argument)
+        assert str(caught.value).startswith(f"{BAD}:Wrong.{method} returned {shown}; its contract is ")
+    with pytest.raises(TokenizerResultError, match="apply_chat_template returned"):
+        tokenizer.prompt_token_ids(HELLO)
+
+
+def test_a_batch_of_wrong_lists_is_named(monkeypatch):
+    monkeypatch.setattr(Wrong, "result", [[1], ["a"]])
+    with pytest.raises(TokenizerResultError, match=r"encode_batch returned list \['a'\]"):
+        load(BAD, "Wrong", "model").encode_batch(["x", "y"])
+
+
+def test_what_raises_late_is_named_with_its_cause():
+    tokenizer = GuardedTokenizer("RaisesLate", RaisesLate("model"))
+    for _ in range(999):
+        assert tokenizer.decode([104]) == "h"
+    with pytest.raises(TokenizerFailedError, match=r"RaisesLate.decode\(\[104\]\) raised RuntimeError: out of handles"):
+        tokenizer.decode([104])
+    assert tokenizer.decode([104]) == "h"
+
+
+def test_the_errors_are_in_the_tree():
+    for error in (TokenizerLoadError, TokenizerFailedError, TokenizerResultError):
+        assert issubclass(error, TokenizerError)
+        assert issubclass(error, BackedgeError)
+        assert not issubclass(error, RequestError | SetupError)
+
+
+def test_a_template_of_text_is_encoded():
+    tokenizer = load(*EXAMPLE, "model")
+    prompt = tokenizer.prompt_token_ids(HELLO, thinking=True) or []
+    assert tokenizer.decode(prompt, skip_special_tokens=False) == (
+        "<|im_start|>user\nHello<|im_end|>\n<|im_start|>assistant\n"
+    )
+
+
+def test_template_and_encoding_in_one_come_first():
+    tokenizer = load(BAD, "Strict", "model")
+    assert tokenizer.prompt_token_ids(HELLO, [{}, {}], model="abc", terse=True) == [1, 3, 2, 1]
+
+
+def test_without_a_template_it_is_the_callers():
+    assert load("tests.frontend.tokenizers.examples", "WordTokenizer", "model").prompt_token_ids(HELLO) is None
+
+
+def test_what_a_template_does_not_take_is_the_requests_fault():
+    with pytest.raises(RequestError, match=r"`messages` is .*this model calls no tools"):
+        load(*EXAMPLE, "model").prompt_token_ids(HELLO, [{"type": "function"}])
+    with pytest.raises(RequestError, match=r"`chat_template_kwargs.verbose` is 1; allowed: what .*tokenize takes"):
+        load(BAD, "Strict", "model").prompt_token_ids(HELLO, verbose=1)
+
+
+def test_what_a_template_raises_else_is_the_classs_fault():
+    with pytest.raises(TokenizerFailedError, match=r"apply_chat_template.*KeyError: 'role'"):
+        load(*EXAMPLE, "model").prompt_token_ids([{"content": "x"}])
+
+
+def test_stands_where_a_tokenizer_can():
+    tokenizer = load(*EXAMPLE, "model")
+    stream = detokenizers(tokenizer)(DetokenizerOptions(), ())
+    assert [stream.feed(token_id) for token_id in "é!".encode()] == ["", "é", "!"]
+    assert vocabulary_of(tokenizer).ids["<|im_end|>"] == 257
+    assert not hasattr(tokenizer, "is_tekken")
+
+
+def test_a_name_has_two_parts():
+    assert split_name("a.b:C") == ("a.b", "C")
+    for name in ("a.b", "a:", ":C", ""):
+        with pytest.raises(SetupError, match=r"package\.module:Class"):
+            split_name(name)
