@@ -107,6 +107,7 @@ def tool_variants(tools: list[dict[str, Any]] | None) -> Iterator[list[dict[str,
                 "parameters": tool["function"].get("parameters"),
                 "strict": False,
             },
+            "defer_loading": None,
         }
         for tool in tools
     ]
