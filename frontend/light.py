@@ -20,7 +20,7 @@ from ..postprocess.detokenizer import DetokenizerFactory, detokenizers, vocabula
 from .chat_model import ChatModel, Request
 from .guided import guided_decoding
 from .model_files import ModelFiles, ModelFolder
-from .names import configured_names, parser_names
+from .names import configured_names, engine_of, parser_names
 from .offload import Offload
 from .prompts import Prompt, PromptEdge
 from .template import Message
@@ -55,7 +55,8 @@ class LightEdge:
         """
         runtime_config = card.runtime_config()
         names = parser_names(self._flags, runtime_config)
-        tokenizer, folder, token_ids = self._tokenization(card.local_dir())
+        engine = engine_of(runtime_config, "vllm")
+        tokenizer, folder, token_ids = self._tokenization(card.local_dir(), engine)
 
         @functools.cache
         def parts() -> tuple[DetokenizerFactory, ParserFactory]:
@@ -66,20 +67,27 @@ class LightEdge:
             runtime_config,
             reasons=configured_names(self._flags, runtime_config).reasoning is not None,
             shows_unused_tools=not self._config.exclude_tools_when_tool_choice_none,
+            shows_only_named=engine == "sglang",
         )
         edge = PromptEdge(prompts, folder, self._offload, runtime_config.get("context_length"))
         logger.info("model %s: no engine's forward edge, %s, parsers %s", card.name(), self._choice, names)
         return ChatModel(card, edge, routed_engine, parts)
 
-    def _tokenization(self, path: str) -> tuple[Any, ModelFolder, TokenIds]:
+    def _tokenization(self, path: str, engine: str) -> tuple[Any, ModelFolder, TokenIds]:
         """Return the model's tokenizer, what its other files say, and what makes prompts of requests."""
         module, class_name = self._choice.module, self._choice.class_name
         if not (module and class_name):
-            files = ModelFiles(path, self._flags.chat_template)
+            files = ModelFiles(path, self._flags.chat_template, engine)
             return files.tokenizer, files, files.prompt_token_ids
-        folder = ModelFolder(path)
         tokenizer = load(module, class_name, path)
+        folder = ModelFolder(path, engine, functools.partial(single_token, tokenizer))
         return tokenizer, folder, PythonPrompts(tokenizer, folder, self._flags.chat_template)
+
+
+def single_token(tokenizer: LazyTokenizer, text: str) -> int | None:
+    """Return the token that `text` is by itself, None if it is several."""
+    token_ids = tokenizer.encode(text)
+    return token_ids[0] if len(token_ids) == 1 else None
 
 
 class PythonPrompts:
@@ -105,23 +113,28 @@ class LightPrompts:
     token_ids: makes the prompt. runtime_config: the model card's. reasons: the model has
     a reasoning parser, known here or not, so the engine is told what decides where
     reasoning ends. shows_unused_tools: the template gets the tools of a request that
-    forbids calls, too.
+    forbids calls, too. shows_only_named: it gets just the one that a request demands.
     """
 
     def __init__(
-        self, token_ids: TokenIds, runtime_config: dict[str, Any], *, reasons: bool, shows_unused_tools: bool = False
+        self,
+        token_ids: TokenIds,
+        runtime_config: dict[str, Any],
+        *,
+        reasons: bool,
+        shows_unused_tools: bool = False,
+        shows_only_named: bool = False,
     ) -> None:
         self._token_ids = token_ids
         self._reasons = reasons
         self._thinking_mode = runtime_default_thinking_mode(runtime_config)
         self._shows_unused_tools = shows_unused_tools
+        self._shows_only_named = shows_only_named
 
     def __call__(self, request: Request) -> Prompt:
         """See `PromptEdge`."""
         template_kwargs = self._template_kwargs(request)
-        tools = request.get("tools")
-        if request.get("tool_choice") == "none" and not self._shows_unused_tools:
-            tools = None
+        tools = self._tools(request)
         # Only what departs from a template's default: a tokenizer of the user's may not know them.
         given = {name: request[name] for name, value in DEPARTURES.items() if request.get(name) is value}
         token_ids = self._token_ids(request["messages"], tools, model=request["model"], **template_kwargs | given)
@@ -131,6 +144,15 @@ class LightPrompts:
             # Also where the workers look for them: Dynamo's router knows no such fields.
             prompt.fields = {**hints, "extra_args": dict(hints)}
         return prompt
+
+    def _tools(self, request: Request) -> list[dict[str, Any]] | None:
+        """Return the tools that the model is to see."""
+        tools, choice = request.get("tools"), request.get("tool_choice")
+        if choice == "none" and not self._shows_unused_tools:
+            return None
+        if isinstance(choice, dict) and tools and self._shows_only_named:
+            return [tool for tool in tools if tool["function"]["name"] == choice["function"]["name"]]
+        return tools
 
     def _template_kwargs(self, request: Request) -> dict[str, Any]:
         # Dynamo accepts both names, and hands over its own.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -17,16 +18,24 @@ class ModelFolder:
     """What the small files of a folder say, whatever tokenizer the model has.
 
     folder: each of its files is read where it is there.
+    engine: of the model's workers, by whose server's ways prompts are made.
+    token_id: of a token by its text, None for one that the model's tokenizer does not have.
     """
 
-    def __init__(self, folder: str | Path) -> None:
+    def __init__(
+        self, folder: str | Path, engine: str = "vllm", token_id: Callable[[str], int | None] = lambda _: None
+    ) -> None:
         self.folder = Path(folder)
+        self._engine = engine
+        self._token_id = token_id
         self.generation_config = self._read("generation_config.json")
 
     @functools.cached_property
     def eos_token_ids(self) -> list[int]:
-        """The end-of-sequence tokens of the tokenizer; here those of the model."""
-        return self.further_eos_token_ids
+        """The end-of-sequence token that the tokenizer names; without one, those of the model."""
+        name = self._special_tokens.get("eos_token")
+        token_id = self._token_id(name) if name else None
+        return [token_id] if token_id is not None else self.further_eos_token_ids
 
     @functools.cached_property
     def further_eos_token_ids(self) -> list[int]:
@@ -48,7 +57,7 @@ class ModelFolder:
         given: path of a Jinja file that takes the place of the model's own.
         Raises `SetupError` if there is none.
         """
-        return ChatTemplate(self._templates(given), self._special_tokens)
+        return ChatTemplate(self._templates(given), self._special_tokens, self._engine)
 
     @functools.cached_property
     def _config(self) -> dict[str, Any]:
@@ -93,8 +102,8 @@ class ModelFiles(ModelFolder):
     Raises `SetupError` for a folder without tokenizer.json or without any template.
     """
 
-    def __init__(self, folder: str | Path, chat_template: str | None = None) -> None:
-        super().__init__(folder)
+    def __init__(self, folder: str | Path, chat_template: str | None = None, engine: str = "vllm") -> None:
+        super().__init__(folder, engine, lambda text: self.tokenizer.token_to_id(text))
         path = self.folder / "tokenizer.json"
         if not path.is_file():
             raise SetupError(
@@ -117,10 +126,3 @@ class ModelFiles(ModelFolder):
     ) -> list[int]:
         """Return the prompt of a conversation. Raises `RequestError` for what the template does not take."""
         return self.encode(self.template.render(messages, tools, **template_kwargs))
-
-    @functools.cached_property
-    def eos_token_ids(self) -> list[int]:
-        """The end-of-sequence token that the tokenizer names; without one, those of the model."""
-        name = self._special_tokens.get("eos_token")
-        token_id = self.tokenizer.token_to_id(name) if name else None
-        return [token_id] if token_id is not None else self.further_eos_token_ids

@@ -55,6 +55,12 @@ def capability_of(runtime_config: dict[str, Any]) -> Capability | None:
         return None
 
 
+def engine_of(runtime_config: dict[str, Any], default: str) -> str:
+    """Return the engine of a model's workers; `default` where they do not say."""
+    capability = capability_of(runtime_config)
+    return default if capability is None else capability.engine
+
+
 def configured_names(flags: argparse.Namespace, runtime_config: dict[str, Any]) -> ConfiguredNames:
     """Return the parser names for a model.
 

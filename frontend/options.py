@@ -19,11 +19,15 @@ OPTIONS: dict[str, tuple[type | Any, str]] = {
     "return_token_ids": (bool, "true or false"),
     "spaces_between_special_tokens": (bool, "true or false"),
     "include_reasoning": (bool, "true or false"),
+    "no_stop_trim": (bool, "true or false"),
 }
+# SGLang's name for what vLLM has, too.
+SAME_AS = {"no_stop_trim": "include_stop_str_in_output"}
+REFUSED = {"stop_regex": "no patterns, since nobody looks for them in a stream; `stop` takes strings"}
 
 
 def apply_options(request: dict[str, Any]) -> None:
-    """Move the options of `request["metadata"]["backedge"]` to where vLLM has them.
+    """Move the options of `request["metadata"]["backedge"]` to where they would be without Dynamo's HTTP layer.
 
     Also `stop` as a list of token ids, which Dynamo's HTTP layer accepts.
     Raises `RequestError` for an unknown option or a value of the wrong type.
@@ -37,10 +41,10 @@ def apply_options(request: dict[str, Any]) -> None:
     for name, value in _object(given).items():
         field = f"metadata.{METADATA_KEY}.{name}"
         if name not in OPTIONS:
-            raise RequestError(field, value, f"no such option; known are {', '.join(OPTIONS)}")
+            raise RequestError(field, value, REFUSED.get(name, f"no such option; known are {', '.join(OPTIONS)}"))
         kind, allowed = OPTIONS[name]
         try:
-            request[name] = msgspec.convert(value, kind)
+            request[SAME_AS.get(name, name)] = msgspec.convert(value, kind)
         except msgspec.ValidationError as error:
             raise RequestError(field, value, allowed) from error
 

@@ -21,10 +21,10 @@ from ..parsers.registry import linear_parsers
 from ..postprocess.detokenizer import detokenizers, vocabulary_of
 from .chat_model import ChatModel, Request
 from .model_files import ModelFolder
-from .names import Native, ParserNames, parser_names
+from .names import Native, ParserNames, engine_of, parser_names
 from .offload import Offload
 from .prompts import Prompt, PromptEdge
-from .template import TEMPLATE_SECONDS
+from .template import TEMPLATE_SECONDS, spelled
 from .time_limit import limited
 from .tokenizers.choice import TokenizerChoice
 
@@ -55,17 +55,16 @@ class SglangEdge:
         """
         runtime_config = card.runtime_config()
         names = parser_names(self._flags, runtime_config, NATIVE)
-        folder = ModelFolder(card.local_dir())
-        prompts = SglangPrompts(
-            self._tokenizer(folder), names, runtime_config, self._config.exclude_tools_when_tool_choice_none
-        )
+        tokenizer = self._tokenizer(card.local_dir())
+        folder = ModelFolder(card.local_dir(), token_id=tokenizer.convert_tokens_to_ids)
+        prompts = SglangPrompts(tokenizer, names, runtime_config, self._config.exclude_tools_when_tool_choice_none)
         edge = PromptEdge(prompts, folder, self._offload, runtime_config.get("context_length"))
-        parts = detokenizers(prompts.tokenizer), parsers_of(names, prompts.tokenizer)
+        parts = detokenizers(tokenizer), parsers_of(names, tokenizer)
         logger.info("model %s: SGLang's forward edge, parsers %s", card.name(), names)
         return ChatModel(card, edge, routed_engine, lambda: parts)
 
-    def _tokenizer(self, folder: ModelFolder) -> Any:
-        tokenizer = sglang_processor._load_tokenizer(str(folder.folder), self._config.trust_remote_code)  # noqa: SLF001
+    def _tokenizer(self, path: str) -> Any:
+        tokenizer = sglang_processor._load_tokenizer(path, self._config.trust_remote_code)  # noqa: SLF001
         template = sglang_processor._load_chat_template(self._flags.chat_template)  # noqa: SLF001
         if template is not None:
             tokenizer.chat_template = template
@@ -94,6 +93,7 @@ class SglangPrompts:
         hides_unused_tools: bool,
     ) -> None:
         self.tokenizer = tokenizer
+        self._engine = engine_of(runtime_config, "sglang")
         self._reasoning = names.reasoning if names.reasoning in NATIVE.reasoning() else None
         mode, scope, schema = runtime_structural_tag_options(runtime_config)
         self._thinking_mode = runtime_default_thinking_mode(runtime_config)
@@ -115,7 +115,9 @@ class SglangPrompts:
         try:
             made = limited(
                 TEMPLATE_SECONDS,
-                lambda: sglang_prepost.preprocess_chat_request(request, tokenizer=self.tokenizer, **self._options),
+                lambda: sglang_prepost.preprocess_chat_request(
+                    self._with_tools(request), tokenizer=self.tokenizer, **self._options
+                ),
             )
             media, uuids = extract_mm_urls(request["messages"])
             reject_unsupported_multimodal_uuids(uuids)
@@ -128,7 +130,19 @@ class SglangPrompts:
         }
         if media:
             fields["multi_modal_data"] = media
-        template_kwargs = made.request.get("chat_template_kwargs")
+        template_kwargs = {**(made.request.get("chat_template_kwargs") or {})}
+        template_kwargs.pop("tools", None)
         if template_kwargs:
             fields["reasoning_parser_kwargs"] = {"chat_template_kwargs": template_kwargs}
         return Prompt(made.prompt_token_ids, made.guided_decoding, fields)
+
+    def _with_tools(self, request: Request) -> Request:
+        """Return the request with its tools as the model's engine spells them, if that is not SGLang.
+
+        Arguments of the template go over what Dynamo makes of the tools.
+        """
+        hidden = request.get("tool_choice") == "none" and self._options["exclude_tools_when_tool_choice_none"]
+        if self._engine == "sglang" or not request.get("tools") or hidden:
+            return request
+        given = request.get("chat_template_kwargs") or request.get("chat_template_args") or {}
+        return {**request, "chat_template_kwargs": {**given, "tools": spelled(request["tools"], self._engine)}}

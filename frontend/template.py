@@ -8,7 +8,7 @@ them, so that both forward edges make the same prompt of a request.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from datetime import datetime
 from typing import Any, NoReturn
 
@@ -75,9 +75,11 @@ class ChatTemplate:
 
     templates: by name; "default" must be there, "tool_use" is taken for requests with tools.
     special_tokens: `bos_token` and its like, which templates write themselves.
+    engine: of the model's workers; see `spelled`.
     """
 
-    def __init__(self, templates: Mapping[str, str], special_tokens: Mapping[str, str]) -> None:
+    def __init__(self, templates: Mapping[str, str], special_tokens: Mapping[str, str], engine: str = "vllm") -> None:
+        self._engine = engine
         made = environment()
         self._templates = {name: made.from_string(source) for name, source in templates.items()}
         self._lists = {name: takes_parts(made.parse(source)) for name, source in templates.items()}
@@ -108,7 +110,7 @@ class ChatTemplate:
             **self._special_tokens,
             **variables,
             "messages": conversation,
-            "tools": [_tool(tool) for tool in tools] if tools else None,
+            "tools": spelled(tools, self._engine),
             "add_generation_prompt": add_generation_prompt and not continue_final_message,
         }
         try:
@@ -151,12 +153,29 @@ def _message(position: int, message: Message, as_parts: bool) -> Message:
     return shown
 
 
-def _tool(tool: dict[str, Any]) -> dict[str, Any]:
-    """Return the definition in vLLM's form: its keys in their order, null where the client left one out."""
+def _as_vllm(tool: dict[str, Any]) -> dict[str, Any]:
+    """Return the definition with its keys in their order, null where the client left one out."""
     function = tool["function"]
     shown = {name: function.get(name) for name in ("name", "description", "parameters")}
     strict = {"strict": function["strict"]} if function.get("strict") is not None else {}
     return {"type": "function", "function": {**shown, **strict}}
+
+
+def _as_sglang(tool: dict[str, Any]) -> dict[str, Any]:
+    """Return the definition with all fields of SGLang's own type, in its order."""
+    function = tool["function"]
+    shown = {name: function.get(name) for name in ("description", "name", "parameters")}
+    strict = bool(function.get("strict"))
+    return {"type": "function", "function": {**shown, "strict": strict}, "defer_loading": None}
+
+
+# How the servers of the engines hand a tool to the template, which writes it out as JSON.
+TOOL_SPELLINGS: dict[str, Callable[[dict[str, Any]], dict[str, Any]]] = {"vllm": _as_vllm, "sglang": _as_sglang}
+
+
+def spelled(tools: list[dict[str, Any]] | None, engine: str) -> list[dict[str, Any]] | None:
+    """Return `tools` as the server of the model's `engine` spells them, so that its prompts have one prefix."""
+    return list(map(TOOL_SPELLINGS.get(engine, _as_vllm), tools)) if tools else None
 
 
 def _texts(position: int, content: Any) -> Iterator[str]:

@@ -19,6 +19,8 @@ from ..parsers.errors import RequestError
 Request = dict[str, Any]
 # What the search for stop strings may cost in memory: some 7 MB for each choice.
 MAX_STOPS, MAX_STOP_CHARACTERS = 1024, 100_000
+# What Dynamo's HTTP layer lets through, and its workers drop without a word.
+UNSUPPORTED = {"logit_bias": "nothing: Dynamo's workers do not pass it to their engines"}
 
 
 def check(request: Request) -> None:
@@ -50,6 +52,12 @@ def _stop_strings(request: Request) -> None:
     if len(stops) > MAX_STOPS or characters > MAX_STOP_CHARACTERS:
         allowed = f"at most {MAX_STOPS} strings of {MAX_STOP_CHARACTERS} characters together"
         raise RequestError("stop", f"{len(stops)} strings of {characters} characters", allowed)
+
+
+def _unsupported(request: Request) -> None:
+    for field, allowed in UNSUPPORTED.items():
+        if request.get(field):
+            raise RequestError(field, request[field], allowed)
 
 
 def _schemas(request: Request) -> None:
@@ -124,6 +132,7 @@ def _messages(request: Request) -> None:
 
 
 RULES: tuple[Callable[[Request], None], ...] = (
+    _unsupported,
     _messages,
     _token_limits,
     _logprobs,

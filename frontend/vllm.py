@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import logging
+import weakref
 from collections.abc import AsyncIterator
 from contextlib import aclosing, asynccontextmanager
 from contextvars import ContextVar
@@ -57,7 +58,10 @@ class VllmEdge:
         await stock.chat_engine_factory(instance_id, CardWithoutParsers(card), routed_engine)
         (processor,) = made
         parts = detokenizers(processor.tokenizer), parsers_of(names, processor)
-        return ChatModel(card, processor.prepare, routed_engine, lambda: parts)
+        model = ChatModel(card, processor.prepare, routed_engine, lambda: parts)
+        # vLLM's objects refer to each other; its threads would stay until the next garbage collection.
+        weakref.finalize(model, processor.input_processor.renderer.shutdown)
+        return model
 
 
 def parsers_of(names: ParserNames, processor: VllmProcessor) -> ParserFactory:

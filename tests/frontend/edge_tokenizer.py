@@ -1,0 +1,26 @@
+"""A tokenizer of a user's own that happens to be the example model's; the template is the model's."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from backedge.frontend.tokenizers import BaseTokenizer
+from tokenizers import Tokenizer
+
+
+class Wrapped(BaseTokenizer):
+    """The model's tokenizer.json."""
+
+    def __init__(self, model_path: str) -> None:
+        self._tokenizer = Tokenizer.from_file(str(Path(model_path) / "tokenizer.json"))
+
+    def encode(self, text: str) -> list[int]:
+        """See `Tokenizer`."""
+        token_ids: list[int] = self._tokenizer.encode(text, add_special_tokens=False).ids
+        return token_ids
+
+    def decode(self, token_ids: Sequence[int], skip_special_tokens: bool = True) -> str:
+        """See `Tokenizer`."""
+        text: str = self._tokenizer.decode(list(token_ids), skip_special_tokens=skip_special_tokens)
+        return text

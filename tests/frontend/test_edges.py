@@ -1,0 +1,208 @@
+"""All edges make the same prompt of a conversation: that of the engine's own server."""
+
+import asyncio
+import copy
+import re
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+from backedge.frontend.factory import choose, load_edge
+from backedge.frontend.offload import Offload
+from backedge.frontend.tokenizers.choice import TokenizerChoice
+from backedge.postprocess.messages import KEY, Capability, encode, read, Spec
+from sglang.srt.utils.hf_transformers_utils import get_tokenizer as sglang_tokenizer
+from vllm.engine.arg_utils import AsyncEngineArgs
+from vllm.entrypoints.launchers.cli_args import FrontendArgs
+from vllm.utils.argparse_utils import FlexibleArgumentParser
+
+from tests.support import TINY_MODEL
+
+DOCS = Path(__file__).parent.parent.parent / "docs" / "tokenizers.md"
+CHOICES = {
+    "huggingface": TokenizerChoice("huggingface"),
+    "vllm": TokenizerChoice("vllm"),
+    "sglang": TokenizerChoice("sglang"),
+    "python": TokenizerChoice("python", "tests.frontend.edge_tokenizer", "Wrapped"),
+}
+PARAMETERS = {"type": "object", "properties": {"city": {"type": "string"}}}
+TOOLS = [
+    {"type": "function", "function": {"name": "weather", "description": "Of a city.", "parameters": PARAMETERS}},
+    {"type": "function", "function": {"name": "time", "parameters": PARAMETERS}},
+]
+CALL = {"id": "call_1", "type": "function", "function": {"name": "weather", "arguments": '{"city": "Rome"}'}}
+USER = {"role": "user", "content": "What is the weather in Rome? 世界 😀"}
+CONVERSATIONS = {
+    "one question": {"messages": [USER]},
+    "without thinking": {"messages": [USER], "chat_template_kwargs": {"enable_thinking": False}},
+    "system prompt, several turns": {
+        "messages": [
+            {"role": "system", "content": "Answer briefly."},
+            USER,
+            {"role": "assistant", "content": "Sunny."},
+            {"role": "user", "content": "And in Oslo?"},
+        ]
+    },
+    "tools": {"messages": [USER], "tools": TOOLS, "tool_choice": "auto"},
+    "a call and its result": {
+        "messages": [
+            USER,
+            {"role": "assistant", "content": "", "tool_calls": [CALL]},
+            {"role": "tool", "tool_call_id": "call_1", "content": "22 degrees"},
+        ],
+        "tools": TOOLS,
+    },
+}
+ENGINES = ["vllm", "sglang"]
+
+
+class Card:
+    """A model card of workers with this engine."""
+
+    def __init__(self, engine):
+        self._engine = engine
+
+    def name(self):
+        return "tiny"
+
+    def local_dir(self):
+        return str(TINY_MODEL)
+
+    def runtime_config(self):
+        capability = Capability(engine=self._engine, engine_version="1", tool_call_parser="hermes")
+        return {"runtime_data": {KEY: encode(capability)}, "context_length": 2048}
+
+    def model_type(self):
+        return SimpleNamespace(supports_chat=lambda: True)
+
+
+CONFIG = SimpleNamespace(
+    preprocess_workers=0,
+    exclude_tools_when_tool_choice_none=True,
+    trust_remote_code=False,
+    kv_cache_block_size=None,
+    debug_perf=False,
+)
+
+
+@pytest.fixture(scope="module")
+def flags():
+    parser = AsyncEngineArgs.add_cli_args(FrontendArgs.add_cli_args(FlexibleArgumentParser(add_help=False)))
+    return parser.parse_args([])
+
+
+@pytest.fixture(scope="module")
+def loop():
+    made = asyncio.new_event_loop()
+    yield made
+    made.close()
+
+
+@pytest.fixture(scope="module")
+def models(flags, loop):
+    """Return a model for each engine and back end."""
+    offload = Offload(threads=1)
+
+    async def made():
+        return {
+            (engine, name): await load_edge(choice.backend)(CONFIG, flags, choice, offload).model(1, Card(engine), None)
+            for engine in ENGINES
+            for name, choice in CHOICES.items()
+        }
+
+    return loop.run_until_complete(made())
+
+
+def prepared(loop, model, conversation):
+    async def prepare():
+        async with model.prepare({"model": "tiny", **copy.deepcopy(conversation)}) as made:
+            return made
+
+    return loop.run_until_complete(prepare())
+
+
+def of_engines_server(engine, conversation, monkeypatch=None):
+    """Return the token ids of the engine's own server: its tokenizer, its types for tools."""
+    if engine == "vllm":
+        from vllm.entrypoints.openai.chat_completion.protocol import ChatCompletionToolsParam as Tool
+        from vllm.tokenizers import get_tokenizer
+
+        tokenizer = get_tokenizer(str(TINY_MODEL))
+    else:
+        from sglang.srt.entrypoints.openai.protocol import Tool
+
+        tokenizer = sglang_tokenizer(str(TINY_MODEL))
+    messages = copy.deepcopy(conversation["messages"])
+    for message in messages:
+        for call in message.get("tool_calls", ()):
+            call["function"]["arguments"] = {"city": "Rome"}
+    tools = [Tool.model_validate(tool).model_dump() for tool in conversation.get("tools", ())]
+    text = tokenizer.apply_chat_template(
+        messages,
+        tools=tools or None,
+        tokenize=False,
+        add_generation_prompt=True,
+        **conversation.get("chat_template_kwargs", {}),
+    )
+    return tokenizer.encode(text, add_special_tokens=False)
+
+
+def knows(engine, backend):
+    """vLLM's renderer spells tools its own way, whatever engine the workers have."""
+    return backend != "vllm" or engine == "vllm"
+
+
+@pytest.mark.parametrize("conversation", CONVERSATIONS)
+@pytest.mark.parametrize("backend", CHOICES)
+@pytest.mark.parametrize("engine", ENGINES)
+def test_the_prompt_is_that_of_the_engines_own_server(models, loop, engine, backend, conversation):
+    asked = CONVERSATIONS[conversation]
+    made = prepared(loop, models[engine, backend], asked)
+    same = made.routed["token_ids"] == of_engines_server(engine, asked)
+    assert same is ("tools" not in asked or knows(engine, backend))
+    spec = read(Spec, made.routed["extra_args"][KEY])
+    assert spec.prompt_length == len(made.routed["token_ids"])
+
+
+@pytest.mark.parametrize("backend", ["huggingface", "vllm", "sglang", "python"])
+def test_what_else_is_routed_is_the_same(models, loop, backend):
+    """Stop conditions, sampling and guided decoding do not depend on the tokenizer."""
+    asked = {
+        **CONVERSATIONS["one question"],
+        "temperature": 0.5,
+        "max_tokens": 7,
+        "stop": ["x"],
+        "seed": 3,
+        "response_format": {"type": "json_schema", "json_schema": {"name": "n", "schema": PARAMETERS}},
+    }
+    made = prepared(loop, models["vllm", backend], asked).routed
+    expected = prepared(loop, models["vllm", "huggingface"], asked).routed
+    for field in ("stop_conditions", "eos_token_ids"):
+        assert made[field] == expected[field]
+    sampling = {name: value for name, value in made["sampling_options"].items() if value is not None}
+    assert sampling == {name: value for name, value in expected["sampling_options"].items() if value is not None}
+
+
+def table(models, loop):
+    lines = ["| Conversation | Engine | " + " | ".join(f"`{name}`" for name in CHOICES) + " |"]
+    lines.append("|---" * (2 + len(CHOICES)) + "|")
+    for name, asked in CONVERSATIONS.items():
+        for engine in ENGINES:
+            own = of_engines_server(engine, asked)
+            cells = []
+            for backend in CHOICES:
+                token_ids = prepared(loop, models[engine, backend], asked).routed["token_ids"]
+                cells.append(f"{len(token_ids)}, {'the same' if token_ids == own else 'others'}")
+            lines.append(f"| {name} | {engine} | " + " | ".join(cells) + " |")
+    return "\n".join(lines)
+
+
+def test_the_docs_show_it(models, loop):
+    shown = re.search(r"<!-- prompts -->\n(.*?)\n<!-- end -->", DOCS.read_text(encoding="utf-8"), re.DOTALL)
+    made = table(models, loop)
+    assert shown, "docs/tokenizers.md has no table of prompts"
+    assert shown[1] == made, f"docs/tokenizers.md is to show:\n{made}"
+
+
+def test_an_edge_is_chosen_for_each_model():
+    assert [choose(choice, None)[0] for choice in CHOICES.values()] == list(CHOICES)
