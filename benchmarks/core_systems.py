@@ -147,10 +147,15 @@ class DynamoStream:
 
     def texts(self) -> Texts:
         """See `Stream`."""
-        deltas = [choice["delta"] for choice in self._choices]
-        calls = [call for delta in deltas for call in delta.get("tool_calls") or ()]
-        return Texts(
-            "".join(delta.get("content") or "" for delta in deltas),
-            "".join(delta.get("reasoning_content") or delta.get("reasoning") or "" for delta in deltas),
-            "".join(call["function"].get("arguments") or "" for call in calls),
-        )
+        return texts_of(self._choices)
+
+
+def texts_of(choices: list[dict[str, Any]]) -> Texts:
+    """Return what a client makes of OpenAI's streamed choices."""
+    deltas = [choice["delta"] for choice in choices]
+    calls = [call for delta in deltas for call in delta.get("tool_calls") or ()]
+    return Texts(
+        "".join(delta.get("content") or "" for delta in deltas),
+        "".join(delta.get("reasoning_content") or delta.get("reasoning") or "" for delta in deltas),
+        "".join(call["function"].get("arguments") or "" for call in calls),
+    )

@@ -1,12 +1,15 @@
 """Claim: post-processing in the worker takes its cost off the frontend.
 
-    python -m benchmarks.frontend_cost [--json] [--engine vllm] [--rounds 5]
+    python -m benchmarks.frontend_cost [--json] [--engine vllm] [--rounds 5] [--systems backedge ...]
 
 Measures CPU microseconds per output token in the frontend and in the worker, for
-Dynamo's two frontends and for Backedge, with content, reasoning and a long tool
-call, with and without a stream. All systems run side by side and take turns
+Dynamo's frontends in Rust and with vLLM's or SGLang's parsers in Python, and for
+Backedge with the forward edge of either engine, with content, reasoning and a long
+tool call, with and without a stream. All systems run side by side and take turns
 within each round, so a machine that grows slower does so for all; figures of
-different runs do not compare. What a request costs whatever its length (template,
+different runs do not compare. Dynamo's SGLang frontend shows 20 tokens at a time
+unless it is told otherwise, so it is there twice: as it comes, and with each token
+by itself, as vLLM's. What a request costs whatever its length (template,
 tokenization, routing) is in the figures, so they fall with --tokens; answers of one
 token show it by itself. What a process uses when idle is measured first and taken
 off: a frontend's few milliseconds per second would outweigh a slow engine's tokens.
@@ -30,11 +33,11 @@ from tools.stack import MODEL_NAME
 from .answers import KINDS
 from .cpu import CpuTime
 from .load import Load, Outcome, run
-from .systems import BACKEDGE, PYTHON, RUST, Engine, System, running
+from .systems import BACKEDGE, BACKEDGE_SGLANG, RUST, SGLANG, SGLANG_EACH, SYSTEMS, VLLM, Engine, System, running
 
 US_PER_S = 1e6
 MS_PER_S = 1e3
-# With a stream, content costs the frontend at most this part of what Dynamo's Python processor costs it.
+# With a stream, content costs the frontend at most this part of what Dynamo's Python processors cost it.
 PART_OF_PYTHON = 0.2
 # Answers of one token, per case and round: enough CPU time to tell it from an idle frontend's.
 SHORT_REQUESTS = 32
@@ -43,7 +46,7 @@ SETTLE_S = 0.1
 IDLE_S = 5.0
 WARM_UP_TIMEOUT_S = 120.0
 # Of the table's columns, with their alignment.
-WIDTHS = ("<14", "<11", "<7", ">9", ">15", ">12", ">9", ">9", ">9", ">12")
+WIDTHS = ("<18", "<11", "<7", ">9", ">15", ">12", ">9", ">9", ">9", ">12")
 
 
 class Case(msgspec.Struct, frozen=True):
@@ -205,21 +208,42 @@ def row_of(case: Case, samples: list[Sample]) -> Row:
     return Row(case, Sample(*fields), min(frontend), max(frontend), len(samples))
 
 
+class Rivals(msgspec.Struct, frozen=True):
+    """Whom one of our systems is compared with.
+
+    python: with content in a stream, we cost at most `PART_OF_PYTHON` of it. other:
+    with everything else, we cost less. plain: its worker does no post-processing.
+    """
+
+    python: str
+    other: str
+    plain: str
+
+
+RIVALS = [
+    (BACKEDGE, Rivals(VLLM, RUST, RUST)),
+    (BACKEDGE_SGLANG, Rivals(SGLANG_EACH, SGLANG_EACH, SGLANG_EACH)),
+    (BACKEDGE_SGLANG, Rivals(SGLANG, SGLANG, SGLANG)),
+]
+
+
 def claims_of(rows: list[Row]) -> Iterator[Claim]:
     """Yield the claims of this run, for the cases it has."""
-    median = {(row.case.system, row.case.kind, row.case.stream): row.median for row in rows}
-    for (system, kind, stream), ours in median.items():
-        rust, python = median.get((RUST, kind, stream)), median.get((PYTHON, kind, stream))
-        if system != BACKEDGE or rust is None or python is None:
-            continue
-        case = f"{kind}, stream {str(stream).lower()}"
-        if stream and kind == "content":
-            text = f"frontend, {case}: at most {PART_OF_PYTHON:g} of the Python processor's"
-            yield Claim(text, ours.frontend_us, PART_OF_PYTHON * python.frontend_us)
-        else:
-            yield Claim(f"frontend, {case}: below the Rust frontend's", ours.frontend_us, rust.frontend_us)
-        text = f"worker, {case}: below that of a worker without post-processing"
-        yield Claim(text, ours.worker_us, rust.worker_us)
+    median = {row.case: row.median for row in rows}
+    for system, rivals in RIVALS:
+        for case, ours in median.items():
+            if case.system == system:
+                yield from _claims(case, ours, rivals, median)
+
+
+def _claims(case: Case, ours: Sample, rivals: Rivals, median: dict[Case, Sample]) -> Iterator[Claim]:
+    streamed_content = case.stream and case.kind == "content"
+    name = rivals.python if streamed_content else rivals.other
+    part, words = (PART_OF_PYTHON, f"at most {PART_OF_PYTHON:g} of") if streamed_content else (1.0, "below")
+    if (peer := median.get(msgspec.structs.replace(case, system=name))) is not None:
+        yield Claim(f"frontend, {label(case)}: {words} {name}", ours.frontend_us, part * peer.frontend_us)
+    if (plain := median.get(msgspec.structs.replace(case, system=rivals.plain))) is not None:
+        yield Claim(f"worker, {label(case)}: below that behind {rivals.plain}", ours.worker_us, plain.worker_us)
 
 
 def label(case: Case) -> str:
@@ -274,6 +298,7 @@ def parse_arguments() -> argparse.Namespace:
         "--pace", type=float, default=100.0, help="tokens per second and stream of the replay; 0: full speed"
     )
     parser.add_argument("--kinds", nargs="+", choices=KINDS, default=list(KINDS))
+    parser.add_argument("--systems", nargs="+", choices=SYSTEMS, default=list(SYSTEMS))
     arguments = parser.parse_args()
     arguments.requests = arguments.requests or arguments.streams
     if arguments.engine == "vllm":
@@ -285,7 +310,7 @@ def main() -> None:
     """Run the benchmark and print its report."""
     arguments = parse_arguments()
     engine = Engine(arguments.engine, arguments.tokens, arguments.pace)
-    with tempfile.TemporaryDirectory() as folder, running(engine, Path(folder)) as systems:
+    with tempfile.TemporaryDirectory() as folder, running(engine, Path(folder), arguments.systems) as systems:
         report = Benchmark(arguments, systems).run()
     print(msgspec.json.encode(report).decode() if arguments.json else table(report))
 

@@ -126,7 +126,7 @@ async def send(load: Load) -> Outcome:
         for _ in left:
             response = Response()
             try:
-                async for event in _post(load.url, body):
+                async for event in post(load.url, body):
                     response.add(event)
                 found = response.problems(expected, load.max_tokens)
             except (OSError, EOFError, ValueError) as error:
@@ -158,7 +158,7 @@ def _same(given: str, wanted: str) -> bool:
         return False
 
 
-async def _post(url: str, body: bytes) -> AsyncIterator[dict[str, Any]]:
+async def post(url: str, body: bytes) -> AsyncIterator[dict[str, Any]]:
     """Post `body` and yield the response's JSON objects.
 
     Raises OSError or EOFError for a broken connection, ValueError for an HTTP error.

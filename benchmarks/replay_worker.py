@@ -32,10 +32,15 @@ PROMPT_TOKENS = 1024
 
 
 class Answers:
-    """The known answer to each known question. tokens: see `answers.answer`."""
+    """The known answer to each known question.
 
-    def __init__(self, tokens: int) -> None:
+    tokens: see `answers.answer`. always: the kind of the answer to every request,
+    whatever it asks; None to look into the prompt.
+    """
+
+    def __init__(self, tokens: int, always: str | None = None) -> None:
         self._tokenizer = tokenizer()
+        self._always = None if always is None else answer(always, tokens).token_ids
         answers = [answer(kind, tokens) for kind in KINDS]
         self._answers = {known.question: known.token_ids for known in answers}
 
@@ -46,6 +51,8 @@ class Answers:
 
     def find(self, request: JsonDict) -> list[int]:
         """Return the answer's tokens. Raises LookupError for a question that no transcript asks."""
+        if self._always is not None:
+            return self._always
         prompt = self._tokenizer.decode(request["token_ids"])
         for question, token_ids in self._answers.items():
             if question in prompt:
@@ -81,6 +88,9 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, allow_abbrev=False)
     parser.add_argument("--tokens", type=int, default=0, help="tokens per answer, about")
     parser.add_argument("--pace", type=float, default=0.0, help="tokens per second and stream; 0: full speed")
+    parser.add_argument("--always", choices=KINDS, help="answer this to every request, whatever it asks")
+    parser.add_argument("--name", default=MODEL_NAME, help="of the model")
+    parser.add_argument("--prompt-tokens", type=int, default=PROMPT_TOKENS, help="for which the model has room")
     parser.add_argument("--parsers", choices=get_args(Kind), default="auto")
     parser.add_argument("--latency", choices=list(BOUNDS), default="balanced")
     parser.add_argument("--vllm-processing", action="store_true")
@@ -90,7 +100,7 @@ def main() -> None:
     configure_dynamo_logging()
     arguments = parser.parse_args()
     metrics = WorkerMetrics()
-    answers = Answers(arguments.tokens)
+    answers = Answers(arguments.tokens, arguments.always)
     processes = arguments.vllm_processing
     worker = EmbeddedWorker(
         ReplayEngine(answers.find, tokens_per_second=arguments.pace),
@@ -98,8 +108,8 @@ def main() -> None:
     )
     card = Card(
         folder=TINY_MODEL,
-        name=MODEL_NAME,
-        context_length=answers.longest + PROMPT_TOKENS,
+        name=arguments.name,
+        context_length=answers.longest + arguments.prompt_tokens,
         capability=capability(arguments) if processes else None,
         dyn_tool_call_parser=arguments.dyn_tool_call_parser,
         dyn_reasoning_parser=arguments.dyn_reasoning_parser,

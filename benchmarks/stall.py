@@ -19,7 +19,7 @@ import asyncio
 import json
 import statistics
 import sys
-from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+from collections.abc import AsyncIterator, Callable, Iterator
 from typing import Any
 
 import msgspec
@@ -37,6 +37,7 @@ from vllm.tokenizers import get_tokenizer
 
 from .answers import KINDS, TINY_MODEL, Answer, Texts, answer, tokenizer
 from .core_systems import REASONING_PARSER, DynamoCore, spec_of
+from .percentiles import percentile
 
 MS_PER_S = 1e3
 PARSER = "qwen3_coder"
@@ -128,11 +129,6 @@ class Delays:
         figures = statistics.median(self.first), statistics.median(ordered), percentile(ordered, 0.99), ordered[-1]
         first_p50, p50, p99, worst = (figure * MS_PER_S for figure in figures)
         return Row(system, first_p50, p50, p99, worst, call)
-
-
-def percentile(ordered: Sequence[float], part: float) -> float:
-    """Return the value that `part` of the sorted values do not exceed."""
-    return ordered[min(len(ordered) - 1, int(part * len(ordered)))]
 
 
 async def through_worker(core: Core, generation: Generation, delays: Delays | None) -> None:

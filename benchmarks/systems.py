@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
@@ -14,12 +14,45 @@ from tools.stack import BACKEDGE_FRONTEND, STOCK_FRONTEND, VLLM_FRONTEND, Proces
 from .answers import ROOT
 from .cpu import CpuTime, cpu_time
 
-RUST, PYTHON, BACKEDGE = "stock Rust", "stock Python", "backedge"
-VLLM_PARSERS = ("--tool-call-parser", "hermes", "--reasoning-parser", "qwen3")
+RUST, VLLM, SGLANG, SGLANG_EACH = "stock Rust", "stock vLLM", "stock SGLang", "stock SGLang, 1"
+BACKEDGE, BACKEDGE_SGLANG = "backedge", "backedge sglang"
+SGLANG_FRONTEND = (*STOCK_FRONTEND, "--dyn-chat-processor", "sglang")
+# The same names for vLLM's parsers, SGLang's and ours.
+PARSERS = ("--tool-call-parser", "hermes", "--reasoning-parser", "qwen3")
 DYNAMO_PARSERS = ("--dyn-tool-call-parser", "hermes", "--dyn-reasoning-parser", "qwen3")
 # Lets the Python frontends accept a card with more context than the example model
 # was trained for: answers are replayed, no model has to keep up.
-LONG_CONTEXT = "1"
+LONG_CONTEXT = {"VLLM_ALLOW_LONG_MAX_MODEL_LEN": "1"}
+# Dynamo's SGLang frontend waits for 20 tokens before it shows them, whatever the worker says.
+SHOW_EACH_TOKEN = {"DYN_SGLANG_STREAM_INTERVAL": "1"}
+
+
+class Recipe(msgspec.Struct, frozen=True):
+    """How a system's frontend is started. processes: the worker behind it post-processes."""
+
+    command: tuple[str, ...]
+    flags: tuple[str, ...] = ()
+    environment: dict[str, str] = {}
+    processes: bool = False
+
+    def start(self, stack: Stack) -> Process:
+        """Start the frontend, and wait until it listens."""
+        return stack.frontend(*self.flags, command=self.command, port=0, wait=True, **self.environment)
+
+
+def backedge(*flags: str) -> Recipe:
+    """Return the recipe of Backedge's frontend with these flags."""
+    return Recipe(BACKEDGE_FRONTEND, flags, LONG_CONTEXT, processes=True)
+
+
+SYSTEMS = {
+    RUST: Recipe(STOCK_FRONTEND),
+    VLLM: Recipe(VLLM_FRONTEND, PARSERS, LONG_CONTEXT),
+    SGLANG: Recipe(SGLANG_FRONTEND, PARSERS),
+    SGLANG_EACH: Recipe(SGLANG_FRONTEND, PARSERS, SHOW_EACH_TOKEN),
+    BACKEDGE: backedge(),
+    BACKEDGE_SGLANG: backedge("--tokenizer-backend", "sglang"),
+}
 
 
 class Engine(msgspec.Struct, frozen=True):
@@ -34,12 +67,21 @@ class Engine(msgspec.Struct, frozen=True):
     pace: float
 
     def start(self, stack: Stack, *flags: str) -> Process:
-        """Start a worker with these parser flags."""
+        """Start a worker with these flags; the replay has some of its own."""
         if self.name == "vllm":
             return stack.worker(*flags)
         replay = ("--tokens", str(self.tokens), "--pace", str(self.pace))
-        path = os.pathsep.join(filter(None, (str(ROOT), os.environ.get("PYTHONPATH"))))
-        return stack.start(("-m", "benchmarks.replay_worker", *replay, *flags), PYTHONPATH=path)
+        return stack.start(("-m", "benchmarks.replay_worker", *replay, *flags), PYTHONPATH=python_path())
+
+    def start_for(self, recipe: Recipe, stack: Stack, *flags: str) -> Process:
+        """Start the worker that belongs behind a frontend."""
+        parsers = ("--vllm-processing", *PARSERS) if recipe.processes else DYNAMO_PARSERS
+        return self.start(stack, *parsers, *flags)
+
+
+def python_path() -> str:
+    """Return a PYTHONPATH on which the benchmarks and the examples are."""
+    return os.pathsep.join(filter(None, (str(ROOT), os.environ.get("PYTHONPATH"))))
 
 
 class System:
@@ -57,22 +99,20 @@ class System:
 
 
 @contextmanager
-def running(engine: Engine, folder: Path) -> Iterator[list[System]]:
-    """Run all systems, for as long as the context lasts.
+def running(engine: Engine, folder: Path, names: Sequence[str]) -> Iterator[list[System]]:
+    """Run the systems of these names, for as long as the context lasts.
 
     Two discovery folders, since a frontend sends to every worker it discovers:
-    one with a plain worker and both stock frontends, one with Backedge.
+    one with a plain worker and the stock frontends, one with Backedge.
     """
     with ExitStack() as stacks:
-        stock = stacks.enter_context(Stack(folder / "stock"))
-        ours = stacks.enter_context(Stack(folder / "backedge"))
-        plain = engine.start(stock, *DYNAMO_PARSERS)
-        processing = engine.start(ours, "--vllm-processing", *VLLM_PARSERS)
-        rust = stock.frontend(command=STOCK_FRONTEND)
-        python = stock.frontend(*VLLM_PARSERS, command=VLLM_FRONTEND, VLLM_ALLOW_LONG_MAX_MODEL_LEN=LONG_CONTEXT)
-        backedge = ours.frontend(command=BACKEDGE_FRONTEND, VLLM_ALLOW_LONG_MAX_MODEL_LEN=LONG_CONTEXT)
-        yield [
-            System(RUST, rust, plain),
-            System(PYTHON, python, plain),
-            System(BACKEDGE, backedge, processing),
-        ]
+        behind: dict[bool, tuple[Stack, Process]] = {}
+        systems = []
+        for name in names:
+            recipe = SYSTEMS[name]
+            if recipe.processes not in behind:
+                stack = stacks.enter_context(Stack(folder / ("backedge" if recipe.processes else "stock")))
+                behind[recipe.processes] = stack, engine.start_for(recipe, stack)
+            stack, worker = behind[recipe.processes]
+            systems.append(System(name, recipe.start(stack), worker))
+        yield systems

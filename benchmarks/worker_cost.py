@@ -4,7 +4,8 @@
 
 First the whole core by itself, from a token to an OpenAI delta, inline, one token at a
 time: CPU microseconds per token by the answer's length, beside what Dynamo's Python
-chat processor runs (vLLM's OutputProcessor and Dynamo's StreamingPostProcessor). Then,
+chat processors run (vLLM's OutputProcessor and Dynamo's StreamingPostProcessor, or
+Dynamo's SglangStreamingPostProcessor with SGLang's parsers). Then,
 with --workers, so many workers behind one frontend, all streams at full speed: tokens
 per second, and CPU microseconds per token of the frontend and of all workers. There
 the workers use vLLM's own parsers, so that they are what the machine is busy with.
@@ -23,16 +24,17 @@ from pathlib import Path
 
 import msgspec
 
-from tools.stack import BACKEDGE_FRONTEND, MODEL_NAME, Process, Stack
+from tools.stack import MODEL_NAME, Process, Stack
 
 from .answers import KINDS, Answer, Texts, answer
 from .core_systems import Core, DynamoCore, OurCore
 from .cpu import cpu_time
 from .load import Load, run
-from .systems import LONG_CONTEXT, VLLM_PARSERS, Engine
+from .sglang_core import SglangCore
+from .systems import PARSERS, Engine, backedge
 
 US_PER_S = 1e6
-OURS, DYNAMO = "ours", "dynamo"
+OURS, DYNAMO, SGLANG = "ours", "dynamo", "sglang"
 LENGTHS = (1000, 4000, 16000, 64000)
 LIMITS_US = {"content": 2.0, "reasoning": 3.0, "tools": 5.0}
 # A token of the longest answer costs at most this many times one of the shortest: noise, no trend.
@@ -103,8 +105,8 @@ def measure(core: Core, asked: Answer, limit_s: float) -> tuple[float, Texts]:
 
 
 def core_rows(rounds: int, limit_s: float) -> Iterator[CoreRow]:
-    """Measure both cores in turns, round by round."""
-    cores: dict[str, Core] = {OURS: OurCore(), DYNAMO: DynamoCore()}
+    """Measure all cores in turns, round by round."""
+    cores: dict[str, Core] = {OURS: OurCore(), DYNAMO: DynamoCore(), SGLANG: SglangCore()}
     for kind in KINDS:
         rows = [CoreRow(system, kind, {}) for system in cores]
         for length in LENGTHS:
@@ -137,9 +139,9 @@ def workers_row(count: int, rounds: int, tokens: int) -> WorkersRow:
     """Run `count` workers behind one frontend and load them all."""
     with tempfile.TemporaryDirectory() as folder, Stack(Path(folder)) as stack:
         engine = Engine("replay", tokens, 0.0)
-        flags = ("--vllm-processing", "--parsers", "native", *VLLM_PARSERS)
+        flags = ("--vllm-processing", "--parsers", "native", *PARSERS)
         workers = [engine.start(stack, *flags) for _ in range(count)]
-        frontend = stack.frontend(command=BACKEDGE_FRONTEND, VLLM_ALLOW_LONG_MAX_MODEL_LEN=LONG_CONTEXT)
+        frontend = backedge().start(stack)
         stack.wait_for_model(frontend)
         streams = STREAMS_PER_WORKER * count
         load = Load(frontend.url, MODEL_NAME, "tools", stream=False, tokens=tokens, streams=streams, requests=streams)

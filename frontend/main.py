@@ -118,11 +118,11 @@ def engine_factory(config: Any, flags: argparse.Namespace, *, choice: Choice | N
 
     if config.preprocess_workers:
         raise SystemExit("--dyn-preprocess-workers has no processes to offer here; leave the flag out.")
-    if choice is None:
-        return EngineFactory(config, flags)
-    if choice.parsers is not None:
-        flags.postprocess_parsers = choice.parsers
     try:
+        if choice is None:
+            return EngineFactory(config, flags, tokenizer_flags.choice_of(flags))
+        if choice.parsers is not None:
+            flags.postprocess_parsers = choice.parsers
         user_engine = find_user_engine(choice.user_engine) if choice.user_engine else None
     except SetupError as error:
         raise SystemExit(str(error)) from error

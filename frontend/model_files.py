@@ -103,17 +103,17 @@ class ModelFiles(ModelFolder):
     """
 
     def __init__(self, folder: str | Path, chat_template: str | None = None, engine: str = "vllm") -> None:
-        super().__init__(folder, engine, lambda text: self.tokenizer.token_to_id(text))
-        path = self.folder / "tokenizer.json"
+        path = Path(folder) / "tokenizer.json"
         if not path.is_file():
             raise SetupError(
-                f"{self.folder} has no tokenizer.json, which --tokenizer-backend huggingface reads; "
+                f"{folder} has no tokenizer.json, which --tokenizer-backend huggingface reads; "
                 "choose vllm or sglang, which read other tokenizers, too, or python for one of your own."
             )
         self.tokenizer: Tokenizer = Tokenizer.from_file(str(path))
         # What a tokenizer.json says of these is left over from training.
         self.tokenizer.no_padding()
         self.tokenizer.no_truncation()
+        super().__init__(folder, engine, self.tokenizer.token_to_id)
         self.template = self.load_template(chat_template)
 
     def encode(self, text: str) -> list[int]:

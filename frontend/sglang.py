@@ -105,7 +105,8 @@ class SglangPrompts:
                 getattr(tokenizer, "chat_template", None)
             ),
             "default_thinking_mode": self._thinking_mode,
-            "structural_tag_mode": mode,
+            # SGLang's structural tags are not those of other engines.
+            "structural_tag_mode": mode if self._engine == "sglang" else "off",
             "structural_tag_scope": scope,
             "structural_tag_schema": schema,
         }

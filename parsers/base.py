@@ -16,8 +16,8 @@ class ParserRequest(msgspec.Struct, frozen=True, omit_defaults=True):
     tools: OpenAI tool definitions.
     tool_choice: "none", "auto", "required" or {"type": "function", "function": {"name": ...}}.
     json_calls: guided decoding makes the model write the forced calls as plain JSON
-        (a named call's arguments, or an array of {"name", "parameters"}), whatever
-        the model's own syntax is.
+        (a named call's arguments, or an array of {"name", "parameters"}, which it may be
+        for a named call, too), whatever the model's own syntax is.
     history_tool_calls: calls in the conversation so far; some formats number their ids on.
     """
 

@@ -1,7 +1,7 @@
 """Forced tool calls that guided decoding makes the model write as plain JSON.
 
 Under tool_choice "required" that is `[{"name": ..., "parameters": {...}}, ...]`,
-under a named choice the arguments alone. Which of the two syntaxes (this one or
+under a named choice the arguments alone, or with SGLang's schema that array. Which of the two syntaxes (this one or
 the model's own) a forced call has is decided by whoever built the grammar, not
 by the model, so this parser stands in for the tool parser and leaves reasoning
 to the one it wraps.
@@ -89,10 +89,11 @@ class JsonCalls:
 
 
 class _NamedCall:
-    """The arguments of one call, nothing else."""
+    """The arguments of one call, nothing else; or an array of calls."""
 
     def __init__(self, name: str) -> None:
         self._name = name
+        self._array: LinearParser | None = None
         self._events: list[Event] = []
         self._calls = Calls(self._events, {})
         self._arguments = Literal(self._calls.arguments)
@@ -100,12 +101,17 @@ class _NamedCall:
 
     def feed(self, text: str) -> list[Event]:
         """Return the events that `text` completes."""
+        if self._array is not None:
+            return self._array.feed(text)
         text = self._held + text
         self._held = ""
         if self._calls.index < 0:
             text = text.lstrip()
             if not text:
                 return []
+            if text.startswith("["):
+                self._array = LinearParser(REQUIRED, {})
+                return self._array.feed(text)
             if not text.startswith("{"):
                 return [Content(text)]
             self._calls.start(self._name)
@@ -115,6 +121,8 @@ class _NamedCall:
 
     def finish(self, *, cut: bool) -> list[Event]:
         """Return what was held back; closes the arguments unless they were cut."""
+        if self._array is not None:
+            return self._array.finish(cut=cut)
         if self._calls.open and self._arguments.status is not Status.DONE:
             if cut:
                 self._events.append(ToolCallCut(self._calls.index, self._held))

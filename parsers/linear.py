@@ -12,11 +12,9 @@ from .errors import REASONING_FLAG, TOOL_CALL_FLAG, UnusableParserError
 from .format import TEXT_STATES, Format, State, Target, state_of
 from .json_calls import with_json_calls
 from .plain import PlainParser
+from .prompt import answer_start
 from .schema import parameters_of
 from .table import Table, compile_table
-
-# How many tokens of the prompt's end are read for what they say of the answer.
-MAX_TAIL = 64
 
 
 @dataclass(frozen=True)
@@ -76,18 +74,11 @@ class LinearParsers:
         return State.OPENED if reasoning.thinks and is_on else State.START
 
     def _tail(self, table: Table, prompt_token_ids: Sequence[int]) -> list[int]:
-        """Return the end of the prompt that belongs to the answer: behind the last special token that is no marker.
-
-        What earlier turns have left in the prompt says nothing of this one.
-        """
+        """Return the end of the prompt that belongs to the answer: behind the last special token that is no marker."""
         special = self._vocabulary.special
-        end = start = len(prompt_token_ids)
-        while start > max(0, end - MAX_TAIL):
-            token_id = prompt_token_ids[start - 1]
-            if token_id in special and token_id not in table.ids and token_id not in table.parts:
-                break
-            start -= 1
-        return list(prompt_token_ids[start:])
+        return answer_start(
+            prompt_token_ids, lambda token: token in special and token not in table.ids and token not in table.parts
+        )
 
 
 def check_fits(flag: str, format_: Format, vocabulary: Vocabulary) -> None:

@@ -38,6 +38,12 @@ LIGHT_FRONTEND = (*BACKEDGE_FRONTEND, "--tokenizer-backend", "huggingface")
 
 # The CPU engine's flags; its attention wants blocks of a multiple of 32.
 CPU_ENGINE = ("--enforce-eager", "--dtype", "float32", "--block-size", "32", "--max-model-len", "2048")
+# SGLang's; without --sleep-on-idle its scheduler spins on a core.
+SGLANG_CPU_ENGINE = (
+    *("--device", "cpu", "--attention-backend", "torch_native", "--sampling-backend", "pytorch", "--dtype", "float32"),
+    *("--context-length", "2048", "--max-total-tokens", "4096", "--max-running-requests", "8"),
+    *("--disable-cuda-graph", "--skip-server-warmup", "--sleep-on-idle"),
+)
 START_TIMEOUT_S = 240.0
 STOP_TIMEOUT_S = 20.0
 
@@ -70,6 +76,7 @@ class Stack:
             "DYN_TCP_REQUEST_TIMEOUT": "60",
             "OMP_NUM_THREADS": "1",
             "VLLM_CPU_KVCACHE_SPACE": "1",
+            "SGLANG_USE_CPU_ENGINE": "1",
             "HF_HUB_OFFLINE": "1",
             "VLLM_NO_USAGE_STATS": "1",
             "PYTHONUNBUFFERED": "1",
@@ -99,17 +106,32 @@ class Stack:
         model: a path or name. name: under which it is served.
         environment: variables besides those of the stack.
         """
-        port = free_port()
         command = ("-m", "dynamo.vllm", "--model", str(model), "--served-model-name", name, *engine, *flags)
-        process = self.start(command, port, DYN_SYSTEM_PORT=str(port), DYN_SYSTEM_ENABLED="true", **environment)
-        if wait:
-            process.wait_for(lambda: worker_is_ready(process.url))
-        return process
+        return self._worker(command, wait=wait, **environment)
+
+    def sglang(
+        self,
+        *flags: str,
+        model: str | Path = TINY_MODEL,
+        name: str = MODEL_NAME,
+        engine: Sequence[str] = SGLANG_CPU_ENGINE,
+        module: str = "dynamo.sglang",
+        wait: bool = True,
+        **environment: str,
+    ) -> Process:
+        """Start an SGLang worker, as `worker` does one of vLLM. module: what to run."""
+        # SGLang looks for a free port long before it listens there, among those that clients get.
+        own = ("--served-model-name", name, "--nccl-port", str(free_port()))
+        command = ("-m", module, "--model-path", str(model), *own, *engine, *flags)
+        return self._worker(command, wait=wait, **environment)
 
     def embedded(self, *flags: str, name: str = MODEL_NAME, wait: bool = True, **environment: str) -> Process:
         """Start a worker that replays the example transcripts; its `url` serves /metrics. name: as for `worker`."""
-        port = free_port()
         command = ("-m", "backedge.worker.embedded", "--served-model-name", name, *flags)
+        return self._worker(command, wait=wait, **environment)
+
+    def _worker(self, command: Sequence[str], *, wait: bool, **environment: str) -> Process:
+        port = free_port()
         process = self.start(command, port, DYN_SYSTEM_PORT=str(port), DYN_SYSTEM_ENABLED="true", **environment)
         if wait:
             process.wait_for(lambda: worker_is_ready(process.url))

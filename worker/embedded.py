@@ -36,7 +36,7 @@ from ..postprocess.guard import OnError
 from ..postprocess.messages import KEY, Capability, encode
 from ..postprocess.outputs import JsonDict
 from ..postprocess.work import InlineCore
-from .flags import FLAGS, bounds_of
+from .flags import bounds_of, flags_of
 from .handler import WorkerPostprocessor, read_spec
 from .metrics import WorkerMetrics
 
@@ -381,7 +381,7 @@ def arguments() -> argparse.ArgumentParser:
     parser.add_argument("--tokens-per-second", type=float, default=0.0, help="of one stream; 0 (default): full speed")
     parser.add_argument("--tokens-per-chunk", type=int, default=1, help="default: 1")
     parser.add_argument("--plain", action="store_true", help="leave post-processing to the frontend")
-    for names, options in FLAGS:
+    for names, options in flags_of("vllm"):
         if names[0] in SHARED_FLAGS:
             parser.add_argument(*names, **options)
     parser.add_argument("--reasoning-parser", help="Reasoning parser of the model.")

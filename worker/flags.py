@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import argparse
 import math
-from typing import Any, get_args
+from collections.abc import Iterable
+from typing import Any, Literal, get_args
 
 import msgspec
 
-from ..parsers.registry import Kind
+from ..frontend.tokenizers import choice as tokenizer_flags
+from ..frontend.tokenizers.choice import TokenizerChoice
+from ..parsers.registry import Kind, known_formats, reasoning_format, tool_format
 from ..postprocess.guard import OnError
 from ..postprocess.merge import BOUNDS, Bounds, Latency
 from ..postprocess.pool import CORES_PER_PROCESS, MAX_AUTO_PROCESSES, PoolSettings, auto_processes
@@ -60,18 +63,11 @@ def seconds(text: str) -> float:
     return value
 
 
+EngineName = Literal["vllm", "sglang"]
+Flag = tuple[tuple[str, ...], dict[str, Any]]
 GROUP = "Backedge: post-processing in the worker"
-ENABLING = ("--vllm-processing", "--native-framework-processing")
-FLAGS: tuple[tuple[tuple[str, ...], dict[str, Any]], ...] = (
-    (
-        ENABLING,
-        {
-            "dest": "vllm_processing",
-            "action": "store_true",
-            "help": "Detokenize, check stop strings and parse reasoning and tool calls in this worker, "
-            "for every request that comes from a Backedge frontend.",
-        },
-    ),
+FOR_ANY_ENGINE = "--native-framework-processing"
+VLLM_FLAGS: tuple[Flag, ...] = (
     (
         ("--tool-call-parser",),
         {"default": None, "help": "vLLM tool parser of the model, for --vllm-processing."},
@@ -83,6 +79,8 @@ FLAGS: tuple[tuple[tuple[str, ...], dict[str, Any]], ...] = (
             "help": "Python file that registers a tool parser with vLLM, to be named by --tool-call-parser.",
         },
     ),
+)
+SHARED_FLAGS: tuple[Flag, ...] = (
     (
         ("--postprocess-parsers",),
         {
@@ -142,11 +140,12 @@ FLAGS: tuple[tuple[tuple[str, ...], dict[str, Any]], ...] = (
             f"{', '.join(Bounds.__struct_fields__)} (for example content=20,tools=500).",
         },
     ),
+    *tokenizer_flags.FLAGS,
 )
 
 
 class WorkerSettings(msgspec.Struct, frozen=True, kw_only=True):
-    """The flags of one worker, parsed. reasoning_parser is vLLM's own flag. workers: None for "auto"."""
+    """The flags of one worker, parsed; some are the engine's own. workers: None for "auto"."""
 
     tool_call_parser: str | None = None
     reasoning_parser: str | None = None
@@ -156,6 +155,7 @@ class WorkerSettings(msgspec.Struct, frozen=True, kw_only=True):
     bounds: Bounds = BOUNDS["balanced"]
     workers: int | None = None
     deadline_s: float = 2.0
+    tokenizer: TokenizerChoice = TokenizerChoice()
 
     def pool_processes(self, *, is_native: bool) -> int:
         """Return how many processes to start: linear parsers cost less than any hand-over."""
@@ -176,27 +176,81 @@ class WorkerSettings(msgspec.Struct, frozen=True, kw_only=True):
         )
 
 
-def add_to(parser: argparse.ArgumentParser) -> None:
+def enabling(engine: EngineName) -> tuple[str, str]:
+    """Return the names of the flag that switches post-processing on."""
+    return f"--{engine}-processing", FOR_ANY_ENGINE
+
+
+def flags_of(engine: EngineName) -> tuple[Flag, ...]:
+    """Return all flags that we add to an engine's worker."""
+    switch = {
+        "dest": f"{engine}_processing",
+        "action": "store_true",
+        "help": "Detokenize, check stop strings and parse reasoning and tool calls in this worker, "
+        "for every request that comes from a Backedge frontend.",
+    }
+    return ((enabling(engine), switch), *(VLLM_FLAGS if engine == "vllm" else sglang_flags()), *SHARED_FLAGS)
+
+
+def sglang_flags() -> tuple[Flag, ...]:
+    """Return the flags of SGLang's that take names of ours, too; it loads no file that registers a parser."""
+    return tuple(
+        ((flag,), {"choices": sorted(name for name in known_formats() if find(name) is not None)})
+        for flag, find in (("--tool-call-parser", tool_format), ("--reasoning-parser", reasoning_format))
+    )
+
+
+def add_to(parser: argparse.ArgumentParser, engine: EngineName) -> None:
     """Add the flags to `parser`, less those it has (a frontend has vLLM's server flags, too)."""
     group = parser.add_argument_group(GROUP)
-    for names, options in FLAGS:
-        if not any(name in parser._option_string_actions for name in names):  # noqa: SLF001 - argparse has no other way to ask
+    known = parser._option_string_actions  # noqa: SLF001 - argparse has no other way to ask
+    for names, options in flags_of(engine):
+        there = next((known[name] for name in names if name in known), None)
+        if there is None:
             group.add_argument(*names, **options)
+        elif "choices" in options and there.choices:
+            share(there, options["choices"])
 
 
-def settings(arguments: argparse.Namespace) -> WorkerSettings | None:
-    """Return the settings, or None if post-processing is not asked for."""
-    if not getattr(arguments, "vllm_processing", False):
+def share(action: argparse.Action, choices: Iterable[str]) -> None:
+    """Let a flag of the engine's take our `choices`, too, and None for not given; see `engines_part`."""
+    own = tuple(action.choices or ())
+    ENGINES_OWN[action.dest] = (action.default, own)
+    action.choices = list(dict.fromkeys((*own, *choices)))
+    action.default = None
+
+
+FORMAT_OF = {"tool_call_parser": tool_format, "reasoning_parser": reasoning_format}
+# Flags that mean something to the engine and to us: the engine's default and choices.
+ENGINES_OWN: dict[str, tuple[Any, tuple[str, ...]]] = {}
+
+
+def engines_part(arguments: argparse.Namespace) -> None:
+    """Leave in `arguments` what the engine knows: its name for a choice of ours if it has one, else its default."""
+    for dest, (default, own) in ENGINES_OWN.items():
+        if (choice := getattr(arguments, dest)) not in own:
+            format_ = FORMAT_OF.get(dest, lambda _: None)(choice)
+            names = () if format_ is None else (format_.name, *format_.aliases)
+            setattr(arguments, dest, next((name for name in names if name in own), default))
+
+
+def settings(arguments: argparse.Namespace, engine: EngineName) -> WorkerSettings | None:
+    """Return the settings, or None if post-processing is not asked for.
+
+    Raises `SetupError` for flags that contradict each other.
+    """
+    if not getattr(arguments, f"{engine}_processing", False):
         return None
     return WorkerSettings(
         tool_call_parser=arguments.tool_call_parser or None,
         reasoning_parser=arguments.reasoning_parser or None,
-        tool_parser_plugin=arguments.tool_parser_plugin or None,
+        tool_parser_plugin=getattr(arguments, "tool_parser_plugin", None) or None,
         parsers=arguments.postprocess_parsers,
         on_error=arguments.postprocess_on_error,
         bounds=bounds_of(arguments),
         workers=arguments.postprocess_workers,
         deadline_s=arguments.postprocess_deadline_s,
+        tokenizer=tokenizer_flags.choice_of(arguments),
     )
 
 

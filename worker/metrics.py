@@ -7,11 +7,7 @@ import time
 from bisect import bisect_left
 from collections.abc import Iterable, Sequence
 from math import inf
-from typing import Any, Literal, Protocol, TypeAlias, get_args
-
-from prometheus_client import CollectorRegistry
-from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily
-from prometheus_client.registry import Collector
+from typing import Any, Literal, Protocol, get_args
 
 from ..parsers.errors import ParserFailedError
 from ..postprocess.merge import Taken
@@ -24,7 +20,8 @@ logger = logging.getLogger(__name__)
 
 Outcome = Literal["finished", "cancelled", "failed"]
 Kind = Literal["content", "reasoning", "tools", "none"]
-Family: TypeAlias = CounterMetricFamily | GaugeMetricFamily | HistogramMetricFamily
+Family = Any
+"""One of prometheus_client's metric families."""
 
 # Measuring costs a request some microseconds per token, so few are measured, and not the
 # first: it fills caches.
@@ -42,11 +39,11 @@ class Running(Protocol):
         ...
 
 
-class WorkerMetrics(Collector):
+class WorkerMetrics:
     """Counts what happens in one worker.
 
-    A collector of our own, not Counters: vLLM switches prometheus_client to its
-    multiprocess mode, where a Counter becomes a file that only vLLM's scrape reads.
+    A collector of our own, not Counters: the engines switch prometheus_client to its
+    multiprocess mode, where a Counter becomes a file that only their scrape reads.
     Dynamo collects in a thread of its own, so what may change size is copied first.
 
     outputs, tokens: of the engine; `Flow` adds to them, since a call for each would cost too much.
@@ -99,6 +96,7 @@ class WorkerMetrics(Collector):
     def expose(self, endpoint: Any) -> None:
         """Add the metrics to those of Dynamo's `endpoint`."""
         from dynamo.common.utils.prometheus import register_engine_metrics_callback
+        from prometheus_client import CollectorRegistry
 
         registry = CollectorRegistry()
         registry.register(self)
@@ -122,7 +120,7 @@ class WorkerMetrics(Collector):
     def _latency(self) -> list[Family]:
         oldest = min((request.oldest for request in tuple(self._running)), default=inf)
         waited = "How long the first token of a chunk waited for it, by the kind of text."
-        waits = HistogramMetricFamily("backedge_chunk_wait_seconds", waited, labels=["kind"])
+        waits = _family("Histogram", "chunk_wait_seconds", waited, ["kind"])
         for kind, histogram in self._waits.items():
             waits.add_metric([kind], histogram.buckets(), histogram.sum)
         return [
@@ -142,11 +140,8 @@ class WorkerMetrics(Collector):
 
     def _correctness(self) -> list[Family]:
         errors = {self.parsers_name: 0, **self._errors}
-        calls = CounterMetricFamily(
-            "backedge_tool_calls",
-            "Tool calls of choices that ended: complete, cut by a limit, or left by a parser that raised.",
-            labels=["parser", "outcome"],
-        )
+        ended = "Tool calls of choices that ended: complete, cut by a limit, or left by a parser that raised."
+        calls = _family("Counter", "tool_calls", ended, ["parser", "outcome"])
         for outcome, count in self._calls.items():
             calls.add_metric([self.parsers_name, outcome], count)
         raised = "Choices whose parser raised; they went on as raw text, or failed."
@@ -202,20 +197,27 @@ def kind_of(deltas: Sequence[ChoiceDelta]) -> Kind:
     return "none" if delta.content is None else "content"
 
 
-def _counter(name: str, help_: str, values: Any, label: str = "") -> CounterMetricFamily:
+def _counter(name: str, help_: str, values: Any, label: str = "") -> Family:
     """Return a counter. values: a number, or numbers by the value of `label`."""
-    return _filled(CounterMetricFamily, name, help_, values, label)
+    return _filled("Counter", name, help_, values, label)
 
 
-def _gauge(name: str, help_: str, values: Any, label: str = "") -> GaugeMetricFamily:
-    return _filled(GaugeMetricFamily, name, help_, values, label)
+def _gauge(name: str, help_: str, values: Any, label: str = "") -> Family:
+    return _filled("Gauge", name, help_, values, label)
 
 
-def _filled(kind: Any, name: str, help_: str, values: Any, label: str) -> Any:
-    family = kind(f"backedge_{name}", help_, labels=[label] if label else [])
+def _filled(kind: str, name: str, help_: str, values: Any, label: str) -> Family:
+    family = _family(kind, name, help_, [label] if label else [])
     for value, number in values.items() if label else [(None, values)]:
         family.add_metric([value] if label else [], number)
     return family
 
 
-# What the tests of `backedge.worker.embedded` still call it.
+def _family(kind: str, name: str, help_: str, labels: Sequence[str]) -> Family:
+    """Return an empty family.
+
+    prometheus_client is imported here, not above: SGLang says where its files go after this module is imported.
+    """
+    from prometheus_client import core
+
+    return getattr(core, f"{kind}MetricFamily")(f"backedge_{name}", help_, labels=labels)

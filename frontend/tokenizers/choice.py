@@ -50,7 +50,8 @@ def add_to(group: Any) -> None:
 
 def choice_of(arguments: argparse.Namespace) -> TokenizerChoice:
     """Return what parsed flags say. Raises `SetupError` if they contradict each other."""
-    choice = TokenizerChoice(arguments.tokenizer_backend, arguments.tokenizer_module, arguments.tokenizer_class)
+    backend = arguments.tokenizer_backend if arguments.tokenizer_backend in BACKENDS else None  # SGLang has others
+    choice = TokenizerChoice(backend, arguments.tokenizer_module, arguments.tokenizer_class)
     named = {MODULE_FLAG: choice.module, CLASS_FLAG: choice.class_name}
     for flag, value in named.items():
         if choice.backend == "python" and not value:

@@ -7,10 +7,8 @@ vLLM's own server uses, so plugins and models with a parser of their own
 
 from __future__ import annotations
 
-import contextlib
 import functools
 import importlib
-import json
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -29,18 +27,16 @@ from vllm.tool_parsers import ToolParserManager
 from vllm.utils.import_utils import import_from_path
 
 from ..base import ParserRequest, StreamParser
-from ..errors import REASONING_FLAG, TOOL_CALL_FLAG, SetupError, UnknownParserError, UnusableParserError
-from ..events import Content, Event, Reasoning, ToolCallArguments, ToolCallStarted
+from ..errors import REASONING_FLAG, TOOL_CALL_FLAG, SetupError
+from ..events import Content, Event, Reasoning
 from ..json_calls import with_json_calls
 from ..plain import PlainParser
+from .common import PROBE_TEXT, PROBE_TOOL, SentCalls, check_name, joined_name, probe, reads_calls, refusing
 
 PLUGIN_FLAG = "--tool-parser-plugin"
-# Enough for a parser to reach its first branch; no parser has a marker in it.
-PROBE_TEXT = "a b"
 CANNOT_STREAM = {
     "phi4_mini_json": "vLLM's parser of that name gives nothing at all, neither calls nor text, when it streams.",
 }
-PROBE_TOOL = {"type": "function", "function": {"name": "probe", "parameters": {"type": "object", "properties": {}}}}
 
 
 def load_tool_parser_plugin(path: str) -> None:
@@ -65,12 +61,8 @@ def check_names(tool_call_parser: str | None, reasoning_parser: str | None, also
 
     also_known: further names for the message.
     """
-    for flag, name, manager in (
-        (TOOL_CALL_FLAG, tool_call_parser, ToolParserManager),
-        (REASONING_FLAG, reasoning_parser, ReasoningParserManager),
-    ):
-        if name and name not in (known := manager.list_registered()):
-            raise UnknownParserError(flag, name, {*known, *also_known})
+    check_name(TOOL_CALL_FLAG, tool_call_parser, ToolParserManager.list_registered(), also_known)
+    check_name(REASONING_FLAG, reasoning_parser, ReasoningParserManager.list_registered(), also_known)
 
 
 class VllmParsers:
@@ -91,18 +83,18 @@ class VllmParsers:
         model_config: Any = None,
     ) -> None:
         check_names(tool_call_parser, reasoning_parser)
-        self.name = "+".join(name for name in (reasoning_parser, tool_call_parser) if name) or "none"
+        self.name = joined_name(tool_call_parser, reasoning_parser)
         self._tokenizer = tokenizer
         self._model_config = model_config
         self._shows: dict[bool, bool] = {}
         self._reasoning_class: type[Parser] | None = None
         self._full_class: type[Parser] | None = None
         if reasoning_parser:
-            with refusing(REASONING_FLAG, reasoning_parser):
+            with refusing("vLLM", REASONING_FLAG, reasoning_parser, CANNOT_STREAM):
                 self._reasoning_class = self._full_class = self._parser_class(None, reasoning_parser)
                 self._probe(ParserRequest())
         if tool_call_parser:
-            with refusing(TOOL_CALL_FLAG, tool_call_parser):
+            with refusing("vLLM", TOOL_CALL_FLAG, tool_call_parser, CANNOT_STREAM):
                 self._full_class = self._parser_class(tool_call_parser, reasoning_parser)
                 self._probe(ParserRequest(tools=[PROBE_TOOL], tool_choice="auto"))
 
@@ -153,46 +145,10 @@ class VllmParsers:
         """Build the parser and feed it a few tokens, as every request will."""
         self.shows_special_tokens(request)
         parser = self(request, [])
-        *body, last = self._tokenizer.encode(PROBE_TEXT, add_special_tokens=False)
-        for token_id in body:
-            parser.feed(self._tokenizer.decode([token_id]), [token_id])
-        parser.finish(self._tokenizer.decode([last]), [last])
+        probe(parser, self._tokenizer)
         if isinstance(parser, NativeParser):
+            last = self._tokenizer.encode(PROBE_TEXT, add_special_tokens=False)[-1]
             parser.probe_reasoning(self._tokenizer.decode([last]), last)
-
-
-def reads_calls(request: ParserRequest) -> bool:
-    """Whether the tool parser is to see the output.
-
-    Without tools, or with the forced calls written as plain JSON, it must not:
-    it would take what looks like its markers.
-    """
-    return request.parses_tools and not request.json_calls
-
-
-@contextlib.contextmanager
-def refusing(flag: str, name: str) -> Iterator[None]:
-    """Turn whatever a parser raises while it is tried into `UnusableParserError`."""
-    if name in CANNOT_STREAM:
-        raise UnusableParserError(flag, name, CANNOT_STREAM[name], "Choose another parser, or leave the flag out.")
-    try:
-        yield
-    except NotImplementedError as error:
-        raise UnusableParserError(
-            flag,
-            name,
-            "vLLM's parser of that name only finds where reasoning ends; it cannot split a stream.",
-            "Choose another parser, or leave the flag out.",
-        ) from error
-    except Exception as error:
-        # Parsers are third-party code and raise whatever they like when the
-        # tokenizer lacks their markers; all of it means the same to the user.
-        raise UnusableParserError(
-            flag,
-            name,
-            f"it does not work with this model's tokenizer ({type(error).__name__}: {error}).",
-            "Choose the parser of this model's family, or leave the flag out.",
-        ) from error
 
 
 class NativeParser:
@@ -204,7 +160,7 @@ class NativeParser:
         self._parser = parser
         self._request = request
         self._prompt_token_ids = list(prompt_token_ids)
-        self._arguments: dict[int, list[str]] = {}
+        self._calls = SentCalls()
         self._delegates = type(parser).parse_delta is DelegatingParser.parse_delta
         self._only_reasons = self._delegates and parser.tool_parser is None
         self.reasoning_tokens = 0
@@ -226,7 +182,8 @@ class NativeParser:
     def finish(self, text: str = "", token_ids: Sequence[int] = (), *, cut: bool = False) -> list[Event]:
         """See `StreamParser`."""
         events = self._read(text, token_ids, finished=True)
-        return events if cut else events + list(self._unstreamed_arguments())
+        parsed = getattr(self._parser.tool_parser, "prev_tool_call_arr", None) or []
+        return events if cut else events + list(self._calls.unsent(parsed))
 
     def probe_reasoning(self, text: str, token_id: int) -> None:
         """Raise NotImplementedError if the reasoning parser cannot split a stream.
@@ -263,28 +220,10 @@ class NativeParser:
             function = call.function
             if function is None:
                 continue
-            if function.name and call.index not in self._arguments:
-                self._arguments[call.index] = []
-                yield ToolCallStarted(call.index, function.name, call.id)
-            if function.arguments and call.index in self._arguments:
-                self._arguments[call.index].append(function.arguments)
-                yield ToolCallArguments(call.index, function.arguments)
-
-    def _unstreamed_arguments(self) -> Iterator[Event]:
-        """Yield what the tool parser has parsed and never sent.
-
-        Some parsers (and vLLM's own server behind them) lose the end of a call
-        that is completed by the last token of the stream.
-        """
-        parsed = getattr(self._parser.tool_parser, "prev_tool_call_arr", None) or []
-        for index, call in enumerate(parsed):
-            if index not in self._arguments or not isinstance(call, dict) or "arguments" not in call:
-                continue
-            arguments = call["arguments"]
-            expected = arguments if isinstance(arguments, str) else json.dumps(arguments, ensure_ascii=False)
-            sent = "".join(self._arguments[index])
-            if expected != sent and expected.startswith(sent):
-                yield ToolCallArguments(index, expected[len(sent) :])
+            if function.name and call.index not in self._calls:
+                yield self._calls.start(call.index, function.name, call.id)
+            if function.arguments and call.index in self._calls:
+                yield self._calls.argue(call.index, function.arguments)
 
 
 class HarmonyStreamParser(NativeParser):

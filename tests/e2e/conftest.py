@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import pytest
 
 from tests.e2e.client import Client
-from tools.stack import STOCK_FRONTEND, VLLM_FRONTEND, Process, Stack
+from tools.stack import STOCK_FRONTEND, VLLM_FRONTEND, Process, Stack, metric
 
 VLLM_PARSERS = ("--tool-call-parser", "hermes", "--reasoning-parser", "qwen3")
 DYNAMO_PARSERS = ("--dyn-tool-call-parser", "hermes", "--dyn-reasoning-parser", "qwen3")
@@ -27,9 +27,19 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             item.add_marker("e2e")
 
 
+# An engine's own figures: requests that run, and tokens generated.
+FIGURES = {
+    "vllm": ("vllm:num_requests_running", "vllm:generation_tokens_total"),
+    "sglang": ("sglang:num_running_reqs", "sglang:generation_tokens_total"),
+}
+
+
 @dataclass
 class Fleet:
-    """A mixed fleet: `worker` post-processes and serves `BACKEDGE_MODEL`, `plain` serves `PLAIN_MODEL`."""
+    """A mixed fleet: `worker` post-processes and serves `BACKEDGE_MODEL`, `plain` serves `PLAIN_MODEL`.
+
+    engine: of both.
+    """
 
     stack: Stack
     worker: Process
@@ -37,6 +47,16 @@ class Fleet:
     frontend: Process
     stock: Process
     stock_python: Process
+    engine: str = "vllm"
+
+    def generated(self, worker: Process | None = None) -> float:
+        """Return how many tokens the engine has generated. worker: `worker` unless it is given."""
+        return metric((worker or self.worker).url, FIGURES[self.engine][1])
+
+    def has_stopped(self, before: float, worker: Process | None = None) -> bool:
+        """Whether the engine has generated something since it had generated `before` tokens, and does not any more."""
+        idle = metric((worker or self.worker).url, FIGURES[self.engine][0]) == 0
+        return idle and self.generated(worker) > before
 
 
 @pytest.fixture(scope="session")

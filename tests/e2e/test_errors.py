@@ -14,11 +14,9 @@ import pytest
 from tests.e2e.client import Client
 from tests.e2e.conftest import LONG_CONTEXT, MAX_MODEL_LEN, VLLM_PARSERS, Fleet
 from tests.support import TRANSCRIPTS
-from tools.stack import Process, metric
+from tools.stack import Process
 
 STREAMED = pytest.mark.parametrize("stream", [True, False], ids=["stream", "whole"])
-RUNNING = "vllm:num_requests_running"
-GENERATED = "vllm:generation_tokens_total"
 COUNT = TRANSCRIPTS["count"]
 # Seconds of work for the engine, so that there is something to end.
 LONG = 6_000
@@ -60,12 +58,12 @@ BAD = [
 @STREAMED
 @pytest.mark.parametrize(("field", "fields"), BAD, ids=[field for field, _ in BAD])
 def test_bad_values_are_400_with_the_field(client: Client, fleet: Fleet, stream: bool, field: str, fields: Any) -> None:
-    before = metric(fleet.worker.url, GENERATED)
+    before = fleet.generated()
     with pytest.raises(openai.BadRequestError) as caught:
         client.ask(TRANSCRIPTS["plain_text"], stream=stream, **fields)
     assert caught.value.status_code == 400
     assert field in str(caught.value)
-    assert metric(fleet.worker.url, GENERATED) == before
+    assert fleet.generated() == before
 
 
 def test_what_the_engine_refuses_is_400_too(client: Client) -> None:
@@ -92,7 +90,7 @@ def eventually(holds: Callable[[], bool], timeout_s: float = 10.0) -> bool:
 
 def test_a_client_that_leaves_ends_generation(client: Client, fleet: Fleet) -> None:
     client.ask(TRANSCRIPTS["plain_text"])  # the first request of a worker builds what it needs
-    before = metric(fleet.worker.url, GENERATED)
+    before = fleet.generated()
     stream = client.openai.chat.completions.create(
         model=client.model,
         messages=COUNT["messages"],
@@ -103,31 +101,31 @@ def test_a_client_that_leaves_ends_generation(client: Client, fleet: Fleet) -> N
     for _, _chunk in zip(range(2), stream, strict=False):
         pass
     stream.close()
-    assert eventually(lambda: metric(fleet.worker.url, RUNNING) == 0)
-    assert metric(fleet.worker.url, GENERATED) - before < 200
+    assert eventually(lambda: fleet.has_stopped(before))
+    assert fleet.generated() - before < 200
 
 
 @STREAMED
 @pytest.mark.parametrize("n", [1, 2])
 def test_a_stop_match_ends_generation(client: Client, fleet: Fleet, stream: bool, n: int) -> None:
-    before = metric(fleet.worker.url, GENERATED)
+    before = fleet.generated()
     response = client.ask(
         COUNT, stream=stream, stop=["12, 13"], n=n, temperature=0 if n == 1 else 0.001, **LONG_REQUEST
     )
     used = response.usage.completion_tokens
     assert response.answer.content == COUNT["expect"]["content"].partition("12, 13")[0]
-    assert eventually(lambda: metric(fleet.worker.url, RUNNING) == 0)
-    assert metric(fleet.worker.url, GENERATED) - before <= used + 20 * n
+    assert eventually(lambda: fleet.has_stopped(before))
+    assert fleet.generated() - before <= used + 20 * n
 
 
 def test_a_stop_match_in_the_frontend_ends_a_plain_workers_generation(fleet: Fleet) -> None:
     client = Client(fleet.frontend.url, "plain")
     client.ask(TRANSCRIPTS["plain_text"])  # the first request of a frontend builds what it needs
-    before = metric(fleet.plain.url, GENERATED)
+    before = fleet.generated(fleet.plain)
     response = client.ask(COUNT, stop=["12, 13"], **LONG_REQUEST)
     assert response.answer.content == COUNT["expect"]["content"].partition("12, 13")[0]
-    assert eventually(lambda: metric(fleet.plain.url, RUNNING) == 0)
-    assert metric(fleet.plain.url, GENERATED) - before <= response.usage.completion_tokens + 100
+    assert eventually(lambda: fleet.has_stopped(before, fleet.plain))
+    assert fleet.generated(fleet.plain) - before <= response.usage.completion_tokens + 100
 
 
 def engine_of(worker: Process) -> int:

@@ -10,7 +10,7 @@ import pytest
 from backedge.frontend.factory import choose, load_edge
 from backedge.frontend.offload import Offload
 from backedge.frontend.tokenizers.choice import TokenizerChoice
-from backedge.postprocess.messages import KEY, Capability, encode, read, Spec
+from backedge.postprocess.messages import KEY, Capability, Spec, encode, read
 from sglang.srt.utils.hf_transformers_utils import get_tokenizer as sglang_tokenizer
 from vllm.engine.arg_utils import AsyncEngineArgs
 from vllm.entrypoints.launchers.cli_args import FrontendArgs

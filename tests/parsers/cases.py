@@ -2,40 +2,54 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
+
+from backedge.parsers.entry import Engine
 
 from tests.samples.pairs import REASONED_CALLS
 from tests.samples.reasoning import REASONING_SAMPLES
 from tests.samples.sample import ANSWER, LEAD, NOTE, THOUGHT, Call, Outcome, Sample
+from tests.samples.sglang import SGLANG_REASONED_CALLS, SGLANG_REASONING, SGLANG_TOOL_CALLS
 from tests.samples.tool_calls import PYTHONIC, TOOL_CALLS
 
 
 @dataclass(frozen=True)
 class Case:
-    """A sample and the parsers' names. id: as in the tables of differences."""
+    """A sample and the names that an engine has for its parsers. id: as in the tables of differences."""
 
     id: str
     tool_call_parser: str | None
     reasoning_parser: str | None
     sample: Sample
+    engine: Engine = "vllm"
 
 
-def _cases() -> dict[str, Case]:
-    tools = [Case(f"tool {key}", key.split()[0], None, sample) for key, sample in TOOL_CALLS.items()]
-    reasoning = [Case(f"reasoning {key}", None, key.split()[0], sample) for key, sample in REASONING_SAMPLES.items()]
+def cases_of(
+    engine: Engine,
+    tool_calls: Mapping[str, Sample],
+    reasoning_samples: Mapping[str, Sample],
+    reasoned_calls: Mapping[tuple[str, str], Sample],
+) -> dict[str, Case]:
+    """Return an engine's cases by id."""
+    tools = [Case(f"tool {key}", key.split()[0], None, sample, engine) for key, sample in tool_calls.items()]
+    reasoning = [
+        Case(f"reasoning {key}", None, key.split()[0], sample, engine) for key, sample in reasoning_samples.items()
+    ]
     pairs = [
-        Case(f"pair {tool}+{reasoning}", tool, reasoning, sample)
-        for (tool, reasoning), sample in REASONED_CALLS.items()
+        Case(f"pair {tool}+{reasoning}", tool, reasoning, sample, engine)
+        for (tool, reasoning), sample in reasoned_calls.items()
     ]
     return {case.id: case for case in [*tools, *reasoning, *pairs]}
 
 
-CASES = _cases()
+CASES = cases_of("vllm", TOOL_CALLS, REASONING_SAMPLES, REASONED_CALLS)
+SGLANG_CASES = cases_of("sglang", SGLANG_TOOL_CALLS, SGLANG_REASONING, SGLANG_REASONED_CALLS)
 
 
 @dataclass(frozen=True)
 class Difference:
-    """What a parser of vLLM's makes of its sample instead of what it should."""
+    """What an engine's parser makes of its sample instead of what it should."""
 
     gives: Outcome
     why: str
@@ -74,8 +88,30 @@ KNOWN_DIFFERENCES: dict[str, Difference] = {
     ),
 }
 
+SGLANG_DIFFERENCES: dict[str, Difference] = {
+    "pair gpt-oss+gpt-oss": Difference(
+        Outcome(THOUGHT, LEAD * 2, (Call("add_note", NOTE),)),
+        "writes text before a call twice, with both parsers",
+    ),
+}
+
 # What a worker does not start with, and what it says.
 REFUSED: dict[str, str] = {"tool phi4_mini_json": "gives nothing at all, neither calls nor text, when it streams"}
 
 # Constructed only with a model of this architecture; refused at the worker's start with any other.
 ARCHITECTURE_BOUND = {case.id for case in CASES.values() if case.sample.architecture}
+
+
+@dataclass(frozen=True)
+class EngineCases:
+    """All of an engine's cases, and what its parsers get wrong of them. title: the engine's name."""
+
+    title: str
+    cases: Mapping[str, Case]
+    differences: Mapping[str, Difference]
+
+
+ENGINES = (
+    EngineCases("vLLM", CASES, KNOWN_DIFFERENCES),
+    EngineCases("SGLang", SGLANG_CASES, SGLANG_DIFFERENCES),
+)

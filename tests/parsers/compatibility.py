@@ -1,4 +1,4 @@
-"""The tables of docs/compatibility.md: every parser of vLLM's, tried, and every format of our own.
+"""The tables of docs/compatibility.md: every parser of the engines', tried, and every format of our own.
 
 `python -m tests.parsers.compatibility` prints it; with `--write` it goes into the page.
 """
@@ -9,21 +9,25 @@ import logging
 import sys
 from pathlib import Path
 
+from backedge.parsers.base import ParserFactory
 from backedge.parsers.errors import UnusableParserError
 from backedge.parsers.formats import FORMATS
 from backedge.parsers.registry import uses_native
 
-from tests.parsers.cases import ARCHITECTURE_BOUND, CASES, KNOWN_DIFFERENCES, Case
-from tests.parsers.core import core_of, every_token, outcome, output_of, parsers_of
+from tests.parsers.cases import ARCHITECTURE_BOUND, ENGINES, Case, EngineCases
+from tests.parsers.core import Core, core_of, every_token, outcome, output_of, parsers_of, parsers_of_case
+from tests.parsers.native.scenarios import WRONG
 
 PAGE = Path(__file__).parents[2] / "docs" / "compatibility.md"
 BEGIN, END = "<!-- table:begin -->", "<!-- table:end -->"
 HEADS = {"tool": "`--tool-call-parser`", "reasoning": "`--reasoning-parser`"}
+AS_ONE = "as one"
 
 
 def table() -> str:
     """Return the tables, as of this run."""
-    return "\n\n".join([*(_table(kind) for kind in HEADS), _formats()])
+    parts = [part for engine in ENGINES for part in (f"### {engine.title}", *(_table(engine, kind) for kind in HEADS))]
+    return "\n\n".join([*parts, "### Linear formats", _formats()])
 
 
 def _formats() -> str:
@@ -36,45 +40,70 @@ def _formats() -> str:
     return "\n".join([heads, "|---|---|---|---|---|", *rows])
 
 
-def _table(kind: str) -> str:
-    names = sorted({case.id.split()[1] for case in CASES.values() if case.id.startswith(f"{kind} ")})
-    rows = [f"| `{name}` | {' | '.join(row(kind, name))} |" for name in names]
-    return "\n".join([f"| {HEADS[kind]} | linear | native starts | native | remark |", "|---|---|---|---|---|", *rows])
+def _table(engine: EngineCases, kind: str) -> str:
+    names = sorted({case.id.split()[1] for case in engine.cases.values() if case.id.startswith(f"{kind} ")})
+    rows = [f"| `{name}` | {' | '.join(row(engine, kind, name))} |" for name in names]
+    return "\n".join(
+        [f"| {HEADS[kind]} | linear | native starts | native | streams | remark |", "|---|---|---|---|---|---|", *rows]
+    )
 
 
-def row(kind: str, name: str) -> tuple[str, str, str, str]:
-    """Return what the linear parser makes of the samples, then whether vLLM's starts, what it makes, and why."""
-    cases = [case for case in CASES.values() if case.id.split()[:2] == [kind, name]]
+def row(engine: EngineCases, kind: str, name: str) -> tuple[str, str, str, str, str]:
+    """Return what the linear parser makes of the samples, whether the native one starts, what it makes, how and why."""
+    cases = [case for case in engine.cases.values() if case.id.split()[:2] == [kind, name]]
     linear = next((found for found in map(linear_result, cases) if found != "right"), "right")
-    results = [_result(case) for case in cases]
-    starts = next((starts for starts, _, _ in results if starts != "yes"), "yes")
-    right = next((right for _, right, _ in results if right != "right"), "right")
-    return linear, starts, right, "; ".join(dict.fromkeys(remark for _, _, remark in results if remark))
+    results = [_result(engine, case) for case in cases]
+    starts, right, streams = (
+        next((result[column] for result in results if result[column] != usual), usual)
+        for column, usual in enumerate(("yes", "right", "yes"))
+    )
+    remarks = [remark for *_, remark in results if remark] + _scenarios(cases[0])
+    return linear, starts, right, streams, "; ".join(dict.fromkeys(remarks))
+
+
+def _scenarios(case: Case) -> list[str]:
+    """Return what the native parser gets wrong when it streams other calls than the sample's."""
+    if case.engine != "sglang" or case.tool_call_parser is None:
+        return []
+    return [wrong.why for wrong in WRONG if case.tool_call_parser in wrong.names and "stream" in wrong.sides]
 
 
 def linear_result(case: Case) -> str:
     """Return what our own parser makes of the sample; empty if there is none of that name."""
     if uses_native("auto", case.tool_call_parser, case.reasoning_parser):
         return ""
-    core = core_of(case.sample, parsers_of(case.sample, case.tool_call_parser, case.reasoning_parser, "linear"))
-    right = outcome(core.run(every_token(output_of(core, case.sample)))) == case.sample.expected
-    return "right" if right else "**wrong**"
+    return _run(case, parsers_of(case.sample, case.tool_call_parser, case.reasoning_parser, "linear"))[0]
 
 
-def _result(case: Case) -> tuple[str, str, str]:
+def _result(engine: EngineCases, case: Case) -> tuple[str, str, str, str]:
     # The same on every machine, whether or not the module is there.
     if case.sample.needs:
-        return "if installed", "not run", f"needs the module `{case.sample.needs}`, which vLLM may come without"
+        remark = f"needs the module `{case.sample.needs}`, which {engine.title} may come without"
+        return "if installed", "not run", "not run", remark
     try:
-        parsers = parsers_of(case.sample, case.tool_call_parser, case.reasoning_parser)
+        parsers = parsers_of_case(case)
     except UnusableParserError as error:
-        return "no", "not run", str(error).partition(" cannot be used: ")[2]
+        return "no", "not run", "not run", str(error).partition(" cannot be used: ")[2]
+    right, streams = _run(case, parsers)
+    difference = engine.differences.get(case.id)
+    bound = case.engine == "vllm" and case.id in ARCHITECTURE_BOUND
+    remark = "only for gpt-oss models; refused for any other" if bound else ""
+    return "yes", right, streams, difference.why if difference else remark
+
+
+def _run(case: Case, parsers: ParserFactory) -> tuple[str, str]:
+    """Return whether the sample gives what its model meant, and whether it does so while the model writes."""
     core = core_of(case.sample, parsers)
     right = outcome(core.run(every_token(output_of(core, case.sample)))) == case.sample.expected
-    remark = "only for gpt-oss models; refused for any other" if case.id in ARCHITECTURE_BOUND else ""
-    if case.id in KNOWN_DIFFERENCES:
-        remark = KNOWN_DIFFERENCES[case.id].why
-    return "yes", "right" if right else "**wrong**", remark
+    return "right" if right else "**wrong**", "yes" if _pieces(core, tools=bool(case.sample.tools)) > 1 else AS_ONE
+
+
+def _pieces(core: Core, *, tools: bool) -> int:
+    """Return in how many chunks the arguments came; without tools, the reasoning or what stands for it."""
+    deltas = [delta.delta for chunk in core.chunks for delta in chunk]
+    if tools:
+        return sum(any(call.function.arguments for call in delta.tool_calls) for delta in deltas)
+    return sum(bool(delta.reasoning_content) for delta in deltas) or sum(bool(delta.content) for delta in deltas)
 
 
 def written() -> str:

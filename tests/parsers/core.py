@@ -11,6 +11,7 @@ from types import SimpleNamespace
 from typing import Any
 
 from backedge.parsers.base import ParserFactory, ParserRequest
+from backedge.parsers.entry import Engine
 from backedge.parsers.errors import ParserFailedError
 from backedge.parsers.native.vllm import VllmParsers
 from backedge.parsers.registry import Kind, linear_parsers
@@ -18,6 +19,7 @@ from backedge.postprocess import ChoiceDelta, Chunk, DetokenizerOptions, Postpro
 from backedge.postprocess.detokenizer import vocabulary_of
 from backedge.postprocess.fold import fold
 
+from tests.parsers.cases import Case
 from tests.samples.sample import Call, Outcome, Sample
 from tests.samples.tokenizers import encode, tokenizer_of
 
@@ -64,14 +66,28 @@ def cut(token_ids: Sequence[int], cuts: Collection[int], finish_reason: str = "s
 
 
 def parsers_of(
-    sample: Sample, tool_call_parser: str | None, reasoning_parser: str | None, kind: Kind = "native"
+    sample: Sample,
+    tool_call_parser: str | None,
+    reasoning_parser: str | None,
+    kind: Kind = "native",
+    engine: Engine = "vllm",
 ) -> ParserFactory:
     """Return the parsers; raises `UnusableParserError` as at a worker's start."""
     tokenizer = tokenizer_of(sample)
     if kind == "linear":
         return linear_parsers(tool_call_parser, reasoning_parser, vocabulary_of(tokenizer))
+    if engine == "sglang":
+        # Late: the import takes seconds, which tests of the other engine need not wait for.
+        from backedge.parsers.native.sglang import SglangParsers
+
+        return SglangParsers(tokenizer, tool_call_parser, reasoning_parser)
     model_config = SimpleNamespace(hf_config=SimpleNamespace(model_type=sample.architecture))
     return VllmParsers(tokenizer, tool_call_parser, reasoning_parser, model_config if sample.architecture else None)
+
+
+def parsers_of_case(case: Case) -> ParserFactory:
+    """Return the native parsers of `case`; raises `UnusableParserError` as at a worker's start."""
+    return parsers_of(case.sample, case.tool_call_parser, case.reasoning_parser, engine=case.engine)
 
 
 def core_of(sample: Sample, parsers: ParserFactory) -> Core:

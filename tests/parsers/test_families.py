@@ -10,9 +10,7 @@ from typing import Any
 import pytest
 from backedge.parsers.base import ParserRequest
 from backedge.parsers.events import (
-    Content,
     Event,
-    Reasoning,
     ToolCallArguments,
     ToolCallCut,
     ToolCallStarted,
@@ -25,10 +23,9 @@ from backedge.postprocess.detokenizer import DetokenizerOptions, detokenizers, v
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.parsers.core import value_of
+from tests.parsers.events import outcome_of
 from tests.parsers.families import FAMILIES
 from tests.parsers.families.family import TOOLS, Case, Family
-from tests.samples.sample import Call, Outcome
 from tests.samples.tokenizers import bpe, encode
 
 ROWS = [
@@ -45,19 +42,6 @@ def parser_of(family: Family, case: Case, vocabulary: Vocabulary, prompt: Sequen
     tools = list(TOOLS if case.tools is None else case.tools)
     request = ParserRequest(tools=tools, tool_choice="auto" if tools else "none")
     return linear_parsers(family.tool_parser, family.reasoning_parser, vocabulary)(request, prompt)
-
-
-def outcome_of(events: Sequence[Event]) -> Outcome:
-    """Return what the client gets; white space around calls is dropped, as the writer does."""
-    reasoning = "".join(event.text for event in events if isinstance(event, Reasoning))
-    content = "".join(event.text for event in events if isinstance(event, Content))
-    names = [event.name for event in events if isinstance(event, ToolCallStarted)]
-    arguments = [
-        "".join(event.text for event in events if isinstance(event, ToolCallArguments) and event.index == index)
-        for index in range(len(names))
-    ]
-    calls = tuple(Call(name, value_of(text)) for name, text in zip(names, arguments, strict=True))
-    return Outcome(reasoning or None, (content.strip() if calls else content) or None, calls)
 
 
 def text_parser_of(family: Family, case: Case) -> Any:

@@ -20,10 +20,10 @@ from backedge.postprocess import DetokenizerOptions, Spec
 from backedge.postprocess.detokenizer import vocabulary_of
 
 from tests.parsers.core import Core, as_one, cut, every_token, outcome
+from tests.parsers.events import outcome_of
 from tests.parsers.families import gemma, glm45, hermes, openai, qwen3_coder
 from tests.parsers.families.family import function
 from tests.parsers.invariants import check_deltas
-from tests.parsers.test_families import outcome_of
 from tests.samples.sample import Call, Outcome
 from tests.samples.tokenizers import HARMONY_SPECIAL, bpe, encode
 

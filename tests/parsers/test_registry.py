@@ -1,17 +1,25 @@
 from __future__ import annotations
 
 import importlib.metadata
+import importlib.util
+import subprocess
+import sys
 from collections.abc import Iterator
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 from backedge.parsers import join, stream_parser
+from backedge.parsers.entry import NATIVE
 from backedge.parsers.errors import SetupError, UnknownParserError, UnusableParserError
 from backedge.parsers.events import Content, Reasoning, ToolCallArguments, ToolCallStarted
 from backedge.parsers.format import Format, State
 from backedge.parsers.formats import FORMATS
 from backedge.parsers.linear import Vocabulary
+from backedge.parsers.plain import PlainParsers
 from backedge.parsers.registry import ENTRY_POINTS, by_name, known_formats, linear_parsers, uses_native
+
+from tests.samples.tokenizers import bpe, encode
 
 OURS = Format(
     "ours",
@@ -90,6 +98,60 @@ def test_both_by_themselves() -> None:
 def test_native_parsers_want_a_tokenizer() -> None:
     with pytest.raises(SetupError, match="pass `tokenizer`"):
         stream_parser(tool_call_parser="hermes", tools=TOOLS, kind="native")
+
+
+@pytest.mark.parametrize(
+    ("installed", "engine", "taken"),
+    [
+        (("vllm", "sglang"), None, "vllm"),
+        (("vllm", "sglang"), "sglang", "sglang"),
+        (("sglang",), None, "sglang"),
+    ],
+)
+def test_whose_native_parsers(monkeypatch: pytest.MonkeyPatch, installed: Any, engine: Any, taken: str) -> None:
+    imported = []
+
+    class Parsers(PlainParsers):
+        def __init__(self, *names: object) -> None:
+            imported.append(names)
+
+    def import_module(name: str, package: str) -> Any:
+        imported.append((name, package))
+        return SimpleNamespace(**dict.fromkeys(NATIVE.values(), Parsers))
+
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name: name in installed or None)
+    monkeypatch.setattr(importlib, "import_module", import_module)
+    stream_parser(tool_call_parser="hermes", tools=TOOLS, kind="native", engine=engine, tokenizer=object())
+    assert imported[0] == (f".native.{taken}", "backedge.parsers")
+    assert len(imported) == 2
+
+
+@pytest.mark.parametrize(
+    ("installed", "engine", "message"),
+    [
+        ((), None, r"of vllm or sglang are part of that engine, which is not installed \(installed: none\)"),
+        (("vllm",), "sglang", r"of sglang are part of that engine, which is not installed \(installed: vllm\)"),
+    ],
+)
+def test_an_engine_that_is_missing(monkeypatch: pytest.MonkeyPatch, installed: Any, engine: Any, message: str) -> None:
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name: name in installed or None)
+    with pytest.raises(SetupError, match=message):
+        stream_parser(tool_call_parser="hermes", tools=TOOLS, kind="native", engine=engine, tokenizer=object())
+
+
+def test_native_parsers_of_an_engine() -> None:
+    tokenizer = bpe()
+    for engine in NATIVE:
+        parser = stream_parser(reasoning_parser="qwen3", kind="native", engine=engine, tokenizer=tokenizer)
+        fed = [parser.feed(text, encode(tokenizer, text)) for text in ("<think>", "hm", "</think>", "ok")]
+        assert join([event for events in fed for event in events]) == [Reasoning("hm"), Content("ok")]
+
+
+@pytest.mark.parametrize(("engine", "other"), [("vllm", "sglang"), ("sglang", "vllm")])
+def test_one_engine_does_not_import_the_other(engine: str, other: str) -> None:
+    script = f"import sys, backedge.parsers.native.{engine} as _; print('{other}' in sys.modules)"
+    ran = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+    assert ran.stdout.strip().splitlines()[-1] == "False"
 
 
 def test_every_format_says_where_it_is_from() -> None:

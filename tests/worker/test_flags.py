@@ -16,13 +16,13 @@ ON = "--vllm-processing"
 
 def parser() -> argparse.ArgumentParser:
     made = argparse.ArgumentParser(prog="worker")
-    flags.add_to(made)
+    flags.add_to(made, "vllm")
     made.add_argument("--reasoning-parser", default=None)  # vLLM's own
     return made
 
 
 def settings(*words: str) -> flags.WorkerSettings:
-    found = flags.settings(parser().parse_args([ON, *words]))
+    found = flags.settings(parser().parse_args([ON, *words]), "vllm")
     assert found is not None
     return found
 
@@ -104,7 +104,7 @@ def test_a_value_that_means_nothing_is_refused(flag: str, value: str, message: s
     assert capsys.readouterr().err.splitlines()[-1] == f"worker: error: argument {flag}: {message}"
 
 
-@pytest.mark.parametrize("flag", [flag for (flag, *_), options in flags.FLAGS if "action" not in options])
+@pytest.mark.parametrize("flag", [flag for (flag, *_), options in flags.flags_of("vllm") if "action" not in options])
 def test_a_flag_without_its_value_is_refused(flag: str, capsys: Any) -> None:
     with pytest.raises(SystemExit) as ended:
         settings(flag)
@@ -171,21 +171,21 @@ def test_settings(words: list[str], fields: dict[str, Any]) -> None:
     assert settings(*words) == flags.WorkerSettings(**fields)
 
 
-@pytest.mark.parametrize("switch", flags.ENABLING)
+@pytest.mark.parametrize("switch", flags.enabling("vllm"))
 def test_both_names_of_the_switch(switch: str) -> None:
-    assert flags.settings(parser().parse_args([switch])) == flags.WorkerSettings()
+    assert flags.settings(parser().parse_args([switch]), "vllm") == flags.WorkerSettings()
 
 
 def test_without_the_switch_there_are_no_settings() -> None:
-    assert flags.settings(parser().parse_args(["--postprocess-workers", "3"])) is None
-    assert flags.settings(argparse.Namespace()) is None
+    assert flags.settings(parser().parse_args(["--postprocess-workers", "3"]), "vllm") is None
+    assert flags.settings(argparse.Namespace(), "vllm") is None
 
 
 def test_flags_that_a_parser_has_already_stay_its_own() -> None:
     """A frontend has vLLM's server flags, too."""
     theirs = argparse.ArgumentParser()
     theirs.add_argument("--tool-call-parser", default="theirs")
-    flags.add_to(theirs)
+    flags.add_to(theirs, "vllm")
     assert theirs.parse_args([]).tool_call_parser == "theirs"
 
 

@@ -1,0 +1,23 @@
+"""What the client gets of a parser's events."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from backedge.parsers.events import Content, Event, Reasoning, ToolCallArguments, ToolCallStarted
+
+from tests.parsers.core import value_of
+from tests.samples.sample import Call, Outcome
+
+
+def outcome_of(events: Sequence[Event]) -> Outcome:
+    """Return what the client gets; white space around calls is dropped, as the writer does."""
+    reasoning = "".join(event.text for event in events if isinstance(event, Reasoning))
+    content = "".join(event.text for event in events if isinstance(event, Content))
+    names = [event.name for event in events if isinstance(event, ToolCallStarted)]
+    arguments = [
+        "".join(event.text for event in events if isinstance(event, ToolCallArguments) and event.index == index)
+        for index in range(len(names))
+    ]
+    calls = tuple(Call(name, value_of(text)) for name, text in zip(names, arguments, strict=True))
+    return Outcome(reasoning or None, (content.strip() if calls else content) or None, calls)

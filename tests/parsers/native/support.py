@@ -1,0 +1,92 @@
+"""What holds for the native parsers of every engine, on samples of their families, through the whole core."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from dataclasses import replace
+
+import msgspec
+import pytest
+from backedge.parsers.errors import UnusableParserError
+from backedge.postprocess import ChoiceDelta
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from tests.parsers.cases import Case, Difference
+from tests.parsers.core import Core, as_one, core_of, cut, every_token, missing, outcome, output_of, parsers_of_case
+
+few_cuts = settings(
+    max_examples=6, deadline=None, database=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+)
+
+
+def case_id(case: Case) -> str:
+    return case.id
+
+
+def usable(cases: Mapping[str, Case], refused: Mapping[str, str]) -> list[Case]:
+    """Return the cases whose parsers can be built here."""
+    return [case for case in cases.values() if not missing(case.sample) and case.id not in refused]
+
+
+def in_plain_text(cases: list[Case]) -> list[Case]:
+    """Return the cases whose models may answer with text alone.
+
+    With a reasoning parser such text may be reasoning; Harmony has no text without a header.
+    """
+    return [case for case in cases if case.reasoning_parser is None and case.sample.tokenizer != "harmony"]
+
+
+def without_ids(whole: ChoiceDelta) -> ChoiceDelta:
+    """Return the answer without its calls' ids, which are random."""
+    calls = [msgspec.structs.replace(call, id=None) for call in whole.delta.tool_calls]
+    return msgspec.structs.replace(whole, delta=msgspec.structs.replace(whole.delta, tool_calls=calls))
+
+
+class SampleTests:
+    """A subclass's fixture `case` gives the samples; differences: what is known to be wrong, by case."""
+
+    differences: Mapping[str, Difference]
+
+    @pytest.fixture
+    def core(self, case: Case) -> Core:
+        return core_of(case.sample, parsers_of_case(case))
+
+    @pytest.fixture
+    def whole(self, case: Case, core: Core) -> ChoiceDelta:
+        """What the sample gives, one token at a time."""
+        return core.run(every_token(output_of(core, case.sample)))
+
+    def test_a_sample_gives_what_its_model_meant(self, case: Case, core: Core, whole: ChoiceDelta):
+        difference = self.differences.get(case.id)
+        if difference is not None:
+            assert outcome(whole) != case.sample.expected, f"{case.id} works now: remove it from the differences"
+        assert outcome(whole) == (difference.gives if difference else case.sample.expected)
+        assert core.failures == []
+
+    @few_cuts
+    @given(cuts=st.sets(st.integers(1, 200)))
+    def test_every_chunking_gives_the_same(self, case: Case, core: Core, whole: ChoiceDelta, cuts: Collection[int]):
+        assert without_ids(core.run(cut(output_of(core, case.sample), cuts))) == without_ids(whole)
+
+    def test_one_chunk_and_no_stream_give_the_same(self, case: Case, core: Core, whole: ChoiceDelta):
+        token_ids = output_of(core, case.sample)
+        assert without_ids(core.run(as_one(token_ids))) == without_ids(whole)
+        core.spec = msgspec.structs.replace(core.spec, stream=False)
+        assert without_ids(core.run(every_token(token_ids))) == without_ids(whole)
+
+
+def content_of_plain_text(case: Case, text: str) -> str:
+    """Return the content of an answer of `text` alone, though tools are there; it must hold no call."""
+    core = core_of(case.sample, parsers_of_case(case))
+    sample = replace(case.sample, output=text)
+    whole = core.run(every_token(output_of(core, sample)))
+    assert whole.delta.tool_calls == []
+    # SentencePiece writes the space before a word, also before the first.
+    return (whole.delta.content or "").removeprefix(" " if sample.tokenizer == "sentencepiece" else "")
+
+
+def check_refused(case: Case, message: str) -> None:
+    """Check that no worker starts with the case's parsers."""
+    with pytest.raises(UnusableParserError, match=message):
+        parsers_of_case(case)

@@ -1,0 +1,236 @@
+"""SGLang's own parsers, each on a sample of its family's output, through the whole core."""
+
+from __future__ import annotations
+
+import copy
+import logging
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+from backedge.parsers.base import ParserRequest
+from backedge.parsers.errors import UnknownParserError, UnusableParserError
+from backedge.parsers.events import Content, Event, Reasoning, ToolCallArguments, ToolCallStarted, join
+from backedge.parsers.native.sglang import LOGGERS, SglangParsers
+from backedge.parsers.native.sglang_reasoning import MODES
+from backedge.postprocess import ChoiceDelta
+from hypothesis import given
+from hypothesis import strategies as st
+from sglang.srt.function_call.function_call_parser import FunctionCallParser
+from sglang.srt.parser.reasoning_parser import ReasoningParser
+
+from tests.parsers.cases import SGLANG_CASES, SGLANG_DIFFERENCES, Case
+from tests.parsers.core import Core, core_of, cut, every_token, parsers_of_case
+from tests.parsers.native.support import SampleTests, case_id, content_of_plain_text, few_cuts, in_plain_text
+from tests.samples.sample import ADD_NOTE, ANSWER, NOTE_JSON, THOUGHT
+from tests.samples.sglang import SGLANG_REASONING, SGLANG_TOOL_CALLS
+from tests.samples.tokenizers import bpe, encode, tokenizer_of
+
+ROOT = Path(__file__).parents[3]
+SAMPLES = list(SGLANG_CASES.values())
+PLAIN = "Hello there, olé."
+TOOLS = ParserRequest(tools=[ADD_NOTE], tool_choice="auto")
+# Cut inside the marker that opens reasoning, SGLang's parser gives out what there is of it as reasoning.
+SHOWS_CUT_MARKERS = ("gemma4", "kimi_k3")
+CALL = f'<tool_call>\n{{"name": "add_note", "arguments": {NOTE_JSON}}}\n</tool_call>'
+
+
+def feed_whole(tool_call_parser: str, output: str, *, cut: bool = False) -> list[Event]:
+    """Return what a whole answer in one token gives."""
+    parser = SglangParsers(bpe(), tool_call_parser, None)(TOOLS, [])
+    return join(parser.finish(output, [1], cut=cut))
+
+
+@pytest.mark.parametrize(
+    ("registered", "samples"),
+    [
+        (FunctionCallParser.ToolCallParserEnum, SGLANG_TOOL_CALLS),
+        (ReasoningParser.DetectorMap, SGLANG_REASONING),
+    ],
+    ids=["tool parsers", "reasoning parsers"],
+)
+def test_every_name_of_sglang_has_a_sample(registered, samples):
+    assert {key.split()[0] for key in samples} == set(registered)
+
+
+def test_every_exception_is_of_a_case():
+    assert set(SGLANG_DIFFERENCES) <= set(SGLANG_CASES)
+
+
+class TestSamples(SampleTests):
+    differences = SGLANG_DIFFERENCES
+
+    @pytest.fixture(params=SAMPLES, ids=case_id)
+    def case(self, request: pytest.FixtureRequest) -> Case:
+        found: Case = request.param
+        return found
+
+    def test_its_reasoning_is_counted(self, case: Case, core: Core, whole: ChoiceDelta):
+        expected = case.sample.expected.reasoning
+        assert core.post.usage.reasoning_tokens == (len(encode(core.tokenizer, expected)) if expected else 0)
+
+    @few_cuts
+    @given(share=st.floats(0, 1))
+    def test_what_a_limit_leaves_is_a_beginning(self, case: Case, core: Core, whole: ChoiceDelta, share: float):
+        token_ids = encode(core.tokenizer, case.sample.output)
+        left = core.run(cut(token_ids[: 1 + int(share * (len(token_ids) - 1))], (), "length")).delta
+        assert core.failures == []
+        for call, complete in zip(left.tool_calls, whole.delta.tool_calls, strict=False):
+            assert complete.function.arguments.startswith(call.function.arguments)
+        if not left.tool_calls and case.reasoning_parser not in SHOWS_CUT_MARKERS:
+            assert (whole.delta.reasoning_content or "").startswith(left.reasoning_content or "")
+
+
+@pytest.mark.parametrize("case", in_plain_text(SAMPLES), ids=case_id)
+def test_plain_text_passes(case: Case):
+    """A model may always answer with text alone, though tools are there."""
+    assert content_of_plain_text(case, PLAIN) == PLAIN
+
+
+@pytest.mark.parametrize("names", [("no_such", None), (None, "no_such")], ids=["tool parser", "reasoning parser"])
+def test_an_unknown_name_is_refused_with_the_known_ones(names: tuple[str | None, str | None]):
+    with pytest.raises(UnknownParserError, match=r"'no_such' is not known; set it to one of: .*glm45"):
+        SglangParsers(bpe(), *names)
+
+
+@pytest.mark.parametrize(
+    "names",
+    [*((name, None) for name in ("deepseekv3", "deepseekv31", "gigachat3", "gpt-oss", "kimi_k2", "minimax-m2")),
+     (None, "gpt-oss")],
+)  # fmt: skip
+def test_a_tokenizer_that_cuts_the_markers_is_refused(names: tuple[str | None, str | None]):
+    with pytest.raises(UnusableParserError, match="only as one token, and this model's tokenizer has none"):
+        SglangParsers(bpe(), *names)
+
+
+def test_a_parser_that_raises_is_refused(monkeypatch: pytest.MonkeyPatch):
+    def raises(*_: Any) -> None:
+        raise RuntimeError("no such thing")
+
+    detector = FunctionCallParser.ToolCallParserEnum["hermes"]
+    monkeypatch.setattr(detector, "parse_streaming_increment", raises)
+    with pytest.raises(UnusableParserError, match=r"'hermes' cannot be used: .*RuntimeError: no such thing"):
+        SglangParsers(bpe(), "hermes", None)
+
+
+@pytest.mark.parametrize("name", ["qwen25", "qwen", "trinity"])
+def test_two_whole_calls_in_one_token(name: str):
+    assert feed_whole(name, f"{CALL}\n{CALL}") == [
+        ToolCallStarted(0, "add_note"), ToolCallArguments(0, NOTE_JSON),
+        ToolCallStarted(1, "add_note"), ToolCallArguments(1, NOTE_JSON),
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("name", "output"),
+    [
+        ("hermes", CALL),
+        ("llama3", f'{{"name": "add_note", "parameters": {NOTE_JSON}}}'),
+        ("mistral", f'[TOOL_CALLS] [{{"name": "add_note", "arguments": {NOTE_JSON}}}]'),
+        ("mistral", f"[TOOL_CALLS]add_note[ARGS]{NOTE_JSON}"),
+    ],
+)
+def test_a_whole_call_in_one_token(name: str, output: str):
+    assert feed_whole(name, output)[:2] == [ToolCallStarted(0, "add_note"), ToolCallArguments(0, NOTE_JSON)]
+
+
+def test_arguments_that_a_limit_cut_stay_open():
+    start = CALL[: CALL.index(", \\")]
+    assert not any(isinstance(event, ToolCallArguments) for event in feed_whole("hermes", start, cut=True))
+
+
+def test_calls_are_numbered_on_in_their_ids():
+    case = SGLANG_CASES["tool kimi_k2"]
+    request = msgspec.structs.replace(TOOLS, history_tool_calls=2)
+    parser = parsers_of_case(case)(request, [])
+    tokenizer = tokenizer_of(case.sample)
+    events = [
+        event
+        for token in encode(tokenizer, case.sample.output)
+        for event in parser.feed(tokenizer.decode([token]), [token])
+    ]
+    assert [event.id for event in events if isinstance(event, ToolCallStarted)] == ["functions.add_note:2"]
+
+
+@pytest.mark.parametrize(
+    ("forced", "output"),
+    [("required", f'[{{"name": "add_note", "parameters": {NOTE_JSON}}}]'),
+     ({"type": "function", "function": {"name": "add_note"}}, NOTE_JSON)],
+)  # fmt: skip
+def test_forced_calls_in_json(forced: Any, output: str):
+    request = ParserRequest(tools=[ADD_NOTE], tool_choice=forced, json_calls=True)
+    parser = SglangParsers(bpe(), "qwen25", "qwen3")(request, [])
+    events = parser.feed("hm") + parser.feed("</think>") + parser.finish(output)
+    assert join(events) == [Reasoning("hm"), ToolCallStarted(0, "add_note"), ToolCallArguments(0, NOTE_JSON)]
+
+
+CLOSED, OPEN = "<think>\n\n</think>\n\n", "<think>\n"
+
+
+@pytest.mark.parametrize(
+    ("name", "kwargs", "prompt", "reasons"),
+    [
+        ("qwen3", {}, "", True),
+        ("qwen3", {"enable_thinking": False}, "", False),
+        ("qwen3", {}, CLOSED, False),
+        ("qwen3", {"enable_thinking": False}, OPEN, True),
+        ("deepseek-v3", {}, "", False),
+        ("deepseek-v3", {"thinking": True}, "", True),
+        ("deepseek-v3", {}, OPEN, True),
+        ("deepseek-r1", {}, "", True),
+        ("deepseek-r1", {}, CLOSED, False),
+        ("deepseek-r1", {}, CLOSED + OPEN, True),
+        ("minimax-m3", {"thinking_mode": "enabled"}, "", True),
+        ("hunyuan", {}, "", False),
+        ("hunyuan", {"reasoning_effort": "high"}, "", True),
+        ("kimi", {}, "", False),
+    ],
+)
+def test_where_reasoning_begins(name: str, kwargs: dict[str, Any], prompt: str, reasons: bool):
+    tokenizer = copy.deepcopy(bpe())
+    tokenizer.chat_template = None  # or it would say what is the default
+    turn = encode(tokenizer, f"<|im_start|>user\n<think>x</think>?<|im_end|>\n<|im_start|>assistant\n{prompt}")
+    parser = SglangParsers(tokenizer, None, name)(ParserRequest(chat_template_kwargs=kwargs), turn)
+    assert parser.in_reasoning is reasons
+    assert parser.feed("17", [1]) == ([Reasoning("17")] if reasons else [Content("17")])
+
+
+def test_reasoning_is_forced_where_sglangs_server_forces_it():
+    ran = subprocess.run(
+        [sys.executable, "-m", "tests.parsers.native.sglang_server"],
+        capture_output=True, text=True, check=True, cwd=ROOT,
+    )  # fmt: skip
+    assert [line for line in ran.stdout.splitlines() if line.startswith(("DIFFERS", "DONE"))] == ["DONE"]
+
+
+def test_every_mode_of_sglang_is_known():
+    assert {ReasoningParser(name).detector.reasoning_default for name in ReasoningParser.DetectorMap} <= set(MODES)
+
+
+def test_special_tokens_are_shown_where_sglangs_server_shows_them():
+    kimi, thought = SGLANG_REASONING["kimi_k3"], SGLANG_REASONING["qwen3"]
+    assert SglangParsers(tokenizer_of(thought), "qwen25", "qwen3").shows_special_tokens(TOOLS)
+    assert not SglangParsers(tokenizer_of(thought), "qwen25", "qwen3").shows_special_tokens(ParserRequest())
+    assert SglangParsers(tokenizer_of(kimi), None, "kimi_k3").shows_special_tokens(ParserRequest())
+
+
+def test_a_parser_that_logs_every_token_does_not_flood(caplog: pytest.LogCaptureFixture):
+    parser = SglangParsers(bpe(), "hermes", None)(TOOLS, [])
+    log = logging.getLogger(f"{LOGGERS}.base_format_detector")
+    with caplog.at_level(logging.ERROR):
+        for _ in range(100):
+            log.error("Error in parse_streaming_increment")
+            parser.feed("a", [1])
+    assert len(caplog.records) == 1
+
+
+def test_a_stop_string_belongs_to_the_answer():
+    """In reasoning it is none (pitfall 26)."""
+    case = SGLANG_CASES["reasoning qwen3"]
+    core = core_of(case.sample, parsers_of_case(case))
+    core.spec = msgspec.structs.replace(core.spec, stop=["4", "plus"])
+    whole = core.run(every_token(encode(core.tokenizer, case.sample.output))).delta
+    assert (whole.reasoning_content, whole.content) == (THOUGHT, ANSWER.partition("4")[0])

@@ -1,0 +1,59 @@
+"""What the adapters of both engines check before an engine loads."""
+
+from __future__ import annotations
+
+import importlib
+import importlib.metadata
+from typing import Any
+
+import pytest
+from backedge.parsers.errors import SetupError
+from backedge.worker import sglang, vllm
+
+ADAPTERS = pytest.mark.parametrize("engine", [vllm.ENGINE, sglang.ENGINE], ids=["vllm", "sglang"])
+
+
+@ADAPTERS
+@pytest.mark.parametrize("version", ["1.5.2", "1.60.0", "0.32.0", "0.6.1"])
+@pytest.mark.parametrize("package", ["ai-dynamo", None])
+def test_other_versions_are_refused_by_name(
+    engine: Any, package: str | None, version: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    package = package or engine.name
+    real = importlib.metadata.version
+    monkeypatch.setattr(importlib.metadata, "version", lambda name: version if name == package else real(name))
+    with pytest.raises(SetupError, match=f"{package} {version}") as caught:
+        engine.check_versions()
+    assert "ai-dynamo 1.6.x" in str(caught.value)
+    assert f"{engine.name} {engine.version}.x" in str(caught.value)
+
+
+@ADAPTERS
+def test_these_versions_and_seams_are_the_supported_ones(engine: Any) -> None:
+    engine.check_versions()
+    engine.check_seams()
+
+
+SEAMS = [(engine, module, path) for engine in (vllm.ENGINE, sglang.ENGINE) for module, path, _ in engine.seams]
+
+
+@pytest.mark.parametrize(("engine", "module", "path"), SEAMS, ids=[f"{module}.{path}" for _, module, path in SEAMS])
+def test_a_seam_that_is_not_there_is_refused_by_name(
+    engine: Any, module: str, path: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    *parents, name = path.split(".")
+    owner: Any = importlib.import_module(module)
+    for parent in parents:
+        owner = getattr(owner, parent)
+    monkeypatch.setattr(owner, name, lambda something_else: None) if parents else monkeypatch.delattr(owner, name)
+    with pytest.raises(SetupError, match=path.replace(".", r"\.")):
+        engine.check_seams()
+
+
+@ADAPTERS
+def test_a_refusal_ends_the_process_with_the_message_alone(engine: Any) -> None:
+    def refuse() -> None:
+        raise SetupError("no.")
+
+    with pytest.raises(SystemExit, match=rf"^--{engine.name}-processing: no\.$"):
+        engine.exiting(refuse)()
