@@ -1,180 +1,43 @@
-"""A scripted engine, and a clock that passes only while everybody waits: what goes out, and when."""
+"""What goes out, and when."""
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
 import signal
-from collections.abc import AsyncIterator, Coroutine, Sequence
-from dataclasses import dataclass, field
-from itertools import pairwise
-from typing import Any, TypeVar
+from collections.abc import Sequence
+from typing import Any
 
 import pytest
-from backedge.parsers.base import ParserFactory
 from backedge.parsers.errors import ParserFailedError
-from backedge.parsers.plain import PlainParsers
 from backedge.postprocess.fold import fold
-from backedge.postprocess.merge import BOUNDS, ENGINE_PART, Bounds
-from backedge.postprocess.messages import KEY, ChoiceDelta, Post, read
+from backedge.postprocess.merge import BOUNDS, Bounds
+from backedge.postprocess.messages import KEY
 from backedge.postprocess.outputs import JsonDict
-from backedge.postprocess.work import Core, InlineCore, InlineWork
-from backedge.worker.flow import MAX_ENGINE_TOKENS
 from backedge.worker.handler import WorkerPostprocessor
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.postprocess.test_pool import in_pool
 from tests.support import encode, spec, tiny_detokenizers
+from tests.worker.scripted import (
+    IDS,
+    LOWEST,
+    NEVER,
+    SECOND,
+    STALL,
+    CountingCore,
+    Engine,
+    Sent,
+    Step,
+    answer,
+    content,
+    deltas,
+    in_time,
+    output,
+    tokens_of,
+)
 from tests.worker.test_handler import BrokenParsers
-
-T = TypeVar("T")
-TEXT = "one, two, three, four"
-IDS = encode(TEXT)
-SECOND = Bounds(content=1.0, tokens=1.0)
-NEVER = Bounds(content=900.0, reasoning=900.0, tools=900.0, tokens=900.0)
-LOWEST = BOUNDS["lowest"]
-STALL = "stall"
-Step = JsonDict | float | str | Exception  # an output, a pause in seconds, STALL, or what is raised
-
-
-class VirtualLoop(asyncio.SelectorEventLoop):
-    """Time passes only while there is nothing to do."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.now = 1000.0
-        self._select = self._selector.select  # type: ignore[attr-defined]
-        self._selector.select = self._pass  # type: ignore[attr-defined]
-
-    def time(self) -> float:
-        return self.now
-
-    def _pass(self, timeout: float | None) -> Any:
-        assert timeout is not None, "everybody waits for ever"
-        self.now += timeout
-        return self._select(0)
-
-    @property
-    def timers(self) -> list[asyncio.TimerHandle]:
-        """Those that will ring."""
-        return [timer for timer in self._scheduled if not timer.cancelled()]  # type: ignore[attr-defined]
-
-
-def in_time(main: Coroutine[Any, Any, T]) -> T:
-    """Run `main` and check that it leaves no task and no timer behind."""
-
-    async def checked() -> T:
-        result = await main
-        for _ in range(5):
-            await asyncio.sleep(0)
-        loop = asyncio.get_running_loop()
-        assert asyncio.all_tasks() == {asyncio.current_task()}
-        assert isinstance(loop, VirtualLoop)
-        assert loop.timers == []
-        return result
-
-    with asyncio.Runner(loop_factory=VirtualLoop) as runner:
-        return runner.run(checked())
-
-
-@dataclass
-class Engine:
-    """Gives what the script says, and notes what it is asked."""
-
-    script: Sequence[Step]
-    ended: list[int] = field(default_factory=list)
-    collected: list[tuple[int, int]] = field(default_factory=list)
-    started: bool = False
-    closed: bool = False
-
-    async def end(self, index: int) -> None:
-        await asyncio.sleep(0)  # as an engine in another process
-        self.ended.append(index)
-
-    def collect(self, index: int, tokens: int) -> None:
-        self.collected.append((index, tokens))
-
-    async def outputs(self) -> AsyncIterator[JsonDict]:
-        self.started = True
-        try:
-            for step in self.script:
-                if isinstance(step, dict):
-                    yield dict(step)
-                elif isinstance(step, Exception):
-                    raise step
-                else:
-                    await (asyncio.Event().wait() if step == STALL else asyncio.sleep(float(step)))
-        finally:
-            self.closed = True
-
-
-class CountingCore(InlineCore):
-    """Notes the works, and how often each was closed."""
-
-    def __init__(self, bounds: Bounds, parsers: ParserFactory | None = None, **options: Any) -> None:
-        super().__init__(tiny_detokenizers(), parsers or PlainParsers(), bounds, **options)
-        self.closes: list[int] = []
-
-    def start(self, *args: Any, **options: Any) -> InlineWork:
-        work = super().start(*args, **options)
-        number = len(self.closes)
-        self.closes.append(0)
-
-        def close() -> None:
-            self.closes[number] += 1
-
-        work.close = close  # type: ignore[method-assign]
-        return work
-
-
-@dataclass
-class Sent:
-    """A chunk, when it came, and what its tokens mean."""
-
-    at: float
-    chunk: JsonDict
-
-    @property
-    def post(self) -> Post:
-        post = read(Post, self.chunk["extra_args"][KEY])
-        assert post is not None
-        return post
-
-
-async def answer(
-    engine: Any, core: Core, *, pause_s: float = 0.0, token_ids: Sequence[int] = (), **fields: Any
-) -> list[Sent]:
-    """Return what the client gets, who takes `pause_s` for each chunk; what is raised comes last."""
-    loop = asyncio.get_running_loop()
-    began = loop.time()
-    sent: list[Sent] = []
-    try:
-        async for chunk in WorkerPostprocessor(core).stream(engine.outputs(), spec(**fields), list(token_ids), engine):
-            sent.append(Sent(loop.time() - began, chunk))
-            if pause_s:
-                await asyncio.sleep(pause_s)
-    except RuntimeError as error:
-        sent.append(Sent(loop.time() - began, {"raised": error}))
-    return sent
-
-
-def output(text: str | list[int], index: int = 0, finish_reason: str | None = None, **fields: Any) -> JsonDict:
-    token_ids = encode(text) if isinstance(text, str) else text
-    return {"index": index, "token_ids": token_ids, "finish_reason": finish_reason, **fields}
-
-
-def deltas(sent: Sequence[Sent], index: int = 0) -> list[ChoiceDelta]:
-    return [delta for part in sent for delta in part.post.deltas if delta.index == index]
-
-
-def content(part: Sent) -> str:
-    return "".join(delta.delta.content or "" for delta in part.post.deltas)
-
-
-def tokens_of(sent: Sequence[Sent], index: int = 0) -> list[int]:
-    return [token_id for part in sent if part.chunk["index"] == index for token_id in part.chunk["token_ids"]]
-
 
 HALF = encode("ж")
 assert len(HALF) == 2
@@ -399,78 +262,6 @@ def test_a_slow_client_gets_larger_chunks(pause_s: float, bounds: Bounds) -> Non
     if pause_s:
         assert len(sent) <= 10 / pause_s + 3
     assert sent[-1].at <= 10 + pause_s + 0.001
-
-
-@dataclass
-class CollectingEngine(Engine):
-    """Generates "a" at given moments, and hands it over in the groups that it is asked for."""
-
-    moments: Sequence[float] = ()
-    group: int = 1
-
-    def collect(self, index: int, tokens: int) -> None:
-        super().collect(index, tokens)
-        self.group = tokens
-
-    async def outputs(self) -> AsyncIterator[JsonDict]:
-        loop = asyncio.get_running_loop()
-        began, held = loop.time(), 0
-        for number, moment in enumerate(self.moments, 1):
-            await asyncio.sleep(began + moment - loop.time())
-            held += 1
-            if held >= self.group or number == len(self.moments):
-                yield output(encode("a") * held, 0, "length" if number == len(self.moments) else None)
-                held = 0
-
-
-def steady(count: int, gap: float, start: float = 0.0) -> list[float]:
-    return [start + number * gap for number in range(count)]
-
-
-@pytest.mark.parametrize("latency", ["balanced", "throughput"])
-@pytest.mark.parametrize("gap", [0.0005, 0.002, 0.01, 0.05, 1.0])
-@pytest.mark.parametrize("stream", [True, False])
-def test_the_engine_is_asked_for_groups_that_fit_the_bound(latency: Any, gap: float, stream: bool) -> None:
-    engine, bounds = CollectingEngine([], moments=steady(1000, gap)), BOUNDS[latency]
-    sent = in_time(answer(engine, CountingCore(bounds), stream=stream))
-    bound = bounds.content if stream else bounds.tokens
-    groups = [tokens for _, tokens in engine.collected]
-    assert all(1 < group <= min(MAX_ENGINE_TOKENS, 1.01 * ENGINE_PART * bound / gap) for group in groups)
-    assert all(later >= 2 * group for group, later in pairwise(groups)), "each change has its price"
-    assert bool(groups) == (ENGINE_PART * bound / gap >= 2)
-    check_delays(engine.moments, sent, bound)
-
-
-def check_delays(moments: Sequence[float], sent: Sequence[Sent], bound: float) -> None:
-    """Check that each token is out within its bound of being generated."""
-    out = [part.at for part in sent for _ in part.chunk["token_ids"]]
-    assert len(out) == len(moments)
-    assert max(at - moment for at, moment in zip(out, moments, strict=True)) <= bound + 0.002
-
-
-def test_and_for_single_ones_again_when_the_pace_falls() -> None:
-    moments = steady(300, 0.002)
-    moments += steady(20, 1.0, moments[-1] + 1.0)
-    engine = CollectingEngine([], moments=moments)
-    sent = in_time(answer(engine, CountingCore(BOUNDS["balanced"])))
-    groups = [tokens for _, tokens in engine.collected]
-    assert max(groups) > 4
-    assert groups[-1] == 1
-    assert groups.index(1) == len(groups) - 1
-    assert tokens_of(sent) == encode("a") * len(moments)
-
-
-@pytest.mark.parametrize("fields", [{"stop": ["x"]}, {"stop": ["x"], "stream": False}])
-def test_and_never_where_a_stop_string_may_have_to_end_it(fields: JsonDict) -> None:
-    engine = CollectingEngine([], moments=steady(300, 0.001))
-    in_time(answer(engine, CountingCore(BOUNDS["throughput"]), **fields))
-    assert engine.collected == []
-
-
-def test_and_never_with_the_lowest_latency() -> None:
-    engine = CollectingEngine([], moments=steady(300, 0.001))
-    in_time(answer(engine, CountingCore(LOWEST)))
-    assert engine.collected == []
 
 
 EARLY: dict[str, tuple[list[Step], JsonDict, list[int]]] = {
