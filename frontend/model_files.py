@@ -118,7 +118,8 @@ class ModelFiles(ModelFolder):
 
     def encode(self, text: str) -> list[int]:
         """Return the token ids of rendered text, which has its special tokens written out."""
-        token_ids: list[int] = self.tokenizer.encode(text, add_special_tokens=False).ids
+        # A batch of one: `encode` keeps the interpreter to itself for the whole text, a batch lets it go.
+        token_ids: list[int] = self.tokenizer.encode_batch_fast([text], add_special_tokens=False)[0].ids
         return token_ids
 
     def prompt_token_ids(

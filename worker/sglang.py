@@ -77,7 +77,7 @@ def watch_arguments(parser: argparse.ArgumentParser) -> None:
             wrap("dynamo.sglang.args", "Config.__init__", functools.partial(enabling_once, settings))
         return arguments
 
-    parser.parse_args = parsed  # type: ignore[method-assign]
+    vars(parser)["parse_args"] = parsed
 
 
 def enabling_once(settings: flags.WorkerSettings, init: Callable[..., None]) -> Callable[..., None]:

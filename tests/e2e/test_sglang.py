@@ -9,20 +9,13 @@ from typing import Any
 
 import openai
 import pytest
+from sglang.srt.entrypoints.openai.protocol import Tool
 
+from tests.e2e import test_errors, test_requests
 from tests.e2e.client import TIMEOUT_S, Client, Response, whole
 from tests.e2e.conftest import BACKEDGE_MODEL, MAX_MODEL_LEN, PLAIN_MODEL, VLLM_PARSERS, Fleet
-from tests.e2e.test_errors import (  # noqa: F401 - the same tests, on this file's fleet
-    test_a_client_that_leaves_ends_generation,
-    test_a_grammar_that_only_the_worker_can_judge_is_400,
-    test_a_stop_match_ends_generation,
-    test_a_stop_match_in_the_frontend_ends_a_plain_workers_generation,
-    test_bad_values_are_400_with_the_field,
-)
-from tests.e2e.test_requests import (  # noqa: F401 - as above
+from tests.e2e.test_requests import (  # noqa: F401 - the same tests, on this file's fleet
     STREAMED,
-    client,
-    test_cached_tokens,
     test_choices_may_finish_at_different_times,
     test_dynamos_own_metrics_count_every_token,
     test_every_choice_is_whole,
@@ -30,29 +23,28 @@ from tests.e2e.test_requests import (  # noqa: F401 - as above
     test_logprobs_name_every_token,
     test_logprobs_without_alternatives_and_as_token_ids,
     test_max_tokens_and_ignore_eos,
-    test_parallel_tool_calls_false_generates_no_surplus,
     test_stop_strings,
     test_stop_token_ids,
-    test_structured_output_is_json,
     test_token_ids_are_complete,
     test_tool_choice_none_leaves_the_text_alone,
     test_usage_as_the_client_asks,
 )
 from tests.e2e.test_transcripts import check, stock_answers
 from tests.support import TRANSCRIPTS, Transcript, encode
-from tools.stack import LIGHT_FRONTEND, SGLANG_CPU_ENGINE, STOCK_FRONTEND, TINY_MODEL, Process, Stack, free_port
+from tools.stack import LIGHT_FRONTEND, SGLANG_CPU_ENGINE, STOCK_FRONTEND, TINY_MODEL, Process, Stack, free_port, metric
 
 # SGLang's own flags, so a plain worker has them, too; the last but one is for stock frontends.
 PARSERS = (
     *("--tool-call-parser", "hermes", "--reasoning-parser", "qwen3", "--dyn-reasoning-parser", "qwen3"),
-    # Dynamo's grammar for calls leaves out spaces that the example model has learned to write.
-    "--dyn-structural-tag=false",
+    # Where nobody forces a call, Dynamo's grammar leaves out spaces that the example model has learned to write.
+    *("--dyn-structural-tag", '{"scope": "auto"}'),
 )
 LONG_CONTEXT = ("--context-length", str(MAX_MODEL_LEN), "--max-total-tokens", str(MAX_MODEL_LEN))
 LONG_CONTEXT_ALLOWED = {"SGLANG_ALLOW_OVERWRITE_LONGER_CONTEXT_LEN": "1"}
 ENGINE = (*PARSERS, *LONG_CONTEXT, "--enable-metrics")
 NATIVE = ("--postprocess-parsers", "native", "--postprocess-workers", "2")
 VLLM_MODEL = "of-vllm"
+client = test_requests.client
 
 
 @dataclass
@@ -83,6 +75,12 @@ def fleet(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Engines]:
         yield Engines(stack, worker, plain, frontend, stock, stock, engine="sglang", edges=edges)
 
 
+def as_sglang(tool: dict[str, Any]) -> dict[str, Any]:
+    """Return a tool as SGLang gives it to the template."""
+    spelled: dict[str, Any] = Tool(**tool).model_dump()
+    return spelled
+
+
 # Only vLLM's edge has a forced call written in the model's own syntax; the model knows no other.
 AS_RECORDED = [
     (edge, transcript)
@@ -97,7 +95,16 @@ AS_RECORDED = [
     ("edge", "transcript"), AS_RECORDED, ids=[f"{transcript['id']}-{edge}" for edge, transcript in AS_RECORDED]
 )
 def test_gives_exactly_the_transcript(fleet: Engines, edge: str, stream: bool, transcript: Transcript) -> None:
-    check(Client(fleet.edges[edge].url, BACKEDGE_MODEL), transcript, stream=stream)
+    check(Client(fleet.edges[edge].url, BACKEDGE_MODEL), transcript, stream=stream, spelled=as_sglang)
+
+
+@STREAMED
+@pytest.mark.parametrize("transcript", TRANSCRIPTS.values(), ids=lambda transcript: transcript["id"])
+def test_sglangs_own_parsers_in_processes(
+    fleet: Engines, pooled: Process, stream: bool, transcript: Transcript
+) -> None:
+    check(Client(fleet.edges["vllm"].url, "pooled"), transcript, stream=stream, spelled=as_sglang)
+    assert metric(pooled.url, "backedge_pool_processes") == 2
 
 
 @STREAMED
@@ -106,17 +113,41 @@ def test_a_plain_workers_chunks_give_the_same_in_the_frontend(fleet: Engines, st
     check(Client(fleet.frontend.url, PLAIN_MODEL), TRANSCRIPTS[name], stream=stream)
 
 
-@pytest.mark.parametrize("edge", ["sglang", "huggingface"])
-@pytest.mark.parametrize("name", ["required_choice", "named_choice", "required_reasoning"])
-def test_a_forced_call_is_held_to_json(fleet: Engines, edge: str, name: str) -> None:
-    # The model has not learned to write calls so, and may go on for ever within a string.
-    fields = {"parallel_tool_calls": False, "max_tokens": 200}
-    response = Client(fleet.edges[edge].url, BACKEDGE_MODEL).ask(TRANSCRIPTS[name], **fields)
-    answer = response.answer
-    assert (answer.reasoning, answer.content) == (TRANSCRIPTS[name]["expect"]["reasoning"], None)
-    assert [call["name"] for call in answer.tool_calls] == ["get_weather"]
-    if answer.finish_reason == "tool_calls":
-        assert {"city"} <= {*json.loads(answer.tool_calls[0]["arguments"])} <= {"city", "unit"}
+def test_a_named_call_is_held_to_json_without_an_engines_edge(fleet: Engines) -> None:
+    answer = Client(fleet.edges["huggingface"].url, BACKEDGE_MODEL).ask(TRANSCRIPTS["named_choice"]).answer
+    (call,) = answer.tool_calls
+    assert (call["name"], answer.content, answer.finish_reason) == ("get_weather", None, "tool_calls")
+    assert {"city"} <= {*json.loads(call["arguments"])} <= {"city", "unit"}
+
+
+class TestWithoutDynamosGrammarForCalls:
+    """What the example model answers only where it may put spaces."""
+
+    @pytest.fixture(params=[BACKEDGE_MODEL, PLAIN_MODEL], ids=["in the worker", "in the frontend"])
+    def client(self, request: pytest.FixtureRequest, fleet: Engines) -> Client:
+        return Client(fleet.edges["huggingface"].url, request.param)
+
+    test_parallel_tool_calls = staticmethod(test_requests.test_parallel_tool_calls_false_generates_no_surplus)
+
+
+class TestPostProcessedInTheWorker:
+    """What a plain worker's chunks are not tested for."""
+
+    @pytest.fixture
+    def client(self, fleet: Engines) -> Client:
+        return Client(fleet.frontend.url, BACKEDGE_MODEL)
+
+    test_a_client_that_leaves = staticmethod(test_errors.test_a_client_that_leaves_ends_generation)
+    test_a_stop_match = staticmethod(test_errors.test_a_stop_match_ends_generation)
+    test_a_bad_grammar = staticmethod(test_errors.test_a_grammar_that_only_the_worker_can_judge_is_400)
+    test_bad_values = staticmethod(test_errors.test_bad_values_are_400_with_the_field)
+    test_cached_tokens = staticmethod(test_requests.test_cached_tokens)
+    test_structured_output = staticmethod(test_requests.test_structured_output_is_json)
+
+    @STREAMED
+    def test_more_tokens_than_the_context_holds_are_400(self, client: Client, stream: bool) -> None:
+        with pytest.raises(openai.BadRequestError, match=f"maximum context length of {MAX_MODEL_LEN}"):
+            client.ask(TRANSCRIPTS["plain_text"], stream=stream, max_tokens=MAX_MODEL_LEN)
 
 
 @pytest.mark.parametrize("stream", [True, False], ids=["stream", "whole"])
@@ -197,8 +228,8 @@ def test_the_text_is_that_of_sglangs_own_server(
     metadata = {"backedge": {field: value for field, value in fields.items() if field in OPTIONS}}
     extra = {field: value for field, value in fields.items() if field not in OPTIONS}
     extra["chat_template_kwargs"] = transcript.get("chat_template_kwargs", {})
-    request = {"stop": None, "metadata": metadata, "extra_body": extra}
-    ours = Client(fleet.frontend.url, BACKEDGE_MODEL).ask(transcript, stream=stream, **request)
+    asked = Client(fleet.frontend.url, BACKEDGE_MODEL)
+    ours = asked.ask(transcript, stream=stream, stop=None, metadata=metadata, extra_body=extra)
     assert ours.message == {**theirs.message, "content": theirs.answer.content or None}
     assert ours.usage.completion_tokens == theirs.usage.completion_tokens
     assert ours.usage.prompt_tokens == theirs.usage.prompt_tokens

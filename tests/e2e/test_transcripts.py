@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -20,12 +21,13 @@ BACKEDGE_ROWS = pytest.mark.parametrize(
 
 
 @functools.cache
-def rendered(name: str) -> list[int]:
+def rendered(name: str, spelled: Callable[[Any], Any] = dict) -> list[int]:
+    """Return the prompt. spelled: makes of a tool what the template gets."""
     transcript = TRANSCRIPTS[name]
     tokenizer = AutoTokenizer.from_pretrained(TINY_MODEL)
     text = tokenizer.apply_chat_template(
         transcript["messages"],
-        tools=transcript.get("tools"),
+        tools=[spelled(tool) for tool in transcript.get("tools", [])] or None,
         tokenize=False,
         add_generation_prompt=True,
         **transcript.get("chat_template_kwargs", {}),
@@ -59,14 +61,14 @@ def as_dynamo_folds(expected: dict[str, Any]) -> dict[str, Any]:
     return expected
 
 
-def check(client: Client, transcript: Transcript, *, stream: bool) -> None:
-    """Assert that a model gives exactly the transcript, and says how many tokens that took."""
+def check(client: Client, transcript: Transcript, *, stream: bool, spelled: Callable[[Any], Any] = dict) -> None:
+    """Assert that a model gives exactly the transcript, and says how many tokens that took. spelled: see `rendered`."""
     response = client.ask(transcript, stream=stream)
     expected = transcript["expect"] if stream else as_dynamo_folds(transcript["expect"])
     assert response.message == expected
     assert len({call["id"] for call in response.answer.tool_calls}) == len(response.answer.tool_calls)
     usage = response.usage
-    assert usage.prompt_tokens == len(rendered(transcript["id"]))
+    assert usage.prompt_tokens == len(rendered(transcript["id"], spelled))
     assert usage.completion_tokens == generated(transcript)
     assert usage.total_tokens == usage.prompt_tokens + usage.completion_tokens
     assert usage.completion_tokens_details.reasoning_tokens == reasoning_tokens(transcript)

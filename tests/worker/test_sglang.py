@@ -18,28 +18,30 @@ from tests.support import TINY_MODEL
 SETTINGS = flags.WorkerSettings()
 
 
-def config(mode: str = "agg", **dynamo: Any) -> Any:
+def config(mode: str = "agg", dynamo: str = "") -> Any:
+    """Return Dynamo's configuration. dynamo: one of its flags that is set."""
     kinds = dict.fromkeys((*sglang.OTHER_WORKERS, "use_sglang_tokenizer"), False)
     server_args = SimpleNamespace(
         model_path=str(TINY_MODEL), tokenizer_path=None, tokenizer_mode="auto", trust_remote_code=False, revision=None
     )
     return SimpleNamespace(
         serving_mode=SimpleNamespace(value=mode),
-        dynamo_args=SimpleNamespace(**{**kinds, **dynamo}),
+        dynamo_args=SimpleNamespace(**{**kinds, dynamo: True}),
         server_args=server_args,
     )
 
 
 def test_text_mode_is_refused() -> None:
     with pytest.raises(SetupError, match="--use-sglang-tokenizer"):
-        sglang.SglangWorker.enable(config(use_sglang_tokenizer=True), SETTINGS)
+        sglang.SglangWorker.enable(config(dynamo="use_sglang_tokenizer"), SETTINGS)
 
 
 @pytest.mark.parametrize("flag", ["tool_call_parser", "reasoning_parser"])
 def test_unknown_names_are_refused_with_the_known_ones(flag: str) -> None:
     # SGLang's own command line lets "auto" through besides the names.
+    fields: dict[str, Any] = {flag: "auto"}
     with pytest.raises(UnknownParserError, match="qwen"):
-        sglang.SglangWorker.enable(config(), flags.WorkerSettings(**{flag: "auto"}))
+        sglang.SglangWorker.enable(config(), flags.WorkerSettings(**fields))
 
 
 @pytest.mark.parametrize(
@@ -49,7 +51,7 @@ def test_unknown_names_are_refused_with_the_known_ones(flag: str) -> None:
         (config("decode"), True),
         (config("prefill"), False),
         (config("encode"), False),
-        *((config(**{kind: True}), False) for kind in sglang.OTHER_WORKERS),
+        *((config(dynamo=kind), False) for kind in sglang.OTHER_WORKERS),
     ],
 )
 def test_who_post_processes(worker: Any, expected: bool) -> None:
@@ -92,9 +94,10 @@ def parser() -> argparse.ArgumentParser:
 )
 @pytest.mark.parametrize("switch", flags.enabling("sglang"))
 def test_flags(switch: str, words: list[str], fields: dict[str, Any]) -> None:
-    names = {"tool_call_parser": "qwen25", "reasoning_parser": "qwen3"} if "qwen3" in words else {}
+    if "qwen3" in words:
+        fields = {"tool_call_parser": "qwen25", "reasoning_parser": "qwen3"}
     arguments = parser().parse_args(["--model-path", "m", switch, *words])
-    assert flags.settings(arguments, "sglang") == flags.WorkerSettings(**names, **fields)
+    assert flags.settings(arguments, "sglang") == flags.WorkerSettings(**fields)
 
 
 def test_without_the_switch_there_are_no_settings() -> None:
@@ -140,7 +143,7 @@ def test_the_first_configuration_behind_the_flag_is_the_workers(
 
     seen: list[str] = []
     monkeypatch.setattr(args, "Config", Configured)
-    monkeypatch.setattr(sglang.Engine, "check_seams", lambda _: None)
+    monkeypatch.setattr(type(sglang.ENGINE), "check_seams", lambda _: None)
     monkeypatch.setattr(sglang.SglangWorker, "enable", lambda made, settings: seen.append(made.server_args))
     made = parser()
     sglang.watch_arguments(made)
