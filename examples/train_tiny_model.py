@@ -183,9 +183,7 @@ def least_probability(model: Qwen3ForCausalLM, samples: list[tuple[list[int], in
     return min(float(answer_log_probabilities(model, group, pad).min().exp()) for group in batches(samples))
 
 
-def train(
-    model: Qwen3ForCausalLM, variants: list[list[tuple[list[int], int]]], pad: int, learning_rate: float
-) -> None:
+def train(model: Qwen3ForCausalLM, variants: list[list[tuple[list[int], int]]], pad: int, learning_rate: float) -> None:
     """Train in place until every variant of every transcript is learned.
 
     Raises SystemExit if MAX_STEPS were not enough.

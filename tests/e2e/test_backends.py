@@ -7,6 +7,7 @@ import shutil
 from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import mistral_common
 import openai
@@ -25,7 +26,7 @@ BACKENDS = {
     "sglang": ("--tokenizer-backend", "sglang"),
     "python": ("--tokenizer-backend", "python", MODULE, "tests.frontend.edge_tokenizer", CLASS, "Wrapped"),
 }
-ON_PATH = {"PYTHONPATH": f"{ROOT}:{ROOT / 'examples'}"}
+ON_PATH: dict[str, Any] = {"PYTHONPATH": f"{ROOT}:{ROOT / 'examples'}"}
 MISTRAL = ("--tokenizer-backend", "python", MODULE, "backedge.frontend.tokenizers.mistral", CLASS, "MistralTokenizer")
 # A Mistral of random weights; only its vocabulary's size matters.
 CONFIG = {
@@ -114,7 +115,7 @@ def tekken(tmp_path_factory: pytest.TempPathFactory) -> Iterator[list[Process]]:
 @pytest.mark.parametrize("stream", [True, False], ids=["stream", "whole"])
 def test_a_model_with_a_tekken_file_alone_answers(tekken: list[Process], stream: bool) -> None:
     question = {"messages": [{"role": "user", "content": "Hello 世界"}]}
-    fields = {"max_tokens": 24, "extra_body": {"nvext": {"extra_fields": ["completion_token_ids"]}}}
+    fields: dict[str, Any] = {"max_tokens": 24, "extra_body": {"nvext": {"extra_fields": ["completion_token_ids"]}}}
     of_vllm, ours = (Client(frontend.url, "tekken").ask(question, stream=stream, **fields) for frontend in tekken)
     assert ours.message == of_vllm.message
     assert ours.answer.content

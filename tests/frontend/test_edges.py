@@ -5,11 +5,12 @@ import copy
 import re
 from pathlib import Path
 from types import SimpleNamespace
+from typing import Any
 
 import pytest
-from backedge.frontend.factory import choose, load_edge
+from backedge.frontend.backends import choose, load_edge
 from backedge.frontend.offload import Offload
-from backedge.frontend.tokenizers.choice import TokenizerChoice
+from backedge.frontend.tokenizers.choice import Backend, TokenizerChoice
 from backedge.postprocess.messages import KEY, Capability, Spec, encode, read
 from sglang.srt.utils.hf_transformers_utils import get_tokenizer as sglang_tokenizer
 from vllm.engine.arg_utils import AsyncEngineArgs
@@ -19,7 +20,7 @@ from vllm.utils.argparse_utils import FlexibleArgumentParser
 from tests.support import TINY_MODEL
 
 DOCS = Path(__file__).parent.parent.parent / "docs" / "tokenizers.md"
-CHOICES = {
+CHOICES: dict[Backend, TokenizerChoice] = {
     "huggingface": TokenizerChoice("huggingface"),
     "vllm": TokenizerChoice("vllm"),
     "sglang": TokenizerChoice("sglang"),
@@ -32,7 +33,7 @@ TOOLS = [
 ]
 CALL = {"id": "call_1", "type": "function", "function": {"name": "weather", "arguments": '{"city": "Rome"}'}}
 USER = {"role": "user", "content": "What is the weather in Rome? 世界 😀"}
-CONVERSATIONS = {
+CONVERSATIONS: dict[str, dict[str, Any]] = {
     "one question": {"messages": [USER]},
     "without thinking": {"messages": [USER], "chat_template_kwargs": {"enable_thinking": False}},
     "system prompt, several turns": {
@@ -105,7 +106,7 @@ def models(flags, loop):
 
     async def made():
         return {
-            (engine, name): await load_edge(choice.backend)(CONFIG, flags, choice, offload).model(1, Card(engine), None)
+            (engine, name): await load_edge(name)(CONFIG, flags, choice, offload).model(1, Card(engine), None)
             for engine in ENGINES
             for name, choice in CHOICES.items()
         }
@@ -161,6 +162,7 @@ def test_the_prompt_is_that_of_the_engines_own_server(models, loop, engine, back
     same = made.routed["token_ids"] == of_engines_server(engine, asked)
     assert same is ("tools" not in asked or knows(engine, backend))
     spec = read(Spec, made.routed["extra_args"][KEY])
+    assert spec is not None
     assert spec.prompt_length == len(made.routed["token_ids"])
 
 
