@@ -52,6 +52,6 @@ def _of_worker(capability: Capability | None) -> TokenizerChoice:
 
 
 def load_edge(backend: Backend) -> Any:
-    """Return the class of the edge; importing an engine takes seconds."""
+    """Return the class of the edge, a `ForwardEdge`; importing an engine takes seconds."""
     module, name, _ = EDGES[backend]
     return getattr(importlib.import_module(module, __package__), name)

@@ -6,7 +6,6 @@ tokenizers of other kinds, grammars in the model's own tool syntax.
 
 from __future__ import annotations
 
-import argparse
 import functools
 import logging
 from collections.abc import Callable
@@ -18,14 +17,13 @@ from ..parsers.base import ParserFactory
 from ..parsers.registry import linear_parsers
 from ..postprocess.detokenizer import DetokenizerFactory, detokenizers, vocabulary_of
 from .chat_model import ChatModel, Request
+from .edge import ForwardEdge
 from .guided import guided_decoding
 from .model_files import ModelFiles, ModelFolder
 from .names import configured_names, engine_of, parser_names
-from .offload import Offload
 from .prompts import Prompt, PromptEdge
 from .template import Message
 from .tokenizers import LazyTokenizer, load
-from .tokenizers.choice import TokenizerChoice
 
 logger = logging.getLogger(__name__)
 
@@ -34,27 +32,13 @@ TokenIds = Callable[..., list[int]]
 DEPARTURES = {"add_generation_prompt": False, "continue_final_message": True}
 
 
-class LightEdge:
-    """The forward edge of all models that choose it.
-
-    config: Dynamo's FrontendConfig. flags: tool_call_parser, reasoning_parser and chat_template.
-    choice: "huggingface", or "python" with a class of the user's.
-    """
-
-    def __init__(self, config: Any, flags: argparse.Namespace, choice: TokenizerChoice, offload: Offload) -> None:
-        self._config = config
-        self._flags = flags
-        self._choice = choice
-        self._offload = offload
+class LightEdge(ForwardEdge):
+    """See `ForwardEdge`; for "huggingface", and for "python" with a class of the user's."""
 
     async def model(self, instance_id: Any, card: Any, routed_engine: Any) -> ChatModel:
-        """Return a model that Dynamo has discovered.
-
-        Raises `SetupError` for a model whose files do not suffice, and
-        `UnknownParserError` for a name that no linear parser has.
-        """
+        """See `ForwardEdge`."""
         runtime_config = card.runtime_config()
-        names = parser_names(self._flags, runtime_config)
+        names = parser_names(self.flags, runtime_config)
         engine = engine_of(runtime_config, "vllm")
         tokenizer, folder, token_ids = self._tokenization(card.local_dir(), engine)
 
@@ -65,23 +49,23 @@ class LightEdge:
         prompts = LightPrompts(
             token_ids,
             runtime_config,
-            reasons=configured_names(self._flags, runtime_config).reasoning is not None,
-            shows_unused_tools=not self._config.exclude_tools_when_tool_choice_none,
+            reasons=configured_names(self.flags, runtime_config).reasoning is not None,
+            shows_unused_tools=not self.config.exclude_tools_when_tool_choice_none,
             shows_only_named=engine == "sglang",
         )
-        edge = PromptEdge(prompts, folder, self._offload, runtime_config.get("context_length"))
-        logger.info("model %s: no engine's forward edge, %s, parsers %s", card.name(), self._choice, names)
+        edge = PromptEdge(prompts, folder, self.offload, runtime_config.get("context_length"))
+        logger.info("model %s: no engine's forward edge, %s, parsers %s", card.name(), self.choice, names)
         return ChatModel(card, edge, routed_engine, parts)
 
     def _tokenization(self, path: str, engine: str) -> tuple[Any, ModelFolder, TokenIds]:
         """Return the model's tokenizer, what its other files say, and what makes prompts of requests."""
-        module, class_name = self._choice.module, self._choice.class_name
+        module, class_name = self.choice.module, self.choice.class_name
         if not (module and class_name):
-            files = ModelFiles(path, self._flags.chat_template, engine)
+            files = ModelFiles(path, self.flags.chat_template, engine)
             return files.tokenizer, files, files.prompt_token_ids
         tokenizer = load(module, class_name, path)
         folder = ModelFolder(path, engine, functools.partial(single_token, tokenizer))
-        return tokenizer, folder, PythonPrompts(tokenizer, folder, self._flags.chat_template)
+        return tokenizer, folder, PythonPrompts(tokenizer, folder, self.flags.chat_template)
 
 
 def single_token(tokenizer: LazyTokenizer, text: str) -> int | None:

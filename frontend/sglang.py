@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import argparse
 import logging
 from typing import Any
 
@@ -20,13 +19,12 @@ from ..parsers.native.sglang import SglangParsers, check_names
 from ..parsers.registry import linear_parsers
 from ..postprocess.detokenizer import detokenizers, vocabulary_of
 from .chat_model import ChatModel, Request
+from .edge import ForwardEdge
 from .model_files import ModelFolder
 from .names import Native, ParserNames, engine_of, parser_names
-from .offload import Offload
 from .prompts import Prompt, PromptEdge
 from .template import TEMPLATE_SECONDS, spelled
 from .time_limit import limited
-from .tokenizers.choice import TokenizerChoice
 
 logger = logging.getLogger(__name__)
 
@@ -37,35 +35,24 @@ NATIVE = Native(
 )
 
 
-class SglangEdge:
-    """The forward edge of all models that choose it.
-
-    config: Dynamo's FrontendConfig. flags: tool_call_parser, reasoning_parser and chat_template.
-    """
-
-    def __init__(self, config: Any, flags: argparse.Namespace, choice: TokenizerChoice, offload: Offload) -> None:
-        self._config = config
-        self._flags = flags
-        self._offload = offload
+class SglangEdge(ForwardEdge):
+    """See `ForwardEdge`."""
 
     async def model(self, instance_id: Any, card: Any, routed_engine: Any) -> ChatModel:
-        """Return a model that Dynamo has discovered.
-
-        Raises `UnknownParserError` if there is no parser of a name that is configured.
-        """
+        """See `ForwardEdge`."""
         runtime_config = card.runtime_config()
-        names = parser_names(self._flags, runtime_config, NATIVE)
+        names = parser_names(self.flags, runtime_config, NATIVE)
         tokenizer = self._tokenizer(card.local_dir())
         folder = ModelFolder(card.local_dir(), token_id=tokenizer.convert_tokens_to_ids)
-        prompts = SglangPrompts(tokenizer, names, runtime_config, self._config.exclude_tools_when_tool_choice_none)
-        edge = PromptEdge(prompts, folder, self._offload, runtime_config.get("context_length"))
+        prompts = SglangPrompts(tokenizer, names, runtime_config, self.config.exclude_tools_when_tool_choice_none)
+        edge = PromptEdge(prompts, folder, self.offload, runtime_config.get("context_length"))
         parts = detokenizers(tokenizer), parsers_of(names, tokenizer)
         logger.info("model %s: SGLang's forward edge, parsers %s", card.name(), names)
         return ChatModel(card, edge, routed_engine, lambda: parts)
 
     def _tokenizer(self, path: str) -> Any:
-        tokenizer = sglang_processor._load_tokenizer(path, self._config.trust_remote_code)  # noqa: SLF001
-        template = sglang_processor._load_chat_template(self._flags.chat_template)  # noqa: SLF001
+        tokenizer = sglang_processor._load_tokenizer(path, self.config.trust_remote_code)  # noqa: SLF001
+        template = sglang_processor._load_chat_template(self.flags.chat_template)  # noqa: SLF001
         if template is not None:
             tokenizer.chat_template = template
         return tokenizer

@@ -20,39 +20,28 @@ from ..parsers.native.vllm import VllmParsers, check_names
 from ..parsers.registry import linear_parsers
 from ..postprocess.detokenizer import detokenizers, vocabulary_of
 from .chat_model import ChatModel, Prepared, Request
+from .edge import ForwardEdge
 from .names import Native, ParserNames, parser_names
-from .offload import Offload
 from .spec import build_spec
-from .tokenizers.choice import TokenizerChoice
 
 logger = logging.getLogger(__name__)
 
 NATIVE = Native(check_names, ToolParserManager.list_registered, ReasoningParserManager.list_registered)
 
 
-class VllmEdge:
-    """The forward edge of all models that choose it.
-
-    config: Dynamo's FrontendConfig. flags: vLLM's, as `dynamo.frontend` parsed them.
-    """
-
-    def __init__(self, config: Any, flags: argparse.Namespace, choice: TokenizerChoice, offload: Offload) -> None:
-        self._config = config
-        self._flags = flags
-        vllm_processor.VllmProcessor = VllmProcessor
+class VllmEdge(ForwardEdge):
+    """See `ForwardEdge`. flags: vLLM's."""
 
     async def model(self, instance_id: Any, card: Any, routed_engine: Any) -> ChatModel:
-        """Return a model that Dynamo has discovered.
-
-        Raises `UnknownParserError` if there is no parser of a name that is configured.
-        """
-        names = parser_names(self._flags, card.runtime_config(), NATIVE)
-        flags = argparse.Namespace(**vars(self._flags))
+        """See `ForwardEdge`."""
+        names = parser_names(self.flags, card.runtime_config(), NATIVE)
+        flags = argparse.Namespace(**vars(self.flags))
         # vLLM's forward edge renders and constrains with vLLM's parsers, if it has any of that name.
         flags.tool_call_parser = names.tool_call if names.tool_call in NATIVE.tool_call() else None
         flags.reasoning_parser = names.reasoning if names.reasoning in NATIVE.reasoning() else None
         logger.info("model %s: vLLM's forward edge, parsers %s", card.name(), names)
-        stock = vllm_processor.EngineFactory(self._config, flags)
+        vllm_processor.VllmProcessor = VllmProcessor  # which its factory makes
+        stock = vllm_processor.EngineFactory(self.config, flags)
         made: list[VllmProcessor] = []
         MADE.set(made)
         await stock.chat_engine_factory(instance_id, CardWithoutParsers(card), routed_engine)

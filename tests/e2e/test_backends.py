@@ -148,6 +148,18 @@ def test_a_bad_class_is_a_503_that_the_log_explains(tmp_path: Path, module: str,
         assert cause in log
 
 
+def check_one_failure(client: Client) -> None:
+    """Assert that one of many requests fails, and all others are whole."""
+    outcomes: list[str | None] = []
+    for _ in range(60):
+        try:
+            outcomes.append(client.ask(TRANSCRIPTS["plain_text"]).answer.content)
+        except openai.APIError:
+            outcomes.append(None)
+    assert outcomes.count(None) == 1
+    assert set(outcomes) - {None} == {TRANSCRIPTS["plain_text"]["expect"]["content"]}
+
+
 def test_a_class_that_fails_at_the_thousandth_call_ends_that_request_only(tmp_path: Path) -> None:
     with Stack(tmp_path) as stack:
         # A plain worker, so that the frontend detokenizes, with the class that encoded.
@@ -155,15 +167,7 @@ def test_a_class_that_fails_at_the_thousandth_call_ends_that_request_only(tmp_pa
         names = (MODULE, "tests.e2e.bad_tokenizers", CLASS, "FailsLater")
         frontend = stack.frontend("--tokenizer-backend", "python", *names, **ON_PATH)
         stack.wait_for_model(frontend)
-        client = Client(frontend.url, "tiny")
-        outcomes = []
-        for _ in range(40):
-            try:
-                outcomes.append(client.ask(TRANSCRIPTS["plain_text"]).answer.content)
-            except openai.APIError:
-                outcomes.append(None)
-        assert outcomes.count(None) == 1
-        assert set(outcomes) - {None} == {TRANSCRIPTS["plain_text"]["expect"]["content"]}
+        check_one_failure(Client(frontend.url, "tiny"))
         assert "FailsLater.decode" in frontend.log.read_text()
 
 
@@ -174,15 +178,7 @@ def test_a_worker_detokenizes_with_the_class_that_encodes(tmp_path: Path) -> Non
         frontend = stack.frontend()
         stack.wait_for_model(frontend)
         assert "FailsLater" in frontend.log.read_text(), "the model card carries the choice"
-        client = Client(frontend.url, "tiny")
-        outcomes = []
-        for _ in range(60):
-            try:
-                outcomes.append(client.ask(TRANSCRIPTS["plain_text"]).answer.content)
-            except openai.APIError:
-                outcomes.append(None)
-        assert outcomes.count(None) == 1
-        assert set(outcomes) - {None} == {TRANSCRIPTS["plain_text"]["expect"]["content"]}
+        check_one_failure(Client(frontend.url, "tiny"))
         assert "FailsLater.decode" in worker.log.read_text()
 
 
