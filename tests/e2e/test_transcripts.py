@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import pytest
@@ -104,11 +104,11 @@ DYNAMO_DIFFERS = {
 }
 
 
-def stock_answers(fleet: Fleet, frontend: str, model: str, stream: bool) -> dict[str, dict[str, Any]]:
+def stock_answers(
+    fleet: Fleet, frontend: str, model: str, stream: bool, names: Iterable[str] = TRANSCRIPTS
+) -> dict[str, dict[str, Any]]:
     client = Client(getattr(fleet, frontend).url, model)
-    return {
-        name: client.ask(transcript, stream=stream, lenient=True).message for name, transcript in TRANSCRIPTS.items()
-    }
+    return {name: client.ask(TRANSCRIPTS[name], stream=stream, lenient=True).message for name in names}
 
 
 @STOCK

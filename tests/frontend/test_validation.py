@@ -35,9 +35,11 @@ BAD = [
     ("guided_json", {"guided_json": 5}),
     ("guided_json", {"guided_json": "no json"}),
     ("guided_json.type", {"guided_json": '{"type": "nonsense"}'}),
+    ("logit_bias", {"logit_bias": {"5": -1}}),
 ]
 GOOD = [
     {},
+    {"logit_bias": {}},
     {"min_tokens": 5, "max_tokens": 5},
     {"logprobs": True, "top_logprobs": 2},
     {"top_logprobs": 0},
@@ -71,6 +73,7 @@ OPTIONS = [
     ({"stop": [1, 2]}, {"stop_token_ids": [1, 2]}),
     ({"stop": ["a"]}, {"stop": ["a"]}),
     ({"metadata": {"backedge": {"stop_token_ids": [5]}, "x": "y"}}, {"stop_token_ids": [5]}),
+    ({"metadata": {"backedge": {"no_stop_trim": True}}}, {"include_stop_str_in_output": True}),
     ({"metadata": {"backedge": '{"return_token_ids": true}'}}, {"return_token_ids": True}),
     ({"metadata": {"x": "y"}}, {}),
     ({"metadata": "text"}, {}),
@@ -90,6 +93,8 @@ def test_options_go_where_vllm_has_them(request_, expected):
         ("no json", "metadata.backedge"),
         ({"colour": "red"}, "metadata.backedge.colour"),
         ({"stop_token_ids": "x"}, "metadata.backedge.stop_token_ids"),
+        ({"no_stop_trim": "x"}, "metadata.backedge.no_stop_trim"),
+        ({"stop_regex": "a+"}, "metadata.backedge.stop_regex"),
         ({"return_token_ids": 1}, "metadata.backedge.return_token_ids"),
     ],
 )
