@@ -223,11 +223,15 @@ RULES: list[tuple[str, dict[str, Any]]] = [
     ("reasoning_text", {"max_tokens": 9}),
     ("reasoning_text", {"skip_special_tokens": False, "no_stop_trim": True}),
     ("multilingual_text", {}),
+    *((name, {}) for name in ("tool_call", "parallel_calls", "reasoning_call", "nested_arguments", "zero_arguments")),
+    ("after_tool_result", {}),
 ]
 
 
 def of_server(server: openai.OpenAI, transcript: Transcript, fields: dict[str, Any]) -> Response:
     extra = {"chat_template_kwargs": transcript.get("chat_template_kwargs", {}), "stop": None, **fields}
+    if "tools" in transcript:
+        extra["tools"] = transcript["tools"]
     messages = transcript["messages"]
     return whole(
         server.chat.completions.create(model=BACKEDGE_MODEL, messages=messages, temperature=0, extra_body=extra)
