@@ -14,12 +14,14 @@ import subprocess
 import sys
 from collections import Counter
 from collections.abc import AsyncIterator
-from typing import Any
+from typing import Any, TypeVar
 from urllib.parse import urlsplit
 
 import msgspec
 
 from .answers import Answer, Texts, answer
+
+T = TypeVar("T")
 
 TIMEOUT_S = 600.0
 OK = 200
@@ -104,14 +106,19 @@ class Response:
 
 def run(load: Load) -> Outcome:
     """Run `load` in a process of its own. Raises CalledProcessError if that fails."""
+    return run_module("benchmarks.load", load, Outcome)
+
+
+def run_module(module: str, plan: msgspec.Struct, outcome: type[T]) -> T:
+    """Run a module that reads `plan` from stdin and writes `outcome` to stdout, both as JSON; raises as `run`."""
     done = subprocess.run(
-        [sys.executable, "-m", "benchmarks.load"],
-        input=msgspec.json.encode(load),
+        [sys.executable, "-m", module],
+        input=msgspec.json.encode(plan),
         stdout=subprocess.PIPE,
         timeout=TIMEOUT_S,
         check=True,
     )
-    return msgspec.json.decode(done.stdout, type=Outcome)
+    return msgspec.json.decode(done.stdout, type=outcome)
 
 
 async def send(load: Load) -> Outcome:

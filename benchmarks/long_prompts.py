@@ -18,7 +18,6 @@ import itertools
 import json
 import random
 import string
-import subprocess
 import sys
 import time
 from bisect import bisect_left
@@ -28,7 +27,7 @@ from collections.abc import Iterator, Sequence
 import msgspec
 
 from .answers import answer, tokenizer
-from .load import TIMEOUT_S, post
+from .load import post, run_module
 
 MS_PER_S = 1e3
 # Streams take turns within the time of a token, but all begin within it: the first second is theirs.
@@ -99,14 +98,7 @@ class Delay(msgspec.Struct, frozen=True):
 
 def run(plan: Plan) -> Outcome:
     """Run `plan` in a process of its own. Raises CalledProcessError if that fails."""
-    done = subprocess.run(
-        [sys.executable, "-m", "benchmarks.long_prompts"],
-        input=msgspec.json.encode(plan),
-        stdout=subprocess.PIPE,
-        timeout=TIMEOUT_S,
-        check=True,
-    )
-    return msgspec.json.decode(done.stdout, type=Outcome)
+    return run_module("benchmarks.long_prompts", plan, Outcome)
 
 
 def long_text(characters: int, seed: int = 0) -> str:

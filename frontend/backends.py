@@ -25,6 +25,15 @@ def is_installed(backend: Backend) -> bool:
     return package is None or importlib.util.find_spec(package) is not None
 
 
+def check_installed(backend: Backend) -> None:
+    """Raise `SetupError` unless this process can use `backend`."""
+    if not is_installed(backend):
+        raise SetupError(
+            f"{BACKEND_FLAG} {backend}: {backend} is not installed here; install it, or choose another by that "
+            "flag of the frontend."
+        )
+
+
 def choose(flags: TokenizerChoice, capability: Capability | None) -> tuple[Backend, TokenizerChoice]:
     """Return whose tokenizer a model gets: the frontend's flags' choice, its worker's, else its engine's if it is here.
 
@@ -34,11 +43,7 @@ def choose(flags: TokenizerChoice, capability: Capability | None) -> tuple[Backe
     """
     chosen = flags if flags.backend is not None else _of_worker(capability)
     if chosen.backend is not None:
-        if not is_installed(chosen.backend):
-            raise SetupError(
-                f"{BACKEND_FLAG} {chosen.backend}: {chosen.backend} is not installed here; install it, or choose "
-                "another by that flag of the frontend."
-            )
+        check_installed(chosen.backend)
         return chosen.backend, chosen
     engines = ["vllm", "sglang"] if capability is None else [capability.engine]
     here = (backend for backend in BACKENDS if backend in engines and is_installed(backend))

@@ -54,9 +54,10 @@ class EngineFactory:
         """
         if not card.model_type().supports_chat():
             raise SetupError(f"model {card.name()!r} does not chat.")
-        backend, choice = choose(self._tokenizer, capability_of(card.runtime_config()))
-        edge = load_edge(backend)(self._config, self._flags, choice, self._offload)
-        model = await edge.model(instance_id, card, routed_engine)
+        capability = capability_of(card.runtime_config())
+        backend, choice = choose(self._tokenizer, capability)
+        edge = load_edge(backend)(self._config, self._flags, self._offload, choice, card, capability)
+        model = await edge.model(instance_id, routed_engine)
         answer = model.answer if self._user_engine is None else answering(self._user_engine(model))
         return PythonAsyncEngine(answer, asyncio.get_running_loop())
 

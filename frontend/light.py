@@ -20,7 +20,6 @@ from .chat_model import ChatModel, Request
 from .edge import ForwardEdge
 from .guided import guided_decoding
 from .model_files import ModelFiles, ModelFolder
-from .names import configured_names, engine_of, parser_names
 from .prompts import Prompt, PromptEdge
 from .template import Message
 from .tokenizers import LazyTokenizer, load
@@ -35,36 +34,37 @@ DEPARTURES = {"add_generation_prompt": False, "continue_final_message": True}
 class LightEdge(ForwardEdge):
     """See `ForwardEdge`; for "huggingface", and for "python" with a class of the user's."""
 
-    async def model(self, instance_id: Any, card: Any, routed_engine: Any) -> ChatModel:
+    async def model(self, instance_id: Any, routed_engine: Any) -> ChatModel:
         """See `ForwardEdge`."""
-        runtime_config = card.runtime_config()
-        names = parser_names(self.flags, runtime_config)
-        engine = engine_of(runtime_config, "vllm")
-        tokenizer, folder, token_ids = self._tokenization(card.local_dir(), engine)
+        names = self.names()
+        engine = self.engine("vllm")
+        tokenizer, folder, token_ids = self._tokenization(engine)
 
         @functools.cache
         def parts() -> tuple[DetokenizerFactory, ParserFactory]:
             return detokenizers(tokenizer), linear_parsers(names.tool_call, names.reasoning, vocabulary_of(tokenizer))
 
+        if self.choice.backend != "python":
+            parts()  # not with a stream's first chunk; but a class of the user's waits for its first request
         prompts = LightPrompts(
             token_ids,
-            runtime_config,
-            reasons=configured_names(self.flags, runtime_config).reasoning is not None,
+            self.runtime_config,
+            reasons=self.configured.reasoning is not None,
             shows_unused_tools=not self.config.exclude_tools_when_tool_choice_none,
             shows_only_named=engine == "sglang",
         )
-        edge = PromptEdge(prompts, folder, self.offload, runtime_config.get("context_length"))
-        logger.info("model %s: no engine's forward edge, %s, parsers %s", card.name(), self.choice, names)
-        return ChatModel(card, edge, routed_engine, parts)
+        edge = PromptEdge(prompts, folder, self.offload, self.runtime_config.get("context_length"))
+        logger.info("model %s: no engine's forward edge, %s, parsers %s", self.card.name(), self.choice, names)
+        return ChatModel(self.card, edge, routed_engine, parts)
 
-    def _tokenization(self, path: str, engine: str) -> tuple[Any, ModelFolder, TokenIds]:
+    def _tokenization(self, engine: str) -> tuple[Any, ModelFolder, TokenIds]:
         """Return the model's tokenizer, what its other files say, and what makes prompts of requests."""
         module, class_name = self.choice.module, self.choice.class_name
         if not (module and class_name):
-            files = ModelFiles(path, self.flags.chat_template, engine)
+            files = ModelFiles(self.path, self.flags.chat_template, engine)
             return files.tokenizer, files, files.prompt_token_ids
-        tokenizer = load(module, class_name, path)
-        folder = ModelFolder(path, engine, functools.partial(single_token, tokenizer))
+        tokenizer = load(module, class_name, self.path)
+        folder = ModelFolder(self.path, engine, functools.partial(single_token, tokenizer))
         return tokenizer, folder, PythonPrompts(tokenizer, folder, self.flags.chat_template)
 
 

@@ -13,7 +13,7 @@ import msgspec
 
 from ..parsers.errors import SetupError
 from ..parsers.registry import Kind
-from .backends import is_installed
+from .backends import check_installed, is_installed
 from .tokenizers import choice as tokenizer_flags
 from .tokenizers.choice import BACKEND_FLAG, TokenizerChoice
 
@@ -76,22 +76,21 @@ def choose(arguments: Sequence[str]) -> Choice:
     parser.add_argument(ENGINE, dest="user_engine")
     tokenizer_flags.add_to(parser)
     chosen, rest = parser.parse_known_args(arguments)
-    try:
-        tokenizer = tokenizer_flags.choice_of(chosen)
-    except SetupError as error:
-        raise SystemExit(str(error)) from error
     if chosen.processor not in (None, "vllm"):
         raise SystemExit(
             f"{CHAT_PROCESSOR} {chosen.processor!r}: backedge.frontend has forward edges of its own; "
             f"leave the flag out, choose one by {BACKEND_FLAG}, or run python -m dynamo.frontend."
         )
-    if chosen.processor is not None:
-        if tokenizer.backend not in (None, "vllm"):
-            raise SystemExit(f"{CHAT_PROCESSOR} vllm is {BACKEND_FLAG} vllm; leave out one of the two flags.")
-        tokenizer = TokenizerChoice("vllm")
+    if chosen.processor is not None and chosen.tokenizer_backend not in (None, "vllm"):
+        raise SystemExit(f"{CHAT_PROCESSOR} vllm is {BACKEND_FLAG} vllm; leave out one of the two flags.")
+    chosen.tokenizer_backend = chosen.tokenizer_backend or chosen.processor
+    try:
+        tokenizer = tokenizer_flags.choice_of(chosen)
+        if tokenizer.backend is not None:
+            check_installed(tokenizer.backend)
+    except SetupError as error:
+        raise SystemExit(str(error)) from error
     backend = tokenizer.backend
-    if backend is not None and not is_installed(backend):
-        raise SystemExit(f"{BACKEND_FLAG} {backend}: {backend} is not installed here; install it, or choose another.")
     if backend == "vllm" or (backend is None and is_installed("vllm")):
         return Choice(tokenizer, None, rest, chosen.user_engine)
     return Choice(tokenizer, *parsers_flag(rest, native=backend in (None, "sglang")), chosen.user_engine)

@@ -37,6 +37,13 @@ class Native(msgspec.Struct, frozen=True):
     tool_call: Callable[[], Collection[str]]
     reasoning: Callable[[], Collection[str]]
 
+    def installed(self, tool_call: str | None, reasoning: str | None) -> tuple[str | None, str | None]:
+        """Return those of the two names that are among them, None for another."""
+        return (
+            tool_call if tool_call in self.tool_call() else None,
+            reasoning if reasoning in self.reasoning() else None,
+        )
+
 
 class ConfiguredNames(msgspec.Struct, frozen=True):
     """The names that are set for a model. by_worker: by a worker that post-processes; it knows them."""
@@ -55,20 +62,15 @@ def capability_of(runtime_config: dict[str, Any]) -> Capability | None:
         return None
 
 
-def engine_of(runtime_config: dict[str, Any], default: str) -> str:
-    """Return the engine of a model's workers; `default` where they do not say."""
-    capability = capability_of(runtime_config)
-    return default if capability is None else capability.engine
-
-
-def configured_names(flags: argparse.Namespace, runtime_config: dict[str, Any]) -> ConfiguredNames:
-    """Return the parser names for a model.
+def configured_names(
+    flags: argparse.Namespace, runtime_config: dict[str, Any], capability: Capability | None
+) -> ConfiguredNames:
+    """Return the parser names for a model. capability: of its workers.
 
     A worker that post-processes knows best, and may have parsers that are not
     installed here (a plugin, a newer engine). For a plain worker the frontend's flags
     count, then Dynamo's own names on its card, as in Dynamo.
     """
-    capability = capability_of(runtime_config)
     if capability is not None:
         return ConfiguredNames(capability.tool_call_parser, capability.reasoning_parser, by_worker=True)
     return ConfiguredNames(
@@ -78,42 +80,33 @@ def configured_names(flags: argparse.Namespace, runtime_config: dict[str, Any]) 
     )
 
 
-def parser_names(
-    flags: argparse.Namespace, runtime_config: dict[str, Any], native: Native | None = None
-) -> ParserNames:
+def parser_names(configured: ConfiguredNames, kind: Kind = "linear", native: Native | None = None) -> ParserNames:
     """Return the parsers of a model, as far as they are there in this frontend.
 
-    native: the engine's, None for the linear ones alone.
+    kind: what the frontend's flag says, where an engine's parsers are there. native:
+        these, None for the linear ones alone.
     Raises `UnknownParserError` for a name among the flags or on the card of a plain worker.
     """
-    configured = configured_names(flags, runtime_config)
     names = configured.tool_call, configured.reasoning
-    kind: Kind = getattr(flags, "postprocess_parsers", "auto") if native is not None else "linear"
     if not configured.by_worker:
         is_native = uses_native(kind, *names)
         if is_native and native is not None:
             native.check_names(*names, also_known=known_formats())
         return ParserNames(*names, is_native)
     # A worker may use native parsers whatever this frontend's flag says.
-    if native is None:
-        return ParserNames(
-            _if_known(configured.tool_call, tool_format), _if_known(configured.reasoning, reasoning_format)
-        )
-    if not uses_native("native" if kind == "native" else "auto", *names):
+    if native is not None and not uses_native("native" if kind == "native" else "auto", *names):
         return ParserNames(*names)
-    tool_call, reasoning = native.tool_call(), native.reasoning()
-    return ParserNames(
-        _if_known(configured.tool_call, lambda name: name in tool_call or None),
-        _if_known(configured.reasoning, lambda name: name in reasoning or None),
-        native=True,
-    )
+    here = _linear(*names) if native is None else native.installed(*names)
+    for name in {*names} - {*here}:
+        logger.warning(
+            "the worker's parser %r is not installed here; requests are rendered and constrained without it", name
+        )
+    return ParserNames(*here, native=native is not None)
 
 
-def _if_known(name: str | None, find: Callable[[str], object | None]) -> str | None:
-    """Return `name`, or None if `find` finds nothing; then it says so in the log."""
-    if name is None or find(name) is not None:
-        return name
-    logger.warning(
-        "the worker's parser %r is not installed here; requests are rendered and constrained without it", name
+def _linear(tool_call: str | None, reasoning: str | None) -> tuple[str | None, str | None]:
+    """Return those of the two names that have a linear parser, None for another."""
+    return (
+        tool_call if tool_call and tool_format(tool_call) else None,
+        reasoning if reasoning and reasoning_format(reasoning) else None,
     )
-    return None

@@ -21,7 +21,7 @@ from ..postprocess.detokenizer import detokenizers, vocabulary_of
 from .chat_model import ChatModel, Request
 from .edge import ForwardEdge
 from .model_files import ModelFolder
-from .names import Native, ParserNames, engine_of, parser_names
+from .names import Native, ParserNames
 from .prompts import Prompt, PromptEdge
 from .template import TEMPLATE_SECONDS, spelled
 from .time_limit import limited
@@ -38,20 +38,25 @@ NATIVE = Native(
 class SglangEdge(ForwardEdge):
     """See `ForwardEdge`."""
 
-    async def model(self, instance_id: Any, card: Any, routed_engine: Any) -> ChatModel:
+    async def model(self, instance_id: Any, routed_engine: Any) -> ChatModel:
         """See `ForwardEdge`."""
-        runtime_config = card.runtime_config()
-        names = parser_names(self.flags, runtime_config, NATIVE)
-        tokenizer = self._tokenizer(card.local_dir())
-        folder = ModelFolder(card.local_dir(), token_id=tokenizer.convert_tokens_to_ids)
-        prompts = SglangPrompts(tokenizer, names, runtime_config, self.config.exclude_tools_when_tool_choice_none)
-        edge = PromptEdge(prompts, folder, self.offload, runtime_config.get("context_length"))
+        names = self.names(NATIVE)
+        tokenizer = self._tokenizer()
+        folder = ModelFolder(self.path, token_id=tokenizer.convert_tokens_to_ids)
+        prompts = SglangPrompts(
+            tokenizer,
+            names,
+            self.runtime_config,
+            self.engine("sglang"),
+            hides_unused_tools=self.config.exclude_tools_when_tool_choice_none,
+        )
+        edge = PromptEdge(prompts, folder, self.offload, self.runtime_config.get("context_length"))
         parts = detokenizers(tokenizer), parsers_of(names, tokenizer)
-        logger.info("model %s: SGLang's forward edge, parsers %s", card.name(), names)
-        return ChatModel(card, edge, routed_engine, lambda: parts)
+        logger.info("model %s: SGLang's forward edge, parsers %s", self.card.name(), names)
+        return ChatModel(self.card, edge, routed_engine, lambda: parts)
 
-    def _tokenizer(self, path: str) -> Any:
-        tokenizer = sglang_processor._load_tokenizer(path, self.config.trust_remote_code)  # noqa: SLF001
+    def _tokenizer(self) -> Any:
+        tokenizer = sglang_processor._load_tokenizer(self.path, self.config.trust_remote_code)  # noqa: SLF001
         template = sglang_processor._load_chat_template(self.flags.chat_template)  # noqa: SLF001
         if template is not None:
             tokenizer.chat_template = template
@@ -68,7 +73,7 @@ def parsers_of(names: ParserNames, tokenizer: Any) -> ParserFactory:
 class SglangPrompts:
     """Renders, tokenizes and constrains as Dynamo's SGLang chat processor does.
 
-    runtime_config: the model card's. hides_unused_tools: the template does not get the
+    runtime_config: the model card's. engine: of its workers. hides_unused_tools: the template does not get the
     tools of a request that forbids calls.
     """
 
@@ -77,21 +82,22 @@ class SglangPrompts:
         tokenizer: Any,
         names: ParserNames,
         runtime_config: dict[str, Any],
+        engine: str,
+        *,
         hides_unused_tools: bool,
     ) -> None:
-        self.tokenizer = tokenizer
-        self._engine = engine_of(runtime_config, "sglang")
-        self._reasoning = names.reasoning if names.reasoning in NATIVE.reasoning() else None
+        self._tokenizer = tokenizer
+        self._engine = engine
+        tool_call, self._reasoning = NATIVE.installed(names.tool_call, names.reasoning)
         mode, scope, schema = runtime_structural_tag_options(runtime_config)
-        self._thinking_mode = runtime_default_thinking_mode(runtime_config)
         self._options = {
-            "tool_call_parser_name": names.tool_call if names.tool_call in NATIVE.tool_call() else None,
+            "tool_call_parser_name": tool_call,
             "reasoning_parser_name": self._reasoning,
             "exclude_tools_when_tool_choice_none": hides_unused_tools,
             "template_force_reasoning": sglang_prepost.detect_force_reasoning_from_template(
                 getattr(tokenizer, "chat_template", None)
             ),
-            "default_thinking_mode": self._thinking_mode,
+            "default_thinking_mode": runtime_default_thinking_mode(runtime_config),
             # SGLang's structural tags are not those of other engines.
             "structural_tag_mode": mode if self._engine == "sglang" else "off",
             "structural_tag_scope": scope,
@@ -104,7 +110,7 @@ class SglangPrompts:
             made = limited(
                 TEMPLATE_SECONDS,
                 lambda: sglang_prepost.preprocess_chat_request(
-                    self._with_tools(request), tokenizer=self.tokenizer, **self._options
+                    self._with_tools(request), tokenizer=self._tokenizer, **self._options
                 ),
             )
             media, uuids = extract_mm_urls(request["messages"])

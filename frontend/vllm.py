@@ -21,7 +21,7 @@ from ..parsers.registry import linear_parsers
 from ..postprocess.detokenizer import detokenizers, vocabulary_of
 from .chat_model import ChatModel, Prepared, Request
 from .edge import ForwardEdge
-from .names import Native, ParserNames, parser_names
+from .names import Native, ParserNames
 from .spec import build_spec
 
 logger = logging.getLogger(__name__)
@@ -32,22 +32,21 @@ NATIVE = Native(check_names, ToolParserManager.list_registered, ReasoningParserM
 class VllmEdge(ForwardEdge):
     """See `ForwardEdge`. flags: vLLM's."""
 
-    async def model(self, instance_id: Any, card: Any, routed_engine: Any) -> ChatModel:
+    async def model(self, instance_id: Any, routed_engine: Any) -> ChatModel:
         """See `ForwardEdge`."""
-        names = parser_names(self.flags, card.runtime_config(), NATIVE)
+        names = self.names(NATIVE)
         flags = argparse.Namespace(**vars(self.flags))
         # vLLM's forward edge renders and constrains with vLLM's parsers, if it has any of that name.
-        flags.tool_call_parser = names.tool_call if names.tool_call in NATIVE.tool_call() else None
-        flags.reasoning_parser = names.reasoning if names.reasoning in NATIVE.reasoning() else None
-        logger.info("model %s: vLLM's forward edge, parsers %s", card.name(), names)
+        flags.tool_call_parser, flags.reasoning_parser = NATIVE.installed(names.tool_call, names.reasoning)
+        logger.info("model %s: vLLM's forward edge, parsers %s", self.card.name(), names)
         vllm_processor.VllmProcessor = VllmProcessor  # which its factory makes
         stock = vllm_processor.EngineFactory(self.config, flags)
         made: list[VllmProcessor] = []
         MADE.set(made)
-        await stock.chat_engine_factory(instance_id, CardWithoutParsers(card), routed_engine)
+        await stock.chat_engine_factory(instance_id, CardWithoutParsers(self.card), routed_engine)
         (processor,) = made
         parts = detokenizers(processor.tokenizer), parsers_of(names, processor)
-        model = ChatModel(card, processor.prepare, routed_engine, lambda: parts)
+        model = ChatModel(self.card, processor.prepare, routed_engine, lambda: parts)
         # vLLM's objects refer to each other; its threads would stay until the next garbage collection.
         weakref.finalize(model, processor.input_processor.renderer.shutdown)
         return model

@@ -112,9 +112,12 @@ def choose_parsers(kind: Kind, names: Names, tokenizer: Any, native: Callable[[]
 def pool_parts(
     module: str, arguments: dict[str, Any], own_tokenizer: OwnTokenizer | None
 ) -> tuple[DetokenizerFactory, ParserFactory]:
-    """Return what a process of the pool needs; called in one. module: of the engine's adapter."""
-    detokenizing, parsers = importlib.import_module(module).pool_parts(**arguments)
-    return detokenizing if own_tokenizer is None else detokenizers(load_tokenizer(*own_tokenizer)), parsers
+    """Return what a process of the pool needs; called in one.
+
+    module: of the engine's adapter, whose `pool_parts` returns the tokenizer and the parsers.
+    """
+    tokenizer, parsers = importlib.import_module(module).pool_parts(**arguments)
+    return detokenizers(tokenizer if own_tokenizer is None else load_tokenizer(*own_tokenizer)), parsers
 
 
 class Worker(abc.ABC):
@@ -197,17 +200,21 @@ class Worker(abc.ABC):
         settings = self.settings
         tokenizer, self.parsers, arguments = self.load()
         own = self._own_tokenizer()
+        if own is not None:
+            tokenizer = load_tokenizer(*own)
+            tokenizer.get()  # so that what is wrong with it is said now
         is_native = uses_native(settings.parsers, *self.names)
         processes = settings.pool_processes(is_native=is_native)
-        detokenizing = detokenizers(tokenizer if own is None else load_tokenizer(*own))
-        core: Core = InlineCore(detokenizing, self.parsers, settings.bounds, settings.on_error, self.metrics.report)
+        core: Core
         if processes:
             arguments |= fields(settings, ("tool_call_parser", "reasoning_parser"))
             build = {"module": type(self).__module__, "arguments": arguments, "own_tokenizer": own}
-            self._pool = Pool(
-                settings.pool(processes, f"{__name__}:pool_parts", build, self.parsers.name), self.metrics.report
+            pool = settings.pool(processes, f"{__name__}:pool_parts", build, self.parsers.name)
+            core = self._pool = Pool(pool, self.metrics.report)
+        else:
+            core = InlineCore(
+                detokenizers(tokenizer), self.parsers, settings.bounds, settings.on_error, self.metrics.report
             )
-            core = self._pool
         self.metrics.pool = self._pool
         self._postprocessor = WorkerPostprocessor(core, self.metrics)
         logger.info(

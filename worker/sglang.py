@@ -21,7 +21,6 @@ from typing import Any
 
 from ..parsers.base import ParserFactory
 from ..parsers.errors import SetupError
-from ..postprocess.detokenizer import DetokenizerFactory, detokenizers
 from ..postprocess.guard import GuardedParser
 from ..postprocess.messages import Spec
 from ..postprocess.outputs import JsonDict
@@ -101,10 +100,13 @@ def tokenizer_of(path: str, options: dict[str, Any]) -> Any:
 
 def pool_parts(
     path: str, options: dict[str, Any], tool_call_parser: str | None, reasoning_parser: str | None
-) -> tuple[DetokenizerFactory, ParserFactory]:
-    """Return what a process of the pool needs; called in one. path, options: see `tokenizer_of`."""
+) -> tuple[Any, ParserFactory]:
+    """Return the tokenizer and the parsers of a process of the pool; called in one.
+
+    path, options: see `tokenizer_of`.
+    """
     tokenizer = tokenizer_of(path, options)
-    return detokenizers(tokenizer), native_parsers(tokenizer, tool_call_parser, reasoning_parser)
+    return tokenizer, native_parsers(tokenizer, tool_call_parser, reasoning_parser)
 
 
 def native_parsers(tokenizer: Any, tool_call_parser: str | None, reasoning_parser: str | None) -> ParserFactory:

@@ -17,7 +17,6 @@ from ..parsers.base import ParserFactory
 from ..parsers.errors import SetupError
 from ..parsers.native import vllm as native
 from ..parsers.registry import Kind
-from ..postprocess.detokenizer import DetokenizerFactory, detokenizers
 from ..postprocess.messages import Spec
 from ..postprocess.outputs import JsonDict
 from . import flags
@@ -85,8 +84,8 @@ def build_parsers(
 
 def pool_parts(
     model: dict[str, Any], tool_call_parser: str | None, reasoning_parser: str | None, plugin: str | None
-) -> tuple[DetokenizerFactory, ParserFactory]:
-    """Return what a process of the pool needs; called in one. model: the `MODEL_ARGUMENTS`."""
+) -> tuple[Any, ParserFactory]:
+    """Return the tokenizer and the parsers of a process of the pool; called in one. model: the `MODEL_ARGUMENTS`."""
     from vllm.engine.arg_utils import EngineArgs
     from vllm.plugins import load_general_plugins
 
@@ -94,7 +93,7 @@ def pool_parts(
     if plugin:
         native.load_tool_parser_plugin(plugin)
     tokenizer, model_config = tokenizer_of(EngineArgs(**model))
-    return detokenizers(tokenizer), native.VllmParsers(tokenizer, tool_call_parser, reasoning_parser, model_config)
+    return tokenizer, native.VllmParsers(tokenizer, tool_call_parser, reasoning_parser, model_config)
 
 
 def tokenizer_of(engine_args: Any) -> tuple[Any, Any]:

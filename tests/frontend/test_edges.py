@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 from backedge.frontend.backends import choose, load_edge
+from backedge.frontend.names import capability_of
 from backedge.frontend.offload import Offload
 from backedge.frontend.tokenizers.choice import Backend, TokenizerChoice
 from backedge.postprocess.messages import KEY, Capability, Spec, encode, read
@@ -105,11 +106,14 @@ def models(flags, loop):
     offload = Offload(threads=1)
 
     async def made():
-        return {
-            (engine, name): await load_edge(name)(CONFIG, flags, choice, offload).model(1, Card(engine), None)
-            for engine in ENGINES
-            for name, choice in CHOICES.items()
-        }
+        made = {}
+        for engine in ENGINES:
+            card = Card(engine)
+            capability = capability_of(card.runtime_config())
+            for name, choice in CHOICES.items():
+                edge = load_edge(name)(CONFIG, flags, offload, choice, card, capability)
+                made[engine, name] = await edge.model(1, None)
+        return made
 
     return loop.run_until_complete(made())
 

@@ -10,7 +10,7 @@ from backedge.frontend import backends, main
 from backedge.frontend.guided import guided_decoding
 from backedge.frontend.light import LightPrompts
 from backedge.frontend.model_files import ModelFiles
-from backedge.frontend.names import Native, ParserNames, parser_names
+from backedge.frontend.names import Native, ParserNames, capability_of, configured_names, parser_names
 from backedge.frontend.offload import Offload
 from backedge.frontend.prompts import PromptEdge
 from backedge.frontend.sampling import preprocessed, sampling_of
@@ -216,12 +216,12 @@ NAMES = [
 
 @pytest.mark.parametrize(("given", "card", "names"), NAMES)
 def test_the_parsers_of_a_model(given, card, names):
-    assert parser_names(given, card) == names
+    assert parser_names(configured_names(given, card, capability_of(card))) == names
 
 
 def test_a_name_that_no_linear_parser_has_is_refused():
     with pytest.raises(UnknownParserError, match="hermes"):
-        parser_names(flags("nonsense"), {})
+        parser_names(configured_names(flags("nonsense"), {}, None))
 
 
 def check_native(tool_call, reasoning, also_known=()):
@@ -243,13 +243,12 @@ WITH_AN_ENGINE = [
 
 @pytest.mark.parametrize(("given", "card", "kind", "names"), WITH_AN_ENGINE)
 def test_the_parsers_of_a_model_where_an_engines_are_there(given, card, kind, names):
-    given.postprocess_parsers = kind
-    assert parser_names(given, card, NATIVE) == names
+    assert parser_names(configured_names(given, card, capability_of(card)), kind, NATIVE) == names
 
 
 def test_a_name_that_nobody_has_is_refused_with_ours_among_the_known():
     with pytest.raises(UnknownParserError, match="qwen3_coder"):
-        parser_names(flags("nonsense"), {}, NATIVE)
+        parser_names(configured_names(flags("nonsense"), {}, None), "auto", NATIVE)
 
 
 LINEAR = ["--postprocess-parsers", "linear"]

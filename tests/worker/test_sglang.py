@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 from backedge.frontend.tokenizers.choice import TokenizerChoice
 from backedge.parsers.errors import SetupError, UnknownParserError
+from backedge.postprocess.detokenizer import detokenizers
 from backedge.worker import flags, sglang
 
 from tests.support import TINY_MODEL
@@ -63,9 +64,9 @@ def test_the_parsers_are_made_for_sglangs_tokenizer(kind: Any, name: str) -> Non
     settings = flags.WorkerSettings(tool_call_parser="hermes", reasoning_parser="qwen3", parsers=kind)
     tokenizer, parsers, arguments = sglang.SglangWorker(config(), settings).load()
     assert type(parsers).__name__ == name
-    detokenizers, again = sglang.pool_parts(**arguments, tool_call_parser="hermes", reasoning_parser="qwen3")
-    assert again.name == parsers.name == "qwen3+hermes"
-    assert detokenizers.is_special(tokenizer.eos_token_id)
+    again, parsers_again = sglang.pool_parts(**arguments, tool_call_parser="hermes", reasoning_parser="qwen3")
+    assert parsers_again.name == parsers.name == "qwen3+hermes"
+    assert detokenizers(again).is_special(tokenizer.eos_token_id)
 
 
 def parser() -> argparse.ArgumentParser:
