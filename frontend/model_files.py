@@ -75,7 +75,12 @@ class ModelFolder:
         """Return the chat templates by name, from the first place that has any."""
         path = Path(given) if given else self.folder / "chat_template.jinja"
         if given or path.is_file():
-            return {DEFAULT: path.read_text(encoding="utf-8")}
+            try:
+                return {DEFAULT: path.read_text(encoding="utf-8")}
+            except (OSError, UnicodeDecodeError) as error:
+                raise SetupError(
+                    f"{path}: it cannot be read as a chat template ({error}); name a Jinja file."
+                ) from error
         for name in ("tokenizer_config.json", "chat_template.json"):
             template = self._read(name).get("chat_template")
             if isinstance(template, str):

@@ -5,11 +5,14 @@ from __future__ import annotations
 import asyncio
 import os
 import sys
-from collections.abc import Callable
+import time
+from collections.abc import AsyncIterator, Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager, contextmanager
 from typing import TypeVar
 
 from ..parsers.errors import BackedgeError
+from .loop_thread import LoopThread
 
 T = TypeVar("T")
 R = TypeVar("R")
@@ -35,6 +38,7 @@ class BusyError(BackedgeError):
 class Offload:
     """A few threads, shared by all models of a frontend, and a queue in front of them that is never long.
 
+    loop: for forward edges that are asynchronous; it counts as one of the threads.
     threads: None for one per core but one, which the event loop has.
     waiting: how many requests may wait for a thread.
     """
@@ -43,21 +47,35 @@ class Offload:
         self._threads = threads or max(1, len(os.sched_getaffinity(0)) - 1)
         self._limit = self._threads * WAITING_PER_THREAD if waiting is None else waiting
         self._executor = ThreadPoolExecutor(self._threads, thread_name_prefix="backedge-prompts")
+        self.loop = LoopThread("backedge-prompt-loop")
         self._unfinished = 0
         self._seconds = 0.0
         sys.setswitchinterval(min(sys.getswitchinterval(), SWITCH_INTERVAL_S))
 
     async def run(self, function: Callable[[T], R], argument: T) -> R:
         """Return `function(argument)`, called in one of the threads. Raises `BusyError` where too many wait."""
+        with self._place():
+            return await asyncio.get_running_loop().run_in_executor(self._executor, function, argument)
+
+    @asynccontextmanager
+    async def entered(self, manager: AbstractAsyncContextManager[R]) -> AsyncIterator[R]:
+        """Enter and leave `manager` in an event loop of its own thread. Raises `BusyError` where too many wait."""
+        async with AsyncExitStack() as stack:
+            with self._place():
+                value = await stack.enter_async_context(self.loop.entered(manager))
+            yield value
+
+    @contextmanager
+    def _place(self) -> Iterator[None]:
+        """Be one of those that wait or are served."""
         waiting = self._unfinished - self._threads
         if waiting >= self._limit:
             raise BusyError(waiting, max(1.0, waiting * self._seconds / self._threads))
-        loop = asyncio.get_running_loop()
         self._unfinished += 1
-        began = loop.time()
+        began = time.monotonic()
         try:
-            return await loop.run_in_executor(self._executor, function, argument)
+            yield
         finally:
             self._unfinished -= 1
             # How long one takes, smoothed; with many waiting that is longer, which suits its use.
-            self._seconds += 0.1 * (loop.time() - began - self._seconds)
+            self._seconds += 0.1 * (time.monotonic() - began - self._seconds)

@@ -23,8 +23,7 @@ from .edge import ForwardEdge
 from .model_files import ModelFolder
 from .names import Native, ParserNames
 from .prompts import Prompt, PromptEdge
-from .template import TEMPLATE_SECONDS, spelled
-from .time_limit import limited
+from .template import in_time, spelled
 
 logger = logging.getLogger(__name__)
 
@@ -107,11 +106,10 @@ class SglangPrompts:
     def __call__(self, request: Request) -> Prompt:
         """See `PromptEdge`."""
         try:
-            made = limited(
-                TEMPLATE_SECONDS,
+            made = in_time(
                 lambda: sglang_prepost.preprocess_chat_request(
                     self._with_tools(request), tokenizer=self._tokenizer, **self._options
-                ),
+                )
             )
             media, uuids = extract_mm_urls(request["messages"])
             reject_unsupported_multimodal_uuids(uuids)

@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterator, Mapping
 from datetime import datetime
-from typing import Any, NoReturn
+from typing import Any, NoReturn, TypeVar
 
 import jinja2
 from jinja2 import nodes
@@ -20,6 +20,8 @@ from jinja2.sandbox import ImmutableSandboxedEnvironment
 
 from ..parsers.errors import RequestError
 from .time_limit import limited
+
+R = TypeVar("R")
 
 Message = dict[str, Any]
 # Where a folder has several templates, these two names mean something.
@@ -114,11 +116,16 @@ class ChatTemplate:
             "add_generation_prompt": add_generation_prompt and not continue_final_message,
         }
         try:
-            text = limited(TEMPLATE_SECONDS, lambda: self._templates[name].render(given))
+            text = in_time(lambda: self._templates[name].render(given))
         except Exception as error:
             # A template is the model's code and raises what it likes; by raising it refuses messages.
             raise RequestError("messages", messages, f"what the model's chat template takes ({error})") from error
         return text[: text.rindex(CONTINUE_HERE.strip())] if continue_final_message else text
+
+
+def in_time(render: Callable[[], R]) -> R:
+    """Return what `render` returns. Raises `TimeoutError` in it where a template takes too long."""
+    return limited(TEMPLATE_SECONDS, render)
 
 
 def takes_parts(template: nodes.Template) -> bool:

@@ -3,19 +3,22 @@
 from __future__ import annotations
 
 import argparse
+import functools
 import logging
 import weakref
-from collections.abc import AsyncIterator
-from contextlib import aclosing, asynccontextmanager
+from collections.abc import AsyncIterator, Callable
+from contextlib import AbstractAsyncContextManager, aclosing, asynccontextmanager
 from contextvars import ContextVar
 from typing import Any
 
 from dynamo.frontend import vllm_processor
 from dynamo.frontend.vllm_processor import _inject_routing_metadata
 from vllm.reasoning import ReasoningParserManager
+from vllm.renderers import hf
 from vllm.tool_parsers import ToolParserManager
 
 from ..parsers.base import ParserFactory
+from ..parsers.errors import RequestError
 from ..parsers.native.vllm import VllmParsers, check_names
 from ..parsers.registry import linear_parsers
 from ..postprocess.detokenizer import detokenizers, vocabulary_of
@@ -23,10 +26,27 @@ from .chat_model import ChatModel, Prepared, Request
 from .edge import ForwardEdge
 from .names import Native, ParserNames
 from .spec import build_spec
+from .template import in_time
 
 logger = logging.getLogger(__name__)
 
 NATIVE = Native(check_names, ToolParserManager.list_registered, ReasoningParserManager.list_registered)
+
+
+def with_time_limit(render: Callable[..., Any]) -> Callable[..., Any]:
+    """Return vLLM's function that renders a Jinja template, ending with `RequestError` where that takes too long."""
+
+    @functools.wraps(render)
+    def rendered(model_config: Any, tokenizer: Any, conversation: Any, **options: Any) -> Any:
+        try:
+            return in_time(lambda: render(model_config, tokenizer, conversation, **options))
+        except TimeoutError as error:
+            raise RequestError("messages", conversation, f"what the model's chat template takes ({error})") from error
+
+    return rendered
+
+
+hf.safe_apply_chat_template = with_time_limit(hf.safe_apply_chat_template)
 
 
 class VllmEdge(ForwardEdge):
@@ -43,10 +63,17 @@ class VllmEdge(ForwardEdge):
         stock = vllm_processor.EngineFactory(self.config, flags)
         made: list[VllmProcessor] = []
         MADE.set(made)
-        await stock.chat_engine_factory(instance_id, CardWithoutParsers(self.card), routed_engine)
+        # In the loop in which the requests are prepared: what waits there belongs to it.
+        await self.offload.loop.run(
+            stock.chat_engine_factory(instance_id, CardWithoutParsers(self.card), routed_engine)
+        )
         (processor,) = made
         parts = detokenizers(processor.tokenizer), parsers_of(names, processor)
-        model = ChatModel(self.card, processor.prepare, routed_engine, lambda: parts)
+
+        def prepare(request: Request, context: Any) -> AbstractAsyncContextManager[Prepared]:
+            return self.offload.entered(processor.prepare(request, context))
+
+        model = ChatModel(self.card, prepare, routed_engine, lambda: parts)
         # vLLM's objects refer to each other; its threads would stay until the next garbage collection.
         weakref.finalize(model, processor.input_processor.renderer.shutdown)
         return model

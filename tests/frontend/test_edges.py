@@ -3,16 +3,19 @@
 import asyncio
 import copy
 import re
+import time
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from backedge.frontend import template
 from backedge.frontend.backends import choose, load_edge
 from backedge.frontend.names import capability_of
 from backedge.frontend.offload import Offload
 from backedge.frontend.tokenizers.choice import Backend, TokenizerChoice
 from backedge.postprocess.messages import KEY, Capability, Spec, encode, read
+from dynamo.llm.exceptions import InvalidArgument
 from sglang.srt.utils.hf_transformers_utils import get_tokenizer as sglang_tokenizer
 from vllm.engine.arg_utils import AsyncEngineArgs
 from vllm.entrypoints.launchers.cli_args import FrontendArgs
@@ -56,6 +59,7 @@ CONVERSATIONS: dict[str, dict[str, Any]] = {
     },
 }
 ENGINES = ["vllm", "sglang"]
+FOREVER = "{% for a in range(99999) %}{% for b in range(99999) %}{% endfor %}{% endfor %}"
 
 
 class Card:
@@ -87,6 +91,12 @@ CONFIG = SimpleNamespace(
 )
 
 
+async def load(backend, flags, offload, card):
+    """Return the model of `card` behind this back end's edge."""
+    capability = capability_of(card.runtime_config())
+    return await load_edge(backend)(CONFIG, flags, offload, CHOICES[backend], card, capability).model(1, None)
+
+
 @pytest.fixture(scope="module")
 def flags():
     parser = AsyncEngineArgs.add_cli_args(FrontendArgs.add_cli_args(FlexibleArgumentParser(add_help=False)))
@@ -108,11 +118,8 @@ def models(flags, loop):
     async def made():
         made = {}
         for engine in ENGINES:
-            card = Card(engine)
-            capability = capability_of(card.runtime_config())
-            for name, choice in CHOICES.items():
-                edge = load_edge(name)(CONFIG, flags, offload, choice, card, capability)
-                made[engine, name] = await edge.model(1, None)
+            for name in CHOICES:
+                made[engine, name] = await load(name, flags, offload, Card(engine))
         return made
 
     return loop.run_until_complete(made())
@@ -187,6 +194,32 @@ def test_what_else_is_routed_is_the_same(models, loop, backend):
         assert made[field] == expected[field]
     sampling = {name: value for name, value in made["sampling_options"].items() if value is not None}
     assert sampling == {name: value for name, value in expected["sampling_options"].items() if value is not None}
+
+
+@pytest.mark.parametrize("backend", CHOICES)
+def test_a_template_that_does_not_end_is_refused_and_holds_up_nobody(monkeypatch, tmp_path, flags, backend):
+    monkeypatch.setattr(template, "TEMPLATE_SECONDS", 0.5)
+    path = tmp_path / "forever.jinja"
+    path.write_text(FOREVER, encoding="utf-8")
+    monkeypatch.setattr(flags, "chat_template", str(path))
+    delays = []
+
+    async def watch():
+        while True:
+            asked = time.monotonic()
+            await asyncio.sleep(0.01)
+            delays.append(time.monotonic() - asked)
+
+    async def run():
+        model = await load(backend, flags, Offload(threads=1), Card("vllm"))
+        watching = asyncio.create_task(watch())
+        with pytest.raises(InvalidArgument, match=r"messages.*stopped after 0\.5 s"):
+            async with model.prepare({"model": "tiny", **copy.deepcopy(CONVERSATIONS["one question"])}):
+                pass
+        watching.cancel()
+
+    asyncio.run(run())
+    assert len(delays) > 10, delays  # all that time the loop went on
 
 
 def table(models, loop):

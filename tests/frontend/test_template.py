@@ -170,3 +170,8 @@ def test_without_a_tokenizer_the_other_ways_are_named(tmp_path):
 
 def test_ends_of_sequence():
     assert (FILES.eos_token_ids, FILES.further_eos_token_ids, FILES.context_length) == ([553], [553, 551], 2048)
+
+
+def test_a_template_file_that_cannot_be_read_is_named(tmp_path):
+    with pytest.raises(SetupError, match=r"missing\.jinja.*No such file.*name a Jinja file"):
+        ModelFiles(folder(tmp_path, {}), str(tmp_path / "missing.jinja"))
