@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import functools
 import importlib
 import importlib.util
 from typing import Any
 
 from ..parsers.errors import SetupError
 from ..postprocess.messages import Capability
+from .garbage import importing
 from .tokenizers.choice import BACKEND_FLAG, BACKENDS, Backend, TokenizerChoice
 
 # Of each back end: the module of its edge here, the class in it, and what has to be installed.
@@ -56,7 +58,9 @@ def _of_worker(capability: Capability | None) -> TokenizerChoice:
     return TokenizerChoice(capability.tokenizer_backend, capability.tokenizer_module, capability.tokenizer_class)
 
 
+@functools.cache
 def load_edge(backend: Backend) -> Any:
     """Return the class of the edge, a `ForwardEdge`; importing an engine takes seconds."""
     module, name, _ = EDGES[backend]
-    return getattr(importlib.import_module(module, __package__), name)
+    with importing():
+        return getattr(importlib.import_module(module, __package__), name)

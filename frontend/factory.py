@@ -14,6 +14,7 @@ from ..parsers.errors import SetupError
 from .backends import choose, load_edge
 from .chat_model import ChatModel, Request
 from .envelopes import Envelope
+from .garbage import collect_after
 from .names import capability_of
 from .offload import Offload
 from .refusals import refusing
@@ -56,8 +57,11 @@ class EngineFactory:
             raise SetupError(f"model {card.name()!r} does not chat.")
         capability = capability_of(card.runtime_config())
         backend, choice = choose(self._tokenizer, capability)
-        edge = load_edge(backend)(self._config, self._flags, self._offload, choice, card, capability)
+        # In a thread: other models' streams go on.
+        edge_class = await asyncio.to_thread(load_edge, backend)
+        edge = edge_class(self._config, self._flags, self._offload, choice, card, capability)
         model = await edge.model(instance_id, routed_engine)
+        collect_after(model)
         answer = model.answer if self._user_engine is None else answering(self._user_engine(model))
         return PythonAsyncEngine(answer, asyncio.get_running_loop())
 

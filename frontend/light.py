@@ -6,6 +6,7 @@ tokenizers of other kinds, grammars in the model's own tool syntax.
 
 from __future__ import annotations
 
+import asyncio
 import functools
 import logging
 from collections.abc import Callable
@@ -36,6 +37,9 @@ class LightEdge(ForwardEdge):
 
     async def model(self, instance_id: Any, routed_engine: Any) -> ChatModel:
         """See `ForwardEdge`."""
+        return await asyncio.to_thread(self._model, routed_engine)
+
+    def _model(self, routed_engine: Any) -> ChatModel:
         names = self.names()
         engine = self.engine("vllm")
         tokenizer, folder, token_ids = self._tokenization(engine)

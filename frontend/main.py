@@ -13,6 +13,7 @@ import msgspec
 
 from ..parsers.errors import SetupError
 from ..parsers.registry import Kind
+from . import garbage
 from .backends import check_installed, is_installed
 from .tokenizers import choice as tokenizer_flags
 from .tokenizers.choice import BACKEND_FLAG, TokenizerChoice
@@ -59,6 +60,7 @@ def main() -> None:
     Raises SystemExit for flags that contradict each other.
     """
     choice = choose(sys.argv[1:])
+    garbage.pause()  # until `engine_factory`
     sys.argv[1:] = [*choice.arguments, CHAT_PROCESSOR, choice.processor]
     from dynamo.frontend import __main__ as dynamo_entry
     from dynamo.frontend import main as dynamo_main
@@ -112,6 +114,7 @@ def engine_factory(config: Any, flags: argparse.Namespace, *, choice: Choice | N
     Dynamo imports its processor and builds its HTTP service after this, and reads
     the variables then.
     """
+    garbage.resume()
     set_environment()
     from .factory import EngineFactory, find_user_engine
 

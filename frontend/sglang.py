@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 from typing import Any
 
@@ -39,6 +40,9 @@ class SglangEdge(ForwardEdge):
 
     async def model(self, instance_id: Any, routed_engine: Any) -> ChatModel:
         """See `ForwardEdge`."""
+        return await asyncio.to_thread(self._model, routed_engine)
+
+    def _model(self, routed_engine: Any) -> ChatModel:
         names = self.names(NATIVE)
         tokenizer = self._tokenizer()
         folder = ModelFolder(self.path, token_id=tokenizer.convert_tokens_to_ids)

@@ -15,7 +15,9 @@ from dynamo.frontend import vllm_processor
 from dynamo.frontend.vllm_processor import _inject_routing_metadata
 from vllm.reasoning import ReasoningParserManager
 from vllm.renderers import hf
+from vllm.tokenizers.registry import cached_get_tokenizer
 from vllm.tool_parsers import ToolParserManager
+from vllm.utils import func_utils
 
 from ..parsers.base import ParserFactory
 from ..parsers.errors import RequestError
@@ -67,16 +69,26 @@ class VllmEdge(ForwardEdge):
         await self.offload.loop.run(
             stock.chat_engine_factory(instance_id, CardWithoutParsers(self.card), routed_engine)
         )
-        (processor,) = made
+        processor = made.pop()  # contexts live longer than models
         parts = detokenizers(processor.tokenizer), parsers_of(names, processor)
 
         def prepare(request: Request, context: Any) -> AbstractAsyncContextManager[Prepared]:
             return self.offload.entered(processor.prepare(request, context))
 
         model = ChatModel(self.card, prepare, routed_engine, lambda: parts)
-        # vLLM's objects refer to each other; its threads would stay until the next garbage collection.
-        weakref.finalize(model, processor.input_processor.renderer.shutdown)
+        weakref.finalize(model, let_go, processor.input_processor.renderer)
         return model
+
+
+def let_go(renderer: Any) -> None:
+    """Free what vLLM would keep of a model that is gone.
+
+    Its objects refer to each other, so their threads would stay until the next garbage
+    collection; and its caches hold up to 128 tokenizers.
+    """
+    renderer.shutdown()
+    for cached in (cached_get_tokenizer, func_utils._supports_kw):  # noqa: SLF001
+        cached.cache_clear()
 
 
 def parsers_of(names: ParserNames, processor: VllmProcessor) -> ParserFactory:
