@@ -7,6 +7,7 @@ stream goes on, and while they are imported the collector does it again and agai
 from __future__ import annotations
 
 import asyncio
+import atexit
 import gc
 import weakref
 from collections.abc import Iterator
@@ -14,6 +15,10 @@ from contextlib import contextmanager
 
 # By then everybody else has let go, too.
 COLLECT_AFTER_S = 1.0
+
+
+# Libraries of C++ count at the end who has not been collected, and complain.
+atexit.register(gc.unfreeze)
 
 
 def pause() -> None:

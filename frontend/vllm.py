@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import argparse
-import functools
 import logging
 import weakref
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 from contextlib import AbstractAsyncContextManager, aclosing, asynccontextmanager
 from contextvars import ContextVar
 from typing import Any
@@ -18,6 +17,7 @@ from vllm.renderers import hf
 from vllm.tokenizers.registry import cached_get_tokenizer
 from vllm.tool_parsers import ToolParserManager
 from vllm.utils import func_utils
+from vllm.utils.async_utils import make_async
 
 from ..parsers.base import ParserFactory
 from ..parsers.errors import RequestError
@@ -28,27 +28,11 @@ from .chat_model import ChatModel, Prepared, Request
 from .edge import ForwardEdge
 from .names import Native, ParserNames
 from .spec import build_spec
-from .template import in_time
+from .template import in_time, spelled
 
 logger = logging.getLogger(__name__)
 
 NATIVE = Native(check_names, ToolParserManager.list_registered, ReasoningParserManager.list_registered)
-
-
-def with_time_limit(render: Callable[..., Any]) -> Callable[..., Any]:
-    """Return vLLM's function that renders a Jinja template, ending with `RequestError` where that takes too long."""
-
-    @functools.wraps(render)
-    def rendered(model_config: Any, tokenizer: Any, conversation: Any, **options: Any) -> Any:
-        try:
-            return in_time(lambda: render(model_config, tokenizer, conversation, **options))
-        except TimeoutError as error:
-            raise RequestError("messages", conversation, f"what the model's chat template takes ({error})") from error
-
-    return rendered
-
-
-hf.safe_apply_chat_template = with_time_limit(hf.safe_apply_chat_template)
 
 
 class VllmEdge(ForwardEdge):
@@ -70,6 +54,7 @@ class VllmEdge(ForwardEdge):
             stock.chat_engine_factory(instance_id, CardWithoutParsers(self.card), routed_engine)
         )
         processor = made.pop()  # contexts live longer than models
+        set_template(processor.input_processor.renderer, self.engine("vllm"))
         parts = detokenizers(processor.tokenizer), parsers_of(names, processor)
 
         def prepare(request: Request, context: Any) -> AbstractAsyncContextManager[Prepared]:
@@ -78,6 +63,25 @@ class VllmEdge(ForwardEdge):
         model = ChatModel(self.card, prepare, routed_engine, lambda: parts)
         weakref.finalize(model, let_go, processor.input_processor.renderer)
         return model
+
+
+def set_template(renderer: Any, engine: str) -> None:
+    """Have `renderer` spell tools as `engine` does, and stop Jinja templates that do not end.
+
+    vLLM's renderers without Jinja run code of vLLM's own.
+    """
+    if not isinstance(renderer, hf.HfRenderer):
+        return
+
+    def render(model_config: Any, tokenizer: Any, conversation: Any, **options: Any) -> Any:
+        if engine != "vllm":
+            options["tools"] = spelled(options.get("tools"), engine)
+        try:
+            return in_time(lambda: hf.safe_apply_chat_template(model_config, tokenizer, conversation, **options))
+        except TimeoutError as error:
+            raise RequestError("messages", conversation, f"what the model's chat template takes ({error})") from error
+
+    renderer._apply_chat_template_async = make_async(render, executor=renderer._executor)  # noqa: SLF001
 
 
 def let_go(renderer: Any) -> None:

@@ -159,19 +159,13 @@ def of_engines_server(engine, conversation, monkeypatch=None):
     return tokenizer.encode(text, add_special_tokens=False)
 
 
-def knows(engine, backend):
-    """vLLM's renderer spells tools its own way, whatever engine the workers have."""
-    return backend != "vllm" or engine == "vllm"
-
-
 @pytest.mark.parametrize("conversation", CONVERSATIONS)
 @pytest.mark.parametrize("backend", CHOICES)
 @pytest.mark.parametrize("engine", ENGINES)
 def test_the_prompt_is_that_of_the_engines_own_server(models, loop, engine, backend, conversation):
     asked = CONVERSATIONS[conversation]
     made = prepared(loop, models[engine, backend], asked)
-    same = made.routed["token_ids"] == of_engines_server(engine, asked)
-    assert same is ("tools" not in asked or knows(engine, backend))
+    assert made.routed["token_ids"] == of_engines_server(engine, asked)
     spec = read(Spec, made.routed["extra_args"][KEY])
     assert spec is not None
     assert spec.prompt_length == len(made.routed["token_ids"])
