@@ -16,7 +16,6 @@ from contextlib import contextmanager
 # By then everybody else has let go, too.
 COLLECT_AFTER_S = 1.0
 
-
 # Libraries of C++ count at the end who has not been collected, and complain.
 atexit.register(gc.unfreeze)
 

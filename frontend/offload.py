@@ -20,8 +20,8 @@ R = TypeVar("R")
 # A thread that runs Python keeps the interpreter for so long at a time; the default of
 # 5 ms would be added to every delta that is sent meanwhile.
 SWITCH_INTERVAL_S = 0.0005
-# Of each thread: more prompts than this would only wait for longer than clients do.
-WAITING_PER_THREAD = 64
+# Of each thread: 1 s of short prompts, minutes of long ones, which no engine reads faster.
+WAITING_PER_THREAD = 1024
 
 
 class BusyError(BackedgeError):
@@ -38,7 +38,7 @@ class BusyError(BackedgeError):
 class Offload:
     """A few threads, shared by all models of a frontend, and a queue in front of them that is never long.
 
-    loop: for forward edges that are asynchronous; it counts as one of the threads.
+    loop: for forward edges that are asynchronous, whose requests wait in the same queue.
     threads: None for one per core but one, which the event loop has.
     waiting: how many requests may wait for a thread.
     """

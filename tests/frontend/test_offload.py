@@ -162,3 +162,11 @@ def test_asynchronous_ones_wait_in_the_same_queue():
             pass
 
     asyncio.run(run())
+
+
+def test_a_burst_of_short_prompts_is_served():
+    async def run():
+        offload = Offload(threads=1)
+        return await asyncio.gather(*(offload.run(str, number) for number in range(1000)))
+
+    assert asyncio.run(run()) == list(map(str, range(1000)))
