@@ -108,15 +108,14 @@ AS_RECORDED = [
     ("edge", "transcript"), AS_RECORDED, ids=[f"{transcript['id']}-{edge}" for edge, transcript in AS_RECORDED]
 )
 def test_gives_exactly_the_transcript(fleet: Engines, edge: str, stream: bool, transcript: Transcript) -> None:
-    spelled = dict if edge == "vllm" else as_sglang
-    check(Client(fleet.edges[edge].url, BACKEDGE_MODEL), transcript, stream=stream, spelled=spelled)
+    check(Client(fleet.edges[edge].url, BACKEDGE_MODEL), transcript, stream=stream, spelled=as_sglang)
 
 
 # Of a call that is cut, SGLang's parser keeps the last token's text to itself.
 @STREAMED
 @pytest.mark.parametrize("name", [name for name in TRANSCRIPTS if name != "cut_call"])
 def test_sglangs_own_parsers_in_processes(fleet: Engines, pooled: Process, stream: bool, name: str) -> None:
-    check(Client(fleet.edges["vllm"].url, "pooled"), TRANSCRIPTS[name], stream=stream)
+    check(Client(fleet.edges["vllm"].url, "pooled"), TRANSCRIPTS[name], stream=stream, spelled=as_sglang)
     assert metric(pooled.url, "backedge_pool_processes") == 2
 
 
