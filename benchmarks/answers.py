@@ -93,13 +93,18 @@ def answer(kind: str, tokens: int = 0) -> Answer:
     expect = transcript.expect
     return Answer(
         kind=kind,
-        request={**request, **{name: value for name, value in optional.items() if value is not None}},
+        request={
+            **request,
+            **{name: value for name, value in optional.items() if value is not None},
+        },
         question=transcript.messages[-1]["content"],
         token_ids=encoder.encode(output, add_special_tokens=False).ids,
         texts=Texts(
             content=_stretched(expect.content or "", part, times),
             reasoning=_stretched(expect.reasoning or "", part, times),
-            arguments="".join(_stretched(call.arguments, part, times) for call in expect.tool_calls),
+            arguments="".join(
+                _stretched(call.arguments, part, times) for call in expect.tool_calls
+            ),
         ),
     )
 

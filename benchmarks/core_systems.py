@@ -7,13 +7,13 @@ from collections.abc import Callable
 from typing import Any, Protocol
 
 from backedge.parsers.base import ParserRequest
-from backedge.parsers.registry import Kind
-from backedge.postprocess.detokenizer import detokenizers
-from backedge.postprocess.fold import fold
-from backedge.postprocess.merge import BOUNDS, Bounds, Taken
-from backedge.postprocess.messages import Chunk, Spec
-from backedge.postprocess.work import InlineCore
-from backedge.worker.vllm import build_parsers
+from backedge.parsers.parser_lookup import Kind
+from backedge.postprocess.aggregate import aggregate_deltas
+from backedge.postprocess.chunk_scheduler import MERGE_DELAYS, MergeDelays, ScheduledChunk
+from backedge.postprocess.messages import Chunk, PostprocessParams
+from backedge.tokenization.detokenizer import detokenizers
+from backedge.worker.adapters.vllm import build_parsers
+from backedge.worker.backend import InlineBackend
 from dynamo.frontend.prepost import StreamingPostProcessor
 from vllm.entrypoints.openai.chat_completion.protocol import ChatCompletionRequest
 from vllm.reasoning import ReasoningParserManager
@@ -49,33 +49,38 @@ class OurCore:
     """Ours, as a worker runs it inline. bounds: of the merging."""
 
     def __init__(
-        self, tool_call_parser: str = "hermes", kind: Kind = "linear", bounds: Bounds = BOUNDS["balanced"]
+        self,
+        tool_call_parser: str = "hermes",
+        kind: Kind = "linear",
+        bounds: MergeDelays = MERGE_DELAYS["balanced"],
     ) -> None:
         tokenizer = get_tokenizer(str(TINY_MODEL))
         parsers = build_parsers(kind, tool_call_parser, REASONING_PARSER, tokenizer)
-        self._core = InlineCore(detokenizers(tokenizer), parsers, bounds)
+        self._core = InlineBackend(detokenizers(tokenizer), parsers, bounds)
 
     def __call__(self, answer: Answer) -> OurStream:
         """Begin an answer."""
         return OurStream(self._core, spec_of(answer))
 
 
-def spec_of(answer: Answer) -> Spec:
+def spec_of(answer: Answer) -> PostprocessParams:
     """Return the spec that a frontend would send with the answer's request."""
     tools = answer.request.get("tools") or []
     kwargs = answer.request.get("chat_template_kwargs") or {}
     choice = "auto" if tools else "none"
     request = ParserRequest(tools=tools, tool_choice=choice, chat_template_kwargs=kwargs)
-    return Spec(response_id="benchmark", created=1, model="tiny", prompt_length=0, parser=request)
+    return PostprocessParams(
+        response_id="benchmark", created=1, model="tiny", prompt_length=0, parser=request
+    )
 
 
 class OurStream:
     """See `Stream`."""
 
-    def __init__(self, core: InlineCore, spec: Spec) -> None:
-        self._work = core.start(spec, [], 0.0, lambda: None)
+    def __init__(self, core: InlineBackend, params: PostprocessParams) -> None:
+        self._work = core.start(params, [], 0.0, lambda: None)
         self._now = 0.0
-        self._taken: list[Taken] = []
+        self._taken: list[ScheduledChunk] = []
 
     def feed(self, token_id: int, *, last: bool) -> None:
         """See `Stream`."""
@@ -87,7 +92,7 @@ class OurStream:
 
     def texts(self) -> Texts:
         """See `Stream`."""
-        delta = fold([delta for taken in self._taken for delta in taken.deltas]).delta
+        delta = aggregate_deltas([delta for taken in self._taken for delta in taken.deltas]).delta
         arguments = "".join(call.function.arguments for call in delta.tool_calls)
         return Texts(delta.content or "", delta.reasoning_content or "", arguments)
 
@@ -104,7 +109,11 @@ class DynamoCore:
 
     def __call__(self, answer: Answer) -> DynamoStream:
         """Begin an answer."""
-        fields = {"model": "tiny", "tool_choice": "auto" if answer.request.get("tools") else "none", "stream": True}
+        fields = {
+            "model": "tiny",
+            "tool_choice": "auto" if answer.request.get("tools") else "none",
+            "stream": True,
+        }
         request = ChatCompletionRequest.model_validate({**fields, **answer.request})
         params = SamplingParams(max_tokens=1 << 20, output_kind=RequestOutputKind.DELTA)
         request_id = next(self._ids)
@@ -112,7 +121,16 @@ class DynamoCore:
         prompt: list[int] = [0]
         self._outputs.add_request(
             EngineCoreRequest(
-                request_id, prompt, None, params, None, 0.0, None, None, None, external_req_id=request_id
+                request_id,
+                prompt,
+                None,
+                params,
+                None,
+                0.0,
+                None,
+                None,
+                None,
+                external_req_id=request_id,
             ),
             None,
         )
@@ -121,7 +139,9 @@ class DynamoCore:
             request_for_sampling=request,
             sampling_params=params,
             prompt_token_ids=prompt,
-            tool_parser=self._tool_parser(self._tokenizer, request.tools) if request.tools else None,
+            tool_parser=self._tool_parser(self._tokenizer, request.tools)
+            if request.tools
+            else None,
             reasoning_parser_class=self._reasoning_parser,
             chat_template_kwargs=answer.request.get("chat_template_kwargs") or {},
         )
@@ -131,7 +151,9 @@ class DynamoCore:
 class DynamoStream:
     """See `Stream`."""
 
-    def __init__(self, outputs: OutputProcessor, post: StreamingPostProcessor, request_id: str) -> None:
+    def __init__(
+        self, outputs: OutputProcessor, post: StreamingPostProcessor, request_id: str
+    ) -> None:
         self._outputs = outputs
         self._post = post
         self._request_id = request_id
@@ -139,7 +161,9 @@ class DynamoStream:
 
     def feed(self, token_id: int, *, last: bool) -> None:
         """See `Stream`."""
-        core_output = EngineCoreOutput(self._request_id, [token_id], finish_reason=FinishReason.STOP if last else None)
+        core_output = EngineCoreOutput(
+            self._request_id, [token_id], finish_reason=FinishReason.STOP if last else None
+        )
         for output in self._outputs.process_outputs([core_output]).request_outputs:
             choice = self._post.process_output(output.outputs[0])
             if choice:

@@ -33,7 +33,9 @@ class CpuTime(msgspec.Struct, frozen=True):
 
     def less_idle(self, idle: CpuTime, elapsed_s: float) -> CpuTime:
         """Return this time less what idling takes; `idle` is per second."""
-        return CpuTime(self.own_s - idle.own_s * elapsed_s, self.children_s - idle.children_s * elapsed_s)
+        return CpuTime(
+            self.own_s - idle.own_s * elapsed_s, self.children_s - idle.children_s * elapsed_s
+        )
 
     def since(self, earlier: CpuTime) -> CpuTime:
         """Return what was used between the two readings."""
@@ -50,7 +52,11 @@ def _own(pid: int) -> float:
 
 
 def _descendants(pid: int) -> set[int]:
-    parents = {int(stat.parent.name): parent for stat in Path("/proc").glob("[0-9]*/stat") if (parent := _parent(stat))}
+    parents = {
+        int(stat.parent.name): parent
+        for stat in Path("/proc").glob("[0-9]*/stat")
+        if (parent := _parent(stat))
+    }
     found: set[int] = set()
     level = {pid}
     while level:

@@ -26,8 +26,8 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import msgspec
-from backedge.postprocess.detokenizer import DetokenizerOptions, detokenizers
-from backedge.postprocess.detokenizer.table import TableDetokenizers
+from backedge.tokenization.detokenizer import DetokenizerOptions, detokenizers
+from backedge.tokenization.detokenizer.table import TableDetokenizers
 from tokenizers import Tokenizer
 from tokenizers.decoders import DecodeStream
 from transformers import PreTrainedTokenizerFast
@@ -108,7 +108,9 @@ class Answers:
         self.tokenizer = kind.tokenizer()
         self.prompt_token_ids = kind.encode(PROMPT)
         token_ids = list(itertools.chain.from_iterable(map(kind.encode, texts())))
-        repeated = itertools.islice(itertools.cycle(token_ids), max(1, ROUND_TOKENS // tokens) * tokens)
+        repeated = itertools.islice(
+            itertools.cycle(token_ids), max(1, ROUND_TOKENS // tokens) * tokens
+        )
         self.answers = [list(answer) for answer in zip(*[repeated] * tokens, strict=False)]
         self.ours = detokenizers(self.tokenizer)
 
@@ -149,7 +151,9 @@ def systems(answers: Answers) -> list[System]:
     found = [ours(answers)]
     if hasattr(fast, "convert_ids_to_tokens"):
         chosen = IncrementalDetokenizer.from_new_request(fast, answers.request())
-        found.append(vllm(VLLM, lambda: IncrementalDetokenizer.from_new_request(fast, answers.request())))
+        found.append(
+            vllm(VLLM, lambda: IncrementalDetokenizer.from_new_request(fast, answers.request()))
+        )
         if not isinstance(chosen, SlowIncrementalDetokenizer):
             found.append(vllm(SLOW, lambda: SlowIncrementalDetokenizer(fast, answers.request())))
     if isinstance(tokenizer, Tokenizer):
@@ -159,7 +163,9 @@ def systems(answers: Answers) -> list[System]:
 
 def transformers_tokenizer(tokenizer: Tokenizer) -> Any:
     """Return the tokenizer as vLLM is given it."""
-    special = [token.content for token in tokenizer.get_added_tokens_decoder().values() if token.special]
+    special = [
+        token.content for token in tokenizer.get_added_tokens_decoder().values() if token.special
+    ]
     return PreTrainedTokenizerFast(tokenizer_object=tokenizer, additional_special_tokens=special)
 
 
@@ -214,7 +220,11 @@ def detokenize(system: System, answers: Answers, step: int) -> tuple[float, list
     gc.disable()
     try:
         for answer in answers.answers:
-            pieces = answer if step == 1 else [answer[at : at + step] for at in range(0, len(answer), step)]
+            pieces = (
+                answer
+                if step == 1
+                else [answer[at : at + step] for at in range(0, len(answer), step)]
+            )
             feed, text = system.start(step)
             started = time.process_time_ns()
             results = [feed(piece) for piece in pieces]
@@ -250,18 +260,26 @@ def claims_of(rows: list[Row], tables: set[str]) -> list[Claim]:
     for row in rows:
         if row.way == FastIncrementalDetokenizer.__name__ and row.tokenizer in tables:
             for cell in row.cells:
-                found.setdefault(cell.step, []).append((cell.ratio, row.tokenizer, not cell.differs))
+                found.setdefault(cell.step, []).append(
+                    (cell.ratio, row.tokenizer, not cell.differs)
+                )
     claims = []
     for step, cells in found.items():
         ratio, worst, _ = max(cells)
-        claims.append(Claim(step, ratio, worst, held=ratio <= CLAIM_RATIO and all(equal for *_, equal in cells)))
+        claims.append(
+            Claim(
+                step, ratio, worst, held=ratio <= CLAIM_RATIO and all(equal for *_, equal in cells)
+            )
+        )
     return claims
 
 
 def table(report: Report) -> str:
     """Return the report as text."""
     settings = report.settings
-    lines = [f"CPU microseconds per token by tokens per step, medians of {settings.rounds} rounds, ours to each"]
+    lines = [
+        f"CPU microseconds per token by tokens per step, medians of {settings.rounds} rounds, ours to each"
+    ]
     steps = "".join(f"{step:>{CELL_WIDTH}}{'ratio':>{RATIO_WIDTH}}" for step in settings.steps)
     lines.append(f"{'tokenizer':{NAME_WIDTH}}{'system':{SYSTEM_WIDTH}}{steps}  way")
     for row in report.rows:
@@ -284,16 +302,33 @@ def verdicts(report: Report) -> Iterator[str]:
     for found in report.claims:
         held = "held" if found.held else "NOT held"
         yield f"{claim}, tokens per step {found.step}: {held} in this run (at most {found.ratio:.3f}, {found.worst})"
-    different = [f"{row.tokenizer}, {row.system}" for row in report.rows if any(cell.differs for cell in row.cells)]
-    yield f"text not equal to ours: {'; '.join(different)}" if different else "text equal everywhere"
+    different = [
+        f"{row.tokenizer}, {row.system}"
+        for row in report.rows
+        if any(cell.differs for cell in row.cells)
+    ]
+    yield (
+        f"text not equal to ours: {'; '.join(different)}" if different else "text equal everywhere"
+    )
 
 
 def parse_arguments() -> argparse.Namespace:
     """Return the command line."""
     known = list(KINDS)
-    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0], allow_abbrev=False)
-    parser.add_argument("--json", action="store_true", help="print one JSON object instead of the table")
-    parser.add_argument("--tokenizers", nargs="+", choices=known, default=known, metavar="NAME", help=", ".join(known))
+    parser = argparse.ArgumentParser(
+        description=(__doc__ or "").splitlines()[0], allow_abbrev=False
+    )
+    parser.add_argument(
+        "--json", action="store_true", help="print one JSON object instead of the table"
+    )
+    parser.add_argument(
+        "--tokenizers",
+        nargs="+",
+        choices=known,
+        default=known,
+        metavar="NAME",
+        help=", ".join(known),
+    )
     parser.add_argument("--steps", nargs="+", type=int, default=list(STEPS), help="tokens per step")
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--tokens", type=int, default=1_000, help="tokens of an answer")

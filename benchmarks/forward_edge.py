@@ -44,7 +44,14 @@ ROOM_TOKENS = 2_000
 # Characters from which the length of a text of so many tokens is estimated.
 SAMPLE_CHARACTERS = 20_000
 TOKENIZER = ("examples.my_tokenizer", "MyTokenizer")
-PYTHON_FLAGS = ("--tokenizer-backend", "python", "--tokenizer-module", TOKENIZER[0], "--tokenizer-class", TOKENIZER[1])
+PYTHON_FLAGS = (
+    "--tokenizer-backend",
+    "python",
+    "--tokenizer-module",
+    TOKENIZER[0],
+    "--tokenizer-class",
+    TOKENIZER[1],
+)
 OURS = "backedge "
 WARM_UP_TIMEOUT_S = 120.0
 # What long prompts may add to the delay of a stream: less than anybody sees.
@@ -53,7 +60,7 @@ MEGA = 1e6
 
 
 def _huggingface() -> Encode:
-    from backedge.frontend.model_files import ModelFiles
+    from backedge.tokenization.model_files import ModelFiles
 
     return ModelFiles(TINY_MODEL).encode
 
@@ -73,7 +80,7 @@ def _sglang() -> Encode:
 
 
 def _python() -> Encode:
-    from backedge.frontend.tokenizers import load
+    from backedge.tokenization import load
 
     return load(*TOKENIZER, TINY_MODEL).encode
 
@@ -174,7 +181,9 @@ def throughput_of(backend: str, encode: Encode, tokens: int, rounds: int) -> Thr
 
 
 @contextmanager
-def running(plan: Plan, folder: Path, names: Sequence[str], lengths: dict[str, int]) -> Iterator[list[Running]]:
+def running(
+    plan: Plan, folder: Path, names: Sequence[str], lengths: dict[str, int]
+) -> Iterator[list[Running]]:
     """Run the frontends of these names and the workers behind them. lengths: characters of a prompt, by back end."""
     with ExitStack() as stacks:
         behind: dict[bool, Stack] = {}
@@ -196,7 +205,14 @@ def running(plan: Plan, folder: Path, names: Sequence[str], lengths: dict[str, i
 
 def start_workers(stack: Stack, recipe: Recipe, plan: Plan) -> None:
     """Start one worker for the streams and one for the prompts."""
-    flags = ("--always", "content", "--latency", "lowest", "--prompt-tokens", str(PROMPT_TOKENS + ROOM_TOKENS))
+    flags = (
+        "--always",
+        "content",
+        "--latency",
+        "lowest",
+        "--prompt-tokens",
+        str(PROMPT_TOKENS + ROOM_TOKENS),
+    )
     for name, engine in (
         (plan.stream_model, Engine("replay", plan.tokens, plan.pace)),
         (plan.prompt_model, Engine("replay", 0, 0.0)),
@@ -213,7 +229,9 @@ def warm_up(stack: Stack, frontend: Process, characters: int) -> None:
         deadline = time.monotonic() + WARM_UP_TIMEOUT_S
         while not _answers(frontend.url, body):
             if time.monotonic() > deadline:
-                raise RuntimeError(f"{frontend.log.name} does not answer for {name}:\n{frontend.tail()}")
+                raise RuntimeError(
+                    f"{frontend.log.name} does not answer for {name}:\n{frontend.tail()}"
+                )
             time.sleep(1)
 
 
@@ -254,7 +272,10 @@ def claims_of(rows: Sequence[Row]) -> Iterator[Claim]:
         if not row.system.startswith(OURS):
             continue
         added = row.p99 - row.quiet_p99
-        yield Claim(f"{row.system}: prompts add at most {ADDED_MS:g} ms to p99 ({added:.1f} ms)", added <= ADDED_MS)
+        yield Claim(
+            f"{row.system}: prompts add at most {ADDED_MS:g} ms to p99 ({added:.1f} ms)",
+            added <= ADDED_MS,
+        )
         if peer is not None:
             text = f"{row.system}: p99 below that of {VLLM} ({row.p99:.1f} and {peer.p99:.1f} ms)"
             yield Claim(text, row.p99 < peer.p99)
@@ -264,22 +285,38 @@ def measure(arguments: argparse.Namespace) -> Report:
     """Run everything."""
     backends = dict.fromkeys(CONTENDERS[name].backend for name in arguments.systems)
     encoders = {backend: BACKENDS[backend]() for backend in backends}
-    tokenizers = [throughput_of(name, encode, PROMPT_TOKENS, arguments.rounds) for name, encode in encoders.items()]
-    lengths = {backend: characters_for(encode, PROMPT_TOKENS) for backend, encode in encoders.items()}
-    settings = {name: getattr(arguments, name) for name in ("rounds", "streams", "pace", "prompts", "every_s")}
+    tokenizers = [
+        throughput_of(name, encode, PROMPT_TOKENS, arguments.rounds)
+        for name, encode in encoders.items()
+    ]
+    lengths = {
+        backend: characters_for(encode, PROMPT_TOKENS) for backend, encode in encoders.items()
+    }
+    settings = {
+        name: getattr(arguments, name)
+        for name in ("rounds", "streams", "pace", "prompts", "every_s")
+    }
     plan = Plan(
         stream_model=MODEL_NAME,
         prompt_model=PROMPT_MODEL,
-        **{name: getattr(arguments, name) for name in ("streams", "pace", "quiet_s", "prompts", "every_s")},
+        **{
+            name: getattr(arguments, name)
+            for name in ("streams", "pace", "quiet_s", "prompts", "every_s")
+        },
     )
     outcomes: dict[str, list[Outcome]] = {name: [] for name in arguments.systems}
-    with tempfile.TemporaryDirectory() as folder, running(plan, Path(folder), arguments.systems, lengths) as systems:
+    with (
+        tempfile.TemporaryDirectory() as folder,
+        running(plan, Path(folder), arguments.systems, lengths) as systems,
+    ):
         for number in range(arguments.rounds):
             first = number % len(systems)
             for system in systems[first:] + systems[:first]:
                 print(f"round {number + 1} of {arguments.rounds}: {system.name}", file=sys.stderr)
                 seed = number * arguments.prompts
-                sent = msgspec.structs.replace(plan, url=system.url, characters=system.characters, seed=seed)
+                sent = msgspec.structs.replace(
+                    plan, url=system.url, characters=system.characters, seed=seed
+                )
                 outcomes[system.name].append(run(sent))
     rows = [row_of(name, found) for name, found in outcomes.items()]
     return Report(settings, tokenizers, rows, list(claims_of(rows)), problems_of(outcomes))
@@ -299,23 +336,46 @@ def table(report: Report) -> str:
     """Return the report as text."""
     settings = ", ".join(f"{name} {value:g}" for name, value in report.settings.items())
     lines = [f"{'tokenizer':16}{'tokens':>10}{'millions/s':>12}"]
-    lines += [f"{row.backend:16}{row.tokens:>10}{row.mega_per_s:>12.2f}" for row in report.throughput]
-    lines += ["", f"Delay of a delta, ms, quiet and while prompts of {PROMPT_TOKENS} tokens arrive ({settings})"]
+    lines += [
+        f"{row.backend:16}{row.tokens:>10}{row.mega_per_s:>12.2f}" for row in report.throughput
+    ]
+    lines += [
+        "",
+        f"Delay of a delta, ms, quiet and while prompts of {PROMPT_TOKENS} tokens arrive ({settings})",
+    ]
     names = ("quiet p50", "quiet p99", "p50", "p99", "worst", "prompt", "own p99")
     lines.append(f"{'system':24}" + "".join(f"{name:>11}" for name in names) + f"{'deltas':>9}")
     for row in report.rows:
-        figures = (row.quiet_p50, row.quiet_p99, row.p50, row.p99, row.worst, row.prompt, row.own_p99)
-        lines.append(f"{row.system:24}" + "".join(f"{figure:>11.1f}" for figure in figures) + f"{row.deltas:>9}")
+        figures = (
+            row.quiet_p50,
+            row.quiet_p99,
+            row.p50,
+            row.p99,
+            row.worst,
+            row.prompt,
+            row.own_p99,
+        )
+        lines.append(
+            f"{row.system:24}"
+            + "".join(f"{figure:>11.1f}" for figure in figures)
+            + f"{row.deltas:>9}"
+        )
     for system, problems in report.problems.items():
         lines += [f"problem: {system}: {count} x {problem}" for problem, count in problems.items()]
-    lines += [f"claim: {claim.text}: {'held' if claim.held else 'NOT held'}" for claim in report.claims]
+    lines += [
+        f"claim: {claim.text}: {'held' if claim.held else 'NOT held'}" for claim in report.claims
+    ]
     return "\n".join(lines)
 
 
 def main(command_line: Sequence[str] | None = None) -> None:
     """Run the benchmark and print its report."""
-    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0], allow_abbrev=False)
-    parser.add_argument("--json", action="store_true", help="print one JSON object instead of the table")
+    parser = argparse.ArgumentParser(
+        description=(__doc__ or "").splitlines()[0], allow_abbrev=False
+    )
+    parser.add_argument(
+        "--json", action="store_true", help="print one JSON object instead of the table"
+    )
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--systems", nargs="+", choices=CONTENDERS, default=list(CONTENDERS))
     parser.add_argument("--streams", type=int, default=32, help="that run meanwhile")

@@ -33,7 +33,18 @@ from tools.stack import MODEL_NAME
 from .answers import KINDS
 from .cpu import CpuTime
 from .load import Load, Outcome, run
-from .systems import BACKEDGE, BACKEDGE_SGLANG, RUST, SGLANG, SGLANG_EACH, SYSTEMS, VLLM, Engine, System, running
+from .systems import (
+    BACKEDGE,
+    BACKEDGE_SGLANG,
+    RUST,
+    SGLANG,
+    SGLANG_EACH,
+    SYSTEMS,
+    VLLM,
+    Engine,
+    System,
+    running,
+)
 
 US_PER_S = 1e6
 MS_PER_S = 1e3
@@ -141,7 +152,18 @@ class Benchmark:
 
     def _load(self, case: Case, system: System, requests: int, max_tokens: int = 0) -> Outcome:
         tokens, streams = self._arguments.tokens, self._arguments.streams
-        return run(Load(system.url, MODEL_NAME, case.kind, case.stream, tokens, streams, requests, max_tokens))
+        return run(
+            Load(
+                system.url,
+                MODEL_NAME,
+                case.kind,
+                case.stream,
+                tokens,
+                streams,
+                requests,
+                max_tokens,
+            )
+        )
 
     def _timed(
         self, case: Case, system: System, requests: int, max_tokens: int = 0
@@ -166,7 +188,10 @@ class Benchmark:
         for kind in self._arguments.kinds:
             for stream in (True, False):
                 case = Case(system.name, kind, stream)
-                while not self._load(case, system, self._arguments.streams).tokens and time.monotonic() < deadline:
+                while (
+                    not self._load(case, system, self._arguments.streams).tokens
+                    and time.monotonic() < deadline
+                ):
                     time.sleep(1)
 
     def _measure_idle(self) -> None:
@@ -204,7 +229,10 @@ class Benchmark:
 def row_of(case: Case, samples: list[Sample]) -> Row:
     """Return the medians of `samples`."""
     frontend = [sample.frontend_us for sample in samples]
-    fields = [statistics.median(getattr(sample, name) for sample in samples) for name in Sample.__struct_fields__]
+    fields = [
+        statistics.median(getattr(sample, name) for sample in samples)
+        for name in Sample.__struct_fields__
+    ]
     return Row(case, Sample(*fields), min(frontend), max(frontend), len(samples))
 
 
@@ -236,14 +264,24 @@ def claims_of(rows: list[Row]) -> Iterator[Claim]:
                 yield from _claims(case, ours, rivals, median)
 
 
-def _claims(case: Case, ours: Sample, rivals: Rivals, median: dict[Case, Sample]) -> Iterator[Claim]:
+def _claims(
+    case: Case, ours: Sample, rivals: Rivals, median: dict[Case, Sample]
+) -> Iterator[Claim]:
     streamed_content = case.stream and case.kind == "content"
     name = rivals.python if streamed_content else rivals.other
-    part, words = (PART_OF_PYTHON, f"at most {PART_OF_PYTHON:g} of") if streamed_content else (1.0, "below")
+    part, words = (
+        (PART_OF_PYTHON, f"at most {PART_OF_PYTHON:g} of") if streamed_content else (1.0, "below")
+    )
     if (peer := median.get(msgspec.structs.replace(case, system=name))) is not None:
-        yield Claim(f"frontend, {label(case)}: {words} {name}", ours.frontend_us, part * peer.frontend_us)
+        yield Claim(
+            f"frontend, {label(case)}: {words} {name}", ours.frontend_us, part * peer.frontend_us
+        )
     if (plain := median.get(msgspec.structs.replace(case, system=rivals.plain))) is not None:
-        yield Claim(f"worker, {label(case)}: below that behind {rivals.plain}", ours.worker_us, plain.worker_us)
+        yield Claim(
+            f"worker, {label(case)}: below that behind {rivals.plain}",
+            ours.worker_us,
+            plain.worker_us,
+        )
 
 
 def label(case: Case) -> str:
@@ -255,14 +293,30 @@ def table(report: Report) -> str:
     """Return the report as text."""
     settings = ", ".join(f"{name} {value}" for name, value in report.settings.items())
     lines = [f"CPU microseconds per output token, medians ({settings})"]
-    lines += ["".join(f"{cell:{width}}" for cell, width in zip(cells, WIDTHS, strict=True)) for cells in _cells(report)]
+    lines += [
+        "".join(f"{cell:{width}}" for cell, width in zip(cells, WIDTHS, strict=True))
+        for cells in _cells(report)
+    ]
     for case_label, problems in report.problems.items():
-        lines += [f"problem: {case_label}: {count} x {problem}" for problem, count in problems.items()]
+        lines += [
+            f"problem: {case_label}: {count} x {problem}" for problem, count in problems.items()
+        ]
     return "\n".join([*lines, *map(verdict, report.claims)])
 
 
 def _cells(report: Report) -> Iterator[tuple[str, ...]]:
-    yield ("system", "kind", "stream", "frontend", "(range)", "ms/request", "beyond", "worker", "engine", "chunks/100")
+    yield (
+        "system",
+        "kind",
+        "stream",
+        "frontend",
+        "(range)",
+        "ms/request",
+        "beyond",
+        "worker",
+        "engine",
+        "chunks/100",
+    )
     for row in report.rows:
         case, median = row.case, row.median
         yield (
@@ -282,20 +336,33 @@ def _cells(report: Report) -> Iterator[tuple[str, ...]]:
 def verdict(claim: Claim) -> str:
     """Return the claim and whether it held, in one line."""
     held = "held" if claim.held else "NOT held"
-    return f"claim: {claim.text}: {held} in this run ({claim.ours_us:.1f} us, {claim.limit_us:.1f} us)"
+    return (
+        f"claim: {claim.text}: {held} in this run ({claim.ours_us:.1f} us, {claim.limit_us:.1f} us)"
+    )
 
 
 def parse_arguments() -> argparse.Namespace:
     """Return the command line; the real engine answers with the transcripts as they are."""
-    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0], allow_abbrev=False)
-    parser.add_argument("--json", action="store_true", help="print one JSON object instead of the table")
+    parser = argparse.ArgumentParser(
+        description=(__doc__ or "").splitlines()[0], allow_abbrev=False
+    )
+    parser.add_argument(
+        "--json", action="store_true", help="print one JSON object instead of the table"
+    )
     parser.add_argument("--engine", choices=("replay", "vllm"), default="replay")
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--streams", type=int, default=64, help="requests at a time")
-    parser.add_argument("--requests", type=int, default=None, help="per case and round; default: one per stream")
-    parser.add_argument("--tokens", type=int, default=600, help="tokens per answer, about; for --engine replay")
     parser.add_argument(
-        "--pace", type=float, default=100.0, help="tokens per second and stream of the replay; 0: full speed"
+        "--requests", type=int, default=None, help="per case and round; default: one per stream"
+    )
+    parser.add_argument(
+        "--tokens", type=int, default=600, help="tokens per answer, about; for --engine replay"
+    )
+    parser.add_argument(
+        "--pace",
+        type=float,
+        default=100.0,
+        help="tokens per second and stream of the replay; 0: full speed",
     )
     parser.add_argument("--kinds", nargs="+", choices=KINDS, default=list(KINDS))
     parser.add_argument("--systems", nargs="+", choices=SYSTEMS, default=list(SYSTEMS))
@@ -310,7 +377,10 @@ def main() -> None:
     """Run the benchmark and print its report."""
     arguments = parse_arguments()
     engine = Engine(arguments.engine, arguments.tokens, arguments.pace)
-    with tempfile.TemporaryDirectory() as folder, running(engine, Path(folder), arguments.systems) as systems:
+    with (
+        tempfile.TemporaryDirectory() as folder,
+        running(engine, Path(folder), arguments.systems) as systems,
+    ):
         report = Benchmark(arguments, systems).run()
     print(msgspec.json.encode(report).decode() if arguments.json else table(report))
 

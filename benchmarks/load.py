@@ -89,7 +89,11 @@ class Response:
         max_tokens: of a cut answer only the length is known; 0 for a whole one.
         """
         if max_tokens:
-            return [] if self.tokens == max_tokens else [f"{self.tokens} completion tokens instead of {max_tokens}"]
+            return (
+                []
+                if self.tokens == max_tokens
+                else [f"{self.tokens} completion tokens instead of {max_tokens}"]
+            )
         texts = Texts("".join(self._content), "".join(self._reasoning), "".join(self._arguments))
         found = [
             f"{name} of {len(given)} characters instead of {len(wanted)}"
@@ -166,7 +170,7 @@ def _same(given: str, wanted: str) -> bool:
 
 
 async def post(url: str, body: bytes) -> AsyncIterator[dict[str, Any]]:
-    """Post `body` and yield the response's JSON objects.
+    """PostprocessedChunk `body` and yield the response's JSON objects.
 
     Raises OSError or EOFError for a broken connection, ValueError for an HTTP error.
     """

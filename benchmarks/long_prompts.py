@@ -104,7 +104,10 @@ def run(plan: Plan) -> Outcome:
 def long_text(characters: int, seed: int = 0) -> str:
     """Return words of random letters: a text in which no tokenizer can look its words up in a cache."""
     choose = random.Random(seed)
-    words = ("".join(choose.choices(string.ascii_lowercase, k=choose.choice(WORD_LENGTHS))) for _ in itertools.count())
+    words = (
+        "".join(choose.choices(string.ascii_lowercase, k=choose.choice(WORD_LENGTHS)))
+        for _ in itertools.count()
+    )
     spaced = itertools.chain.from_iterable(word + " " for word in words)
     return "".join(itertools.islice(spaced, characters))
 
@@ -118,7 +121,9 @@ def ends_of(token_ids: Sequence[int]) -> list[int]:
 def delays_of(arrivals: Sequence[Arrival], ends: Sequence[int], pace: float) -> Iterator[Delay]:
     """Yield the delays of one stream's deltas. ends: see `ends_of`."""
     due = [bisect_left(ends, arrival.characters) / pace for arrival in arrivals]
-    start = min((arrival.at - after for arrival, after in zip(arrivals, due, strict=True)), default=0.0)
+    start = min(
+        (arrival.at - after for arrival, after in zip(arrivals, due, strict=True)), default=0.0
+    )
     for arrival, after in zip(arrivals, due, strict=True):
         yield Delay(start + after, arrival.at - start - after)
 
@@ -151,7 +156,10 @@ class Sender:
         busy_from = time.monotonic()
         looking = asyncio.create_task(self._look())
         answered = await asyncio.gather(
-            *(self._send_prompt(body, number * plan.every_s) for number, body in enumerate(self._prompts))
+            *(
+                self._send_prompt(body, number * plan.every_s)
+                for number, body in enumerate(self._prompts)
+            )
         )
         busy_until = time.monotonic()
         looking.cancel()

@@ -13,8 +13,8 @@ from typing import Any, Protocol
 from backedge.parsers.base import ParserRequest
 from backedge.parsers.events import Event, ToolCallArguments, ToolCallStarted
 from backedge.parsers.native.vllm import VllmParsers
-from backedge.parsers.registry import linear_parsers
-from backedge.postprocess.detokenizer import vocabulary_of
+from backedge.parsers.parser_lookup import linear_parsers
+from backedge.tokenization.detokenizer import read_vocabulary
 from vllm.entrypoints.openai.chat_completion.protocol import ChatCompletionRequest
 from vllm.parser import ParserManager
 from vllm.tool_parsers import ToolParserManager
@@ -111,7 +111,9 @@ class System(Protocol):
 class _OurParser:
     def __init__(self, family: Family) -> None:
         self._family = family
-        self._parsers = linear_parsers(family.format_names[0], None, vocabulary_of(family.tokenizer))
+        self._parsers = linear_parsers(
+            family.format_names[0], None, read_vocabulary(family.tokenizer)
+        )
         self.shows_special_tokens = self._parsers.shows_special_tokens(family.request)
 
     def stream(self) -> Stream:
@@ -144,7 +146,9 @@ class _VllmParser:
     def __init__(self, family: Family, name: str) -> None:
         sample = family.sample
         self._family = family
-        self._model_config = SimpleNamespace(hf_config=SimpleNamespace(model_type=sample.architecture))
+        self._model_config = SimpleNamespace(
+            hf_config=SimpleNamespace(model_type=sample.architecture)
+        )
         parsers = VllmParsers(family.tokenizer, name, None, self._model_config)
         self.shows_special_tokens = parsers.shows_special_tokens(family.request)
         self._class = ParserManager.get_parser(
@@ -229,7 +233,9 @@ def _unstreamed(detector: Any) -> str:
     if not parsed or len(parsed) > len(streamed):
         return ""
     arguments, sent = parsed[-1].get("arguments", {}), streamed[len(parsed) - 1]
-    expected = arguments if isinstance(arguments, str) else json.dumps(arguments, ensure_ascii=False)
+    expected = (
+        arguments if isinstance(arguments, str) else json.dumps(arguments, ensure_ascii=False)
+    )
     return expected[len(sent) :] if expected.startswith(sent) else ""
 
 

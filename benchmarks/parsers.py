@@ -34,8 +34,8 @@ from typing import Any
 
 import msgspec
 from backedge.parsers.format import Format
-from backedge.parsers.registry import known_formats
-from backedge.postprocess.detokenizer import DetokenizerOptions, detokenizers
+from backedge.parsers.parser_lookup import known_formats
+from backedge.tokenization.detokenizer import DetokenizerOptions, detokenizers
 
 from tests.parsers.core import end_of_turn
 from tests.samples.sample import NOTE
@@ -145,7 +145,7 @@ def program_text(length: int) -> str:
 
 
 def long_output(output: str, text: str) -> str:
-    """Return a sample's output with `text` as the value of its string argument, spelled as the sample spells it."""
+    """Return a sample's output with `text` as the value of its string argument, spell_tools as the sample spells it."""
     note = str(NOTE["text"])
     spellings = (
         (json.dumps(note, ensure_ascii=False), json.dumps(text, ensure_ascii=False)),
@@ -177,7 +177,9 @@ class LongCall:
 
     def pieces(self, *, shows_special_tokens: bool) -> list[Piece]:
         """Return the tokens as the parser gets them; the one that ends the turn has no text."""
-        options = DetokenizerOptions(skip_special_tokens=not shows_special_tokens, spaces_between_special_tokens=False)
+        options = DetokenizerOptions(
+            skip_special_tokens=not shows_special_tokens, spaces_between_special_tokens=False
+        )
         detokenizer = detokenizers(self._family.tokenizer)(options, self._family.prompt_token_ids)
         pieces = [(detokenizer.feed(token_id), [token_id]) for token_id in self._token_ids]
         if self._end:
@@ -342,7 +344,12 @@ def families() -> tuple[list[Family], dict[str, str]]:
 def formats() -> list[Format]:
     """Return the registry's formats, each once."""
     entries = known_formats().values()
-    found = (format_ for entry in entries for format_ in (entry.tools, entry.reasoning) if format_ is not None)
+    found = (
+        format_
+        for entry in entries
+        for format_ in (entry.tools, entry.reasoning)
+        if format_ is not None
+    )
     return list({id(format_): format_ for format_ in found}.values())
 
 
@@ -351,7 +358,9 @@ class Benchmark:
 
     def __init__(self, arguments: argparse.Namespace) -> None:
         self._arguments = arguments
-        self._systems = {name: system for name, system in systems().items() if name in arguments.systems}
+        self._systems = {
+            name: system for name, system in systems().items() if name in arguments.systems
+        }
 
     def run(self, chosen: list[Family], skipped: dict[str, str]) -> Report:
         """Return the figures of all families."""
@@ -360,7 +369,9 @@ class Benchmark:
         for number, family in enumerate(chosen, start=1):
             print(f"{number} of {len(chosen)}: {family.name}", file=sys.stderr)
             calls = [LongCall(family, size) for size in self._arguments.sizes]
-            rows += [self._row(name, system, family, calls) for name, system in self._systems.items()]
+            rows += [
+                self._row(name, system, family, calls) for name, system in self._systems.items()
+            ]
         settings = Settings(self._arguments.sizes, self._arguments.rounds, self._arguments.limit_s)
         return Report(settings, rows, skipped, claims_of(rows, hermes_us))
 
@@ -380,7 +391,9 @@ class Benchmark:
             try:
                 parser = system.parser(family)
                 if parser is not None:
-                    row.cells = measure(parser, calls, self._arguments.rounds, self._arguments.limit_s)
+                    row.cells = measure(
+                        parser, calls, self._arguments.rounds, self._arguments.limit_s
+                    )
                     return row
                 note = NO_PARSER
             except Exception as error:  # noqa: BLE001 - the engines' parsers raise whatever they like
@@ -393,11 +406,23 @@ def claims_of(rows: list[Row], hermes_us: float | None) -> Claims:
     """Return whether the claims held in `rows`."""
     claims = Claims(hermes_us=hermes_us)
     ours = [row for row in rows if row.parser == OURS]
-    claims.failed = [f"{row.family} {cell.size}" for row in ours for cell in row.cells if cell.note or cell.at_least]
-    costs = [(cell.us, f"{row.family} at {cell.size}") for row in ours for cell in row.cells if cell.us is not None]
+    claims.failed = [
+        f"{row.family} {cell.size}"
+        for row in ours
+        for cell in row.cells
+        if cell.note or cell.at_least
+    ]
+    costs = [
+        (cell.us, f"{row.family} at {cell.size}")
+        for row in ours
+        for cell in row.cells
+        if cell.us is not None
+    ]
     if costs:
         claims.worst_us, claims.worst = max(costs)
-        claims.reference_us = claims.worst_us * (REFERENCE_US / hermes_us if hermes_us is not None else 1)
+        claims.reference_us = claims.worst_us * (
+            REFERENCE_US / hermes_us if hermes_us is not None else 1
+        )
         claims.cost_held = claims.reference_us <= CLAIM_US and not claims.failed
     growths = [(growth, row.family) for row in ours if (growth := growth_of(row)) is not None]
     if growths:
@@ -408,7 +433,9 @@ def claims_of(rows: list[Row], hermes_us: float | None) -> Claims:
 
 def growth_of(row: Row) -> float | None:
     """Return how much dearer a token of a long call is than one of a short call."""
-    short, long = (next((cell.us for cell in row.cells if cell.size == size), None) for size in GROWTH_SIZES)
+    short, long = (
+        next((cell.us for cell in row.cells if cell.size == size), None) for size in GROWTH_SIZES
+    )
     return long / short if short and long else None
 
 
@@ -421,7 +448,9 @@ def table(report: Report) -> str:
     for row in report.rows:
         cells = "".join(f"{cell_text(cell):>{CELL_WIDTH}}" for cell in row.cells)
         lines.append(f"{row.family:{NAME_WIDTH}}{row.parser:{PARSER_WIDTH}}{cells}")
-    lines += [f"fails: {row.family}, {row.parser}: {row.problem}" for row in report.rows if row.problem]
+    lines += [
+        f"fails: {row.family}, {row.parser}: {row.problem}" for row in report.rows if row.problem
+    ]
     lines += [f"skipped: {name} {reason}" for name, reason in report.skipped.items()]
     return "\n".join([*lines, *verdicts(report.claims)])
 
@@ -449,7 +478,11 @@ def verdicts(claims: Claims) -> Iterator[str]:
         f"{REFERENCE_US:g} us ({scale}): {_held(claims.worst_us, claims.cost_held)} in this run ({figures})"
     )
     short, long = GROWTH_SIZES
-    figures = "no figure" if claims.growth is None else f"at most {claims.growth:.2f} times, {claims.steepest}"
+    figures = (
+        "no figure"
+        if claims.growth is None
+        else f"at most {claims.growth:.2f} times, {claims.steepest}"
+    )
     yield (
         f"claim: a token of {long} costs at most {CLAIM_GROWTH:g} times one of {short}: "
         f"{_held(claims.growth, claims.growth_held)} in this run ({figures})"
@@ -466,13 +499,26 @@ def _held(figure: float | None, held: bool) -> str:
 
 def parse_arguments(known: list[str]) -> argparse.Namespace:
     """Return the command line. known: the families' names."""
-    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0], allow_abbrev=False)
-    parser.add_argument("--json", action="store_true", help="print one JSON object instead of the table")
-    parser.add_argument("--families", nargs="+", choices=known, default=known, metavar="NAME", help=", ".join(known))
+    parser = argparse.ArgumentParser(
+        description=(__doc__ or "").splitlines()[0], allow_abbrev=False
+    )
+    parser.add_argument(
+        "--json", action="store_true", help="print one JSON object instead of the table"
+    )
+    parser.add_argument(
+        "--families", nargs="+", choices=known, default=known, metavar="NAME", help=", ".join(known)
+    )
     parser.add_argument("--systems", nargs="+", choices=list(systems()), default=list(systems()))
-    parser.add_argument("--sizes", nargs="+", type=int, default=list(SIZES), help="argument tokens, about")
+    parser.add_argument(
+        "--sizes", nargs="+", type=int, default=list(SIZES), help="argument tokens, about"
+    )
     parser.add_argument("--rounds", type=int, default=5)
-    parser.add_argument("--limit-s", type=float, default=10.0, help="CPU seconds per figure, all its rounds together")
+    parser.add_argument(
+        "--limit-s",
+        type=float,
+        default=10.0,
+        help="CPU seconds per figure, all its rounds together",
+    )
     arguments = parser.parse_args()
     arguments.sizes.sort()
     return arguments
@@ -484,7 +530,9 @@ def main() -> None:
     known, skipped = families()
     arguments = parse_arguments([family.name for family in known])
     gc.freeze()
-    report = Benchmark(arguments).run([family for family in known if family.name in arguments.families], skipped)
+    report = Benchmark(arguments).run(
+        [family for family in known if family.name in arguments.families], skipped
+    )
     print(msgspec.json.encode(report).decode() if arguments.json else table(report))
 
 

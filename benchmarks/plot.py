@@ -57,7 +57,12 @@ ARROW = "M0,-8v-14m-3.5,4.5l3.5,-4.5l3.5,4.5"
 LOOKS = {
     VLLM: Look("vLLM", "#c2410c", "M-4,-4h8v8h-8z", (-8, -7, "end")),
     SGLANG: Look("SGLang", "#6d28d9", "M0,-5.2l5,8.7h-10z", (-3, 18, "start")),
-    OURS: Look("Backedge", "#0969da", "M-4.4,0a4.4,4.4 0 1,0 8.8,0a4.4,4.4 0 1,0 -8.8,0z", (0, -9, "middle")),
+    OURS: Look(
+        "Backedge",
+        "#0969da",
+        "M-4.4,0a4.4,4.4 0 1,0 8.8,0a4.4,4.4 0 1,0 -8.8,0z",
+        (0, -9, "middle"),
+    ),
 }
 DRAWN_FIRST = list(LOOKS)
 
@@ -81,17 +86,25 @@ class LogAxis:
 
     def __call__(self, value: float) -> float:
         """Return the pixel of `value`."""
-        return self.start + (self.end - self.start) * math.log(value / self.low) / math.log(self.high / self.low)
+        return self.start + (self.end - self.start) * math.log(value / self.low) / math.log(
+            self.high / self.low
+        )
 
     def decades(self) -> Iterator[float]:
         """Yield the powers of ten on the axis."""
-        for exponent in range(math.ceil(math.log10(self.low)), math.floor(math.log10(self.high)) + 1):
+        for exponent in range(
+            math.ceil(math.log10(self.low)), math.floor(math.log10(self.high)) + 1
+        ):
             yield 10.0**exponent
 
 
 def points(row: Row) -> list[Point]:
     """Return the figures of a row, up to its first lower bound."""
-    shown = [Point(cell.size, cell.us, cell.at_least) for cell in row.cells if cell.us is not None and not cell.note]
+    shown = [
+        Point(cell.size, cell.us, cell.at_least)
+        for cell in row.cells
+        if cell.us is not None and not cell.note
+    ]
     end = next((number for number, point in enumerate(shown, start=1) if point.at_least), None)
     return shown[:end]
 
@@ -106,7 +119,9 @@ def axes(rows: Iterable[Row]) -> tuple[LogAxis, LogAxis]:
     )
 
 
-def text(x: float, y: float, content: str, anchor: str = "middle", colour: str = FAINT, more: str = "") -> str:
+def text(
+    x: float, y: float, content: str, anchor: str = "middle", colour: str = FAINT, more: str = ""
+) -> str:
     """Return a line of text. more: further attributes."""
     return f'<text x="{x:.1f}" y="{y:.1f}" text-anchor="{anchor}" fill="{colour}" {more}>{escape(content)}</text>'
 
@@ -146,7 +161,9 @@ def panel(family: str, rows: list[Row], x: LogAxis, y: LogAxis) -> Iterator[str]
     for cost in y.decades():
         yield f'<path d="M0,{y(cost):.1f}h{PANEL_WIDTH}" stroke="{FRAME}"/>'
     yield f'<path d="M0,0h{PANEL_WIDTH}v{PANEL_HEIGHT}h-{PANEL_WIDTH}z" fill="none" stroke="{FRAME}"/>'
-    yield text(PANEL_WIDTH / 2, -LABEL_ROOM, family, colour=INK, more='font-weight="600" font-size="13"')
+    yield text(
+        PANEL_WIDTH / 2, -LABEL_ROOM, family, colour=INK, more='font-weight="600" font-size="13"'
+    )
     for row in sorted(rows, key=lambda row: DRAWN_FIRST.index(row.parser)):
         yield from series(row, x, y)
 
@@ -158,9 +175,7 @@ def heading(settings: Settings) -> Iterator[str]:
     for look in reversed(LOOKS.values()):
         yield marker(at, 56, look, is_open=False) + text(at + 12, 60, look.label, "start", INK)
         at += 36 + 7 * len(look.label)
-    rounds = (
-        f"Medians of up to {settings.rounds} rounds. Open: given up after {settings.limit_s:g} s, so at least that."
-    )
+    rounds = f"Medians of up to {settings.rounds} rounds. Open: given up after {settings.limit_s:g} s, so at least that."
     yield text(at, 60, rounds, "start")
 
 
@@ -170,23 +185,60 @@ def svg(report: Report) -> str:
     x, y = axes(rows)
     families = list(dict.fromkeys(row.family for row in rows))
     panels_width = len(families) * (PANEL_WIDTH + GAP) - GAP
-    width, height, middle = LEFT + panels_width + RIGHT, TOP + PANEL_HEIGHT + BOTTOM, TOP + PANEL_HEIGHT / 2
-    lines = [f'<rect width="{width}" height="{height}" rx="8" fill="{PAPER}"/>', *heading(report.settings)]
-    lines += [text(LEFT - LABEL_ROOM, TOP + y(cost) + 4, f"{cost:,g}", "end") for cost in y.decades()]
-    lines.append(text(0, 0, "CPU per token (µs)", colour=INK, more=f'transform="translate(20,{middle}) rotate(-90)"'))
-    lines.append(text(LEFT + panels_width / 2, height - BOTTOM + TITLE_ROOM, "argument length (tokens)", colour=INK))
+    width, height, middle = (
+        LEFT + panels_width + RIGHT,
+        TOP + PANEL_HEIGHT + BOTTOM,
+        TOP + PANEL_HEIGHT / 2,
+    )
+    lines = [
+        f'<rect width="{width}" height="{height}" rx="8" fill="{PAPER}"/>',
+        *heading(report.settings),
+    ]
+    lines += [
+        text(LEFT - LABEL_ROOM, TOP + y(cost) + 4, f"{cost:,g}", "end") for cost in y.decades()
+    ]
+    lines.append(
+        text(
+            0,
+            0,
+            "CPU per token (µs)",
+            colour=INK,
+            more=f'transform="translate(20,{middle}) rotate(-90)"',
+        )
+    )
+    lines.append(
+        text(
+            LEFT + panels_width / 2,
+            height - BOTTOM + TITLE_ROOM,
+            "argument length (tokens)",
+            colour=INK,
+        )
+    )
     for number, family in enumerate(families):
         drawn = panel(family, [row for row in rows if row.family == family], x, y)
-        lines += [f'<g transform="translate({LEFT + number * (PANEL_WIDTH + GAP)},{TOP})">', *drawn, "</g>"]
+        lines += [
+            f'<g transform="translate({LEFT + number * (PANEL_WIDTH + GAP)},{TOP})">',
+            *drawn,
+            "</g>",
+        ]
     title = f"<title>{TITLE}</title>"
     size = f'viewBox="0 0 {width} {height}" width="{width}" height="{height}"'
     font = 'font-family="system-ui, sans-serif" font-size="12"'
-    return "\n".join([f'<svg xmlns="http://www.w3.org/2000/svg" role="img" {size} {font}>', title, *lines, "</svg>\n"])
+    return "\n".join(
+        [
+            f'<svg xmlns="http://www.w3.org/2000/svg" role="img" {size} {font}>',
+            title,
+            *lines,
+            "</svg>\n",
+        ]
+    )
 
 
 def main() -> None:
     """Draw a report."""
-    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0], allow_abbrev=False)
+    parser = argparse.ArgumentParser(
+        description=(__doc__ or "").splitlines()[0], allow_abbrev=False
+    )
     parser.add_argument("report", type=Path, help="what `benchmarks.parsers --json` printed")
     parser.add_argument("picture", type=Path)
     arguments = parser.parse_args()

@@ -13,14 +13,20 @@ import importlib.metadata
 from typing import get_args
 
 import uvloop
-from backedge.parsers.registry import Kind
-from backedge.postprocess.merge import BOUNDS
-from backedge.postprocess.messages import Capability
-from backedge.postprocess.outputs import JsonDict
-from backedge.postprocess.work import InlineCore
-from backedge.worker.embedded import Card, EmbeddedWorker, ReplayEngine, add_runtime_flags, serve
+from backedge.parsers.parser_lookup import Kind
+from backedge.postprocess.chunk_scheduler import MERGE_DELAYS
+from backedge.postprocess.engine_output import JsonDict
+from backedge.postprocess.messages import WorkerCard
+from backedge.worker.backend import InlineBackend
 from backedge.worker.handler import WorkerPostprocessor
 from backedge.worker.metrics import WorkerMetrics
+from backedge.worker.replay.worker import (
+    Card,
+    EmbeddedWorker,
+    ReplayEngine,
+    add_runtime_flags,
+    serve,
+)
 from dynamo.runtime.logging import configure_dynamo_logging
 
 from tools.stack import MODEL_NAME
@@ -57,25 +63,29 @@ class Answers:
         for question, token_ids in self._answers.items():
             if question in prompt:
                 return token_ids
-        raise LookupError(f"no transcript asks this: {prompt[-200:]!r}; known: {list(self._answers)}")
+        raise LookupError(
+            f"no transcript asks this: {prompt[-200:]!r}; known: {list(self._answers)}"
+        )
 
 
 def postprocessor(arguments: argparse.Namespace, metrics: WorkerMetrics) -> WorkerPostprocessor:
-    """Return the post-processing as `backedge.worker.vllm` builds it: with linear parsers where there are any."""
-    from backedge.postprocess.detokenizer import detokenizers
-    from backedge.worker.vllm import build_parsers
+    """Return the post-processing as `backedge.worker.adapters.vllm` builds it: with linear parsers where there are any."""
+    from backedge.tokenization.detokenizer import detokenizers
+    from backedge.worker.adapters.vllm import build_parsers
     from vllm.tokenizers import get_tokenizer
 
     vllm_tokenizer = get_tokenizer(str(TINY_MODEL))
-    parsers = build_parsers(arguments.parsers, arguments.tool_call_parser, arguments.reasoning_parser, vllm_tokenizer)
-    bounds = BOUNDS[arguments.latency]
-    core = InlineCore(detokenizers(vllm_tokenizer), parsers, bounds, "degrade", metrics.report)
+    parsers = build_parsers(
+        arguments.parsers, arguments.tool_call_parser, arguments.reasoning_parser, vllm_tokenizer
+    )
+    bounds = MERGE_DELAYS[arguments.latency]
+    core = InlineBackend(detokenizers(vllm_tokenizer), parsers, bounds, "degrade", metrics.report)
     return WorkerPostprocessor(core, metrics)
 
 
-def capability(arguments: argparse.Namespace) -> Capability:
+def worker_card(arguments: argparse.Namespace) -> WorkerCard:
     """Return what a vLLM worker says of itself."""
-    return Capability(
+    return WorkerCard(
         engine="vllm",
         engine_version=importlib.metadata.version("vllm"),
         tool_call_parser=arguments.tool_call_parser,
@@ -87,12 +97,18 @@ def main() -> None:
     """Run the worker; the parser flags are those of `dynamo.vllm`."""
     parser = argparse.ArgumentParser(description=__doc__, allow_abbrev=False)
     parser.add_argument("--tokens", type=int, default=0, help="tokens per answer, about")
-    parser.add_argument("--pace", type=float, default=0.0, help="tokens per second and stream; 0: full speed")
-    parser.add_argument("--always", choices=KINDS, help="answer this to every request, whatever it asks")
+    parser.add_argument(
+        "--pace", type=float, default=0.0, help="tokens per second and stream; 0: full speed"
+    )
+    parser.add_argument(
+        "--always", choices=KINDS, help="answer this to every request, whatever it asks"
+    )
     parser.add_argument("--name", default=MODEL_NAME, help="of the model")
-    parser.add_argument("--prompt-tokens", type=int, default=PROMPT_TOKENS, help="for which the model has room")
+    parser.add_argument(
+        "--prompt-tokens", type=int, default=PROMPT_TOKENS, help="for which the model has room"
+    )
     parser.add_argument("--parsers", choices=get_args(Kind), default="auto")
-    parser.add_argument("--latency", choices=list(BOUNDS), default="balanced")
+    parser.add_argument("--latency", choices=list(MERGE_DELAYS), default="balanced")
     parser.add_argument("--vllm-processing", action="store_true")
     parser.add_argument("--tool-call-parser")
     parser.add_argument("--reasoning-parser")
@@ -110,7 +126,7 @@ def main() -> None:
         folder=TINY_MODEL,
         name=arguments.name,
         context_length=answers.longest + arguments.prompt_tokens,
-        capability=capability(arguments) if processes else None,
+        worker_card=worker_card(arguments) if processes else None,
         dyn_tool_call_parser=arguments.dyn_tool_call_parser,
         dyn_reasoning_parser=arguments.dyn_reasoning_parser,
     )

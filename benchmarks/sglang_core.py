@@ -17,7 +17,9 @@ class SglangCore:
         self._tool_call_parser = tool_call_parser
         self._tokenizer = sglang_processor._load_tokenizer(str(TINY_MODEL), trust_remote_code=False)  # noqa: SLF001
         self._eos = sglang_processor._model_eos_token_ids(self._tokenizer, str(TINY_MODEL))  # noqa: SLF001
-        self._forces_reasoning = sglang_prepost.detect_force_reasoning_from_template(self._tokenizer.chat_template)
+        self._forces_reasoning = sglang_prepost.detect_force_reasoning_from_template(
+            self._tokenizer.chat_template
+        )
 
     def __call__(self, answer: Answer) -> SglangStream:
         """Begin an answer."""
@@ -51,7 +53,9 @@ class SglangStream:
 
     def feed(self, token_id: int, *, last: bool) -> None:
         """See `core_systems.Stream`."""
-        choice = self._post.process_output({"token_ids": [token_id], "finish_reason": "stop" if last else None})
+        choice = self._post.process_output(
+            {"token_ids": [token_id], "finish_reason": "stop" if last else None}
+        )
         if choice:
             self._choices.append(choice)
 

@@ -24,15 +24,15 @@ from typing import Any
 
 import msgspec
 import uvloop
-from backedge.parsers.registry import Kind
-from backedge.postprocess.detokenizer import detokenizers
-from backedge.postprocess.merge import BOUNDS
-from backedge.postprocess.messages import KEY, Post, read
-from backedge.postprocess.outputs import JsonDict
-from backedge.postprocess.pool import Pool, PoolSettings
-from backedge.postprocess.work import Core, InlineCore
+from backedge.parsers.parser_lookup import Kind
+from backedge.postprocess.chunk_scheduler import MERGE_DELAYS
+from backedge.postprocess.engine_output import JsonDict
+from backedge.postprocess.messages import KEY, PostprocessedChunk, read
+from backedge.tokenization.detokenizer import detokenizers
+from backedge.worker.adapters.vllm import build_parsers
+from backedge.worker.backend import InlineBackend, PostprocessBackend
 from backedge.worker.handler import WorkerPostprocessor
-from backedge.worker.vllm import build_parsers
+from backedge.worker.pool import PoolSettings, PoolSupervisor
 from vllm.tokenizers import get_tokenizer
 
 from .answers import KINDS, TINY_MODEL, Answer, Texts, answer, tokenizer
@@ -46,12 +46,16 @@ STREAM_PACE = 50.0  # tokens per second of a stream of content
 BY_KIND_STREAMS, BY_KIND_PACE, BY_KIND_TOKENS = 21, 100.0, 1000  # of each kind
 STALL_RATIO = 1.5
 FIRST_MS = 1.0
-BOUNDS_S = BOUNDS["balanced"]
+DELAYS = MERGE_DELAYS["balanced"]
 TOOL = {
     "type": "function",
     "function": {
         "name": "save",
-        "parameters": {"type": "object", "properties": {"text": {"type": "string"}}, "required": ["text"]},
+        "parameters": {
+            "type": "object",
+            "properties": {"text": {"type": "string"}},
+            "required": ["text"],
+        },
     },
 }
 
@@ -84,7 +88,7 @@ class Report(msgspec.Struct):
 
 
 class Generation:
-    """One stream of an engine that keeps its pace whatever happens here: see `EngineRequest`."""
+    """One stream of an engine that keeps its pace whatever happens here: see `EngineRequestHandle`."""
 
     def __init__(self, asked: Answer, pace: float, start: float) -> None:
         self.asked = asked
@@ -96,10 +100,10 @@ class Generation:
         """Return when the token was generated."""
         return self._start + position / self.pace
 
-    async def end(self, index: int) -> None:
+    async def abort(self, index: int) -> None:
         """Not needed: answers are generated to their end."""
 
-    def collect(self, index: int, tokens: int) -> None:
+    def set_stream_interval(self, index: int, tokens: int) -> None:
         """Collect nothing: the delays are to be those of the worker."""
 
     async def outputs(self) -> AsyncIterator[JsonDict]:
@@ -108,7 +112,9 @@ class Generation:
         loop = asyncio.get_running_loop()
         while self.sent < len(token_ids):
             await asyncio.sleep(max(0.0, self.generated_at(self.sent) - loop.time()))
-            done = min(len(token_ids), max(self.sent + 1, int((loop.time() - self._start) * self.pace) + 1))
+            done = min(
+                len(token_ids), max(self.sent + 1, int((loop.time() - self._start) * self.pace) + 1)
+            )
             output: JsonDict = {"index": 0, "token_ids": token_ids[self.sent : done]}
             if done == len(token_ids):
                 output["finish_reason"] = "stop"
@@ -126,19 +132,28 @@ class Delays:
     def row(self, system: str, call: str = "") -> Row:
         """Return them as a row."""
         ordered = sorted(self.all)
-        figures = statistics.median(self.first), statistics.median(ordered), percentile(ordered, 0.99), ordered[-1]
+        figures = (
+            statistics.median(self.first),
+            statistics.median(ordered),
+            percentile(ordered, 0.99),
+            ordered[-1],
+        )
         first_p50, p50, p99, worst = (figure * MS_PER_S for figure in figures)
         return Row(system, first_p50, p50, p99, worst, call)
 
 
-async def through_worker(core: Core, generation: Generation, delays: Delays | None) -> None:
+async def through_worker(
+    core: PostprocessBackend, generation: Generation, delays: Delays | None
+) -> None:
     """Send a stream through a worker's post-processing; None for delays that nobody asks for."""
     loop = asyncio.get_running_loop()
     taken = 0
-    stream = WorkerPostprocessor(core).stream(generation.outputs(), spec_of(generation.asked), [], generation)
+    stream = WorkerPostprocessor(core).stream(
+        generation.outputs(), spec_of(generation.asked), [], generation
+    )
     async for chunk in stream:
         now = loop.time()
-        post = read(Post, chunk["extra_args"][KEY])
+        post = read(PostprocessedChunk, chunk["extra_args"][KEY])
         if delays is not None and post is not None and post.deltas:
             count = len(chunk["token_ids"])
             delays.all.append(now - generation.generated_at(taken))
@@ -167,7 +182,9 @@ async def through_dynamo(core: DynamoCore, generation: Generation, delays: Delay
 Send = Callable[[Generation, Delays | None], Any]
 
 
-async def run_streams(send: Send, streams: int, seconds: float, *, with_call: bool) -> tuple[Delays, str]:
+async def run_streams(
+    send: Send, streams: int, seconds: float, *, with_call: bool
+) -> tuple[Delays, str]:
     """Send the streams of content, with or without the long call; return their delays and how far the call got."""
     start = asyncio.get_running_loop().time() + 0.1
     content = answer("content", int(STREAM_PACE * seconds))
@@ -175,7 +192,8 @@ async def run_streams(send: Send, streams: int, seconds: float, *, with_call: bo
     # Not all in step: an engine's streams began at different times.
     offsets = [number / streams / STREAM_PACE for number in range(streams)]
     tasks = [
-        asyncio.ensure_future(send(Generation(content, STREAM_PACE, start + offset), delays)) for offset in offsets
+        asyncio.ensure_future(send(Generation(content, STREAM_PACE, start + offset), delays))
+        for offset in offsets
     ]
     lasts_s = len(content.token_ids) / STREAM_PACE
     call = Generation(long_call(), CALL_TOKENS / lasts_s, start)
@@ -208,17 +226,19 @@ def long_call() -> Answer:
     )
 
 
-def inline(kind: Kind, parser: str = PARSER) -> InlineCore:
+def inline(kind: Kind, parser: str = PARSER) -> InlineBackend:
     """Return the core as a worker without a pool has it."""
     vllm_tokenizer = get_tokenizer(str(TINY_MODEL))
     parsers = build_parsers(kind, parser, REASONING_PARSER, vllm_tokenizer)
-    return InlineCore(detokenizers(vllm_tokenizer), parsers, BOUNDS_S)
+    return InlineBackend(detokenizers(vllm_tokenizer), parsers, DELAYS)
 
 
 def pool_parts() -> tuple[Any, Any]:
     """Return what a process of the pool needs; called in one."""
     vllm_tokenizer = get_tokenizer(str(TINY_MODEL))
-    return detokenizers(vllm_tokenizer), build_parsers("native", PARSER, REASONING_PARSER, vllm_tokenizer)
+    return detokenizers(vllm_tokenizer), build_parsers(
+        "native", PARSER, REASONING_PARSER, vllm_tokenizer
+    )
 
 
 async def by_kind() -> list[Row]:
@@ -230,7 +250,9 @@ async def by_kind() -> list[Row]:
     for kind in KINDS:
         asked = answer(kind, BY_KIND_TOKENS)
         for number in range(BY_KIND_STREAMS):
-            generation = Generation(asked, BY_KIND_PACE, start + number / BY_KIND_STREAMS / BY_KIND_PACE)
+            generation = Generation(
+                asked, BY_KIND_PACE, start + number / BY_KIND_STREAMS / BY_KIND_PACE
+            )
             tasks.append(through_worker(core, generation, delays[kind]))
     await asyncio.gather(*tasks)
     return [delays[kind].row(kind) for kind in KINDS]
@@ -239,11 +261,15 @@ async def by_kind() -> list[Row]:
 async def stalls(streams: int, seconds: float, processes: int) -> list[Row]:
     """Return a row for each system; the first is without the long call."""
     settings = PoolSettings(
-        processes=processes, build="benchmarks.stall:pool_parts", arguments={}, parsers_name=PARSER, bounds=BOUNDS_S
+        processes=processes,
+        build="benchmarks.stall:pool_parts",
+        arguments={},
+        parsers_name=PARSER,
+        delays=DELAYS,
     )
-    pool = Pool(settings)
+    pool = PoolSupervisor(settings)
     await pool.ready()
-    cores: list[tuple[str, Core | DynamoCore, bool]] = [
+    cores: list[tuple[str, PostprocessBackend | DynamoCore, bool]] = [
         ("pool, no long call", pool, False),
         ("pool", pool, True),
         ("linear, inline", inline("linear"), True),
@@ -262,7 +288,7 @@ async def stalls(streams: int, seconds: float, processes: int) -> list[Row]:
     return rows
 
 
-def sender(core: Core | DynamoCore) -> Send:
+def sender(core: PostprocessBackend | DynamoCore) -> Send:
     """Return what sends a stream through `core`."""
     if isinstance(core, DynamoCore):
         return lambda generation, delays: through_dynamo(core, generation, delays)
@@ -272,9 +298,10 @@ def sender(core: Core | DynamoCore) -> Send:
 def claims_of(kinds: list[Row], rows: list[Row]) -> Iterator[Claim]:
     """Yield what is claimed."""
     for row in kinds:
-        bound = getattr(BOUNDS_S, row.system) * MS_PER_S
+        bound = getattr(DELAYS, row.system) * MS_PER_S
         yield Claim(
-            f"{row.system}: p99 of the delay within its bound ({row.p99:.1f} of {bound:g} ms)", row.p99 <= bound
+            f"{row.system}: p99 of the delay within its bound ({row.p99:.1f} of {bound:g} ms)",
+            row.p99 <= bound,
         )
         first = f"{row.system}: p50 of the first delta's delay below {FIRST_MS:g} ms ({row.first_p50:.2f} ms)"
         yield Claim(first, row.first_p50 < FIRST_MS)
@@ -296,10 +323,14 @@ def table(report: Report) -> str:
     ):
         lines += [title, f"{'':28}{'first p50':>10}{'p50':>10}{'p99':>10}{'worst':>10}  long call"]
         for row in rows:
-            figures = "".join(f"{figure:>10.1f}" for figure in (row.first_p50, row.p50, row.p99, row.worst))
+            figures = "".join(
+                f"{figure:>10.1f}" for figure in (row.first_p50, row.p50, row.p99, row.worst)
+            )
             lines.append(f"{row.system:28}{figures}  {row.call}")
         lines.append("")
-    lines += [f"claim: {claim.text}: {'held' if claim.held else 'NOT held'}" for claim in report.claims]
+    lines += [
+        f"claim: {claim.text}: {'held' if claim.held else 'NOT held'}" for claim in report.claims
+    ]
     return "\n".join(lines)
 
 
@@ -313,8 +344,12 @@ async def measure(arguments: argparse.Namespace) -> Report:
 
 def main() -> None:
     """Run the benchmark and print its report."""
-    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0], allow_abbrev=False)
-    parser.add_argument("--json", action="store_true", help="print one JSON object instead of the table")
+    parser = argparse.ArgumentParser(
+        description=(__doc__ or "").splitlines()[0], allow_abbrev=False
+    )
+    parser.add_argument(
+        "--json", action="store_true", help="print one JSON object instead of the table"
+    )
     parser.add_argument("--streams", type=int, default=32, help="streams of content")
     parser.add_argument("--seconds", type=float, default=60.0, help="how long the streams last")
     parser.add_argument("--processes", type=int, default=2, help="of the pool")

@@ -2,7 +2,7 @@
 
     python -m benchmarks.stops [--json] [--sizes 1000 16000] [--rounds 5]
 
-Measures CPU microseconds per token of our `StopGate`, which also decides what may be
+Measures CPU microseconds per token of our `StopStringFilter`, which also decides what may be
 streamed, and of vLLM's `check_stop_strings`, which does not, on text of 3 to 5
 characters per token that is full of beginnings of the stop strings and completes none.
 Then each list's last stop string follows, and both have to find it at the same place:
@@ -20,7 +20,7 @@ import time
 from collections.abc import Callable, Iterator
 
 import msgspec
-from backedge.postprocess.stop import StopGate
+from backedge.postprocess.stop import StopStringFilter
 from vllm.v1.engine.detokenizer import check_stop_strings
 
 SIZES = (1_000, 16_000)
@@ -82,12 +82,21 @@ def cases() -> list[Case]:
     return [
         Case("1: END", ["END"], PROSE, usual=True),
         Case("2: an empty line, User:", ["\n\n", "User:"], PROSE, usual=True),
-        Case("4: ###, </s>, and lines", ["###", "</s>", "\nUser:", "\nObservation:"], PROSE, usual=True),
+        Case(
+            "4: ###, </s>, and lines",
+            ["###", "</s>", "\nUser:", "\nObservation:"],
+            PROSE,
+            usual=True,
+        ),
         Case("4 that every third token begins", [" User:", " Human:", "the End", " An"], PROSE),
         Case("1,000 of 20 characters", unlike, PROSE),
         Case("1,000 of 20 characters, 10 of them in the text", alike, PROSE),
         Case("1 of 10,000 characters, all but the last in it", ["a" * 9_999 + "b"], "a"),
-        Case("1,000 of 1,000 characters, 996 in it", ["a" * 996 + f"{n:04}" for n in range(1000)], "a"),
+        Case(
+            "1,000 of 1,000 characters, 996 in it",
+            ["a" * 996 + f"{n:04}" for n in range(1000)],
+            "a",
+        ),
     ]
 
 
@@ -100,7 +109,7 @@ def tokens(text: str, size: int) -> list[str]:
 
 def read_ours(stops: list[str], pieces: list[str]) -> Found:
     """Feed a gate."""
-    gate = StopGate(stops, include=False, splits=True)
+    gate = StopStringFilter(stops, include=False, splits=True)
     passed = []
     for token_id, piece in enumerate(pieces):
         passed += gate.feed(piece, token_id)
@@ -166,7 +175,9 @@ def report_of(rows: list[Row], rounds: int) -> Report:
     right = not any(row.wrong for row in ours)
     worst = max(us for row in ours if row.usual for us in row.us.values())
     growth = max(row.us[max(row.us)] / row.us[min(row.us)] for row in ours)
-    return Report(rounds, rows, worst, right and worst <= CLAIM_US, growth, right and growth <= CLAIM_GROWTH)
+    return Report(
+        rounds, rows, worst, right and worst <= CLAIM_US, growth, right and growth <= CLAIM_GROWTH
+    )
 
 
 def table(report: Report) -> str:
@@ -176,7 +187,9 @@ def table(report: Report) -> str:
     lines.append(f"{'stop strings':{NAME_WIDTH}}{'system':{SYSTEM_WIDTH}}{sizes}")
     for row in report.rows:
         cells = "".join(f"{us:>{CELL_WIDTH}.2f}" for us in row.us.values())
-        lines.append(f"{row.name:{NAME_WIDTH}}{row.system:{SYSTEM_WIDTH}}{cells}{'  wrong' if row.wrong else ''}")
+        lines.append(
+            f"{row.name:{NAME_WIDTH}}{row.system:{SYSTEM_WIDTH}}{cells}{'  wrong' if row.wrong else ''}"
+        )
     held = {True: "held", False: "NOT held"}
     lines.append(
         f"claim: at most {CLAIM_US:g} us per token with up to 4 usual stop strings: "
@@ -191,9 +204,15 @@ def table(report: Report) -> str:
 
 def parse_arguments() -> argparse.Namespace:
     """Return the command line."""
-    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0], allow_abbrev=False)
-    parser.add_argument("--json", action="store_true", help="print one JSON object instead of the table")
-    parser.add_argument("--sizes", nargs="+", type=int, default=list(SIZES), help="tokens of a text")
+    parser = argparse.ArgumentParser(
+        description=(__doc__ or "").splitlines()[0], allow_abbrev=False
+    )
+    parser.add_argument(
+        "--json", action="store_true", help="print one JSON object instead of the table"
+    )
+    parser.add_argument(
+        "--sizes", nargs="+", type=int, default=list(SIZES), help="tokens of a text"
+    )
     parser.add_argument("--rounds", type=int, default=5)
     return parser.parse_args()
 
@@ -202,7 +221,9 @@ def main() -> None:
     """Run the benchmark and print its report."""
     arguments = parse_arguments()
     gc.freeze()
-    rows = [row for case in cases() for row in measure(case, sorted(arguments.sizes), arguments.rounds)]
+    rows = [
+        row for case in cases() for row in measure(case, sorted(arguments.sizes), arguments.rounds)
+    ]
     report = report_of(rows, arguments.rounds)
     print(msgspec.json.encode(report).decode() if arguments.json else table(report))
 

@@ -37,7 +37,9 @@ class Recipe(msgspec.Struct, frozen=True):
 
     def start(self, stack: Stack) -> Process:
         """Start the frontend, and wait until it listens."""
-        return stack.frontend(*self.flags, command=self.command, port=0, wait=True, **self.environment)
+        return stack.frontend(
+            *self.flags, command=self.command, port=0, wait=True, **self.environment
+        )
 
 
 def backedge(*flags: str) -> Recipe:
@@ -71,7 +73,9 @@ class Engine(msgspec.Struct, frozen=True):
         if self.name == "vllm":
             return stack.worker(*flags)
         replay = ("--tokens", str(self.tokens), "--pace", str(self.pace))
-        return stack.start(("-m", "benchmarks.replay_worker", *replay, *flags), PYTHONPATH=python_path())
+        return stack.start(
+            ("-m", "benchmarks.replay_worker", *replay, *flags), PYTHONPATH=python_path()
+        )
 
     def start_for(self, recipe: Recipe, stack: Stack, *flags: str) -> Process:
         """Start the worker that belongs behind a frontend."""
@@ -111,7 +115,9 @@ def running(engine: Engine, folder: Path, names: Sequence[str]) -> Iterator[list
         for name in names:
             recipe = SYSTEMS[name]
             if recipe.processes not in behind:
-                stack = stacks.enter_context(Stack(folder / ("backedge" if recipe.processes else "stock")))
+                stack = stacks.enter_context(
+                    Stack(folder / ("backedge" if recipe.processes else "stock"))
+                )
                 behind[recipe.processes] = stack, engine.start_for(recipe, stack)
             stack, worker = behind[recipe.processes]
             systems.append(System(name, recipe.start(stack), worker))

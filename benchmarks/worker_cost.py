@@ -131,7 +131,11 @@ def core_rows(rounds: int, limit_s: float) -> Iterator[CoreRow]:
 
 def differences(given: Texts, wanted: Texts) -> str:
     """Return which texts are not as they should be, white space around them aside."""
-    names = [name for name in Texts.__struct_fields__ if getattr(given, name).strip() != getattr(wanted, name).strip()]
+    names = [
+        name
+        for name in Texts.__struct_fields__
+        if getattr(given, name).strip() != getattr(wanted, name).strip()
+    ]
     return ", ".join(names)
 
 
@@ -144,7 +148,15 @@ def workers_row(count: int, rounds: int, tokens: int) -> WorkersRow:
         frontend = backedge().start(stack)
         stack.wait_for_model(frontend)
         streams = STREAMS_PER_WORKER * count
-        load = Load(frontend.url, MODEL_NAME, "tools", stream=False, tokens=tokens, streams=streams, requests=streams)
+        load = Load(
+            frontend.url,
+            MODEL_NAME,
+            "tools",
+            stream=False,
+            tokens=tokens,
+            streams=streams,
+            requests=streams,
+        )
         wait_for_all(workers, load)
         samples = []
         for _ in range(rounds):
@@ -161,7 +173,9 @@ def workers_row(count: int, rounds: int, tokens: int) -> WorkersRow:
                 raise RuntimeError(f"answers were not as they should be: {outcome.problems}")
             each = US_PER_S / outcome.tokens
             samples.append((outcome.tokens / elapsed_s, used[0] * each, sum(used[1:]) * each))
-        return WorkersRow(count, *(statistics.median(values) for values in zip(*samples, strict=True)))
+        return WorkersRow(
+            count, *(statistics.median(values) for values in zip(*samples, strict=True))
+        )
 
 
 def wait_for_all(workers: list[Process], load: Load) -> None:
@@ -169,7 +183,10 @@ def wait_for_all(workers: list[Process], load: Load) -> None:
     for _ in range(WARM_UPS):
         before = [cpu_time(worker.popen.pid) for worker in workers]
         run(load)
-        used = [cpu_time(worker.popen.pid).since(then) for worker, then in zip(workers, before, strict=True)]
+        used = [
+            cpu_time(worker.popen.pid).since(then)
+            for worker, then in zip(workers, before, strict=True)
+        ]
         if all(time.total_s > BUSY_S for time in used):
             return
     raise RuntimeError("the frontend does not send to all workers")
@@ -183,8 +200,14 @@ def claims_of(rows: list[CoreRow]) -> Iterator[Claim]:
         costs = [cost for cost in row.by_length.values() if cost is not None]
         worst, ratio = max(costs), costs[-1] / costs[0]
         limit = LIMITS_US[row.kind]
-        yield Claim(f"{row.kind}: at most {limit:g} us per token ({worst:.2f} us)", worst <= limit and not row.wrong)
-        yield Claim(f"{row.kind}: flat from {LENGTHS[0]} to {LENGTHS[-1]} tokens ({ratio:.2f} times)", ratio <= FLAT)
+        yield Claim(
+            f"{row.kind}: at most {limit:g} us per token ({worst:.2f} us)",
+            worst <= limit and not row.wrong,
+        )
+        yield Claim(
+            f"{row.kind}: flat from {LENGTHS[0]} to {LENGTHS[-1]} tokens ({ratio:.2f} times)",
+            ratio <= FLAT,
+        )
 
 
 def table(report: Report) -> str:
@@ -194,16 +217,25 @@ def table(report: Report) -> str:
     lines.append(f"{'core':9}{'kind':11}" + "".join(f"{length:>10}" for length in LENGTHS))
     for row in report.core:
         cells = "".join(
-            f"{'-' if (cost := row.by_length.get(length)) is None else format(cost, '.2f'):>10}" for length in LENGTHS
+            f"{'-' if (cost := row.by_length.get(length)) is None else format(cost, '.2f'):>10}"
+            for length in LENGTHS
         )
-        lines.append(f"{row.system:9}{row.kind:11}{cells}" + (f"  wrong: {row.wrong}" if row.wrong else ""))
+        lines.append(
+            f"{row.system:9}{row.kind:11}{cells}" + (f"  wrong: {row.wrong}" if row.wrong else "")
+        )
     if report.workers:
         lines += ["", f"{'workers':>8}{'tokens/s':>12}{'frontend us':>14}{'workers us':>13}"]
         for workers in report.workers:
             figures = f"{workers.tokens_per_s:>12.0f}{workers.frontend_us:>14.2f}{workers.workers_us:>13.1f}"
             lines.append(f"{workers.workers:>8}{figures}")
     return "\n".join(
-        [*lines, *(f"claim: {claim.text}: {'held' if claim.held else 'NOT held'}" for claim in report.claims)]
+        [
+            *lines,
+            *(
+                f"claim: {claim.text}: {'held' if claim.held else 'NOT held'}"
+                for claim in report.claims
+            ),
+        ]
     )
 
 
@@ -214,12 +246,22 @@ def counts(text: str) -> list[int]:
 
 def main(command_line: Sequence[str] | None = None) -> None:
     """Run the benchmark and print its report."""
-    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0], allow_abbrev=False)
-    parser.add_argument("--json", action="store_true", help="print one JSON object instead of the table")
+    parser = argparse.ArgumentParser(
+        description=(__doc__ or "").splitlines()[0], allow_abbrev=False
+    )
+    parser.add_argument(
+        "--json", action="store_true", help="print one JSON object instead of the table"
+    )
     parser.add_argument("--rounds", type=int, default=5)
-    parser.add_argument("--limit-s", type=float, default=2.0, help="CPU seconds after which an answer is given up")
-    parser.add_argument("--workers", type=counts, default=[], help="numbers of workers to compare, for example 1,2")
-    parser.add_argument("--tokens", type=int, default=1500, help="tokens per answer, about, with --workers")
+    parser.add_argument(
+        "--limit-s", type=float, default=2.0, help="CPU seconds after which an answer is given up"
+    )
+    parser.add_argument(
+        "--workers", type=counts, default=[], help="numbers of workers to compare, for example 1,2"
+    )
+    parser.add_argument(
+        "--tokens", type=int, default=1500, help="tokens per answer, about, with --workers"
+    )
     arguments = parser.parse_args(command_line)
     rows = list(core_rows(arguments.rounds, arguments.limit_s))
     workers = []

@@ -29,6 +29,6 @@ class HouseRule:
         async with self._model.prepare(request, context) as prepared:
             writer = self._model.writer(prepared)
             async for chunk, post in self._model.chunks(prepared, context):
-                logger.info("%s: %s", prepared.spec.response_id, chunk.token_ids)
+                logger.info("%s: %s", prepared.params.response_id, chunk.token_ids)
                 for envelope in writer.write(chunk, post):
                     yield envelope

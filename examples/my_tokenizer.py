@@ -1,6 +1,6 @@
 """A tokenizer of one's own: bytes, two special tokens, and a chat template.
 
-python -m backedge.frontend.check_tokenizer examples.my_tokenizer:MyTokenizer --model examples/tiny_model
+python -m backedge.tokenization.kit examples.my_tokenizer:MyTokenizer --model examples/tiny_model
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ import re
 from collections.abc import Sequence
 from typing import Any
 
-from backedge.frontend.tokenizers import BaseTokenizer
+from backedge.tokenization import BaseTokenizer
 
 BYTES = 256
 START, END = "<|im_start|>", "<|im_end|>"
@@ -37,10 +37,15 @@ class MyTokenizer(BaseTokenizer):
         return b"".join(map(self._bytes, shown)).decode("utf-8", "replace")
 
     def _bytes(self, token_id: int) -> bytes:
-        return bytes([token_id]) if token_id < BYTES else self.special_toks[token_id - BYTES].encode()
+        return (
+            bytes([token_id]) if token_id < BYTES else self.special_toks[token_id - BYTES].encode()
+        )
 
     def apply_chat_template(
-        self, messages: list[dict[str, Any]], tools: list[dict[str, Any]] | None = None, **kwargs: Any
+        self,
+        messages: list[dict[str, Any]],
+        tools: list[dict[str, Any]] | None = None,
+        **kwargs: Any,
     ) -> str:
         """Return the prompt. Raises ValueError, which is HTTP 400, for what this model does not know."""
         if tools:

@@ -37,7 +37,14 @@ QUESTIONS: list[dict[str, Any]] = [
         ],
     },
 ]
-COLOURS = {"question": "1", "reasoning": "2;3", "content": "0", "tool call": "36", "arguments": "33", "finish": "32"}
+COLOURS = {
+    "question": "1",
+    "reasoning": "2;3",
+    "content": "0",
+    "tool call": "36",
+    "arguments": "33",
+    "finish": "32",
+}
 
 
 class Printer:
@@ -52,14 +59,20 @@ class Printer:
             self._kind = kind
             print(f"\n{kind:>10}  ", end="")
         shown = text.replace("\n", "\n" + " " * 12) if text.strip() else text.replace("\n", "")
-        print(f"\x1b[{COLOURS[kind]}m{shown}\x1b[0m" if sys.stdout.isatty() else shown, end="", flush=True)
+        print(
+            f"\x1b[{COLOURS[kind]}m{shown}\x1b[0m" if sys.stdout.isatty() else shown,
+            end="",
+            flush=True,
+        )
 
 
 def stream(client: openai.OpenAI, model: str, question: dict[str, Any]) -> None:
     """Ask and print one answer as it arrives."""
     printer = Printer()
     printer.show("question", question["messages"][-1]["content"])
-    for chunk in client.chat.completions.create(model=model, stream=True, temperature=0, **question):
+    for chunk in client.chat.completions.create(
+        model=model, stream=True, temperature=0, **question
+    ):
         for choice in chunk.choices:
             delta = choice.delta
             if reasoning := getattr(delta, "reasoning_content", None):
@@ -78,7 +91,9 @@ def stream(client: openai.OpenAI, model: str, question: dict[str, Any]) -> None:
 
 def main() -> None:
     """Stream both answers."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--url", default="http://127.0.0.1:8000/v1")
     parser.add_argument("--model", default="tiny")
     options = parser.parse_args()

@@ -19,7 +19,16 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from tokenizers import AddedToken, Regex, Tokenizer, decoders, models, normalizers, pre_tokenizers, trainers
+from tokenizers import (
+    AddedToken,
+    Regex,
+    Tokenizer,
+    decoders,
+    models,
+    normalizers,
+    pre_tokenizers,
+    trainers,
+)
 from transformers import PreTrainedTokenizerFast, Qwen3Config, Qwen3ForCausalLM
 
 HERE = Path(__file__).parent
@@ -30,10 +39,15 @@ VOCABULARY_SIZE = 560
 # Qwen3's own list, in its order; only the first group is "special" there, so
 # skip_special_tokens leaves the reasoning and tool-call markers in the text.
 SPECIAL_TOKENS = ("<|endoftext|>", "<|im_start|>", "<|im_end|>")
-MARKER_TOKENS = ("<tool_call>", "</tool_call>", "<tool_response>", "</tool_response>", "<think>", "</think>")
-SPLIT = (
-    r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+"
+MARKER_TOKENS = (
+    "<tool_call>",
+    "</tool_call>",
+    "<tool_response>",
+    "</tool_response>",
+    "<think>",
+    "</think>",
 )
+SPLIT = r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+"
 
 MAX_STEPS = 1500
 CHECK_EVERY = 25
@@ -113,7 +127,9 @@ def tool_variants(tools: list[dict[str, Any]] | None) -> Iterator[list[dict[str,
     ]
 
 
-def encode(tokenizer: PreTrainedTokenizerFast, transcript: dict[str, Any]) -> list[tuple[list[int], int]]:
+def encode(
+    tokenizer: PreTrainedTokenizerFast, transcript: dict[str, Any]
+) -> list[tuple[list[int], int]]:
     """Return (token_ids, length of the prompt) for every variant of the prompt."""
     answer = tokenizer.encode(transcript["output"], add_special_tokens=False)
     samples = []
@@ -150,7 +166,9 @@ def build_model(tokenizer: PreTrainedTokenizerFast) -> Qwen3ForCausalLM:
     return Qwen3ForCausalLM(config).float()
 
 
-def batches(samples: list[tuple[list[int], int]], size: int = 4096) -> Iterator[list[tuple[list[int], int]]]:
+def batches(
+    samples: list[tuple[list[int], int]], size: int = 4096
+) -> Iterator[list[tuple[list[int], int]]]:
     """Yield `samples` in groups of similar length, about `size` padded tokens each."""
     group: list[tuple[list[int], int]] = []
     for sample in sorted(samples, key=lambda sample: len(sample[0])):
@@ -161,7 +179,9 @@ def batches(samples: list[tuple[list[int], int]], size: int = 4096) -> Iterator[
     yield group
 
 
-def answer_log_probabilities(model: Qwen3ForCausalLM, group: list[tuple[list[int], int]], pad: int) -> torch.Tensor:
+def answer_log_probabilities(
+    model: Qwen3ForCausalLM, group: list[tuple[list[int], int]], pad: int
+) -> torch.Tensor:
     """Return the log probability of every answer token of the group, shape (tokens,)."""
     length = max(len(token_ids) for token_ids, _ in group)
     inputs = torch.full((len(group), length), pad)
@@ -178,12 +198,21 @@ def answer_log_probabilities(model: Qwen3ForCausalLM, group: list[tuple[list[int
 
 
 @torch.no_grad()  # type: ignore[untyped-decorator]
-def least_probability(model: Qwen3ForCausalLM, samples: list[tuple[list[int], int]], pad: int) -> float:
+def least_probability(
+    model: Qwen3ForCausalLM, samples: list[tuple[list[int], int]], pad: int
+) -> float:
     """Return the probability of the least likely answer token of all samples."""
-    return min(float(answer_log_probabilities(model, group, pad).min().exp()) for group in batches(samples))
+    return min(
+        float(answer_log_probabilities(model, group, pad).min().exp()) for group in batches(samples)
+    )
 
 
-def train(model: Qwen3ForCausalLM, variants: list[list[tuple[list[int], int]]], pad: int, learning_rate: float) -> None:
+def train(
+    model: Qwen3ForCausalLM,
+    variants: list[list[tuple[list[int], int]]],
+    pad: int,
+    learning_rate: float,
+) -> None:
     """Train in place until every variant of every transcript is learned.
 
     Raises SystemExit if MAX_STEPS were not enough.
@@ -220,8 +249,15 @@ def train(model: Qwen3ForCausalLM, variants: list[list[tuple[list[int], int]]], 
 
 def main() -> None:
     """Train the tokenizer and the model, and write both to `MODEL_DIR`."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--continue", dest="goes_on", action="store_true", help="start from the weights that are there")
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument(
+        "--continue",
+        dest="goes_on",
+        action="store_true",
+        help="start from the weights that are there",
+    )
     goes_on = parser.parse_args().goes_on
     random.seed(0)
     torch.manual_seed(0)
@@ -230,7 +266,10 @@ def main() -> None:
     tokenizer = train_tokenizer([*texts, *(transcript["output"] for transcript in transcripts)])
     variants = [encode(tokenizer, transcript) for transcript in transcripts]
     longest = max(len(token_ids) for samples in variants for token_ids, _ in samples)
-    print(f"{len(transcripts)} transcripts, {len(tokenizer)} tokens, longest sequence {longest}", flush=True)
+    print(
+        f"{len(transcripts)} transcripts, {len(tokenizer)} tokens, longest sequence {longest}",
+        flush=True,
+    )
     model = build_model(tokenizer)
     if goes_on:
         model.load_state_dict(Qwen3ForCausalLM.from_pretrained(MODEL_DIR).state_dict())

@@ -15,14 +15,14 @@ from dynamo.frontend.utils import extract_mm_urls
 from dynamo.llm.exceptions import Unknown, WorkerUnavailable
 
 from ..parsers.base import ParserFactory
-from ..postprocess.detokenizer import DetokenizerFactory
-from ..postprocess.messages import KEY, Chunk, Post, Spec, encode
-from ..postprocess.request import Postprocessor
-from .envelopes import Envelope, EnvelopeWriter
-from .options import apply_options
-from .refusals import refusing
-from .stream import StreamReader, WorkerError
-from .validation import check
+from ..postprocess.messages import KEY, Chunk, PostprocessedChunk, PostprocessParams, encode
+from ..postprocess.postprocessor import Postprocessor
+from ..tokenization.detokenizer import DetokenizerFactory
+from .http_errors import as_http_errors
+from .request.metadata_options import apply_metadata_options
+from .request.validation import check
+from .response.openai_chunks import AnnotatedChunk, OpenAIChunkWriter
+from .response.worker_stream import StreamReader, WorkerError
 
 logger = logging.getLogger(__name__)
 
@@ -34,17 +34,17 @@ MEDIA_COUNTS = {"image_url": "image_count", "video_url": "video_count", "audio_u
 class Prepared(msgspec.Struct):
     """A request that can be sent.
 
-    request: the client's. routed: as Dynamo routes it; its `token_ids` are the prompt.
-    spec: what post-processing has to know.
+    request: the client's. preprocessed: as Dynamo routes it; its `token_ids` are the prompt.
+    params: what post-processing has to know.
     """
 
     request: Request
-    routed: dict[str, Any]
-    spec: Spec
+    preprocessed: dict[str, Any]
+    params: PostprocessParams
 
 
 # (request, context) -> what prepares it; what that holds for the request is let go behind it.
-Edge = Callable[[Request, Any], AbstractAsyncContextManager[Prepared]]
+Preprocessor = Callable[[Request, Any], AbstractAsyncContextManager[Prepared]]
 
 
 class ChatModel:
@@ -54,10 +54,10 @@ class ChatModel:
     runtime_config: of the model card.
     """
 
-    def __init__(self, card: Any, edge: Edge, engine: Any, parts: Parts) -> None:
+    def __init__(self, card: Any, edge: Preprocessor, engine: Any, parts: Parts) -> None:
         """Put the blocks together.
 
-        card: Dynamo's. edge: see `Edge`. engine: Dynamo's RoutedEngine.
+        card: Dynamo's. edge: see `Preprocessor`. engine: Dynamo's RoutedEngine.
         parts: with which a plain worker's chunks are post-processed here; asked for when one comes.
         """
         self.name: str = card.name()
@@ -67,7 +67,9 @@ class ChatModel:
         self._engine = engine
         self._parts = parts
 
-    async def answer(self, request: Request, context: Any = None) -> AsyncGenerator[Envelope, None]:
+    async def answer(
+        self, request: Request, context: Any = None
+    ) -> AsyncGenerator[AnnotatedChunk, None]:
         """Answer one chat request: all of it.
 
         context: Dynamo's, of the request. Raises Dynamo's InvalidArgument (HTTP 400) for a
@@ -82,30 +84,34 @@ class ChatModel:
     @asynccontextmanager
     async def prepare(self, request: Request, context: Any = None) -> AsyncIterator[Prepared]:
         """Check, render and tokenize `request`, in OpenAI's form; it may be changed. Raises as `answer`."""
-        with refusing():
-            apply_options(request)
+        with as_http_errors():
+            apply_metadata_options(request)
             check(request)
             async with self._edge(request, context) as prepared:
-                prepared.routed.setdefault("extra_args", {})[KEY] = encode(prepared.spec)
+                prepared.preprocessed.setdefault("extra_args", {})[KEY] = encode(prepared.params)
                 yield prepared
 
-    async def chunks(self, prepared: Prepared, context: Any = None) -> AsyncIterator[tuple[Chunk, Post]]:
+    async def chunks(
+        self, prepared: Prepared, context: Any = None
+    ) -> AsyncIterator[tuple[Chunk, PostprocessedChunk]]:
         """Route the request and yield the worker's chunks with their meaning. Raises as `answer`.
 
         Where a worker has not post-processed, the same code does it here.
         """
-        spec, routed = prepared.spec, prepared.routed
-        prompt = routed["token_ids"]
-        reader = StreamReader(spec, lambda: Postprocessor(spec, *self._parts(), prompt_token_ids=prompt))
+        params, preprocessed = prepared.params, prepared.preprocessed
+        prompt = preprocessed["token_ids"]
+        reader = StreamReader(
+            params, lambda: Postprocessor(params, *self._parts(), prompt_token_ids=prompt)
+        )
         try:
-            async for meaning in reader.read(self._engine, routed, context):
+            async for meaning in reader.read(self._engine, preprocessed, context):
                 yield meaning
         except WorkerError as error:
-            logger.warning("request %s: %s", spec.response_id, error)
+            logger.warning("request %s: %s", params.response_id, error)
             raise (WorkerUnavailable if error.retryable else Unknown)(str(error)) from error
 
-    def writer(self, prepared: Prepared) -> EnvelopeWriter:
+    def writer(self, prepared: Prepared) -> OpenAIChunkWriter:
         """Return what makes the client's chat.completion.chunks of the worker's chunks."""
         media, _ = extract_mm_urls(prepared.request["messages"])
         counts = {MEDIA_COUNTS[kind]: len(items) for kind, items in (media or {}).items() if items}
-        return EnvelopeWriter(prepared.spec, counts)
+        return OpenAIChunkWriter(prepared.params, counts)

@@ -11,18 +11,20 @@ from typing import Any
 from dynamo.llm import PythonAsyncEngine
 
 from ..parsers.errors import SetupError
-from .backends import choose, load_edge
+from ..postprocess.messages import WorkerCard
+from ..tokenization import split_name
+from ..tokenization.flags import BACKENDS, TokenizerSelection
+from ..tokenization.selection import select_tokenizer
 from .chat_model import ChatModel, Request
-from .envelopes import Envelope
-from .garbage import collect_after
-from .names import capability_of
-from .offload import Offload
-from .refusals import refusing
-from .tokenizers import split_name
-from .tokenizers.choice import TokenizerChoice
+from .edges import load_builder
+from .http_errors import as_http_errors
+from .parser_names import read_worker_card
+from .response.openai_chunks import AnnotatedChunk
+from .runtime.gc_control import collect_after
+from .runtime.prompt_queue import PromptQueue
 
 # (request in OpenAI's form, Dynamo's context) -> what Dynamo's HTTP layer takes
-Answer = Callable[[Request, Any], AsyncIterator[Envelope]]
+Answer = Callable[[Request, Any], AsyncIterator[AnnotatedChunk]]
 UserEngine = Callable[[ChatModel], Answer]
 
 
@@ -39,14 +41,14 @@ class EngineFactory:
         self,
         config: Any,
         flags: argparse.Namespace,
-        tokenizer: TokenizerChoice | None = None,
+        tokenizer: TokenizerSelection | None = None,
         user_engine: UserEngine | None = None,
     ) -> None:
         self._config = config
         self._flags = flags
-        self._tokenizer = tokenizer or TokenizerChoice()
+        self._tokenizer = tokenizer or TokenizerSelection()
         self._user_engine = user_engine
-        self._offload = Offload()
+        self._prompt_queue = PromptQueue()
 
     async def chat_engine_factory(self, instance_id: Any, card: Any, routed_engine: Any) -> Any:
         """Return the engine of one model, for Dynamo, which lets go of it with the model's last instance.
@@ -55,15 +57,34 @@ class EngineFactory:
         """
         if not card.model_type().supports_chat():
             raise SetupError(f"model {card.name()!r} does not chat.")
-        capability = capability_of(card.runtime_config())
-        backend, choice = choose(self._tokenizer, capability)
+        worker_card = read_worker_card(card.runtime_config())
+        backend, selection = select_tokenizer(
+            self._tokenizer,
+            advertised_tokenizer(worker_card),
+            None if worker_card is None else worker_card.engine,
+        )
         # In a thread: other models' streams go on.
-        edge_class = await asyncio.to_thread(load_edge, backend)
-        edge = edge_class(self._config, self._flags, self._offload, choice, card, capability)
-        model = await edge.model(instance_id, routed_engine)
+        builder_class = await asyncio.to_thread(load_builder, backend)
+        builder = builder_class(
+            self._config, self._flags, self._prompt_queue, selection, card, worker_card
+        )
+        model = await builder.model(instance_id, routed_engine)
         collect_after(model)
-        answer = model.answer if self._user_engine is None else answering(self._user_engine(model))
+        answer = (
+            model.answer
+            if self._user_engine is None
+            else as_async_generator(self._user_engine(model))
+        )
         return PythonAsyncEngine(answer, asyncio.get_running_loop())
+
+
+def advertised_tokenizer(worker_card: WorkerCard | None) -> TokenizerSelection:
+    """Return the tokenizer that a model's workers ask for; a back end we do not know is a newer worker's."""
+    if worker_card is None or worker_card.tokenizer_backend not in BACKENDS:
+        return TokenizerSelection()
+    return TokenizerSelection(
+        worker_card.tokenizer_backend, worker_card.tokenizer_module, worker_card.tokenizer_class
+    )
 
 
 def find_user_engine(name: str) -> UserEngine:
@@ -77,16 +98,18 @@ def find_user_engine(name: str) -> UserEngine:
             f"--engine-factory {name}: it cannot be imported ({type(error).__name__}: {error})."
         ) from error
     if not callable(found):
-        raise SetupError(f"--engine-factory {name}: it is {found!r}, not a class or function that takes a ChatModel.")
+        raise SetupError(
+            f"--engine-factory {name}: it is {found!r}, not a class or function that takes a ChatModel."
+        )
     engine: UserEngine = found
     return engine
 
 
-def answering(answer: Answer) -> Answer:
+def as_async_generator(answer: Answer) -> Answer:
     """Return `answer` of the user's, as an async generator function, which is what Dynamo takes."""
 
-    async def generator(request: Request, context: Any = None) -> AsyncIterator[Envelope]:
-        with refusing():
+    async def generator(request: Request, context: Any = None) -> AsyncIterator[AnnotatedChunk]:
+        with as_http_errors():
             async for envelope in answer(request, context):
                 yield envelope
 

@@ -12,11 +12,11 @@ from typing import Any, get_args
 import msgspec
 
 from ..parsers.errors import SetupError
-from ..parsers.registry import Kind
-from . import garbage
-from .backends import check_installed, is_installed
-from .tokenizers import choice as tokenizer_flags
-from .tokenizers.choice import BACKEND_FLAG, TokenizerChoice
+from ..parsers.parser_lookup import Kind
+from ..tokenization import flags as tokenizer_flags
+from ..tokenization.flags import BACKEND_FLAG, TokenizerSelection
+from ..tokenization.selection import check_installed, is_installed
+from .runtime import gc_control as garbage
 
 CHAT_PROCESSOR = "--dyn-chat-processor"
 ENGINE = "--engine-factory"
@@ -39,7 +39,7 @@ class Choice(msgspec.Struct, frozen=True):
     user_engine: `package.module:Factory`.
     """
 
-    tokenizer: TokenizerChoice
+    tokenizer: TokenizerSelection
     parsers: Kind | None
     arguments: list[str]
     user_engine: str | None = None
@@ -84,10 +84,12 @@ def choose(arguments: Sequence[str]) -> Choice:
             f"leave the flag out, choose one by {BACKEND_FLAG}, or run python -m dynamo.frontend."
         )
     if chosen.processor is not None and chosen.tokenizer_backend not in (None, "vllm"):
-        raise SystemExit(f"{CHAT_PROCESSOR} vllm is {BACKEND_FLAG} vllm; leave out one of the two flags.")
+        raise SystemExit(
+            f"{CHAT_PROCESSOR} vllm is {BACKEND_FLAG} vllm; leave out one of the two flags."
+        )
     chosen.tokenizer_backend = chosen.tokenizer_backend or chosen.processor
     try:
-        tokenizer = tokenizer_flags.choice_of(chosen)
+        tokenizer = tokenizer_flags.parse_tokenizer_flags(chosen)
         if tokenizer.backend is not None:
             check_installed(tokenizer.backend)
     except SetupError as error:
@@ -95,7 +97,9 @@ def choose(arguments: Sequence[str]) -> Choice:
     backend = tokenizer.backend
     if backend == "vllm" or (backend is None and is_installed("vllm")):
         return Choice(tokenizer, None, rest, chosen.user_engine)
-    return Choice(tokenizer, *parsers_flag(rest, native=backend in (None, "sglang")), chosen.user_engine)
+    return Choice(
+        tokenizer, *parsers_flag(rest, native=backend in (None, "sglang")), chosen.user_engine
+    )
 
 
 def parsers_flag(arguments: Sequence[str], *, native: bool) -> tuple[Kind, list[str]]:
@@ -104,7 +108,9 @@ def parsers_flag(arguments: Sequence[str], *, native: bool) -> tuple[Kind, list[
     parser.add_argument(PARSERS, dest="parsers", choices=get_args(Kind), default="auto")
     chosen, rest = parser.parse_known_args(arguments)
     if chosen.parsers == "native" and not native:
-        raise SystemExit(f"{PARSERS} native: an engine's parsers come with {BACKEND_FLAG} vllm or sglang.")
+        raise SystemExit(
+            f"{PARSERS} native: an engine's parsers come with {BACKEND_FLAG} vllm or sglang."
+        )
     return chosen.parsers, rest
 
 
@@ -119,10 +125,12 @@ def engine_factory(config: Any, flags: argparse.Namespace, *, choice: Choice | N
     from .factory import EngineFactory, find_user_engine
 
     if config.preprocess_workers:
-        raise SystemExit("--dyn-preprocess-workers has no processes to offer here; leave the flag out.")
+        raise SystemExit(
+            "--dyn-preprocess-workers has no processes to offer here; leave the flag out."
+        )
     try:
         if choice is None:
-            return EngineFactory(config, flags, tokenizer_flags.choice_of(flags))
+            return EngineFactory(config, flags, tokenizer_flags.parse_tokenizer_flags(flags))
         if choice.parsers is not None:
             flags.postprocess_parsers = choice.parsers
         user_engine = find_user_engine(choice.user_engine) if choice.user_engine else None

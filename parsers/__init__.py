@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from .entry import stream_parser
+from .api import stream_parser
 from .events import Content, Event, Reasoning, ToolCallArguments, ToolCallCut, ToolCallStarted, join
-from .linear import Vocabulary
+from .linear_parsers import Vocabulary
 
 __all__ = [
     "Content",

@@ -77,7 +77,9 @@ class StreamParser(Protocol):
         """
         ...
 
-    def finish(self, text: str = "", token_ids: Sequence[int] = (), *, cut: bool = False) -> list[Event]:
+    def finish(
+        self, text: str = "", token_ids: Sequence[int] = (), *, cut: bool = False
+    ) -> list[Event]:
         """Feed the last piece and return everything still held back.
 
         cut: generation ended by a limit, so an open call stays open.

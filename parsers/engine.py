@@ -12,59 +12,64 @@ import re
 from collections.abc import Sequence
 from typing import Protocol
 
-from .arguments.elements import Elements
-from .arguments.json_calls import JsonCalls
-from .arguments.literal import Literal, Status, quoted
-from .arguments.python_calls import PythonCalls
-from .arguments.sink import Calls
-from .arguments.typed import UNDECLARED, TypedText
+from .arguments.json_calls import JsonCallGrammar
+from .arguments.json_repair import JsonRepairer, Status, quoted
+from .arguments.python_calls import PythonCallGrammar
+from .arguments.schema_value import UNDECLARED, SchemaValue
+from .arguments.tool_calls import ToolCallEmitter
+from .arguments.xml_elements import XmlElements
+from .compiled_format import CompiledFormat
 from .events import Content, Event, Reasoning, ToolCallCut
-from .format import COMPLETE, TEXT_STATES, Format, Keep, State
-from .schema import kinds_of
-from .table import Table
+from .format import COMPLETE, TEXT_STATES, Format, ReuseSuffix, State
+from .schema import declared_types
 
 # White space that may turn out to be none of the client's: before the first word, and around calls.
 MAX_SPACE = 256
 # What may stand between calls and around them, and is nobody's text.
-IGNORED = " \t\r\n,;]})"
+BETWEEN_CALLS = " \t\r\n,;]})"
 # The longest name, key or header.
 MAX_MARKUP = 1024
 
 
 class Grammar(Protocol):
-    """Reads arguments or calls that end by their own syntax; see `Literal`."""
+    """Reads arguments or calls that end by their own syntax; see `JsonRepairer`."""
 
     status: Status
 
     @property
     def in_string(self) -> bool:
-        """See `Literal`."""
+        """See `JsonRepairer`."""
         ...
 
     def read(self, text: str, start: int = 0, *, final: bool = False) -> int:
-        """See `Literal`."""
+        """See `JsonRepairer`."""
         ...
 
     def force(self, char: str) -> None:
-        """See `Literal`."""
+        """See `JsonRepairer`."""
         ...
 
     def close(self) -> None:
-        """See `Literal`."""
+        """See `JsonRepairer`."""
         ...
 
 
-GRAMMAR_STATES = frozenset({State.ARGUMENTS, State.ELEMENTS, State.JSON_CALLS, State.PYTHON_CALLS, State.PYTHON_LINES})
+GRAMMAR_STATES = frozenset(
+    {State.ARGUMENTS, State.ELEMENTS, State.JSON_CALLS, State.PYTHON_CALLS, State.PYTHON_LINES}
+)
 VALUE_STATES = frozenset({State.VALUE, State.STRING, State.JSON})
 COLLECTED_STATES = frozenset({State.HEADER, State.NAME, State.KEY})
 # Reasoning, and what may lead to it: no stop string counts there.
-UNSTOPPED = frozenset({State.REASONING, State.OPENED, State.HEADER})
+UNSTOPPED = frozenset({State.REASONING, State.REASONING_OPENED, State.HEADER})
 # The first text of these is that of the state behind it.
-FIRST_STATES = {State.START: State.CONTENT, State.OPENED: State.REASONING}
+FIRST_STATES = {State.START: State.CONTENT, State.REASONING_OPENED: State.REASONING}
 # The event of text in the states where it needs no further reading.
-PLAIN_EVENTS: dict[State, type[Reasoning | Content]] = {State.CONTENT: Content, State.REASONING: Reasoning}
+PLAIN_EVENTS: dict[State, type[Reasoning | Content]] = {
+    State.CONTENT: Content,
+    State.REASONING: Reasoning,
+}
 # Coming here, a call that is open has ended.
-OUTSIDE_CALLS = TEXT_STATES | {State.SECTION, State.NAME}
+OUTSIDE_CALLS = TEXT_STATES | {State.TOOL_SECTION, State.NAME}
 
 
 class LinearParser:
@@ -74,11 +79,16 @@ class LinearParser:
     state: what the first token is, if the prompt has decided that.
     """
 
-    def __init__(self, table: Table, parameters: dict[str, dict[str, object]], state: State | None = None) -> None:
+    def __init__(
+        self,
+        table: CompiledFormat,
+        parameters: dict[str, dict[str, object]],
+        state: State | None = None,
+    ) -> None:
         self._table = table
         self._format: Format = table.grammar
         self._events: list[Event] = []
-        self._calls = Calls(self._events, parameters)
+        self._calls = ToolCallEmitter(self._events, parameters)
         self._held = ""
         self._final = False
         self._space = ""  # white space in front of text, or behind a call
@@ -86,15 +96,15 @@ class LinearParser:
         self._opening = ""  # the marker that seems to begin a call
         self._markup: list[str] | None = None  # what followed it, while it may still be text
         self._calls_before = -1
-        self._again = ""  # text that was no call after all
+        self._rescan = ""  # text that was no call after all
         self._collected = ""  # of a name, key or header
         self._key = ""
-        self._route = State.SECTION
-        self._grammar: Grammar = Literal(self._calls.arguments)
-        self._value = TypedText(self._calls.arguments, UNDECLARED["string"], "")
+        self._route = State.TOOL_SECTION
+        self._grammar: Grammar = JsonRepairer(self._calls.arguments)
+        self._value = SchemaValue(self._calls.arguments, UNDECLARED["string"], "")
         self._text_state = State.CONTENT
         self.reasoning_tokens = 0
-        self._enter(state or table.begins)
+        self._enter(state or table.initial_state)
 
     @property
     def state(self) -> State:
@@ -123,19 +133,27 @@ class LinearParser:
         if len(token_ids) == 1:
             return True
         # A call in the midst of reasoning may end, and reasoning go on, with any character.
-        in_call_of_reasoning = self._text_state is State.REASONING and self._state not in TEXT_STATES
+        in_call_of_reasoning = (
+            self._text_state is State.REASONING and self._state not in TEXT_STATES
+        )
         counts = in_call_of_reasoning or self._state in self._table.counted
         return not counts and self._table.alone.isdisjoint(token_ids)
 
     def feed(self, text: str, token_ids: Sequence[int] = ()) -> list[Event]:
         """See `StreamParser`. Raises ValueError if a marker token comes with other tokens."""
-        if text and self._quick is not None and not (self._held or self._space or self._after_call):
+        if (
+            text
+            and self._fast_event is not None
+            and not (self._held or self._space or self._after_call)
+        ):
             # What most tokens are: text of an answer, without anything to look out for.
             scanner = self._scanner
-            if self._table.alone.isdisjoint(token_ids) and (scanner is None or not scanner.running.search(text)):
+            if self._table.alone.isdisjoint(token_ids) and (
+                scanner is None or not scanner.running.search(text)
+            ):
                 if self._state is State.REASONING:
                     self.reasoning_tokens += len(token_ids)
-                return [self._quick(text)]
+                return [self._fast_event(text)]
         marker = self._table.ids.get(token_ids[0]) if token_ids else None
         if marker is None and token_ids and self._table.parts:
             part = self._table.parts.get(token_ids[0], "")
@@ -147,18 +165,20 @@ class LinearParser:
         else:
             if text:
                 self._read(text)
-            if self._state in (State.REASONING, State.OPENED):
+            if self._state in (State.REASONING, State.REASONING_OPENED):
                 self.reasoning_tokens += len(token_ids)
         return self._take()
 
-    def finish(self, text: str = "", token_ids: Sequence[int] = (), *, cut: bool = False) -> list[Event]:
+    def finish(
+        self, text: str = "", token_ids: Sequence[int] = (), *, cut: bool = False
+    ) -> list[Event]:
         """See `StreamParser`. What `cut` left of a call that shows nowhere is reported as `ToolCallCut`."""
         events = self.feed(text, token_ids)
         if cut and self._state not in TEXT_STATES:
             self._report_cut()
         else:
             self._flush()
-            self._settle()
+            self._finish_open()
         return events + self._take()
 
     def _take(self) -> list[Event]:
@@ -177,9 +197,9 @@ class LinearParser:
         position = 0
         while position < len(text):
             position = self._step(text, position)
-            if self._again:
-                text = self._again + text[position:]
-                self._again = ""
+            if self._rescan:
+                text = self._rescan + text[position:]
+                self._rescan = ""
                 position = 0
 
     def _scan(self, text: str, position: int) -> int:
@@ -190,7 +210,7 @@ class LinearParser:
             match = (scanner.final if self._final else scanner.running).search(text, position)
         end = len(text) if match is None else match.start()
         if end > position:
-            taken = self._plain(text[position:end])
+            taken = self._on_text(text[position:end])
             if position + taken < end:
                 return position + taken
         if match is None:
@@ -198,7 +218,7 @@ class LinearParser:
         if match.lastindex:
             self._held = match.group()
             return len(text)
-        return match.end() - self._go(match.group())
+        return match.end() - self._follow(match.group())
 
     def _read_grammar(self, text: str, position: int) -> int:
         """Read what ends by its own syntax."""
@@ -206,18 +226,18 @@ class LinearParser:
         start = position
         position = grammar.read(text, position, final=self._final)
         if self._markup is not None:
-            self._note(text[start:position])
+            self._keep_markup(text[start:position])
         if grammar.status is Status.MORE and position == len(text):
             return position
         match grammar.status:
             case Status.DONE:
                 self._step = self._scan
                 if COMPLETE in self._markers:
-                    self._go(COMPLETE)
-            case Status.STUCK:
+                    self._follow(COMPLETE)
+            case Status.UNEXPECTED:
                 return self._unstick(text, position)
-            case Status.WRONG:
-                self._reject()
+            case Status.NOT_A_CALL:
+                self._rollback()
             case Status.MORE:
                 if self._final:
                     grammar.force(text[position])
@@ -230,15 +250,17 @@ class LinearParser:
         """Read on where the grammar cannot: at a marker, or at a character that does not belong there."""
         match = None
         if self._scanner is not None:
-            match = (self._scanner.final if self._final else self._scanner.running).match(text, position)
+            match = (self._scanner.final if self._final else self._scanner.running).match(
+                text, position
+            )
         if match is None:
             self._grammar.force(text[position])
-            self._note(text[position])
+            self._keep_markup(text[position])
             return position + 1
         if match.lastindex:
             self._held = match.group()
             return len(text)
-        return match.end() - self._go(match.group())
+        return match.end() - self._follow(match.group())
 
     def _token(self, marker: str, text: str) -> None:
         """Read a marker that is one token. text: its own, after what was left of the token before it."""
@@ -252,7 +274,7 @@ class LinearParser:
         if marker not in self._markers:
             self._token_text(marker, marker if text.endswith(marker) else "", in_string=False)
             return
-        kept = self._go(marker)
+        kept = self._follow(marker)
         self._read_again()
         if kept:
             self._read(marker[-kept:])
@@ -266,17 +288,17 @@ class LinearParser:
                 return
         if self._state in TEXT_STATES:
             if text:
-                self._plain(text)
+                self._on_text(text)
             return
         shown = text if text.endswith(marker) else text + marker
         if self._step == self._read_grammar:
             self._read(shown)
-        elif self._plain(shown) < len(shown):
+        elif self._on_text(shown) < len(shown):
             self._read_again()
             self._token(marker, text)
 
     def _read_again(self) -> None:
-        again, self._again = self._again, ""
+        again, self._rescan = self._rescan, ""
         self._read(again)
 
     def _flush(self) -> None:
@@ -289,12 +311,12 @@ class LinearParser:
 
     # States.
 
-    def _go(self, marker: str) -> int:
+    def _follow(self, marker: str) -> int:
         """Follow `marker` out of this state; return how much of it is the next state's text."""
         to = self._markers[marker]
-        target, keep = (to.state, to.length) if isinstance(to, Keep) else (to, 0)
+        target, keep = (to.state, to.length) if isinstance(to, ReuseSuffix) else (to, 0)
         from_text, to_text = self._state in TEXT_STATES, target in TEXT_STATES
-        if from_text and to_text and State.FENCED in (self._state, target):
+        if from_text and to_text and State.CODE_BLOCK in (self._state, target):
             self._show(marker)  # a code block's fence is text, too
         elif from_text and to_text:
             self._space = ""  # white space in front of a marker is part of it
@@ -302,17 +324,19 @@ class LinearParser:
             self._text_state = FIRST_STATES.get(self._state, self._state)
             self._begin_markup(marker[: len(marker) - keep])
         elif self._opening or self._calls.index < 0:
-            self._note(marker[: len(marker) - keep])  # behind a call, a marker is nobody's text
+            self._keep_markup(
+                marker[: len(marker) - keep]
+            )  # behind a call, a marker is nobody's text
         if not self._leave(target):
-            self._reject()
+            self._rollback()
             return 0
-        if target is State.ROUTED:
+        if target is State.BY_HEADER:
             target = self._route
-        if target is State.BACK:
+        if target is State.RETURN:
             target = self._text_state
             self._after_call = True
         if target in VALUE_STATES and not self._calls.open:
-            self._reject()  # a parameter of no call
+            self._rollback()  # a parameter of no call
             return 0
         self._enter(target)
         return keep
@@ -322,7 +346,7 @@ class LinearParser:
         self._markers = self._table.markers.get(state, {})
         self._scanner = self._table.scanners.get(state)
         self._step = self._scan
-        self._quick = PLAIN_EVENTS.get(state)
+        self._fast_event = PLAIN_EVENTS.get(state)
         if state in OUTSIDE_CALLS:
             self._calls.end()
         if state in TEXT_STATES:
@@ -369,35 +393,42 @@ class LinearParser:
                 if "key" in groups:
                     self._key = groups["key"]
                 return state in TEXT_STATES or "name" not in groups or self._start_call(match)
-        self._route = State.SECTION
+        self._route = State.TOOL_SECTION
         return True
 
     def _new_grammar(self, state: State) -> Grammar:
         match state:
             case State.ARGUMENTS:
-                return Literal(self._calls.arguments, self._format.quotes)
+                return JsonRepairer(self._calls.arguments, self._format.quotes)
             case State.ELEMENTS:
-                return Elements(self._calls, self._format.sigil)
+                return XmlElements(self._calls, self._format.tag_prefix)
             case State.JSON_CALLS:
-                return JsonCalls(self._calls, self._format.keys, declared_only=self._format.declared_only)
+                return JsonCallGrammar(
+                    self._calls, self._format.keys, declared_only=self._format.declared_only
+                )
             case _:
                 bracketed = state is State.PYTHON_CALLS
-                return PythonCalls(self._calls, bracketed=bracketed, declared_only=self._format.declared_only)
+                return PythonCallGrammar(
+                    self._calls, bracketed=bracketed, declared_only=self._format.declared_only
+                )
 
-    def _new_value(self, state: State) -> TypedText:
+    def _new_value(self, state: State) -> SchemaValue:
         match state:
             case State.STRING:
                 kinds = UNDECLARED["string"]
             case State.JSON:
                 kinds = UNDECLARED["json"]
             case _:
-                kinds = kinds_of(self._calls.schema, self._key) or UNDECLARED[self._format.undeclared]
+                kinds = (
+                    declared_types(self._calls.schema, self._key)
+                    or UNDECLARED[self._format.undeclared_type]
+                )
         self._calls.member(f'"{quoted(self._key)}"')
-        return TypedText(self._calls.arguments, kinds, self._format.frame)
+        return SchemaValue(self._calls.arguments, kinds, self._format.strip)
 
     # Text between markers.
 
-    def _plain(self, text: str) -> int:
+    def _on_text(self, text: str) -> int:
         """Take text without markers; return how much of it, if the rest must be read in another state."""
         state = self._state
         if state in TEXT_STATES:
@@ -411,19 +442,23 @@ class LinearParser:
         elif state in COLLECTED_STATES:
             collected = self._collected + text
             if len(collected) > MAX_MARKUP or not self._may_be(collected.strip()):
-                return self._reject()
+                return self._rollback()
             self._collected = collected
-            self._note(text)
-        elif not self._calls.open and state is not State.MARKUP:
-            text, whole = text[: len(text) - len(text.lstrip(IGNORED))], text
-            self._note(text)
+            self._keep_markup(text)
+        elif not self._calls.open and state is not State.IGNORED:
+            text, whole = text[: len(text) - len(text.lstrip(BETWEEN_CALLS))], text
+            self._keep_markup(text)
             if text != whole:
-                self._reject()
+                self._rollback()
         return len(text)
 
     def _may_be(self, name: str) -> bool:
         """Whether what was collected may be the beginning of a name, if it is to be one."""
-        return self._state is not State.NAME or not name or self._format.function.fullmatch(name) is not None
+        return (
+            self._state is not State.NAME
+            or not name
+            or self._format.function.fullmatch(name) is not None
+        )
 
     def _only_space(self, text: str) -> bool:
         return not text.strip() and len(self._space) + len(text) <= MAX_SPACE
@@ -439,7 +474,7 @@ class LinearParser:
             self._after_call = False
         self._events.append(Reasoning(text) if self._state is State.REASONING else Content(text))
 
-    # Calls that are none, and calls that are not whole.
+    # ToolCallEmitter that are none, and calls that are not whole.
 
     def _begin_markup(self, opening: str) -> None:
         self._opening = opening
@@ -450,8 +485,8 @@ class LinearParser:
         self._opening = ""
         self._markup = None
 
-    def _note(self, text: str) -> None:
-        """Keep markup until the call has begun: it may turn out to be text."""
+    def _keep_markup(self, text: str) -> None:
+        """ReuseSuffix markup until the call has begun: it may turn out to be text."""
         if self._markup is None:
             return
         if self._calls.index != self._calls_before:
@@ -459,21 +494,23 @@ class LinearParser:
         elif text:
             self._markup.append(text)
 
-    def _reject(self) -> int:
+    def _rollback(self) -> int:
         """Show the marker of what looked like a call, and have the rest read again as text; returns 0."""
-        opening, self._again = self._opening, "".join(self._markup or ())
+        opening, self._rescan = self._opening, "".join(self._markup or ())
         self._after_call = self._calls.index >= 0
         self._enter(self._text_state)
         if opening:
             self._show(opening)
         return 0
 
-    def _settle(self) -> None:
+    def _finish_open(self) -> None:
         """End the output: what has not become a call is text, and an open call is closed."""
-        while self._markup is not None and self._state not in TEXT_STATES | {State.MARKUP}:
-            if self._calls.index >= 0 and not (self._opening + "".join(self._markup)).strip(IGNORED):
+        while self._markup is not None and self._state not in TEXT_STATES | {State.IGNORED}:
+            if self._calls.index >= 0 and not (self._opening + "".join(self._markup)).strip(
+                BETWEEN_CALLS
+            ):
                 return
-            self._reject()
+            self._rollback()
             self._read_again()
             self._flush()
         if self._calls.open:
@@ -485,10 +522,10 @@ class LinearParser:
 
     def _report_cut(self) -> None:
         """Report the call that a limit has cut, with what is held back of it."""
-        self._note("")
-        if self._markup is not None and self._state is not State.MARKUP:
+        self._keep_markup("")
+        if self._markup is not None and self._state is not State.IGNORED:
             held = self._opening + "".join(self._markup) + self._held
-            if held.strip(IGNORED):
+            if held.strip(BETWEEN_CALLS):
                 self._events.append(ToolCallCut(None, held))
         elif self._calls.open or self._held:
             held = self._value.held if self._state in VALUE_STATES else ""

@@ -39,7 +39,9 @@ class UnknownParserError(SetupError):
     """No parser has this name."""
 
     def __init__(self, flag: str, name: str, known: Iterable[str]) -> None:
-        super().__init__(f"{flag} {name!r} is not known; set it to one of: {', '.join(sorted(known))}.")
+        super().__init__(
+            f"{flag} {name!r} is not known; set it to one of: {', '.join(sorted(known))}."
+        )
 
 
 class UnusableParserError(SetupError):
@@ -59,12 +61,16 @@ class ParserFailedError(BackedgeError):
         from another process, which is then the reason as a whole.
     """
 
-    def __init__(self, parser: str, request_id: str, position: int, cause: BaseException | str) -> None:
+    def __init__(
+        self, parser: str, request_id: str, position: int, cause: BaseException | str
+    ) -> None:
         self.parser = parser
         self.position = position
         self.cause = cause
         self.reason = cause if isinstance(cause, str) else f"{type(cause).__name__}: {cause}"
-        super().__init__(f"parser {parser!r} failed on request {request_id} at output token {position}: {self.reason}")
+        super().__init__(
+            f"parser {parser!r} failed on request {request_id} at output token {position}: {self.reason}"
+        )
 
 
 class ProtocolError(BackedgeError):

@@ -59,7 +59,11 @@ def join(events: list[Event]) -> list[Event]:
             joined[-1] = Reasoning(last.text + event.text)
         elif isinstance(event, Content) and isinstance(last, Content):
             joined[-1] = Content(last.text + event.text)
-        elif isinstance(event, ToolCallArguments) and isinstance(last, ToolCallArguments) and last.index == event.index:
+        elif (
+            isinstance(event, ToolCallArguments)
+            and isinstance(last, ToolCallArguments)
+            and last.index == event.index
+        ):
             joined[-1] = ToolCallArguments(event.index, last.text + event.text)
         else:
             joined.append(event)

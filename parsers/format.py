@@ -14,9 +14,9 @@ class State(enum.Enum):
     """What the text between two markers is.
 
     START: nothing but white space so far; then, content.
-    OPENED: reasoning that its prompt has opened: the model may still write the marker.
-    CONTENT, REASONING: text for the client. FENCED: content in a Markdown code block.
-    MARKUP: ignored, wherever it is. SECTION: markup between calls; only white space is expected.
+    REASONING_OPENED: reasoning that its prompt has opened: the model may still write the marker.
+    CONTENT, REASONING: text for the client. CODE_BLOCK: content in a Markdown code block.
+    IGNORED: ignored, wherever it is. TOOL_SECTION: markup between calls; only white space is expected.
     HEADER: markup that says by its text what follows; see `Format.headers`.
     NAME: the function's name. KEY: a parameter's name.
     PARAMETERS: markup between parameters.
@@ -25,20 +25,20 @@ class State(enum.Enum):
     ARGUMENTS: the arguments' object, as JSON or close to it. ELEMENTS: its members, as XML elements.
     JSON_CALLS: call objects with name and arguments. PYTHON_CALLS: calls in a list.
     PYTHON_LINES: calls one by one.
-    BACK: as a target only: the text that the calls interrupted.
-    ROUTED: as a target only: what the header says.
+    RETURN: as a target only: the text that the calls interrupted.
+    BY_HEADER: as a target only: what the header says.
     """
 
     # Enum's own hash is a function in Python, and sets of states are asked for every token.
     __hash__ = object.__hash__
 
     START = enum.auto()
-    OPENED = enum.auto()
+    REASONING_OPENED = enum.auto()
     CONTENT = enum.auto()
-    FENCED = enum.auto()
+    CODE_BLOCK = enum.auto()
     REASONING = enum.auto()
-    MARKUP = enum.auto()
-    SECTION = enum.auto()
+    IGNORED = enum.auto()
+    TOOL_SECTION = enum.auto()
     HEADER = enum.auto()
     NAME = enum.auto()
     KEY = enum.auto()
@@ -51,15 +51,17 @@ class State(enum.Enum):
     JSON_CALLS = enum.auto()
     PYTHON_CALLS = enum.auto()
     PYTHON_LINES = enum.auto()
-    BACK = enum.auto()
-    ROUTED = enum.auto()
+    RETURN = enum.auto()
+    BY_HEADER = enum.auto()
 
 
-TEXT_STATES = frozenset({State.START, State.OPENED, State.CONTENT, State.FENCED, State.REASONING})
+TEXT_STATES = frozenset(
+    {State.START, State.REASONING_OPENED, State.CONTENT, State.CODE_BLOCK, State.REASONING}
+)
 # What leads into a call; a model without tools does not go there.
 CALL_STATES = frozenset(
     {
-        State.SECTION,
+        State.TOOL_SECTION,
         State.NAME,
         State.ARGUMENTS,
         State.ELEMENTS,
@@ -71,19 +73,19 @@ CALL_STATES = frozenset(
 
 
 @dataclass(frozen=True)
-class Keep:
+class ReuseSuffix:
     """A target whose text begins with the last `length` characters of the marker."""
 
     state: State
     length: int = 1
 
 
-Target = State | Keep
+Target = State | ReuseSuffix
 
 
-def state_of(target: Target) -> State:
+def target_state(target: Target) -> State:
     """Return the state that `target` leads to."""
-    return target.state if isinstance(target, Keep) else target
+    return target.state if isinstance(target, ReuseSuffix) else target
 
 
 # A marker of no characters: the grammar of this state is complete.
@@ -97,7 +99,7 @@ class Format:
     name, aliases: what it is called; one name space for all formats.
     states: by state, each marker's target. START also knows the markers of
         CONTENT, REASONING those of CONTENT that lead to calls.
-    begins: the state before the first token, where the prompt says nothing else.
+    initial_state: the state before the first token, where the prompt says nothing else.
     headers: what a HEADER may say and where that leads, the first match wins.
         The groups `name`, `id` and `key` of a pattern are the function's name,
         the call's id and the parameter's name.
@@ -105,10 +107,10 @@ class Format:
     keys: how JSON_CALLS spell a call.
     declared_only: calls that no marker announces count only if their function is declared.
     quotes: marks of strings in ARGUMENTS besides JSON's.
-    sigil: what stands in front of each tag of ELEMENTS.
-    frame: see `TypedText`. undeclared: "string" or "json", what a VALUE is that
+    tag_prefix: what stands in front of each tag of ELEMENTS.
+    strip: see `SchemaValue`. undeclared_type: "string" or "json", what a VALUE is that
         no schema declares.
-    thinks: for formats with REASONING, whether the model reasons from the first
+    thinks_by_default: for formats with REASONING, whether the model reasons from the first
         token although its prompt does not say so.
     thinking_flags: chat_template_kwargs that switch reasoning on or off, with
         the value that the template takes for granted. Where there are several,
@@ -120,22 +122,26 @@ class Format:
     states: Mapping[State, Mapping[str, Target]]
     source: str
     aliases: tuple[str, ...] = ()
-    begins: State = State.START
+    initial_state: State = State.START
     headers: tuple[tuple[re.Pattern[str], State], ...] = ()
     function: re.Pattern[str] = re.compile(r"(?P<name>[^\s<>{}\[\]()\"'`]+)")
     keys: CallKeys = field(default_factory=CallKeys)
     declared_only: bool = False
     quotes: tuple[str, ...] = ()
-    sigil: str = ""
-    frame: str | None = "\n"
-    undeclared: str = "string"
-    thinks: bool = False
+    tag_prefix: str = ""
+    strip: str | None = "\n"
+    undeclared_type: str = "string"
+    thinks_by_default: bool = False
     thinking_flags: Mapping[str, bool] = field(default_factory=dict)
 
     @property
     def parses_tools(self) -> bool:
         """Whether this format has tool calls."""
-        reached = {state_of(target) for by_marker in self.states.values() for target in by_marker.values()}
+        reached = {
+            target_state(target)
+            for by_marker in self.states.values()
+            for target in by_marker.values()
+        }
         return not CALL_STATES.isdisjoint(reached.union(state for _, state in self.headers))
 
     @property

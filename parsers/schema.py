@@ -10,7 +10,7 @@ KINDS = frozenset({"string", "integer", "number", "boolean", "null", "object", "
 MAX_DEPTH = 8
 
 
-def parameters_of(tools: Iterable[dict[str, Any]]) -> dict[str, dict[str, Any]]:
+def read_parameters(tools: Iterable[dict[str, Any]]) -> dict[str, dict[str, Any]]:
     """Return each function's parameters schema by the function's name."""
     schemas: dict[str, dict[str, Any]] = {}
     for tool in tools:
@@ -21,20 +21,20 @@ def parameters_of(tools: Iterable[dict[str, Any]]) -> dict[str, dict[str, Any]]:
     return schemas
 
 
-def kinds_of(parameters: dict[str, Any], key: str) -> frozenset[str]:
+def declared_types(parameters: dict[str, Any], key: str) -> frozenset[str]:
     """Return the JSON types that the value of `key` may have; empty if nothing is declared.
 
     parameters: the JSON schema of a function's parameters.
     """
-    return kinds_in(member_of(parameters, key, parameters), parameters)
+    return allowed_types(find_member(parameters, key, parameters), parameters)
 
 
-def kinds_in(schema: Any, root: dict[str, Any]) -> frozenset[str]:
+def allowed_types(schema: Any, root: dict[str, Any]) -> frozenset[str]:
     """Return the JSON types that a value of `schema` may have. root: what its references point into."""
     return frozenset(_kinds(schema, root, MAX_DEPTH))
 
 
-def member_of(schema: Any, key: str, root: dict[str, Any]) -> dict[str, Any]:
+def find_member(schema: Any, key: str, root: dict[str, Any]) -> dict[str, Any]:
     """Return the schema of an object's member `key`, or of a list's items; empty if nothing is declared."""
     if isinstance(schema, dict) and isinstance(reference := schema.get("$ref"), str):
         schema = _resolve(reference, root)
@@ -57,7 +57,7 @@ def _kinds(schema: Any, root: dict[str, Any], depth: int) -> Iterator[str]:
         yield from (name for name in names if name in KINDS)
         return
     for value in (*schema.get("enum", ()), *((schema["const"],) if "const" in schema else ())):
-        yield kind_of(value)
+        yield json_type(value)
     for word in ("anyOf", "oneOf", "allOf"):
         for part in schema.get(word) or ():
             yield from _kinds(part, root, depth - 1)
@@ -69,7 +69,7 @@ def _kinds(schema: Any, root: dict[str, Any], depth: int) -> Iterator[str]:
         yield "array"
 
 
-def kind_of(value: object) -> str:
+def json_type(value: object) -> str:
     """Return the JSON type of a value that was decoded from JSON."""
     if value is None:
         return "null"
@@ -89,5 +89,7 @@ def _resolve(reference: str, root: dict[str, Any]) -> Any:
     """Return what a reference within the schema (`#/$defs/...`) points at, or None."""
     node: Any = root
     for part in reference.removeprefix("#").strip("/").split("/"):
-        node = node.get(part.replace("~1", "/").replace("~0", "~")) if isinstance(node, dict) else None
+        node = (
+            node.get(part.replace("~1", "/").replace("~0", "~")) if isinstance(node, dict) else None
+        )
     return node

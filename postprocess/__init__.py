@@ -4,26 +4,34 @@
     for out in post.feed(Chunk(index=0, token_ids=[...], finish_reason=None)):
         ...                                     # out.delta is an OpenAI delta
 
-With `spec.stream` False the deltas of a choice come as one, at its finish.
+With `params.stream` False the deltas of a choice come as one, at its finish.
 """
 
 from ..parsers.base import ParserRequest
-from .detokenizer import DetokenizerOptions, detokenizers
-from .entry import postprocessor
-from .messages import Capability, ChoiceDelta, Chunk, Delta, Post, Spec, Usage
-from .request import Postprocessor
+from ..tokenization.detokenizer import DetokenizerOptions, detokenizers
+from .api import postprocessor
+from .messages import (
+    ChoiceDelta,
+    Chunk,
+    Delta,
+    PostprocessedChunk,
+    PostprocessParams,
+    Usage,
+    WorkerCard,
+)
+from .postprocessor import Postprocessor
 
 __all__ = [
-    "Capability",
     "ChoiceDelta",
     "Chunk",
     "Delta",
     "DetokenizerOptions",
     "ParserRequest",
-    "Post",
+    "PostprocessParams",
+    "PostprocessedChunk",
     "Postprocessor",
-    "Spec",
     "Usage",
+    "WorkerCard",
     "detokenizers",
     "postprocessor",
 ]

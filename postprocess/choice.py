@@ -8,13 +8,13 @@ import msgspec
 
 from ..parsers.base import ParserFactory
 from ..parsers.events import Content, Event, Reasoning, ToolCallStarted
-from .detokenizer import DetokenizerFactory
-from .guard import GuardedParser, OnError, Report
+from ..tokenization.detokenizer import DetokenizerFactory
+from .delta_builder import CallOutcome, DeltaBuilder, DeltaKind
+from .fallback import FallbackParser, OnError, Report
 from .logprobs import LogprobWriter
-from .messages import ChoiceDelta, Chunk, Spec
-from .stages import Clock, StageClock, StageTime
-from .stop import Piece, StopGate
-from .writer import CallOutcome, DeltaKind, DeltaWriter
+from .messages import ChoiceDelta, Chunk, PostprocessParams
+from .stage_timing import Clock, StageClock, StageTime
+from .stop import Piece, StopStringFilter
 
 
 class Choice:
@@ -28,7 +28,7 @@ class Choice:
 
     def __init__(
         self,
-        spec: Spec,
+        params: PostprocessParams,
         index: int,
         detokenizers: DetokenizerFactory,
         parsers: ParserFactory,
@@ -36,28 +36,40 @@ class Choice:
         on_error: OnError,
         report: Report,
     ) -> None:
-        self._spec = spec
+        self._params = params
         self._detokenizers = detokenizers
         # Some parsers have to see special tokens that the client is not to see.
-        shows = parsers.shows_special_tokens(spec.parser)
-        self._hides = shows and spec.detokenizer.skip_special_tokens
-        options = msgspec.structs.replace(spec.detokenizer, skip_special_tokens=False) if shows else spec.detokenizer
+        shows = parsers.shows_special_tokens(params.parser)
+        self._hides = shows and params.detokenizer.skip_special_tokens
+        options = (
+            msgspec.structs.replace(params.detokenizer, skip_special_tokens=False)
+            if shows
+            else params.detokenizer
+        )
         self._detokenizer = detokenizers(options, prompt_token_ids)
-        self._parser = GuardedParser(parsers, spec.parser, prompt_token_ids, spec.response_id, on_error, report)
-        self._gate = StopGate(spec.stop, include=spec.include_stop_str_in_output, splits=not self._parser.token_aligned)
-        self._writer = DeltaWriter(index, trims=spec.parser.parses_tools)
+        self._parser = FallbackParser(
+            parsers, params.parser, prompt_token_ids, params.response_id, on_error, report
+        )
+        self._gate = StopStringFilter(
+            params.stop,
+            include=params.include_stop_str_in_output,
+            splits=not self._parser.token_aligned,
+        )
+        self._writer = DeltaBuilder(index, trims=params.parser.parses_tools)
         self.pending: list[DeltaKind] = self._writer.pending
         self._logprobs: LogprobWriter | None = None
-        if spec.logprobs is not None:
-            self._logprobs = LogprobWriter(detokenizers, spec.logprobs, as_token_ids=spec.return_tokens_as_token_ids)
-        self._notes = spec.logprobs is not None or spec.return_token_ids
+        if params.logprobs is not None:
+            self._logprobs = LogprobWriter(
+                detokenizers, params.logprobs, as_token_ids=params.return_tokens_as_token_ids
+            )
+        self._notes = params.logprobs is not None or params.return_token_ids
         # Whether only the text of the tokens counts, so that ordinary ones may be read in runs.
         self._reads_runs = not (
-            spec.stop
+            params.stop
             or self._notes
             or self._hides
-            or not spec.parser.include_reasoning
-            or not spec.parser.parallel_tool_calls
+            or not params.parser.include_reasoning
+            or not params.parser.parallel_tool_calls
         )
         self.tokens = 0
         self.finished = False
@@ -106,7 +118,7 @@ class Choice:
         self._detokenizer = stages.timed("detokenize", self._detokenizer)
         self._parser = stages.timed("parse", self._parser)
         self._writer = stages.timed("write", self._writer)
-        if self._spec.stop:
+        if self._params.stop:
             self._gate = stages.timed("stop", self._gate)
 
     def take_times(self) -> list[StageTime]:
@@ -132,7 +144,7 @@ class Choice:
         self.tokens += 1
         token_id = chunk.token_ids[position]
         final = chunk.finish_reason is not None and position == len(chunk.token_ids) - 1
-        hidden = self._parser.in_reasoning and not self._spec.parser.include_reasoning
+        hidden = self._parser.in_reasoning and not self._params.parser.include_reasoning
         self._process(token_id, chunk if final else None)
         if self._notes and not hidden:
             self._note(chunk, position, token_id)
@@ -140,16 +152,24 @@ class Choice:
     def _note(self, chunk: Chunk, position: int, token_id: int) -> None:
         """Hand the writer what the token's delta is to carry."""
         entry = None
-        if self._logprobs is not None and chunk.logprobs is not None and len(chunk.logprobs) == len(chunk.token_ids):
+        if (
+            self._logprobs is not None
+            and chunk.logprobs is not None
+            and len(chunk.logprobs) == len(chunk.token_ids)
+        ):
             top = chunk.top_logprobs[position] if chunk.top_logprobs is not None else []
             entry = self._logprobs.entry(token_id, chunk.logprobs[position], top)
-        self._writer.note(token_id if self._spec.return_token_ids else None, entry)
+        self._writer.note(token_id if self._params.return_token_ids else None, entry)
 
     def _process(self, token_id: int, final: Chunk | None) -> None:
         """Decode, check and parse one token; `final` is its chunk if generation ends with it."""
         # The token that ended generation (end of sequence, a stop token) is no
         # text of the answer, but parsers read its id.
-        hidden = final is not None and final.finish_reason == "stop" and not self._spec.include_stop_str_in_output
+        hidden = (
+            final is not None
+            and final.finish_reason == "stop"
+            and not self._params.include_stop_str_in_output
+        )
         pieces = self._gated("" if hidden else self._detokenizer.feed(token_id), token_id)
         if self._gate.matched is not None:
             self._end(pieces, "stop", self._gate.matched, early=True)
@@ -160,11 +180,13 @@ class Choice:
 
     def _gated(self, text: str, token_id: int | None) -> list[Piece]:
         """Return the pieces that no stop string can claim any more; reasoning has none."""
-        if not self._spec.stop:
+        if not self._params.stop:
             return [(text, token_id)]
         if self._parser.in_reasoning:
             return [*self._gate.flush(), (text, token_id)]
-        return self._gate.feed(text, token_id, armed=self.tokens > self._spec.min_tokens)
+        return self._gate.feed(
+            text, token_id, min_tokens_reached=self.tokens > self._params.min_tokens
+        )
 
     def _parse(self, pieces: list[Piece]) -> None:
         for text, token_id in pieces:
@@ -175,7 +197,7 @@ class Choice:
                 events: list[Event] = [Content(text)] if text else []
             else:
                 events = self._shown(self._parser.feed(text, (token_id,)), text, token_id)
-            if not (was_reasoning and not self._parser.in_reasoning and self._spec.stop):
+            if not (was_reasoning and not self._parser.in_reasoning and self._params.stop):
                 self._write(events)
                 continue
             self._write(self._gate_rest(events))
@@ -208,9 +230,11 @@ class Choice:
 
     def _write(self, events: list[Event]) -> None:
         for event in events:
-            if isinstance(event, Reasoning) and not self._spec.parser.include_reasoning:
+            if isinstance(event, Reasoning) and not self._params.parser.include_reasoning:
                 continue
-            surplus = isinstance(event, ToolCallStarted) and self._writer.calls and not self._parallel
+            surplus = (
+                isinstance(event, ToolCallStarted) and self._writer.calls and not self._parallel
+            )
             if surplus:
                 self._finish("stop", None, cut=False, early=True)
             if self.finished:
@@ -218,7 +242,12 @@ class Choice:
             self._writer.write(event)
 
     def _end(
-        self, pieces: list[Piece], finish_reason: str, stop_reason: str | int | None, *, early: bool = False
+        self,
+        pieces: list[Piece],
+        finish_reason: str,
+        stop_reason: str | int | None,
+        *,
+        early: bool = False,
     ) -> None:
         """Parse the last pieces, let the parser give out the rest, and finish."""
         self._parse(pieces[:-1])
@@ -227,7 +256,7 @@ class Choice:
         text, token_id = pieces[-1] if pieces else ("", None)
         cut = finish_reason != "stop"
         # The last token may end reasoning and hold what a stop string claims.
-        checks = self._parser.in_reasoning and bool(self._spec.stop) and not early
+        checks = self._parser.in_reasoning and bool(self._params.stop) and not early
         if token_id is None:
             self._parse(pieces[-1:])
             events = self._parser.finish(cut=cut)
@@ -242,7 +271,9 @@ class Choice:
         if not self.finished:
             self._finish(finish_reason, stop_reason, cut=cut, early=early)
 
-    def _finish(self, finish_reason: str, stop_reason: str | int | None, *, cut: bool, early: bool) -> None:
+    def _finish(
+        self, finish_reason: str, stop_reason: str | int | None, *, cut: bool, early: bool
+    ) -> None:
         self.finished = True
         self.ended_early = early
         # Also for a named tool_choice, which OpenAI ends with "stop": Dynamo's
@@ -254,4 +285,4 @@ class Choice:
 
     @property
     def _parallel(self) -> bool:
-        return self._spec.parser.parallel_tool_calls
+        return self._params.parser.parallel_tool_calls

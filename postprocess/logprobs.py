@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from .detokenizer import DetokenizerFactory
+from ..tokenization.detokenizer import DetokenizerFactory
 from .messages import TokenLogprob, TopLogprob
 
 # JSON has no infinity; vLLM's servers send this instead.
@@ -18,7 +18,9 @@ class LogprobWriter:
     as_token_ids: tokens are written as "token_id:<id>".
     """
 
-    def __init__(self, detokenizers: DetokenizerFactory, alternatives: int, *, as_token_ids: bool) -> None:
+    def __init__(
+        self, detokenizers: DetokenizerFactory, alternatives: int, *, as_token_ids: bool
+    ) -> None:
         self._detokenizers = detokenizers
         self._alternatives = alternatives
         self._as_token_ids = as_token_ids
@@ -29,13 +31,18 @@ class LogprobWriter:
         top: the alternatives as the worker sends them, with `rank`, `token_id` and
             `logprob`; the sampled token may be among them.
         """
-        ranked = sorted((item for item in top if "token_id" in item), key=_rank)[: self._alternatives]
+        ranked = sorted((item for item in top if "token_id" in item), key=_rank)[
+            : self._alternatives
+        ]
         text, utf8 = self._token(token_id)
         return TokenLogprob(
             text,
             max(logprob, LEAST),
             utf8,
-            [TopLogprob(*_alternative(self._token(item["token_id"]), item["logprob"])) for item in ranked],
+            [
+                TopLogprob(*_alternative(self._token(item["token_id"]), item["logprob"]))
+                for item in ranked
+            ],
         )
 
     def _token(self, token_id: int) -> tuple[str, list[int]]:

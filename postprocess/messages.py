@@ -1,7 +1,7 @@
 """The protocol: what travels inside Dynamo's own messages, and what goes in and out of the core.
 
-`Spec` rides on the request, `Post` on each chunk (both under `extra_args["backedge"]`)
-and `Capability` on the model card (`runtime_data["backedge"]`), each as one JSON
+`PostprocessParams` rides on the request, `PostprocessedChunk` on each chunk (both under `extra_args["backedge"]`)
+and `WorkerCard` on the model card (`runtime_data["backedge"]`), each as one JSON
 string: Dynamo carries a string through untouched and at the cost of one value.
 New fields go last, with a default; a change that an older peer would misread
 raises VERSION, and a message of a newer version is left alone.
@@ -15,13 +15,13 @@ import msgspec
 
 from ..parsers.base import ParserRequest
 from ..parsers.errors import ProtocolError
-from .detokenizer import DetokenizerOptions
+from ..tokenization.detokenizer import DetokenizerOptions
 
 VERSION = 1
 KEY = "backedge"
 
 
-class Spec(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
+class PostprocessParams(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
     """All that post-processing needs to know of a chat request.
 
     prompt_length: tokens of the prompt as rendered; what the request carries
@@ -49,7 +49,7 @@ class Spec(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
     parser: ParserRequest = ParserRequest()
 
 
-class Capability(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
+class WorkerCard(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
     """What a worker tells the frontend: who post-processes, and with which parsers.
 
     tokenizer_backend, tokenizer_module, tokenizer_class: whose tokenizer the frontend is
@@ -137,7 +137,7 @@ class Usage(msgspec.Struct, frozen=True, omit_defaults=True):
     cached_tokens: int | None = None
 
 
-class Post(msgspec.Struct, omit_defaults=True):
+class PostprocessedChunk(msgspec.Struct, omit_defaults=True):
     """What a chunk's tokens mean: deltas in order (none while text is held back).
 
     usage: as of this chunk, where the client is to see it.
@@ -169,14 +169,16 @@ class _Version(msgspec.Struct):
     version: int = VERSION
 
 
-M = TypeVar("M", Spec, Post, Capability)
+M = TypeVar("M", PostprocessParams, PostprocessedChunk, WorkerCard)
 
 _encode = msgspec.json.Encoder().encode
 _decode_version = msgspec.json.Decoder(_Version).decode
-_decoders = {kind: msgspec.json.Decoder(kind) for kind in (Spec, Post, Capability)}
+_decoders = {
+    kind: msgspec.json.Decoder(kind) for kind in (PostprocessParams, PostprocessedChunk, WorkerCard)
+}
 
 
-def encode(message: Spec | Post | Capability) -> str:
+def encode(message: PostprocessParams | PostprocessedChunk | WorkerCard) -> str:
     """Return `message` as it travels."""
     return _encode(message).decode()
 

@@ -93,7 +93,8 @@ def _beginnings(stops: Iterable[str]) -> str:
     for stop in stops:
         seconds.setdefault(stop[0], set()).add(stop[1:2])
     alternatives = [
-        re.escape(first) + ("" if "" in then else rf"(?:[{''.join(map(re.escape, sorted(then)))}]|\Z)")
+        re.escape(first)
+        + ("" if "" in then else rf"(?:[{''.join(map(re.escape, sorted(then)))}]|\Z)")
         for first, then in sorted(seconds.items())
     ]
     return "|".join(alternatives) or "(?!)"
@@ -125,10 +126,10 @@ class StopSearch:
         self._complete: dict[int, tuple[int, str]] = {}
         self.state = ROOT
 
-    def feed(self, text: str, *, armed: bool) -> tuple[int, str] | None:
+    def feed(self, text: str, *, min_tokens_reached: bool) -> tuple[int, str] | None:
         """Read `text`; return where in it the first stop string is complete, and that one.
 
-        armed: False if a stop string that is complete within `text` does not count.
+        min_tokens_reached: False if a stop string that is complete within `text` does not count.
         """
         position = 0
         while position < len(text):
@@ -139,14 +140,14 @@ class StopSearch:
                 position = begin.start()
             self.state = self._next(text[position])
             position += 1
-            if armed and self.state in self._complete:
+            if min_tokens_reached and self.state in self._complete:
                 return position, self._complete[self.state][1]
         return None
 
     def held_back(self) -> int:
         """Return the length of the longest end of the text that a stop string goes on from."""
         while (length := self._stops.open_length(self.state)) is None:
-            # Complete before it was armed: what follows can only go on from the link.
+            # Complete before it was min_tokens_reached: what follows can only go on from the link.
             self.state = self._links[self.state]
         return length
 
@@ -162,7 +163,7 @@ class StopSearch:
         return longer
 
     def _reach(self, new: int, state: int, char: str) -> None:
-        """Work out the link of `new`, which is `state` and `char`, and those of the new states behind it."""
+        """RequestStream out the link of `new`, which is `state` and `char`, and those of the new states behind it."""
         chain = [new]
         while True:
             link = ROOT
@@ -180,7 +181,7 @@ class StopSearch:
             link = reached
 
 
-class StopGate:
+class StopStringFilter:
     """Lets the pieces of one choice through, up to a stop string.
 
     stops: non-empty strings. If two are complete at the same character, the
@@ -201,10 +202,12 @@ class StopGate:
         self._waiting = 0  # characters of all pieces that have not
         self.matched: str | None = None
 
-    def feed(self, text: str, token_id: int | None, *, armed: bool = True) -> list[Piece]:
+    def feed(
+        self, text: str, token_id: int | None, *, min_tokens_reached: bool = True
+    ) -> list[Piece]:
         """Return the pieces that may pass now; sets `matched` when a stop string is complete.
 
-        armed: False while `min_tokens` are not reached; a stop string that
+        min_tokens_reached: False while `min_tokens` are not reached; a stop string that
             is complete by then does not count.
         """
         if self.matched is not None:
@@ -213,11 +216,13 @@ class StopGate:
             return [(text, token_id)]  # in the root nothing is held back
         self._pieces.append((text, token_id))
         self._waiting += len(text)
-        match = self._search.feed(text, armed=armed)
+        match = self._search.feed(text, min_tokens_reached=min_tokens_reached)
         if match is None:
             return self._take(self._waiting - (0 if self._include else self._search.held_back()))
         end, self.matched = match
-        passed = self._take(self._waiting - (len(text) - end) - (0 if self._include else len(self.matched)))
+        passed = self._take(
+            self._waiting - (len(text) - end) - (0 if self._include else len(self.matched))
+        )
         self.flush()
         return passed
 

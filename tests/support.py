@@ -10,10 +10,10 @@ from pathlib import Path
 from typing import Any
 
 from backedge.parsers.base import ParserFactory, ParserRequest
-from backedge.postprocess import Chunk, Postprocessor, Spec, detokenizers
-from backedge.postprocess.detokenizer import DetokenizerFactory
-from backedge.postprocess.fold import fold
+from backedge.postprocess import Chunk, Postprocessor, PostprocessParams, detokenizers
+from backedge.postprocess.aggregate import aggregate_deltas
 from backedge.postprocess.messages import ChoiceDelta
+from backedge.tokenization.detokenizer import DetokenizerFactory
 from tokenizers import Tokenizer
 
 EXAMPLES = Path(__file__).parent.parent / "examples"
@@ -47,8 +47,16 @@ def encode(text: str) -> list[int]:
     return token_ids
 
 
-def spec(**fields: Any) -> Spec:
-    return Spec(**{"response_id": "chatcmpl-test", "created": 1, "model": "tiny", "prompt_length": 0, **fields})
+def params(**fields: Any) -> PostprocessParams:
+    return PostprocessParams(
+        **{
+            "response_id": "chatcmpl-test",
+            "created": 1,
+            "model": "tiny",
+            "prompt_length": 0,
+            **fields,
+        }
+    )
 
 
 def cut(items: Sequence[int], cuts: Iterable[int]) -> list[list[int]]:
@@ -58,11 +66,18 @@ def cut(items: Sequence[int], cuts: Iterable[int]) -> list[list[int]]:
 
 
 def chunks(
-    token_ids: Sequence[int], cuts: Iterable[int] = (), finish_reason: str | None = "stop", **fields: Any
+    token_ids: Sequence[int],
+    cuts: Iterable[int] = (),
+    finish_reason: str | None = "stop",
+    **fields: Any,
 ) -> list[Chunk]:
     pieces = cut(token_ids, cuts) or [[]]
     return [
-        Chunk(token_ids=piece, finish_reason=finish_reason if number == len(pieces) else None, **fields)
+        Chunk(
+            token_ids=piece,
+            finish_reason=finish_reason if number == len(pieces) else None,
+            **fields,
+        )
         for number, piece in enumerate(pieces, 1)
     ]
 
@@ -72,15 +87,17 @@ def feed(post: Postprocessor, parts: Iterable[Chunk]) -> list[ChoiceDelta]:
 
 
 def run(
-    request: Spec,
+    request: PostprocessParams,
     parts: Iterable[Chunk],
     parsers: ParserFactory | None = None,
     prompt_token_ids: Sequence[int] = (),
     **options: Any,
 ) -> ChoiceDelta:
     """Return the sum of all deltas of a request with one choice."""
-    post = Postprocessor(request, tiny_detokenizers(), parsers, prompt_token_ids=prompt_token_ids, **options)
-    return fold(feed(post, parts))
+    post = Postprocessor(
+        request, tiny_detokenizers(), parsers, prompt_token_ids=prompt_token_ids, **options
+    )
+    return aggregate_deltas(feed(post, parts))
 
 
 def message(whole: ChoiceDelta) -> dict[str, Any]:
@@ -89,7 +106,8 @@ def message(whole: ChoiceDelta) -> dict[str, Any]:
         "reasoning": whole.delta.reasoning_content,
         "content": whole.delta.content,
         "tool_calls": [
-            {"name": call.function.name, "arguments": call.function.arguments} for call in whole.delta.tool_calls
+            {"name": call.function.name, "arguments": call.function.arguments}
+            for call in whole.delta.tool_calls
         ],
         "finish_reason": whole.finish_reason,
     }

@@ -14,7 +14,11 @@ SVG = "{http://www.w3.org/2000/svg}"
 CELLS = {
     "ours": [Cell(100, us=2.5), Cell(1_000, us=2.5), Cell(10_000, us=2.5)],
     "vllm": [Cell(100, us=20.0), Cell(1_000, us=200.0), Cell(10_000, us=2_000.0, at_least=True)],
-    "sglang": [Cell(100, us=30.0), Cell(1_000, us=300.0, at_least=True), Cell(10_000, us=300.0, at_least=True)],
+    "sglang": [
+        Cell(100, us=30.0),
+        Cell(1_000, us=300.0, at_least=True),
+        Cell(10_000, us=300.0, at_least=True),
+    ],
 }
 COLOURS = {parser: look.colour for parser, look in LOOKS.items()}
 
@@ -30,9 +34,13 @@ def drawn(picture: str) -> ET.Element:
 
 def lines(root: ET.Element) -> dict[str, list[list[float]]]:
     """Return the points of one panel's lines, by system."""
-    by_colour = {line.attrib["stroke"]: line.attrib["points"] for line in root.iter(SVG + "polyline")}
+    by_colour = {
+        line.attrib["stroke"]: line.attrib["points"] for line in root.iter(SVG + "polyline")
+    }
     return {
-        parser: [[float(number) for number in point.split(",")] for point in by_colour[colour].split()]
+        parser: [
+            [float(number) for number in point.split(",")] for point in by_colour[colour].split()
+        ]
         for parser, colour in COLOURS.items()
         if colour in by_colour
     }
@@ -60,8 +68,16 @@ def test_equal_costs_are_level() -> None:
 
 def test_a_line_ends_at_its_first_lower_bound_with_an_open_marker() -> None:
     root = drawn(svg(report("hermes")))
-    assert {parser: len(points) for parser, points in lines(root).items()} == {"ours": 3, "vllm": 3, "sglang": 2}
-    opened = [path.attrib["stroke"] for path in root.iter(SVG + "path") if path.attrib.get("fill") == PAPER]
+    assert {parser: len(points) for parser, points in lines(root).items()} == {
+        "ours": 3,
+        "vllm": 3,
+        "sglang": 2,
+    }
+    opened = [
+        path.attrib["stroke"]
+        for path in root.iter(SVG + "path")
+        if path.attrib.get("fill") == PAPER
+    ]
     assert sorted(opened) == sorted([COLOURS["vllm"], COLOURS["sglang"]])
 
 

@@ -13,7 +13,16 @@ import time
 from pathlib import Path
 from types import FrameType
 
-from tools.stack import CPU_ENGINE, LIGHT_FRONTEND, MODEL_NAME, ROOT, TINY_MODEL, Process, Stack, StackError
+from tools.stack import (
+    CPU_ENGINE,
+    LIGHT_FRONTEND,
+    MODEL_NAME,
+    ROOT,
+    TINY_MODEL,
+    Process,
+    Stack,
+    StackError,
+)
 
 TINY_FLAGS = ("--tool-call-parser", "hermes", "--reasoning-parser", "qwen3")
 # Slow enough to watch.
@@ -37,14 +46,21 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--engine", choices=("embedded", "vllm"), default="embedded")
     parser.add_argument("--port", type=int, default=8000)
-    parser.add_argument("--model", default="", help="path or name, for vLLM; the example model if empty")
+    parser.add_argument(
+        "--model", default="", help="path or name, for vLLM; the example model if empty"
+    )
     parser.add_argument("arguments", nargs="*", help="more flags for the worker")
     options = parser.parse_args()
     if options.engine == "embedded" and options.model:
-        sys.exit("run: the embedded engine replays the example model's transcripts; serve a model with ENGINE=vllm")
+        sys.exit(
+            "run: the embedded engine replays the example model's transcripts; serve a model with ENGINE=vllm"
+        )
     signal.signal(signal.SIGTERM, interrupt)
     try:
-        with tempfile.TemporaryDirectory(prefix="backedge-") as folder, Stack(Path(folder)) as stack:
+        with (
+            tempfile.TemporaryDirectory(prefix="backedge-") as folder,
+            Stack(Path(folder)) as stack,
+        ):
             serve(stack, options)
     except StackError as error:
         sys.exit(f"run: {error}")
@@ -77,7 +93,9 @@ def serve(stack: Stack, options: argparse.Namespace) -> None:
     print(f"run: the worker is ready after {time.monotonic() - started:.0f} s", flush=True)
     demonstrate(frontend, name)
     print(
-        TRY_NEXT.format(url=frontend.url, model=name, python=os.path.relpath(sys.executable), logs=stack.folder),
+        TRY_NEXT.format(
+            url=frontend.url, model=name, python=os.path.relpath(sys.executable), logs=stack.folder
+        ),
         flush=True,
     )
     while True:
@@ -89,7 +107,9 @@ def serve(stack: Stack, options: argparse.Namespace) -> None:
 def start_vllm(stack: Stack, model: str, name: str, arguments: list[str]) -> None:
     """Start a vLLM worker with `model`, the example model if empty."""
     on_cpu = "cpu" in importlib.metadata.version("vllm")
-    print(f"run: starting vLLM {'on the CPU' if on_cpu else ''} with {model or 'the example model'}, and a frontend")
+    print(
+        f"run: starting vLLM {'on the CPU' if on_cpu else ''} with {model or 'the example model'}, and a frontend"
+    )
     stack.worker(
         "--vllm-processing",
         *(() if model else TINY_FLAGS),
@@ -104,7 +124,9 @@ def start_vllm(stack: Stack, model: str, name: str, arguments: list[str]) -> Non
 def demonstrate(frontend: Process, name: str) -> None:
     """Stream the two example answers to the terminal."""
     script = str(ROOT / "examples" / "stream.py")
-    subprocess.run([sys.executable, script, "--url", frontend.url + "/v1", "--model", name], check=True)
+    subprocess.run(
+        [sys.executable, script, "--url", frontend.url + "/v1", "--model", name], check=True
+    )
 
 
 if __name__ == "__main__":

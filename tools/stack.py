@@ -44,7 +44,16 @@ CPU_ENGINE = (
 )
 # SGLang's; without --sleep-on-idle its scheduler spins on a core.
 SGLANG_CPU_ENGINE = (
-    *("--device", "cpu", "--attention-backend", "torch_native", "--sampling-backend", "pytorch", "--dtype", "float32"),
+    *(
+        "--device",
+        "cpu",
+        "--attention-backend",
+        "torch_native",
+        "--sampling-backend",
+        "pytorch",
+        "--dtype",
+        "float32",
+    ),
     *("--context-length", "2048", "--max-total-tokens", "4096", "--max-running-requests", "8"),
     *("--disable-cuda-graph", "--skip-server-warmup", "--sleep-on-idle"),
 )
@@ -92,7 +101,10 @@ class Stack:
         return self
 
     def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
     ) -> None:
         self.stop()
 
@@ -110,7 +122,16 @@ class Stack:
         model: a path or name. name: under which it is served.
         environment: variables besides those of the stack.
         """
-        command = ("-m", "dynamo.vllm", "--model", str(model), "--served-model-name", name, *engine, *flags)
+        command = (
+            "-m",
+            "dynamo.vllm",
+            "--model",
+            str(model),
+            "--served-model-name",
+            name,
+            *engine,
+            *flags,
+        )
         return self._worker(command, wait=wait, **environment)
 
     def sglang(
@@ -129,14 +150,18 @@ class Stack:
         command = ("-m", module, "--model-path", str(model), *own, *engine, *flags)
         return self._worker(command, wait=wait, **environment)
 
-    def embedded(self, *flags: str, name: str = MODEL_NAME, wait: bool = True, **environment: str) -> Process:
+    def embedded(
+        self, *flags: str, name: str = MODEL_NAME, wait: bool = True, **environment: str
+    ) -> Process:
         """Start a worker that replays the example transcripts; its `url` serves /metrics. name: as for `worker`."""
-        command = ("-m", "backedge.worker.embedded", "--served-model-name", name, *flags)
+        command = ("-m", "backedge.worker.replay", "--served-model-name", name, *flags)
         return self._worker(command, wait=wait, **environment)
 
     def _worker(self, command: Sequence[str], *, wait: bool, **environment: str) -> Process:
         port = free_port()
-        process = self.start(command, port, DYN_SYSTEM_PORT=str(port), DYN_SYSTEM_ENABLED="true", **environment)
+        process = self.start(
+            command, port, DYN_SYSTEM_PORT=str(port), DYN_SYSTEM_ENABLED="true", **environment
+        )
         if wait:
             process.wait_for(lambda: worker_is_ready(process.url))
         return process
@@ -188,7 +213,9 @@ class Stack:
 class Process:
     """One process of the stack, in a process group of its own (the engine is a child)."""
 
-    def __init__(self, command: Sequence[str], log: Path, port: int, environment: dict[str, str]) -> None:
+    def __init__(
+        self, command: Sequence[str], log: Path, port: int, environment: dict[str, str]
+    ) -> None:
         self.log = log
         self.url = f"http://{LOOPBACK}:{port}"
         with log.open("wb") as output:
@@ -207,7 +234,9 @@ class Process:
         while not ready():
             self.check()
             if time.monotonic() > deadline:
-                raise StackError(f"{self.log.name} was not ready after {timeout_s:.0f} s:\n{self.tail()}")
+                raise StackError(
+                    f"{self.log.name} was not ready after {timeout_s:.0f} s:\n{self.tail()}"
+                )
             time.sleep(0.2)
 
     def check(self) -> None:
@@ -269,7 +298,11 @@ def fetch(url: str) -> str:
 
 def metric(url: str, name: str) -> float:
     """Return the sum of a metric over its labels, from `url`/metrics; 0.0 if it has no sample."""
-    samples = [line.rsplit(" ", 1) for line in fetch(url + "/metrics").splitlines() if line.startswith(name)]
+    samples = [
+        line.rsplit(" ", 1)
+        for line in fetch(url + "/metrics").splitlines()
+        if line.startswith(name)
+    ]
     return sum(float(value) for labels, value in samples if labels.split("{")[0] == name)
 
 

@@ -9,38 +9,44 @@ from typing import Any, Literal, get_args
 
 import msgspec
 
-from ..frontend.tokenizers import choice as tokenizer_flags
-from ..frontend.tokenizers.choice import TokenizerChoice
-from ..parsers.registry import Kind, known_formats, reasoning_format, tool_format
-from ..postprocess.guard import OnError
-from ..postprocess.merge import BOUNDS, Bounds, Latency
-from ..postprocess.pool import CORES_PER_PROCESS, MAX_AUTO_PROCESSES, PoolSettings, auto_processes
+from ..parsers.parser_lookup import Kind, known_formats, reasoning_format, tool_format
+from ..postprocess.chunk_scheduler import MERGE_DELAYS, Latency, MergeDelays
+from ..postprocess.fallback import OnError
+from ..tokenization import flags as tokenizer_flags
+from ..tokenization.flags import TokenizerSelection
+from .pool import CORES_PER_PROCESS, MAX_AUTO_PROCESSES, PoolSettings, auto_processes
 
 MS_PER_S = 1000
 
 
 def described(latency: Latency) -> str:
     """Return a latency's bounds in words."""
-    bounds = msgspec.structs.asdict(BOUNDS[latency]).items()
-    return f"'{latency}' {', '.join(f'{kind} {seconds * MS_PER_S:g} ms' for kind, seconds in bounds)}"
+    delays = msgspec.structs.asdict(MERGE_DELAYS[latency]).items()
+    return (
+        f"'{latency}' {', '.join(f'{kind} {seconds * MS_PER_S:g} ms' for kind, seconds in delays)}"
+    )
 
 
 def milliseconds(text: str) -> dict[str, float]:
     """Return bounds by kind, in seconds. Raises ArgumentTypeError for anything but KIND=MS,..."""
-    bounds: dict[str, float] = {}
+    delays: dict[str, float] = {}
     for part in text.split(","):
         kind, _, value = part.partition("=")
         try:
-            bounds[kind.strip()] = float(value) / MS_PER_S
+            delays[kind.strip()] = float(value) / MS_PER_S
         except ValueError:
-            raise argparse.ArgumentTypeError(f"{part!r} is not KIND=MS, a number of milliseconds") from None
-    unknown = bounds.keys() - set(Bounds.__struct_fields__)
+            raise argparse.ArgumentTypeError(
+                f"{part!r} is not KIND=MS, a number of milliseconds"
+            ) from None
+    unknown = delays.keys() - set(MergeDelays.__struct_fields__)
     if unknown:
-        known = ", ".join(Bounds.__struct_fields__)
-        raise argparse.ArgumentTypeError(f"there is no kind {', '.join(sorted(unknown))}; the kinds are {known}")
-    if not all(0 <= bound < math.inf for bound in bounds.values()):
+        known = ", ".join(MergeDelays.__struct_fields__)
+        raise argparse.ArgumentTypeError(
+            f"there is no kind {', '.join(sorted(unknown))}; the kinds are {known}"
+        )
+    if not all(0 <= bound < math.inf for bound in delays.values()):
         raise argparse.ArgumentTypeError(f"{text!r}: a bound is 0 or more")
-    return bounds
+    return delays
 
 
 def processes(text: str) -> int | None:
@@ -136,8 +142,8 @@ SHARED_FLAGS: tuple[Flag, ...] = (
             "type": milliseconds,
             "default": {},
             "metavar": "KIND=MS[,...]",
-            "help": "Bounds of your own for some of the kinds, over those of --postprocess-latency: "
-            f"{', '.join(Bounds.__struct_fields__)} (for example content=20,tools=500).",
+            "help": "MergeDelays of your own for some of the kinds, over those of --postprocess-latency: "
+            f"{', '.join(MergeDelays.__struct_fields__)} (for example content=20,tools=500).",
         },
     ),
     *tokenizer_flags.FLAGS,
@@ -152,10 +158,10 @@ class WorkerSettings(msgspec.Struct, frozen=True, kw_only=True):
     tool_parser_plugin: str | None = None
     parsers: Kind = "auto"
     on_error: OnError = "degrade"
-    bounds: Bounds = BOUNDS["balanced"]
+    delays: MergeDelays = MERGE_DELAYS["balanced"]
     workers: int | None = None
     deadline_s: float = 2.0
-    tokenizer: TokenizerChoice = TokenizerChoice()
+    tokenizer: TokenizerSelection = TokenizerSelection()
 
     def pool_processes(self, *, is_native: bool) -> int:
         """Return how many processes to start: linear parsers cost less than any hand-over."""
@@ -163,25 +169,27 @@ class WorkerSettings(msgspec.Struct, frozen=True, kw_only=True):
             return 0
         return auto_processes() if self.workers is None else self.workers
 
-    def pool(self, count: int, build: str, arguments: dict[str, Any], parsers_name: str) -> PoolSettings:
+    def pool(
+        self, count: int, build: str, arguments: dict[str, Any], parsers_name: str
+    ) -> PoolSettings:
         """Return the pool's settings; the parameters are its fields."""
         return PoolSettings(
             processes=count,
             build=build,
             arguments=arguments,
             parsers_name=parsers_name,
-            bounds=self.bounds,
+            delays=self.delays,
             on_error=self.on_error,
             deadline_s=self.deadline_s,
         )
 
 
-def enabling(engine: EngineName) -> tuple[str, str]:
+def enabling_flags(engine: EngineName) -> tuple[str, str]:
     """Return the names of the flag that switches post-processing on."""
     return f"--{engine}-processing", FOR_ANY_ENGINE
 
 
-def flags_of(engine: EngineName) -> tuple[Flag, ...]:
+def list_flags(engine: EngineName) -> tuple[Flag, ...]:
     """Return all flags that we add to an engine's worker."""
     switch = {
         "dest": f"{engine}_processing",
@@ -189,14 +197,21 @@ def flags_of(engine: EngineName) -> tuple[Flag, ...]:
         "help": "Detokenize, check stop strings and parse reasoning and tool calls in this worker, "
         "for every request that comes from a Backedge frontend.",
     }
-    return ((enabling(engine), switch), *(VLLM_FLAGS if engine == "vllm" else sglang_flags()), *SHARED_FLAGS)
+    return (
+        (enabling_flags(engine), switch),
+        *(VLLM_FLAGS if engine == "vllm" else sglang_flags()),
+        *SHARED_FLAGS,
+    )
 
 
 def sglang_flags() -> tuple[Flag, ...]:
     """Return the flags of SGLang's that take names of ours, too; it loads no file that registers a parser."""
     return tuple(
         ((flag,), {"choices": sorted(name for name in known_formats() if find(name) is not None)})
-        for flag, find in (("--tool-call-parser", tool_format), ("--reasoning-parser", reasoning_format))
+        for flag, find in (
+            ("--tool-call-parser", tool_format),
+            ("--reasoning-parser", reasoning_format),
+        )
     )
 
 
@@ -204,7 +219,7 @@ def add_to(parser: argparse.ArgumentParser, engine: EngineName) -> None:
     """Add the flags to `parser`, less those it has (a frontend has vLLM's server flags, too)."""
     group = parser.add_argument_group(GROUP)
     known = parser._option_string_actions  # noqa: SLF001 - argparse has no other way to ask
-    for names, options in flags_of(engine):
+    for names, options in list_flags(engine):
         there = next((known[name] for name in names if name in known), None)
         if there is None:
             group.add_argument(*names, **options)
@@ -213,7 +228,7 @@ def add_to(parser: argparse.ArgumentParser, engine: EngineName) -> None:
 
 
 def share(action: argparse.Action, choices: Iterable[str]) -> None:
-    """Let a flag of the engine's take our `choices`, too, and None for not given; see `engines_part`."""
+    """Let a flag of the engine's take our `choices`, too, and None for not given; see `keep_engine_choices`."""
     own = tuple(action.choices or ())
     ENGINES_OWN[action.dest] = (action.default, own)
     action.choices = list(dict.fromkeys((*own, *choices)))
@@ -225,7 +240,7 @@ FORMAT_OF = {"tool_call_parser": tool_format, "reasoning_parser": reasoning_form
 ENGINES_OWN: dict[str, tuple[Any, tuple[str, ...]]] = {}
 
 
-def engines_part(arguments: argparse.Namespace) -> None:
+def keep_engine_choices(arguments: argparse.Namespace) -> None:
     """Leave in `arguments` what the engine knows: its name for a choice of ours if it has one, else its default."""
     for dest, (default, own) in ENGINES_OWN.items():
         if (choice := getattr(arguments, dest)) not in own:
@@ -247,14 +262,14 @@ def settings(arguments: argparse.Namespace, engine: EngineName) -> WorkerSetting
         tool_parser_plugin=getattr(arguments, "tool_parser_plugin", None) or None,
         parsers=arguments.postprocess_parsers,
         on_error=arguments.postprocess_on_error,
-        bounds=bounds_of(arguments),
+        delays=parse_merge_delays(arguments),
         workers=arguments.postprocess_workers,
         deadline_s=arguments.postprocess_deadline_s,
-        tokenizer=tokenizer_flags.choice_of(arguments),
+        tokenizer=tokenizer_flags.parse_tokenizer_flags(arguments),
     )
 
 
-def bounds_of(arguments: argparse.Namespace) -> Bounds:
+def parse_merge_delays(arguments: argparse.Namespace) -> MergeDelays:
     """Return the merge bounds that the flags ask for."""
-    bounds = BOUNDS[arguments.postprocess_latency]
-    return msgspec.structs.replace(bounds, **arguments.postprocess_latency_ms)
+    delays = MERGE_DELAYS[arguments.postprocess_latency]
+    return msgspec.structs.replace(delays, **arguments.postprocess_latency_ms)

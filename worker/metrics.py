@@ -10,11 +10,11 @@ from math import inf
 from typing import Any, Literal, Protocol, get_args
 
 from ..parsers.errors import ParserFailedError
-from ..postprocess.merge import Taken
+from ..postprocess.chunk_scheduler import ScheduledChunk
+from ..postprocess.delta_builder import CallOutcome
 from ..postprocess.messages import ChoiceDelta
-from ..postprocess.pool import Pool
-from ..postprocess.stages import Clock, Stage
-from ..postprocess.writer import CallOutcome
+from ..postprocess.stage_timing import Clock, Stage
+from .pool import PoolSupervisor
 
 logger = logging.getLogger(__name__)
 
@@ -31,7 +31,7 @@ WAIT_BUCKETS_S = (0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 2.0
 
 
 class Running(Protocol):
-    """A request that is being answered. oldest: see `Work`."""
+    """A request that is being answered. oldest: see `RequestStream`."""
 
     @property
     def oldest(self) -> float:
@@ -46,7 +46,7 @@ class WorkerMetrics:
     multiprocess mode, where a Counter becomes a file that only their scrape reads.
     Dynamo collects in a thread of its own, so what may change size is copied first.
 
-    outputs, tokens: of the engine; `Flow` adds to them, since a call for each would cost too much.
+    outputs, tokens: of the engine; `RequestPump` adds to them, since a call for each would cost too much.
     parsers_name: what the label `parser` says. pool: None where there is none.
     """
 
@@ -54,7 +54,7 @@ class WorkerMetrics:
         self.outputs = 0
         self.tokens = 0
         self.parsers_name = "none"
-        self.pool: Pool | None = None
+        self.pool: PoolSupervisor | None = None
         self._running: set[Running] = set()
         self._started = 0
         self._ended: dict[Outcome, int] = dict.fromkeys(get_args(Outcome), 0)
@@ -75,16 +75,16 @@ class WorkerMetrics:
         self._running.discard(request)
         self._ended[outcome] += 1
 
-    def took(self, taken: Taken, *, streams: bool) -> None:
+    def took(self, scheduled: ScheduledChunk, *, streams: bool) -> None:
         """Count a chunk that goes out. streams: a client is waiting for its text."""
-        waits = self._waits[kind_of(taken.deltas) if streams else "none"]
-        waits.sum += taken.waited_s
-        waits.counts[bisect_left(WAIT_BUCKETS_S, taken.waited_s)] += 1
-        if taken.calls:
-            for call in taken.calls:
+        waits = self._waits[json_type(scheduled.deltas) if streams else "none"]
+        waits.sum += scheduled.waited_s
+        waits.counts[bisect_left(WAIT_BUCKETS_S, scheduled.waited_s)] += 1
+        if scheduled.calls:
+            for call in scheduled.calls:
                 self._calls[call] += 1
-        if taken.times:
-            for time_ in taken.times:
+        if scheduled.times:
+            for time_ in scheduled.times:
                 self._seconds[time_.stage] += time_.seconds
                 self._tokens_of[time_.stage] += time_.tokens
 
@@ -104,12 +104,20 @@ class WorkerMetrics:
 
     def collect(self) -> Iterable[Family]:
         """Return the metrics, for prometheus_client. Every label value is there from the start."""
-        return [*self._traffic(), *self._latency(), *self._cost(), *self._correctness(), *self._processes()]
+        return [
+            *self._traffic(),
+            *self._latency(),
+            *self._cost(),
+            *self._correctness(),
+            *self._processes(),
+        ]
 
     def _traffic(self) -> list[Family]:
         chunks = sum(waits.count for waits in self._waits.values())
         return [
-            _counter("requests_started", "Requests that came in to be post-processed.", self._started),
+            _counter(
+                "requests_started", "Requests that came in to be post-processed.", self._started
+            ),
             _counter("requests", "Requests that ended, by how.", self._ended, "outcome"),
             _gauge("requests_in_flight", "Requests in post-processing now.", len(self._running)),
             _counter("engine_tokens", "Tokens that came from the engine.", self.tokens),
@@ -134,7 +142,12 @@ class WorkerMetrics:
 
     def _cost(self) -> list[Family]:
         return [
-            _counter("stage_seconds", "Time of each stage, in the requests measured.", self._seconds, "stage"),
+            _counter(
+                "stage_seconds",
+                "Time of each stage, in the requests measured.",
+                self._seconds,
+                "stage",
+            ),
             _counter("stage_tokens", "Tokens that this time was for.", self._tokens_of, "stage"),
         ]
 
@@ -157,9 +170,13 @@ class WorkerMetrics:
         return [
             _gauge("pool_processes", "Processes of the pool, by state.", states, "state"),
             _gauge("pool_depth", "Tokens that wait for a process, or are in one.", depth),
-            _counter("pool_deadline_kills", "Processes killed because a step took too long.", kills),
+            _counter(
+                "pool_deadline_kills", "Processes killed because a step took too long.", kills
+            ),
             _counter("pool_deaths", "Processes that died by themselves.", deaths),
-            _counter("pool_replays", "Times that a request began again in another process.", replays),
+            _counter(
+                "pool_replays", "Times that a request began again in another process.", replays
+            ),
         ]
 
 
@@ -185,7 +202,7 @@ class _Histogram:
         return buckets
 
 
-def kind_of(deltas: Sequence[ChoiceDelta]) -> Kind:
+def json_type(deltas: Sequence[ChoiceDelta]) -> Kind:
     """Return the kind of text that the first of these deltas of a stream holds."""
     if not deltas:
         return "none"

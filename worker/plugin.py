@@ -40,7 +40,7 @@ def register() -> None:
 
     EngineArgs.add_cli_args = staticmethod(with_flags)
     if "dynamo.vllm.args" in sys.modules:
-        from .vllm import watch_arguments
+        from .adapters.vllm import watch_arguments
 
         watch_arguments()
 
@@ -103,7 +103,7 @@ def add_flags(module: Any) -> None:
         add_cli_args(parser)
         if "dynamo.sglang.args" in sys.modules:  # else this is SGLang's own server
             from . import flags
-            from .sglang import watch_arguments
+            from .adapters.sglang import watch_arguments
 
             flags.add_to(parser, "sglang")
             watch_arguments(parser)

@@ -1,4 +1,4 @@
-"""Calls as JSON: one object, an array of them, or several in a row."""
+"""ToolCallEmitter as JSON: one object, an array of them, or several in a row."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ import re
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from .literal import Literal, Machine, Status
-from .sink import Calls
+from .json_repair import IncrementalGrammar, JsonRepairer, Status
+from .tool_calls import ToolCallEmitter
 
 # Arguments that come before their name wait for it; a name or key that is longer is none.
 MAX_WAITING = 1 << 16
@@ -34,7 +34,7 @@ class CallKeys:
     name_is_key: bool = False
 
 
-class JsonCalls(Machine):
+class JsonCallGrammar(IncrementalGrammar):
     """Reads call objects; their arguments stream, the keys may come in any order.
 
     An array ends with its bracket; without one, further objects may follow
@@ -46,7 +46,9 @@ class JsonCalls(Machine):
     until the name is there.
     """
 
-    def __init__(self, calls: Calls, keys: CallKeys, *, declared_only: bool = False) -> None:
+    def __init__(
+        self, calls: ToolCallEmitter, keys: CallKeys, *, declared_only: bool = False
+    ) -> None:
         self._calls = calls
         self._declared_only = declared_only
         self._keys = keys
@@ -60,7 +62,7 @@ class JsonCalls(Machine):
         self._word: list[str] = []
         self._waiting: list[str] = []  # arguments without a name
         self._held_length = 0  # characters of both
-        self._value = Literal(_drop)
+        self._value = JsonRepairer(_drop)
         self._end_value: Callable[[], None] = self._skip
 
     @property
@@ -92,7 +94,7 @@ class JsonCalls(Machine):
         if char in "{]" and (char == "{" or self._in_array):
             self._state = self._between
             return self._between(text, position)
-        self.status = Status.WRONG
+        self.status = Status.NOT_A_CALL
         return position
 
     def _between(self, text: str, position: int) -> int:
@@ -106,7 +108,7 @@ class JsonCalls(Machine):
         elif char == "]" and self._in_array:
             self.status = Status.DONE
         elif char not in _SPACE and char not in ",;":
-            self.status = Status.STUCK if self._in_array else Status.DONE
+            self.status = Status.UNEXPECTED if self._in_array else Status.DONE
             return position
         return position + 1
 
@@ -121,7 +123,7 @@ class JsonCalls(Machine):
         if char in _SPACE or char == ",":
             return position + 1
         if char not in "\"'":
-            self.status = Status.STUCK
+            self.status = Status.UNEXPECTED
             return position
         self._begin_value(self._hold, self._take_key)
         return position
@@ -161,14 +163,14 @@ class JsonCalls(Machine):
         position = value.read(text, position, final=self._final)
         if value.status is Status.DONE:
             self._take_value()
-        elif value.status is Status.STUCK:
-            self.status = Status.STUCK
+        elif value.status is Status.UNEXPECTED:
+            self.status = Status.UNEXPECTED
         elif self._held_length > MAX_WAITING:
-            self.status = Status.WRONG
+            self.status = Status.NOT_A_CALL
         return position
 
     def _begin_value(self, out: Callable[[str], None], end: Callable[[], None]) -> None:
-        self._value = Literal(out)
+        self._value = JsonRepairer(out)
         self._end_value = end
         self._state = self._in_value
 
@@ -193,7 +195,7 @@ class JsonCalls(Machine):
 
     def _start_call(self, name: str) -> None:
         if len(name) > MAX_NAME or (self._declared_only and not self._calls.declares(name)):
-            self.status = Status.WRONG
+            self.status = Status.NOT_A_CALL
             return
         self._declared_only = False
         self._named = True
@@ -207,7 +209,7 @@ class JsonCalls(Machine):
         if self._named:
             self._calls.end()
         elif not self._keys.name_is_key:
-            self.status = Status.WRONG
+            self.status = Status.NOT_A_CALL
 
     def _arguments(self, piece: str) -> None:
         if not self._began and piece == "null":
@@ -228,10 +230,10 @@ class JsonCalls(Machine):
 
 
 class _Unquoted:
-    """Takes a JSON string in pieces; what the string holds goes on to a `Literal`."""
+    """Takes a JSON string in pieces; what the string holds goes on to a `JsonRepairer`."""
 
     def __init__(self, out: Callable[[str], None]) -> None:
-        self._literal = Literal(out)
+        self._literal = JsonRepairer(out)
         self._held = ""
         self._surrogate = ""
 

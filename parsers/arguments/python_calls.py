@@ -1,12 +1,12 @@
-"""Calls as Python writes them: `[f(a=1, b="x"), g()]`. Literals only; nothing is evaluated."""
+"""ToolCallEmitter as Python writes them: `[f(a=1, b="x"), g()]`. Literals only; nothing is evaluated."""
 
 from __future__ import annotations
 
 import re
 
 from .json_calls import MAX_NAME
-from .literal import Literal, Machine, Status, quoted
-from .sink import Calls
+from .json_repair import IncrementalGrammar, JsonRepairer, Status, quoted
+from .tool_calls import ToolCallEmitter
 
 _SPACE = " \t\r\n"
 _NAME = re.compile(r"[^\W\d][\w.\-]*")
@@ -15,7 +15,7 @@ _VALUE = re.compile(r"[\w\"'{\[(.+\-]")
 _WORD = re.compile(r"[^\W\d]\w*\s*")
 
 
-class PythonCalls(Machine):
+class PythonCallGrammar(IncrementalGrammar):
     """Reads calls with keyword arguments; each argument's value streams as JSON.
 
     bracketed: the calls stand in a list, whose bracket ends them. If not, they
@@ -27,13 +27,15 @@ class PythonCalls(Machine):
     What waits: a name of at most `MAX_NAME` characters.
     """
 
-    def __init__(self, calls: Calls, *, bracketed: bool, declared_only: bool = False) -> None:
+    def __init__(
+        self, calls: ToolCallEmitter, *, bracketed: bool, declared_only: bool = False
+    ) -> None:
         self._calls = calls
         self._declared_only = declared_only
         self._bracketed = bracketed
         self._state = self._start if bracketed else self._between
         self._position = 0
-        self._value = Literal(calls.arguments)
+        self._value = JsonRepairer(calls.arguments)
 
     @property
     def in_string(self) -> bool:
@@ -58,7 +60,7 @@ class PythonCalls(Machine):
         if text[position] in _SPACE:
             return position + 1
         if text[position] != "[":
-            self.status = Status.WRONG
+            self.status = Status.NOT_A_CALL
             return position
         self._state = self._between
         return position + 1
@@ -69,15 +71,17 @@ class PythonCalls(Machine):
         if char in _SPACE or char in ",;":
             return position + 1
         if char == "]" and self._bracketed:
-            self.status = Status.DONE if self._calls.index >= 0 else Status.WRONG
+            self.status = Status.DONE if self._calls.index >= 0 else Status.NOT_A_CALL
             return position + 1
         match = _NAME.match(text, position)
         if match is None or match.end() - position > MAX_NAME:
-            self.status = Status.WRONG if self._calls.index < 0 else Status.STUCK
+            self.status = Status.NOT_A_CALL if self._calls.index < 0 else Status.UNEXPECTED
             return position
         if match.end() == len(text):
             return position if not self._final else self._no_call(position)
-        if text[match.end()] != "(" or (self._declared_only and not self._calls.declares(match.group())):
+        if text[match.end()] != "(" or (
+            self._declared_only and not self._calls.declares(match.group())
+        ):
             return self._no_call(position)
         self._declared_only = False
         self._calls.start(match.group())
@@ -86,7 +90,7 @@ class PythonCalls(Machine):
         return match.end() + 1
 
     def _no_call(self, position: int) -> int:
-        self.status = Status.WRONG if self._calls.index < 0 else Status.STUCK
+        self.status = Status.NOT_A_CALL if self._calls.index < 0 else Status.UNEXPECTED
         return position
 
     def _argument(self, text: str, position: int) -> int:
@@ -104,12 +108,12 @@ class PythonCalls(Machine):
         if at_end and len(text) - position <= MAX_NAME:
             return position
         if match is None and not _VALUE.match(text, position):
-            self.status = Status.STUCK
+            self.status = Status.UNEXPECTED
             return position
         key = match.group(1) if match is not None else self._positional()
         self._calls.member(f'"{quoted(key)}"')
         self._position += 1
-        self._value = Literal(self._calls.arguments)
+        self._value = JsonRepairer(self._calls.arguments)
         self._state = self._in_value
         return match.end() if match is not None else position
 

@@ -9,7 +9,7 @@ APERTUS = Format(
         State.START: {"<|inner_prefix|>": State.REASONING},
         State.REASONING: {"<|inner_suffix|>": State.START},
         State.CONTENT: {"<|tools_prefix|>": State.JSON_CALLS},
-        State.JSON_CALLS: {"<|tools_suffix|>": State.BACK},
+        State.JSON_CALLS: {"<|tools_suffix|>": State.RETURN},
     },
     aliases=("apertus2509",),
     keys=CallKeys(name_is_key=True),

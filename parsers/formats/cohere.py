@@ -15,7 +15,7 @@ COHERE_COMMAND = Format(
             "<|END_TEXT|>": State.START,
             "<|START_ACTION|>": State.JSON_CALLS,
         },
-        State.JSON_CALLS: {"<|END_ACTION|>": State.BACK},
+        State.JSON_CALLS: {"<|END_ACTION|>": State.RETURN},
     },
     aliases=("cohere_command4",),
     # Its own ids count from 0 in each turn, so they are not unique in a conversation.

@@ -3,7 +3,7 @@
 import re
 from collections.abc import Mapping
 
-from ..format import Format, Keep, State, Target
+from ..format import Format, ReuseSuffix, State, Target
 
 _HEADERS = (
     (re.compile(r'\bname="(?P<key>[^"]*)"\s+string="true"'), State.STRING),
@@ -17,15 +17,25 @@ def _calls(blocks: tuple[str, ...], space: str = "") -> dict[State, Mapping[str,
     tag = f"｜DSML｜{space}"
     invoke = f'<{tag}invoke name="'
     end = f"</{tag}{blocks[0]}>"
-    begins: Mapping[str, Target] = {f"<{tag}{block}>": State.SECTION for block in blocks}
+    initial_state: Mapping[str, Target] = {
+        f"<{tag}{block}>": State.TOOL_SECTION for block in blocks
+    }
     return {
-        State.CONTENT: {**begins, invoke: State.NAME},
-        State.SECTION: {**begins, invoke: State.NAME, end: State.BACK},
+        State.CONTENT: {**initial_state, invoke: State.NAME},
+        State.TOOL_SECTION: {**initial_state, invoke: State.NAME, end: State.RETURN},
         # Some write all parameters as one JSON object.
-        State.NAME: {'">': State.PARAMETERS, '">{': Keep(State.ARGUMENTS), '">\n{': Keep(State.ARGUMENTS)},
-        State.ARGUMENTS: {f"</{tag}invoke>": State.SECTION, end: State.BACK},
-        State.PARAMETERS: {f"<{tag}parameter": State.HEADER, f"</{tag}invoke>": State.SECTION, end: State.BACK},
-        State.HEADER: {">": State.ROUTED},
+        State.NAME: {
+            '">': State.PARAMETERS,
+            '">{': ReuseSuffix(State.ARGUMENTS),
+            '">\n{': ReuseSuffix(State.ARGUMENTS),
+        },
+        State.ARGUMENTS: {f"</{tag}invoke>": State.TOOL_SECTION, end: State.RETURN},
+        State.PARAMETERS: {
+            f"<{tag}parameter": State.HEADER,
+            f"</{tag}invoke>": State.TOOL_SECTION,
+            end: State.RETURN,
+        },
+        State.HEADER: {">": State.BY_HEADER},
         State.STRING: {f"</{tag}parameter>": State.PARAMETERS},
         State.JSON: {f"</{tag}parameter>": State.PARAMETERS},
     }
@@ -41,7 +51,7 @@ DEEPSEEK_V32 = Format(
     _calls(("function_calls",)),
     aliases=("deepseekv32",),
     headers=_HEADERS,
-    frame="",
+    strip="",
     source="deepseek-ai/DeepSeek-V3.2 encoding/encoding_dsv32.py; vllm 0.31 parser/deepseek_v32.py",
 )
 
@@ -51,7 +61,7 @@ DEEPSEEK_V4 = Format(
     {**_REASONING, **_calls(("tool_calls", "toolcalls", "tool"))},
     aliases=("deepseekv4", "deepseek-v4"),
     headers=_HEADERS,
-    frame="",
+    strip="",
     source="DeepSeek V4 encoding (vllm 0.31 tokenizers/deepseek_v4_encoding.py); vllm 0.31 parser/deepseek_v4.py",
 )
 
@@ -60,6 +70,6 @@ DEEPSEEK_V41 = Format(
     {**_REASONING, **_calls(("calls",), " ")},
     aliases=("deepseekv41",),
     headers=_HEADERS,
-    frame="",
+    strip="",
     source="DeepSeek V4.1 encoding (vllm 0.31 tokenizers/deepseek_v41_encoding.py); vllm 0.31 parser/deepseek_v41.py",
 )

@@ -1,6 +1,6 @@
 """DeepSeek V3's, R1's and V3.1's tool calls, and the reasoning that V3.1's prompt opens or closes."""
 
-from ..format import Format, Keep, State
+from ..format import Format, ReuseSuffix, State
 
 CALLS_BEGIN, CALLS_END = "<｜tool▁calls▁begin｜>", "<｜tool▁calls▁end｜>"
 CALL_BEGIN, CALL_END = "<｜tool▁call▁begin｜>", "<｜tool▁call▁end｜>"
@@ -11,12 +11,23 @@ DEEPSEEK_V3 = Format(
     {
         State.START: {"<think>": State.REASONING},
         State.REASONING: {"</think>": State.START},
-        State.CONTENT: {CALLS_BEGIN: State.SECTION},
-        State.SECTION: {CALL_BEGIN: State.MARKUP, CALLS_END: State.BACK},
-        State.MARKUP: {SEPARATOR: State.NAME},  # the call's type, always "function"
-        State.NAME: {"```json": State.ARGUMENTS, "```": State.ARGUMENTS, "{": Keep(State.ARGUMENTS)},
-        State.ARGUMENTS: {"```": State.PARAMETERS, CALL_END: State.SECTION, CALLS_END: State.BACK},
-        State.PARAMETERS: {CALL_END: State.SECTION, CALLS_END: State.BACK},  # behind the code block
+        State.CONTENT: {CALLS_BEGIN: State.TOOL_SECTION},
+        State.TOOL_SECTION: {CALL_BEGIN: State.IGNORED, CALLS_END: State.RETURN},
+        State.IGNORED: {SEPARATOR: State.NAME},  # the call's type, always "function"
+        State.NAME: {
+            "```json": State.ARGUMENTS,
+            "```": State.ARGUMENTS,
+            "{": ReuseSuffix(State.ARGUMENTS),
+        },
+        State.ARGUMENTS: {
+            "```": State.PARAMETERS,
+            CALL_END: State.TOOL_SECTION,
+            CALLS_END: State.RETURN,
+        },
+        State.PARAMETERS: {
+            CALL_END: State.TOOL_SECTION,
+            CALLS_END: State.RETURN,
+        },  # behind the code block
     },
     aliases=("deepseekv3", "deepseek-v3"),
     source="vllm examples/tool_chat_template_deepseekv3.jinja, 0.31 tool_parsers/deepseekv3_tool_parser.py, "
@@ -26,10 +37,10 @@ DEEPSEEK_V3 = Format(
 DEEPSEEK_V31 = Format(
     "deepseek_v31",
     {
-        State.CONTENT: {CALLS_BEGIN: State.SECTION},
-        State.SECTION: {CALL_BEGIN: State.NAME, CALLS_END: State.BACK},
+        State.CONTENT: {CALLS_BEGIN: State.TOOL_SECTION},
+        State.TOOL_SECTION: {CALL_BEGIN: State.NAME, CALLS_END: State.RETURN},
         State.NAME: {SEPARATOR: State.ARGUMENTS},
-        State.ARGUMENTS: {CALL_END: State.SECTION, CALLS_END: State.BACK},
+        State.ARGUMENTS: {CALL_END: State.TOOL_SECTION, CALLS_END: State.RETURN},
     },
     aliases=("deepseekv31",),
     source="vllm examples/tool_chat_template_deepseekv31.jinja, 0.31 tool_parsers/deepseekv31_tool_parser.py",

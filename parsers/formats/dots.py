@@ -1,6 +1,6 @@
 """Dots: invocations like MiniMax M2's, or a JSON call, between tags of its own."""
 
-from ..format import Format, Keep, State
+from ..format import Format, ReuseSuffix, State
 from .minimax import INVOKE, invocations
 
 END = "</dots_function_call>"
@@ -8,11 +8,11 @@ END = "</dots_function_call>"
 DOTS = Format(
     "dots",
     {
-        State.CONTENT: {"<dots_function_call>": State.SECTION},
-        State.SECTION: {**INVOKE, "{": Keep(State.JSON_CALLS), END: State.BACK},
-        State.JSON_CALLS: {END: State.BACK},
+        State.CONTENT: {"<dots_function_call>": State.TOOL_SECTION},
+        State.TOOL_SECTION: {**INVOKE, "{": ReuseSuffix(State.JSON_CALLS), END: State.RETURN},
+        State.JSON_CALLS: {END: State.RETURN},
         **invocations(END),
     },
-    frame="",
+    strip="",
     source="vllm 0.31 tool_parsers/dots_tool_parser.py; sglang function_call/dots_detector.py",
 )

@@ -8,9 +8,9 @@ ERNIE45 = Format(
         # Line breaks around the tags are markup, too.
         State.START: {"<think>": State.REASONING, "<response>": State.START, "\n": State.START},
         State.REASONING: {"</think>": State.START},
-        State.CONTENT: {"</response>": State.MARKUP, "<tool_call>": State.JSON_CALLS},
-        State.MARKUP: {"<tool_call>": State.JSON_CALLS},
-        State.JSON_CALLS: {"</tool_call>": State.BACK},
+        State.CONTENT: {"</response>": State.IGNORED, "<tool_call>": State.JSON_CALLS},
+        State.IGNORED: {"<tool_call>": State.JSON_CALLS},
+        State.JSON_CALLS: {"</tool_call>": State.RETURN},
     },
     source="vllm 0.31 tool_parsers/ernie45_tool_parser.py, reasoning/ernie45_reasoning_parser.py",
 )

@@ -7,9 +7,9 @@ MESSAGE_SEPARATOR = "<|message_sep|>"
 GIGACHAT3 = Format(
     "gigachat3",
     {
-        State.CONTENT: {MESSAGE_SEPARATOR: State.MARKUP, "<|function_call|>": State.JSON_CALLS},
-        State.MARKUP: {"<|role_sep|>": State.JSON_CALLS},  # the role, "function call"
-        State.JSON_CALLS: {COMPLETE: State.BACK, MESSAGE_SEPARATOR: State.MARKUP},
+        State.CONTENT: {MESSAGE_SEPARATOR: State.IGNORED, "<|function_call|>": State.JSON_CALLS},
+        State.IGNORED: {"<|role_sep|>": State.JSON_CALLS},  # the role, "function call"
+        State.JSON_CALLS: {COMPLETE: State.RETURN, MESSAGE_SEPARATOR: State.IGNORED},
     },
     source="vllm 0.31 tool_parsers/gigachat3_tool_parser.py; sglang function_call/gigachat3_detector.py",
 )

@@ -6,7 +6,7 @@ HERMES = Format(
     "hermes",
     {
         State.CONTENT: {"<tool_call>": State.JSON_CALLS},
-        State.JSON_CALLS: {"</tool_call>": State.BACK},
+        State.JSON_CALLS: {"</tool_call>": State.RETURN},
     },
     aliases=("granite4", "qwen25", "qwen"),
     source="NousResearch/Hermes-3-Llama-3.1-8B tokenizer_config.json; vllm 0.31 tool_parsers/hermes_tool_parser.py",

@@ -17,12 +17,12 @@ HUNYUAN_A13B = Format(
             "</think>\n": State.START,
         },
         State.CONTENT: {
-            "\n</answer>": State.MARKUP,
-            "</answer>": State.MARKUP,
+            "\n</answer>": State.IGNORED,
+            "</answer>": State.IGNORED,
             "<tool_calls>": State.JSON_CALLS,
         },
-        State.MARKUP: {"<tool_calls>": State.JSON_CALLS},
-        State.JSON_CALLS: {"</tool_calls>": State.BACK},
+        State.IGNORED: {"<tool_calls>": State.JSON_CALLS},
+        State.JSON_CALLS: {"</tool_calls>": State.RETURN},
     },
     source="vllm examples/tool_chat_template_hunyuan_a13b.jinja, 0.31 tool_parsers/hunyuan_a13b_tool_parser.py, "
     "reasoning/hunyuan_a13b_reasoning_parser.py",

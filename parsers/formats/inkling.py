@@ -23,7 +23,7 @@ INKLING = Format(
         State.JSON_CALLS: {MESSAGE: State.HEADER, **ENDS},
     },
     # The prompt ends with MESSAGE; in front of the kind may stand the function's name.
-    begins=State.HEADER,
+    initial_state=State.HEADER,
     keys=CallKeys(arguments=("args", "arguments", "parameters")),
     source="vllm 0.31 parser/inkling.py; sglang function_call/inkling_detector.py",
 )

@@ -7,10 +7,10 @@ INTERNLM = Format(
     {
         State.START: {"<think>": State.REASONING},
         State.REASONING: {"</think>": State.START},
-        State.CONTENT: {"<|action_start|>": State.SECTION, "<|action_end|>": State.CONTENT},
+        State.CONTENT: {"<|action_start|>": State.TOOL_SECTION, "<|action_end|>": State.CONTENT},
         # Code for the interpreter is no call, so it is shown.
-        State.SECTION: {"<|plugin|>": State.JSON_CALLS, "<|interpreter|>": State.CONTENT},
-        State.JSON_CALLS: {"<|action_end|>": State.BACK},
+        State.TOOL_SECTION: {"<|plugin|>": State.JSON_CALLS, "<|interpreter|>": State.CONTENT},
+        State.JSON_CALLS: {"<|action_end|>": State.RETURN},
     },
     aliases=("interns1",),
     source="vllm examples/tool_chat_template_internlm2_tool.jinja, 0.31 tool_parsers/internlm2_tool_parser.py; "

@@ -6,7 +6,7 @@ JAMBA = Format(
     "jamba",
     {
         State.CONTENT: {"<tool_calls>": State.JSON_CALLS},
-        State.JSON_CALLS: {"</tool_calls>": State.BACK},
+        State.JSON_CALLS: {"</tool_calls>": State.RETURN},
     },
     source="vllm 0.31 tool_parsers/jamba_tool_parser.py",
 )

@@ -1,6 +1,6 @@
 """K2 Horizon: IFM tags, with calls in JSON as another of its forms."""
 
-from ..format import Format, Keep, State
+from ..format import Format, ReuseSuffix, State
 
 _DEPTHS = ("think", "think_fast", "think_faster")
 
@@ -9,31 +9,31 @@ K2_HORIZON = Format(
     {
         State.START: {f"<ifm|{depth}>": State.REASONING for depth in _DEPTHS},
         State.REASONING: {f"</ifm|{depth}>": State.START for depth in _DEPTHS},
-        State.CONTENT: {"<ifm|tool_calls>": State.SECTION},
-        State.SECTION: {
+        State.CONTENT: {"<ifm|tool_calls>": State.TOOL_SECTION},
+        State.TOOL_SECTION: {
             "<ifm|tool_call>": State.NAME,
-            "</ifm|tool_call>": State.SECTION,
-            "</ifm|tool_calls>": State.BACK,
+            "</ifm|tool_call>": State.TOOL_SECTION,
+            "</ifm|tool_calls>": State.RETURN,
         },
         State.NAME: {
             "<ifm|arg_key>": State.KEY,
-            "</ifm|tool_call>": State.SECTION,
-            "{": Keep(State.JSON_CALLS),
+            "</ifm|tool_call>": State.TOOL_SECTION,
+            "{": ReuseSuffix(State.JSON_CALLS),
         },
-        State.JSON_CALLS: {"</ifm|tool_call>": State.SECTION},
+        State.JSON_CALLS: {"</ifm|tool_call>": State.TOOL_SECTION},
         State.KEY: {"</ifm|arg_key>": State.PARAMETERS},
         State.PARAMETERS: {
-            "<ifm|arg_type>": State.MARKUP,
+            "<ifm|arg_type>": State.IGNORED,
             "<ifm|arg_value>": State.VALUE,
             "<ifm|arg_key>": State.KEY,
-            "</ifm|tool_call>": State.SECTION,
-            "</ifm|tool_calls>": State.BACK,
+            "</ifm|tool_call>": State.TOOL_SECTION,
+            "</ifm|tool_calls>": State.RETURN,
         },
         # A declared type says more than the one that the model writes.
-        State.MARKUP: {"</ifm|arg_type>": State.PARAMETERS},
+        State.IGNORED: {"</ifm|arg_type>": State.PARAMETERS},
         State.VALUE: {"</ifm|arg_value>": State.PARAMETERS},
     },
-    frame="",
+    strip="",
     source="vllm 0.31 tool_parsers/k2_horizon_tool_parser.py, reasoning/k2_horizon_reasoning_parser.py; "
     "sglang function_call/k2_v3_detector.py",
 )

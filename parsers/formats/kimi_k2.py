@@ -12,10 +12,13 @@ KIMI_K2 = Format(
         State.START: {"<think>": State.REASONING},
         State.REASONING: {"</think>": State.START},
         # A lone call sometimes comes without the section around it.
-        State.CONTENT: {"<|tool_calls_section_begin|>": State.SECTION, CALL_BEGIN: State.NAME},
-        State.SECTION: {CALL_BEGIN: State.NAME, "<|tool_calls_section_end|>": State.BACK},
+        State.CONTENT: {"<|tool_calls_section_begin|>": State.TOOL_SECTION, CALL_BEGIN: State.NAME},
+        State.TOOL_SECTION: {CALL_BEGIN: State.NAME, "<|tool_calls_section_end|>": State.RETURN},
         State.NAME: {"<|tool_call_argument_begin|>": State.ARGUMENTS},
-        State.ARGUMENTS: {"<|tool_call_end|>": State.SECTION, "<|tool_calls_section_end|>": State.BACK},
+        State.ARGUMENTS: {
+            "<|tool_call_end|>": State.TOOL_SECTION,
+            "<|tool_calls_section_end|>": State.RETURN,
+        },
     },
     # `functions.get_weather:0` is the id, and the template wants it back unchanged.
     function=re.compile(r"(?=(?P<id>\S+:\d+\Z)?)(?:functions\.)?(?P<name>[^\s:<>{}\"]+)(?::\d*)?"),

@@ -4,7 +4,7 @@ import re
 
 from ..format import Format, State
 
-_ELEMENTS = {"<|open|>": State.HEADER, "<|close|>": State.MARKUP}
+_ELEMENTS = {"<|open|>": State.HEADER, "<|close|>": State.IGNORED}
 
 KIMI_K3 = Format(
     "kimi_k3",
@@ -12,8 +12,8 @@ KIMI_K3 = Format(
         State.START: _ELEMENTS,
         State.CONTENT: _ELEMENTS,
         State.REASONING: _ELEMENTS,
-        State.HEADER: {"<|sep|>": State.ROUTED},
-        State.MARKUP: {"<|sep|>": State.START},
+        State.HEADER: {"<|sep|>": State.BY_HEADER},
+        State.IGNORED: {"<|sep|>": State.START},
         # An argument's end: its name and <|sep|> are markup between parameters.
         State.STRING: {"<|close|>": State.PARAMETERS},
         State.JSON: {"<|close|>": State.PARAMETERS},
@@ -30,7 +30,7 @@ KIMI_K3 = Format(
         (re.compile(r"\Ajson\b"), State.ARGUMENTS),
         (re.compile(r""), State.START),
     ),
-    frame="",
+    strip="",
     source="Kimi K3's XTML (vllm 0.31 tool_parsers/kimi_k3_tool_parser.py, reasoning/kimi_k3_reasoning_parser.py; "
     "sglang function_call/kimik3_format.py, kimik3_detector.py)",
 )

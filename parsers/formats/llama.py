@@ -1,15 +1,15 @@
 """Llama 3's and 4's tool calls as bare JSON, with or without the token that announces code."""
 
-from ..format import COMPLETE, Format, Keep, State
+from ..format import COMPLETE, Format, ReuseSuffix, State
 
 PYTHON_TAG = "<|python_tag|>"
 
 LLAMA_JSON = Format(
     "llama3_json",
     {
-        State.START: {"{": Keep(State.JSON_CALLS)},
+        State.START: {"{": ReuseSuffix(State.JSON_CALLS)},
         State.CONTENT: {PYTHON_TAG: State.JSON_CALLS},
-        State.JSON_CALLS: {COMPLETE: State.BACK, PYTHON_TAG: State.JSON_CALLS},
+        State.JSON_CALLS: {COMPLETE: State.RETURN, PYTHON_TAG: State.JSON_CALLS},
     },
     aliases=("llama4_json", "llama3"),
     declared_only=True,

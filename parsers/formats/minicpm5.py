@@ -6,15 +6,15 @@ MINICPM5 = Format(
     "minicpm5",
     {
         # Half of each tag is one token: what stands behind it is a marker of its own.
-        State.CONTENT: {"<function": State.SECTION},
-        State.SECTION: {'name="': State.NAME, "name='": State.NAME},
+        State.CONTENT: {"<function": State.TOOL_SECTION},
+        State.TOOL_SECTION: {'name="': State.NAME, "name='": State.NAME},
         State.NAME: {'">': State.PARAMETERS, "'>": State.PARAMETERS},
         State.PARAMETERS: {
             "<param": State.PARAMETERS,
             "</param>": State.PARAMETERS,
             'name="': State.KEY,
             "name='": State.KEY,
-            "</function>": State.BACK,
+            "</function>": State.RETURN,
         },
         State.KEY: {
             '">': State.VALUE,
@@ -25,7 +25,7 @@ MINICPM5 = Format(
         State.VALUE: {"</param>": State.PARAMETERS},
         State.STRING: {"]]>": State.PARAMETERS},
     },
-    frame="",
-    undeclared="json",
+    strip="",
+    undeclared_type="json",
     source="vllm 0.31 tool_parsers/minicpm5xml_tool_parser.py; sglang function_call/minicpm5_detector.py",
 )

@@ -20,8 +20,8 @@ def invocations(end: str) -> dict[State, Mapping[str, Target]]:
             '<parameter name="': State.KEY,
             "<parameter name='": State.KEY,
             "<parameter name=": State.KEY,
-            "</invoke>": State.SECTION,
-            end: State.BACK,
+            "</invoke>": State.TOOL_SECTION,
+            end: State.RETURN,
         },
         State.KEY: {'">': State.VALUE, "'>": State.VALUE, ">": State.VALUE},
         State.VALUE: {"</parameter>": State.PARAMETERS},
@@ -33,12 +33,12 @@ MINIMAX_M2 = Format(
     {
         State.START: {"<think>": State.REASONING, "</think>": State.START},
         State.REASONING: {"</think>": State.START},
-        State.CONTENT: {"<minimax:tool_call>": State.SECTION, **INVOKE},
-        State.SECTION: {**INVOKE, "</minimax:tool_call>": State.BACK},
+        State.CONTENT: {"<minimax:tool_call>": State.TOOL_SECTION, **INVOKE},
+        State.TOOL_SECTION: {**INVOKE, "</minimax:tool_call>": State.RETURN},
         **invocations("</minimax:tool_call>"),
     },
     aliases=("minimax-m2",),
-    frame="",
+    strip="",
     source="MiniMaxAI/MiniMax-M2 chat template; vllm 0.31 parser/minimax_m2.py; sglang function_call/minimax_m2.py",
 )
 
@@ -49,13 +49,16 @@ MINIMAX_M3 = Format(
     {
         State.START: {"<mm:think>": State.REASONING, "</mm:think>": State.START},
         State.REASONING: {"</mm:think>": State.START},
-        State.CONTENT: {f"{_M3}<tool_call>": State.SECTION},
-        State.SECTION: {f'{_M3}<invoke name="': State.NAME, f"{_M3}</tool_call>": State.BACK},
+        State.CONTENT: {f"{_M3}<tool_call>": State.TOOL_SECTION},
+        State.TOOL_SECTION: {
+            f'{_M3}<invoke name="': State.NAME,
+            f"{_M3}</tool_call>": State.RETURN,
+        },
         State.NAME: {'">': State.ELEMENTS},
-        State.ELEMENTS: {f"{_M3}</invoke>": State.SECTION, f"{_M3}</tool_call>": State.BACK},
+        State.ELEMENTS: {f"{_M3}</invoke>": State.TOOL_SECTION, f"{_M3}</tool_call>": State.RETURN},
     },
     aliases=("minimax-m3",),
-    sigil=_M3,
+    tag_prefix=_M3,
     source="vllm 0.31 tool_parsers/minimax_m3_tool_parser.py, reasoning/minimax_m3_reasoning_parser.py; "
     "sglang parser/reasoning_parser.py",
 )

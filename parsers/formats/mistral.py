@@ -2,7 +2,7 @@
 
 import re
 
-from ..format import COMPLETE, Format, Keep, State
+from ..format import COMPLETE, Format, ReuseSuffix, State
 
 TOOL_CALLS = "[TOOL_CALLS]"
 
@@ -15,15 +15,15 @@ MISTRAL = Format(
         State.CONTENT: {TOOL_CALLS: State.NAME},
         State.NAME: {
             "[ARGS]": State.ARGUMENTS,
-            "{": Keep(State.ARGUMENTS),
-            "[{": Keep(State.JSON_CALLS, 2),
-            "[ {": Keep(State.JSON_CALLS, 3),
-            "[\n": Keep(State.JSON_CALLS, 2),
+            "{": ReuseSuffix(State.ARGUMENTS),
+            "[{": ReuseSuffix(State.JSON_CALLS, 2),
+            "[ {": ReuseSuffix(State.JSON_CALLS, 3),
+            "[\n": ReuseSuffix(State.JSON_CALLS, 2),
         },
-        State.ARGUMENTS: {COMPLETE: State.BACK, TOOL_CALLS: State.NAME},
-        State.JSON_CALLS: {COMPLETE: State.BACK},
+        State.ARGUMENTS: {COMPLETE: State.RETURN, TOOL_CALLS: State.NAME},
+        State.JSON_CALLS: {COMPLETE: State.RETURN},
         # Part of a name's text (see `function`), and known here only because it may be a token.
-        State.MARKUP: {"[CALL_ID]": State.MARKUP},
+        State.IGNORED: {"[CALL_ID]": State.IGNORED},
     },
     # Also the beginning of a name that goes on with `[CALL_ID]`.
     function=re.compile(r"(?P<name>[^\s<>{}\[\]()\"'`]+)(?:\[[A-Z_]*\]?(?P<id>\w+)?)?"),

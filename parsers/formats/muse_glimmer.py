@@ -12,36 +12,36 @@ MUSE_GLIMMER = Format(
         State.START: _MESSAGES,
         State.CONTENT: _MESSAGES,
         State.REASONING: _MESSAGES,
-        State.HEADER: {"<|message|>": State.ROUTED},
-        State.SECTION: {
+        State.HEADER: {"<|message|>": State.BY_HEADER},
+        State.TOOL_SECTION: {
             **_MESSAGES,
-            "<atem:function_calls>": State.SECTION,
+            "<atem:function_calls>": State.TOOL_SECTION,
             '<atem:invoke name="': State.NAME,
-            "</atem:function_calls>": State.SECTION,
+            "</atem:function_calls>": State.TOOL_SECTION,
         },
         State.NAME: {'">': State.PARAMETERS},
         State.PARAMETERS: {
             '<atem:parameter name="': State.KEY,
-            "</atem:invoke>": State.SECTION,
-            "</atem:function_calls>": State.SECTION,
+            "</atem:invoke>": State.TOOL_SECTION,
+            "</atem:function_calls>": State.TOOL_SECTION,
             **_MESSAGES,
         },
         State.KEY: {'">': State.VALUE},
         State.VALUE: {"</atem:parameter>": State.PARAMETERS},
     },
     # The prompt ends within a message's head.
-    begins=State.HEADER,
+    initial_state=State.HEADER,
     headers=(
         (re.compile(r"to=self\Z"), State.REASONING),
         (re.compile(r"to=user\Z"), State.CONTENT),
-        (re.compile(r"to=\S"), State.SECTION),
+        (re.compile(r"to=\S"), State.TOOL_SECTION),
         (re.compile(r""), State.CONTENT),
     ),
     # A tool `f` is called as `f.f` at times.
     function=re.compile(r"(?:([^\s<>\".]+)\.(?=\1\Z))?(?P<name>[^\s<>\"]+)"),
     aliases=("muse",),
-    frame="",
-    undeclared="json",
+    strip="",
+    undeclared_type="json",
     source="vllm 0.31 tool_parsers/muse_glimmer_tool_parser.py, reasoning/muse_glimmer_reasoning_parser.py; "
     "sglang function_call/muse_glimmer_detector.py",
 )

@@ -2,7 +2,7 @@
 
 import re
 
-from ..format import Format, Keep, State
+from ..format import Format, ReuseSuffix, State
 
 # Whatever a message holds, these tokens end it.
 ENDS = {
@@ -20,11 +20,11 @@ OPENAI = Format(
     "openai",
     {
         # The prompt ends with `<|start|>assistant`: the recipient may come first.
-        State.START: {**ENDS, "to=": Keep(State.HEADER, 3), "<|message|>": State.CONTENT},
+        State.START: {**ENDS, "to=": ReuseSuffix(State.HEADER, 3), "<|message|>": State.CONTENT},
         State.CONTENT: ENDS,
         State.REASONING: ENDS,
         State.HEADER: {
-            "<|message|>": State.ROUTED,
+            "<|message|>": State.BY_HEADER,
             "<|start|>": State.HEADER,
             "<|end|>": State.START,
             "<|return|>": State.START,
@@ -32,13 +32,13 @@ OPENAI = Format(
         },
         State.ARGUMENTS: ENDS,
         # The constraint leads nowhere; it is named for a header to show where the recipient ends.
-        State.MARKUP: {**ENDS, "<|constrain|>": State.MARKUP},
+        State.IGNORED: {**ENDS, "<|constrain|>": State.IGNORED},
     },
     aliases=("harmony", "gpt-oss", "openai_gptoss"),
     headers=(
         (re.compile(rf"\bto=(?!{_NO_FUNCTION})(?:functions\.)?(?P<name>[^\s<]+)"), State.ARGUMENTS),
         (re.compile("analysis"), State.REASONING),
-        (re.compile(rf"\bto=(?!assistant){_NO_FUNCTION}"), State.MARKUP),
+        (re.compile(rf"\bto=(?!assistant){_NO_FUNCTION}"), State.IGNORED),
         (re.compile(""), State.CONTENT),
     ),
     source="openai/harmony docs/format.md; vllm 0.31 parser/harmony.py",

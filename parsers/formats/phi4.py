@@ -1,12 +1,15 @@
 """Phi 4 mini's tool calls: an array behind the word `functools`."""
 
-from ..format import COMPLETE, Format, Keep, State
+from ..format import COMPLETE, Format, ReuseSuffix, State
 
 PHI4_MINI_JSON = Format(
     "phi4_mini_json",
     {
-        State.CONTENT: {"functools[": Keep(State.JSON_CALLS), "functools [": Keep(State.JSON_CALLS)},
-        State.JSON_CALLS: {COMPLETE: State.BACK},
+        State.CONTENT: {
+            "functools[": ReuseSuffix(State.JSON_CALLS),
+            "functools [": ReuseSuffix(State.JSON_CALLS),
+        },
+        State.JSON_CALLS: {COMPLETE: State.RETURN},
     },
     source="vllm examples/tool_chat_template_phi4_mini.jinja, 0.31 tool_parsers/phi4mini_tool_parser.py",
 )

@@ -1,14 +1,14 @@
 """Calls as Python writes them: Llama 3.2 and 4, ToolACE, Olmo 3 and LFM 2."""
 
-from ..format import COMPLETE, Format, Keep, State
+from ..format import COMPLETE, Format, ReuseSuffix, State
 
 PYTHONIC = Format(
     "pythonic",
     {
         # The answer is a list of calls, or it is text; Llama 4 puts tokens around the list at times.
-        State.START: {"[": Keep(State.PYTHON_CALLS)},
+        State.START: {"[": ReuseSuffix(State.PYTHON_CALLS)},
         State.CONTENT: {"<|python_start|>": State.PYTHON_CALLS, "<|python_end|>": State.CONTENT},
-        State.PYTHON_CALLS: {COMPLETE: State.BACK},
+        State.PYTHON_CALLS: {COMPLETE: State.RETURN},
     },
     aliases=("llama4_pythonic",),
     declared_only=True,
@@ -22,7 +22,7 @@ OLMO3 = Format(
         State.START: {"<think>": State.REASONING},
         State.REASONING: {"</think>": State.START},
         State.CONTENT: {"<function_calls>": State.PYTHON_LINES},
-        State.PYTHON_LINES: {"</function_calls>": State.BACK},
+        State.PYTHON_LINES: {"</function_calls>": State.RETURN},
     },
     source="vllm examples/tool_chat_template_olmo3.jinja; vllm 0.31 tool_parsers/olmo3_tool_parser.py, "
     "reasoning/olmo3_reasoning_parser.py",
@@ -32,16 +32,28 @@ LFM2 = Format(
     "lfm2",
     {
         # A second end marker, behind calls that the model has repeated, is none of the client's.
-        State.CONTENT: {"<|tool_call_start|>": State.SECTION, "<|tool_call_end|>": State.CONTENT},
-        # JSON if the system prompt asks for it.
-        State.SECTION: {
-            "[": Keep(State.PYTHON_CALLS),
-            "{": Keep(State.JSON_CALLS),
-            **{f"[{space}{{": Keep(State.JSON_CALLS, 2 + len(space)) for space in ("", " ", "\n")},
-            "<|tool_call_end|>": State.BACK,
+        State.CONTENT: {
+            "<|tool_call_start|>": State.TOOL_SECTION,
+            "<|tool_call_end|>": State.CONTENT,
         },
-        State.PYTHON_CALLS: {"<|tool_call_end|>": State.BACK, "<|tool_call_start|>": State.SECTION},
-        State.JSON_CALLS: {"<|tool_call_end|>": State.BACK, "<|tool_call_start|>": State.SECTION},
+        # JSON if the system prompt asks for it.
+        State.TOOL_SECTION: {
+            "[": ReuseSuffix(State.PYTHON_CALLS),
+            "{": ReuseSuffix(State.JSON_CALLS),
+            **{
+                f"[{space}{{": ReuseSuffix(State.JSON_CALLS, 2 + len(space))
+                for space in ("", " ", "\n")
+            },
+            "<|tool_call_end|>": State.RETURN,
+        },
+        State.PYTHON_CALLS: {
+            "<|tool_call_end|>": State.RETURN,
+            "<|tool_call_start|>": State.TOOL_SECTION,
+        },
+        State.JSON_CALLS: {
+            "<|tool_call_end|>": State.RETURN,
+            "<|tool_call_start|>": State.TOOL_SECTION,
+        },
     },
     source="LiquidAI/LFM2-1.2B chat template and model card; vllm 0.31 tool_parsers/lfm2_tool_parser.py; "
     "sglang function_call/lfm2_detector.py",

@@ -19,7 +19,7 @@ QWEN3 = Format(
         "step3p5",
         "telechat4",
     ),
-    thinks=True,
+    thinks_by_default=True,
     thinking_flags={"enable_thinking": True},
     source="Qwen/Qwen3-8B chat template; vllm 0.31 parser/qwen3.py; sglang parser/reasoning_parser.py",
 )
@@ -28,10 +28,18 @@ QWEN3_CODER = Format(
     "qwen3_coder",
     {
         # Without <tool_call>, too: Qwen 3 Coder forgets it at times.
-        State.CONTENT: {"<tool_call>": State.SECTION, "<function=": State.NAME},
-        State.SECTION: {"<function=": State.NAME, "<tool_call>": State.SECTION, "</tool_call>": State.BACK},
-        State.NAME: {">": State.PARAMETERS, "</function>": State.SECTION},
-        State.PARAMETERS: {"<parameter=": State.KEY, "</function>": State.SECTION, "</tool_call>": State.BACK},
+        State.CONTENT: {"<tool_call>": State.TOOL_SECTION, "<function=": State.NAME},
+        State.TOOL_SECTION: {
+            "<function=": State.NAME,
+            "<tool_call>": State.TOOL_SECTION,
+            "</tool_call>": State.RETURN,
+        },
+        State.NAME: {">": State.PARAMETERS, "</function>": State.TOOL_SECTION},
+        State.PARAMETERS: {
+            "<parameter=": State.KEY,
+            "</function>": State.TOOL_SECTION,
+            "</tool_call>": State.RETURN,
+        },
         State.KEY: {">": State.VALUE},
         # At the beginning of a line the next parameter ends one whose end marker is missing.
         State.VALUE: {"</parameter>": State.PARAMETERS, "\n<parameter=": State.KEY},

@@ -7,17 +7,17 @@ SEED_OSS = Format(
     {
         State.START: {"<seed:think>": State.REASONING, "</seed:think>": State.START},
         State.REASONING: {"</seed:think>": State.START},
-        State.CONTENT: {"<seed:tool_call>": State.SECTION, "<function=": State.NAME},
-        State.SECTION: {
+        State.CONTENT: {"<seed:tool_call>": State.TOOL_SECTION, "<function=": State.NAME},
+        State.TOOL_SECTION: {
             "<function=": State.NAME,
-            "<seed:tool_call>": State.SECTION,
-            "</seed:tool_call>": State.BACK,
+            "<seed:tool_call>": State.TOOL_SECTION,
+            "</seed:tool_call>": State.RETURN,
         },
-        State.NAME: {">": State.PARAMETERS, "</function>": State.SECTION},
+        State.NAME: {">": State.PARAMETERS, "</function>": State.TOOL_SECTION},
         State.PARAMETERS: {
             "<parameter=": State.KEY,
-            "</function>": State.SECTION,
-            "</seed:tool_call>": State.BACK,
+            "</function>": State.TOOL_SECTION,
+            "</seed:tool_call>": State.RETURN,
         },
         State.KEY: {">": State.VALUE},
         State.VALUE: {"</parameter>": State.PARAMETERS, "\n<parameter=": State.KEY},

@@ -7,27 +7,27 @@ STEP3 = Format(
     {
         State.START: {"<think>": State.REASONING, "</think>": State.START},
         State.REASONING: {"</think>": State.START},
-        State.CONTENT: {"<｜tool_calls_begin｜>": State.SECTION},
-        State.SECTION: {
-            "<｜tool_call_begin｜>": State.MARKUP,
-            "<｜tool_sep｜>": State.SECTION,
+        State.CONTENT: {"<｜tool_calls_begin｜>": State.TOOL_SECTION},
+        State.TOOL_SECTION: {
+            "<｜tool_call_begin｜>": State.IGNORED,
+            "<｜tool_sep｜>": State.TOOL_SECTION,
             '<steptml:invoke name="': State.NAME,
-            "<｜tool_call_end｜>": State.SECTION,
-            "<｜tool_calls_end｜>": State.BACK,
+            "<｜tool_call_end｜>": State.TOOL_SECTION,
+            "<｜tool_calls_end｜>": State.RETURN,
         },
         # What kind of call follows: always "function", and sometimes left out.
-        State.MARKUP: {"<｜tool_sep｜>": State.SECTION, '<steptml:invoke name="': State.NAME},
+        State.IGNORED: {"<｜tool_sep｜>": State.TOOL_SECTION, '<steptml:invoke name="': State.NAME},
         State.NAME: {'">': State.PARAMETERS},
         State.PARAMETERS: {
             '<steptml:parameter name="': State.KEY,
-            "</steptml:invoke>": State.SECTION,
-            "<｜tool_call_end｜>": State.SECTION,
-            "<｜tool_calls_end｜>": State.BACK,
+            "</steptml:invoke>": State.TOOL_SECTION,
+            "<｜tool_call_end｜>": State.TOOL_SECTION,
+            "<｜tool_calls_end｜>": State.RETURN,
         },
         State.KEY: {'">': State.VALUE},
         State.VALUE: {"</steptml:parameter>": State.PARAMETERS},
     },
-    frame="",
+    strip="",
     source="stepfun-ai/step3 chat template; vllm 0.31 tool_parsers/step3_tool_parser.py; "
     "sglang function_call/step3_detector.py",
 )

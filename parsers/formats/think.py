@@ -11,7 +11,7 @@ DEEPSEEK_R1 = Format(
     "deepseek_r1",
     _THINK,
     aliases=("deepseek-r1",),
-    thinks=True,
+    thinks_by_default=True,
     source="deepseek-ai/DeepSeek-R1 chat template; vllm 0.31 reasoning/deepseek_r1_reasoning_parser.py; "
     "sglang parser/reasoning_parser.py DeepSeekR1Detector",
 )
@@ -19,7 +19,7 @@ DEEPSEEK_R1 = Format(
 HOLO2 = Format(
     "holo2",
     _THINK,
-    thinks=True,
+    thinks_by_default=True,
     thinking_flags={"thinking": True, "enable_thinking": True},
     source="vllm 0.31 reasoning/deepseek_v3_reasoning_parser.py DeepSeekV3ReasoningWithThinkingParser",
 )

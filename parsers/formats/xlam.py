@@ -1,8 +1,8 @@
 """xLAM's tool calls: an array, bare or in one of the wrappers of the models that it was trained from."""
 
-from ..format import Format, Keep, State
+from ..format import Format, ReuseSuffix, State
 
-BARE = Keep(State.JSON_CALLS)
+BARE = ReuseSuffix(State.JSON_CALLS)
 
 XLAM = Format(
     "xlam",
@@ -21,7 +21,7 @@ XLAM = Format(
             "</think>\n[": BARE,
             "</think>\n\n[": BARE,
         },
-        State.JSON_CALLS: {"</tool_call>": State.BACK, "```": State.BACK},
+        State.JSON_CALLS: {"</tool_call>": State.RETURN, "```": State.RETURN},
     },
     declared_only=True,
     source="vllm examples/tool_chat_template_xlam_llama.jinja, 0.31 tool_parsers/xlam_tool_parser.py",

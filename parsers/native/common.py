@@ -13,11 +13,16 @@ from ..events import Event, ToolCallArguments, ToolCallStarted
 
 # Enough for a parser to reach its first branch; no parser has a marker in it.
 PROBE_TEXT = "a b"
-PROBE_TOOL = {"type": "function", "function": {"name": "probe", "parameters": {"type": "object", "properties": {}}}}
+PROBE_TOOL = {
+    "type": "function",
+    "function": {"name": "probe", "parameters": {"type": "object", "properties": {}}},
+}
 LEAVE_OUT = "Choose another parser, or leave the flag out."
 
 
-def check_name(flag: str, name: str | None, registered: Iterable[str], also_known: Iterable[str]) -> None:
+def check_name(
+    flag: str, name: str | None, registered: Iterable[str], also_known: Iterable[str]
+) -> None:
     """Raise `UnknownParserError` for a name that is not `registered`. also_known: further names for the message."""
     if name and name not in (known := set(registered)):
         raise UnknownParserError(flag, name, known.union(also_known))
@@ -38,7 +43,9 @@ def reads_calls(request: ParserRequest) -> bool:
 
 
 @contextlib.contextmanager
-def refusing(engine: str, flag: str, name: str, unusable: Mapping[str, str] | None = None) -> Iterator[None]:
+def as_unusable(
+    engine: str, flag: str, name: str, unusable: Mapping[str, str] | None = None
+) -> Iterator[None]:
     """Turn whatever a parser of `engine` raises while it is tried into `UnusableParserError`.
 
     unusable: parsers that need not be tried, and why.
@@ -56,13 +63,17 @@ def refusing(engine: str, flag: str, name: str, unusable: Mapping[str, str] | No
         # Parsers are third-party code and raise whatever they like when the
         # tokenizer lacks their markers; all of it means the same to the user.
         raise misfit(
-            flag, name, f"it does not work with this model's tokenizer ({type(error).__name__}: {error})."
+            flag,
+            name,
+            f"it does not work with this model's tokenizer ({type(error).__name__}: {error}).",
         ) from error
 
 
 def misfit(flag: str, name: str, reason: str) -> UnusableParserError:
     """Return the error for a parser that another model's family needs."""
-    return UnusableParserError(flag, name, reason, "Choose the parser of this model's family, or leave the flag out.")
+    return UnusableParserError(
+        flag, name, reason, "Choose the parser of this model's family, or leave the flag out."
+    )
 
 
 def probe(parser: StreamParser, tokenizer: Any) -> None:
@@ -107,7 +118,11 @@ class SentCalls:
             if index not in self or not isinstance(call, dict) or "arguments" not in call:
                 continue
             arguments = call["arguments"]
-            expected = arguments if isinstance(arguments, str) else json.dumps(arguments, ensure_ascii=False)
+            expected = (
+                arguments
+                if isinstance(arguments, str)
+                else json.dumps(arguments, ensure_ascii=False)
+            )
             sent = "".join(self._arguments[index])
             if expected != sent and expected.startswith(sent):
                 yield self.argue(index, expected[len(sent) :])

@@ -21,9 +21,18 @@ from sglang.srt.parser.reasoning_parser import ReasoningParser
 from ..base import ParserRequest, StreamParser
 from ..errors import REASONING_FLAG, TOOL_CALL_FLAG
 from ..events import Content, Event, Reasoning
-from ..json_calls import with_json_calls
-from ..plain import PlainParser
-from .common import PROBE_TOOL, SentCalls, check_name, joined_name, misfit, probe, reads_calls, refusing
+from ..forced_calls import wrap_forced_calls
+from ..passthrough import PassthroughParser
+from .common import (
+    PROBE_TOOL,
+    SentCalls,
+    as_unusable,
+    check_name,
+    joined_name,
+    misfit,
+    probe,
+    reads_calls,
+)
 from .sglang_reasoning import BY_TEXT, ReasoningParsers
 
 LOGGERS = "sglang.srt.function_call"
@@ -31,7 +40,10 @@ LOG_INTERVAL_S = 60
 # The steps of a parser that takes one at a time are few: a name, its arguments, the next name.
 MAX_STEPS = 256
 # Formats that number the calls of a conversation in their ids.
-CALL_IDS: dict[str | None, str] = {"kimi_k2": "functions.{name}:{number}", "kimi_k3": "{name}:{number}"}
+CALL_IDS: dict[str | None, str] = {
+    "kimi_k2": "functions.{name}:{number}",
+    "kimi_k3": "{name}:{number}",
+}
 # Parsers that lose a marker which comes in pieces, and a marker that the family's tokenizers have as one token.
 NEEDS_TOKEN = {
     (TOOL_CALL_FLAG, "deepseekv3"): "<｜tool▁calls▁begin｜>",  # noqa: RUF001 - the bars are the marker's own
@@ -44,7 +56,9 @@ NEEDS_TOKEN = {
 }
 
 
-def check_names(tool_call_parser: str | None, reasoning_parser: str | None, also_known: Iterable[str] = ()) -> None:
+def check_names(
+    tool_call_parser: str | None, reasoning_parser: str | None, also_known: Iterable[str] = ()
+) -> None:
     """Raise `UnknownParserError` for a name that SGLang does not know. also_known: further names for the message."""
     check_name(TOOL_CALL_FLAG, tool_call_parser, FunctionCallParser.ToolCallParserEnum, also_known)
     check_name(REASONING_FLAG, reasoning_parser, ReasoningParser.DetectorMap, also_known)
@@ -59,25 +73,36 @@ class SglangParsers:
     cannot stream, so that no request finds out.
     """
 
-    def __init__(self, tokenizer: Any, tool_call_parser: str | None, reasoning_parser: str | None) -> None:
+    def __init__(
+        self, tokenizer: Any, tool_call_parser: str | None, reasoning_parser: str | None
+    ) -> None:
         check_names(tool_call_parser, reasoning_parser)
         _log_sparsely()
         self.name = joined_name(tool_call_parser, reasoning_parser)
         self._tokenizer = tokenizer
         self._vocabulary = _Vocabulary(tokenizer)
-        self._control_ids = {*tokenizer.all_special_ids, *getattr(tokenizer, "get_added_vocab", dict)().values()}
-        special = [token for token in self._control_ids if not tokenizer.decode([token], skip_special_tokens=True)]
+        self._control_ids = {
+            *tokenizer.all_special_ids,
+            *getattr(tokenizer, "get_added_vocab", dict)().values(),
+        }
+        special = [
+            token
+            for token in self._control_ids
+            if not tokenizer.decode([token], skip_special_tokens=True)
+        ]
         self._special = {token_id: tokenizer.decode([token_id]) for token_id in special}
         self._tool_call_parser = tool_call_parser
         self._reasoning_parser = reasoning_parser
         self._reasoning: ReasoningParsers | None = None
         if reasoning_parser:
-            with refusing("SGLang", REASONING_FLAG, reasoning_parser):
+            with as_unusable("SGLang", REASONING_FLAG, reasoning_parser):
                 self._check_markers(REASONING_FLAG, reasoning_parser)
-                self._reasoning = ReasoningParsers(reasoning_parser, tokenizer, self._vocabulary, self._special)
+                self._reasoning = ReasoningParsers(
+                    reasoning_parser, tokenizer, self._vocabulary, self._special
+                )
                 probe(self(ParserRequest(), []), tokenizer)
         if tool_call_parser:
-            with refusing("SGLang", TOOL_CALL_FLAG, tool_call_parser):
+            with as_unusable("SGLang", TOOL_CALL_FLAG, tool_call_parser):
                 self._check_markers(TOOL_CALL_FLAG, tool_call_parser)
                 probe(self(ParserRequest(tools=[PROBE_TOOL], tool_choice="auto"), []), tokenizer)
 
@@ -91,9 +116,11 @@ class SglangParsers:
         tools = self._tool_parser(request) if reads_calls(request) else None
         reasoning = None
         if self._reasoning is not None:
-            reasoning = self._reasoning(request, prompt_token_ids, feeds_tool_parser=tools is not None)
+            reasoning = self._reasoning(
+                request, prompt_token_ids, feeds_tool_parser=tools is not None
+            )
         if tools is None and reasoning is None:
-            return with_json_calls(PlainParser(), request)
+            return wrap_forced_calls(PassthroughParser(), request)
         parser = NativeParser(
             tools,
             reasoning,
@@ -102,14 +129,12 @@ class SglangParsers:
             follows_text=self._reasoning_parser in BY_TEXT,
             call_id=lambda name, index: self._call_id(name, request.history_tool_calls + index),
         )
-        return with_json_calls(parser, request)
+        return wrap_forced_calls(parser, request)
 
     def _check_markers(self, flag: str, name: str) -> None:
         marker = NEEDS_TOKEN.get((flag, name))
         if marker and len(self._tokenizer.encode(marker, add_special_tokens=False)) > 1:
-            reason = (
-                f"SGLang's parser of that name finds {marker} only as one token, and this model's tokenizer has none."
-            )
+            reason = f"SGLang's parser of that name finds {marker} only as one token, and this model's tokenizer has none."
             raise misfit(flag, name, reason)
 
     def _tool_parser(self, request: ParserRequest) -> FunctionCallParser | None:
@@ -117,7 +142,9 @@ class SglangParsers:
         if self._tool_call_parser is None:
             return None
         return FunctionCallParser(
-            [_tool(**tool["function"]) for tool in request.tools], self._tool_call_parser, tokenizer=self._vocabulary
+            [_tool(**tool["function"]) for tool in request.tools],
+            self._tool_call_parser,
+            tokenizer=self._vocabulary,
         )
 
     def _call_id(self, name: str, number: int) -> str | None:
@@ -171,7 +198,9 @@ class NativeParser:
         self._track(token_ids, events)
         return events
 
-    def finish(self, text: str = "", token_ids: Sequence[int] = (), *, cut: bool = False) -> list[Event]:
+    def finish(
+        self, text: str = "", token_ids: Sequence[int] = (), *, cut: bool = False
+    ) -> list[Event]:
         """See `StreamParser`."""
         events = [*self.feed(text or self._call_end(token_ids), token_ids), *self._held_reasoning()]
         if self._tools is not None:

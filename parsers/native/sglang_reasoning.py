@@ -11,7 +11,7 @@ from sglang.srt.parser.reasoning_parser import IQuestQ1ReasoningDetector, Reason
 from sglang.srt.parser.template_detection import ReasoningToggleConfig, detect_reasoning_pattern
 
 from ..base import ParserRequest
-from ..prompt import answer_start
+from ..prompt_tail import answer_start
 
 # What a parser's `reasoning_default` stands for where the chat template says nothing.
 MODES = {
@@ -65,15 +65,21 @@ class ReasoningParsers:
     special: the text of its special tokens.
     """
 
-    def __init__(self, name: str, tokenizer: Any, vocabulary: Any, special: Mapping[int, str]) -> None:
+    def __init__(
+        self, name: str, tokenizer: Any, vocabulary: Any, special: Mapping[int, str]
+    ) -> None:
         self._name = name
         self._tokenizer = tokenizer
         self._vocabulary = vocabulary
-        self._always, self._toggle = detect_reasoning_pattern(getattr(tokenizer, "chat_template", None))
+        self._always, self._toggle = detect_reasoning_pattern(
+            getattr(tokenizer, "chat_template", None)
+        )
         detector = ReasoningParser(name, tokenizer=vocabulary).detector
         self._mode = MODES[detector.reasoning_default]
         self._start, self._end = detector.think_start_token, detector.think_end_token
-        self._special = {token_id: text in self._start or text in self._end for token_id, text in special.items()}
+        self._special = {
+            token_id: text in self._start or text in self._end for token_id, text in special.items()
+        }
         self.has_special_markers = any(self._special.values())
 
     def __call__(
@@ -91,9 +97,13 @@ class ReasoningParsers:
     def is_forced(self, kwargs: Kwargs) -> bool:
         """Return whether SGLang's server would have the output begin inside reasoning."""
         own = OWN_RULES.get(self._name)
-        return self._always or (own(kwargs, self._toggle) if own else thinks(kwargs, self._toggle or self._mode))
+        return self._always or (
+            own(kwargs, self._toggle) if own else thinks(kwargs, self._toggle or self._mode)
+        )
 
-    def _request(self, request: ParserRequest, prompt_token_ids: Sequence[int]) -> ChatCompletionRequest:
+    def _request(
+        self, request: ParserRequest, prompt_token_ids: Sequence[int]
+    ) -> ChatCompletionRequest:
         """Return the request in SGLang's own type, as far as its reasoning parsers read it.
 
         The prompt's end is, for SGLang, a message to be continued: its markers
@@ -102,7 +112,9 @@ class ReasoningParsers:
         tail = answer_start(prompt_token_ids, lambda token: not self._special.get(token, True))
         said = self._tokenizer.decode(tail)
         return ChatCompletionRequest.model_construct(
-            messages=[SimpleNamespace(role="assistant", content=said[max(0, said.rfind(self._start)) :])],
+            messages=[
+                SimpleNamespace(role="assistant", content=said[max(0, said.rfind(self._start)) :])
+            ],
             continue_final_message=True,
             chat_template_kwargs=dict(request.chat_template_kwargs),
             reasoning_effort=request.chat_template_kwargs.get("reasoning_effort"),

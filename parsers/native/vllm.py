@@ -29,9 +29,18 @@ from vllm.utils.import_utils import import_from_path
 from ..base import ParserRequest, StreamParser
 from ..errors import REASONING_FLAG, TOOL_CALL_FLAG, SetupError
 from ..events import Content, Event, Reasoning
-from ..json_calls import with_json_calls
-from ..plain import PlainParser
-from .common import PROBE_TEXT, PROBE_TOOL, SentCalls, check_name, joined_name, probe, reads_calls, refusing
+from ..forced_calls import wrap_forced_calls
+from ..passthrough import PassthroughParser
+from .common import (
+    PROBE_TEXT,
+    PROBE_TOOL,
+    SentCalls,
+    as_unusable,
+    check_name,
+    joined_name,
+    probe,
+    reads_calls,
+)
 
 PLUGIN_FLAG = "--tool-parser-plugin"
 CANNOT_STREAM = {
@@ -56,13 +65,17 @@ def load_tool_parser_plugin(path: str) -> None:
         raise SetupError(f"{PLUGIN_FLAG} {path!r} cannot be imported ({reason}).") from error
 
 
-def check_names(tool_call_parser: str | None, reasoning_parser: str | None, also_known: Iterable[str] = ()) -> None:
+def check_names(
+    tool_call_parser: str | None, reasoning_parser: str | None, also_known: Iterable[str] = ()
+) -> None:
     """Raise `UnknownParserError` for a name that vLLM does not register; imports no parser.
 
     also_known: further names for the message.
     """
     check_name(TOOL_CALL_FLAG, tool_call_parser, ToolParserManager.list_registered(), also_known)
-    check_name(REASONING_FLAG, reasoning_parser, ReasoningParserManager.list_registered(), also_known)
+    check_name(
+        REASONING_FLAG, reasoning_parser, ReasoningParserManager.list_registered(), also_known
+    )
 
 
 class VllmParsers:
@@ -90,11 +103,13 @@ class VllmParsers:
         self._reasoning_class: type[Parser] | None = None
         self._full_class: type[Parser] | None = None
         if reasoning_parser:
-            with refusing("vLLM", REASONING_FLAG, reasoning_parser, CANNOT_STREAM):
-                self._reasoning_class = self._full_class = self._parser_class(None, reasoning_parser)
+            with as_unusable("vLLM", REASONING_FLAG, reasoning_parser, CANNOT_STREAM):
+                self._reasoning_class = self._full_class = self._parser_class(
+                    None, reasoning_parser
+                )
                 self._probe(ParserRequest())
         if tool_call_parser:
-            with refusing("vLLM", TOOL_CALL_FLAG, tool_call_parser, CANNOT_STREAM):
+            with as_unusable("vLLM", TOOL_CALL_FLAG, tool_call_parser, CANNOT_STREAM):
                 self._full_class = self._parser_class(tool_call_parser, reasoning_parser)
                 self._probe(ParserRequest(tools=[PROBE_TOOL], tool_choice="auto"))
 
@@ -115,9 +130,9 @@ class VllmParsers:
         chat_request = _chat_request(request)
         parser = self._parser(request, chat_request)
         if parser is None:
-            return with_json_calls(PlainParser(), request)
+            return wrap_forced_calls(PassthroughParser(), request)
         stream_class = HarmonyStreamParser if isinstance(parser, HarmonyParser) else NativeParser
-        return with_json_calls(stream_class(parser, chat_request, prompt_token_ids), request)
+        return wrap_forced_calls(stream_class(parser, chat_request, prompt_token_ids), request)
 
     def _parser(self, request: ParserRequest, chat_request: ChatCompletionRequest) -> Parser | None:
         """Return a new parser of vLLM's, or None if nothing of this request is to be parsed."""
@@ -131,7 +146,9 @@ class VllmParsers:
             model_config=self._model_config,
         )
 
-    def _parser_class(self, tool_call_parser: str | None, reasoning_parser: str | None) -> type[Parser] | None:
+    def _parser_class(
+        self, tool_call_parser: str | None, reasoning_parser: str | None
+    ) -> type[Parser] | None:
         hf_config = getattr(self._model_config, "hf_config", None)
         parser_class: type[Parser] | None = ParserManager.get_parser(
             tool_parser_name=tool_call_parser,
@@ -156,7 +173,9 @@ class NativeParser:
 
     token_aligned = True
 
-    def __init__(self, parser: Parser, request: ChatCompletionRequest, prompt_token_ids: Sequence[int]) -> None:
+    def __init__(
+        self, parser: Parser, request: ChatCompletionRequest, prompt_token_ids: Sequence[int]
+    ) -> None:
         self._parser = parser
         self._request = request
         self._prompt_token_ids = list(prompt_token_ids)
@@ -165,8 +184,12 @@ class NativeParser:
         self._only_reasons = self._delegates and parser.tool_parser is None
         self.reasoning_tokens = 0
         reasoning = parser.reasoning_parser
-        self._markers = (reasoning.reasoning_start_str, reasoning.reasoning_end_str) if reasoning else ()
-        self.in_reasoning = reasoning is not None and not parser.is_reasoning_end(self._prompt_token_ids)
+        self._markers = (
+            (reasoning.reasoning_start_str, reasoning.reasoning_end_str) if reasoning else ()
+        )
+        self.in_reasoning = reasoning is not None and not parser.is_reasoning_end(
+            self._prompt_token_ids
+        )
 
     def reads_together(self, token_ids: Sequence[int]) -> bool:
         """See `StreamParser`."""
@@ -179,7 +202,9 @@ class NativeParser:
             return [Content(text)] if text else []
         return self._read(text, token_ids, finished=False)
 
-    def finish(self, text: str = "", token_ids: Sequence[int] = (), *, cut: bool = False) -> list[Event]:
+    def finish(
+        self, text: str = "", token_ids: Sequence[int] = (), *, cut: bool = False
+    ) -> list[Event]:
         """See `StreamParser`."""
         events = self._read(text, token_ids, finished=True)
         parsed = getattr(self._parser.tool_parser, "prev_tool_call_arr", None) or []
@@ -205,7 +230,9 @@ class NativeParser:
     def _track(self, text: str, token_ids: Sequence[int], events: list[Event]) -> None:
         """Follow whether the output is in its reasoning, and count its tokens."""
         ended = self._parser._stream_state.reasoning_ended  # noqa: SLF001 - the only place where vLLM says so
-        if self.in_reasoning and (ended or any(not isinstance(event, Reasoning) for event in events)):
+        if self.in_reasoning and (
+            ended or any(not isinstance(event, Reasoning) for event in events)
+        ):
             self.in_reasoning = False
         elif self.in_reasoning and text not in self._markers:
             self.reasoning_tokens += len(token_ids)
@@ -231,7 +258,9 @@ class HarmonyStreamParser(NativeParser):
 
     _parser: HarmonyParser
 
-    def finish(self, text: str = "", token_ids: Sequence[int] = (), *, cut: bool = False) -> list[Event]:
+    def finish(
+        self, text: str = "", token_ids: Sequence[int] = (), *, cut: bool = False
+    ) -> list[Event]:
         """See `StreamParser`. vLLM's parser decodes the token itself, so a text that was cut is cut here."""
         events = super().finish(text, token_ids, cut=cut)
         uncut = Content(self._parser.model_tokenizer.decode(list(token_ids)))
@@ -255,7 +284,8 @@ def _chat_request(request: ParserRequest) -> ChatCompletionRequest:
     chat_request: ChatCompletionRequest = _empty_request().model_copy(
         update={
             "messages": history if request.history_tool_calls else [],
-            "tools": [ChatCompletionToolsParam.model_validate(tool) for tool in request.tools] or None,
+            "tools": [ChatCompletionToolsParam.model_validate(tool) for tool in request.tools]
+            or None,
             "tool_choice": tool_choice,
             "parallel_tool_calls": request.parallel_tool_calls,
             "include_reasoning": request.include_reasoning,

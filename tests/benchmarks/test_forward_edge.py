@@ -27,7 +27,9 @@ def test_a_delay_is_what_comes_on_top_of_the_fastest_delta() -> None:
 
 def test_a_merged_delta_counts_from_its_last_token() -> None:
     merged = [arrival for arrival in arrivals(0.0, 0.0, 0.0, 0.05) if arrival.characters != ENDS[1]]
-    assert [delay.seconds for delay in delays_of(merged, ENDS, PACE)] == pytest.approx([0.0, 0.0, 0.05])
+    assert [delay.seconds for delay in delays_of(merged, ENDS, PACE)] == pytest.approx(
+        [0.0, 0.0, 0.05]
+    )
 
 
 def test_a_stream_without_deltas_has_no_delays() -> None:
@@ -64,7 +66,10 @@ def outcome(quiet: float, busy: float, **problems: int) -> Outcome:
     ],
 )
 def test_claims(ours: float, peers: float, held: list[bool]) -> None:
-    rows = [row_of("stock vLLM", [outcome(1.0, peers)]), row_of("backedge python", [outcome(1.0, ours)])]
+    rows = [
+        row_of("stock vLLM", [outcome(1.0, peers)]),
+        row_of("backedge python", [outcome(1.0, ours)]),
+    ]
     assert [claim.held for claim in claims_of(rows)] == held
 
 

@@ -30,7 +30,9 @@ class Answer:
         return {
             "reasoning": self.reasoning,
             "content": self.content,
-            "tool_calls": [{"name": call["name"], "arguments": call["arguments"]} for call in self.tool_calls],
+            "tool_calls": [
+                {"name": call["name"], "arguments": call["arguments"]} for call in self.tool_calls
+            ],
             "finish_reason": self.finish_reason,
         }
 
@@ -66,10 +68,14 @@ class Client:
     """Asks one model behind one frontend, greedily unless told otherwise."""
 
     def __init__(self, url: str, model: str) -> None:
-        self.openai = openai.OpenAI(base_url=url + "/v1", api_key="none", timeout=TIMEOUT_S, max_retries=0)
+        self.openai = openai.OpenAI(
+            base_url=url + "/v1", api_key="none", timeout=TIMEOUT_S, max_retries=0
+        )
         self.model = model
 
-    def ask(self, transcript: Transcript, *, stream: bool = True, lenient: bool = False, **fields: Any) -> Response:
+    def ask(
+        self, transcript: Transcript, *, stream: bool = True, lenient: bool = False, **fields: Any
+    ) -> Response:
         """Send a transcript's request.
 
         lenient: do not hold the stream to the rules of ours.
@@ -79,7 +85,9 @@ class Client:
         if not stream:
             return whole(self.openai.chat.completions.create(**request))
         request.setdefault("stream_options", {"include_usage": True})
-        return streamed(self.openai.chat.completions.create(**request, stream=True), lenient=lenient)
+        return streamed(
+            self.openai.chat.completions.create(**request, stream=True), lenient=lenient
+        )
 
 
 def request_of(transcript: Transcript, model: str, fields: dict[str, Any]) -> dict[str, Any]:
@@ -88,7 +96,11 @@ def request_of(transcript: Transcript, model: str, fields: dict[str, Any]) -> di
         "temperature": 0,
         **{name: transcript[name] for name in REQUEST_FIELDS if name in transcript},
     }
-    extra = {"chat_template_kwargs": transcript["chat_template_kwargs"]} if "chat_template_kwargs" in transcript else {}
+    extra = (
+        {"chat_template_kwargs": transcript["chat_template_kwargs"]}
+        if "chat_template_kwargs" in transcript
+        else {}
+    )
     request |= {**fields, "extra_body": {**extra, **(fields.get("extra_body") or {})}}
     return {name: value for name, value in request.items() if value is not None}
 
@@ -134,7 +146,11 @@ def streamed(stream: openai.Stream[ChatCompletionChunk], *, lenient: bool = Fals
 
 def check_delta(answer: Answer, delta: Any) -> None:
     """Assert what strict clients rely on."""
-    kinds = [kind for kind in (delta.content, getattr(delta, "reasoning_content", None), delta.tool_calls) if kind]
+    kinds = [
+        kind
+        for kind in (delta.content, getattr(delta, "reasoning_content", None), delta.tool_calls)
+        if kind
+    ]
     assert len(kinds) <= 1, f"one delta mixes kinds: {delta}"
     known = len(answer.tool_calls)
     for call in delta.tool_calls or []:

@@ -62,9 +62,16 @@ class Fleet:
 @pytest.fixture(scope="session")
 def fleet(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Fleet]:
     with Stack(tmp_path_factory.mktemp("fleet"), **LONG_CONTEXT_ALLOWED) as stack:
-        worker = stack.worker("--vllm-processing", *VLLM_PARSERS, *DYNAMO_PARSERS, *LONG_CONTEXT, wait=False)
+        worker = stack.worker(
+            "--vllm-processing", *VLLM_PARSERS, *DYNAMO_PARSERS, *LONG_CONTEXT, wait=False
+        )
         plain = stack.worker(
-            "--reasoning-parser", "qwen3", *DYNAMO_PARSERS, *LONG_CONTEXT, name=PLAIN_MODEL, wait=False
+            "--reasoning-parser",
+            "qwen3",
+            *DYNAMO_PARSERS,
+            *LONG_CONTEXT,
+            name=PLAIN_MODEL,
+            wait=False,
         )
         frontend = stack.frontend(*VLLM_PARSERS, wait=False)
         stock = stack.frontend(command=STOCK_FRONTEND, wait=False)

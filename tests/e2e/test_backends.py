@@ -24,10 +24,24 @@ BACKENDS = {
     "huggingface": ("--tokenizer-backend", "huggingface"),
     "vllm": ("--tokenizer-backend", "vllm"),
     "sglang": ("--tokenizer-backend", "sglang"),
-    "python": ("--tokenizer-backend", "python", MODULE, "tests.frontend.edge_tokenizer", CLASS, "Wrapped"),
+    "python": (
+        "--tokenizer-backend",
+        "python",
+        MODULE,
+        "tests.frontend.edge_tokenizer",
+        CLASS,
+        "Wrapped",
+    ),
 }
 ON_PATH: dict[str, Any] = {"PYTHONPATH": f"{ROOT}:{ROOT / 'examples'}"}
-MISTRAL = ("--tokenizer-backend", "python", MODULE, "backedge.frontend.tokenizers.mistral", CLASS, "MistralTokenizer")
+MISTRAL = (
+    "--tokenizer-backend",
+    "python",
+    MODULE,
+    "backedge.tokenization.mistral",
+    CLASS,
+    "MistralTokenizer",
+)
 # A Mistral of random weights; only its vocabulary's size matters.
 CONFIG = {
     "architectures": ["MistralForCausalLM"],
@@ -47,11 +61,15 @@ CONFIG = {
 
 
 @pytest.fixture(scope="module")
-def fleet(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[dict[str, Process], list[Process]]]:
+def fleet(
+    tmp_path_factory: pytest.TempPathFactory,
+) -> Iterator[tuple[dict[str, Process], list[Process]]]:
     """Return a frontend for each back end, all with the KV router, and two workers."""
     with Stack(tmp_path_factory.mktemp("backends")) as stack:
         flags = ("--vllm-processing", *VLLM_PARSERS, "--enable-prefix-caching")
-        workers = [stack.worker(*flags, "--kv-events-config", kv_events(), wait=False) for _ in range(2)]
+        workers = [
+            stack.worker(*flags, "--kv-events-config", kv_events(), wait=False) for _ in range(2)
+        ]
         frontends = {
             name: stack.frontend("--router-mode", "kv", *flags, wait=False, **ON_PATH)
             for name, flags in BACKENDS.items()
@@ -63,14 +81,17 @@ def fleet(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[dict[str, 
         yield frontends, workers
 
 
-@pytest.mark.parametrize("name", ["multilingual_text", "reasoning_call", "parallel_calls", "after_tool_result"])
+@pytest.mark.parametrize(
+    "name", ["multilingual_text", "reasoning_call", "parallel_calls", "after_tool_result"]
+)
 @pytest.mark.parametrize("stream", [True, False], ids=["stream", "whole"])
 def test_the_same_conversation_gets_the_same_answer(
     fleet: tuple[dict[str, Process], list[Process]], name: str, stream: bool
 ) -> None:
     transcript = TRANSCRIPTS[name]
     responses = {
-        backend: Client(frontend.url, "tiny").ask(transcript, stream=stream) for backend, frontend in fleet[0].items()
+        backend: Client(frontend.url, "tiny").ask(transcript, stream=stream)
+        for backend, frontend in fleet[0].items()
     }
     assert {backend: response.message for backend, response in responses.items()} == dict.fromkeys(
         BACKENDS, transcript["expect"]
@@ -89,7 +110,13 @@ def test_a_prefix_goes_to_the_same_worker(fleet: tuple[dict[str, Process], list[
         ]
         response = Client(frontend.url, "tiny").ask({"messages": messages}, max_tokens=4)
         after = prompt_tokens(workers)
-        homes.add(next(worker for worker, (old, new) in enumerate(zip(before, after, strict=True)) if new > old))
+        homes.add(
+            next(
+                worker
+                for worker, (old, new) in enumerate(zip(before, after, strict=True))
+                if new > old
+            )
+        )
         assert (response.usage.prompt_tokens_details.cached_tokens > 0) is (number > 0)
     assert len(homes) == 1
 
@@ -100,11 +127,20 @@ def tekken(tmp_path_factory: pytest.TempPathFactory) -> Iterator[list[Process]]:
     folder = tmp_path_factory.mktemp("tekken")
     model = folder / "model"
     model.mkdir()
-    shutil.copy(Path(mistral_common.__file__).parent / "data" / "tekken_240911.json", model / "tekken.json")
+    shutil.copy(
+        Path(mistral_common.__file__).parent / "data" / "tekken_240911.json", model / "tekken.json"
+    )
     (model / "config.json").write_text(json.dumps(CONFIG))
     mode = ("--tokenizer-mode", "mistral")
     with Stack(folder / "stack") as stack:
-        engine = ("--vllm-processing", "--tool-call-parser", "mistral", "--load-format", "dummy", *mode)
+        engine = (
+            "--vllm-processing",
+            "--tool-call-parser",
+            "mistral",
+            "--load-format",
+            "dummy",
+            *mode,
+        )
         stack.worker(*engine, model=model, name="tekken", wait=False)
         frontends = [stack.frontend("--tokenizer-backend", "vllm", *mode), stack.frontend(*MISTRAL)]
         for frontend in frontends:
@@ -115,8 +151,13 @@ def tekken(tmp_path_factory: pytest.TempPathFactory) -> Iterator[list[Process]]:
 @pytest.mark.parametrize("stream", [True, False], ids=["stream", "whole"])
 def test_a_model_with_a_tekken_file_alone_answers(tekken: list[Process], stream: bool) -> None:
     question = {"messages": [{"role": "user", "content": "Hello 世界"}]}
-    fields: dict[str, Any] = {"max_tokens": 24, "extra_body": {"nvext": {"extra_fields": ["completion_token_ids"]}}}
-    of_vllm, ours = (Client(frontend.url, "tekken").ask(question, stream=stream, **fields) for frontend in tekken)
+    fields: dict[str, Any] = {
+        "max_tokens": 24,
+        "extra_body": {"nvext": {"extra_fields": ["completion_token_ids"]}},
+    }
+    of_vllm, ours = (
+        Client(frontend.url, "tekken").ask(question, stream=stream, **fields) for frontend in tekken
+    )
     assert ours.message == of_vllm.message
     assert ours.answer.content
     assert ours.token_ids == of_vllm.token_ids
@@ -133,10 +174,14 @@ BAD_CLASSES = [
 
 
 @pytest.mark.parametrize(("module", "class_name", "cause"), BAD_CLASSES)
-def test_a_bad_class_is_a_503_that_the_log_explains(tmp_path: Path, module: str, class_name: str, cause: str) -> None:
+def test_a_bad_class_is_a_503_that_the_log_explains(
+    tmp_path: Path, module: str, class_name: str, cause: str
+) -> None:
     with Stack(tmp_path) as stack:
         stack.embedded("--tool-call-parser", "hermes", wait=False)
-        frontend = stack.frontend("--tokenizer-backend", "python", MODULE, module, CLASS, class_name, **ON_PATH)
+        frontend = stack.frontend(
+            "--tokenizer-backend", "python", MODULE, module, CLASS, class_name, **ON_PATH
+        )
         stack.wait_for_model(frontend)
         for _ in range(2):
             with pytest.raises(openai.InternalServerError) as refused:
@@ -172,7 +217,14 @@ def test_a_class_that_fails_at_the_thousandth_call_ends_that_request_only(tmp_pa
 
 
 def test_a_worker_detokenizes_with_the_class_that_encodes(tmp_path: Path) -> None:
-    names = ("--tokenizer-backend", "python", MODULE, "tests.e2e.bad_tokenizers", CLASS, "FailsLater")
+    names = (
+        "--tokenizer-backend",
+        "python",
+        MODULE,
+        "tests.e2e.bad_tokenizers",
+        CLASS,
+        "FailsLater",
+    )
     with Stack(tmp_path, **ON_PATH) as stack:
         worker = stack.worker("--vllm-processing", *VLLM_PARSERS, *names, wait=False)
         frontend = stack.frontend()
@@ -185,14 +237,19 @@ def test_a_worker_detokenizes_with_the_class_that_encodes(tmp_path: Path) -> Non
 @pytest.mark.parametrize(
     ("flags", "cause"),
     [
-        (("--tokenizer-backend", "python", MODULE, "no_such_module", CLASS, "C"), "ModuleNotFoundError"),
+        (
+            ("--tokenizer-backend", "python", MODULE, "no_such_module", CLASS, "C"),
+            "ModuleNotFoundError",
+        ),
         (("--tokenizer-backend", "python"), "needs --tokenizer-module"),
         ((MODULE, "m"), "which is not set"),
         (("--tokenizer-backend", "abacus"), "huggingface"),
         (("--tokenizer-backend", "huggingface", "--use-vllm-tokenizer"), "answer with text"),
     ],
 )
-def test_a_worker_with_a_bad_choice_does_not_start(tmp_path: Path, flags: tuple[str, ...], cause: str) -> None:
+def test_a_worker_with_a_bad_choice_does_not_start(
+    tmp_path: Path, flags: tuple[str, ...], cause: str
+) -> None:
     with Stack(tmp_path) as stack:
         worker = stack.worker("--vllm-processing", *flags, wait=False)
         assert worker.popen.wait(timeout=240) != 0

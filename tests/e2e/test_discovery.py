@@ -17,7 +17,8 @@ from tools.stack import LOOPBACK, Process, Stack, fetch, free_port
 
 SERVERS = ("etcd", "nats-server")
 pytestmark = pytest.mark.skipif(
-    not all(map(shutil.which, SERVERS)), reason=f"{' and '.join(SERVERS)} are not installed (both are Debian packages)"
+    not all(map(shutil.which, SERVERS)),
+    reason=f"{' and '.join(SERVERS)} are not installed (both are Debian packages)",
 )
 
 
@@ -27,7 +28,18 @@ def frontend(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Process]:
     client, peer, nats = (f"http://{LOOPBACK}:{free_port()}" for _ in range(3))
     with ExitStack() as servers:
         start(servers, folder, "etcd", *etcd_flags(folder, client, peer))
-        start(servers, folder, "nats-server", "-a", LOOPBACK, "-p", nats.rpartition(":")[2], "-js", "-sd", str(folder))
+        start(
+            servers,
+            folder,
+            "nats-server",
+            "-a",
+            LOOPBACK,
+            "-p",
+            nats.rpartition(":")[2],
+            "-js",
+            "-sd",
+            str(folder),
+        )
         stack = servers.enter_context(
             Stack(
                 folder / "stack",
@@ -75,4 +87,7 @@ def start(servers: ExitStack, folder: Path, command: str, *flags: str) -> None:
 @pytest.mark.parametrize("name", ["reasoning_call", "multilingual_text", "stop_in_reasoning"])
 def test_gives_the_transcript(frontend: Process, name: str, stream: bool) -> None:
     transcript = TRANSCRIPTS[name]
-    assert Client(frontend.url, BACKEDGE_MODEL).ask(transcript, stream=stream).message == transcript["expect"]
+    assert (
+        Client(frontend.url, BACKEDGE_MODEL).ask(transcript, stream=stream).message
+        == transcript["expect"]
+    )

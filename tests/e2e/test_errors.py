@@ -57,7 +57,9 @@ BAD = [
 
 @STREAMED
 @pytest.mark.parametrize(("field", "fields"), BAD, ids=[field for field, _ in BAD])
-def test_bad_values_are_400_with_the_field(client: Client, fleet: Fleet, stream: bool, field: str, fields: Any) -> None:
+def test_bad_values_are_400_with_the_field(
+    client: Client, fleet: Fleet, stream: bool, field: str, fields: Any
+) -> None:
     before = fleet.generated()
     with pytest.raises(openai.BadRequestError) as caught:
         client.ask(TRANSCRIPTS["plain_text"], stream=stream, **fields)
@@ -110,7 +112,12 @@ def test_a_client_that_leaves_ends_generation(client: Client, fleet: Fleet) -> N
 def test_a_stop_match_ends_generation(client: Client, fleet: Fleet, stream: bool, n: int) -> None:
     before = fleet.generated()
     response = client.ask(
-        COUNT, stream=stream, stop=["12, 13"], n=n, temperature=0 if n == 1 else 0.001, **LONG_REQUEST
+        COUNT,
+        stream=stream,
+        stop=["12, 13"],
+        n=n,
+        temperature=0 if n == 1 else 0.001,
+        **LONG_REQUEST,
     )
     used = response.usage.completion_tokens
     assert response.answer.content == COUNT["expect"]["content"].partition("12, 13")[0]
@@ -130,8 +137,14 @@ def test_a_stop_match_in_the_frontend_ends_a_plain_workers_generation(fleet: Fle
 
 def engine_of(worker: Process) -> int:
     """Return the pid of the worker's engine process."""
-    children = subprocess.run(["pgrep", "-P", str(worker.popen.pid), "-a"], capture_output=True, text=True, check=True)
-    lines = [line for line in children.stdout.splitlines() if "EngineCore" in line or "spawn_main" in line]
+    children = subprocess.run(
+        ["pgrep", "-P", str(worker.popen.pid), "-a"], capture_output=True, text=True, check=True
+    )
+    lines = [
+        line
+        for line in children.stdout.splitlines()
+        if "EngineCore" in line or "spawn_main" in line
+    ]
     return int(lines[-1].split()[0])
 
 
@@ -159,13 +172,18 @@ REFUSED = [
     (("--tool-call-parser", "nope"), "--tool-call-parser 'nope' is not known"),
     (("--reasoning-parser", "nope"), "nope"),
     (("--reasoning-parser", "openai_gptoss"), "has none of <|message|>"),
-    (("--reasoning-parser", "openai_gptoss", "--postprocess-parsers", "native"), "only finds where reasoning ends"),
+    (
+        ("--reasoning-parser", "openai_gptoss", "--postprocess-parsers", "native"),
+        "only finds where reasoning ends",
+    ),
     (("--tool-parser-plugin", "/nowhere.py"), "--tool-parser-plugin"),
     (("--use-vllm-tokenizer",), "--use-vllm-tokenizer"),
 ]
 
 
-@pytest.mark.parametrize(("flags", "message"), REFUSED, ids=[flags[0] + "=" + flags[-1] for flags, _ in REFUSED])
+@pytest.mark.parametrize(
+    ("flags", "message"), REFUSED, ids=[flags[0] + "=" + flags[-1] for flags, _ in REFUSED]
+)
 def test_a_worker_refuses_to_start(fleet: Fleet, flags: tuple[str, ...], message: str) -> None:
     worker = fleet.stack.worker("--vllm-processing", *flags, name="refused", wait=False)
     assert worker.popen.wait(timeout=120) != 0

@@ -40,7 +40,9 @@ def fleet(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Process, l
             )
             for _ in range(2)
         ]
-        frontend = stack.frontend("--router-mode", "kv", wait=False, DYN_LOG="info,dynamo_llm::kv_router=debug")
+        frontend = stack.frontend(
+            "--router-mode", "kv", wait=False, DYN_LOG="info,dynamo_llm::kv_router=debug"
+        )
         for worker in workers:
             worker.wait_for(partial(worker_is_ready, worker.url))
         stack.wait_for_model(frontend)
@@ -48,7 +50,10 @@ def fleet(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Process, l
 
 
 def ask(frontend: Process, prefix: str, question: str) -> Response:
-    messages = [{"role": "system", "content": PREFIXES[prefix]}, {"role": "user", "content": question}]
+    messages = [
+        {"role": "system", "content": PREFIXES[prefix]},
+        {"role": "user", "content": question},
+    ]
     return Client(frontend.url, "tiny").ask({"messages": messages}, max_tokens=4)
 
 
@@ -56,14 +61,18 @@ def prompt_tokens(workers: list[Process]) -> list[float]:
     return [metric(worker.url, PROMPT_TOKENS) for worker in workers]
 
 
-def test_a_shared_prefix_goes_to_the_worker_that_has_it(fleet: tuple[Process, list[Process]]) -> None:
+def test_a_shared_prefix_goes_to_the_worker_that_has_it(
+    fleet: tuple[Process, list[Process]],
+) -> None:
     frontend, workers = fleet
     homes: dict[str, int] = {}
     for prefix in PREFIXES:
         before = prompt_tokens(workers)
         response = ask(frontend, prefix, "first")
         assert response.usage.prompt_tokens_details.cached_tokens == 0
-        homes[prefix] = next(i for i, (a, b) in enumerate(zip(before, prompt_tokens(workers), strict=True)) if b > a)
+        homes[prefix] = next(
+            i for i, (a, b) in enumerate(zip(before, prompt_tokens(workers), strict=True)) if b > a
+        )
     for round_number in range(3):
         for prefix, home in homes.items():
             before = prompt_tokens(workers)

@@ -12,14 +12,23 @@ import openai
 import pytest
 
 from tests.e2e.client import Client, request_of
-from tests.e2e.test_transcripts import ALL, STREAMED, as_dynamo_folds, generated, reasoning_tokens, rendered
+from tests.e2e.test_transcripts import (
+    ALL,
+    STREAMED,
+    as_dynamo_folds,
+    generated,
+    reasoning_tokens,
+    rendered,
+)
 from tests.support import TRANSCRIPTS, Transcript
 from tools.stack import LIGHT_FRONTEND, Process, Stack, metric
 
 PARSERS = ("--tool-call-parser", "hermes", "--reasoning-parser", "qwen3")
-# Post-processed in the worker, and by the frontend with its own flags.
+# PostprocessedChunk-processed in the worker, and by the frontend with its own flags.
 PROCESSED, PLAIN, SLOW = "embedded", "plain", "slow"
-ROWS = pytest.mark.parametrize("model", [PROCESSED, PLAIN], ids=["in the worker", "in the frontend"])
+ROWS = pytest.mark.parametrize(
+    "model", [PROCESSED, PLAIN], ids=["in the worker", "in the frontend"]
+)
 DEADLINE_S = 20.0
 
 
@@ -38,7 +47,9 @@ def light(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Light]:
         stack.embedded(*PARSERS, name=PROCESSED, wait=False)
         # Namespaces of their own: a frontend would send one model's requests to all workers of an endpoint.
         stack.embedded("--plain", "--namespace", "plain", name=PLAIN, wait=False)
-        slow = stack.embedded(*PARSERS, "--tokens-per-second", "20", "--namespace", "slow", name=SLOW, wait=False)
+        slow = stack.embedded(
+            *PARSERS, "--tokens-per-second", "20", "--namespace", "slow", name=SLOW, wait=False
+        )
         frontend = stack.frontend(*PARSERS, command=LIGHT_FRONTEND, wait=False)
         vllm = stack.frontend(*PARSERS, "--tokenizer-backend", "vllm", wait=False)
         for edge in (frontend, vllm):
@@ -62,9 +73,13 @@ def test_no_engine_is_loaded(light: Light) -> None:
 @ALL
 @STREAMED
 @ROWS
-def test_gives_exactly_the_transcript(light: Light, model: str, stream: bool, transcript: Transcript) -> None:
+def test_gives_exactly_the_transcript(
+    light: Light, model: str, stream: bool, transcript: Transcript
+) -> None:
     response = Client(light.frontend.url, model).ask(transcript, stream=stream)
-    assert response.message == (transcript["expect"] if stream else as_dynamo_folds(transcript["expect"]))
+    assert response.message == (
+        transcript["expect"] if stream else as_dynamo_folds(transcript["expect"])
+    )
     usage = response.usage
     assert usage.prompt_tokens == len(rendered(transcript["id"]))
     assert usage.completion_tokens == (output_tokens(transcript) or usage.completion_tokens)
@@ -75,17 +90,25 @@ def test_gives_exactly_the_transcript(light: Light, model: str, stream: bool, tr
 @ROWS
 @STREAMED
 @pytest.mark.parametrize("name", ["reasoning_call", "required_choice"])
-def test_behind_vllms_edge_it_is_the_same(light: Light, model: str, stream: bool, name: str) -> None:
+def test_behind_vllms_edge_it_is_the_same(
+    light: Light, model: str, stream: bool, name: str
+) -> None:
     transcript = TRANSCRIPTS[name]
-    assert Client(light.vllm.url, model).ask(transcript, stream=stream).message == transcript["expect"]
+    assert (
+        Client(light.vllm.url, model).ask(transcript, stream=stream).message == transcript["expect"]
+    )
 
 
 @ROWS
 @STREAMED
 def test_two_choices(light: Light, model: str, stream: bool) -> None:
     transcript = TRANSCRIPTS["reasoning_call"]
-    response = Client(light.frontend.url, model).ask(transcript, stream=stream, n=2, temperature=0.5)
-    assert [answer.message for _, answer in sorted(response.answers.items())] == [transcript["expect"]] * 2
+    response = Client(light.frontend.url, model).ask(
+        transcript, stream=stream, n=2, temperature=0.5
+    )
+    assert [answer.message for _, answer in sorted(response.answers.items())] == [
+        transcript["expect"]
+    ] * 2
     assert response.usage.completion_tokens == 2 * generated(transcript)
 
 
@@ -112,7 +135,9 @@ def test_stop_token_ids(light: Light) -> None:
 
 def test_a_client_that_goes_away_stops_the_worker(light: Light) -> None:
     client = Client(light.frontend.url, SLOW)
-    stream = client.openai.chat.completions.create(**request_of(TRANSCRIPTS["count"], SLOW, {}), stream=True)
+    stream = client.openai.chat.completions.create(
+        **request_of(TRANSCRIPTS["count"], SLOW, {}), stream=True
+    )
     next(iter(stream))
     stream.close()
     deadline = time.monotonic() + DEADLINE_S  # the whole answer takes 35 s
@@ -126,13 +151,27 @@ def test_a_client_that_goes_away_stops_the_worker(light: Light) -> None:
 REFUSED = [
     ({"messages": [{"role": "user", "content": "unheard of"}]}, "only replays the"),
     ({"max_tokens": 5, "extra_body": {"min_tokens": 9}}, "`min_tokens`"),
-    ({"messages": [{"role": "user", "content": [{"type": "image_url", "image_url": {"url": "http://x"}}]}]}, "vLLM"),
+    (
+        {
+            "messages": [
+                {
+                    "role": "user",
+                    "content": [{"type": "image_url", "image_url": {"url": "http://x"}}],
+                }
+            ]
+        },
+        "vLLM",
+    ),
     ({"messages": [{"role": "user", "content": "many " * 3000}]}, "tokens long"),
 ]
 
 
 @STREAMED
 @pytest.mark.parametrize(("fields", "part"), REFUSED)
-def test_what_cannot_be_answered_is_a_400(light: Light, stream: bool, fields: dict[str, Any], part: str) -> None:
+def test_what_cannot_be_answered_is_a_400(
+    light: Light, stream: bool, fields: dict[str, Any], part: str
+) -> None:
     with pytest.raises(openai.BadRequestError, match=part):
-        Client(light.frontend.url, PROCESSED).ask(TRANSCRIPTS["plain_text"], stream=stream, **fields)
+        Client(light.frontend.url, PROCESSED).ask(
+            TRANSCRIPTS["plain_text"], stream=stream, **fields
+        )

@@ -20,7 +20,13 @@ FAST, SLOW = "fast", "slow"
 CALL = TRANSCRIPTS["reasoning_call"]
 DEADLINE_S = 20.0
 STAGES = ("detokenize", "parse", "write", "encode")
-NAMES = ("requests_started_total", "requests_total", "engine_tokens_total", "engine_outputs_total", "chunks_total")
+NAMES = (
+    "requests_started_total",
+    "requests_total",
+    "engine_tokens_total",
+    "engine_outputs_total",
+    "chunks_total",
+)
 
 
 @pytest.fixture(scope="module")
@@ -28,11 +34,16 @@ def light(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, tuple[
     """A worker at full speed and a slow one, each with its client."""
     with Stack(tmp_path_factory.mktemp("metrics")) as stack:
         fast = stack.embedded(*PARSERS, name=FAST, wait=False)
-        slow = stack.embedded(*PARSERS, "--tokens-per-second", "20", "--namespace", SLOW, name=SLOW, wait=False)
+        slow = stack.embedded(
+            *PARSERS, "--tokens-per-second", "20", "--namespace", SLOW, name=SLOW, wait=False
+        )
         frontend = stack.frontend(*PARSERS, command=LIGHT_FRONTEND, wait=False)
         for name in (FAST, SLOW):
             stack.wait_for_model(frontend, name)
-        yield {name: (worker, Client(frontend.url, name)) for name, worker in ((FAST, fast), (SLOW, slow))}
+        yield {
+            name: (worker, Client(frontend.url, name))
+            for name, worker in ((FAST, fast), (SLOW, slow))
+        }
 
 
 def samples(url: str) -> dict[str, float]:
@@ -85,7 +96,10 @@ def test_the_second_request_is_measured(light: dict[str, tuple[Process, Client]]
     worker, client = light[FAST]
     while metric(worker.url, "backedge_requests_total") < 2:
         client.ask(CALL)
-    measured = {stage: samples(worker.url)[f'backedge_stage_tokens_total{{stage="{stage}"}}'] for stage in STAGES}
+    measured = {
+        stage: samples(worker.url)[f'backedge_stage_tokens_total{{stage="{stage}"}}']
+        for stage in STAGES
+    }
     assert measured == dict.fromkeys(STAGES, generated(CALL))
     assert metric(worker.url, "backedge_stage_seconds_total") > 0
 
@@ -94,7 +108,9 @@ def test_a_client_that_goes_away_is_counted(light: dict[str, tuple[Process, Clie
     worker, client = light[SLOW]
     cancelled = 'backedge_requests_total{outcome="cancelled"}'
     before = samples(worker.url)[cancelled]
-    stream = client.openai.chat.completions.create(**request_of(TRANSCRIPTS["count"], SLOW, {}), stream=True)
+    stream = client.openai.chat.completions.create(
+        **request_of(TRANSCRIPTS["count"], SLOW, {}), stream=True
+    )
     next(iter(stream))
     assert metric(worker.url, "backedge_requests_in_flight") == 1
     # On the clock of the requests, whatever event loop that is.

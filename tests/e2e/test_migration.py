@@ -23,7 +23,9 @@ KILLED_AT = {"lowest": 8, "balanced": 1}
 
 
 @pytest.fixture
-def fleet(tmp_path_factory: pytest.TempPathFactory, latency: str) -> Iterator[tuple[Process, list[Process]]]:
+def fleet(
+    tmp_path_factory: pytest.TempPathFactory, latency: str
+) -> Iterator[tuple[Process, list[Process]]]:
     with Stack(tmp_path_factory.mktemp("migration")) as stack:
         flags = ("--tokens-per-second", TOKENS_PER_SECOND, "--postprocess-latency", latency)
         workers = [stack.embedded(*PARSERS, *flags) for _ in range(2)]
@@ -33,7 +35,9 @@ def fleet(tmp_path_factory: pytest.TempPathFactory, latency: str) -> Iterator[tu
 
 
 # In text, in characters of several tokens, in reasoning, in arguments.
-@pytest.mark.parametrize("name", ["count", "multilingual_text", "reasoning_call", "nested_arguments", "long_argument"])
+@pytest.mark.parametrize(
+    "name", ["count", "multilingual_text", "reasoning_call", "nested_arguments", "long_argument"]
+)
 @pytest.mark.parametrize("latency", KILLED_AT)
 def test_the_stream_goes_on(fleet: tuple[Process, list[Process]], latency: str, name: str) -> None:
     frontend, workers = fleet
@@ -51,7 +55,9 @@ def test_the_stream_goes_on(fleet: tuple[Process, list[Process]], latency: str, 
             add_delta(answer, choice.delta)
             answer.finish_reason = choice.finish_reason or answer.finish_reason
         usage = chunk.usage or usage
-    assert "recreating stream" in frontend.log.read_text(), "the worker had finished before it was killed"
+    assert "recreating stream" in frontend.log.read_text(), (
+        "the worker had finished before it was killed"
+    )
     assert answer.message == transcript["expect"]
     assert usage is not None
     assert usage.completion_tokens == output_tokens(transcript)

@@ -14,7 +14,13 @@ from tests.support import TRANSCRIPTS
 from tools.stack import Process, metric
 
 PLUGIN = Path(__file__).with_name("explosive_parser.py")
-FLAGS = ("--vllm-processing", "--tool-parser-plugin", str(PLUGIN), "--tool-call-parser", "explosive")
+FLAGS = (
+    "--vllm-processing",
+    "--tool-parser-plugin",
+    str(PLUGIN),
+    "--tool-call-parser",
+    "explosive",
+)
 ERRORS = "backedge_parser_errors_total"
 # Its call is for Paris; the other transcript's is not.
 EXPLODES, HARMLESS = TRANSCRIPTS["tool_call"], TRANSCRIPTS["text_call"]

@@ -38,14 +38,21 @@ def pooled(fleet: Fleet) -> Iterator[Process]:
 
 @ALL
 @STREAMED
-def test_gives_exactly_the_transcript(fleet: Fleet, pooled: Process, stream: bool, transcript: Transcript) -> None:
+def test_gives_exactly_the_transcript(
+    fleet: Fleet, pooled: Process, stream: bool, transcript: Transcript
+) -> None:
     response = Client(fleet.frontend.url, "pooled").ask(transcript, stream=stream)
-    assert response.message == (transcript["expect"] if stream else as_dynamo_folds(transcript["expect"]))
+    assert response.message == (
+        transcript["expect"] if stream else as_dynamo_folds(transcript["expect"])
+    )
 
 
 def test_killed_processes_cost_no_stream_anything(fleet: Fleet, pooled: Process) -> None:
     client = Client(fleet.frontend.url, "pooled")
-    cases = [TRANSCRIPTS[name] for name in ("long_argument", "long_reasoning", "count", "nested_arguments")]
+    cases = [
+        TRANSCRIPTS[name]
+        for name in ("long_argument", "long_reasoning", "count", "nested_arguments")
+    ]
     asked = [cases[number % len(cases)] for number in range(STREAMS)]
     deaths = metric(pooled.url, "backedge_pool_deaths_total")
     with ThreadPoolExecutor(STREAMS) as threads:
@@ -56,7 +63,10 @@ def test_killed_processes_cost_no_stream_anything(fleet: Fleet, pooled: Process)
         for pid in killed:
             os.kill(pid, signal.SIGKILL)
         wait_until(
-            lambda: metric(pooled.url, "backedge_pool_processes") == 2 and not {*killed} & {*pool_processes(pooled)}
+            lambda: (
+                metric(pooled.url, "backedge_pool_processes") == 2
+                and not {*killed} & {*pool_processes(pooled)}
+            )
         )
         messages = [answer.result().message for answer in answers]
     assert messages == [transcript["expect"] for transcript in asked]
@@ -65,7 +75,14 @@ def test_killed_processes_cost_no_stream_anything(fleet: Fleet, pooled: Process)
 
 def test_a_parser_that_loops_costs_its_own_request_only(fleet: Fleet) -> None:
     plugin = str(Path(__file__).parent / "looping_parser.py")
-    flags = ("--tool-parser-plugin", plugin, "--tool-call-parser", "looping", "--postprocess-deadline-s", "1")
+    flags = (
+        "--tool-parser-plugin",
+        plugin,
+        "--tool-call-parser",
+        "looping",
+        "--postprocess-deadline-s",
+        "1",
+    )
     worker = fleet.stack.worker(*NATIVE, *flags, name="looping")
     fleet.stack.wait_for_model(fleet.frontend, "looping")
     client = Client(fleet.frontend.url, "looping")
@@ -90,7 +107,7 @@ def pool_processes(worker: Process) -> list[int]:
     found = []
     for path in Path("/proc").glob("[0-9]*"):
         try:
-            is_ours = b"backedge.postprocess.pool.template" in (path / "cmdline").read_bytes()
+            is_ours = b"backedge.worker.pool.fork_server_main" in (path / "cmdline").read_bytes()
             fields = re.split(r"\s", (path / "stat").read_text().rpartition(")")[2].strip())
         except OSError:
             continue

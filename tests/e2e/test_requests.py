@@ -45,14 +45,23 @@ def test_every_choice_is_whole(client: Client, stream: bool, name: str) -> None:
 def test_choices_may_finish_at_different_times(client: Client, stream: bool) -> None:
     transcript = TRANSCRIPTS["stop_string"]
     response = client.ask(transcript, stream=stream, n=2, temperature=COLD, stop=["zeta"])
-    assert [answer.content for answer in response.answers.values()] == [LETTERS.partition("zeta")[0]] * 2
+    assert [answer.content for answer in response.answers.values()] == [
+        LETTERS.partition("zeta")[0]
+    ] * 2
 
 
 STOPS = [
     pytest.param({"stop": "gamma"}, "alpha, beta, ", "gamma", id="string"),
     pytest.param({"stop": ["zeta", "gamma"]}, "alpha, beta, ", "gamma", id="earliest of a list"),
-    pytest.param({"stop": ["amma, d", "gamma, delta", "ma"]}, "alpha, beta, gam", "ma", id="overlapping"),
-    pytest.param({"stop": [" beta, gamma, delta, eps"]}, "alpha,", " beta, gamma, delta, eps", id="across tokens"),
+    pytest.param(
+        {"stop": ["amma, d", "gamma, delta", "ma"]}, "alpha, beta, gam", "ma", id="overlapping"
+    ),
+    pytest.param(
+        {"stop": [" beta, gamma, delta, eps"]},
+        "alpha,",
+        " beta, gamma, delta, eps",
+        id="across tokens",
+    ),
     pytest.param({"stop": ["not there"]}, LETTERS, None, id="not there"),
     pytest.param({"stop": ["a"], "extra_body": {"min_tokens": 12}}, None, "a", id="min_tokens"),
     pytest.param(
@@ -70,12 +79,19 @@ def test_stop_strings(
     client: Client, stream: bool, fields: dict[str, Any], content: str | None, stop: str | None
 ) -> None:
     transcript = TRANSCRIPTS["stop_string"]
-    extra = {**fields.get("extra_body", {}), "chat_template_kwargs": transcript["chat_template_kwargs"]}
+    extra = {
+        **fields.get("extra_body", {}),
+        "chat_template_kwargs": transcript["chat_template_kwargs"],
+    }
     response = client.ask(transcript, stream=stream, **{**fields, "extra_body": extra})
     if content is None:
         text = tiny_tokenizer().decode(encode(LETTERS)[:12])
         content = LETTERS[: LETTERS.index("a", len(text))]
-    assert (response.answer.content, response.answer.finish_reason, response.stop_reason) == (content, "stop", stop)
+    assert (response.answer.content, response.answer.finish_reason, response.stop_reason) == (
+        content,
+        "stop",
+        stop,
+    )
 
 
 @STREAMED
@@ -100,7 +116,12 @@ def test_max_tokens_and_ignore_eos(client: Client, stream: bool) -> None:
     text = response.answer.content or ""
     assert text.startswith(transcript["expect"]["content"])
     assert "<|im_end|>" not in text
-    shown = client.ask(transcript, stream=stream, max_tokens=wanted, extra_body={**extra, "skip_special_tokens": False})
+    shown = client.ask(
+        transcript,
+        stream=stream,
+        max_tokens=wanted,
+        extra_body={**extra, "skip_special_tokens": False},
+    )
     assert "<|im_end|>" in (shown.answer.content or "")
 
 
@@ -108,7 +129,10 @@ def test_max_tokens_and_ignore_eos(client: Client, stream: bool) -> None:
 def test_parallel_tool_calls_false_generates_no_surplus(client: Client, stream: bool) -> None:
     transcript = TRANSCRIPTS["parallel_calls"]
     response = client.ask(transcript, stream=stream, parallel_tool_calls=False)
-    assert response.message == {**transcript["expect"], "tool_calls": transcript["expect"]["tool_calls"][:1]}
+    assert response.message == {
+        **transcript["expect"],
+        "tool_calls": transcript["expect"]["tool_calls"][:1],
+    }
     assert response.usage.completion_tokens < len(encode(transcript["output"]))
 
 
@@ -132,14 +156,21 @@ def test_logprobs_name_every_token(client: Client, stream: bool, name: str) -> N
     assert transcript["output"].startswith(text)
     assert all(len(entry.top_logprobs) == 2 for entry in entries)
     assert all(entry.logprob <= 0.0 for entry in entries)
-    assert all(entry.top_logprobs[0].token == entry.token for entry in entries), "greedy: the best is the one taken"
+    assert all(entry.top_logprobs[0].token == entry.token for entry in entries), (
+        "greedy: the best is the one taken"
+    )
 
 
 def test_logprobs_without_alternatives_and_as_token_ids(client: Client) -> None:
     transcript = TRANSCRIPTS["plain_text"]
-    extra = {"return_tokens_as_token_ids": True, "chat_template_kwargs": transcript["chat_template_kwargs"]}
+    extra = {
+        "return_tokens_as_token_ids": True,
+        "chat_template_kwargs": transcript["chat_template_kwargs"],
+    }
     entries = client.ask(transcript, logprobs=True, extra_body=extra).answer.logprobs
-    assert [entry.token for entry in entries] == [f"token_id:{token_id}" for token_id in encode(transcript["output"])]
+    assert [entry.token for entry in entries] == [
+        f"token_id:{token_id}" for token_id in encode(transcript["output"])
+    ]
     assert all(entry.top_logprobs == [] for entry in entries)
 
 
@@ -148,8 +179,13 @@ def test_token_ids_are_complete(client: Client, stream: bool) -> None:
     transcript = TRANSCRIPTS["reasoning_call"]
     response = client.ask(transcript, stream=stream, **options(return_token_ids=True))
     assert response.token_ids == encode(transcript["output"])
-    both = client.ask(transcript, stream=stream, n=2, temperature=COLD, **options(return_token_ids=True))
-    assert both.choice_token_ids == {"0": encode(transcript["output"]), "1": encode(transcript["output"])}
+    both = client.ask(
+        transcript, stream=stream, n=2, temperature=COLD, **options(return_token_ids=True)
+    )
+    assert both.choice_token_ids == {
+        "0": encode(transcript["output"]),
+        "1": encode(transcript["output"]),
+    }
 
 
 def test_usage_as_the_client_asks(client: Client) -> None:
@@ -158,7 +194,9 @@ def test_usage_as_the_client_asks(client: Client) -> None:
     assert silent.usages == []
     final = client.ask(transcript, stream_options={"include_usage": True})
     assert len(final.usages) == 1
-    running = client.ask(transcript, stream_options={"include_usage": True, "continuous_usage_stats": True})
+    running = client.ask(
+        transcript, stream_options={"include_usage": True, "continuous_usage_stats": True}
+    )
     counts = [usage.completion_tokens for usage in running.usages]
     assert len(counts) == running.chunks
     assert counts == sorted(counts)
@@ -177,7 +215,9 @@ def test_cached_tokens(client: Client) -> None:
 @STREAMED
 def test_hidden_reasoning(client: Client, stream: bool) -> None:
     transcript = TRANSCRIPTS["reasoning_text"]
-    response = client.ask(transcript, stream=stream, logprobs=True, **options(include_reasoning=False))
+    response = client.ask(
+        transcript, stream=stream, logprobs=True, **options(include_reasoning=False)
+    )
     assert response.message == {**transcript["expect"], "reasoning": None}
     shown = b"".join(bytes(entry.bytes) for entry in response.answer.logprobs).decode()
     assert "37" not in shown

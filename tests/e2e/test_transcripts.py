@@ -13,7 +13,9 @@ from tests.e2e.client import Client
 from tests.e2e.conftest import BACKEDGE_MODEL, PLAIN_MODEL, Fleet
 from tests.support import TINY_MODEL, TRANSCRIPTS, Transcript, encode, tiny_tokenizer
 
-ALL = pytest.mark.parametrize("transcript", TRANSCRIPTS.values(), ids=lambda transcript: transcript["id"])
+ALL = pytest.mark.parametrize(
+    "transcript", TRANSCRIPTS.values(), ids=lambda transcript: transcript["id"]
+)
 STREAMED = pytest.mark.parametrize("stream", [True, False], ids=["stream", "whole"])
 BACKEDGE_ROWS = pytest.mark.parametrize(
     "model", [BACKEDGE_MODEL, PLAIN_MODEL], ids=["in the worker", "in the frontend"]
@@ -21,13 +23,13 @@ BACKEDGE_ROWS = pytest.mark.parametrize(
 
 
 @functools.cache
-def rendered(name: str, spelled: Callable[[Any], Any] = dict) -> list[int]:
-    """Return the prompt. spelled: makes of a tool what the template gets."""
+def rendered(name: str, spell_tools: Callable[[Any], Any] = dict) -> list[int]:
+    """Return the prompt. spell_tools: makes of a tool what the template gets."""
     transcript = TRANSCRIPTS[name]
     tokenizer = AutoTokenizer.from_pretrained(TINY_MODEL)
     text = tokenizer.apply_chat_template(
         transcript["messages"],
-        tools=[spelled(tool) for tool in transcript.get("tools", [])] or None,
+        tools=[spell_tools(tool) for tool in transcript.get("tools", [])] or None,
         tokenize=False,
         add_generation_prompt=True,
         **transcript.get("chat_template_kwargs", {}),
@@ -46,7 +48,10 @@ def generated(transcript: Transcript) -> int:
     return next(
         length
         for length in range(1, len(token_ids))
-        if any(stop in tiny_tokenizer().decode(token_ids[:length])[answer:] for stop in transcript["stop"])
+        if any(
+            stop in tiny_tokenizer().decode(token_ids[:length])[answer:]
+            for stop in transcript["stop"]
+        )
     )
 
 
@@ -61,14 +66,22 @@ def as_dynamo_folds(expected: dict[str, Any]) -> dict[str, Any]:
     return expected
 
 
-def check(client: Client, transcript: Transcript, *, stream: bool, spelled: Callable[[Any], Any] = dict) -> None:
-    """Assert that a model gives exactly the transcript, and says how many tokens that took. spelled: see `rendered`."""
+def check(
+    client: Client,
+    transcript: Transcript,
+    *,
+    stream: bool,
+    spell_tools: Callable[[Any], Any] = dict,
+) -> None:
+    """Assert that a model gives exactly the transcript, and says how many tokens that took. spell_tools: see `rendered`."""
     response = client.ask(transcript, stream=stream)
     expected = transcript["expect"] if stream else as_dynamo_folds(transcript["expect"])
     assert response.message == expected
-    assert len({call["id"] for call in response.answer.tool_calls}) == len(response.answer.tool_calls)
+    assert len({call["id"] for call in response.answer.tool_calls}) == len(
+        response.answer.tool_calls
+    )
     usage = response.usage
-    assert usage.prompt_tokens == len(rendered(transcript["id"], spelled))
+    assert usage.prompt_tokens == len(rendered(transcript["id"], spell_tools))
     assert usage.completion_tokens == generated(transcript)
     assert usage.total_tokens == usage.prompt_tokens + usage.completion_tokens
     assert usage.completion_tokens_details.reasoning_tokens == reasoning_tokens(transcript)
@@ -77,14 +90,21 @@ def check(client: Client, transcript: Transcript, *, stream: bool, spelled: Call
 @ALL
 @STREAMED
 @BACKEDGE_ROWS
-def test_gives_exactly_the_transcript(fleet: Fleet, model: str, stream: bool, transcript: Transcript) -> None:
+def test_gives_exactly_the_transcript(
+    fleet: Fleet, model: str, stream: bool, transcript: Transcript
+) -> None:
     check(Client(fleet.frontend.url, model), transcript, stream=stream)
 
 
 @ALL
-def test_the_engine_gives_the_transcript_token_for_token(client: Client, transcript: Transcript) -> None:
+def test_the_engine_gives_the_transcript_token_for_token(
+    client: Client, transcript: Transcript
+) -> None:
     response = client.ask(
-        transcript, stop=None, max_tokens=None, extra_body={"nvext": {"extra_fields": ["completion_token_ids"]}}
+        transcript,
+        stop=None,
+        max_tokens=None,
+        extra_body={"nvext": {"extra_fields": ["completion_token_ids"]}},
     )
     assert response.token_ids == encode(transcript["output"])
 
@@ -94,7 +114,14 @@ STOCK = pytest.mark.parametrize("frontend", ["stock", "stock_python"])
 # Transcripts that Dynamo's own post-processing does not give exactly, by frontend;
 # docs/compatibility.md says what it gives. A stock frontend gives the same with and
 # without the plugin; that it differs from the transcript is Dynamo's.
-RUST = {"cut_call", "parallel_calls", "reasoning_call", "stop_in_reasoning", "text_call", "zero_arguments"}
+RUST = {
+    "cut_call",
+    "parallel_calls",
+    "reasoning_call",
+    "stop_in_reasoning",
+    "text_call",
+    "zero_arguments",
+}
 PYTHON = {"reasoning_call", "stop_in_reasoning", "text_call"}
 DYNAMO_DIFFERS = {
     ("stock", True): RUST,
@@ -108,7 +135,9 @@ def stock_answers(
     fleet: Fleet, frontend: str, model: str, stream: bool, names: Iterable[str] = TRANSCRIPTS
 ) -> dict[str, dict[str, Any]]:
     client = Client(getattr(fleet, frontend).url, model)
-    return {name: client.ask(TRANSCRIPTS[name], stream=stream, lenient=True).message for name in names}
+    return {
+        name: client.ask(TRANSCRIPTS[name], stream=stream, lenient=True).message for name in names
+    }
 
 
 @STOCK
@@ -116,5 +145,7 @@ def stock_answers(
 def test_stock_frontends_see_no_difference(fleet: Fleet, frontend: str, stream: bool) -> None:
     with_plugin = stock_answers(fleet, frontend, BACKEDGE_MODEL, stream)
     assert with_plugin == stock_answers(fleet, frontend, PLAIN_MODEL, stream)
-    differs = {name for name, answer in with_plugin.items() if answer != TRANSCRIPTS[name]["expect"]}
+    differs = {
+        name for name, answer in with_plugin.items() if answer != TRANSCRIPTS[name]["expect"]
+    }
     assert differs == DYNAMO_DIFFERS[frontend, stream]

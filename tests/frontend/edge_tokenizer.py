@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from backedge.frontend.tokenizers import BaseTokenizer
+from backedge.tokenization import BaseTokenizer
 from tokenizers import Tokenizer
 
 

@@ -9,12 +9,13 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from backedge.frontend import template
-from backedge.frontend.backends import choose, load_edge
-from backedge.frontend.names import capability_of
-from backedge.frontend.offload import Offload
-from backedge.frontend.tokenizers.choice import Backend, TokenizerChoice
-from backedge.postprocess.messages import KEY, Capability, Spec, encode, read
+from backedge.frontend.edges import load_builder
+from backedge.frontend.parser_names import read_worker_card
+from backedge.frontend.runtime.prompt_queue import PromptQueue
+from backedge.postprocess.messages import KEY, PostprocessParams, WorkerCard, encode, read
+from backedge.tokenization import chat_template as template
+from backedge.tokenization.flags import Backend, TokenizerSelection
+from backedge.tokenization.selection import select_tokenizer
 from dynamo.llm.exceptions import InvalidArgument
 from sglang.srt.utils.hf_transformers_utils import get_tokenizer as sglang_tokenizer
 from vllm.engine.arg_utils import AsyncEngineArgs
@@ -24,18 +25,25 @@ from vllm.utils.argparse_utils import FlexibleArgumentParser
 from tests.support import TINY_MODEL
 
 DOCS = Path(__file__).parent.parent.parent / "docs" / "tokenizers.md"
-CHOICES: dict[Backend, TokenizerChoice] = {
-    "huggingface": TokenizerChoice("huggingface"),
-    "vllm": TokenizerChoice("vllm"),
-    "sglang": TokenizerChoice("sglang"),
-    "python": TokenizerChoice("python", "tests.frontend.edge_tokenizer", "Wrapped"),
+CHOICES: dict[Backend, TokenizerSelection] = {
+    "huggingface": TokenizerSelection("huggingface"),
+    "vllm": TokenizerSelection("vllm"),
+    "sglang": TokenizerSelection("sglang"),
+    "python": TokenizerSelection("python", "tests.frontend.edge_tokenizer", "Wrapped"),
 }
 PARAMETERS = {"type": "object", "properties": {"city": {"type": "string"}}}
 TOOLS = [
-    {"type": "function", "function": {"name": "weather", "description": "Of a city.", "parameters": PARAMETERS}},
+    {
+        "type": "function",
+        "function": {"name": "weather", "description": "Of a city.", "parameters": PARAMETERS},
+    },
     {"type": "function", "function": {"name": "time", "parameters": PARAMETERS}},
 ]
-CALL = {"id": "call_1", "type": "function", "function": {"name": "weather", "arguments": '{"city": "Rome"}'}}
+CALL = {
+    "id": "call_1",
+    "type": "function",
+    "function": {"name": "weather", "arguments": '{"city": "Rome"}'},
+}
 USER = {"role": "user", "content": "What is the weather in Rome? 世界 😀"}
 CONVERSATIONS: dict[str, dict[str, Any]] = {
     "one question": {"messages": [USER]},
@@ -75,8 +83,8 @@ class Card:
         return str(TINY_MODEL)
 
     def runtime_config(self):
-        capability = Capability(engine=self._engine, engine_version="1", tool_call_parser="hermes")
-        return {"runtime_data": {KEY: encode(capability)}, "context_length": 2048}
+        worker_card = WorkerCard(engine=self._engine, engine_version="1", tool_call_parser="hermes")
+        return {"runtime_data": {KEY: encode(worker_card)}, "context_length": 2048}
 
     def model_type(self):
         return SimpleNamespace(supports_chat=lambda: True)
@@ -91,15 +99,19 @@ CONFIG = SimpleNamespace(
 )
 
 
-async def load(backend, flags, offload, card):
+async def load(backend, flags, prompt_queue, card):
     """Return the model of `card` behind this back end's edge."""
-    capability = capability_of(card.runtime_config())
-    return await load_edge(backend)(CONFIG, flags, offload, CHOICES[backend], card, capability).model(1, None)
+    worker_card = read_worker_card(card.runtime_config())
+    return await load_builder(backend)(
+        CONFIG, flags, prompt_queue, CHOICES[backend], card, worker_card
+    ).model(1, None)
 
 
 @pytest.fixture(scope="module")
 def flags():
-    parser = AsyncEngineArgs.add_cli_args(FrontendArgs.add_cli_args(FlexibleArgumentParser(add_help=False)))
+    parser = AsyncEngineArgs.add_cli_args(
+        FrontendArgs.add_cli_args(FlexibleArgumentParser(add_help=False))
+    )
     return parser.parse_args([])
 
 
@@ -113,13 +125,13 @@ def loop():
 @pytest.fixture(scope="module")
 def models(flags, loop):
     """Return a model for each engine and back end."""
-    offload = Offload(threads=1)
+    prompt_queue = PromptQueue(threads=1)
 
     async def made():
         made = {}
         for engine in ENGINES:
             for name in CHOICES:
-                made[engine, name] = await load(name, flags, offload, Card(engine))
+                made[engine, name] = await load(name, flags, prompt_queue, Card(engine))
         return made
 
     return loop.run_until_complete(made())
@@ -136,7 +148,9 @@ def prepared(loop, model, conversation):
 def of_engines_server(engine, conversation, monkeypatch=None):
     """Return the token ids of the engine's own server: its tokenizer, its types for tools."""
     if engine == "vllm":
-        from vllm.entrypoints.openai.chat_completion.protocol import ChatCompletionToolsParam as Tool
+        from vllm.entrypoints.openai.chat_completion.protocol import (
+            ChatCompletionToolsParam as Tool,
+        )
         from vllm.tokenizers import get_tokenizer
 
         tokenizer = get_tokenizer(str(TINY_MODEL))
@@ -165,10 +179,10 @@ def of_engines_server(engine, conversation, monkeypatch=None):
 def test_the_prompt_is_that_of_the_engines_own_server(models, loop, engine, backend, conversation):
     asked = CONVERSATIONS[conversation]
     made = prepared(loop, models[engine, backend], asked)
-    assert made.routed["token_ids"] == of_engines_server(engine, asked)
-    spec = read(Spec, made.routed["extra_args"][KEY])
-    assert spec is not None
-    assert spec.prompt_length == len(made.routed["token_ids"])
+    assert made.preprocessed["token_ids"] == of_engines_server(engine, asked)
+    params = read(PostprocessParams, made.preprocessed["extra_args"][KEY])
+    assert params is not None
+    assert params.prompt_length == len(made.preprocessed["token_ids"])
 
 
 @pytest.mark.parametrize("backend", ["huggingface", "vllm", "sglang", "python"])
@@ -180,18 +194,27 @@ def test_what_else_is_routed_is_the_same(models, loop, backend):
         "max_tokens": 7,
         "stop": ["x"],
         "seed": 3,
-        "response_format": {"type": "json_schema", "json_schema": {"name": "n", "schema": PARAMETERS}},
+        "response_format": {
+            "type": "json_schema",
+            "json_schema": {"name": "n", "schema": PARAMETERS},
+        },
     }
-    made = prepared(loop, models["vllm", backend], asked).routed
-    expected = prepared(loop, models["vllm", "huggingface"], asked).routed
+    made = prepared(loop, models["vllm", backend], asked).preprocessed
+    expected = prepared(loop, models["vllm", "huggingface"], asked).preprocessed
     for field in ("stop_conditions", "eos_token_ids"):
         assert made[field] == expected[field]
-    sampling = {name: value for name, value in made["sampling_options"].items() if value is not None}
-    assert sampling == {name: value for name, value in expected["sampling_options"].items() if value is not None}
+    sampling = {
+        name: value for name, value in made["sampling_options"].items() if value is not None
+    }
+    assert sampling == {
+        name: value for name, value in expected["sampling_options"].items() if value is not None
+    }
 
 
 @pytest.mark.parametrize("backend", CHOICES)
-def test_a_template_that_does_not_end_is_refused_and_holds_up_nobody(monkeypatch, tmp_path, flags, backend):
+def test_a_template_that_does_not_end_is_refused_and_holds_up_nobody(
+    monkeypatch, tmp_path, flags, backend
+):
     monkeypatch.setattr(template, "TEMPLATE_SECONDS", 0.5)
     path = tmp_path / "forever.jinja"
     path.write_text(FOREVER, encoding="utf-8")
@@ -205,10 +228,12 @@ def test_a_template_that_does_not_end_is_refused_and_holds_up_nobody(monkeypatch
             delays.append(time.monotonic() - asked)
 
     async def run():
-        model = await load(backend, flags, Offload(threads=1), Card("vllm"))
+        model = await load(backend, flags, PromptQueue(threads=1), Card("vllm"))
         watching = asyncio.create_task(watch())
         with pytest.raises(InvalidArgument, match=r"messages.*stopped after 0\.5 s"):
-            async with model.prepare({"model": "tiny", **copy.deepcopy(CONVERSATIONS["one question"])}):
+            async with model.prepare(
+                {"model": "tiny", **copy.deepcopy(CONVERSATIONS["one question"])}
+            ):
                 pass
         watching.cancel()
 
@@ -224,18 +249,22 @@ def table(models, loop):
             own = of_engines_server(engine, asked)
             cells = []
             for backend in CHOICES:
-                token_ids = prepared(loop, models[engine, backend], asked).routed["token_ids"]
+                token_ids = prepared(loop, models[engine, backend], asked).preprocessed["token_ids"]
                 cells.append(f"{len(token_ids)}, {'the same' if token_ids == own else 'others'}")
             lines.append(f"| {name} | {engine} | " + " | ".join(cells) + " |")
     return "\n".join(lines)
 
 
 def test_the_docs_show_it(models, loop):
-    shown = re.search(r"<!-- prompts -->\n(.*?)\n<!-- end -->", DOCS.read_text(encoding="utf-8"), re.DOTALL)
+    shown = re.search(
+        r"<!-- prompts -->\n(.*?)\n<!-- end -->", DOCS.read_text(encoding="utf-8"), re.DOTALL
+    )
     made = table(models, loop)
     assert shown, "docs/tokenizers.md has no table of prompts"
     assert shown[1] == made, f"docs/tokenizers.md is to show:\n{made}"
 
 
 def test_an_edge_is_chosen_for_each_model():
-    assert [choose(choice, None)[0] for choice in CHOICES.values()] == list(CHOICES)
+    assert [
+        select_tokenizer(choice, TokenizerSelection(), None)[0] for choice in CHOICES.values()
+    ] == list(CHOICES)

@@ -5,7 +5,7 @@ import gc
 import weakref
 
 import pytest
-from backedge.frontend import garbage
+from backedge.frontend.runtime import gc_control as garbage
 
 
 class Knot:

@@ -6,18 +6,26 @@ import importlib.util
 import json
 
 import pytest
-from backedge.frontend import backends, main
-from backedge.frontend.guided import guided_decoding
-from backedge.frontend.light import LightPrompts
-from backedge.frontend.model_files import ModelFiles
-from backedge.frontend.names import Native, ParserNames, capability_of, configured_names, parser_names
-from backedge.frontend.offload import Offload
-from backedge.frontend.prompts import PromptEdge
-from backedge.frontend.sampling import preprocessed, sampling_of
-from backedge.frontend.spec import build_spec
-from backedge.frontend.tokenizers.choice import TokenizerChoice
+from backedge.frontend import main
+from backedge.frontend.edges.huggingface import HuggingFacePrompts
+from backedge.frontend.edges.prompt_preprocessor import PromptPreprocessor
+from backedge.frontend.factory import advertised_tokenizer
+from backedge.frontend.parser_names import (
+    Native,
+    ParserNames,
+    configured_names,
+    parser_names,
+    read_worker_card,
+)
+from backedge.frontend.request.guided_decoding import guided_decoding
+from backedge.frontend.request.postprocess_params import build_postprocess_params
+from backedge.frontend.request.sampling import build_preprocessed_request, read_sampling
+from backedge.frontend.runtime.prompt_queue import PromptQueue
 from backedge.parsers.errors import RequestError, UnknownParserError
-from backedge.postprocess.messages import KEY, Capability, encode
+from backedge.postprocess.messages import KEY, WorkerCard, encode
+from backedge.tokenization import selection as backends
+from backedge.tokenization.flags import TokenizerSelection
+from backedge.tokenization.model_files import ModelFiles
 
 from tests.support import TINY_MODEL
 
@@ -25,7 +33,10 @@ FILES = ModelFiles(TINY_MODEL)
 PARAMETERS = {"type": "object", "properties": {"a": {"type": "integer"}}}
 TOOL = {"type": "function", "function": {"name": "f", "parameters": PARAMETERS}}
 BARE = {"type": "function", "function": {"name": "bare"}}
-EMPTY = {"type": "function", "function": {"name": "e", "parameters": {"type": "object", "additionalProperties": False}}}
+EMPTY = {
+    "type": "function",
+    "function": {"name": "e", "parameters": {"type": "object", "additionalProperties": False}},
+}
 NAMED = {"type": "function", "function": {"name": "f"}}
 
 
@@ -33,9 +44,11 @@ def request(**fields):
     return {"model": "m", "messages": [{"role": "user", "content": "hi"}], **fields}
 
 
-def routed(fields, prompt=(1, 2, 3), context_length=100):
+def preprocessed(fields, prompt=(1, 2, 3), context_length=100):
     fields = request(**fields)
-    return preprocessed(fields, list(prompt), FILES, context_length, guided_decoding(fields))
+    return build_preprocessed_request(
+        fields, list(prompt), FILES, context_length, guided_decoding(fields)
+    )
 
 
 def calls(*named, **more):
@@ -44,11 +57,18 @@ def calls(*named, **more):
          "required": ["name", "parameters"]}
         for name, parameters in named
     ]  # fmt: skip
-    return {"json": {"type": "array", "minItems": 1, "items": {"type": "object", "anyOf": of_call}, **more}}
+    return {
+        "json": {
+            "type": "array",
+            "minItems": 1,
+            "items": {"type": "object", "anyOf": of_call},
+            **more,
+        }
+    }
 
 
 def test_nothing_asked_for_is_what_dynamo_sends():
-    assert routed({}) == {
+    assert preprocessed({}) == {
         "model": "m",
         "token_ids": [1, 2, 3],
         "stop_conditions": {
@@ -99,16 +119,16 @@ FIELDS = [
 
 @pytest.mark.parametrize(("fields", "group", "field", "value"), FIELDS)
 def test_what_is_asked_for_is_routed(fields, group, field, value):
-    assert routed(fields)[group][field] == value
+    assert preprocessed(fields)[group][field] == value
 
 
 def test_a_prompt_without_room_for_an_answer_is_refused():
     with pytest.raises(RequestError, match="up to 2 tokens"):
-        routed({}, context_length=3)
+        preprocessed({}, context_length=3)
 
 
 def test_a_worker_that_does_not_say_its_context_sets_the_limit_itself():
-    assert routed({}, context_length=None)["stop_conditions"]["max_tokens"] is None
+    assert preprocessed({}, context_length=None)["stop_conditions"]["max_tokens"] is None
 
 
 # request, guided decoding
@@ -116,14 +136,23 @@ GUIDED = [
     ({}, None),
     ({"response_format": {"type": "text"}}, None),
     ({"response_format": {"type": "json_object"}}, {"json": {"type": "object"}}),
-    ({"response_format": {"type": "json_schema", "json_schema": {"schema": PARAMETERS}}}, {"json": PARAMETERS}),
-    ({"guided_regex": "a+", "guided_whitespace_pattern": " "}, {"regex": "a+", "whitespace_pattern": " "}),
+    (
+        {"response_format": {"type": "json_schema", "json_schema": {"schema": PARAMETERS}}},
+        {"json": PARAMETERS},
+    ),
+    (
+        {"guided_regex": "a+", "guided_whitespace_pattern": " "},
+        {"regex": "a+", "whitespace_pattern": " "},
+    ),
     ({"tools": [TOOL]}, None),
     ({"tools": [TOOL], "tool_choice": "auto"}, None),
     ({"tools": [TOOL], "tool_choice": NAMED}, {"json": PARAMETERS}),
     ({"tools": [EMPTY], "tool_choice": {"function": {"name": "e"}}}, {"regex": r"\{\}"}),
     ({"tools": [TOOL], "tool_choice": "required"}, calls(("f", PARAMETERS))),
-    ({"tools": [BARE], "tool_choice": "required"}, calls(("bare", {"type": "object", "properties": {}}))),
+    (
+        {"tools": [BARE], "tool_choice": "required"},
+        calls(("bare", {"type": "object", "properties": {}})),
+    ),
     (
         {"tools": [TOOL], "tool_choice": "required", "parallel_tool_calls": False},
         calls(("f", PARAMETERS), maxItems=1),
@@ -138,7 +167,7 @@ GUIDED = [
 @pytest.mark.parametrize(("fields", "guided"), GUIDED)
 def test_guided_decoding(fields, guided):
     assert guided_decoding(fields) == guided
-    assert routed(fields)["sampling_options"].get("guided_decoding") == guided
+    assert preprocessed(fields)["sampling_options"].get("guided_decoding") == guided
 
 
 def test_definitions_of_tools_move_to_the_top_of_the_schema():
@@ -156,23 +185,34 @@ def test_a_forced_call_leaves_no_room_for_another_constraint():
         guided_decoding({"tools": [TOOL], "tool_choice": "required", "guided_regex": "a"})
 
 
-@pytest.mark.parametrize(("choice", "json_calls"), [("auto", False), ("required", True), (NAMED, True)])
+@pytest.mark.parametrize(
+    ("choice", "json_calls"), [("auto", False), ("required", True), (NAMED, True)]
+)
 def test_the_worker_is_told_the_syntax_of_forced_calls(choice, json_calls):
     fields = {"tools": [TOOL], "tool_choice": choice}
-    spec = build_spec("1", request(**fields), routed(fields), sampling_of(request(**fields)))
-    assert spec.parser.json_calls is json_calls
+    params = build_postprocess_params(
+        "1", request(**fields), preprocessed(fields), read_sampling(request(**fields))
+    )
+    assert params.parser.json_calls is json_calls
 
 
 def preprocess(fields, *, reasons=True, runtime_config=None):
-    prompts = LightPrompts(FILES.prompt_token_ids, runtime_config or {}, reasons=reasons)
-    return asyncio.run(PromptEdge(prompts, FILES, Offload(threads=1), None).route(request(**fields)))
+    prompts = HuggingFacePrompts(FILES.prompt_token_ids, runtime_config or {}, reasons=reasons)
+    return asyncio.run(
+        PromptPreprocessor(prompts, FILES, PromptQueue(threads=1), None).preprocess(
+            request(**fields)
+        )
+    )
 
 
 OFF = {"enable_thinking": False}
 # request, what the engine is told of reasoning
 HINTS = [
     ({}, {"reasoning_parser_kwargs": {"chat_template_kwargs": {}}}),
-    ({"chat_template_args": OFF}, {"reasoning_ended": True, "reasoning_parser_kwargs": {"chat_template_kwargs": OFF}}),
+    (
+        {"chat_template_args": OFF},
+        {"reasoning_ended": True, "reasoning_parser_kwargs": {"chat_template_kwargs": OFF}},
+    ),
     (
         {"include_reasoning": False},
         {"reasoning_ended": True, "reasoning_parser_kwargs": {"chat_template_kwargs": {}}},
@@ -192,31 +232,45 @@ def test_the_deployments_thinking_mode_is_the_default():
     default = {"runtime_data": {"default_thinking_mode": "disabled"}}
     quiet = preprocess({"chat_template_args": OFF})["token_ids"]
     assert preprocess({}, runtime_config=default)["token_ids"] == quiet
-    assert preprocess({"chat_template_args": {"enable_thinking": True}}, runtime_config=default)["token_ids"] != quiet
+    assert (
+        preprocess({"chat_template_args": {"enable_thinking": True}}, runtime_config=default)[
+            "token_ids"
+        ]
+        != quiet
+    )
 
 
 def test_tools_that_must_not_be_called_are_not_shown():
-    assert preprocess({"tools": [TOOL], "tool_choice": "none"})["token_ids"] == preprocess({})["token_ids"]
+    assert (
+        preprocess({"tools": [TOOL], "tool_choice": "none"})["token_ids"]
+        == preprocess({})["token_ids"]
+    )
 
 
 def flags(tool_call=None, reasoning=None):
     return argparse.Namespace(tool_call_parser=tool_call, reasoning_parser=reasoning)
 
 
-CAPABILITY = Capability(engine="vllm", engine_version="1", tool_call_parser="hermes", reasoning_parser="of_tomorrow")
+CAPABILITY = WorkerCard(
+    engine="vllm", engine_version="1", tool_call_parser="hermes", reasoning_parser="of_tomorrow"
+)
 # flags, card, parsers
 NAMES = [
     (flags("hermes", "qwen3"), {}, ParserNames("hermes", "qwen3")),
     (flags(), {"tool_call_parser": "hermes"}, ParserNames("hermes", None)),
     (flags("qwen3_coder"), {"tool_call_parser": "hermes"}, ParserNames("qwen3_coder", None)),
-    (flags("qwen3_coder"), {"runtime_data": {KEY: encode(CAPABILITY)}}, ParserNames("hermes", None)),
+    (
+        flags("qwen3_coder"),
+        {"runtime_data": {KEY: encode(CAPABILITY)}},
+        ParserNames("hermes", None),
+    ),
     (flags("hermes"), {"runtime_data": {KEY: "no message"}}, ParserNames("hermes", None)),
 ]
 
 
 @pytest.mark.parametrize(("given", "card", "names"), NAMES)
 def test_the_parsers_of_a_model(given, card, names):
-    assert parser_names(configured_names(given, card, capability_of(card))) == names
+    assert parser_names(configured_names(given, card, read_worker_card(card))) == names
 
 
 def test_a_name_that_no_linear_parser_has_is_refused():
@@ -243,7 +297,9 @@ WITH_AN_ENGINE = [
 
 @pytest.mark.parametrize(("given", "card", "kind", "names"), WITH_AN_ENGINE)
 def test_the_parsers_of_a_model_where_an_engines_are_there(given, card, kind, names):
-    assert parser_names(configured_names(given, card, capability_of(card)), kind, NATIVE) == names
+    assert (
+        parser_names(configured_names(given, card, read_worker_card(card)), kind, NATIVE) == names
+    )
 
 
 def test_a_name_that_nobody_has_is_refused_with_ours_among_the_known():
@@ -260,7 +316,13 @@ CHOICES = [
     (["--router-mode", "kv"], "vllm", None, "vllm", ["--router-mode", "kv"]),
     (["--tokenizer-backend", "huggingface", "--x"], "vllm", "huggingface", "sglang", ["--x"]),
     (["--tokenizer-backend", "sglang", "--x"], "vllm sglang", "sglang", "sglang", ["--x"]),
-    (["--tokenizer-backend", "sglang", "--postprocess-parsers", "native"], "sglang", "sglang", "sglang", []),
+    (
+        ["--tokenizer-backend", "sglang", "--postprocess-parsers", "native"],
+        "sglang",
+        "sglang",
+        "sglang",
+        [],
+    ),
     (["--tokenizer-backend", "vllm"], "vllm", "vllm", "vllm", []),
     (["--dyn-chat-processor", "vllm"], "vllm", "vllm", "vllm", []),
     (LINEAR, "vllm", None, "vllm", LINEAR),
@@ -272,7 +334,9 @@ CHOICES = [
 def installed(monkeypatch):
     def install(engines):
         monkeypatch.setattr(
-            importlib.util, "find_spec", lambda package: object() if package in engines.split() else None
+            importlib.util,
+            "find_spec",
+            lambda package: object() if package in engines.split() else None,
         )
 
     return install
@@ -282,7 +346,11 @@ def installed(monkeypatch):
 def test_what_is_asked_of_a_frontend(installed, arguments, engines, backend, processor, left):
     installed(engines)
     choice = main.choose(arguments)
-    assert (choice.tokenizer.backend, choice.processor, choice.arguments) == (backend, processor, left)
+    assert (choice.tokenizer.backend, choice.processor, choice.arguments) == (
+        backend,
+        processor,
+        left,
+    )
 
 
 @pytest.mark.parametrize(
@@ -300,13 +368,13 @@ def test_a_choice_that_is_none_ends_the_process(installed, arguments):
         main.choose(arguments)
 
 
-SGLANG = Capability(engine="sglang", engine_version="1")
+SGLANG = WorkerCard(engine="sglang", engine_version="1")
 # flag, what the worker says, engines that are there, back end
 BACKENDS = [
     (None, CAPABILITY, "vllm sglang", "vllm"),
     (None, SGLANG, "vllm sglang", "sglang"),
     (None, SGLANG, "vllm", "huggingface"),
-    (None, Capability(engine="embedded", engine_version="1"), "vllm sglang", "huggingface"),
+    (None, WorkerCard(engine="embedded", engine_version="1"), "vllm sglang", "huggingface"),
     (None, None, "vllm sglang", "vllm"),
     (None, None, "sglang", "sglang"),
     (None, None, "", "huggingface"),
@@ -315,10 +383,12 @@ BACKENDS = [
 ]
 
 
-@pytest.mark.parametrize(("flag", "capability", "engines", "backend"), BACKENDS)
-def test_the_edge_of_a_model(installed, flag, capability, engines, backend):
+@pytest.mark.parametrize(("flag", "worker_card", "engines", "backend"), BACKENDS)
+def test_the_edge_of_a_model(installed, flag, worker_card, engines, backend):
     installed(engines)
-    assert backends.choose(TokenizerChoice(flag), capability)[0] == backend
+    engine = None if worker_card is None else worker_card.engine
+    worker = advertised_tokenizer(worker_card)
+    assert backends.select_tokenizer(TokenizerSelection(flag), worker, engine)[0] == backend
 
 
 def test_everything_routed_can_be_sent():

@@ -4,16 +4,16 @@ import asyncio
 import threading
 
 import pytest
-from backedge.frontend.offload import BusyError, Offload
-from backedge.frontend.refusals import refusing
-from backedge.frontend.tokenizers import TokenizerLoadError
+from backedge.frontend.http_errors import as_http_errors
+from backedge.frontend.runtime.prompt_queue import BusyError, PromptQueue
+from backedge.tokenization import TokenizerLoadError
 from dynamo.llm.exceptions import WorkerUnavailable
 
 
 def test_the_event_loop_goes_on_meanwhile():
     async def run():
-        offload, released = Offload(threads=1), threading.Event()
-        waiting = asyncio.create_task(offload.run(released.wait, 30.0))
+        prompt_queue, released = PromptQueue(threads=1), threading.Event()
+        waiting = asyncio.create_task(prompt_queue.run(released.wait, 30.0))
         await asyncio.sleep(0)  # the loop runs while the thread waits
         released.set()
         return await waiting
@@ -24,14 +24,17 @@ def test_the_event_loop_goes_on_meanwhile():
 @pytest.mark.parametrize(("threads", "waiting"), [(1, 0), (1, 2), (2, 3)])
 def test_more_than_the_queue_takes_are_refused_and_those_in_it_are_not(threads, waiting):
     async def run():
-        offload, released = Offload(threads, waiting), threading.Event()
-        taken = [asyncio.create_task(offload.run(released.wait, 30.0)) for _ in range(threads + waiting)]
+        prompt_queue, released = PromptQueue(threads, waiting), threading.Event()
+        taken = [
+            asyncio.create_task(prompt_queue.run(released.wait, 30.0))
+            for _ in range(threads + waiting)
+        ]
         await asyncio.sleep(0)
         with pytest.raises(BusyError) as refused:
-            await offload.run(str, 1)
+            await prompt_queue.run(str, 1)
         released.set()
         assert all(await asyncio.gather(*taken))
-        assert await offload.run(str, 1) == "1"
+        assert await prompt_queue.run(str, 1) == "1"
         return refused.value
 
     assert asyncio.run(run()).retry_after_s >= 1
@@ -39,17 +42,19 @@ def test_more_than_the_queue_takes_are_refused_and_those_in_it_are_not(threads, 
 
 def test_a_failure_is_its_requests_own():
     async def run():
-        offload = Offload(threads=1)
+        prompt_queue = PromptQueue(threads=1)
         with pytest.raises(ValueError, match="invalid literal"):
-            await offload.run(int, "x")
-        return await offload.run(int, "1")
+            await prompt_queue.run(int, "x")
+        return await prompt_queue.run(int, "1")
 
     assert asyncio.run(run()) == 1
 
 
-@pytest.mark.parametrize("error", [BusyError(3, 2.0), TokenizerLoadError("m:C", "/model", "imported", "no module")])
+@pytest.mark.parametrize(
+    "error", [BusyError(3, 2.0), TokenizerLoadError("m:C", "/model", "imported", "no module")]
+)
 def test_what_is_our_fault_is_503_and_logged(error, caplog):
-    with pytest.raises(WorkerUnavailable), refusing():
+    with pytest.raises(WorkerUnavailable), as_http_errors():
         raise error
     assert str(error) in caplog.text
 
@@ -82,7 +87,7 @@ def test_what_is_asynchronous_runs_in_a_loop_of_its_own_from_beginning_to_end():
     managed = Managed()
 
     async def run():
-        async with Offload(threads=1).entered(managed) as value:
+        async with PromptQueue(threads=1).entered(managed) as value:
             assert not managed.left.is_set()
             return value
 
@@ -93,11 +98,11 @@ def test_what_is_asynchronous_runs_in_a_loop_of_its_own_from_beginning_to_end():
 
 def test_what_cannot_be_entered_says_why():
     async def run():
-        offload = Offload(threads=1)
+        prompt_queue = PromptQueue(threads=1)
         with pytest.raises(ValueError, match="no such part"):
-            async with offload.entered(Managed(ValueError("no such part"))):
+            async with prompt_queue.entered(Managed(ValueError("no such part"))):
                 pass
-        async with offload.entered(Managed()) as value:
+        async with prompt_queue.entered(Managed()) as value:
             return value
 
     assert asyncio.run(run()) == "entered"
@@ -107,7 +112,7 @@ def test_an_error_of_the_one_who_entered_is_his_and_leaves():
     managed = Managed()
 
     async def run():
-        async with Offload(threads=1).entered(managed):
+        async with PromptQueue(threads=1).entered(managed):
             raise KeyError("mine")
 
     with pytest.raises(KeyError, match="mine"):
@@ -123,12 +128,12 @@ def test_a_request_that_is_cancelled_is_left(entered_first):
     async def run():
         inside = asyncio.Event()
 
-        async def request(offload):
-            async with offload.entered(managed):
+        async def request(prompt_queue):
+            async with prompt_queue.entered(managed):
                 inside.set()
                 await asyncio.sleep(30)
 
-        task = asyncio.create_task(request(Offload(threads=1)))
+        task = asyncio.create_task(request(PromptQueue(threads=1)))
         if entered_first:
             await inside.wait()
         else:
@@ -145,10 +150,10 @@ def test_a_request_that_is_cancelled_is_left(entered_first):
 
 def test_asynchronous_ones_wait_in_the_same_queue():
     async def run():
-        offload, go_on = Offload(threads=1, waiting=0), threading.Event()
+        prompt_queue, go_on = PromptQueue(threads=1, waiting=0), threading.Event()
 
         async def request():
-            async with offload.entered(Managed(go_on=go_on)) as value:
+            async with prompt_queue.entered(Managed(go_on=go_on)) as value:
                 return value
 
         taken = asyncio.create_task(request())
@@ -158,7 +163,7 @@ def test_asynchronous_ones_wait_in_the_same_queue():
         go_on.set()
         assert await taken == "entered"
         # Whoever has entered waits no longer.
-        async with offload.entered(Managed()), offload.entered(Managed()):
+        async with prompt_queue.entered(Managed()), prompt_queue.entered(Managed()):
             pass
 
     asyncio.run(run())
@@ -166,7 +171,7 @@ def test_asynchronous_ones_wait_in_the_same_queue():
 
 def test_a_burst_of_short_prompts_is_served():
     async def run():
-        offload = Offload(threads=1)
-        return await asyncio.gather(*(offload.run(str, number) for number in range(1000)))
+        prompt_queue = PromptQueue(threads=1)
+        return await asyncio.gather(*(prompt_queue.run(str, number) for number in range(1000)))
 
     assert asyncio.run(run()) == list(map(str, range(1000)))

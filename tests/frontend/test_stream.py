@@ -4,15 +4,15 @@ import asyncio
 from typing import Any
 
 import pytest
-from backedge.frontend.envelopes import EnvelopeWriter
-from backedge.frontend.stream import StreamReader, WorkerError
-from backedge.postprocess import Chunk, Post, Postprocessor
-from backedge.postprocess.fold import fold
+from backedge.frontend.response.openai_chunks import OpenAIChunkWriter
+from backedge.frontend.response.worker_stream import StreamReader, WorkerError
+from backedge.postprocess import Chunk, PostprocessedChunk, Postprocessor
+from backedge.postprocess.aggregate import aggregate_deltas
 from backedge.postprocess.messages import KEY, VERSION, ChoiceDelta, Usage, encode
 from dynamo.llm.exceptions import HttpError
 
 from tests.support import encode as tokens
-from tests.support import spec, tiny_detokenizers
+from tests.support import params, tiny_detokenizers
 
 TEXT = "one, two, three, four"
 
@@ -67,7 +67,7 @@ def nothing(position):
 
 def read(outputs, **fields):
     """Return the whole answer, and how often a post-processor was made here."""
-    request = spec(**fields)
+    request = params(**fields)
     made, context, deltas = [], Context(), []
 
     def make():
@@ -79,12 +79,12 @@ def read(outputs, **fields):
             deltas.extend(post.deltas)
 
     asyncio.run(run())
-    return fold(deltas), len(made), context
+    return aggregate_deltas(deltas), len(made), context
 
 
 def outputs(processed, finish_reason="stop", upto=None, **fields):
     """Return the outputs of a worker that post-processes the tokens for which `processed` says so."""
-    post, found = Postprocessor(spec(**fields), tiny_detokenizers()), []
+    post, found = Postprocessor(params(**fields), tiny_detokenizers()), []
     ids = [*tokens(TEXT), *tokens("<|im_end|>")][:upto]
     for position, token_id in enumerate(ids):
         last = position == len(ids) - 1 and upto is None
@@ -92,7 +92,9 @@ def outputs(processed, finish_reason="stop", upto=None, **fields):
         output: dict[str, Any] = {"index": 0, "token_ids": [token_id], "finish_reason": reason}
         deltas = post.feed(Chunk(token_ids=[token_id], finish_reason=reason))
         if processed(position):
-            output["extra_args"] = {KEY: encode(Post(deltas=deltas, usage=post.usage if last else None))}
+            output["extra_args"] = {
+                KEY: encode(PostprocessedChunk(deltas=deltas, usage=post.usage if last else None))
+            }
         found.append(output)
     return found
 
@@ -125,7 +127,11 @@ def test_a_post_that_is_none_is_done_here(post):
 
 def test_a_stop_string_found_here_stops_the_worker():
     whole, _, context = read(outputs(nothing), stop=["three"])
-    assert (whole.delta.content, whole.finish_reason, whole.stop_reason) == ("one, two, ", "stop", "three")
+    assert (whole.delta.content, whole.finish_reason, whole.stop_reason) == (
+        "one, two, ",
+        "stop",
+        "three",
+    )
     assert context.stopped
 
 
@@ -172,10 +178,17 @@ def test_what_the_worker_refuses_is_the_requests_fault(text, code):
 
 
 def test_the_closing_usage_comes_once_behind_the_last_choice():
-    request = spec(n=2, include_usage=True, continuous_usage_stats=True)
-    writer = EnvelopeWriter(request, {})
+    request = params(n=2, include_usage=True, continuous_usage_stats=True)
+    writer = OpenAIChunkWriter(request, {})
     sent = []
     for index in range(2):
-        post = Post(deltas=[ChoiceDelta(index, finish_reason="stop")], usage=Usage(1, index + 1))
-        sent.append([envelope["data"] for envelope in writer.write(Chunk(index=index, token_ids=[7]), post)])
-    assert [[len(response["choices"]) for response in responses] for responses in sent] == [[1], [1, 0]]
+        post = PostprocessedChunk(
+            deltas=[ChoiceDelta(index, finish_reason="stop")], usage=Usage(1, index + 1)
+        )
+        sent.append(
+            [envelope["data"] for envelope in writer.write(Chunk(index=index, token_ids=[7]), post)]
+        )
+    assert [[len(response["choices"]) for response in responses] for responses in sent] == [
+        [1],
+        [1, 0],
+    ]

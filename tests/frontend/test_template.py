@@ -1,9 +1,9 @@
 """The light edge's prompts: the same as transformers' for every transcript, and vLLM's form of messages."""
 
 import pytest
-from backedge.frontend.model_files import ModelFiles
-from backedge.frontend.template import ChatTemplate, environment, takes_parts
 from backedge.parsers.errors import RequestError, SetupError
+from backedge.tokenization.chat_template import ChatTemplate, environment, takes_parts
+from backedge.tokenization.model_files import ModelFiles
 from transformers import AutoTokenizer
 
 from tests.support import TINY_MODEL, TRANSCRIPTS
@@ -14,14 +14,18 @@ USER = {"role": "user", "content": "hi"}
 
 
 def shown(source, messages=(USER,), tools=None, **variables):
-    return ChatTemplate({"default": source}, {"bos_token": "<s>"}).render(list(messages), tools, **variables)
+    return ChatTemplate({"default": source}, {"bos_token": "<s>"}).render(
+        list(messages), tools, **variables
+    )
 
 
 def call(arguments):
     return {"id": "1", "type": "function", "function": {"name": "f", "arguments": arguments}}
 
 
-@pytest.mark.parametrize("transcript", TRANSCRIPTS.values(), ids=lambda transcript: transcript["id"])
+@pytest.mark.parametrize(
+    "transcript", TRANSCRIPTS.values(), ids=lambda transcript: transcript["id"]
+)
 def test_the_prompt_is_the_one_of_transformers(transcript):
     variables = transcript.get("chat_template_kwargs", {})
     text = FILES.template.render(transcript["messages"], transcript.get("tools"), **variables)
@@ -38,9 +42,17 @@ def test_the_prompt_is_the_one_of_transformers(transcript):
 # what is special, template, text
 SYNTAX = [
     ("blocks are trimmed", "{% if true %}\n  x\n  {% endif %}\n", "  x\n"),
-    ("tojson leaves HTML and other scripts alone", "{{ {'a': '<b> é'} | tojson }}", '{"a": "<b> é"}'),
+    (
+        "tojson leaves HTML and other scripts alone",
+        "{{ {'a': '<b> é'} | tojson }}",
+        '{"a": "<b> é"}',
+    ),
     ("tojson takes an indent", "{{ {'a': 1} | tojson(indent=2) }}", '{\n  "a": 1\n}'),
-    ("loop controls", "{% for n in [1, 2, 3] %}{% if n == 2 %}{% break %}{% endif %}{{ n }}{% endfor %}", "1"),
+    (
+        "loop controls",
+        "{% for n in [1, 2, 3] %}{% if n == 2 %}{% break %}{% endif %}{{ n }}{% endfor %}",
+        "1",
+    ),
     ("generation is a mark", "a{% generation %}{{ 'b' }}{% endgeneration %}c", "abc"),
     ("the date", "{{ strftime_now('%%') }}", "%"),
     ("special tokens", "{{ bos_token }}", "<s>"),
@@ -49,13 +61,17 @@ SYNTAX = [
 ]
 
 
-@pytest.mark.parametrize(("source", "text"), [case[1:] for case in SYNTAX], ids=[case[0] for case in SYNTAX])
+@pytest.mark.parametrize(
+    ("source", "text"), [case[1:] for case in SYNTAX], ids=[case[0] for case in SYNTAX]
+)
 def test_what_templates_may_use(source, text):
     assert shown(source, enable_thinking=False) == text
 
 
 CONTENT = "{% for m in messages %}{{ m.content }}|{% endfor %}"
-PARTS = "{% for m in messages %}{% for part in m['content'] %}{{ part.text }};{% endfor %}|{% endfor %}"
+PARTS = (
+    "{% for m in messages %}{% for part in m['content'] %}{{ part.text }};{% endfor %}|{% endfor %}"
+)
 LAST = "{{ messages[-1] | tojson }}"
 TEXTS = [{"type": "text", "text": "a"}, {"type": "text", "text": "b"}]
 # what is special, template, messages, text
@@ -79,27 +95,37 @@ MESSAGES = [
 
 
 @pytest.mark.parametrize(
-    ("source", "messages", "text"), [case[1:] for case in MESSAGES], ids=[case[0] for case in MESSAGES]
+    ("source", "messages", "text"),
+    [case[1:] for case in MESSAGES],
+    ids=[case[0] for case in MESSAGES],
 )
 def test_messages_are_shown_in_vllms_form(source, messages, text):
     assert shown(source, messages) == text
 
 
 def test_a_tool_is_shown_in_vllms_form():
-    tool = {"function": {"parameters": {"type": "object"}, "name": "f", "extra": 1}, "type": "function"}
+    tool = {
+        "function": {"parameters": {"type": "object"}, "name": "f", "extra": 1},
+        "type": "function",
+    }
     expected = '{"type": "function", "function": {"name": "f", "description": null, "parameters": {"type": "object"}}}'
     assert shown("{{ tools[0] | tojson }}", tools=[tool]) == expected
 
 
 def test_the_last_message_can_go_on():
     messages = [USER, {"role": "assistant", "content": "so far"}]
-    source = "{% for m in messages %}<{{ m.content | trim }}>{% endfor %}{{ add_generation_prompt }}"
+    source = (
+        "{% for m in messages %}<{{ m.content | trim }}>{% endfor %}{{ add_generation_prompt }}"
+    )
     assert shown(source, messages, continue_final_message=True) == "<hi><so far"
 
 
 def test_tool_use_is_for_requests_with_tools():
     template = ChatTemplate({"default": "plain", "tool_use": "tools"}, {})
-    assert [template.render([USER]), template.render([USER], [{"function": {"name": "f"}}])] == ["plain", "tools"]
+    assert [template.render([USER]), template.render([USER], [{"function": {"name": "f"}}])] == [
+        "plain",
+        "tools",
+    ]
 
 
 # template, messages, field, part of the message
@@ -107,7 +133,12 @@ REFUSED = [
     ("{{ raise_exception('roles must alternate') }}", [USER], "messages", "roles must alternate"),
     ("{{ 1 / 0 }}", [USER], "messages", "division by zero"),
     ("{{ messages.__class__.__mro__ }}", [USER], "messages", "unsafe"),
-    (CONTENT, [{"role": "user", "content": [{"type": "image_url"}]}], "messages[0].content[0].type", "vLLM"),
+    (
+        CONTENT,
+        [{"role": "user", "content": [{"type": "image_url"}]}],
+        "messages[0].content[0].type",
+        "vLLM",
+    ),
 ]
 
 
@@ -133,10 +164,24 @@ def test_a_loop_over_the_content_wants_parts(source, parts):
 
 # files, chat_template, what the prompt of one message is
 FOLDERS = [
-    ({"tokenizer_config.json": '{"chat_template": "config", "eos_token": {"content": "<|im_end|>"}}'}, None, "config"),
-    ({"tokenizer_config.json": '{"chat_template": [{"name": "default", "template": "named"}]}'}, None, "named"),
+    (
+        {
+            "tokenizer_config.json": '{"chat_template": "config", "eos_token": {"content": "<|im_end|>"}}'
+        },
+        None,
+        "config",
+    ),
+    (
+        {"tokenizer_config.json": '{"chat_template": [{"name": "default", "template": "named"}]}'},
+        None,
+        "named",
+    ),
     ({"chat_template.json": '{"chat_template": "json"}'}, None, "json"),
-    ({"chat_template.jinja": "jinja", "chat_template.json": '{"chat_template": "json"}'}, None, "jinja"),
+    (
+        {"chat_template.jinja": "jinja", "chat_template.json": '{"chat_template": "json"}'},
+        None,
+        "jinja",
+    ),
     ({"chat_template.jinja": "jinja", "mine": "flag"}, "mine", "flag"),
 ]
 
@@ -156,7 +201,10 @@ def test_the_template_is_found(tmp_path, files, given, text):
 
 @pytest.mark.parametrize(
     ("files", "part"),
-    [({}, "--chat-template"), ({"chat_template.jinja": "x", "generation_config.json": "{"}, "no JSON object")],
+    [
+        ({}, "--chat-template"),
+        ({"chat_template.jinja": "x", "generation_config.json": "{"}, "no JSON object"),
+    ],
 )
 def test_a_folder_that_does_not_do_says_why(tmp_path, files, part):
     with pytest.raises(SetupError, match=part):
@@ -169,7 +217,11 @@ def test_without_a_tokenizer_the_other_ways_are_named(tmp_path):
 
 
 def test_ends_of_sequence():
-    assert (FILES.eos_token_ids, FILES.further_eos_token_ids, FILES.context_length) == ([553], [553, 551], 2048)
+    assert (FILES.eos_token_ids, FILES.further_eos_token_ids, FILES.context_length) == (
+        [553],
+        [553, 551],
+        2048,
+    )
 
 
 def test_a_template_file_that_cannot_be_read_is_named(tmp_path):

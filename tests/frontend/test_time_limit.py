@@ -6,10 +6,10 @@ import time
 
 import jinja2
 import pytest
-from backedge.frontend import template
-from backedge.frontend.template import DEFAULT, ChatTemplate
-from backedge.frontend.time_limit import limited
 from backedge.parsers.errors import RequestError
+from backedge.tokenization import chat_template as template
+from backedge.tokenization.chat_template import DEFAULT, ChatTemplate
+from backedge.tokenization.time_limit import limit_time
 
 
 def spin(seconds=float("inf")):
@@ -30,16 +30,16 @@ def stubborn():
 @pytest.mark.parametrize("endless", [spin, stubborn])
 def test_what_does_not_end_is_stopped(endless):
     with pytest.raises(TimeoutError, match="stopped after"):
-        limited(0.05, endless)
+        limit_time(0.05, endless)
 
 
 def test_what_ends_gives_its_result():
-    assert limited(10.0, lambda: "result") == "result"
+    assert limit_time(10.0, lambda: "result") == "result"
 
 
 def test_what_fails_fails_as_it_did():
     with pytest.raises(ZeroDivisionError):
-        limited(10.0, lambda: 1 // 0)
+        limit_time(10.0, lambda: 1 // 0)
 
 
 def test_a_limit_that_is_about_to_expire_hits_nothing_but_its_own_code():
@@ -48,7 +48,7 @@ def test_a_limit_that_is_about_to_expire_hits_nothing_but_its_own_code():
     def many():
         for _ in range(200):
             try:
-                outcomes.append(limited(0.001, lambda: spin(random.random() * 0.002)))
+                outcomes.append(limit_time(0.001, lambda: spin(random.random() * 0.002)))
             except TimeoutError:
                 outcomes.append("stopped")
 
@@ -71,7 +71,9 @@ def test_a_template_that_does_not_end_is_refused(monkeypatch):
         ChatTemplate({DEFAULT: FOREVER}, {}).render([{"role": "user", "content": "hi"}])
 
 
-@pytest.mark.parametrize("source", ["{{ ''.__class__.__mro__ }}", "{{ messages.append(1) }}", "{% include 'x' %}"])
+@pytest.mark.parametrize(
+    "source", ["{{ ''.__class__.__mro__ }}", "{{ messages.append(1) }}", "{% include 'x' %}"]
+)
 def test_a_template_gets_out_of_its_box_nowhere(source):
     with pytest.raises((RequestError, jinja2.TemplateError)):
         ChatTemplate({DEFAULT: source}, {}).render([{"role": "user", "content": "hi"}])

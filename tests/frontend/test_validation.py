@@ -1,6 +1,6 @@
 import pytest
-from backedge.frontend.options import apply_options
-from backedge.frontend.validation import check
+from backedge.frontend.request.metadata_options import apply_metadata_options
+from backedge.frontend.request.validation import check
 from backedge.parsers.errors import RequestError
 
 USER = [{"role": "user", "content": "hi"}]
@@ -27,11 +27,20 @@ BAD = [
     ("stop", {"stop": ["a"] * 1025}),
     ("stop", {"stop": ["a" * 100_001]}),
     ("tools[0].function.parameters.type", {"tools": [tool(parameters={"type": "nonsense"})]}),
-    ("tools[1].function.parameters.properties", {"tools": [TOOL, tool(name="g", parameters={"properties": 5})]}),
+    (
+        "tools[1].function.parameters.properties",
+        {"tools": [TOOL, tool(name="g", parameters={"properties": 5})]},
+    ),
     ("tools[1].function.name", {"tools": [TOOL, TOOL]}),
     ("tool_choice", {"tool_choice": "required"}),
-    ("tool_choice", {"tool_choice": {"type": "function", "function": {"name": "g"}}, "tools": [TOOL]}),
-    ("response_format.json_schema.schema.type", {"response_format": json_schema({"type": "nonsense"})}),
+    (
+        "tool_choice",
+        {"tool_choice": {"type": "function", "function": {"name": "g"}}, "tools": [TOOL]},
+    ),
+    (
+        "response_format.json_schema.schema.type",
+        {"response_format": json_schema({"type": "nonsense"})},
+    ),
     ("guided_json", {"guided_json": 5}),
     ("guided_json", {"guided_json": "no json"}),
     ("guided_json.type", {"guided_json": '{"type": "nonsense"}'}),
@@ -50,7 +59,13 @@ GOOD = [
     {"response_format": {"type": "json_object"}},
     {"response_format": json_schema({"type": "object"})},
     {"guided_json": '{"type": "object"}'},
-    {"messages": [*USER, {"role": "assistant", "tool_calls": [{}]}, {"role": "tool", "content": "x"}]},
+    {
+        "messages": [
+            *USER,
+            {"role": "assistant", "tool_calls": [{}]},
+            {"role": "tool", "content": "x"},
+        ]
+    },
 ]
 
 
@@ -82,7 +97,7 @@ OPTIONS = [
 
 @pytest.mark.parametrize(("request_", "expected"), OPTIONS)
 def test_options_go_where_vllm_has_them(request_, expected):
-    apply_options(request_)
+    apply_metadata_options(request_)
     assert {name: value for name, value in request_.items() if name != "metadata"} == expected
 
 
@@ -100,5 +115,5 @@ def test_options_go_where_vllm_has_them(request_, expected):
 )
 def test_bad_options_are_named(given, field):
     with pytest.raises(RequestError) as caught:
-        apply_options({"metadata": {"backedge": given}})
+        apply_metadata_options({"metadata": {"backedge": given}})
     assert caught.value.field == field

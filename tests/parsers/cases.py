@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from backedge.parsers.entry import Engine
+from backedge.parsers.api import Engine
 
 from tests.samples.pairs import REASONED_CALLS
 from tests.samples.reasoning import REASONING_SAMPLES
@@ -32,9 +32,13 @@ def cases_of(
     reasoned_calls: Mapping[tuple[str, str], Sample],
 ) -> dict[str, Case]:
     """Return an engine's cases by id."""
-    tools = [Case(f"tool {key}", key.split()[0], None, sample, engine) for key, sample in tool_calls.items()]
+    tools = [
+        Case(f"tool {key}", key.split()[0], None, sample, engine)
+        for key, sample in tool_calls.items()
+    ]
     reasoning = [
-        Case(f"reasoning {key}", None, key.split()[0], sample, engine) for key, sample in reasoning_samples.items()
+        Case(f"reasoning {key}", None, key.split()[0], sample, engine)
+        for key, sample in reasoning_samples.items()
     ]
     pairs = [
         Case(f"pair {tool}+{reasoning}", tool, reasoning, sample, engine)
@@ -96,7 +100,9 @@ SGLANG_DIFFERENCES: dict[str, Difference] = {
 }
 
 # What a worker does not start with, and what it says.
-REFUSED: dict[str, str] = {"tool phi4_mini_json": "gives nothing at all, neither calls nor text, when it streams"}
+REFUSED: dict[str, str] = {
+    "tool phi4_mini_json": "gives nothing at all, neither calls nor text, when it streams"
+}
 
 # Constructed only with a model of this architecture; refused at the worker's start with any other.
 ARCHITECTURE_BOUND = {case.id for case in CASES.values() if case.sample.architecture}

@@ -12,11 +12,19 @@ from pathlib import Path
 from backedge.parsers.base import ParserFactory
 from backedge.parsers.errors import UnusableParserError
 from backedge.parsers.formats import FORMATS
-from backedge.parsers.registry import uses_native
+from backedge.parsers.parser_lookup import uses_native
 
 from tests.parsers.cases import ARCHITECTURE_BOUND, ENGINES, Case, EngineCases
-from tests.parsers.core import Core, core_of, every_token, outcome, output_of, parsers_of, parsers_of_case
-from tests.parsers.native.scenarios import WRONG
+from tests.parsers.core import (
+    Core,
+    core_of,
+    every_token,
+    outcome,
+    output_of,
+    parsers_of,
+    parsers_of_case,
+)
+from tests.parsers.native.scenarios import NOT_A_CALL
 
 PAGE = Path(__file__).parents[2] / "docs" / "compatibility.md"
 BEGIN, END = "<!-- table:begin -->", "<!-- table:end -->"
@@ -26,7 +34,11 @@ AS_ONE = "as one"
 
 def table() -> str:
     """Return the tables, as of this run."""
-    parts = [part for engine in ENGINES for part in (f"### {engine.title}", *(_table(engine, kind) for kind in HEADS))]
+    parts = [
+        part
+        for engine in ENGINES
+        for part in (f"### {engine.title}", *(_table(engine, kind) for kind in HEADS))
+    ]
     return "\n\n".join([*parts, "### Linear formats", _formats()])
 
 
@@ -41,10 +53,16 @@ def _formats() -> str:
 
 
 def _table(engine: EngineCases, kind: str) -> str:
-    names = sorted({case.id.split()[1] for case in engine.cases.values() if case.id.startswith(f"{kind} ")})
+    names = sorted(
+        {case.id.split()[1] for case in engine.cases.values() if case.id.startswith(f"{kind} ")}
+    )
     rows = [f"| `{name}` | {' | '.join(row(engine, kind, name))} |" for name in names]
     return "\n".join(
-        [f"| {HEADS[kind]} | linear | native starts | native | streams | remark |", "|---|---|---|---|---|---|", *rows]
+        [
+            f"| {HEADS[kind]} | linear | native starts | native | streams | remark |",
+            "|---|---|---|---|---|---|",
+            *rows,
+        ]
     )
 
 
@@ -65,14 +83,20 @@ def _scenarios(case: Case) -> list[str]:
     """Return what the native parser gets wrong when it streams other calls than the sample's."""
     if case.engine != "sglang" or case.tool_call_parser is None:
         return []
-    return [wrong.why for wrong in WRONG if case.tool_call_parser in wrong.names and "stream" in wrong.sides]
+    return [
+        wrong.why
+        for wrong in NOT_A_CALL
+        if case.tool_call_parser in wrong.names and "stream" in wrong.sides
+    ]
 
 
 def linear_result(case: Case) -> str:
     """Return what our own parser makes of the sample; empty if there is none of that name."""
     if uses_native("auto", case.tool_call_parser, case.reasoning_parser):
         return ""
-    return _run(case, parsers_of(case.sample, case.tool_call_parser, case.reasoning_parser, "linear"))[0]
+    return _run(
+        case, parsers_of(case.sample, case.tool_call_parser, case.reasoning_parser, "linear")
+    )[0]
 
 
 def _result(engine: EngineCases, case: Case) -> tuple[str, str, str, str]:
@@ -95,7 +119,9 @@ def _run(case: Case, parsers: ParserFactory) -> tuple[str, str]:
     """Return whether the sample gives what its model meant, and whether it does so while the model writes."""
     core = core_of(case.sample, parsers)
     right = outcome(core.run(every_token(output_of(core, case.sample)))) == case.sample.expected
-    return "right" if right else "**wrong**", "yes" if _pieces(core, tools=bool(case.sample.tools)) > 1 else AS_ONE
+    return "right" if right else "**wrong**", "yes" if _pieces(
+        core, tools=bool(case.sample.tools)
+    ) > 1 else AS_ONE
 
 
 def _pieces(core: Core, *, tools: bool) -> int:
@@ -103,7 +129,9 @@ def _pieces(core: Core, *, tools: bool) -> int:
     deltas = [delta.delta for chunk in core.chunks for delta in chunk]
     if tools:
         return sum(any(call.function.arguments for call in delta.tool_calls) for delta in deltas)
-    return sum(bool(delta.reasoning_content) for delta in deltas) or sum(bool(delta.content) for delta in deltas)
+    return sum(bool(delta.reasoning_content) for delta in deltas) or sum(
+        bool(delta.content) for delta in deltas
+    )
 
 
 def written() -> str:

@@ -10,14 +10,21 @@ from dataclasses import dataclass, field
 from types import SimpleNamespace
 from typing import Any
 
+from backedge.parsers.api import Engine
 from backedge.parsers.base import ParserFactory, ParserRequest
-from backedge.parsers.entry import Engine
 from backedge.parsers.errors import ParserFailedError
 from backedge.parsers.native.vllm import VllmParsers
-from backedge.parsers.registry import Kind, linear_parsers
-from backedge.postprocess import ChoiceDelta, Chunk, DetokenizerOptions, Postprocessor, Spec, detokenizers
-from backedge.postprocess.detokenizer import vocabulary_of
-from backedge.postprocess.fold import fold
+from backedge.parsers.parser_lookup import Kind, linear_parsers
+from backedge.postprocess import (
+    ChoiceDelta,
+    Chunk,
+    DetokenizerOptions,
+    Postprocessor,
+    PostprocessParams,
+    detokenizers,
+)
+from backedge.postprocess.aggregate import aggregate_deltas
+from backedge.tokenization.detokenizer import read_vocabulary
 
 from tests.parsers.cases import Case
 from tests.samples.sample import Call, Outcome, Sample
@@ -35,7 +42,7 @@ class Core:
 
     tokenizer: Any
     parsers: ParserFactory | None
-    spec: Spec
+    params: PostprocessParams
     prompt_token_ids: list[int]
     chunks: list[list[ChoiceDelta]] = field(default_factory=list)
     failures: list[ParserFailedError] = field(default_factory=list)
@@ -44,7 +51,7 @@ class Core:
         """Feed `chunks` to a new post-processor; return choice 0 as a whole."""
         self.chunks, self.failures = [], []
         self.post = Postprocessor(
-            self.spec,
+            self.params,
             detokenizers(self.tokenizer),
             self.parsers,
             prompt_token_ids=self.prompt_token_ids,
@@ -52,12 +59,20 @@ class Core:
         )
         for chunk in chunks:
             self.chunks.append(self.post.feed(chunk))
-        return fold([delta for deltas in self.chunks for delta in deltas if delta.index == 0])
+        return aggregate_deltas(
+            [delta for deltas in self.chunks for delta in deltas if delta.index == 0]
+        )
 
 
-def cut(token_ids: Sequence[int], cuts: Collection[int], finish_reason: str = "stop") -> list[Chunk]:
+def cut(
+    token_ids: Sequence[int], cuts: Collection[int], finish_reason: str = "stop"
+) -> list[Chunk]:
     """Return `token_ids` cut before each position of `cuts`; the last chunk finishes."""
-    bounds = [0, *sorted({position for position in cuts if 0 < position < len(token_ids)}), len(token_ids)]
+    bounds = [
+        0,
+        *sorted({position for position in cuts if 0 < position < len(token_ids)}),
+        len(token_ids),
+    ]
     pieces = [list(token_ids[start:end]) for start, end in itertools.pairwise(bounds)]
     return [
         Chunk(token_ids=piece, finish_reason=finish_reason if number == len(pieces) else None)
@@ -75,14 +90,16 @@ def parsers_of(
     """Return the parsers; raises `UnusableParserError` as at a worker's start."""
     tokenizer = tokenizer_of(sample)
     if kind == "linear":
-        return linear_parsers(tool_call_parser, reasoning_parser, vocabulary_of(tokenizer))
+        return linear_parsers(tool_call_parser, reasoning_parser, read_vocabulary(tokenizer))
     if engine == "sglang":
         # Late: the import takes seconds, which tests of the other engine need not wait for.
         from backedge.parsers.native.sglang import SglangParsers
 
         return SglangParsers(tokenizer, tool_call_parser, reasoning_parser)
     model_config = SimpleNamespace(hf_config=SimpleNamespace(model_type=sample.architecture))
-    return VllmParsers(tokenizer, tool_call_parser, reasoning_parser, model_config if sample.architecture else None)
+    return VllmParsers(
+        tokenizer, tool_call_parser, reasoning_parser, model_config if sample.architecture else None
+    )
 
 
 def parsers_of_case(case: Case) -> ParserFactory:
@@ -99,7 +116,7 @@ def core_of(sample: Sample, parsers: ParserFactory) -> Core:
         chat_template_kwargs=sample.chat_template_kwargs,
     )
     prompt = encode(tokenizer, sample.prompt)
-    spec = Spec(
+    params = PostprocessParams(
         response_id="chatcmpl-1",
         created=1,
         model="sample",
@@ -107,7 +124,7 @@ def core_of(sample: Sample, parsers: ParserFactory) -> Core:
         detokenizer=DetokenizerOptions(spaces_between_special_tokens=False),
         parser=request,
     )
-    return Core(tokenizer, parsers, spec, prompt)
+    return Core(tokenizer, parsers, params, prompt)
 
 
 def output_of(core: Core, sample: Sample) -> list[int]:
@@ -131,7 +148,10 @@ def outcome(whole: ChoiceDelta) -> Outcome:
     return Outcome(
         delta.reasoning_content,
         delta.content,
-        tuple(Call(call.function.name or "", value_of(call.function.arguments)) for call in delta.tool_calls),
+        tuple(
+            Call(call.function.name or "", value_of(call.function.arguments))
+            for call in delta.tool_calls
+        ),
     )
 
 

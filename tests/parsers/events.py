@@ -16,7 +16,11 @@ def outcome_of(events: Sequence[Event]) -> Outcome:
     content = "".join(event.text for event in events if isinstance(event, Content))
     names = [event.name for event in events if isinstance(event, ToolCallStarted)]
     arguments = [
-        "".join(event.text for event in events if isinstance(event, ToolCallArguments) and event.index == index)
+        "".join(
+            event.text
+            for event in events
+            if isinstance(event, ToolCallArguments) and event.index == index
+        )
         for index in range(len(names))
     ]
     calls = tuple(Call(name, value_of(text)) for name, text in zip(names, arguments, strict=True))

@@ -12,7 +12,7 @@ def check_deltas(core: Core, index: int = 0) -> None:
     deltas = [delta for chunk in core.chunks for delta in chunk if delta.index == index]
     assert [delta.delta.role for delta in deltas] == ["assistant"] + [None] * (len(deltas) - 1)
     assert [bool(delta.finish_reason) for delta in deltas] == [False] * (len(deltas) - 1) + [True]
-    if core.spec.stream:
+    if core.params.stream:
         _check_kinds(deltas)
     _check_calls(deltas)
 
@@ -20,7 +20,9 @@ def check_deltas(core: Core, index: int = 0) -> None:
 def _check_kinds(deltas: list[ChoiceDelta]) -> None:
     for delta in deltas:
         kinds = [delta.delta.reasoning_content, delta.delta.content, delta.delta.tool_calls]
-        assert sum(kind is not None and kind != [] for kind in kinds) <= 1, f"two kinds of text: {delta}"
+        assert sum(kind is not None and kind != [] for kind in kinds) <= 1, (
+            f"two kinds of text: {delta}"
+        )
         assert "" not in kinds[:2], f"empty text: {delta}"
 
 
@@ -49,5 +51,9 @@ def check_tokens(core: Core, whole: ChoiceDelta, fed: list[int]) -> None:
     assert whole.token_ids == used
     assert whole.logprobs is not None
     token_bytes = detokenizers(core.tokenizer).token_bytes
-    assert [bytes(entry.bytes or ()) for entry in whole.logprobs] == [token_bytes(token_id) for token_id in used]
-    assert [entry.logprob for entry in whole.logprobs] == [-float(number) for number in range(len(used))]
+    assert [bytes(entry.bytes or ()) for entry in whole.logprobs] == [
+        token_bytes(token_id) for token_id in used
+    ]
+    assert [entry.logprob for entry in whole.logprobs] == [
+        -float(number) for number in range(len(used))
+    ]

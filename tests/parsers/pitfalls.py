@@ -8,8 +8,8 @@ from typing import Any
 
 import msgspec
 from backedge.parsers.base import ParserRequest
-from backedge.parsers.registry import Kind
-from backedge.postprocess import ChoiceDelta, Chunk, DetokenizerOptions, Spec
+from backedge.parsers.parser_lookup import Kind
+from backedge.postprocess import ChoiceDelta, Chunk, DetokenizerOptions, PostprocessParams
 
 from tests.parsers.core import Core, outcome, parsers_of
 from tests.parsers.invariants import check_deltas, check_tokens
@@ -47,7 +47,7 @@ class Pitfall:
 
     output: what the model writes; a tuple's parts are tokenized each on its own.
     calls: name and arguments. engine: the finish_reason that the engine gives;
-    with "stop" the last token is the end of the turn. spec: fields of the Spec.
+    with "stop" the last token is the end of the turn. spec: fields of the PostprocessParams.
     request: fields of the ParserRequest. check: more to hold after the run by token.
     vllm: a known difference: what vLLM's parser makes of it, and why. It must be
     removed, or the test fails, as soon as that is no longer so.
@@ -65,7 +65,7 @@ class Pitfall:
     engine: str = "stop"
     parsers: tuple[str | None, str | None] = ("hermes", "qwen3")
     tools: tuple[dict[str, Any], ...] = TOOLS
-    spec: dict[str, Any] = field(default_factory=dict)
+    params: dict[str, Any] = field(default_factory=dict)
     request: dict[str, Any] = field(default_factory=dict)
     markers: tuple[str, ...] = ()
     special: tuple[str, ...] = ()
@@ -91,7 +91,9 @@ def hermes(*calls: str) -> str:
 
 def qwen(name: str, **arguments: str) -> str:
     """Return a call in Qwen3 Coder's syntax."""
-    parameters = "".join(f"<parameter={key}>\n{value}\n</parameter>\n" for key, value in arguments.items())
+    parameters = "".join(
+        f"<parameter={key}>\n{value}\n</parameter>\n" for key, value in arguments.items()
+    )
     return f"<tool_call>\n<function={name}>\n{parameters}</function>\n</tool_call>"
 
 
@@ -126,7 +128,10 @@ def ended_early(core: Core, _whole: ChoiceDelta) -> None:
 
 
 WRITE_FILE = '{"name": "run", "arguments": {"command": "' + "echo one two three; " * 20 + '"}}'
-TWO_CALLS = ('{"name": "f", "arguments": {"a": "x"}}', '{"name": "f", "arguments": {"a": "y", "b": 2}}')
+TWO_CALLS = (
+    '{"name": "f", "arguments": {"a": "x"}}',
+    '{"name": "f", "arguments": {"a": "y", "b": 2}}',
+)
 TWO = (("f", {"a": "x"}), ("f", {"a": "y", "b": 2}))
 MARKDOWN = 'Like so:\n```json\n{"name": "f", "arguments": {"a": "x"}}\n```\nDone.'
 HARMONY: dict[str, Any] = {
@@ -136,7 +141,10 @@ HARMONY: dict[str, Any] = {
 }
 CODER: dict[str, Any] = {"parsers": ("qwen3_coder", "qwen3")}
 THOUGHT: dict[str, Any] = {"prompt": USER}
-JSON_CALLS: dict[str, Any] = {"request": {"tool_choice": "required", "json_calls": True}, "prompt": USER}
+JSON_CALLS: dict[str, Any] = {
+    "request": {"tool_choice": "required", "json_calls": True},
+    "prompt": USER,
+}
 NAMED = {"type": "function", "function": {"name": "f"}}
 
 CASES = (
@@ -244,7 +252,7 @@ CASES = (
     Pitfall(18, "reasoning, then a named call", '<think>One.</think>{"a": "x"}', reasoning="One.", calls=(TWO[0],),
             prompt=USER, request={"tool_choice": NAMED, "json_calls": True}),
     Pitfall(18, "reasoning, a call and a stop string", "<think>One.</think>" + hermes(TWO_CALLS[0]),
-            reasoning="One.", calls=(TWO[0],), spec={"stop": ["</x"]}, **THOUGHT),
+            reasoning="One.", calls=(TWO[0],), params={"stop": ["</x"]}, **THOUGHT),
     Pitfall(19, "reasoning after a tool's result", "<think>\nSo 42.\n</think>\n\nIt is 42.",
             reasoning="\nSo 42.\n", content="\n\nIt is 42.", prompt=AFTER_TOOL, tools=()),
     Pitfall(19, "reasoning after a tool's result, with tools", "<think>\nSo 42.\n</think>\n\nIt is 42.",
@@ -259,29 +267,29 @@ CASES = (
     Pitfall(25, "markers that are special tokens", "<seed:think>One.</seed:think>Two.", reasoning="One.",
             content="Two.", tools=(), parsers=(None, "seed_oss"), special=("<seed:think>", "</seed:think>"), **THOUGHT),
     Pitfall(25, "the end of the turn in the middle", f"One{END} two.", content="One two.",
-            spec={"detokenizer": DetokenizerOptions(skip_special_tokens=True)}, tools=()),
+            params={"detokenizer": DetokenizerOptions(skip_special_tokens=True)}, tools=()),
     Pitfall(25, "special tokens asked for", f"One{END}<|im_start|> two.", content=f"One{END}<|im_start|> two.",
             parsers=(None, None), tools=(),
-            spec={"detokenizer": DetokenizerOptions(False, False)}),
+            params={"detokenizer": DetokenizerOptions(False, False)}),
     Pitfall(26, "a stop string in reasoning", "<think>July, END, or May.</think>May END. June.",
-            reasoning="July, END, or May.", content="May ", stop_reason="END", tools=(), spec={"stop": ["END"]},
+            reasoning="July, END, or May.", content="May ", stop_reason="END", tools=(), params={"stop": ["END"]},
             check=ended_early, **THOUGHT),
     Pitfall(26, "a stop string in Harmony's analysis",
             "<|channel|>analysis<|message|>July, END.<|end|><|start|>assistant<|channel|>final<|message|>"
             "May END. June.",
-            reasoning="July, END.", content="May ", stop_reason="END", tools=(), spec={"stop": ["END"]}, **HARMONY),
+            reasoning="July, END.", content="May ", stop_reason="END", tools=(), params={"stop": ["END"]}, **HARMONY),
     Pitfall(27, "a stop string of many tokens", "alpha zeta eta theta iota.", content="alpha", tools=(),
-            stop_reason=" zeta eta theta", spec={"stop": [" zeta eta theta"]}),
+            stop_reason=" zeta eta theta", params={"stop": [" zeta eta theta"]}),
     Pitfall(27, "no stop string after all", "alpha zeta eta then.", content="alpha zeta eta then.", tools=(),
-            spec={"stop": [" zeta eta theta"]}),
+            params={"stop": [" zeta eta theta"]}),
     Pitfall(27, "held back at the end", "alpha zeta eta", content="alpha zeta eta", tools=(), engine="length",
-            spec={"stop": [" zeta eta theta"]}),
+            params={"stop": [" zeta eta theta"]}),
     Pitfall(27, "the earliest match", "So there it is.", content="So t", stop_reason="he", tools=(),
-            spec={"stop": ["re", "he"]}),
+            params={"stop": ["re", "he"]}),
     Pitfall(28, "min_tokens", "END. END. END.", content="END. END. ", stop_reason="END", tools=(),
-            spec={"stop": ["END"], "min_tokens": len(encode(bpe(), "END. END."))}),
+            params={"stop": ["END"], "min_tokens": len(encode(bpe(), "END. END."))}),
     Pitfall(28, "the stop string included", "One END. Two.", content="One END", stop_reason="END", tools=(),
-            spec={"stop": ["END"], "include_stop_str_in_output": True}),
+            params={"stop": ["END"], "include_stop_str_in_output": True}),
     Pitfall(30, "curly quotes and 是", "“Yes” 是 👋🏽 é", content="“Yes” 是 👋🏽 é", tools=()),
     Pitfall(30, "a null byte", "a\0b", content="a\0b", tools=()),
     Pitfall(32, "reasoning tokens", "<think>One.</think>Two.", reasoning="One.", content="Two.", tools=(),
@@ -307,20 +315,22 @@ def core_for(case: Pitfall, kind: Kind = "native") -> Core:
     tokenizer = tokenizer_of(sample)
     parsers = parsers_of(sample, *case.parsers, kind) if any(case.parsers) else None
     tool_choice = "auto" if case.tools else "none"
-    request = ParserRequest(**{"tools": list(case.tools), "tool_choice": tool_choice} | case.request)
+    request = ParserRequest(
+        **{"tools": list(case.tools), "tool_choice": tool_choice} | case.request
+    )
     prompt = encode(tokenizer, case.prompt)
     settings_: dict[str, Any] = {
         "detokenizer": DetokenizerOptions(spaces_between_special_tokens=False),
         "logprobs": 0,
         "return_token_ids": True,
-    } | case.spec
-    spec = Spec(
+    } | case.params
+    params = PostprocessParams(
         response_id="chatcmpl-1", created=1, model="m", prompt_length=len(prompt), parser=request, **settings_
     )  # fmt: skip
-    return Core(tokenizer, parsers, spec, prompt)
+    return Core(tokenizer, parsers, params, prompt)
 
 
-def tokens_of(case: Pitfall, core: Core) -> list[int]:
+def count_tokens(case: Pitfall, core: Core) -> list[int]:
     """Return the output's tokens, with the end of the turn where the model ended it."""
     parts = (case.output,) if isinstance(case.output, str) else case.output
     token_ids = [token_id for part in parts for token_id in encode(core.tokenizer, part)]

@@ -17,9 +17,9 @@ from backedge.parsers.events import (
     join,
 )
 from backedge.parsers.formats import FORMATS
-from backedge.parsers.linear import Vocabulary
-from backedge.parsers.registry import linear_parsers
-from backedge.postprocess.detokenizer import DetokenizerOptions, detokenizers, vocabulary_of
+from backedge.parsers.linear_parsers import Vocabulary
+from backedge.parsers.parser_lookup import linear_parsers
+from backedge.tokenization.detokenizer import DetokenizerOptions, detokenizers, read_vocabulary
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -38,7 +38,9 @@ every_case = pytest.mark.parametrize(("family", "case"), ROWS)
 MAX_HELD = 1024
 
 
-def parser_of(family: Family, case: Case, vocabulary: Vocabulary, prompt: Sequence[int] = ()) -> Any:
+def parser_of(
+    family: Family, case: Case, vocabulary: Vocabulary, prompt: Sequence[int] = ()
+) -> Any:
     tools = list(TOOLS if case.tools is None else case.tools)
     request = ParserRequest(tools=tools, tool_choice="auto" if tools else "none")
     return linear_parsers(family.tool_parser, family.reasoning_parser, vocabulary)(request, prompt)
@@ -54,17 +56,27 @@ def by_text(family: Family, case: Case, cuts: Collection[int]) -> list[Event]:
     """Return the joined events of a parser that knows no tokens, fed `case` cut at `cuts`."""
     parser = text_parser_of(family, case)
     bounds = [0, *sorted(cuts), len(case.output)]
-    events = [event for start, end in itertools.pairwise(bounds) for event in parser.feed(case.output[start:end])]
+    events = [
+        event
+        for start, end in itertools.pairwise(bounds)
+        for event in parser.feed(case.output[start:end])
+    ]
     return join(events + parser.finish(cut=case.finish == "length"))
 
 
 def by_token(family: Family, case: Case) -> list[Event]:
     """Return the joined events of a parser that knows its markers as tokens."""
     tokenizer = bpe(family.markers, family.special)
-    parser = parser_of(family, case, vocabulary_of(tokenizer), encode(tokenizer, case.prompt))
-    detokenizer = detokenizers(tokenizer)(DetokenizerOptions(spaces_between_special_tokens=False), ())
+    parser = parser_of(family, case, read_vocabulary(tokenizer), encode(tokenizer, case.prompt))
+    detokenizer = detokenizers(tokenizer)(
+        DetokenizerOptions(spaces_between_special_tokens=False), ()
+    )
     token_ids = encode(tokenizer, case.output)
-    events = [event for token_id in token_ids for event in parser.feed(detokenizer.feed(token_id), [token_id])]
+    events = [
+        event
+        for token_id in token_ids
+        for event in parser.feed(detokenizer.feed(token_id), [token_id])
+    ]
     return join(events + parser.finish(cut=case.finish == "length"))
 
 
@@ -102,12 +114,16 @@ def test_truncated_anywhere(family: Family, case: Case) -> None:
         events = join(parser.feed(case.output[:end]) + parser.finish(cut=True))
         shown = [event for event in events if not isinstance(event, ToolCallCut)]
         calls = [event for event in shown if isinstance(event, ToolCallStarted)]
-        assert [event.name for event in calls] == [event.name for event in whole if isinstance(event, ToolCallStarted)][
-            : len(calls)
-        ]
+        assert [event.name for event in calls] == [
+            event.name for event in whole if isinstance(event, ToolCallStarted)
+        ][: len(calls)]
         for index in range(len(calls)):
             part, full = (
-                "".join(event.text for event in found if isinstance(event, ToolCallArguments) and event.index == index)
+                "".join(
+                    event.text
+                    for event in found
+                    if isinstance(event, ToolCallArguments) and event.index == index
+                )
                 for found in (shown, whole)
             )
             assert full.startswith(part), case.output[:end]

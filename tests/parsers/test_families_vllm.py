@@ -27,7 +27,11 @@ def batch(family: Family, case: Case) -> Outcome | str:
     """Return what vLLM's parser makes of the whole output; the exception's name if it raises."""
     tools = TOOLS if case.tools is None else case.tools
     request = ChatCompletionRequest.model_validate(
-        {"messages": [{"role": "user", "content": "x"}], "tools": list(tools), "tool_choice": "auto"}
+        {
+            "messages": [{"role": "user", "content": "x"}],
+            "tools": list(tools),
+            "tool_choice": "auto",
+        }
     )
     parser: Any = ToolParserManager.get_tool_parser(family.vllm or "")(
         bpe(family.markers, family.special), request.tools
@@ -36,7 +40,9 @@ def batch(family: Family, case: Case) -> Outcome | str:
         found = parser.extract_tool_calls(case.output, request)
     except Exception as error:  # noqa: BLE001 - whatever it raises, it gives no result
         return type(error).__name__
-    calls = tuple(Call(call.function.name, value_of(call.function.arguments)) for call in found.tool_calls)
+    calls = tuple(
+        Call(call.function.name, value_of(call.function.arguments)) for call in found.tool_calls
+    )
     content = found.content or None
     return Outcome(None, (content.strip() or None) if content and calls else content, calls)
 

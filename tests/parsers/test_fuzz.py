@@ -18,7 +18,7 @@ from backedge.parsers.events import Event, ToolCallArguments, ToolCallStarted, j
 from backedge.parsers.format import Format
 from backedge.parsers.formats import FORMATS
 from backedge.parsers.formats.qwen3 import QWEN3
-from backedge.parsers.linear import LinearParsers, Vocabulary
+from backedge.parsers.linear_parsers import LinearParsers, Vocabulary
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
@@ -40,11 +40,17 @@ PIECES = (*WORDS.split(), *MARKS.split(), *CALLS)
 
 def outputs(format_: Format) -> st.SearchStrategy[list[str]]:
     """Return soups of the format's markers, of pieces of calls, and of anything; and whole cases, mutated."""
-    markers = sorted({marker for by_marker in format_.states.values() for marker in by_marker if marker})
+    markers = sorted(
+        {marker for by_marker in format_.states.values() for marker in by_marker if marker}
+    )
     piece = st.sampled_from([*markers, *markers, *PIECES]) | st.text(max_size=6)
     soup = st.lists(piece, max_size=25)
     family = FAMILIES.get(format_.name)
-    whole = [case.output for case in family.all_cases() if len(case.output) < 400] if family is not None else []
+    whole = (
+        [case.output for case in family.all_cases() if len(case.output) < 400]
+        if family is not None
+        else []
+    )
     if not whole:
         return soup
     mutated = st.builds(
@@ -98,8 +104,17 @@ def test_text(format_: Format, data: st.DataObject, cut: bool) -> None:
         check_calls(whole)
     assert run(parser_of(format_, Vocabulary()), pieces, cut=cut) == whole
     assert run(parser_of(format_, Vocabulary()), list(text), cut=cut) == whole
-    bounds = sorted({0, len(text), *data.draw(st.sets(st.integers(0, max(1, len(text))), max_size=9))})
-    assert run(parser_of(format_, Vocabulary()), [text[a:b] for a, b in itertools.pairwise(bounds)], cut=cut) == whole
+    bounds = sorted(
+        {0, len(text), *data.draw(st.sets(st.integers(0, max(1, len(text))), max_size=9))}
+    )
+    assert (
+        run(
+            parser_of(format_, Vocabulary()),
+            [text[a:b] for a, b in itertools.pairwise(bounds)],
+            cut=cut,
+        )
+        == whole
+    )
 
 
 @pytest.mark.parametrize("format_", FORMATS, ids=lambda format_: format_.name)
@@ -108,7 +123,14 @@ def test_text(format_: Format, data: st.DataObject, cut: bool) -> None:
 @given(data=st.data(), cut=st.booleans())
 def test_marker_tokens(format_: Format, shown: bool, data: st.DataObject, cut: bool) -> None:
     """The markers are tokens, whose text may be hidden; the text between them is cut anywhere."""
-    names = sorted({marker for by_marker in format_.states.values() for marker in by_marker if marker.startswith("<")})
+    names = sorted(
+        {
+            marker
+            for by_marker in format_.states.values()
+            for marker in by_marker
+            if marker.startswith("<")
+        }
+    )
     ids = {marker: number for number, marker in enumerate(names, start=1)}
     pieces = data.draw(outputs(format_))
 

@@ -14,10 +14,10 @@ from typing import Any
 import pytest
 from backedge.parsers.base import ParserRequest
 from backedge.parsers.events import Event, join
-from backedge.parsers.linear import Vocabulary
-from backedge.parsers.registry import linear_parsers
-from backedge.postprocess import DetokenizerOptions, Spec
-from backedge.postprocess.detokenizer import vocabulary_of
+from backedge.parsers.linear_parsers import Vocabulary
+from backedge.parsers.parser_lookup import linear_parsers
+from backedge.postprocess import DetokenizerOptions, PostprocessParams
+from backedge.tokenization.detokenizer import read_vocabulary
 
 from tests.parsers.core import Core, as_one, cut, every_token, outcome
 from tests.parsers.events import outcome_of
@@ -136,12 +136,12 @@ def think_tags(call: Callable[..., str]) -> Callable[[tuple[Part, ...]], str]:
 
 THINK = ("<think>", "</think>")
 TOOL_CALL = ("<tool_call>", "</tool_call>", *THINK)
-OPENED, CLOSED = "<think>\n", "<think>\n\n</think>\n\n"
+REASONING_OPENED, CLOSED = "<think>\n", "<think>\n\n</think>\n\n"
 ARG = tuple(f"<{slash}arg_{kind}>" for kind in ("key", "value") for slash in ("", "/"))
 PAIRS = (
-    Pair("hermes", "qwen3", think_tags(hermes.write), TOOL_CALL, OPENED, CLOSED, "</tool_call></think><tool_call>{}"),
-    Pair("hermes", "deepseek_r1", think_tags(hermes.write), TOOL_CALL, OPENED, CLOSED, "</tool_call><think>"),
-    Pair("qwen3_coder", "qwen3", think_tags(qwen3_coder.write), TOOL_CALL, OPENED, CLOSED,
+    Pair("hermes", "qwen3", think_tags(hermes.write), TOOL_CALL, REASONING_OPENED, CLOSED, "</tool_call></think><tool_call>{}"),
+    Pair("hermes", "deepseek_r1", think_tags(hermes.write), TOOL_CALL, REASONING_OPENED, CLOSED, "</tool_call><think>"),
+    Pair("qwen3_coder", "qwen3", think_tags(qwen3_coder.write), TOOL_CALL, REASONING_OPENED, CLOSED,
          "</tool_call></function></think><tool_call><function=g>"),
     Pair("glm45", "glm45", think_tags(glm45.write), (*TOOL_CALL, *ARG), "<think>", "<think></think>",
          "</tool_call></think><tool_call>g"),
@@ -211,12 +211,38 @@ def untouched(*parts: Part) -> Callable[[Pair], Outcome]:
 RULES = (
     # What the prompt says.
     Rule("nothing said", (Think("One."), Text("Two.")), Outcome("One.", "Two.")),
-    Rule("opened", (Think("One.", opened=True), Text("Two.")), Outcome("One.", "Two."), prompt="opened"),
-    Rule("opened, never ended", (Think("One.", opened=True, ended=False),), Outcome("One."), prompt="opened"),
-    Rule("opened, and a call", (Think("One.", opened=True), CALL_X), Outcome("One.", None, (X,)), prompt="opened"),
-    Rule("opened again by the model", (Think("One."), Text("Two.")), Outcome("One.", "Two."), TAGGED, prompt="opened"),
+    Rule(
+        "opened",
+        (Think("One.", opened=True), Text("Two.")),
+        Outcome("One.", "Two."),
+        prompt="opened",
+    ),
+    Rule(
+        "opened, never ended",
+        (Think("One.", opened=True, ended=False),),
+        Outcome("One."),
+        prompt="opened",
+    ),
+    Rule(
+        "opened, and a call",
+        (Think("One.", opened=True), CALL_X),
+        Outcome("One.", None, (X,)),
+        prompt="opened",
+    ),
+    Rule(
+        "opened again by the model",
+        (Think("One."), Text("Two.")),
+        Outcome("One.", "Two."),
+        TAGGED,
+        prompt="opened",
+    ),
     Rule("closed", (Text("Two.", begun=True),), Outcome(None, "Two."), prompt="closed"),
-    Rule("closed, and a call", (Text("Two.", begun=True), CALL_X), Outcome(None, "Two.", (X,)), prompt="closed"),
+    Rule(
+        "closed, and a call",
+        (Text("Two.", begun=True), CALL_X),
+        Outcome(None, "Two.", (X,)),
+        prompt="closed",
+    ),
     Rule("closed, and a call at once", (CALL_X,), Outcome(calls=(X,)), TAGGED, prompt="closed"),
     # Behind a tool's result the earlier turn says nothing.
     Rule("after a tool", (Think("One."), Text("Two.")), Outcome("One.", "Two."), prompt="tool"),
@@ -226,25 +252,52 @@ RULES = (
         Outcome("One.", "Two."),
         prompt="tool opened",
     ),
-    Rule("after a tool, closed", (Text("Two.", begun=True),), Outcome(None, "Two."), prompt="tool closed"),
-    Rule("after a tool, the next call", (Think("One."), CALL_X), Outcome("One.", None, (X,)), prompt="tool"),
+    Rule(
+        "after a tool, closed",
+        (Text("Two.", begun=True),),
+        Outcome(None, "Two."),
+        prompt="tool closed",
+    ),
+    Rule(
+        "after a tool, the next call",
+        (Think("One."), CALL_X),
+        Outcome("One.", None, (X,)),
+        prompt="tool",
+    ),
     # Where calls may stand.
     Rule("a call at once behind reasoning", (Think("One."), CALL_X), Outcome("One.", None, (X,))),
-    Rule("two calls at once behind reasoning", (Think("One."), CALL_X, CALL_Y), Outcome("One.", None, (X, Y))),
+    Rule(
+        "two calls at once behind reasoning",
+        (Think("One."), CALL_X, CALL_Y),
+        Outcome("One.", None, (X, Y)),
+    ),
     Rule(
         "reasoning, text, two calls and text",
         (Think("One."), Text("Two."), CALL_X, CALL_Y, Text("Three.")),
         Outcome("One.", "Two.Three.", (X, Y)),
     ),
-    Rule("a call in reasoning that nothing ends", (Think("One.", ended=False), CALL_X), Outcome("One.", None, (X,))),
-    Rule("two calls in reasoning", (Think("One.", ended=False), CALL_X, CALL_Y), Outcome("One.", None, (X, Y))),
+    Rule(
+        "a call in reasoning that nothing ends",
+        (Think("One.", ended=False), CALL_X),
+        Outcome("One.", None, (X,)),
+    ),
+    Rule(
+        "two calls in reasoning",
+        (Think("One.", ended=False), CALL_X, CALL_Y),
+        Outcome("One.", None, (X, Y)),
+    ),
     Rule(
         "a call in the midst of reasoning",
         (Think("One.", ended=False), CALL_X, Think("Two.", opened=True), Text("Three.")),
         Outcome("One.Two.", "Three.", (X,)),
         TAGGED,
     ),
-    Rule("a call, then reasoning", (CALL_X, Think("One."), Text("Two.")), Outcome("One.", "Two.", (X,)), (HARMONY,)),
+    Rule(
+        "a call, then reasoning",
+        (CALL_X, Think("One."), Text("Two.")),
+        Outcome("One.", "Two.", (X,)),
+        (HARMONY,),
+    ),
     Rule(
         "a call in reasoning that the prompt opened",
         (Think("One.", opened=True, ended=False), CALL_X),
@@ -303,7 +356,11 @@ RULES = (
         as_special=False,
     ),
     Rule(
-        "tool_choice none in channels", (Think("One."), CALL_X), Outcome("One.", '{"a": "x"}'), (HARMONY,), request=NONE
+        "tool_choice none in channels",
+        (Think("One."), CALL_X),
+        Outcome("One.", '{"a": "x"}'),
+        (HARMONY,),
+        request=NONE,
     ),
     # Forced calls are JSON, whatever the model's syntax is.
     Rule("required", (Think("One."), Text(ARRAY)), Outcome("One.", None, (X, Y)), request=REQUIRED),
@@ -314,7 +371,13 @@ RULES = (
         prompt="opened",
         request=REQUIRED,
     ),
-    Rule("required, closed", (Text(ARRAY, begun=True),), Outcome(calls=(X, Y)), prompt="closed", request=REQUIRED),
+    Rule(
+        "required, closed",
+        (Text(ARRAY, begun=True),),
+        Outcome(calls=(X, Y)),
+        prompt="closed",
+        request=REQUIRED,
+    ),
     Rule(
         "required, white space in front",
         (Think("One."), Text(f"\n\n{ARRAY}\n")),
@@ -347,9 +410,22 @@ RULES = (
         request={"tool_choice": "required"},
     ),
     # What only looks like a marker.
-    Rule("markers in an argument", trapped, lambda pair: Outcome("One.", "Two.", (Call("f", {"a": pair.trap}),))),
-    Rule("half a marker at the end of text", (Text("Two. <", begun=True),), Outcome(None, "Two. <"), prompt="closed"),
-    Rule("half a marker in reasoning", (Think("One </thin <tool"), Text("Two.")), Outcome("One </thin <tool", "Two.")),
+    Rule(
+        "markers in an argument",
+        trapped,
+        lambda pair: Outcome("One.", "Two.", (Call("f", {"a": pair.trap}),)),
+    ),
+    Rule(
+        "half a marker at the end of text",
+        (Text("Two. <", begun=True),),
+        Outcome(None, "Two. <"),
+        prompt="closed",
+    ),
+    Rule(
+        "half a marker in reasoning",
+        (Think("One </thin <tool"), Text("Two.")),
+        Outcome("One </thin <tool", "Two."),
+    ),
     Rule(
         "a marker that begins no call",
         (Think("One."), Text("Use <tool_call> or not.")),
@@ -363,12 +439,20 @@ RULES = (
         (HERMES, R1, CODER, GLM),
         by_token=Outcome("One.", "So:\n```\n```", (X,)),
     ),
-    Rule("a code block in reasoning", (Think("```\na </b>\n```"), CALL_X), Outcome("```\na </b>\n```", None, (X,))),
+    Rule(
+        "a code block in reasoning",
+        (Think("```\na </b>\n```"), CALL_X),
+        Outcome("```\na </b>\n```", None, (X,)),
+    ),
     # Where generation was cut.
     Rule("cut in reasoning", (Think("One", ended=False),), Outcome("One"), finish="length"),
-    Rule("cut behind reasoning", (Think("One."), Text("Tw")), Outcome("One.", "Tw"), finish="length"),
+    Rule(
+        "cut behind reasoning", (Think("One."), Text("Tw")), Outcome("One.", "Tw"), finish="length"
+    ),
 )
-ROWS = [pytest.param(rule, pair, id=f"{rule.id}-{pair.id}") for rule in RULES for pair in rule.pairs]
+ROWS = [
+    pytest.param(rule, pair, id=f"{rule.id}-{pair.id}") for rule in RULES for pair in rule.pairs
+]
 every_rule = pytest.mark.parametrize(("rule", "pair"), ROWS)
 
 
@@ -376,23 +460,29 @@ def by_text(rule: Rule, pair: Pair, size: int) -> list[Event]:
     """Return the joined events of a parser that knows no tokens, fed `size` characters at a time."""
     prompt = pair.prompt(rule.prompt)
     turn = prompt[prompt.rfind(pair.turn[0]) :]
-    parser = linear_parsers(pair.tools, pair.reasoning, Vocabulary(decode=lambda _: turn))(rule.parser_request(), [0])
+    parser = linear_parsers(pair.tools, pair.reasoning, Vocabulary(decode=lambda _: turn))(
+        rule.parser_request(), [0]
+    )
     output = rule.output(pair)
-    events = [event for start in range(0, len(output), size) for event in parser.feed(output[start : start + size])]
+    events = [
+        event
+        for start in range(0, len(output), size)
+        for event in parser.feed(output[start : start + size])
+    ]
     return join(events + parser.finish(cut=rule.finish == "length"))
 
 
 def core_of(rule: Rule, pair: Pair, *, special: bool = False) -> Core:
     """Return the core with the linear parsers. special: the markers are special tokens, and hidden."""
     tokenizer = pair.tokenizer(special=special)
-    parsers: Any = linear_parsers(pair.tools, pair.reasoning, vocabulary_of(tokenizer))
+    parsers: Any = linear_parsers(pair.tools, pair.reasoning, read_vocabulary(tokenizer))
     prompt = encode(tokenizer, pair.prompt(rule.prompt))
-    spec = Spec(
+    params = PostprocessParams(
         response_id="chatcmpl-1", created=1, model="m", prompt_length=len(prompt),
         detokenizer=DetokenizerOptions(skip_special_tokens=True, spaces_between_special_tokens=False),
         parser=rule.parser_request(),
     )  # fmt: skip
-    return Core(tokenizer, parsers, spec, prompt)
+    return Core(tokenizer, parsers, params, prompt)
 
 
 @every_rule
@@ -409,19 +499,25 @@ def test_tokens(rule: Rule, pair: Pair, special: bool) -> None:
     if special and not rule.as_special:
         pytest.skip("special tokens do not show in text")
     core = core_of(rule, pair, special=special)
-    token_ids = encode(core.tokenizer, rule.output(pair) + (pair.end if rule.finish == "stop" else ""))
+    token_ids = encode(
+        core.tokenizer, rule.output(pair) + (pair.end if rule.finish == "stop" else "")
+    )
     for cuts in (range(len(token_ids)), ()):
         whole = core.run(cut(token_ids, cuts, rule.finish))
         expected = rule.outcome(pair, token=True)
         assert outcome(whole) == expected
-        assert whole.finish_reason == ("tool_calls" if expected.calls and rule.finish == "stop" else rule.finish)
+        assert whole.finish_reason == (
+            "tool_calls" if expected.calls and rule.finish == "stop" else rule.finish
+        )
         assert core.failures == []
         check_deltas(core)
 
 
 @pytest.mark.parametrize("pair", PAIRS, ids=lambda pair: pair.id)
 @pytest.mark.parametrize("cutter", [every_token, as_one], ids=["by token", "whole"])
-def test_without_parallel_calls_the_first_is_the_last(pair: Pair, cutter: Callable[..., Any]) -> None:
+def test_without_parallel_calls_the_first_is_the_last(
+    pair: Pair, cutter: Callable[..., Any]
+) -> None:
     rule = Rule(
         "one call only", (Think("One."), Text("Two."), CALL_X, CALL_Y), Outcome("One.", "Two.", (X,)),
         request={"parallel_tool_calls": False},
@@ -441,7 +537,11 @@ def test_a_call_that_is_cut_stays_open(pair: Pair) -> None:
     token_ids = encode(core.tokenizer, output[: output.rindex("xyz") + 2])
     whole = core.run(cut(token_ids, range(len(token_ids)), "length"))
     (call,) = whole.delta.tool_calls
-    assert (whole.delta.reasoning_content, whole.delta.content, call.function.name) == ("One.", None, "f")
+    assert (whole.delta.reasoning_content, whole.delta.content, call.function.name) == (
+        "One.",
+        None,
+        "f",
+    )
     assert call.function.arguments.replace(" ", "") == '{"a":"xy'
     assert whole.finish_reason == "length"
 
@@ -452,7 +552,7 @@ FLAGS: tuple[tuple[str, dict[str, bool], str, bool], ...] = (
     ("qwen3", {"enable_thinking": True}, "", True),
     ("qwen3", {"enable_thinking": False}, "", False),
     ("qwen3", {"enable_thinking": True}, CLOSED, False),
-    ("qwen3", {"enable_thinking": False}, OPENED, True),
+    ("qwen3", {"enable_thinking": False}, REASONING_OPENED, True),
     ("mimo", {"enable_thinking": False}, "", False),
     ("nemotron_v3", {}, "", True),
     ("step3p5", {}, "", True),
@@ -478,9 +578,11 @@ def test_flags_and_prompts(name: str, kwargs: dict[str, bool], ending: str, reas
     request = ParserRequest(chat_template_kwargs=kwargs)
     for vocabulary, prompt in (
         (Vocabulary(decode=lambda _: ending), [0]),
-        (vocabulary_of(bpe(THINK)), encode(bpe(THINK), HERMES.user + HERMES.turn[0] + ending)),
+        (read_vocabulary(bpe(THINK)), encode(bpe(THINK), HERMES.user + HERMES.turn[0] + ending)),
     ):
         parser = linear_parsers(None, name, vocabulary)(request, prompt)
         assert parser.in_reasoning == reasons
         events = parser.feed("It is 42.") + parser.finish()
-        assert outcome_of(events) == (Outcome("It is 42.") if reasons else Outcome(None, "It is 42."))
+        assert outcome_of(events) == (
+            Outcome("It is 42.") if reasons else Outcome(None, "It is 42.")
+        )

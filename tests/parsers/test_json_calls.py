@@ -4,8 +4,15 @@ from typing import Any
 
 import pytest
 from backedge.parsers.base import ParserRequest
-from backedge.parsers.events import Content, Event, ToolCallArguments, ToolCallCut, ToolCallStarted, join
-from backedge.parsers.plain import PlainParsers
+from backedge.parsers.events import (
+    Content,
+    Event,
+    ToolCallArguments,
+    ToolCallCut,
+    ToolCallStarted,
+    join,
+)
+from backedge.parsers.passthrough import PassthroughParsers
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -20,8 +27,18 @@ CASES = [
         [ToolCallStarted(0, "f"), ToolCallArguments(0, '{"a": [1, {"b": "}"}]}')],
     ),
     ("named, empty", NAMED, "{}", [ToolCallStarted(0, "f"), ToolCallArguments(0, "{}")]),
-    ("named, cut", NAMED, '{"a": "b', [ToolCallStarted(0, "f"), ToolCallArguments(0, '{"a": "b'), ToolCallCut(0, "")]),
-    ("named, not whole", NAMED, '{"a": "b', [ToolCallStarted(0, "f"), ToolCallArguments(0, '{"a": "b"}')]),
+    (
+        "named, cut",
+        NAMED,
+        '{"a": "b',
+        [ToolCallStarted(0, "f"), ToolCallArguments(0, '{"a": "b'), ToolCallCut(0, "")],
+    ),
+    (
+        "named, not whole",
+        NAMED,
+        '{"a": "b',
+        [ToolCallStarted(0, "f"), ToolCallArguments(0, '{"a": "b"}')],
+    ),
     ("named, no object", NAMED, "sorry", [Content("sorry")]),
     (
         "required, two",
@@ -49,7 +66,12 @@ CASES = [
     ("required, not an array", "required", "no calls", [Content("no calls")]),
     ("required, not a call", "required", "[1, 2]", [Content("[1, 2]")]),
     ("required, cut in the name", "required", '[{"name": "f', [ToolCallCut(None, '[{"name": "f')]),
-    ("required, no name", "required", '[{"parameters": {"x": 1}', [Content('[{"parameters": {"x": 1}')]),
+    (
+        "required, no name",
+        "required",
+        '[{"parameters": {"x": 1}',
+        [Content('[{"parameters": {"x": 1}')],
+    ),
     (
         "required, cut before the name",
         "required",
@@ -60,7 +82,9 @@ CASES = [
 
 
 def parse(pieces: list[str], tool_choice: Any, *, cut: bool = False) -> list[Event]:
-    parser = PlainParsers()(ParserRequest(tools=TOOLS, tool_choice=tool_choice, json_calls=True), ())
+    parser = PassthroughParsers()(
+        ParserRequest(tools=TOOLS, tool_choice=tool_choice, json_calls=True), ()
+    )
     events = [event for piece in pieces for event in parser.feed(piece)]
     return join(events + parser.finish(cut=cut))
 
@@ -79,23 +103,32 @@ def test_every_cut_gives_the_same(tool_choice, text, expected, cut, cuts):
 
 values = st.recursive(
     st.none() | st.booleans() | st.integers() | st.text(max_size=8),
-    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=5), inner, max_size=3),
+    lambda inner: (
+        st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=5), inner, max_size=3)
+    ),
     max_leaves=8,
 )
 
 
 @given(
     calls=st.lists(
-        st.tuples(st.text(max_size=8), st.dictionaries(st.text(max_size=5), values, max_size=3)), min_size=1, max_size=3
+        st.tuples(st.text(max_size=8), st.dictionaries(st.text(max_size=5), values, max_size=3)),
+        min_size=1,
+        max_size=3,
     ),
     ascii_only=st.booleans(),
     indent=st.sampled_from([None, 1]),
 )
 def test_arguments_are_the_json_that_was_written(calls, ascii_only, indent):
     text = json.dumps(
-        [{"name": name, "parameters": parameters} for name, parameters in calls], ensure_ascii=ascii_only, indent=indent
+        [{"name": name, "parameters": parameters} for name, parameters in calls],
+        ensure_ascii=ascii_only,
+        indent=indent,
     )
     events = parse(list(text), "required")
     names = [event.name for event in events if isinstance(event, ToolCallStarted)]
     arguments = [json.loads(event.text) for event in events if isinstance(event, ToolCallArguments)]
-    assert (names, arguments) == ([name for name, _ in calls], [parameters for _, parameters in calls])
+    assert (names, arguments) == (
+        [name for name, _ in calls],
+        [parameters for _, parameters in calls],
+    )

@@ -17,8 +17,8 @@ import msgspec
 import pytest
 from backedge.parsers.errors import UnusableParserError
 from backedge.parsers.native.vllm import VllmParsers
-from backedge.parsers.registry import Kind
-from backedge.postprocess import Chunk, Spec
+from backedge.parsers.parser_lookup import Kind
+from backedge.postprocess import Chunk, PostprocessParams
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -32,9 +32,9 @@ from tests.parsers.pitfalls import (
     Pitfall,
     answer,
     core_for,
+    count_tokens,
     hermes,
     qwen,
-    tokens_of,
 )
 from tests.samples.sample import Call, Outcome
 from tests.samples.tokenizers import bpe, encode, mistral
@@ -47,7 +47,7 @@ few_cuts = settings(max_examples=4, deadline=None, database=None)
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.id)
 def test_pitfall(case: Pitfall, kind: Kind):
     core = core_for(case, kind)
-    token_ids = tokens_of(case, core)
+    token_ids = count_tokens(case, core)
     by_token = answer(core, cut(token_ids, range(len(token_ids)), case.engine))
     if case.vllm is None or kind == "linear":
         assert by_token == case.expected
@@ -59,7 +59,7 @@ def test_pitfall(case: Pitfall, kind: Kind):
         case.check(core, whole)
     assert answer(core, cut(token_ids, (), case.engine)) == by_token
     assert answer(core, cut(token_ids, range(0, len(token_ids), 3), case.engine)) == by_token
-    core.spec = msgspec.structs.replace(core.spec, stream=False)
+    core.params = msgspec.structs.replace(core.params, stream=False)
     assert answer(core, cut(token_ids, range(len(token_ids)), case.engine)) == by_token
 
 
@@ -69,7 +69,7 @@ def test_pitfall(case: Pitfall, kind: Kind):
 @given(cuts=st.sets(st.integers(1, 150)))
 def test_pitfall_at_random_cuts(case: Pitfall, kind: Kind, cuts: Collection[int]):
     core = core_for(case, kind)
-    token_ids = tokens_of(case, core)
+    token_ids = count_tokens(case, core)
     by_token = answer(core, cut(token_ids, range(len(token_ids)), case.engine))
     assert answer(core, cut(token_ids, cuts, case.engine)) == by_token
 
@@ -77,19 +77,21 @@ def test_pitfall_at_random_cuts(case: Pitfall, kind: Kind, cuts: Collection[int]
 # Cases that are no table row: another tokenizer, another prompt, two choices.
 
 
-def plain_core(tokenizer: Any, prompt_token_ids: list[int], **spec: Any) -> Core:
+def plain_core(tokenizer: Any, prompt_token_ids: list[int], **params: Any) -> Core:
     """Return the core for a request to a model without parsers."""
     values: dict[str, Any] = {
         "response_id": "chatcmpl-1",
         "created": 1,
         "model": "m",
         "prompt_length": len(prompt_token_ids),
-    } | spec
-    return Core(tokenizer, None, Spec(**values), prompt_token_ids)
+    } | params
+    return Core(tokenizer, None, PostprocessParams(**values), prompt_token_ids)
 
 
 def test_22_a_parser_that_only_knows_the_boundary_is_refused():
-    with pytest.raises(UnusableParserError, match="--reasoning-parser 'openai_gptoss' cannot be used"):
+    with pytest.raises(
+        UnusableParserError, match="--reasoning-parser 'openai_gptoss' cannot be used"
+    ):
         VllmParsers(bpe(), None, "openai_gptoss")
 
 
@@ -107,7 +109,9 @@ def test_23_a_prompt_that_ends_in_half_a_character(held: int):
 def test_23_no_character_twice_and_no_space_lost(kind: str, text: str):
     tokenizer = mistral(kind)
     core = plain_core(tokenizer, encode(tokenizer, "Go on."))
-    by_token = core.run(every_token([*encode(tokenizer, text), tokenizer.eos_token_id])).delta.content
+    by_token = core.run(
+        every_token([*encode(tokenizer, text), tokenizer.eos_token_id])
+    ).delta.content
     assert by_token is not None
     assert by_token.lstrip() == text
 
@@ -147,19 +151,30 @@ def test_28_the_text_of_a_stop_token_is_included():
 def test_29_a_finish_without_tokens():
     case = next(case for case in CASES if case.number == 7)
     core = core_for(case)
-    token_ids = tokens_of(case, core)
+    token_ids = count_tokens(case, core)
     empty = Chunk(finish_reason="stop")
     chunks = [*cut(token_ids[:-1], range(len(token_ids)), ""), empty]
-    chunks = [msgspec.structs.replace(chunk, finish_reason=chunk.finish_reason or None) for chunk in chunks]
+    chunks = [
+        msgspec.structs.replace(chunk, finish_reason=chunk.finish_reason or None)
+        for chunk in chunks
+    ]
     assert answer(core, chunks) == case.expected
 
 
 def test_30_logprobs_name_each_token_with_its_bytes():
     core = plain_core(bpe(), encode(bpe(), USER), logprobs=2)
     token_ids = encode(bpe(), "是")
-    top = [{"rank": 1, "token_id": token_ids[0], "logprob": -0.5}, {"rank": 2, "token_id": 0, "logprob": -2.0}]
+    top = [
+        {"rank": 1, "token_id": token_ids[0], "logprob": -0.5},
+        {"rank": 2, "token_id": 0, "logprob": -2.0},
+    ]
     count = len(token_ids)
-    chunk = Chunk(token_ids=token_ids, finish_reason="length", logprobs=[-0.5] * count, top_logprobs=[top] * count)
+    chunk = Chunk(
+        token_ids=token_ids,
+        finish_reason="length",
+        logprobs=[-0.5] * count,
+        top_logprobs=[top] * count,
+    )
     entries = core.run([chunk]).logprobs
     assert entries is not None
     assert b"".join(bytes(entry.bytes or ()) for entry in entries) == "是".encode()
@@ -170,7 +185,7 @@ def test_30_logprobs_name_each_token_with_its_bytes():
 def test_31_token_ids_are_complete_while_text_is_held_back():
     case = next(case for case in CASES if case.name == "no stop string after all")
     core = core_for(case)
-    token_ids = tokens_of(case, core)
+    token_ids = count_tokens(case, core)
     core.run(every_token(token_ids))
     given = [token for chunk in core.chunks for delta in chunk for token in delta.token_ids or ()]
     assert given == token_ids
@@ -184,16 +199,27 @@ def test_32_usage_counts_every_choice_and_the_cached_tokens():
         Chunk(index=1, token_ids=hello, finish_reason="length"),
     ])  # fmt: skip
     usage = core.post.usage
-    assert (usage.prompt_tokens, usage.completion_tokens, usage.cached_tokens) == (20, 2 * len(hello), 16)
+    assert (usage.prompt_tokens, usage.completion_tokens, usage.cached_tokens) == (
+        20,
+        2 * len(hello),
+        16,
+    )
 
 
 @KINDS
 @pytest.mark.parametrize("parsers", [("hermes", "qwen3"), ("qwen3_coder", "qwen3")], ids="+".join)
 def test_33_choices_do_not_share_a_parser(parsers: tuple[str, str], kind: Kind):
     call = {"hermes": hermes(TWO_CALLS[0]), "qwen3_coder": qwen("f", a="x")}[parsers[0]]
-    case = Pitfall(33, "two choices", f"<think>One.</think>{call}", parsers=parsers, prompt=USER, spec={"n": 2})
+    case = Pitfall(
+        33,
+        "two choices",
+        f"<think>One.</think>{call}",
+        parsers=parsers,
+        prompt=USER,
+        params={"n": 2},
+    )
     core = core_for(case, kind)
-    first = tokens_of(case, core)
+    first = count_tokens(case, core)
     second = encode(core.tokenizer, f"<think>Three four.</think>Five.{END}")
     of_second = [msgspec.structs.replace(chunk, index=1) for chunk in every_token(second)]
     whole = core.run(mix(every_token(first), of_second))
@@ -216,7 +242,7 @@ def mix(first: list[Chunk], second: list[Chunk]) -> list[Chunk]:
 def test_34_any_number_of_tokens_per_chunk(kind: Kind):
     case = CASES[-1]
     core = core_for(case, kind)
-    token_ids = tokens_of(case, core)
+    token_ids = count_tokens(case, core)
     for size in range(2, len(token_ids)):
         assert answer(core, cut(token_ids, range(0, len(token_ids), size))) == case.expected
     assert answer(core, as_one(token_ids)) == case.expected

@@ -10,20 +10,26 @@ from typing import Any
 
 import pytest
 from backedge.parsers import join, stream_parser
-from backedge.parsers.entry import NATIVE
+from backedge.parsers.api import NATIVE
 from backedge.parsers.errors import SetupError, UnknownParserError, UnusableParserError
 from backedge.parsers.events import Content, Reasoning, ToolCallArguments, ToolCallStarted
 from backedge.parsers.format import Format, State
 from backedge.parsers.formats import FORMATS
-from backedge.parsers.linear import Vocabulary
-from backedge.parsers.plain import PlainParsers
-from backedge.parsers.registry import ENTRY_POINTS, by_name, known_formats, linear_parsers, uses_native
+from backedge.parsers.linear_parsers import Vocabulary
+from backedge.parsers.parser_lookup import (
+    ENTRY_POINTS,
+    index_by_name,
+    known_formats,
+    linear_parsers,
+    uses_native,
+)
+from backedge.parsers.passthrough import PassthroughParsers
 
 from tests.samples.tokenizers import bpe, encode
 
 OURS = Format(
     "ours",
-    {State.CONTENT: {"<<": State.JSON_CALLS}, State.JSON_CALLS: {">>": State.BACK}},
+    {State.CONTENT: {"<<": State.JSON_CALLS}, State.JSON_CALLS: {">>": State.RETURN}},
     source="a package of one's own",
 )
 TOOLS = [{"type": "function", "function": {"name": "f"}}]
@@ -54,8 +60,10 @@ def test_a_format_from_another_package(plugin: None) -> None:
 
 
 def test_a_name_that_is_there_twice() -> None:
-    with pytest.raises(SetupError, match="two formats are named 'ours'; the second is of a package of one's own"):
-        by_name([OURS, OURS])
+    with pytest.raises(
+        SetupError, match="two formats are named 'ours'; the second is of a package of one's own"
+    ):
+        index_by_name([OURS, OURS])
 
 
 @pytest.mark.parametrize(
@@ -86,7 +94,9 @@ def test_linear_insists(tools: str | None, reasoning: str | None, message: str) 
 
 
 def test_a_format_that_the_tokenizer_cannot_write() -> None:
-    with pytest.raises(UnusableParserError, match=r"'openai' cannot be used: .* has none of <\|message\|>"):
+    with pytest.raises(
+        UnusableParserError, match=r"'openai' cannot be used: .* has none of <\|message\|>"
+    ):
         linear_parsers("openai", None, Vocabulary({"<|im_end|>": 1}))
 
 
@@ -108,10 +118,12 @@ def test_native_parsers_want_a_tokenizer() -> None:
         (("sglang",), None, "sglang"),
     ],
 )
-def test_whose_native_parsers(monkeypatch: pytest.MonkeyPatch, installed: Any, engine: Any, taken: str) -> None:
+def test_whose_native_parsers(
+    monkeypatch: pytest.MonkeyPatch, installed: Any, engine: Any, taken: str
+) -> None:
     imported = []
 
-    class Parsers(PlainParsers):
+    class Parsers(PassthroughParsers):
         def __init__(self, *names: object) -> None:
             imported.append(names)
 
@@ -121,7 +133,9 @@ def test_whose_native_parsers(monkeypatch: pytest.MonkeyPatch, installed: Any, e
 
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: name in installed or None)
     monkeypatch.setattr(importlib, "import_module", import_module)
-    stream_parser(tool_call_parser="hermes", tools=TOOLS, kind="native", engine=engine, tokenizer=object())
+    stream_parser(
+        tool_call_parser="hermes", tools=TOOLS, kind="native", engine=engine, tokenizer=object()
+    )
     assert imported[0] == (f".native.{taken}", "backedge.parsers")
     assert len(imported) == 2
 
@@ -129,22 +143,42 @@ def test_whose_native_parsers(monkeypatch: pytest.MonkeyPatch, installed: Any, e
 @pytest.mark.parametrize(
     ("installed", "engine", "message"),
     [
-        ((), None, r"of vllm or sglang are part of that engine, which is not installed \(installed: none\)"),
-        (("vllm",), "sglang", r"of sglang are part of that engine, which is not installed \(installed: vllm\)"),
+        (
+            (),
+            None,
+            r"of vllm or sglang are part of that engine, which is not installed \(installed: none\)",
+        ),
+        (
+            ("vllm",),
+            "sglang",
+            r"of sglang are part of that engine, which is not installed \(installed: vllm\)",
+        ),
     ],
 )
-def test_an_engine_that_is_missing(monkeypatch: pytest.MonkeyPatch, installed: Any, engine: Any, message: str) -> None:
+def test_an_engine_that_is_missing(
+    monkeypatch: pytest.MonkeyPatch, installed: Any, engine: Any, message: str
+) -> None:
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: name in installed or None)
     with pytest.raises(SetupError, match=message):
-        stream_parser(tool_call_parser="hermes", tools=TOOLS, kind="native", engine=engine, tokenizer=object())
+        stream_parser(
+            tool_call_parser="hermes", tools=TOOLS, kind="native", engine=engine, tokenizer=object()
+        )
 
 
 def test_native_parsers_of_an_engine() -> None:
     tokenizer = bpe()
     for engine in NATIVE:
-        parser = stream_parser(reasoning_parser="qwen3", kind="native", engine=engine, tokenizer=tokenizer)
-        fed = [parser.feed(text, encode(tokenizer, text)) for text in ("<think>", "hm", "</think>", "ok")]
-        assert join([event for events in fed for event in events]) == [Reasoning("hm"), Content("ok")]
+        parser = stream_parser(
+            reasoning_parser="qwen3", kind="native", engine=engine, tokenizer=tokenizer
+        )
+        fed = [
+            parser.feed(text, encode(tokenizer, text))
+            for text in ("<think>", "hm", "</think>", "ok")
+        ]
+        assert join([event for events in fed for event in events]) == [
+            Reasoning("hm"),
+            Content("ok"),
+        ]
 
 
 @pytest.mark.parametrize(("engine", "other"), [("vllm", "sglang"), ("sglang", "vllm")])

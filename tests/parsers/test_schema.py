@@ -3,7 +3,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from backedge.parsers.schema import kinds_of, parameters_of
+from backedge.parsers.schema import declared_types, read_parameters
 
 DEFINITIONS = {"Unit": {"enum": ["C", "F"]}, "Loop": {"$ref": "#/$defs/Loop"}}
 
@@ -27,15 +27,17 @@ CASES: list[tuple[Any, set[str]]] = [
 
 @pytest.mark.parametrize(("schema", "kinds"), CASES)
 def test_kinds(schema: Any, kinds: set[str]) -> None:
-    assert kinds_of({"properties": {"x": schema}, "$defs": DEFINITIONS}, "x") == kinds
+    assert declared_types({"properties": {"x": schema}, "$defs": DEFINITIONS}, "x") == kinds
 
 
 def test_undeclared() -> None:
-    assert kinds_of({}, "x") == frozenset()
-    assert kinds_of({"properties": {}, "additionalProperties": {"type": "integer"}}, "x") == {"integer"}
+    assert declared_types({}, "x") == frozenset()
+    assert declared_types({"properties": {}, "additionalProperties": {"type": "integer"}}, "x") == {
+        "integer"
+    }
 
 
 @pytest.mark.parametrize("tool", [{}, {"function": None}, {"function": {"name": 3}}])
 def test_what_is_no_function_declares_nothing(tool: dict[str, Any]) -> None:
-    assert parameters_of([tool]) == {}
-    assert parameters_of([{"function": {"name": "f"}}]) == {"f": {}}
+    assert read_parameters([tool]) == {}
+    assert read_parameters([{"function": {"name": "f"}}]) == {"f": {}}

@@ -1,10 +1,10 @@
 from collections.abc import Sequence
 
 import pytest
-from backedge.postprocess.detokenizer import DetokenizerFactory, DetokenizerOptions
-from backedge.postprocess.detokenizer.offsets import OffsetDetokenizers
-from backedge.postprocess.detokenizer.pieces import BYTE_LEVEL, piece_bytes
-from backedge.postprocess.detokenizer.stream import StreamDetokenizers
+from backedge.tokenization.detokenizer import DetokenizerFactory, DetokenizerOptions
+from backedge.tokenization.detokenizer.offsets import OffsetDetokenizers
+from backedge.tokenization.detokenizer.pieces import BYTE_LEVEL, piece_bytes
+from backedge.tokenization.detokenizer.stream import StreamDetokenizers
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -32,7 +32,9 @@ def text_of(
 
 
 @pytest.mark.parametrize("factory", FACTORIES)
-@pytest.mark.parametrize("transcript", TRANSCRIPTS.values(), ids=lambda transcript: transcript["id"])
+@pytest.mark.parametrize(
+    "transcript", TRANSCRIPTS.values(), ids=lambda transcript: transcript["id"]
+)
 def test_text_is_that_of_the_whole_sequence(factory, transcript):
     output = transcript["output"]
     assert text_of(factory, encode(output)) == output
@@ -92,7 +94,10 @@ def test_bytes_that_are_no_character_do_not_pile_up(factory):
     ],
 )
 def test_special_tokens(options, expected):
-    assert text_of(tiny_detokenizers(), encode("a<|im_start|><think>b<|im_end|>"), (), options) == expected
+    assert (
+        text_of(tiny_detokenizers(), encode("a<|im_start|><think>b<|im_end|>"), (), options)
+        == expected
+    )
 
 
 @pytest.mark.parametrize("factory", FACTORIES[:2])

@@ -11,18 +11,33 @@ from typing import Any
 
 import msgspec
 import pytest
-from backedge.postprocess import Chunk, Postprocessor, Spec
-from backedge.postprocess.fold import fold
-from backedge.postprocess.merge import BOUNDS, ENGINE_PART, Bounds, Merging, Taken, engine_wait_s
+from backedge.postprocess import Chunk, Postprocessor, PostprocessParams
+from backedge.postprocess.aggregate import aggregate_deltas
+from backedge.postprocess.chunk_scheduler import (
+    ENGINE_PART,
+    MERGE_DELAYS,
+    ChunkScheduler,
+    MergeDelays,
+    ScheduledChunk,
+    engine_wait_s,
+)
 from backedge.postprocess.messages import ChoiceDelta, Usage
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from tests.postprocess.test_transcripts import parsers_of, prompt
-from tests.support import TRANSCRIPTS, cut, encode, message, parser_request, spec, tiny_detokenizers
+from tests.support import (
+    TRANSCRIPTS,
+    cut,
+    encode,
+    message,
+    params,
+    parser_request,
+    tiny_detokenizers,
+)
 
 TICK = 1 / 1024  # times are multiples of it, so that sums of them are exact
-BALANCED = BOUNDS["balanced"]
+BALANCED = MERGE_DELAYS["balanced"]
 END = 1e9  # later than anything
 KINDS = ("content", "reasoning", "tools")
 merging_settings = settings(
@@ -43,7 +58,7 @@ class Arrival:
 class Case:
     """A request, its parsers' prompt, and what the engine generates for it; `tokens` and `reasons` are by choice."""
 
-    spec: Spec
+    params: PostprocessParams
     prompt: list[int]
     tokens: list[list[int]]
     reasons: list[str]
@@ -51,11 +66,16 @@ class Case:
 
     def _repr_pretty_(self, printer: Any, cycle: bool) -> None:
         """Show hypothesis's examples as when how many tokens of which choice come."""
-        parts = [f"{part.at:g} s {part.chunk.index}: {len(part.chunk.token_ids)}" for part in self.arrivals]
-        printer.text(f"{self.spec} {self.reasons} {', '.join(parts)}")
+        parts = [
+            f"{part.at:g} s {part.chunk.index}: {len(part.chunk.token_ids)}"
+            for part in self.arrivals
+        ]
+        printer.text(f"{self.params} {self.reasons} {', '.join(parts)}")
 
     def post(self) -> Postprocessor:
-        return Postprocessor(self.spec, tiny_detokenizers(), parsers_of("linear"), prompt_token_ids=self.prompt)
+        return Postprocessor(
+            self.params, tiny_detokenizers(), parsers_of("linear"), prompt_token_ids=self.prompt
+        )
 
     @functools.cached_property
     def one_by_one(self) -> tuple[list[ChoiceDelta], Usage]:
@@ -66,12 +86,18 @@ class Case:
             deltas = []
             for position in range(len(token_ids)):
                 ends = position == len(token_ids) - 1
-                deltas += post.feed(chunk_of(index, token_ids, position, position + 1, reason if ends else None))
-            wholes.append(fold(deltas))
+                deltas += post.feed(
+                    parse_engine_output(
+                        index, token_ids, position, position + 1, reason if ends else None
+                    )
+                )
+            wholes.append(aggregate_deltas(deltas))
         return wholes, post.usage
 
 
-def chunk_of(index: int, token_ids: Sequence[int], start: int, end: int, reason: str | None) -> Chunk:
+def parse_engine_output(
+    index: int, token_ids: Sequence[int], start: int, end: int, reason: str | None
+) -> Chunk:
     ids = list(token_ids[start:end])
     return Chunk(
         index=index,
@@ -93,8 +119,10 @@ def source(name: str) -> tuple[list[int], list[int], str]:
 
 
 gaps = st.lists(st.sampled_from([0, 1, 7, 30, 300, 3000]), min_size=1, max_size=9)
-bounds = st.sampled_from(list(BOUNDS.values())) | st.builds(
-    lambda *ticks: Bounds(**dict(zip((*KINDS, "tokens"), (tick * TICK for tick in ticks), strict=True))),
+delays = st.sampled_from(list(MERGE_DELAYS.values())) | st.builds(
+    lambda *ticks: MergeDelays(
+        **dict(zip((*KINDS, "tokens"), (tick * TICK for tick in ticks), strict=True))
+    ),
     *[st.sampled_from([0, 1, 20, 100, 500, 2000])] * 4,
 )
 
@@ -118,7 +146,7 @@ def cases(draw: st.DrawFn, /, n: int | None = None, **fields: Any) -> Case:
         or draw(st.lists(st.text("aeint ,.", min_size=1, max_size=3), max_size=2)),
         "min_tokens": draw(st.sampled_from([0, 0, 20])),
     }
-    request = spec(n=n, parser=parser_request(TRANSCRIPTS[name]), **drawn | fields)
+    request = params(n=n, parser=parser_request(TRANSCRIPTS[name]), **drawn | fields)
     return Case(request, prompt_ids, tokens, reasons, draw(arrivals(tokens, reasons)))
 
 
@@ -131,12 +159,14 @@ def arrivals(draw: st.DrawFn, tokens: list[list[int]], reasons: list[str]) -> li
         edges = [0, *itertools.accumulate(map(len, cut(token_ids, cuts)))]
         last = len(edges) - 1
         whole = [
-            chunk_of(index, token_ids, start, end, reason if number == last else None)
+            parse_engine_output(index, token_ids, start, end, reason if number == last else None)
             for number, (start, end) in enumerate(itertools.pairwise(edges), 1)
         ]
         if draw(st.booleans()):  # as some engines do, the finish comes by itself
             whole[-1] = msgspec.structs.replace(whole[-1], finish_reason=None)
-            whole.append(chunk_of(index, token_ids, len(token_ids), len(token_ids), reason))
+            whole.append(
+                parse_engine_output(index, token_ids, len(token_ids), len(token_ids), reason)
+            )
         parts.append(whole)
     turns = itertools.cycle(draw(st.lists(st.booleans(), min_size=1, max_size=8)))
     steps = itertools.cycle(draw(gaps))
@@ -158,7 +188,7 @@ def normal(delta: ChoiceDelta) -> dict[str, Any]:
     return {**message(delta), **rest, "index": delta.index, "role": delta.delta.role, "ids": ids}
 
 
-def kinds_in(delta: ChoiceDelta) -> list[str]:
+def allowed_types(delta: ChoiceDelta) -> list[str]:
     texts = {
         "content": delta.delta.content,
         "reasoning": delta.delta.reasoning_content,
@@ -173,10 +203,10 @@ class Sent:
 
     now: float
     arrived: int
-    taken: Taken
+    taken: ScheduledChunk
 
 
-def played(merging: Merging, arrivals: Sequence[Arrival]) -> list[Sent]:
+def played(merging: ChunkScheduler, arrivals: Sequence[Arrival]) -> list[Sent]:
     """Take at every due; return what goes out."""
     sent: list[Sent] = []
     for arrived, arrival in enumerate(arrivals):
@@ -187,47 +217,54 @@ def played(merging: Merging, arrivals: Sequence[Arrival]) -> list[Sent]:
     return sent + list(dues(merging, inf, len(arrivals)))
 
 
-def dues(merging: Merging, before: float, arrived: int) -> Iterator[Sent]:
+def dues(merging: ChunkScheduler, before: float, arrived: int) -> Iterator[Sent]:
     """Take whatever becomes due before a moment, exactly then."""
     while (now := merging.due) < before:
         yield from (Sent(now, arrived, taken) for taken in merging.take(now))
         assert merging.due > now, "what take leaves would be due for ever"
 
 
-def check_whole(case: Case, out: Sequence[Taken]) -> None:
+def check_whole(case: Case, out: Sequence[ScheduledChunk]) -> None:
     """Check what the client gets of each choice, and the usage at the finish."""
     wholes, usage = case.one_by_one
     for index, whole in enumerate(wholes):
         parts = [taken for taken in out if taken.index == index]
         deltas = [delta for taken in parts for delta in taken.deltas]
-        assert normal(fold(deltas)) == normal(whole)
+        assert normal(aggregate_deltas(deltas)) == normal(whole)
         assert [delta.delta.role for delta in deltas] == ["assistant"] + [None] * (len(deltas) - 1)
-        assert [bool(delta.finish_reason) for delta in deltas] == [False] * (len(deltas) - 1) + [True]
+        assert [bool(delta.finish_reason) for delta in deltas] == [False] * (len(deltas) - 1) + [
+            True
+        ]
         assert [taken.finished for taken in parts] == [False] * (len(parts) - 1) + [True]
         token_ids = [token_id for taken in parts for token_id in taken.token_ids]
         assert token_ids == case.tokens[index][: len(token_ids)], "in order, none left out"
         if parts[-1].ended_early:
-            assert len(token_ids) >= len(fold(deltas).token_ids or ())
+            assert len(token_ids) >= len(aggregate_deltas(deltas).token_ids or ())
         else:
             assert token_ids == case.tokens[index], "complete"
-        if case.spec.stream:
-            assert all(len(kinds_in(delta)) <= 1 for delta in deltas)
+        if case.params.stream:
+            assert all(len(allowed_types(delta)) <= 1 for delta in deltas)
         else:
             assert len(deltas) == 1
     assert [taken.usage for taken in out][-1] == usage
-    if not case.spec.continuous_usage_stats:
+    if not case.params.continuous_usage_stats:
         assert [taken.usage for taken in out[:-1]] == [None] * (len(out) - 1)
 
 
 @merging_settings
-@given(case=cases(), bounds=bounds, moments=st.lists(st.booleans(), min_size=1, max_size=7), delays=gaps)
+@given(
+    case=cases(),
+    delays=delays,
+    moments=st.lists(st.booleans(), min_size=1, max_size=7),
+    gap_list=gaps,
+)
 def test_the_deltas_add_up_to_those_of_one_token_at_a_time(
-    case: Case, bounds: Bounds, moments: list[bool], delays: list[int]
+    case: Case, delays: MergeDelays, moments: list[bool], gap_list: list[int]
 ) -> None:
     """Whenever `take` is called: never before the end, at any moment, or at every due."""
-    merging = Merging(case.post(), bounds)
-    out: list[Taken] = []
-    calls, later = itertools.cycle(moments), itertools.cycle(delays)
+    merging = ChunkScheduler(case.post(), delays)
+    out: list[ScheduledChunk] = []
+    calls, later = itertools.cycle(moments), itertools.cycle(gap_list)
     for arrival in case.arrivals:
         merging.add(arrival.chunk, arrival.at, arrival.age)
         if next(calls):
@@ -244,34 +281,45 @@ def test_the_deltas_add_up_to_those_of_one_token_at_a_time(
 
 
 @merging_settings
-@given(case=cases(), bounds=bounds)
-def test_nothing_waits_beyond_its_bound(case: Case, bounds: Bounds) -> None:
-    sent = played(Merging(case.post(), bounds), case.arrivals)
+@given(case=cases(), delays=delays)
+def test_nothing_waits_beyond_its_bound(case: Case, delays: MergeDelays) -> None:
+    sent = played(ChunkScheduler(case.post(), delays), case.arrivals)
     check_whole(case, [out.taken for out in sent])
-    for index in range(case.spec.n):
-        shadow, before, opened = case.post(), 0, not case.spec.stream
+    for index in range(case.params.n):
+        shadow, before, opened = case.post(), 0, not case.params.stream
         for number, out in enumerate(out for out in sent if out.taken.index == index):
-            held = [arrival for arrival in case.arrivals[before : out.arrived] if arrival.chunk.index == index]
-            kinds = [{kind for delta in shadow.feed(arrival.chunk) for kind in kinds_in(delta)} for arrival in held]
-            assert [token_id for arrival in held for token_id in arrival.chunk.token_ids] == out.taken.token_ids
-            if case.spec.stream:
-                check_texts(bounds, out.now, held, kinds, opened=opened)
+            held = [
+                arrival
+                for arrival in case.arrivals[before : out.arrived]
+                if arrival.chunk.index == index
+            ]
+            kinds = [
+                {kind for delta in shadow.feed(arrival.chunk) for kind in allowed_types(delta)}
+                for arrival in held
+            ]
+            assert [
+                token_id for arrival in held for token_id in arrival.chunk.token_ids
+            ] == out.taken.token_ids
+            if case.params.stream:
+                check_texts(delays, out.now, held, kinds, opened=opened)
             elif not number:
                 assert out.now == held[0].at, "without a stream the first tokens go at once"
             else:
                 assert bool(out.taken.deltas) == out.taken.finished
-            if not (case.spec.stream and kinds[0]):
-                assert not late(out.now, held[0], bounds.tokens)
+            if not (case.params.stream and kinds[0]):
+                assert not late(out.now, held[0], delays.tokens)
             if out.taken.finished:
                 assert out.now == held[-1].at, "the finish never waits"
             before, opened = out.arrived, opened or bool(out.taken.deltas)
 
 
-def check_texts(bounds: Bounds, now: float, held: list[Arrival], kinds: list[set[str]], *, opened: bool) -> None:
+def check_texts(
+    delays: MergeDelays, now: float, held: list[Arrival], kinds: list[set[str]], *, opened: bool
+) -> None:
     """Check when text goes out. kinds: of text that each chunk has completed. opened: it is not the first."""
     for arrival, texts in zip(held, kinds, strict=True):
         for kind in texts:
-            assert not late(now, arrival, getattr(bounds, kind) if opened else 0.0), kind
+            assert not late(now, arrival, getattr(delays, kind) if opened else 0.0), kind
 
 
 def late(now: float, arrival: Arrival, bound: float) -> bool:
@@ -289,8 +337,10 @@ def test_lowest_never_merges(case: Case) -> None:
         for arrival in case.arrivals
         if (deltas := post.feed(arrival.chunk))
     ]
-    outs = played(Merging(case.post(), BOUNDS["lowest"]), case.arrivals)
-    sent = [(out.now, [normal(delta) for delta in out.taken.deltas]) for out in outs if out.taken.deltas]
+    outs = played(ChunkScheduler(case.post(), MERGE_DELAYS["lowest"]), case.arrivals)
+    sent = [
+        (out.now, [normal(delta) for delta in out.taken.deltas]) for out in outs if out.taken.deltas
+    ]
     assert sent == expected
 
 
@@ -298,23 +348,31 @@ def test_lowest_never_merges(case: Case) -> None:
 @pytest.mark.parametrize("gap", [0.005, 0.02, 0.05])
 def test_as_many_chunks_as_the_bound_says(bound: float, gap: float) -> None:
     """A bound begins with the first token that waits, so chunks are a bound and at most a token apart."""
-    merging = Merging(Postprocessor(spec(), tiny_detokenizers()), Bounds(content=bound))
-    tokens = [Arrival(number * gap, 0.0, Chunk(token_ids=encode("a"))) for number in range(round(10 / gap))]
+    merging = ChunkScheduler(
+        Postprocessor(params(), tiny_detokenizers()), MergeDelays(content=bound)
+    )
+    tokens = [
+        Arrival(number * gap, 0.0, Chunk(token_ids=encode("a")))
+        for number in range(round(10 / gap))
+    ]
     sent = played(merging, tokens)
     assert 10 / (bound + gap) - 1 <= len(sent) <= 1.25 * 10 / bound + 2
-    assert max(after.now - before.now for before, after in itertools.pairwise(sent)) <= bound + gap + TICK
+    assert (
+        max(after.now - before.now for before, after in itertools.pairwise(sent))
+        <= bound + gap + TICK
+    )
     assert all(out.taken.waited_s <= bound + TICK for out in sent)
 
 
 @merging_settings
-@given(case=cases(), bounds=bounds, data=st.data())
-def test_flush_makes_everything_due(case: Case, bounds: Bounds, data: st.DataObject) -> None:
+@given(case=cases(), delays=delays, data=st.data())
+def test_flush_makes_everything_due(case: Case, delays: MergeDelays, data: st.DataObject) -> None:
     """The engine has stopped somewhere without a finish: what can be shown of it is."""
     before = case.arrivals[: data.draw(st.integers(0, len(case.arrivals)))]
-    merging, post = Merging(case.post(), bounds), case.post()
+    merging, post = ChunkScheduler(case.post(), delays), case.post()
     deltas = [delta for arrival in before for delta in post.feed(arrival.chunk)]
     now = before[-1].at if before else 0.0
-    out: list[Taken] = []
+    out: list[ScheduledChunk] = []
     for arrival in before:
         merging.add(arrival.chunk, arrival.at, arrival.age)
         if data.draw(st.booleans()):
@@ -326,33 +384,42 @@ def test_flush_makes_everything_due(case: Case, bounds: Bounds, data: st.DataObj
     assert merging.take(END) == []
     merging.flush(now)
     assert merging.due == inf, "a second flush finds nothing"
-    for index in range(case.spec.n):
+    for index in range(case.params.n):
         ours = [delta for taken in out for delta in taken.deltas if delta.index == index]
         theirs = [delta for delta in deltas if delta.index == index]
-        assert [normal(fold(parts)) for parts in (ours,) if parts] == [
-            normal(fold(parts)) for parts in (theirs,) if parts
+        assert [normal(aggregate_deltas(parts)) for parts in (ours,) if parts] == [
+            normal(aggregate_deltas(parts)) for parts in (theirs,) if parts
         ]
-        token_ids = [token_id for taken in out if taken.index == index for token_id in taken.token_ids]
-        fed = [token_id for arrival in before if arrival.chunk.index == index for token_id in arrival.chunk.token_ids]
+        token_ids = [
+            token_id for taken in out if taken.index == index for token_id in taken.token_ids
+        ]
+        fed = [
+            token_id
+            for arrival in before
+            if arrival.chunk.index == index
+            for token_id in arrival.chunk.token_ids
+        ]
         assert token_ids == fed or post.ended_early(index)
         assert token_ids == fed[: len(token_ids)]
 
 
 @merging_settings
-@given(case=cases(), bounds=bounds, data=st.data())
-def test_forget_drops_what_another_process_has_sent(case: Case, bounds: Bounds, data: st.DataObject) -> None:
+@given(case=cases(), delays=delays, data=st.data())
+def test_forget_drops_what_another_process_has_sent(
+    case: Case, delays: MergeDelays, data: st.DataObject
+) -> None:
     """As the pool does: the second process reads everything again and forgets what the client has got."""
     died_at = data.draw(st.integers(0, len(case.arrivals)))
-    first, second = (Merging(case.post(), bounds) for _ in range(2))
-    out: list[Taken] = []
-    added, seen = [0] * case.spec.n, [0] * case.spec.n
+    first, second = (ChunkScheduler(case.post(), delays) for _ in range(2))
+    out: list[ScheduledChunk] = []
+    added, seen = [0] * case.params.n, [0] * case.params.n
     for arrival in case.arrivals[:died_at]:
         first.add(arrival.chunk, arrival.at, arrival.age)
         added[arrival.chunk.index] += 1
         for taken in first.take(arrival.at):
             seen[taken.index] = added[taken.index]
             out.append(taken)
-    done = [0] * case.spec.n
+    done = [0] * case.params.n
     for arrival in case.arrivals:
         index = arrival.chunk.index
         second.add(arrival.chunk, arrival.at, arrival.age)
@@ -367,45 +434,55 @@ def test_forget_drops_what_another_process_has_sent(case: Case, bounds: Bounds, 
 
 
 @merging_settings
-@given(case=cases(n=1, logprobs=None), bounds=bounds, data=st.data())
-def test_a_migrated_request_goes_on(case: Case, bounds: Bounds, data: st.DataObject) -> None:
+@given(case=cases(n=1, logprobs=None), delays=delays, data=st.data())
+def test_a_migrated_request_goes_on(case: Case, delays: MergeDelays, data: st.DataObject) -> None:
     """What the worker that died has sent, and what the next one sends, add up."""
     token_ids, (reason,) = case.tokens[0], case.reasons
     sent = data.draw(st.integers(1, len(token_ids) - 1)) if len(token_ids) > 1 else 0
-    first, second = case.post(), Merging(case.post(), bounds)
-    deltas = first.feed(chunk_of(0, token_ids, 0, sent, None))
-    second.replay(token_ids[:sent], 3.0)
+    first, second = case.post(), ChunkScheduler(case.post(), delays)
+    deltas = first.feed(parse_engine_output(0, token_ids, 0, sent, None))
+    second.resume(token_ids[:sent], 3.0)
     wholes, usage = case.one_by_one
     if first.finished:
         assert second.due == 3.0, "the client may not have got the finish"
         (taken,) = second.take(3.0)
         assert (taken.finished, taken.ended_early, taken.token_ids) == (True, True, [])
         (finish,) = taken.deltas
-        assert (finish.finish_reason, finish.stop_reason) == (wholes[0].finish_reason, wholes[0].stop_reason)
-        assert kinds_in(finish) == [] or not case.spec.stream
+        assert (finish.finish_reason, finish.stop_reason) == (
+            wholes[0].finish_reason,
+            wholes[0].stop_reason,
+        )
+        assert allowed_types(finish) == [] or not case.params.stream
         assert taken.usage is not None
         assert taken.usage.completion_tokens == usage.completion_tokens
-        second.add(chunk_of(0, token_ids, sent, len(token_ids), reason), 4.0)
+        second.add(parse_engine_output(0, token_ids, sent, len(token_ids), reason), 4.0)
         assert second.due == inf, "nothing follows the finish"
         return
     assert second.due == inf, "nothing of it is sent twice"
     pieces = cut(range(sent, len(token_ids)), data.draw(st.sets(st.integers(1, 700), max_size=9)))
     rest = [
         Arrival(
-            4.0 + number, 0.0, chunk_of(0, token_ids, piece[0], piece[-1] + 1, None if piece != pieces[-1] else reason)
+            4.0 + number,
+            0.0,
+            parse_engine_output(
+                0, token_ids, piece[0], piece[-1] + 1, None if piece != pieces[-1] else reason
+            ),
         )
         for number, piece in enumerate(pieces)
     ]
     out = [sent.taken for sent in played(second, rest)]
-    if case.spec.stream:
+    if case.params.stream:
         deltas += [delta for taken in out for delta in taken.deltas]
     else:
         deltas = out[-1].deltas
-    assert normal(fold(deltas)) == normal(wholes[0])
+    assert normal(aggregate_deltas(deltas)) == normal(wholes[0])
     assert [bool(delta.finish_reason) for delta in deltas] == [False] * (len(deltas) - 1) + [True]
     last = out[-1].usage
     assert last is not None
-    assert (last.completion_tokens, last.reasoning_tokens) == (usage.completion_tokens, usage.reasoning_tokens)
+    assert (last.completion_tokens, last.reasoning_tokens) == (
+        usage.completion_tokens,
+        usage.reasoning_tokens,
+    )
 
 
 @pytest.mark.parametrize(
@@ -423,15 +500,18 @@ def test_a_migrated_request_goes_on(case: Case, bounds: Bounds, data: st.DataObj
     ],
 )
 def test_how_long_the_engine_may_collect(fields: dict[str, Any], kind: Any, part: float) -> None:
-    assert engine_wait_s(spec(**fields), BALANCED, kind) == ENGINE_PART * part
+    assert engine_wait_s(params(**fields), BALANCED, kind) == ENGINE_PART * part
 
 
 def test_the_engine_may_collect_as_long_as_the_text_that_came_last_may_wait() -> None:
     name = "reasoning_call"
     prompt_ids, output, _ = source(name)
-    request = spec(parser=parser_request(TRANSCRIPTS[name]))
-    merging = Merging(
-        Postprocessor(request, tiny_detokenizers(), parsers_of("linear"), prompt_token_ids=prompt_ids), BALANCED
+    request = params(parser=parser_request(TRANSCRIPTS[name]))
+    merging = ChunkScheduler(
+        Postprocessor(
+            request, tiny_detokenizers(), parsers_of("linear"), prompt_token_ids=prompt_ids
+        ),
+        BALANCED,
     )
     waits = []
     for token_id in output:
@@ -441,7 +521,7 @@ def test_the_engine_may_collect_as_long_as_the_text_that_came_last_may_wait() ->
 
 
 def test_what_follows_the_end_of_a_choice_is_dropped() -> None:
-    merging = Merging(Postprocessor(spec(stop=["b"], n=2), tiny_detokenizers()), BALANCED)
+    merging = ChunkScheduler(Postprocessor(params(stop=["b"], n=2), tiny_detokenizers()), BALANCED)
     merging.add(Chunk(token_ids=encode("a")), 0.0)
     merging.add(Chunk(token_ids=encode("b")), 1.0)
     (taken,) = merging.take(1.0)
@@ -458,9 +538,11 @@ def test_forget_keeps_what_the_next_delta_is_to_carry() -> None:
     """The first process has sent "a", then (they waited too long) the tokens of half a character, which give none."""
     token_ids = encode("aж")
     assert len(token_ids) == 3
-    request = spec(return_token_ids=True)
-    first, second = (Merging(Postprocessor(request, tiny_detokenizers()), Bounds()) for _ in range(2))
-    sent: list[Taken] = []
+    request = params(return_token_ids=True)
+    first, second = (
+        ChunkScheduler(Postprocessor(request, tiny_detokenizers()), MergeDelays()) for _ in range(2)
+    )
+    sent: list[ScheduledChunk] = []
     for now, token_id in enumerate(token_ids[:2]):
         first.add(Chunk(token_ids=[token_id]), 2.0 * now)
         sent += first.take(2.0 * now + 1)
@@ -469,11 +551,13 @@ def test_forget_keeps_what_the_next_delta_is_to_carry() -> None:
     second.forget(0)
     second.add(Chunk(token_ids=token_ids[2:], finish_reason="length"), 4.0)
     sent += second.take(4.0)
-    assert fold([delta for taken in sent for delta in taken.deltas]).token_ids == token_ids
+    assert (
+        aggregate_deltas([delta for taken in sent for delta in taken.deltas]).token_ids == token_ids
+    )
 
 
 @pytest.mark.parametrize("index", [-3, 2])
 def test_a_choice_that_the_request_does_not_have(index: int) -> None:
-    merging = Merging(Postprocessor(spec(n=2), tiny_detokenizers()), BALANCED)
+    merging = ChunkScheduler(Postprocessor(params(n=2), tiny_detokenizers()), BALANCED)
     with pytest.raises(IndexError):
         merging.add(Chunk(index=index, token_ids=encode("a")), 0.0)

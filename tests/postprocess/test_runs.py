@@ -17,11 +17,11 @@ from backedge.parsers.events import Content, Event, join
 from backedge.parsers.format import Format
 from backedge.parsers.formats import FORMATS
 from backedge.parsers.formats.qwen3 import QWEN3
-from backedge.parsers.linear import LinearParsers, Vocabulary
-from backedge.parsers.registry import linear_parsers, uses_native
+from backedge.parsers.linear_parsers import LinearParsers, Vocabulary
+from backedge.parsers.parser_lookup import linear_parsers, uses_native
 from backedge.postprocess import Chunk, Usage
-from backedge.postprocess.detokenizer import vocabulary_of
 from backedge.postprocess.messages import ChoiceDelta
+from backedge.tokenization.detokenizer import read_vocabulary
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
@@ -29,7 +29,7 @@ from tests.parsers.cases import CASES, Case
 from tests.parsers.core import Core, core_of, cut, every_token, output_of, parsers_of
 from tests.samples.sample import ADD_NOTE
 from tests.samples.tokenizers import bpe
-from tests.support import encode, message, run, spec, tiny_tokenizer
+from tests.support import encode, message, params, run, tiny_tokenizer
 
 runs_settings = settings(
     max_examples=200,
@@ -38,7 +38,9 @@ runs_settings = settings(
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
 )
 LINEAR = {
-    case.id: case for case in CASES.values() if not uses_native("auto", case.tool_call_parser, case.reasoning_parser)
+    case.id: case
+    for case in CASES.values()
+    if not uses_native("auto", case.tool_call_parser, case.reasoning_parser)
 }
 cuts = st.sets(st.integers(1, 120), max_size=12)
 
@@ -50,14 +52,16 @@ def without_markers(case: Case) -> Case:
 
 def is_usable(case: Case) -> bool:
     try:
-        linear_parsers(case.tool_call_parser, case.reasoning_parser, vocabulary_of(bpe()))
+        linear_parsers(case.tool_call_parser, case.reasoning_parser, read_vocabulary(bpe()))
     except UnusableParserError:
         return False
     return True
 
 
 WITH_TEXT_MARKERS = {
-    key: without_markers(case) for key, case in LINEAR.items() if case.sample.tokenizer == "bpe" and is_usable(case)
+    key: without_markers(case)
+    for key, case in LINEAR.items()
+    if case.sample.tokenizer == "bpe" and is_usable(case)
 }
 VOCABULARIES = {"token markers": LINEAR, "text markers": WITH_TEXT_MARKERS}
 
@@ -65,7 +69,9 @@ VOCABULARIES = {"token markers": LINEAR, "text markers": WITH_TEXT_MARKERS}
 @functools.cache
 def core_for(vocabulary: str, name: str) -> Core:
     case = VOCABULARIES[vocabulary][name]
-    return core_of(case.sample, parsers_of(case.sample, case.tool_call_parser, case.reasoning_parser, "linear"))
+    return core_of(
+        case.sample, parsers_of(case.sample, case.tool_call_parser, case.reasoning_parser, "linear")
+    )
 
 
 def normal(whole: ChoiceDelta) -> tuple[dict[str, Any], Any, Any]:
@@ -116,20 +122,27 @@ REQUESTS: dict[str, dict[str, Any]] = {
 @pytest.mark.parametrize("fields", REQUESTS.values(), ids=REQUESTS)
 @settings(runs_settings, max_examples=100)
 @given(data=st.data(), cuts=cuts)
-def test_what_else_the_request_asks_for(fields: dict[str, Any], data: st.DataObject, cuts: Collection[int]) -> None:
+def test_what_else_the_request_asks_for(
+    fields: dict[str, Any], data: st.DataObject, cuts: Collection[int]
+) -> None:
     """Some of it needs every token by itself, some of it does not."""
     vocabulary = data.draw(st.sampled_from(list(VOCABULARIES)))
     name = data.draw(st.sampled_from(list(VOCABULARIES[vocabulary])))
     core = core_for(vocabulary, name)
-    parser = msgspec.structs.replace(core.spec.parser, **fields.get("parser", {}))
-    core = replace(core, spec=msgspec.structs.replace(core.spec, **{**fields, "parser": parser}))
+    parser = msgspec.structs.replace(core.params.parser, **fields.get("parser", {}))
+    core = replace(
+        core, params=msgspec.structs.replace(core.params, **{**fields, "parser": parser})
+    )
     token_ids = output_of(core, VOCABULARIES[vocabulary][name].sample)
     assert result(core, cut(token_ids, cuts)) == result(core, every_token(token_ids))
 
 
 JSON_CALLS = {
     "required": ("required", '[{"name": "add_note", "parameters": {"text": "Olé 👋"}}]'),
-    "named": ({"type": "function", "function": {"name": "add_note"}}, '{"text": "Olé 👋", "count": 3}'),
+    "named": (
+        {"type": "function", "function": {"name": "add_note"}},
+        '{"text": "Olé 👋", "count": 3}',
+    ),
 }
 
 
@@ -137,8 +150,10 @@ JSON_CALLS = {
 @pytest.mark.parametrize("reasoning", ["", "<think>Hm, 17.</think>\n"])
 @settings(max_examples=60, deadline=None, database=None)
 @given(cuts=cuts)
-def test_forced_json_calls(tool_choice: Any, written: str, reasoning: str, cuts: Collection[int]) -> None:
-    parsers = linear_parsers("hermes", "qwen3", vocabulary_of(tiny_tokenizer()))
+def test_forced_json_calls(
+    tool_choice: Any, written: str, reasoning: str, cuts: Collection[int]
+) -> None:
+    parsers = linear_parsers("hermes", "qwen3", read_vocabulary(tiny_tokenizer()))
     parser = ParserRequest(
         tools=[ADD_NOTE],
         tool_choice=tool_choice,
@@ -146,9 +161,9 @@ def test_forced_json_calls(tool_choice: Any, written: str, reasoning: str, cuts:
         chat_template_kwargs={"enable_thinking": bool(reasoning)},
     )
     token_ids = encode(reasoning + written + "<|im_end|>")
-    one_by_one = normal(run(spec(parser=parser), every_token(token_ids), parsers))
+    one_by_one = normal(run(params(parser=parser), every_token(token_ids), parsers))
     assert one_by_one[0]["tool_calls"]
-    assert normal(run(spec(parser=parser), cut(token_ids, cuts), parsers)) == one_by_one
+    assert normal(run(params(parser=parser), cut(token_ids, cuts), parsers)) == one_by_one
 
 
 # The parser by itself, on what no model would write.
@@ -176,7 +191,9 @@ SOUP = (
 def parser_of(format_: Format, vocabulary: Vocabulary) -> LinearParser:
     tools = format_ if format_.parses_tools else None
     reasoning = format_ if format_.parses_reasoning else QWEN3
-    parser = LinearParsers(tools, reasoning, vocabulary)(ParserRequest(tools=[ADD_NOTE], tool_choice="auto"), [])
+    parser = LinearParsers(tools, reasoning, vocabulary)(
+        ParserRequest(tools=[ADD_NOTE], tool_choice="auto"), []
+    )
     assert isinstance(parser, LinearParser)
     return parser
 
@@ -186,7 +203,13 @@ def soups(draw: st.DrawFn) -> tuple[Format, Vocabulary, list[Token]]:
     """Return a format, a vocabulary with any of its markers, and tokens in any order, markers cut anywhere."""
     format_ = draw(st.sampled_from(FORMATS))
     markers = sorted(
-        {marker for part in (format_, QWEN3) for known in part.states.values() for marker in known if marker}
+        {
+            marker
+            for part in (format_, QWEN3)
+            for known in part.states.values()
+            for marker in known
+            if marker
+        }
     )
     chosen = draw(st.just(markers) | st.just([]) | st.lists(st.sampled_from(markers), unique=True))
     chosen += draw(st.lists(st.sampled_from(PARTS), unique=True, max_size=4))
@@ -197,7 +220,9 @@ def soups(draw: st.DrawFn) -> tuple[Format, Vocabulary, list[Token]]:
         if piece in ids:
             tokens.append(("" if hides else piece, ids[piece]))
             continue
-        edges = sorted({0, len(piece), *draw(st.sets(st.integers(1, max(1, len(piece) - 1)), max_size=3))})
+        edges = sorted(
+            {0, len(piece), *draw(st.sets(st.integers(1, max(1, len(piece) - 1)), max_size=3))}
+        )
         parts = (piece[start:end] for start, end in itertools.pairwise(edges))
         tokens += [(part, ids.get(part, 1000 + len(tokens))) for part in parts]
     return format_, Vocabulary(ids=ids, special=frozenset(ids.values())), tokens
@@ -218,7 +243,9 @@ def read(parser: LinearParser, groups: Sequence[Sequence[Token]]) -> tuple[list[
 
 @settings(runs_settings, max_examples=1500)
 @given(soup=soups(), cuts=cuts)
-def test_what_the_parser_reads_together(soup: tuple[Format, Vocabulary, list[Token]], cuts: Collection[int]) -> None:
+def test_what_the_parser_reads_together(
+    soup: tuple[Format, Vocabulary, list[Token]], cuts: Collection[int]
+) -> None:
     format_, vocabulary, tokens = soup
     try:
         one_by_one = read(parser_of(format_, vocabulary), [[token] for token in tokens])
@@ -232,11 +259,18 @@ def test_what_the_parser_reads_together(soup: tuple[Format, Vocabulary, list[Tok
 # Format, markers that are tokens, what comes before, and a run that is read together.
 CALLS_IN_REASONING = {
     "none after all": ("phi4_mini_json", (), ("<think>", "functools ["), ("<", "/think>")),
-    "one that ends": ("longcat", ("<longcat_tool_call>",), ("<longcat_tool_call>", "t", "{"), ("a", "}")),
+    "one that ends": (
+        "longcat",
+        ("<longcat_tool_call>",),
+        ("<longcat_tool_call>", "t", "{"),
+        ("a", "}"),
+    ),
 }
 
 
-@pytest.mark.parametrize(("name", "markers", "before", "run"), CALLS_IN_REASONING.values(), ids=CALLS_IN_REASONING)
+@pytest.mark.parametrize(
+    ("name", "markers", "before", "run"), CALLS_IN_REASONING.values(), ids=CALLS_IN_REASONING
+)
 def test_a_call_in_the_midst_of_reasoning(
     name: str, markers: Sequence[str], before: Sequence[str], run: Sequence[str]
 ) -> None:
@@ -256,7 +290,9 @@ def test_reasoning_that_begins_two_markers_further() -> None:
     cohere = next(format_ for format_ in FORMATS if format_.name == "cohere_command3")
     tokens = [("Hm.", 1), ("<|END_RESPONSE|>", 2), ("<|START_THINKING|>", 3)]
     one_by_one, together = (parser_of(cohere, Vocabulary()) for _ in range(2))
-    assert read(together, [tokens[:1], tokens[1:]]) == read(one_by_one, [[token] for token in tokens])
+    assert read(together, [tokens[:1], tokens[1:]]) == read(
+        one_by_one, [[token] for token in tokens]
+    )
 
 
 class RaisingParsers:
@@ -279,7 +315,9 @@ class RaisingParsers:
             raise KeyError(text)
         return [Content(text)] if text else []
 
-    def finish(self, text: str = "", token_ids: Sequence[int] = (), *, cut: bool = False) -> list[Event]:
+    def finish(
+        self, text: str = "", token_ids: Sequence[int] = (), *, cut: bool = False
+    ) -> list[Event]:
         return self.feed(text, token_ids)
 
 
@@ -288,6 +326,8 @@ class RaisingParsers:
 def test_a_run_in_which_a_parser_raises_loses_nothing(cuts: Collection[int]) -> None:
     text = "one two three RAISE four five six"
     failures: list[Exception] = []
-    whole = run(spec(), cut(encode(text), cuts, "length"), RaisingParsers(), report=failures.append)
+    whole = run(
+        params(), cut(encode(text), cuts, "length"), RaisingParsers(), report=failures.append
+    )
     assert whole.delta.content == text
     assert len(failures) == 1

@@ -3,7 +3,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import pytest
-from backedge.postprocess.stop import KEPT_CHARACTERS, KEPT_STOPS, Piece, StopGate, StopStrings, stop_strings
+from backedge.postprocess.stop import (
+    KEPT_CHARACTERS,
+    KEPT_STOPS,
+    Piece,
+    StopStringFilter,
+    StopStrings,
+    stop_strings,
+)
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
@@ -34,29 +41,55 @@ CASES = [
     Case("one that begins another wins", ["abcd", "ab"], "xabcd", "x", "ab"),
     Case("a prefix that goes on otherwise", ["aab"], "aaab", "a", "aab"),
     Case("a prefix that goes on as another's", ["abcabd", "bcabe"], "abcabe", "a", "bcabe"),
-    Case("long, with spaces", [" zeta eta theta"], "a zeta eta zeta eta theta!", "a zeta eta", " zeta eta theta"),
+    Case(
+        "long, with spaces",
+        [" zeta eta theta"],
+        "a zeta eta zeta eta theta!",
+        "a zeta eta",
+        " zeta eta theta",
+    ),
     Case("held back at the end", ["END"], "some EN", "some EN", None),
     Case("overlapping stops", ["abc", "bcd", "cd"], "xabcd", "x", "abc"),
-    Case("not before it is armed", ["b"], "abcb", "abc", "b", armed_from=2),
-    Case("begun before it is armed", ["bc"], "abcd", "a", "bc", armed_from=2),
-    Case("complete before it is armed, and goes on", ["ab", "abc"], "xabcd", "x", "abc", armed_from=3),
-    Case("complete before it is armed, and another goes on", ["xab", "bc"], "xabcd", "xa", "bc", armed_from=3),
-    Case("characters that patterns give a meaning", ["^]", "-[", "\\d"], "5 - [^] \\d", "5 - [", "^]"),
+    Case("not before it is min_tokens_reached", ["b"], "abcb", "abc", "b", armed_from=2),
+    Case("begun before it is min_tokens_reached", ["bc"], "abcd", "a", "bc", armed_from=2),
+    Case(
+        "complete before it is min_tokens_reached, and goes on",
+        ["ab", "abc"],
+        "xabcd",
+        "x",
+        "abc",
+        armed_from=3,
+    ),
+    Case(
+        "complete before it is min_tokens_reached, and another goes on",
+        ["xab", "bc"],
+        "xabcd",
+        "xa",
+        "bc",
+        armed_from=3,
+    ),
+    Case(
+        "characters that patterns give a meaning", ["^]", "-[", "\\d"], "5 - [^] \\d", "5 - [", "^]"
+    ),
     Case("emoji", ["👋"], "hi 👋🏽!", "hi ", "👋"),
 ]
 
 
 def pieces_of(text: str, cuts: set[int], armed_from: int) -> list[tuple[str, int]]:
-    """Cut `text` also where it is armed; each piece with the position at which it starts."""
-    edges = sorted({0, len(text), min(armed_from, len(text)), *(cut for cut in cuts if cut < len(text))})
+    """Cut `text` also where it is min_tokens_reached; each piece with the position at which it starts."""
+    edges = sorted(
+        {0, len(text), min(armed_from, len(text)), *(cut for cut in cuts if cut < len(text))}
+    )
     return [(text[start:end], start) for start, end in itertools.pairwise(edges)]
 
 
 def run(case: Case, cuts: set[int], *, splits: bool) -> tuple[str, str | None]:
-    gate = StopGate(case.stops, include=case.include, splits=splits)
+    gate = StopStringFilter(case.stops, include=case.include, splits=splits)
     passed = ""
     for piece, start in pieces_of(case.text, cuts, case.armed_from):
-        passed += "".join(text for text, _ in gate.feed(piece, start, armed=start >= case.armed_from))
+        passed += "".join(
+            text for text, _ in gate.feed(piece, start, min_tokens_reached=start >= case.armed_from)
+        )
         if gate.matched is not None:
             return passed, gate.matched
     return passed + "".join(text for text, _ in gate.flush()), None
@@ -89,15 +122,21 @@ def longest_open_end(stops: list[str], text: str) -> int:
 
 def whole_pieces(pieces: list[tuple[str, int]], free: int) -> int:
     """Return how many of the first `free` characters stand in pieces that are all among them."""
-    return max((start + len(text) for text, start in pieces if start + len(text) <= free), default=0)
+    return max(
+        (start + len(text) for text, start in pieces if start + len(text) <= free), default=0
+    )
 
 
 STOPS = st.one_of(
     st.lists(st.text("ab", min_size=1, max_size=6), min_size=1, max_size=6),
     st.lists(st.text("ab\n^]-", min_size=1, max_size=3), min_size=1, max_size=12),
     # The beginnings and ends of one string: the most links there can be.
-    st.text("ab", min_size=2, max_size=9).map(lambda text: [text[start:] + "c" for start in range(len(text))]),
-    st.text("ab", min_size=2, max_size=9).map(lambda text: [text[:end] for end in range(1, len(text))]),
+    st.text("ab", min_size=2, max_size=9).map(
+        lambda text: [text[start:] + "c" for start in range(len(text))]
+    ),
+    st.text("ab", min_size=2, max_size=9).map(
+        lambda text: [text[:end] for end in range(1, len(text))]
+    ),
 )
 
 
@@ -113,11 +152,11 @@ STOPS = st.one_of(
 @example(["aab", "b"], "abaab", {1, 2, 3, 4}, 2, False, True)
 def test_equals_a_search_of_the_whole(stops, text, cuts, armed_from, include, splits):
     end, matched = first_complete(stops, text, armed_from)
-    gate = StopGate(stops, include=include, splits=splits)
+    gate = StopStringFilter(stops, include=include, splits=splits)
     pieces = pieces_of(text, cuts, armed_from)
     passed: list[Piece] = []
     for piece, start in pieces:
-        passed += gate.feed(piece, start, armed=start >= armed_from)
+        passed += gate.feed(piece, start, min_tokens_reached=start >= armed_from)
         so_far = text[: start + len(piece)]
         if matched is not None and end <= len(so_far):
             break
@@ -136,9 +175,12 @@ def joined(pieces: Sequence[Piece]) -> str:
     return "".join(text for text, _ in pieces)
 
 
-def assert_with_their_tokens(passed: list[Piece], pieces: list[tuple[str, int]], *, splits: bool, cut: bool) -> None:
+def assert_with_their_tokens(
+    passed: list[Piece], pieces: list[tuple[str, int]], *, splits: bool, cut: bool
+) -> None:
     by_token = [
-        (joined(list(parts)), token_id) for token_id, parts in itertools.groupby(passed, key=lambda part: part[1])
+        (joined(list(parts)), token_id)
+        for token_id, parts in itertools.groupby(passed, key=lambda part: part[1])
     ]
     whole = pieces[: len(by_token)]
     if cut and by_token:
@@ -148,24 +190,29 @@ def assert_with_their_tokens(passed: list[Piece], pieces: list[tuple[str, int]],
     assert splits or len(passed) == len(by_token)
 
 
-@given(stops=STOPS, first=st.text("ab", max_size=12), second=st.text("ab", max_size=12), splits=st.booleans())
+@given(
+    stops=STOPS,
+    first=st.text("ab", max_size=12),
+    second=st.text("ab", max_size=12),
+    splits=st.booleans(),
+)
 def test_a_flush_starts_anew(stops, first, second, splits):
-    gate = StopGate(stops, include=False, splits=splits)
-    assert joined(gate.feed(first, 1, armed=False) + gate.flush()) == first
-    fresh = StopGate(stops, include=False, splits=splits)
+    gate = StopStringFilter(stops, include=False, splits=splits)
+    assert joined(gate.feed(first, 1, min_tokens_reached=False) + gate.flush()) == first
+    fresh = StopStringFilter(stops, include=False, splits=splits)
     assert gate.feed(second, 2) == fresh.feed(second, 2)
     assert gate.matched == fresh.matched
     assert gate.flush() == fresh.flush()
 
 
 def test_pieces_stay_whole_where_parsers_need_it():
-    gate = StopGate(["END"], include=False, splits=False)
+    gate = StopStringFilter(["END"], include=False, splits=False)
     assert gate.feed("so E", 1) == []
     assert gate.feed("x", 2) == [("so E", 1), ("x", 2)]
 
 
 def test_pieces_without_text_keep_their_place():
-    gate = StopGate(["END"], include=False, splits=True)
+    gate = StopStringFilter(["END"], include=False, splits=True)
     assert gate.feed("", 1) == [("", 1)]
     assert gate.feed("so E", 2) == [("so ", 2)]
     assert gate.feed("", 3) == []
@@ -173,7 +220,7 @@ def test_pieces_without_text_keep_their_place():
 
 
 def test_nothing_passes_behind_a_match():
-    gate = StopGate(["END"], include=False, splits=True)
+    gate = StopStringFilter(["END"], include=False, splits=True)
     assert gate.feed("so END, or not", 1) == [("so ", 1)]
     assert gate.feed(" at all", 2) == []
     assert gate.flush() == []
@@ -181,7 +228,7 @@ def test_nothing_passes_behind_a_match():
 
 
 def test_no_stops_let_everything_pass():
-    gate = StopGate([], include=False, splits=True)
+    gate = StopStringFilter([], include=False, splits=True)
     assert gate.feed("text", 1) == [("text", 1)]
     assert gate.flush() == []
 
@@ -194,7 +241,11 @@ WORK = [
     ("one long, nearly periodic", ["aab" * 500 + "c"], "aab" * 6000),
     ("many, none begins", [f"{number:020}" for number in range(1000)], "word " * 4000),
     ("many, all begin alike", ["a" * 50 + f"{number:04}" for number in range(1000)], "a" * 20_000),
-    ("each an end of one text", [RANDOM_LETTERS[start:] + "!" for start in range(400)], RANDOM_LETTERS * 50),
+    (
+        "each an end of one text",
+        [RANDOM_LETTERS[start:] + "!" for start in range(400)],
+        RANDOM_LETTERS * 50,
+    ),
     ("each a power", ["a" * length + "b" for length in range(1, 200)], ("a" * 199 + "c") * 100),
 ]
 
@@ -210,7 +261,7 @@ def test_work_is_linear_in_the_text(stops, text, monkeypatch):
         return child(self, state, char)
 
     monkeypatch.setattr(StopStrings, "child", counted)
-    gate = StopGate(stops, include=False, splits=True)
+    gate = StopStringFilter(stops, include=False, splits=True)
     halves = text[: len(text) // 2], text[len(text) // 2 :]
     for half, once in zip(halves, (sum(map(len, stops)), 0), strict=True):
         steps = 0

@@ -3,7 +3,7 @@
 import pytest
 from backedge.parsers.events import Content, Reasoning
 
-from tests.support import chunks, encode, run, spec
+from tests.support import chunks, encode, params, run
 
 
 class Parsers:
@@ -45,6 +45,8 @@ class Parser:
     ],
 )
 def test_content_of_the_token_that_ends_all(content, shown, reason, stopped_by):
-    whole = run(spec(stop=["END"]), chunks(encode("x y"), finish_reason="length"), Parsers(content))
+    whole = run(
+        params(stop=["END"]), chunks(encode("x y"), finish_reason="length"), Parsers(content)
+    )
     assert (whole.delta.reasoning_content, whole.delta.content) == ("x y", shown)
     assert (whole.finish_reason, whole.stop_reason) == (reason, stopped_by)

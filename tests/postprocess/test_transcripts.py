@@ -9,10 +9,10 @@ import msgspec
 import pytest
 from backedge.parsers.base import ParserFactory
 from backedge.parsers.native.vllm import VllmParsers
-from backedge.parsers.registry import Kind, linear_parsers
+from backedge.parsers.parser_lookup import Kind, linear_parsers
 from backedge.postprocess import Chunk, Postprocessor, postprocessor
-from backedge.postprocess.detokenizer import vocabulary_of
-from backedge.postprocess.fold import fold
+from backedge.postprocess.aggregate import aggregate_deltas
+from backedge.tokenization.detokenizer import read_vocabulary
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from transformers import AutoTokenizer
@@ -25,14 +25,16 @@ from tests.support import (
     encode,
     feed,
     message,
+    params,
     parser_request,
     run,
-    spec,
     tiny_detokenizers,
     tiny_tokenizer,
 )
 
-ALL = pytest.mark.parametrize("transcript", TRANSCRIPTS.values(), ids=lambda transcript: transcript["id"])
+ALL = pytest.mark.parametrize(
+    "transcript", TRANSCRIPTS.values(), ids=lambda transcript: transcript["id"]
+)
 
 
 @functools.cache
@@ -44,7 +46,7 @@ def tokenizer() -> Any:
 def parsers_of(kind: Kind) -> ParserFactory:
     if kind == "native":
         return VllmParsers(tokenizer(), "hermes", "qwen3")
-    return linear_parsers("hermes", "qwen3", vocabulary_of(tokenizer()))
+    return linear_parsers("hermes", "qwen3", read_vocabulary(tokenizer()))
 
 
 @pytest.fixture(scope="module", params=["linear", "native"])
@@ -63,11 +65,13 @@ def prompt(transcript: Transcript) -> list[int]:
     return encode(text)
 
 
-def answer(parsers: ParserFactory, transcript: Transcript, cuts: set[int], **fields: Any) -> dict[str, Any]:
+def answer(
+    parsers: ParserFactory, transcript: Transcript, cuts: set[int], **fields: Any
+) -> dict[str, Any]:
     token_ids = encode(transcript["output"])
     limit = transcript.get("max_tokens")
     parts = chunks(token_ids[:limit], cuts, "length" if limit else "stop")
-    request = spec(stop=transcript.get("stop", []), parser=parser_request(transcript), **fields)
+    request = params(stop=transcript.get("stop", []), parser=parser_request(transcript), **fields)
     return message(run(request, parts, parsers, prompt(transcript)))
 
 
@@ -81,7 +85,9 @@ def test_every_chunking_gives_the_transcript(
 
 
 @ALL
-def test_token_by_token_gives_the_transcript(parsers: ParserFactory, transcript: Transcript) -> None:
+def test_token_by_token_gives_the_transcript(
+    parsers: ParserFactory, transcript: Transcript
+) -> None:
     assert answer(parsers, transcript, set(range(1000))) == transcript["expect"]
 
 
@@ -92,43 +98,56 @@ def test_stop_strings_cut_the_answer_and_only_the_answer(
     parsers: ParserFactory, transcript: Transcript, stops: list[str]
 ) -> None:
     expected = transcript["expect"]
-    found = [(expected["content"].find(stop) + len(stop), len(stop)) for stop in stops if stop in expected["content"]]
+    found = [
+        (expected["content"].find(stop) + len(stop), len(stop))
+        for stop in stops
+        if stop in expected["content"]
+    ]
     end, length = min(found, key=lambda match: match[0], default=(len(expected["content"]), 0))
-    request = spec(stop=stops, parser=parser_request(transcript))
-    whole = run(request, chunks(encode(transcript["output"]), range(1000)), parsers, prompt(transcript))
+    request = params(stop=stops, parser=parser_request(transcript))
+    whole = run(
+        request, chunks(encode(transcript["output"]), range(1000)), parsers, prompt(transcript)
+    )
     assert whole.delta.reasoning_content == expected["reasoning"]
     assert whole.delta.content == (expected["content"][: end - length] or None)
 
 
-def test_pieces_reach_the_parser_whole_although_a_stop_string_cuts_them(parsers: ParserFactory) -> None:
+def test_pieces_reach_the_parser_whole_although_a_stop_string_cuts_them(
+    parsers: ParserFactory,
+) -> None:
     transcript = TRANSCRIPTS["stop_string"]
-    request = spec(stop=["amma, d", "gamma, delta", "ma"], parser=parser_request(transcript))
+    request = params(stop=["amma, d", "gamma, delta", "ma"], parser=parser_request(transcript))
     for cuts in (set[int](), set(range(100))):
-        whole = run(request, chunks(encode(transcript["output"]), cuts), parsers, prompt(transcript))
+        whole = run(
+            request, chunks(encode(transcript["output"]), cuts), parsers, prompt(transcript)
+        )
         assert (whole.delta.content, whole.stop_reason) == ("alpha, beta, gam", "ma")
 
 
 @ALL
 @settings(max_examples=10, deadline=None)
 @given(died_at=st.integers(1, 700))
-def test_another_process_goes_on_anywhere(parsers: ParserFactory, transcript: Transcript, died_at: int) -> None:
+def test_another_process_goes_on_anywhere(
+    parsers: ParserFactory, transcript: Transcript, died_at: int
+) -> None:
     """In the middle of a call, a character, a stop string: what both sent adds up to the transcript."""
     token_ids = encode(transcript["output"])[: transcript.get("max_tokens")]
-    request = spec(stop=transcript.get("stop", []), parser=parser_request(transcript))
+    request = params(stop=transcript.get("stop", []), parser=parser_request(transcript))
     first, second = (
-        Postprocessor(request, tiny_detokenizers(), parsers, prompt_token_ids=prompt(transcript)) for _ in range(2)
+        Postprocessor(request, tiny_detokenizers(), parsers, prompt_token_ids=prompt(transcript))
+        for _ in range(2)
     )
     deltas = feed(first, [Chunk(token_ids=token_ids[:died_at])])
     if not first.finished:
-        second.replay(token_ids[:died_at])
+        second.resume(token_ids[:died_at])
         rest = chunks(token_ids[died_at:], (), "length" if "max_tokens" in transcript else "stop")
         deltas += feed(second, rest)
-    assert message(fold(deltas)) == transcript["expect"]
+    assert message(aggregate_deltas(deltas)) == transcript["expect"]
 
 
 def test_the_core_by_itself() -> None:
     transcript = TRANSCRIPTS["reasoning_call"]
-    request = spec(parser=parser_request(transcript))
+    request = params(parser=parser_request(transcript))
     post = postprocessor(
         request,
         tiny_tokenizer(),
@@ -137,11 +156,16 @@ def test_the_core_by_itself() -> None:
         prompt_token_ids=prompt(transcript),
     )
     deltas = feed(post, chunks(encode(transcript["output"]), range(1000)))
-    assert message(fold(deltas)) == transcript["expect"]
+    assert message(aggregate_deltas(deltas)) == transcript["expect"]
 
 
 def test_hidden_reasoning(parsers: ParserFactory) -> None:
     transcript = TRANSCRIPTS["reasoning_text"]
     hidden = msgspec.structs.replace(parser_request(transcript), include_reasoning=False)
-    whole = run(spec(parser=hidden), chunks(encode(transcript["output"]), range(1000)), parsers, prompt(transcript))
+    whole = run(
+        params(parser=hidden),
+        chunks(encode(transcript["output"]), range(1000)),
+        parsers,
+        prompt(transcript),
+    )
     assert message(whole) == {**transcript["expect"], "reasoning": None}

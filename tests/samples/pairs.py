@@ -52,7 +52,9 @@ def reasoned_call(tool: Sample, reasoning: Sample) -> Sample:
     before = head + turn or before
     # Both may hold the marker that opens the answer.
     lengths = range(len(before), -1, -1)
-    overlap = next(length for length in lengths if tool.output.startswith(before[len(before) - length :]))
+    overlap = next(
+        length for length in lengths if tool.output.startswith(before[len(before) - length :])
+    )
     return replace(
         reasoning,
         output=before + tool.output[overlap:],
@@ -65,5 +67,6 @@ def reasoned_call(tool: Sample, reasoning: Sample) -> Sample:
 
 
 REASONED_CALLS: dict[tuple[str, str], Sample] = {
-    (tool, reasoning): reasoned_call(TOOL_CALLS[tool], REASONING_SAMPLES[reasoning]) for tool, reasoning in PAIRS
+    (tool, reasoning): reasoned_call(TOOL_CALLS[tool], REASONING_SAMPLES[reasoning])
+    for tool, reasoning in PAIRS
 }

@@ -35,7 +35,10 @@ def cohere(source: str) -> Sample:
     return thought(
         f"<|START_THINKING|>{THOUGHT}<|END_THINKING|><|START_RESPONSE|>{ANSWER}<|END_RESPONSE|>",
         source,
-        special=("<|CHATBOT_TOKEN|>", *(f"<|{end}_{tag}|>" for tag in tags for end in ("START", "END"))),
+        special=(
+            "<|CHATBOT_TOKEN|>",
+            *(f"<|{end}_{tag}|>" for tag in tags for end in ("START", "END")),
+        ),
         needs="cohere_melody",
     )
 
@@ -44,9 +47,15 @@ REASONING_SAMPLES: dict[str, Sample] = {
     "cohere_command3": cohere(PARSER.format("cohere_command")),
     "cohere_command4": cohere(PARSER.format("cohere_command")),
     "deepseek_r1": think(REASONING.format("deepseek_r1"), opened=True),
-    "deepseek_v3": think(REASONING.format("deepseek_v3"), opened=True, chat_template_kwargs=THINKING_ON),
-    "deepseek_v4": think(PARSER.format("deepseek_v4"), opened=True, chat_template_kwargs=THINKING_ON),
-    "deepseek_v41": think(PARSER.format("deepseek_v41"), opened=True, chat_template_kwargs=THINKING_ON),
+    "deepseek_v3": think(
+        REASONING.format("deepseek_v3"), opened=True, chat_template_kwargs=THINKING_ON
+    ),
+    "deepseek_v4": think(
+        PARSER.format("deepseek_v4"), opened=True, chat_template_kwargs=THINKING_ON
+    ),
+    "deepseek_v41": think(
+        PARSER.format("deepseek_v41"), opened=True, chat_template_kwargs=THINKING_ON
+    ),
     "ernie45": thought(
         f"{THOUGHT}</think>\n\n<response>\n{ANSWER}</response>\n",
         REASONING.format("ernie45"),
@@ -59,7 +68,15 @@ REASONING_SAMPLES: dict[str, Sample] = {
     "gemma4": thought(
         f"<|channel>thought\n{THOUGHT}<channel|>{ANSWER}",
         PARSER.format("gemma4"),
-        special=("<|channel>", "<channel|>", "<|tool_call>", "<tool_call|>", '<|"|>', "<|turn>", "<|tool_response>"),
+        special=(
+            "<|channel>",
+            "<channel|>",
+            "<|tool_call>",
+            "<tool_call|>",
+            '<|"|>',
+            "<|turn>",
+            "<|tool_response>",
+        ),
         chat_template_kwargs=THINKING_ON,
     ),
     "glm45": think(PARSER.format("glm47_moe")),
@@ -77,8 +94,12 @@ REASONING_SAMPLES: dict[str, Sample] = {
         tokenizer="hunyuan",
         prompt="",
     ),
-    "hy_v3": think(REASONING.format("hy_v3"), opened=True, chat_template_kwargs={"reasoning_effort": "high"}),
-    "hy_v4": think(REASONING.format("hy_v4"), opened=True, chat_template_kwargs={"reasoning_effort": "high"}),
+    "hy_v3": think(
+        REASONING.format("hy_v3"), opened=True, chat_template_kwargs={"reasoning_effort": "high"}
+    ),
+    "hy_v4": think(
+        REASONING.format("hy_v4"), opened=True, chat_template_kwargs={"reasoning_effort": "high"}
+    ),
     "inkling": thought(
         f"<|message_model|><|content_thinking|>{THOUGHT}<|end_message|>"
         f"<|message_model|><|content_text|>{ANSWER}<|end_message|>",
@@ -86,7 +107,10 @@ REASONING_SAMPLES: dict[str, Sample] = {
         special=INKLING,
     ),
     "k2_horizon": thought(
-        f"{THOUGHT}</ifm|think>{ANSWER}", REASONING.format("k2_horizon"), *K2_MARKERS, prompt=PROMPT + "<ifm|think>"
+        f"{THOUGHT}</ifm|think>{ANSWER}",
+        REASONING.format("k2_horizon"),
+        *K2_MARKERS,
+        prompt=PROMPT + "<ifm|think>",
     ),
     "kimi_k2": think(PARSER.format("kimi_k2")),
     "kimi_k3": thought(

@@ -11,7 +11,10 @@ from tests.samples.reasoning import REASONING_SAMPLES, think, thought
 from tests.samples.sample import ANSWER, LEAD, PROMPT, THOUGHT, Sample
 from tests.samples.tool_calls import CALL_JSON, TEXT, TOOL_CALLS, one_call
 
-TOOL_DETECTOR, REASONING = "sglang function_call/{}_detector.py", "sglang parser/reasoning_parser.py"
+TOOL_DETECTOR, REASONING = (
+    "sglang function_call/{}_detector.py",
+    "sglang parser/reasoning_parser.py",
+)
 APERTUS = ("<|inner_prefix|>", "<|inner_suffix|>", "<|tools_prefix|>", "<|tools_suffix|>")
 ARGUMENTS = f"<arg_key>text</arg_key><arg_value>{TEXT}</arg_value>\n<arg_key>count</arg_key><arg_value>3</arg_value>\n"
 GCML = (
@@ -42,7 +45,9 @@ SGLANG_TOOL_CALLS: dict[str, Sample] = {
     "gemma4": like("gemma4"),
     "gigachat3": like("gigachat3"),
     "gigachat35": one_call(
-        f"{LEAD}\n<｜GCML｜tool_calls>\n{GCML}\n</｜GCML｜tool_calls>", TOOL_DETECTOR.format("gigachat35"), "｜GCML｜"
+        f"{LEAD}\n<｜GCML｜tool_calls>\n{GCML}\n</｜GCML｜tool_calls>",
+        TOOL_DETECTOR.format("gigachat35"),
+        "｜GCML｜",
     ),
     "glm": like("glm45"),
     "glm45": like("glm45"),
@@ -52,7 +57,9 @@ SGLANG_TOOL_CALLS: dict[str, Sample] = {
     "hunyuan": like("hy_v3"),
     "hunyuan v4": like("hy_v4"),
     "inkling": like("inkling"),
-    "interns1": like("internlm", output=TOOL_CALLS["internlm"].output.replace("><|plugin|>", "> <|plugin|>")),
+    "interns1": like(
+        "internlm", output=TOOL_CALLS["internlm"].output.replace("><|plugin|>", "> <|plugin|>")
+    ),
     "iquest_q1": one_call(
         f"{LEAD}\n<iquest_tool_call>add_note\n{ARGUMENTS}</iquest_tool_call>",
         TOOL_DETECTOR.format("iquest_q1"),
@@ -65,13 +72,18 @@ SGLANG_TOOL_CALLS: dict[str, Sample] = {
     "lfm2": like("lfm2"),
     "ling3": like("ling3"),
     "llama3": like("llama3_json"),
-    "mimo": like("mimo", output=re.sub(r"(<parameter=\w+>)\n|\n(</parameter>)", r"\1\2", TOOL_CALLS["mimo"].output)),
+    "mimo": like(
+        "mimo",
+        output=re.sub(r"(<parameter=\w+>)\n|\n(</parameter>)", r"\1\2", TOOL_CALLS["mimo"].output),
+    ),
     "minicpm5": like("minicpm5"),
     "minimax-m2": like("minimax_m2"),
     "minimax-m3": like("minimax_m3"),
     "mistral": like("mistral"),
     "mistral array": one_call(
-        f"{LEAD}[TOOL_CALLS] [{CALL_JSON}]", TOOL_DETECTOR.format("mistral"), special=("[TOOL_CALLS]",)
+        f"{LEAD}[TOOL_CALLS] [{CALL_JSON}]",
+        TOOL_DETECTOR.format("mistral"),
+        special=("[TOOL_CALLS]",),
     ),
     "muse": like("muse_glimmer"),
     "nanbeige": like("qwen3_coder"),
@@ -91,7 +103,9 @@ SGLANG_TOOL_CALLS: dict[str, Sample] = {
     "trinity": like("hermes"),
 }
 SGLANG_REASONING: dict[str, Sample] = {
-    "apertus2509": thought(f"<|inner_prefix|>{THOUGHT}<|inner_suffix|>{ANSWER}", REASONING, special=APERTUS),
+    "apertus2509": thought(
+        f"<|inner_prefix|>{THOUGHT}<|inner_suffix|>{ANSWER}", REASONING, special=APERTUS
+    ),
     "cohere_command4": thought(
         f"{THOUGHT}<|END_THINKING|><|START_TEXT|>{ANSWER}<|END_TEXT|>",
         REASONING,

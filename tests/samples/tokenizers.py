@@ -18,15 +18,28 @@ from vllm.tokenizers.mistral import MistralTokenizer
 from tests.samples.sample import Sample
 
 MODEL = Path(__file__).parents[2] / "examples" / "tiny_model"
-MISTRAL_FILES = {"tekken": "tekken_240911.json", "sentencepiece": "mistral_instruct_tokenizer_240323.model.v3"}
-HARMONY_SPECIAL = ("<|start|>", "<|end|>", "<|message|>", "<|channel|>", "<|constrain|>", "<|return|>", "<|call|>")
+MISTRAL_FILES = {
+    "tekken": "tekken_240911.json",
+    "sentencepiece": "mistral_instruct_tokenizer_240323.model.v3",
+}
+HARMONY_SPECIAL = (
+    "<|start|>",
+    "<|end|>",
+    "<|message|>",
+    "<|channel|>",
+    "<|constrain|>",
+    "<|return|>",
+    "<|call|>",
+)
 
 
 @cache
 def bpe(markers: tuple[str, ...] = (), special: tuple[str, ...] = ()) -> Any:
     """Return the example model's tokenizer with more tokens."""
     tokenizer = AutoTokenizer.from_pretrained(MODEL)
-    tokenizer.add_tokens([AddedToken(marker, special=False, normalized=False) for marker in markers])
+    tokenizer.add_tokens(
+        [AddedToken(marker, special=False, normalized=False) for marker in markers]
+    )
     added = [AddedToken(marker, special=True, normalized=False) for marker in special]
     tokenizer.add_tokens(added, special_tokens=True)
     return tokenizer
@@ -53,7 +66,9 @@ class HarmonyTokenizer:
 
     def decode(self, token_ids: list[int], *, skip_special_tokens: bool = False) -> str:
         """Return the text, U+FFFD where it begins or ends in half a character."""
-        shown = [token for token in token_ids if not (skip_special_tokens and token in self._special)]
+        shown = [
+            token for token in token_ids if not (skip_special_tokens and token in self._special)
+        ]
         text: str = self._encoding.decode(shown)
         return text
 

@@ -22,13 +22,22 @@ def one_call(output: str, source: str, *markers: str, **more: Any) -> Sample:
     """Return a sample whose output is the one call, after LEAD if it holds that."""
     content = LEAD if LEAD in output else None
     return Sample(
-        output, Outcome(content=content, calls=(Call("add_note", NOTE),)), source, markers, tools=(ADD_NOTE,), **more
+        output,
+        Outcome(content=content, calls=(Call("add_note", NOTE),)),
+        source,
+        markers,
+        tools=(ADD_NOTE,),
+        **more,
     )
 
 
 def glm(source: str, open_name: str = "", *, suffix: str = "") -> Sample:
     """Return a call in GLM's tags. open_name: what stands between the name and the arguments."""
-    markers = [f"<{slash}{tag}>" for tag in ("think", "tool_call", "arg_key", "arg_value") for slash in ("", "/")]
+    markers = [
+        f"<{slash}{tag}>"
+        for tag in ("think", "tool_call", "arg_key", "arg_value")
+        for slash in ("", "/")
+    ]
     return one_call(
         f"{LEAD}<tool_call>add_note{open_name}"
         f"<arg_key>text</arg_key>{suffix}<arg_value>{TEXT}</arg_value>{suffix}"
@@ -73,7 +82,9 @@ def qwen_xml(source: str, prefix: str = "") -> Sample:
 
 def json_in_tags(source: str, tag: str, **more: Any) -> Sample:
     """Return a call as {"name", "arguments"} between tags, as Hermes has it."""
-    return one_call(f"{LEAD}\n<{tag}>\n{CALL_JSON}\n</{tag}>", source, f"<{tag}>", f"</{tag}>", **more)
+    return one_call(
+        f"{LEAD}\n<{tag}>\n{CALL_JSON}\n</{tag}>", source, f"<{tag}>", f"</{tag}>", **more
+    )
 
 
 def hunyuan_v3(source: str) -> Sample:
@@ -81,7 +92,12 @@ def hunyuan_v3(source: str) -> Sample:
     sample = glm(source, "<tool_sep>")
     body = sample.output.removeprefix(LEAD)
     return one_call(
-        f"{LEAD}<tool_calls>{body}</tool_calls>", source, *sample.markers, "<tool_sep>", "<tool_calls>", "</tool_calls>"
+        f"{LEAD}<tool_calls>{body}</tool_calls>",
+        source,
+        *sample.markers,
+        "<tool_sep>",
+        "<tool_calls>",
+        "</tool_calls>",
     )
 
 
@@ -102,7 +118,10 @@ def cohere(source: str) -> Sample:
     return one_call(
         f"<|START_THINKING|>{LEAD}<|END_THINKING|><|START_ACTION|>{call}<|END_ACTION|>",
         source,
-        special=("<|CHATBOT_TOKEN|>", *(f"<|{end}_{tag}|>" for tag in tags for end in ("START", "END"))),
+        special=(
+            "<|CHATBOT_TOKEN|>",
+            *(f"<|{end}_{tag}|>" for tag in tags for end in ("START", "END")),
+        ),
         needs="cohere_melody",
     )
 
@@ -115,13 +134,28 @@ K2_HORIZON = (
 )
 K2_MARKERS = [
     f"<{slash}ifm|{tag}>"
-    for tag in ("think", "think_fast", "think_faster", "tool_calls", "tool_call", "arg_key", "arg_value")
+    for tag in (
+        "think",
+        "think_fast",
+        "think_faster",
+        "tool_calls",
+        "tool_call",
+        "arg_key",
+        "arg_value",
+    )
     for slash in ("", "/")
 ]
-DEEPSEEK = tuple(f"<｜tool▁{part}｜>" for part in ("calls▁begin", "calls▁end", "call▁begin", "call▁end", "sep"))
-STEP3 = tuple(f"<｜tool_{part}｜>" for part in ("calls_begin", "calls_end", "call_begin", "call_end", "sep"))
+DEEPSEEK = tuple(
+    f"<｜tool▁{part}｜>" for part in ("calls▁begin", "calls▁end", "call▁begin", "call▁end", "sep")
+)
+STEP3 = tuple(
+    f"<｜tool_{part}｜>" for part in ("calls_begin", "calls_end", "call_begin", "call_end", "sep")
+)
 KIMI_K2 = (
-    *(f"<|tool_{part}|>" for part in ("calls_section_begin", "calls_section_end", "call_begin", "call_end")),
+    *(
+        f"<|tool_{part}|>"
+        for part in ("calls_section_begin", "calls_section_end", "call_begin", "call_end")
+    ),
     "<|tool_call_argument_begin|>",
 )
 INKLING = (
@@ -179,7 +213,15 @@ TOOL_CALLS: dict[str, Sample] = {
     "gemma4": one_call(
         f'{LEAD}<|tool_call>call:add_note{{text:<|"|>{TEXT}<|"|>,count:3}}<tool_call|>',
         PARSER.format("gemma4"),
-        special=("<|tool_call>", "<tool_call|>", '<|"|>', "<|channel>", "<channel|>", "<|turn>", "<|tool_response>"),
+        special=(
+            "<|tool_call>",
+            "<tool_call|>",
+            '<|"|>',
+            "<|channel>",
+            "<channel|>",
+            "<|turn>",
+            "<|tool_response>",
+        ),
     ),
     "gigachat3": one_call(
         f"{LEAD}<|message_sep|>\n\nfunction call<|role_sep|>\n{CALL_JSON}",
@@ -188,11 +230,17 @@ TOOL_CALLS: dict[str, Sample] = {
     ),
     "glm45": glm(PARSER.format("glm47_moe"), "\n", suffix="\n"),
     "glm47": glm(PARSER.format("glm47_moe")),
-    "granite": one_call(f"{LEAD}<|tool_call|>[{CALL_JSON}]", PARSER.format("granite"), special=("<|tool_call|>",)),
-    "granite-20b-fc": one_call(f"<function_call> {CALL_JSON}", TOOL_PARSER.format("granite_20b_fc"), "<function_call>"),
+    "granite": one_call(
+        f"{LEAD}<|tool_call|>[{CALL_JSON}]", PARSER.format("granite"), special=("<|tool_call|>",)
+    ),
+    "granite-20b-fc": one_call(
+        f"<function_call> {CALL_JSON}", TOOL_PARSER.format("granite_20b_fc"), "<function_call>"
+    ),
     "granite4": json_in_tags(TOOL_PARSER.format("granite4"), "tool_call"),
     "hermes": json_in_tags(TOOL_PARSER.format("hermes"), "tool_call"),
-    "hunyuan_a13b": one_call(f"<tool_calls>[{CALL_JSON}]</tool_calls>", TOOL_PARSER.format("hunyuan_a13b")),
+    "hunyuan_a13b": one_call(
+        f"<tool_calls>[{CALL_JSON}]</tool_calls>", TOOL_PARSER.format("hunyuan_a13b")
+    ),
     "hy_v3": hunyuan_v3(TOOL_PARSER.format("hy_v3")),
     "hy_v4": hunyuan_v4(TOOL_PARSER.format("hy_v4")),
     "inkling": one_call(
@@ -237,10 +285,14 @@ TOOL_CALLS: dict[str, Sample] = {
     ),
     "ling3": glm(PARSER.format("ling3")),
     "llama3_json": one_call(
-        f'{{"name": "add_note", "parameters": {NOTE_JSON}}}', TOOL_PARSER.format("llama"), special=("<|python_tag|>",)
+        f'{{"name": "add_note", "parameters": {NOTE_JSON}}}',
+        TOOL_PARSER.format("llama"),
+        special=("<|python_tag|>",),
     ),
     "llama4_json": one_call(
-        f'{{"name": "add_note", "parameters": {NOTE_JSON}}}', TOOL_PARSER.format("llama"), special=("<|python_tag|>",)
+        f'{{"name": "add_note", "parameters": {NOTE_JSON}}}',
+        TOOL_PARSER.format("llama"),
+        special=("<|python_tag|>",),
     ),
     "llama4_pythonic": one_call(f"[{PYTHONIC}]", TOOL_PARSER.format("llama4_pythonic")),
     "longcat": json_in_tags(TOOL_PARSER.format("longcat"), "longcat_tool_call"),
@@ -268,11 +320,15 @@ TOOL_CALLS: dict[str, Sample] = {
         PARSER.format("mistral"),
         special=("[TOOL_CALLS]", "[ARGS]", "[THINK]", "[/THINK]"),
     ),
-    "mistral tekken": one_call(f"{LEAD}[TOOL_CALLS][{CALL_JSON}]", PARSER.format("mistral"), tokenizer="tekken"),
+    "mistral tekken": one_call(
+        f"{LEAD}[TOOL_CALLS][{CALL_JSON}]", PARSER.format("mistral"), tokenizer="tekken"
+    ),
     "mistral sentencepiece": one_call(
         f"[TOOL_CALLS][{CALL_JSON}]", PARSER.format("mistral"), tokenizer="sentencepiece"
     ),
-    "muse_glimmer": one_call(f" to=add_note<|message|>{ATEM}<|eom|>", TOOL_PARSER.format("muse_glimmer"), special=MUSE),
+    "muse_glimmer": one_call(
+        f" to=add_note<|message|>{ATEM}<|eom|>", TOOL_PARSER.format("muse_glimmer"), special=MUSE
+    ),
     "olmo3": one_call(f"<function_calls>{PYTHONIC}</function_calls>", TOOL_PARSER.format("olmo3")),
     "openai": one_call(
         f"<|channel|>commentary<|message|>{LEAD}<|end|><|start|>assistant<|channel|>commentary to=functions.add_note "

@@ -8,21 +8,21 @@ from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
 from backedge.parsers.base import ParserFactory
-from backedge.parsers.plain import PlainParsers
-from backedge.postprocess.merge import BOUNDS, Bounds
-from backedge.postprocess.messages import KEY, ChoiceDelta, Post, read
-from backedge.postprocess.outputs import JsonDict
-from backedge.postprocess.work import Core, InlineCore, InlineWork
+from backedge.parsers.passthrough import PassthroughParsers
+from backedge.postprocess.chunk_scheduler import MERGE_DELAYS, MergeDelays
+from backedge.postprocess.engine_output import JsonDict
+from backedge.postprocess.messages import KEY, ChoiceDelta, PostprocessedChunk, read
+from backedge.worker.backend import InlineBackend, InlineStream, PostprocessBackend
 from backedge.worker.handler import WorkerPostprocessor
 
-from tests.support import encode, spec, tiny_detokenizers
+from tests.support import encode, params, tiny_detokenizers
 
 T = TypeVar("T")
 TEXT = "one, two, three, four"
 IDS = encode(TEXT)
-SECOND = Bounds(content=1.0, tokens=1.0)
-NEVER = Bounds(content=900.0, reasoning=900.0, tools=900.0, tokens=900.0)
-LOWEST = BOUNDS["lowest"]
+SECOND = MergeDelays(content=1.0, tokens=1.0)
+NEVER = MergeDelays(content=900.0, reasoning=900.0, tools=900.0, tokens=900.0)
+LOWEST = MERGE_DELAYS["lowest"]
 STALL = "stall"
 Step = JsonDict | float | str | Exception  # an output, a pause in seconds, STALL, or what is raised
 
@@ -50,7 +50,7 @@ class VirtualLoop(asyncio.SelectorEventLoop):
         return [timer for timer in self._scheduled if not timer.cancelled()]  # type: ignore[attr-defined]
 
 
-def in_time(main: Coroutine[Any, Any, T]) -> T:
+def render_in_time(main: Coroutine[Any, Any, T]) -> T:
     """Run `main` and check that it leaves no task and no timer behind."""
 
     async def checked() -> T:
@@ -77,11 +77,11 @@ class Engine:
     started: bool = False
     closed: bool = False
 
-    async def end(self, index: int) -> None:
+    async def abort(self, index: int) -> None:
         await asyncio.sleep(0)  # as an engine in another process
         self.ended.append(index)
 
-    def collect(self, index: int, tokens: int) -> None:
+    def set_stream_interval(self, index: int, tokens: int) -> None:
         self.collected.append((index, tokens))
 
     async def outputs(self) -> AsyncIterator[JsonDict]:
@@ -98,14 +98,16 @@ class Engine:
             self.closed = True
 
 
-class CountingCore(InlineCore):
+class CountingCore(InlineBackend):
     """Notes the works, and how often each was closed."""
 
-    def __init__(self, bounds: Bounds, parsers: ParserFactory | None = None, **options: Any) -> None:
-        super().__init__(tiny_detokenizers(), parsers or PlainParsers(), bounds, **options)
+    def __init__(
+        self, delays: MergeDelays, parsers: ParserFactory | None = None, **options: Any
+    ) -> None:
+        super().__init__(tiny_detokenizers(), parsers or PassthroughParsers(), delays, **options)
         self.closes: list[int] = []
 
-    def start(self, *args: Any, **options: Any) -> InlineWork:
+    def start(self, *args: Any, **options: Any) -> InlineStream:
         work = super().start(*args, **options)
         number = len(self.closes)
         self.closes.append(0)
@@ -125,21 +127,28 @@ class Sent:
     chunk: JsonDict
 
     @property
-    def post(self) -> Post:
-        post = read(Post, self.chunk["extra_args"][KEY])
+    def post(self) -> PostprocessedChunk:
+        post = read(PostprocessedChunk, self.chunk["extra_args"][KEY])
         assert post is not None
         return post
 
 
 async def answer(
-    engine: Any, core: Core, *, pause_s: float = 0.0, token_ids: Sequence[int] = (), **fields: Any
+    engine: Any,
+    backend: PostprocessBackend,
+    *,
+    pause_s: float = 0.0,
+    token_ids: Sequence[int] = (),
+    **fields: Any,
 ) -> list[Sent]:
     """Return what the client gets, who takes `pause_s` for each chunk; what is raised comes last."""
     loop = asyncio.get_running_loop()
     began = loop.time()
     sent: list[Sent] = []
     try:
-        async for chunk in WorkerPostprocessor(core).stream(engine.outputs(), spec(**fields), list(token_ids), engine):
+        async for chunk in WorkerPostprocessor(backend).stream(
+            engine.outputs(), params(**fields), list(token_ids), engine
+        ):
             sent.append(Sent(loop.time() - began, chunk))
             if pause_s:
                 await asyncio.sleep(pause_s)
@@ -148,7 +157,9 @@ async def answer(
     return sent
 
 
-def output(text: str | list[int], index: int = 0, finish_reason: str | None = None, **fields: Any) -> JsonDict:
+def output(
+    text: str | list[int], index: int = 0, finish_reason: str | None = None, **fields: Any
+) -> JsonDict:
     token_ids = encode(text) if isinstance(text, str) else text
     return {"index": index, "token_ids": token_ids, "finish_reason": finish_reason, **fields}
 
@@ -161,5 +172,10 @@ def content(part: Sent) -> str:
     return "".join(delta.delta.content or "" for delta in part.post.deltas)
 
 
-def tokens_of(sent: Sequence[Sent], index: int = 0) -> list[int]:
-    return [token_id for part in sent if part.chunk["index"] == index for token_id in part.chunk["token_ids"]]
+def count_tokens(sent: Sequence[Sent], index: int = 0) -> list[int]:
+    return [
+        token_id
+        for part in sent
+        if part.chunk["index"] == index
+        for token_id in part.chunk["token_ids"]
+    ]

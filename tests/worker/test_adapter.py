@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 from backedge.parsers.errors import SetupError
-from backedge.worker import sglang, vllm
+from backedge.worker.adapters import sglang, vllm
 
 ADAPTERS = pytest.mark.parametrize("engine", [vllm.ENGINE, sglang.ENGINE], ids=["vllm", "sglang"])
 
@@ -21,7 +21,9 @@ def test_other_versions_are_refused_by_name(
 ) -> None:
     package = package or engine.name
     real = importlib.metadata.version
-    monkeypatch.setattr(importlib.metadata, "version", lambda name: version if name == package else real(name))
+    monkeypatch.setattr(
+        importlib.metadata, "version", lambda name: version if name == package else real(name)
+    )
     with pytest.raises(SetupError, match=f"{package} {version}") as caught:
         engine.check_versions()
     assert "ai-dynamo 1.6.x" in str(caught.value)
@@ -31,13 +33,19 @@ def test_other_versions_are_refused_by_name(
 @ADAPTERS
 def test_these_versions_and_seams_are_the_supported_ones(engine: Any) -> None:
     engine.check_versions()
-    engine.check_seams()
+    engine.check_patch_points()
 
 
-SEAMS = [(engine, module, path) for engine in (vllm.ENGINE, sglang.ENGINE) for module, path, _ in engine.seams]
+SEAMS = [
+    (engine, module, path)
+    for engine in (vllm.ENGINE, sglang.ENGINE)
+    for module, path, _ in engine.patch_points
+]
 
 
-@pytest.mark.parametrize(("engine", "module", "path"), SEAMS, ids=[f"{module}.{path}" for _, module, path in SEAMS])
+@pytest.mark.parametrize(
+    ("engine", "module", "path"), SEAMS, ids=[f"{module}.{path}" for _, module, path in SEAMS]
+)
 def test_a_seam_that_is_not_there_is_refused_by_name(
     engine: Any, module: str, path: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -45,9 +53,11 @@ def test_a_seam_that_is_not_there_is_refused_by_name(
     owner: Any = importlib.import_module(module)
     for parent in parents:
         owner = getattr(owner, parent)
-    monkeypatch.setattr(owner, name, lambda something_else: None) if parents else monkeypatch.delattr(owner, name)
+    monkeypatch.setattr(
+        owner, name, lambda something_else: None
+    ) if parents else monkeypatch.delattr(owner, name)
     with pytest.raises(SetupError, match=path.replace(".", r"\.")):
-        engine.check_seams()
+        engine.check_patch_points()
 
 
 @ADAPTERS
@@ -56,4 +66,4 @@ def test_a_refusal_ends_the_process_with_the_message_alone(engine: Any) -> None:
         raise SetupError("no.")
 
     with pytest.raises(SystemExit, match=rf"^--{engine.name}-processing: no\.$"):
-        engine.exiting(refuse)()
+        engine.exit_on_setup_error(refuse)()

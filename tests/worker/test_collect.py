@@ -9,12 +9,21 @@ from itertools import pairwise
 from typing import Any
 
 import pytest
-from backedge.postprocess.merge import BOUNDS, ENGINE_PART
-from backedge.postprocess.outputs import JsonDict
-from backedge.worker.flow import MAX_ENGINE_TOKENS
+from backedge.postprocess.chunk_scheduler import ENGINE_PART, MERGE_DELAYS
+from backedge.postprocess.engine_output import JsonDict
+from backedge.worker.request_stream import MAX_ENGINE_TOKENS
 
 from tests.support import encode
-from tests.worker.scripted import LOWEST, CountingCore, Engine, Sent, answer, in_time, output, tokens_of
+from tests.worker.scripted import (
+    LOWEST,
+    CountingCore,
+    Engine,
+    Sent,
+    answer,
+    count_tokens,
+    output,
+    render_in_time,
+)
 
 
 @dataclass
@@ -24,8 +33,8 @@ class CollectingEngine(Engine):
     moments: Sequence[float] = ()
     group: int = 1
 
-    def collect(self, index: int, tokens: int) -> None:
-        super().collect(index, tokens)
+    def set_stream_interval(self, index: int, tokens: int) -> None:
+        super().set_stream_interval(index, tokens)
         self.group = tokens
 
     async def outputs(self) -> AsyncIterator[JsonDict]:
@@ -35,7 +44,9 @@ class CollectingEngine(Engine):
             await asyncio.sleep(began + moment - loop.time())
             held += 1
             if held >= self.group or number == len(self.moments):
-                yield output(encode("a") * held, 0, "length" if number == len(self.moments) else None)
+                yield output(
+                    encode("a") * held, 0, "length" if number == len(self.moments) else None
+                )
                 held = 0
 
 
@@ -46,12 +57,16 @@ def steady(count: int, gap: float, start: float = 0.0) -> list[float]:
 @pytest.mark.parametrize("latency", ["balanced", "throughput"])
 @pytest.mark.parametrize("gap", [0.0005, 0.002, 0.01, 0.05, 1.0])
 @pytest.mark.parametrize("stream", [True, False])
-def test_the_engine_is_asked_for_groups_that_fit_the_bound(latency: Any, gap: float, stream: bool) -> None:
-    engine, bounds = CollectingEngine([], moments=steady(1000, gap)), BOUNDS[latency]
-    sent = in_time(answer(engine, CountingCore(bounds), stream=stream))
-    bound = bounds.content if stream else bounds.tokens
+def test_the_engine_is_asked_for_groups_that_fit_the_bound(
+    latency: Any, gap: float, stream: bool
+) -> None:
+    engine, delays = CollectingEngine([], moments=steady(1000, gap)), MERGE_DELAYS[latency]
+    sent = render_in_time(answer(engine, CountingCore(delays), stream=stream))
+    bound = delays.content if stream else delays.tokens
     groups = [tokens for _, tokens in engine.collected]
-    assert all(1 < group <= min(MAX_ENGINE_TOKENS, 1.01 * ENGINE_PART * bound / gap) for group in groups)
+    assert all(
+        1 < group <= min(MAX_ENGINE_TOKENS, 1.01 * ENGINE_PART * bound / gap) for group in groups
+    )
     assert all(later >= 2 * group for group, later in pairwise(groups)), "each change has its price"
     assert bool(groups) == (ENGINE_PART * bound / gap >= 2)
     check_delays(engine.moments, sent, bound)
@@ -68,22 +83,22 @@ def test_and_for_single_ones_again_when_the_pace_falls() -> None:
     moments = steady(300, 0.002)
     moments += steady(20, 1.0, moments[-1] + 1.0)
     engine = CollectingEngine([], moments=moments)
-    sent = in_time(answer(engine, CountingCore(BOUNDS["balanced"])))
+    sent = render_in_time(answer(engine, CountingCore(MERGE_DELAYS["balanced"])))
     groups = [tokens for _, tokens in engine.collected]
     assert max(groups) > 4
     assert groups[-1] == 1
     assert groups.index(1) == len(groups) - 1
-    assert tokens_of(sent) == encode("a") * len(moments)
+    assert count_tokens(sent) == encode("a") * len(moments)
 
 
 @pytest.mark.parametrize("fields", [{"stop": ["x"]}, {"stop": ["x"], "stream": False}])
 def test_and_never_where_a_stop_string_may_have_to_end_it(fields: JsonDict) -> None:
     engine = CollectingEngine([], moments=steady(300, 0.001))
-    in_time(answer(engine, CountingCore(BOUNDS["throughput"]), **fields))
+    render_in_time(answer(engine, CountingCore(MERGE_DELAYS["throughput"]), **fields))
     assert engine.collected == []
 
 
 def test_and_never_with_the_lowest_latency() -> None:
     engine = CollectingEngine([], moments=steady(300, 0.001))
-    in_time(answer(engine, CountingCore(LOWEST)))
+    render_in_time(answer(engine, CountingCore(LOWEST)))
     assert engine.collected == []

@@ -4,16 +4,16 @@ import asyncio
 import json
 
 import pytest
-from backedge.frontend.model_files import ModelFiles
 from backedge.parsers.errors import SetupError, UnknownParserError
-from backedge.postprocess.messages import KEY, Capability, Post, read
+from backedge.postprocess.messages import KEY, PostprocessedChunk, WorkerCard, read
 from backedge.postprocess.messages import encode as encode_message
-from backedge.worker import embedded
-from backedge.worker.embedded import Recordings, ReplayEngine, Transcript
+from backedge.tokenization.model_files import ModelFiles
 from backedge.worker.metrics import WorkerMetrics
+from backedge.worker.replay import worker as embedded
+from backedge.worker.replay.worker import Recordings, ReplayEngine, Transcript
 from dynamo.llm.exceptions import HttpError
 
-from tests.support import EXAMPLES, TINY_MODEL, TRANSCRIPTS, encode, spec, tiny_tokenizer
+from tests.support import EXAMPLES, TINY_MODEL, TRANSCRIPTS, encode, params, tiny_tokenizer
 
 FILES = ModelFiles(TINY_MODEL)
 RECORDINGS = Recordings(FILES, embedded.read_transcripts(EXAMPLES / "transcripts"))
@@ -34,7 +34,9 @@ class Context:
 
 def prompt(transcript):
     variables = transcript.get("chat_template_kwargs", {})
-    return FILES.encode(FILES.template.render(transcript["messages"], transcript.get("tools"), **variables))
+    return FILES.encode(
+        FILES.template.render(transcript["messages"], transcript.get("tools"), **variables)
+    )
 
 
 def request(transcript=COUNT, *, stop_conditions=None, **groups):
@@ -44,24 +46,31 @@ def request(transcript=COUNT, *, stop_conditions=None, **groups):
 def replay(asked, context=None, end=(), **options):
     """Return the outputs. end: choices whose work is ended with their first output."""
 
-    async def collect():
+    async def set_stream_interval():
         engine = ReplayEngine(RECORDINGS.find, eos_token_ids=FILES.eos_token_ids, **options)
         running = engine.start(asked, context or Context())
         outputs = []
         async for output in running.outputs():
             outputs.append(output)
             if output["index"] in end:
-                await running.end(output["index"])
+                await running.abort(output["index"])
         return outputs
 
-    return asyncio.run(collect())
+    return asyncio.run(set_stream_interval())
 
 
 def tokens(outputs, index=0):
-    return [token_id for output in outputs if output["index"] == index for token_id in output["token_ids"]]
+    return [
+        token_id
+        for output in outputs
+        if output["index"] == index
+        for token_id in output["token_ids"]
+    ]
 
 
-@pytest.mark.parametrize("transcript", TRANSCRIPTS.values(), ids=lambda transcript: transcript["id"])
+@pytest.mark.parametrize(
+    "transcript", TRANSCRIPTS.values(), ids=lambda transcript: transcript["id"]
+)
 @pytest.mark.parametrize("tokens_per_chunk", [1, 7])
 def test_gives_the_transcript_with_the_requests_prompt(transcript, tokens_per_chunk):
     outputs = replay(request(transcript), tokens_per_chunk=tokens_per_chunk)
@@ -127,7 +136,9 @@ async def seconds(stop_conditions, **options):
     loop = asyncio.get_running_loop()
     start = loop.time()
     engine = ReplayEngine(RECORDINGS.find, **options)
-    async for _ in engine.start(request(TRANSCRIPTS["count"], stop_conditions=stop_conditions), Context()).outputs():
+    async for _ in engine.start(
+        request(TRANSCRIPTS["count"], stop_conditions=stop_conditions), Context()
+    ).outputs():
         pass
     return loop.time() - start
 
@@ -203,24 +214,31 @@ def build(*arguments):
 
 
 def generate(worker, asked):
-    async def collect():
+    async def set_stream_interval():
         return [output async for output in worker.generate(asked, Context())]
 
-    return asyncio.run(collect())
+    return asyncio.run(set_stream_interval())
 
 
 def test_a_request_with_a_spec_is_postprocessed():
     worker, card = build("--tool-call-parser", "hermes", "--reasoning-parser", "qwen3")
     asked = request(TRANSCRIPTS["reasoning_text"])
-    asked["extra_args"] = {KEY: encode_message(spec(prompt_length=len(asked["token_ids"]), stream=False))}
+    asked["extra_args"] = {
+        KEY: encode_message(params(prompt_length=len(asked["token_ids"]), stream=False))
+    }
     first, whole = generate(worker, asked)
-    assert read(Post, first["extra_args"][KEY]) == Post(), "the first tokens go at once, for the router"
-    post = read(Post, whole["extra_args"][KEY])
+    assert read(PostprocessedChunk, first["extra_args"][KEY]) == PostprocessedChunk(), (
+        "the first tokens go at once, for the router"
+    )
+    post = read(PostprocessedChunk, whole["extra_args"][KEY])
     assert post is not None
     delta = post.deltas[0].delta
     assert delta.reasoning_content == TRANSCRIPTS["reasoning_text"]["expect"]["reasoning"]
-    assert card.capability == Capability(
-        engine="embedded", engine_version="0.1.0", tool_call_parser="hermes", reasoning_parser="qwen3"
+    assert card.worker_card == WorkerCard(
+        engine="embedded",
+        engine_version="0.1.0",
+        tool_call_parser="hermes",
+        reasoning_parser="qwen3",
     )
     assert card.context_length == FILES.context_length
 
@@ -228,11 +246,11 @@ def test_a_request_with_a_spec_is_postprocessed():
 def test_plain_it_is_any_other_worker():
     worker, card = build("--plain", "--served-model-name", "m")
     asked = request()
-    asked["extra_args"] = {KEY: encode_message(spec(prompt_length=len(asked["token_ids"])))}
+    asked["extra_args"] = {KEY: encode_message(params(prompt_length=len(asked["token_ids"])))}
     outputs = generate(worker, asked)
     assert tokens(outputs) == TOKENS
     assert all("extra_args" not in output for output in outputs)
-    assert (card.name, card.capability) == ("m", None)
+    assert (card.name, card.worker_card) == ("m", None)
 
 
 def test_the_card_can_be_written():

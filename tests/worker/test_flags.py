@@ -6,9 +6,9 @@ import argparse
 from typing import Any
 
 import pytest
-from backedge.postprocess.merge import BOUNDS, Bounds
-from backedge.postprocess.pool import auto_processes
+from backedge.postprocess.chunk_scheduler import MERGE_DELAYS, MergeDelays
 from backedge.worker import flags
+from backedge.worker.pool import auto_processes
 
 KINDS = "content, reasoning, tools, tokens"
 ON = "--vllm-processing"
@@ -27,34 +27,42 @@ def settings(*words: str) -> flags.WorkerSettings:
     return found
 
 
-def balanced(**bounds: float) -> Bounds:
-    return Bounds(**{"content": 0.1, "reasoning": 0.2, "tools": 0.5, "tokens": 1.0, **bounds})
+def balanced(**delays: float) -> MergeDelays:
+    return MergeDelays(**{"content": 0.1, "reasoning": 0.2, "tools": 0.5, "tokens": 1.0, **delays})
 
 
-BOUNDS_ASKED_FOR: list[tuple[list[str], Bounds]] = [
+BOUNDS_ASKED_FOR: list[tuple[list[str], MergeDelays]] = [
     ([], balanced()),
-    (["--postprocess-latency", "lowest"], Bounds(content=0, reasoning=0, tools=0, tokens=1.0)),
+    (["--postprocess-latency", "lowest"], MergeDelays(content=0, reasoning=0, tools=0, tokens=1.0)),
     (["--postprocess-latency", "balanced"], balanced()),
-    (["--postprocess-latency", "throughput"], BOUNDS["throughput"]),
-    (["--postprocess-latency=lowest"], BOUNDS["lowest"]),
+    (["--postprocess-latency", "throughput"], MERGE_DELAYS["throughput"]),
+    (["--postprocess-latency=lowest"], MERGE_DELAYS["lowest"]),
     (["--postprocess-latency-ms", "content=20"], balanced(content=0.02)),
     (["--postprocess-latency-ms", "content=20,tools=500"], balanced(content=0.02, tools=0.5)),
-    (["--postprocess-latency-ms", " content = 20 , tokens = 7 "], balanced(content=0.02, tokens=0.007)),
+    (
+        ["--postprocess-latency-ms", " content = 20 , tokens = 7 "],
+        balanced(content=0.02, tokens=0.007),
+    ),
     (["--postprocess-latency-ms", "content=0"], balanced(content=0.0)),
     (["--postprocess-latency-ms", "content=0.5"], balanced(content=0.0005)),
     (["--postprocess-latency-ms", "content=1e3"], balanced(content=1.0)),
     (["--postprocess-latency-ms", "content=20,content=30"], balanced(content=0.03)),
     (
         ["--postprocess-latency", "lowest", "--postprocess-latency-ms", "reasoning=40"],
-        Bounds(content=0.0, reasoning=0.04, tools=0.0, tokens=1.0),
+        MergeDelays(content=0.0, reasoning=0.04, tools=0.0, tokens=1.0),
     ),
-    (["--postprocess-latency-ms", "reasoning=40", "--postprocess-latency-ms", "tools=1"], balanced(tools=0.001)),
+    (
+        ["--postprocess-latency-ms", "reasoning=40", "--postprocess-latency-ms", "tools=1"],
+        balanced(tools=0.001),
+    ),
 ]
 
 
-@pytest.mark.parametrize(("words", "bounds"), BOUNDS_ASKED_FOR, ids=[" ".join(words) for words, _ in BOUNDS_ASKED_FOR])
-def test_bounds(words: list[str], bounds: Bounds) -> None:
-    assert settings(*words).bounds == bounds
+@pytest.mark.parametrize(
+    ("words", "delays"), BOUNDS_ASKED_FOR, ids=[" ".join(words) for words, _ in BOUNDS_ASKED_FOR]
+)
+def test_bounds(words: list[str], delays: MergeDelays) -> None:
+    assert settings(*words).delays == delays
 
 
 # The flag, a value, and a part of the message that follows "argument FLAG: ".
@@ -63,21 +71,57 @@ REFUSED: list[tuple[str, str, str]] = [
     ("--postprocess-latency-ms", "20", "'20' is not KIND=MS, a number of milliseconds"),
     ("--postprocess-latency-ms", "content", "'content' is not KIND=MS, a number of milliseconds"),
     ("--postprocess-latency-ms", "content=", "'content=' is not KIND=MS, a number of milliseconds"),
-    ("--postprocess-latency-ms", "content=fast", "'content=fast' is not KIND=MS, a number of milliseconds"),
-    ("--postprocess-latency-ms", "content=20ms", "'content=20ms' is not KIND=MS, a number of milliseconds"),
+    (
+        "--postprocess-latency-ms",
+        "content=fast",
+        "'content=fast' is not KIND=MS, a number of milliseconds",
+    ),
+    (
+        "--postprocess-latency-ms",
+        "content=20ms",
+        "'content=20ms' is not KIND=MS, a number of milliseconds",
+    ),
     ("--postprocess-latency-ms", "content=20,", "'' is not KIND=MS, a number of milliseconds"),
-    ("--postprocess-latency-ms", "content=2=3", "'content=2=3' is not KIND=MS, a number of milliseconds"),
-    ("--postprocess-latency-ms", "content=20;tools=3", "'content=20;tools=3' is not KIND=MS, a number of milliseconds"),
-    ("--postprocess-latency-ms", "contents=20", f"there is no kind contents; the kinds are {KINDS}"),
+    (
+        "--postprocess-latency-ms",
+        "content=2=3",
+        "'content=2=3' is not KIND=MS, a number of milliseconds",
+    ),
+    (
+        "--postprocess-latency-ms",
+        "content=20;tools=3",
+        "'content=20;tools=3' is not KIND=MS, a number of milliseconds",
+    ),
+    (
+        "--postprocess-latency-ms",
+        "contents=20",
+        f"there is no kind contents; the kinds are {KINDS}",
+    ),
     ("--postprocess-latency-ms", "=20", f"there is no kind ; the kinds are {KINDS}"),
     ("--postprocess-latency-ms", "Content=20", f"there is no kind Content; the kinds are {KINDS}"),
-    ("--postprocess-latency-ms", "b=2,content=1,a=1", f"there is no kind a, b; the kinds are {KINDS}"),
+    (
+        "--postprocess-latency-ms",
+        "b=2,content=1,a=1",
+        f"there is no kind a, b; the kinds are {KINDS}",
+    ),
     ("--postprocess-latency-ms", "content=-1", "'content=-1': a bound is 0 or more"),
     ("--postprocess-latency-ms", "content=inf", "'content=inf': a bound is 0 or more"),
     ("--postprocess-latency-ms", "content=nan", "'content=nan': a bound is 0 or more"),
-    ("--postprocess-latency-ms", "content=20,tools=-0.1", "'content=20,tools=-0.1': a bound is 0 or more"),
-    ("--postprocess-latency", "fast", "invalid choice: 'fast' (choose from 'lowest', 'balanced', 'throughput')"),
-    ("--postprocess-latency", "", "invalid choice: '' (choose from 'lowest', 'balanced', 'throughput')"),
+    (
+        "--postprocess-latency-ms",
+        "content=20,tools=-0.1",
+        "'content=20,tools=-0.1': a bound is 0 or more",
+    ),
+    (
+        "--postprocess-latency",
+        "fast",
+        "invalid choice: 'fast' (choose from 'lowest', 'balanced', 'throughput')",
+    ),
+    (
+        "--postprocess-latency",
+        "",
+        "invalid choice: '' (choose from 'lowest', 'balanced', 'throughput')",
+    ),
     ("--postprocess-workers", "", "'' is neither 'auto' nor 0 or more processes"),
     ("--postprocess-workers", "-1", "'-1' is neither 'auto' nor 0 or more processes"),
     ("--postprocess-workers", "1.5", "'1.5' is neither 'auto' nor 0 or more processes"),
@@ -91,20 +135,34 @@ REFUSED: list[tuple[str, str, str]] = [
     ("--postprocess-deadline-s", "nan", "'nan' is not a number of seconds, more than 0"),
     ("--postprocess-deadline-s", "2s", "'2s' is not a number of seconds, more than 0"),
     ("--postprocess-deadline-s", "", "'' is not a number of seconds, more than 0"),
-    ("--postprocess-parsers", "both", "invalid choice: 'both' (choose from 'auto', 'linear', 'native')"),
-    ("--postprocess-on-error", "ignore", "invalid choice: 'ignore' (choose from 'degrade', 'fail')"),
+    (
+        "--postprocess-parsers",
+        "both",
+        "invalid choice: 'both' (choose from 'auto', 'linear', 'native')",
+    ),
+    (
+        "--postprocess-on-error",
+        "ignore",
+        "invalid choice: 'ignore' (choose from 'degrade', 'fail')",
+    ),
 ]
 
 
-@pytest.mark.parametrize(("flag", "value", "message"), REFUSED, ids=[f"{flag}={value}" for flag, value, _ in REFUSED])
-def test_a_value_that_means_nothing_is_refused(flag: str, value: str, message: str, capsys: Any) -> None:
+@pytest.mark.parametrize(
+    ("flag", "value", "message"), REFUSED, ids=[f"{flag}={value}" for flag, value, _ in REFUSED]
+)
+def test_a_value_that_means_nothing_is_refused(
+    flag: str, value: str, message: str, capsys: Any
+) -> None:
     with pytest.raises(SystemExit) as ended:
         settings(f"{flag}={value}")
     assert ended.value.code == 2
     assert capsys.readouterr().err.splitlines()[-1] == f"worker: error: argument {flag}: {message}"
 
 
-@pytest.mark.parametrize("flag", [flag for (flag, *_), options in flags.flags_of("vllm") if "action" not in options])
+@pytest.mark.parametrize(
+    "flag", [flag for (flag, *_), options in flags.list_flags("vllm") if "action" not in options]
+)
 def test_a_flag_without_its_value_is_refused(flag: str, capsys: Any) -> None:
     with pytest.raises(SystemExit) as ended:
         settings(flag)
@@ -124,26 +182,34 @@ PROCESSES: list[tuple[list[str], int]] = [
 ]
 
 
-@pytest.mark.parametrize(("words", "native"), PROCESSES, ids=[" ".join(words) for words, _ in PROCESSES])
+@pytest.mark.parametrize(
+    ("words", "native"), PROCESSES, ids=[" ".join(words) for words, _ in PROCESSES]
+)
 def test_only_native_parsers_get_processes(words: list[str], native: int) -> None:
     found = settings(*words)
     assert found.pool_processes(is_native=True) == native
     assert found.pool_processes(is_native=False) == 0
 
 
-@pytest.mark.parametrize(("cores", "processes"), [(1, 0), (7, 0), (8, 1), (15, 1), (16, 2), (32, 4), (128, 4)])
-def test_auto_takes_a_few_where_cores_are_free(cores: int, processes: int, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(
+    ("cores", "processes"), [(1, 0), (7, 0), (8, 1), (15, 1), (16, 2), (32, 4), (128, 4)]
+)
+def test_auto_takes_a_few_where_cores_are_free(
+    cores: int, processes: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr("os.sched_getaffinity", lambda _: set(range(cores)))
     assert settings().pool_processes(is_native=True) == processes
 
 
-@pytest.mark.parametrize(("words", "seconds"), [([], 2.0), (["0.25"], 0.25), (["1e2"], 100.0), (["3"], 3.0)])
+@pytest.mark.parametrize(
+    ("words", "seconds"), [([], 2.0), (["0.25"], 0.25), (["1e2"], 100.0), (["3"], 3.0)]
+)
 def test_deadlines(words: list[str], seconds: float) -> None:
     found = settings(*(["--postprocess-deadline-s", *words] if words else []))
     assert found.deadline_s == seconds
     pool = found.pool(3, "module:function", {"a": 1}, "hermes")
     assert (pool.deadline_s, pool.processes, pool.build) == (seconds, 3, "module:function")
-    assert (pool.arguments, pool.parsers_name, pool.bounds, pool.on_error) == (
+    assert (pool.arguments, pool.parsers_name, pool.delays, pool.on_error) == (
         {"a": 1},
         "hermes",
         balanced(),
@@ -162,16 +228,18 @@ EVERYTHING: list[tuple[list[str], dict[str, Any]]] = [
     (["--postprocess-on-error", "fail"], {"on_error": "fail"}),
     (["--postprocess-workers", "3"], {"workers": 3}),
     (["--postprocess-deadline-s", "9"], {"deadline_s": 9.0}),
-    (["--postprocess-latency", "throughput"], {"bounds": BOUNDS["throughput"]}),
+    (["--postprocess-latency", "throughput"], {"delays": MERGE_DELAYS["throughput"]}),
 ]
 
 
-@pytest.mark.parametrize(("words", "fields"), EVERYTHING, ids=[" ".join(words) for words, _ in EVERYTHING])
+@pytest.mark.parametrize(
+    ("words", "fields"), EVERYTHING, ids=[" ".join(words) for words, _ in EVERYTHING]
+)
 def test_settings(words: list[str], fields: dict[str, Any]) -> None:
     assert settings(*words) == flags.WorkerSettings(**fields)
 
 
-@pytest.mark.parametrize("switch", flags.enabling("vllm"))
+@pytest.mark.parametrize("switch", flags.enabling_flags("vllm"))
 def test_both_names_of_the_switch(switch: str) -> None:
     assert flags.settings(parser().parse_args([switch]), "vllm") == flags.WorkerSettings()
 
@@ -189,9 +257,9 @@ def test_flags_that_a_parser_has_already_stay_its_own() -> None:
     assert theirs.parse_args([]).tool_call_parser == "theirs"
 
 
-@pytest.mark.parametrize("latency", BOUNDS)
+@pytest.mark.parametrize("latency", MERGE_DELAYS)
 def test_the_help_names_the_bounds(latency: Any) -> None:
     text = " ".join(parser().format_help().split())
     if latency != "lowest":
         assert flags.described(latency) in text
-    assert f"{BOUNDS[latency].tokens * 1000:g} ms" in flags.described(latency)
+    assert f"{MERGE_DELAYS[latency].tokens * 1000:g} ms" in flags.described(latency)

@@ -10,16 +10,16 @@ from typing import Any
 
 import pytest
 from backedge.parsers.errors import ParserFailedError
-from backedge.postprocess.fold import fold
-from backedge.postprocess.merge import BOUNDS, Bounds
+from backedge.postprocess.aggregate import aggregate_deltas
+from backedge.postprocess.chunk_scheduler import MERGE_DELAYS, MergeDelays
+from backedge.postprocess.engine_output import JsonDict
 from backedge.postprocess.messages import KEY
-from backedge.postprocess.outputs import JsonDict
 from backedge.worker.handler import WorkerPostprocessor
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.postprocess.test_pool import in_pool
-from tests.support import encode, spec, tiny_detokenizers
+from tests.support import encode, params, tiny_detokenizers
 from tests.worker.scripted import (
     IDS,
     LOWEST,
@@ -32,10 +32,10 @@ from tests.worker.scripted import (
     Step,
     answer,
     content,
+    count_tokens,
     deltas,
-    in_time,
     output,
-    tokens_of,
+    render_in_time,
 )
 from tests.worker.test_handler import BrokenParsers
 
@@ -50,7 +50,16 @@ TIMES: dict[str, tuple[list[Step], list[tuple[str, float, float]]]] = {
         [("a", 0, 0), ("bc", 0.1, 1.1), ("", 20.1, 20.1)],
     ),
     "and what follows waits anew": (
-        [output("a"), 0.1, output("b"), 2.0, output("c"), output("d"), 9.0, output("", finish_reason="stop")],
+        [
+            output("a"),
+            0.1,
+            output("b"),
+            2.0,
+            output("c"),
+            output("d"),
+            9.0,
+            output("", finish_reason="stop"),
+        ],
         [("a", 0, 0), ("b", 0.1, 1.1), ("cd", 2.1, 3.1), ("", 11.1, 11.1)],
     ),
     "the finish never waits": (
@@ -62,7 +71,15 @@ TIMES: dict[str, tuple[list[Step], list[tuple[str, float, float]]]] = {
         [("ж", 5.1, 5.1), ("b", 5.2, 5.2)],
     ),
     "half a character waits for its other half": (
-        [output("a"), 0.1, output(HALF[:1]), 9.0, output(HALF[1:]), 9.0, output("b", finish_reason="length")],
+        [
+            output("a"),
+            0.1,
+            output(HALF[:1]),
+            9.0,
+            output(HALF[1:]),
+            9.0,
+            output("b", finish_reason="length"),
+        ],
         [("a", 0, 0), ("ж", 9.1, 10.1), ("b", 18.1, 18.1)],
     ),
     "many outputs in one go are one chunk": (
@@ -79,24 +96,36 @@ TIMES: dict[str, tuple[list[Step], list[tuple[str, float, float]]]] = {
 
 
 @pytest.mark.parametrize(("script", "expected"), TIMES.values(), ids=TIMES)
-def test_what_goes_out_and_when(script: list[Step], expected: list[tuple[str, float, float]]) -> None:
+def test_what_goes_out_and_when(
+    script: list[Step], expected: list[tuple[str, float, float]]
+) -> None:
     engine = Engine(script)
-    sent = in_time(answer(engine, CountingCore(SECOND)))
+    sent = render_in_time(answer(engine, CountingCore(SECOND)))
     texts = [part for part in sent if part.post.deltas]
     assert [content(part) for part in texts] == [text for text, _, _ in expected]
     for part, (text, earliest, latest) in zip(texts, expected, strict=True):
         assert earliest - 0.001 <= part.at <= latest + 0.001, text
-    generated = [token_id for step in script if isinstance(step, dict) for token_id in step["token_ids"]]
-    assert tokens_of(sent) == generated
+    generated = [
+        token_id for step in script if isinstance(step, dict) for token_id in step["token_ids"]
+    ]
+    assert count_tokens(sent) == generated
     assert (engine.closed, engine.ended) == (True, [])
 
 
 @pytest.mark.parametrize("stream", [True, False])
 def test_tokens_without_text_wait_for_their_own_bound(stream: bool) -> None:
     """Dynamo migrates a request with the tokens it has seen."""
-    script: list[Step] = [output("a"), 0.1, output(HALF[:1]), 9.0, output(HALF[1:], finish_reason="length")]
-    bounds = Bounds(content=900.0, tokens=1.0)
-    first, second, last = in_time(answer(Engine(script), CountingCore(bounds), stream=stream))
+    script: list[Step] = [
+        output("a"),
+        0.1,
+        output(HALF[:1]),
+        9.0,
+        output(HALF[1:], finish_reason="length"),
+    ]
+    delays = MergeDelays(content=900.0, tokens=1.0)
+    first, second, last = render_in_time(
+        answer(Engine(script), CountingCore(delays), stream=stream)
+    )
     assert (first.at, first.chunk["token_ids"]) == (0.0, encode("a"))
     assert (second.chunk["token_ids"], second.post.deltas) == (HALF[:1], [])
     assert 0.099 <= second.at <= 1.101
@@ -107,12 +136,12 @@ def test_tokens_without_text_wait_for_their_own_bound(stream: bool) -> None:
 def test_without_a_stream_tokens_still_come_in_time(stalls: int) -> None:
     stall: list[Step] = [0.1, output("b"), 20.0]
     script: list[Step] = [output("a"), *stall * stalls, output("c", finish_reason="stop")]
-    sent = in_time(answer(Engine(script), CountingCore(SECOND), stream=False))
+    sent = render_in_time(answer(Engine(script), CountingCore(SECOND), stream=False))
     assert [part.at for part in sent[:1]] == [0.0]
     assert len(sent) == stalls + 2 - (not stalls)
     assert all(later.at - 20.2 * number <= 1.2 for number, later in enumerate(sent[1:-1]))
     assert [len(part.post.deltas) for part in sent] == [0] * (len(sent) - 1) + [1]
-    assert fold(deltas(sent)).delta.content == "a" + "b" * stalls
+    assert aggregate_deltas(deltas(sent)).delta.content == "a" + "b" * stalls
 
 
 FIELDS = {
@@ -123,49 +152,60 @@ FIELDS = {
 }
 
 
-@pytest.mark.parametrize("bounds", [LOWEST, NEVER], ids=["lowest", "never"])
+@pytest.mark.parametrize("delays", [LOWEST, NEVER], ids=["lowest", "never"])
 @pytest.mark.parametrize("position", range(4))
 @pytest.mark.parametrize("name", FIELDS)
-def test_what_else_the_engine_says_survives(name: str, position: int, bounds: Bounds) -> None:
+def test_what_else_the_engine_says_survives(name: str, position: int, delays: MergeDelays) -> None:
     script: list[Step] = []
     for number in range(4):
         fields = {name: FIELDS[name]} if number == position else {}
         reason = "stop" if number == 3 else None
         script += [output("a", 0, reason, log_probs=[-1.0], top_logprobs=[[]], **fields), 0.1]
-    sent = in_time(answer(Engine(script), CountingCore(bounds)))
-    assert [part.chunk[name] for part in sent if name in part.chunk] == [FIELDS[name]], "once, whatever was merged"
+    sent = render_in_time(answer(Engine(script), CountingCore(delays)))
+    assert [part.chunk[name] for part in sent if name in part.chunk] == [FIELDS[name]], (
+        "once, whatever was merged"
+    )
     assert not any({"log_probs", "top_logprobs"} & part.chunk.keys() for part in sent)
     assert [part.chunk.get("finish_reason") for part in sent] == [None] * (len(sent) - 1) + ["stop"]
 
 
 def test_the_engines_extra_args_stay_beside_ours() -> None:
-    sent = in_time(
-        answer(Engine([output("a", finish_reason="length", extra_args={"theirs": 1})]), CountingCore(LOWEST))
+    sent = render_in_time(
+        answer(
+            Engine([output("a", finish_reason="length", extra_args={"theirs": 1})]),
+            CountingCore(LOWEST),
+        )
     )
     assert sent[0].chunk["extra_args"].keys() == {"theirs", KEY}
 
 
 FAILURES: dict[str, tuple[Step, JsonDict | None]] = {
     "raises": (RuntimeError("out of memory"), None),
-    "says so": (output("", finish_reason="error: out of memory"), output("", finish_reason="error: out of memory")),
-    "says so in another form": ({"status": "error", "message": "oh"}, {"status": "error", "message": "oh"}),
+    "says so": (
+        output("", finish_reason="error: out of memory"),
+        output("", finish_reason="error: out of memory"),
+    ),
+    "says so in another form": (
+        {"status": "error", "message": "oh"},
+        {"status": "error", "message": "oh"},
+    ),
 }
 
 
 @pytest.mark.parametrize(("failure", "last"), FAILURES.values(), ids=FAILURES)
-@pytest.mark.parametrize("bounds", [LOWEST, SECOND, NEVER], ids=["lowest", "a second", "never"])
+@pytest.mark.parametrize("delays", [LOWEST, SECOND, NEVER], ids=["lowest", "a second", "never"])
 @pytest.mark.parametrize("before", [0, 1, 3])
 @pytest.mark.parametrize("pause", [[], [0.1]], ids=["at once", "in time"])
 def test_a_failure_comes_behind_all_that_was_generated(
-    failure: Step, last: JsonDict | None, bounds: Bounds, before: int, pause: list[Step]
+    failure: Step, last: JsonDict | None, delays: MergeDelays, before: int, pause: list[Step]
 ) -> None:
     engine = Engine([*[output("a"), *pause] * before, failure])
-    core = CountingCore(bounds)
-    *sent, end = in_time(answer(engine, core))
+    backend = CountingCore(delays)
+    *sent, end = render_in_time(answer(engine, backend))
     assert "".join(map(content, sent)) == "a" * before
     assert end.chunk in (last, {"raised": failure})
     assert not any("finish_reason" in part.chunk for part in sent)
-    assert (engine.closed, core.closes) == (True, [1])
+    assert (engine.closed, backend.closes) == (True, [1])
 
 
 def test_a_choice_that_the_request_does_not_have_fails_it() -> None:
@@ -175,17 +215,17 @@ def test_a_choice_that_the_request_does_not_have_fails_it() -> None:
         with pytest.raises(IndexError):
             await answer(engine, CountingCore(LOWEST))
 
-    in_time(run())
+    render_in_time(run())
 
 
-@pytest.mark.parametrize("bounds", [LOWEST, NEVER], ids=["lowest", "never"])
-def test_a_parser_that_raises_may_fail_the_request(bounds: Bounds) -> None:
+@pytest.mark.parametrize("delays", [LOWEST, NEVER], ids=["lowest", "never"])
+def test_a_parser_that_raises_may_fail_the_request(delays: MergeDelays) -> None:
     engine = Engine([*[step for token in IDS for step in (output([token]), 0.1)], STALL])
     failures: list[ParserFailedError] = []
-    core = CountingCore(bounds, BrokenParsers(), on_error="fail", report=failures.append)
-    sent = in_time(answer(engine, core))
+    backend = CountingCore(delays, BrokenParsers(), on_error="fail", report=failures.append)
+    sent = render_in_time(answer(engine, backend))
     assert sent[-1].chunk["finish_reason"].startswith("error: parser 'broken' failed")
-    assert (engine.ended, len(failures), core.closes, engine.closed) == ([0], 1, [1], True)
+    assert (engine.ended, len(failures), backend.closes, engine.closed) == ([0], 1, [1], True)
 
 
 def test_so_may_one_in_a_process_of_the_pool() -> None:
@@ -211,18 +251,31 @@ def test_so_may_one_in_a_process_of_the_pool() -> None:
 
 
 def closing_script() -> list[Step]:
-    return [0.05, output("a"), 0.05, output(HALF[:1]), output("b"), 0.3, output("c"), 5.0, output("d"), STALL]
+    return [
+        0.05,
+        output("a"),
+        0.05,
+        output(HALF[:1]),
+        output("b"),
+        0.3,
+        output("c"),
+        5.0,
+        output("d"),
+        STALL,
+    ]
 
 
-@pytest.mark.parametrize("bounds", [LOWEST, SECOND, NEVER], ids=["lowest", "a second", "never"])
+@pytest.mark.parametrize("delays", [LOWEST, SECOND, NEVER], ids=["lowest", "a second", "never"])
 @pytest.mark.parametrize("chunks", range(4))
 @pytest.mark.parametrize("way", ["close", "close later", "cancel"])
-def test_a_client_that_goes_away_leaves_nothing_behind(way: str, chunks: int, bounds: Bounds) -> None:
+def test_a_client_that_goes_away_leaves_nothing_behind(
+    way: str, chunks: int, delays: MergeDelays
+) -> None:
     """Behind the given number of chunks, or in the midst of waiting for one more."""
-    engine, core = Engine(closing_script()), CountingCore(bounds)
+    engine, backend = Engine(closing_script()), CountingCore(delays)
 
     async def run() -> None:
-        stream = WorkerPostprocessor(core).stream(engine.outputs(), spec(), [], engine)
+        stream = WorkerPostprocessor(backend).stream(engine.outputs(), params(), [], engine)
         for _ in range(chunks):
             with contextlib.suppress(TimeoutError, StopAsyncIteration):
                 await asyncio.wait_for(anext(stream), 50)
@@ -236,28 +289,30 @@ def test_a_client_that_goes_away_leaves_nothing_behind(way: str, chunks: int, bo
         await stream.aclose()
         await stream.aclose()
 
-    in_time(run())
+    render_in_time(run())
     assert engine.closed == engine.started
-    assert core.closes in ([], [1])
+    assert backend.closes in ([], [1])
     assert engine.started or way != "cancel"
 
 
 def test_a_request_that_is_never_asked_for_starts_nothing() -> None:
-    engine, core = Engine(closing_script()), CountingCore(LOWEST)
+    engine, backend = Engine(closing_script()), CountingCore(LOWEST)
 
     async def run() -> None:
-        await WorkerPostprocessor(core).stream(engine.outputs(), spec(), [], engine).aclose()
+        await WorkerPostprocessor(backend).stream(engine.outputs(), params(), [], engine).aclose()
 
-    in_time(run())
-    assert (engine.started, core.closes) == (False, [])
+    render_in_time(run())
+    assert (engine.started, backend.closes) == (False, [])
 
 
-@pytest.mark.parametrize("bounds", [LOWEST, SECOND], ids=["lowest", "a second"])
+@pytest.mark.parametrize("delays", [LOWEST, SECOND], ids=["lowest", "a second"])
 @pytest.mark.parametrize("pause_s", [0.0, 0.35, 3.0])
-def test_a_slow_client_gets_larger_chunks(pause_s: float, bounds: Bounds) -> None:
+def test_a_slow_client_gets_larger_chunks(pause_s: float, delays: MergeDelays) -> None:
     """It is never behind by more than what it is taking: nothing queues up for it."""
-    script = [step for _ in range(200) for step in (output("a"), 0.05)] + [output("", finish_reason="length")]
-    sent = in_time(answer(Engine(script), CountingCore(bounds), pause_s=pause_s))
+    script = [step for _ in range(200) for step in (output("a"), 0.05)] + [
+        output("", finish_reason="length")
+    ]
+    sent = render_in_time(answer(Engine(script), CountingCore(delays), pause_s=pause_s))
     assert "".join(map(content, sent)) == "a" * 200
     if pause_s:
         assert len(sent) <= 10 / pause_s + 3
@@ -265,23 +320,51 @@ def test_a_slow_client_gets_larger_chunks(pause_s: float, bounds: Bounds) -> Non
 
 
 EARLY: dict[str, tuple[list[Step], JsonDict, list[int]]] = {
-    "a stop string": ([output("a x b"), 0.1, output("c"), 0.1, output("", 0, "cancelled")], {"stop": ["x"]}, [0]),
-    "the engine never says that it has ended": ([output("a x b"), 0.1, output("c")], {"stop": ["x"]}, [0]),
-    "the engine ends by itself in the same output": ([output("a x b", 0, "length")], {"stop": ["x"]}, []),
-    "the engine has ended by the time": ([output("a x b"), output("", 0, "stop")], {"stop": ["x"]}, []),
-    "one of two": ([output("ax"), 0.1, output("b", 1), 0.1, output("", 1, "stop")], {"stop": ["x"], "n": 2}, [0]),
-    "both": ([output("ax"), output("x", 1), 0.1, output("b", 1, "stop")], {"stop": ["x"], "n": 2}, [0, 1]),
-    "without a stream": ([output("a x b"), 0.1, output("c"), 0.1], {"stop": ["x"], "stream": False}, [0]),
+    "a stop string": (
+        [output("a x b"), 0.1, output("c"), 0.1, output("", 0, "cancelled")],
+        {"stop": ["x"]},
+        [0],
+    ),
+    "the engine never says that it has ended": (
+        [output("a x b"), 0.1, output("c")],
+        {"stop": ["x"]},
+        [0],
+    ),
+    "the engine ends by itself in the same output": (
+        [output("a x b", 0, "length")],
+        {"stop": ["x"]},
+        [],
+    ),
+    "the engine has ended by the time": (
+        [output("a x b"), output("", 0, "stop")],
+        {"stop": ["x"]},
+        [],
+    ),
+    "one of two": (
+        [output("ax"), 0.1, output("b", 1), 0.1, output("", 1, "stop")],
+        {"stop": ["x"], "n": 2},
+        [0],
+    ),
+    "both": (
+        [output("ax"), output("x", 1), 0.1, output("b", 1, "stop")],
+        {"stop": ["x"], "n": 2},
+        [0, 1],
+    ),
+    "without a stream": (
+        [output("a x b"), 0.1, output("c"), 0.1],
+        {"stop": ["x"], "stream": False},
+        [0],
+    ),
 }
 
 
 @pytest.mark.parametrize(("script", "fields", "ended"), EARLY.values(), ids=EARLY)
-@pytest.mark.parametrize("bounds", [LOWEST, NEVER], ids=["lowest", "never"])
+@pytest.mark.parametrize("delays", [LOWEST, NEVER], ids=["lowest", "never"])
 def test_the_engine_is_told_once_of_a_choice_that_has_ended(
-    script: list[Step], fields: JsonDict, ended: list[int], bounds: Bounds
+    script: list[Step], fields: JsonDict, ended: list[int], delays: MergeDelays
 ) -> None:
     engine = Engine(script)
-    sent = in_time(answer(engine, CountingCore(bounds), **fields))
+    sent = render_in_time(answer(engine, CountingCore(delays), **fields))
     assert engine.ended == ended
     for index in range(fields.get("n", 1)):
         own = deltas(sent, index)
@@ -292,12 +375,12 @@ def test_the_engine_is_told_once_of_a_choice_that_has_ended(
 @pytest.mark.parametrize("stream", [True, False])
 def test_what_a_worker_that_died_has_sent_may_be_all(stream: bool) -> None:
     """Then the engine is not asked for anything."""
-    engine, core = Engine([output("more")]), CountingCore(NEVER)
-    sent = in_time(answer(engine, core, token_ids=IDS, stop=["three"], stream=stream))
+    engine, backend = Engine([output("more")]), CountingCore(NEVER)
+    sent = render_in_time(answer(engine, backend, token_ids=IDS, stop=["three"], stream=stream))
     (part,) = sent
     assert (part.chunk["finish_reason"], part.chunk["stop_reason"]) == ("stop", "three")
     assert part.chunk["token_ids"] == []
-    assert (engine.started, core.closes) == (False, [1])
+    assert (engine.started, backend.closes) == (False, [1])
 
 
 @settings(max_examples=200, deadline=None, database=None)
@@ -305,33 +388,41 @@ def test_what_a_worker_that_died_has_sent_may_be_all(stream: bool) -> None:
 def test_any_script_comes_through(data: st.DataObject) -> None:
     """Whatever is generated, when, and however fast the client is: all of it, in order, one finish per choice."""
     n = data.draw(st.integers(1, 2))
-    bounds = data.draw(st.sampled_from([LOWEST, SECOND, NEVER, BOUNDS["balanced"]]))
+    delays = data.draw(st.sampled_from([LOWEST, SECOND, NEVER, MERGE_DELAYS["balanced"]]))
     script: list[Step] = []
     generated: list[list[int]] = [[], []]
     piece = st.sampled_from(["a", "ж", " two", "", "\n"])
-    for index, text, pause in data.draw(st.lists(st.tuples(st.integers(0, n - 1), piece, st.integers(0, 40)))):
-        for part in [encode(text)] if data.draw(st.booleans()) else [[token_id] for token_id in encode(text)]:
+    for index, text, pause in data.draw(
+        st.lists(st.tuples(st.integers(0, n - 1), piece, st.integers(0, 40)))
+    ):
+        for part in (
+            [encode(text)]
+            if data.draw(st.booleans())
+            else [[token_id] for token_id in encode(text)]
+        ):
             script.append(output(part, index, engine_data={"last": len(script)}))
             generated[index] += part
             if pause:
                 script.append(pause / 20)
     last = {step["index"]: step["engine_data"] for step in script if isinstance(step, dict)}
     script += [output("", index, "length") for index in range(n)]
-    engine, core = Engine(script), CountingCore(bounds)
+    engine, backend = Engine(script), CountingCore(delays)
     stream, pause_s = data.draw(st.booleans()), data.draw(st.sampled_from([0.0, 0.03, 2.0]))
-    sent = in_time(answer(engine, core, pause_s=pause_s, n=n, stream=stream))
+    sent = render_in_time(answer(engine, backend, pause_s=pause_s, n=n, stream=stream))
     for index in range(n):
         own = deltas(sent, index)
-        assert tokens_of(sent, index) == generated[index]
-        assert (fold(own).delta.content or "") == tiny_text(generated[index])
+        assert count_tokens(sent, index) == generated[index]
+        assert (aggregate_deltas(own).delta.content or "") == tiny_text(generated[index])
         assert [delta.finish_reason for delta in own] == [None] * (len(own) - 1) + ["length"]
         said = [
-            part.chunk["engine_data"] for part in sent if part.chunk["index"] == index and "engine_data" in part.chunk
+            part.chunk["engine_data"]
+            for part in sent
+            if part.chunk["index"] == index and "engine_data" in part.chunk
         ]
         assert said[-1:] == ([last[index]] if index in last else [])
     assert [part.post.usage is not None for part in sent] == [False] * (len(sent) - 1) + [True]
-    assert (engine.ended, engine.closed, core.closes) == ([], True, [1])
+    assert (engine.ended, engine.closed, backend.closes) == ([], True, [1])
 
 
 def tiny_text(token_ids: Sequence[int]) -> str:
-    return tiny_detokenizers()(spec().detokenizer, []).feed_all(token_ids)
+    return tiny_detokenizers()(params().detokenizer, []).feed_all(token_ids)

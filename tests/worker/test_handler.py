@@ -5,15 +5,15 @@ import asyncio
 import msgspec
 import pytest
 from backedge.parsers.errors import ParserFailedError
-from backedge.parsers.plain import PlainParsers
-from backedge.postprocess.fold import fold
-from backedge.postprocess.merge import BOUNDS
-from backedge.postprocess.messages import KEY, VERSION, Post, encode, read
-from backedge.postprocess.work import InlineCore
-from backedge.worker.handler import WorkerPostprocessor, read_spec
+from backedge.parsers.passthrough import PassthroughParsers
+from backedge.postprocess.aggregate import aggregate_deltas
+from backedge.postprocess.chunk_scheduler import MERGE_DELAYS
+from backedge.postprocess.messages import KEY, VERSION, PostprocessedChunk, encode, read
+from backedge.worker.backend import InlineBackend
+from backedge.worker.handler import WorkerPostprocessor, read_params
 
 from tests.support import encode as tokens
-from tests.support import spec, tiny_detokenizers
+from tests.support import params, tiny_detokenizers
 
 TEXT = "one, two, three, four"
 IDS = [*tokens(TEXT), *tokens("<|im_end|>")]
@@ -59,7 +59,9 @@ def engine_outputs(ids, index=0, finish_reason="stop"):
     ]
 
 
-def process(outputs, token_ids=(), parsers=None, on_error="degrade", bounds=BOUNDS["lowest"], **fields):
+def process(
+    outputs, token_ids=(), parsers=None, on_error="degrade", delays=MERGE_DELAYS["lowest"], **fields
+):
     """Return what the worker sends, the choices whose work it ended, and the failures reported."""
     ended: list[int] = []
     failures: list[ParserFailedError] = []
@@ -70,26 +72,35 @@ def process(outputs, token_ids=(), parsers=None, on_error="degrade", bounds=BOUN
             await asyncio.sleep(0)  # as between the steps of an engine
 
     class Running:
-        async def end(self, index):
+        async def abort(self, index):
             ended.append(index)
 
-        def collect(self, index, tokens):
+        def set_stream_interval(self, index, tokens):
             pass
 
     async def run():
-        core = InlineCore(tiny_detokenizers(), parsers or PlainParsers(), bounds, on_error, failures.append)
-        worker = WorkerPostprocessor(core)
-        return [output async for output in worker.stream(stream(), spec(**fields), list(token_ids), Running())]
+        backend = InlineBackend(
+            tiny_detokenizers(), parsers or PassthroughParsers(), delays, on_error, failures.append
+        )
+        worker = WorkerPostprocessor(backend)
+        return [
+            output
+            async for output in worker.stream(
+                stream(), params(**fields), list(token_ids), Running()
+            )
+        ]
 
     return asyncio.run(run()), ended, failures
 
 
 def posts(sent):
-    return [read(Post, output["extra_args"][KEY]) for output in sent]
+    return [read(PostprocessedChunk, output["extra_args"][KEY]) for output in sent]
 
 
 def content(sent, index=0):
-    return fold([delta for post in posts(sent) for delta in post.deltas if delta.index == index]).delta.content
+    return aggregate_deltas(
+        [delta for post in posts(sent) for delta in post.deltas if delta.index == index]
+    ).delta.content
 
 
 def test_streaming_keeps_every_token_and_takes_the_logprobs_out():
@@ -104,13 +115,22 @@ def test_streaming_keeps_every_token_and_takes_the_logprobs_out():
 
 
 def test_without_a_stream_the_first_tokens_and_then_all_the_others():
-    outputs = [output for pair in zip(engine_outputs(IDS), engine_outputs(IDS, 1), strict=True) for output in pair]
+    outputs = [
+        output
+        for pair in zip(engine_outputs(IDS), engine_outputs(IDS, 1), strict=True)
+        for output in pair
+    ]
     sent, _, _ = process(outputs, stream=False, n=2)
     parts = [(0, IDS[:1]), (1, IDS[:1]), (0, IDS[1:]), (1, IDS[1:])]
     assert [(output["index"], output["token_ids"]) for output in sent] == parts
     assert [len(post.deltas) for post in posts(sent)] == [0, 0, 1, 1]
     assert [content(sent, index) for index in range(2)] == [TEXT, TEXT]
-    assert [post.usage and post.usage.completion_tokens for post in posts(sent)] == [None, None, None, 2 * len(IDS)]
+    assert [post.usage and post.usage.completion_tokens for post in posts(sent)] == [
+        None,
+        None,
+        None,
+        2 * len(IDS),
+    ]
 
 
 @pytest.mark.parametrize("stream", [True, False])
@@ -124,7 +144,11 @@ def test_one_choice_ends_the_other_goes_on():
     longer = [*tokens("one, two, seven, three"), *tokens("<|im_end|>")]
     outputs = [*engine_outputs(IDS[:-1], 0, None), *engine_outputs(longer, 1)]
     sent, ended, _ = process(outputs, n=2, stop=["three"])
-    assert (content(sent, 0), content(sent, 1), ended) == ("one, two, ", "one, two, seven, ", [0, 1])
+    assert (content(sent, 0), content(sent, 1), ended) == (
+        "one, two, ",
+        "one, two, seven, ",
+        [0, 1],
+    )
 
 
 @pytest.mark.parametrize("stop", [[], ["two, thr"], ["four"]])
@@ -140,7 +164,9 @@ def test_a_migrated_request_goes_on_where_it_was(died_at, stop):
     assert deltas[-1].finish_reason == "stop"
     assert posts(after)[-1].usage.completion_tokens == posts(whole)[-1].usage.completion_tokens
     if not any(delta.finish_reason for post in posts(before) for delta in post.deltas):
-        assert posts(after)[-1].usage.prompt_tokens == 7 - died_at, "the engine counts them as prompt"
+        assert posts(after)[-1].usage.prompt_tokens == 7 - died_at, (
+            "the engine counts them as prompt"
+        )
 
 
 @pytest.mark.parametrize("message", ["error: out of memory", "error"])
@@ -154,7 +180,9 @@ def test_a_broken_parser_costs_its_structure_only():
     assert content(sent) == TEXT
     assert ended == []
     assert len(failures) == 1
-    assert "'broken' failed on request chatcmpl-test at output token 4: KeyError" in str(failures[0])
+    assert "'broken' failed on request chatcmpl-test at output token 4: KeyError" in str(
+        failures[0]
+    )
 
 
 def test_or_the_request_if_so_chosen():
@@ -165,14 +193,21 @@ def test_or_the_request_if_so_chosen():
 
 @pytest.mark.parametrize(
     "extra_args",
-    [None, {}, {KEY: None}, {KEY: "no json"}, {KEY: '{"version": 1}'}, {KEY: f'{{"version": {VERSION + 1}, "x": 1}}'}],
+    [
+        None,
+        {},
+        {KEY: None},
+        {KEY: "no json"},
+        {KEY: '{"version": 1}'},
+        {KEY: f'{{"version": {VERSION + 1}, "x": 1}}'},
+    ],
 )
 def test_requests_without_a_spec_we_can_read_pass(extra_args):
-    assert read_spec({"extra_args": extra_args}) is None
+    assert read_params({"extra_args": extra_args}) is None
 
 
 def test_a_spec_survives_the_wire():
-    request = spec(stop=["a"], logprobs=2)
-    assert read_spec({"extra_args": {KEY: encode(request), "other": 1}}) == request
+    request = params(stop=["a"], logprobs=2)
+    assert read_params({"extra_args": {KEY: encode(request), "other": 1}}) == request
     newer = msgspec.json.decode(encode(request)) | {"a_field_of_later": 1}
-    assert read_spec({"extra_args": {KEY: msgspec.json.encode(newer).decode()}}) == request
+    assert read_params({"extra_args": {KEY: msgspec.json.encode(newer).decode()}}) == request

@@ -21,23 +21,47 @@ from typing import Any
 
 import pytest
 from backedge.parsers.errors import ParserFailedError
-from backedge.parsers.registry import linear_parsers
-from backedge.postprocess.detokenizer import vocabulary_of
-from backedge.postprocess.merge import BOUNDS, Bounds
-from backedge.postprocess.outputs import JsonDict
-from backedge.postprocess.pool import Pool, PoolSettings
-from backedge.postprocess.work import InlineCore
+from backedge.parsers.parser_lookup import linear_parsers
+from backedge.postprocess.chunk_scheduler import MERGE_DELAYS, MergeDelays
+from backedge.postprocess.engine_output import JsonDict
+from backedge.tokenization.detokenizer import read_vocabulary
+from backedge.worker.backend import InlineBackend
 from backedge.worker.handler import WorkerPostprocessor
+from backedge.worker.pool import PoolSettings, PoolSupervisor
 
-from tests.support import TRANSCRIPTS, encode, parser_request, spec, tiny_detokenizers, tiny_tokenizer
+from tests.support import (
+    TRANSCRIPTS,
+    encode,
+    params,
+    parser_request,
+    tiny_detokenizers,
+    tiny_tokenizer,
+)
 from tests.worker.test_handler import BrokenParsers
 
 ROOT = Path(__file__).parents[2]
 MIB = 2**20
 # Of a request: none may be left.
 TYPES = (
-    *("Flow", "InlineWork", "PoolWork", "Merging", "Postprocessor", "Choice", "GuardedParser", "DeltaWriter"),
-    *("LinearParser", "BrokenParser", "StopGate", "Engine", "Task", "TimerHandle", "async_generator"),
+    *(
+        "RequestPump",
+        "InlineStream",
+        "PooledStream",
+        "ChunkScheduler",
+        "Postprocessor",
+        "Choice",
+        "FallbackParser",
+        "DeltaBuilder",
+    ),
+    *(
+        "LinearParser",
+        "BrokenParser",
+        "StopStringFilter",
+        "Engine",
+        "Task",
+        "TimerHandle",
+        "async_generator",
+    ),
 )
 WORDS = [encode(f" {text}") for text in ("one two three", "a x b", "RAISE now", "ж 👋")]
 CALL = TRANSCRIPTS["reasoning_call"]
@@ -51,11 +75,11 @@ class Engine:
     def __init__(self, token_ids: Sequence[int], ending: str, group: int) -> None:
         self._token_ids, self._ending, self._group = token_ids, ending, group
 
-    async def end(self, index: int) -> None:
-        """See `EngineRequest`."""
+    async def abort(self, index: int) -> None:
+        """See `EngineRequestHandle`."""
 
-    def collect(self, index: int, tokens: int) -> None:
-        """See `EngineRequest`."""
+    def set_stream_interval(self, index: int, tokens: int) -> None:
+        """See `EngineRequestHandle`."""
 
     async def outputs(self) -> AsyncIterator[JsonDict]:
         for start in range(0, len(self._token_ids), self._group):
@@ -82,7 +106,7 @@ async def request(worker: WorkerPostprocessor, chance: random.Random) -> None:
     ending = chance.choice(["", "", "", "", "raises", "error", "stalls", "stops short"])
     engine = Engine(token_ids, ending, chance.choice([1, 1, 3]))
     died_at = chance.randrange(3) if chance.random() < 0.1 else 0
-    stream = worker.stream(engine.outputs(), spec(**fields), list(token_ids[:died_at]), engine)
+    stream = worker.stream(engine.outputs(), params(**fields), list(token_ids[:died_at]), engine)
     chunks = chance.randrange(4) if chance.random() < 0.1 else 1000
     with contextlib.suppress(RuntimeError):
         async for _ in stream:
@@ -107,7 +131,11 @@ def open_files() -> int:
 
 
 def children() -> list[str]:
-    return [pid for path in Path("/proc/self/task").glob("*/children") for pid in path.read_text().split()]
+    return [
+        pid
+        for path in Path("/proc/self/task").glob("*/children")
+        for pid in path.read_text().split()
+    ]
 
 
 def left() -> dict[str, int]:
@@ -125,12 +153,16 @@ async def settled() -> None:
 
 
 def inline_workers() -> list[WorkerPostprocessor]:
-    parsers = linear_parsers("hermes", "qwen3", vocabulary_of(tiny_tokenizer()))
-    cores = [InlineCore(tiny_detokenizers(), parsers, bounds) for bounds in (*BOUNDS.values(), Bounds(content=0.02))]
-    broken = [
-        InlineCore(tiny_detokenizers(), BrokenParsers(), BOUNDS["balanced"], way, ignore) for way in ("fail", "degrade")
+    parsers = linear_parsers("hermes", "qwen3", read_vocabulary(tiny_tokenizer()))
+    cores = [
+        InlineBackend(tiny_detokenizers(), parsers, delays)
+        for delays in (*MERGE_DELAYS.values(), MergeDelays(content=0.02))
     ]
-    return [WorkerPostprocessor(core) for core in (*cores, *broken)]
+    broken = [
+        InlineBackend(tiny_detokenizers(), BrokenParsers(), MERGE_DELAYS["balanced"], way, ignore)
+        for way in ("fail", "degrade")
+    ]
+    return [WorkerPostprocessor(backend) for backend in (*cores, *broken)]
 
 
 def ignore(failure: ParserFailedError) -> None:
@@ -151,15 +183,15 @@ async def inline(count: int) -> dict[str, Any]:
     return {"before": before, "after": after, "memory": {"main": memory}}
 
 
-def new_pool(on_error: Any) -> Pool:
-    parts = "tests.postprocess.pool_parts:build"
-    return Pool(
+def new_pool(on_error: Any) -> PoolSupervisor:
+    parts = "tests.worker.pool.pool_parts:build"
+    return PoolSupervisor(
         PoolSettings(
             processes=2,
             build=parts,
             arguments={},
             parsers_name="x",
-            bounds=Bounds(content=0.02),
+            delays=MergeDelays(content=0.02),
             on_error=on_error,
             deadline_s=20.0,
         ),
@@ -178,8 +210,8 @@ async def in_pool(count: int, on_error: Any) -> dict[str, list[int]]:
             await settled()
             for pid, found in memory.items():
                 found.append(resident(pid))
-        assert (pool.requests, pool.depth, pool._works) == (0, 0, {})
-        assert [member.works for member in pool._members] == [set(), set()]
+        assert (pool.requests, pool.depth, pool._streams) == (0, 0, {})
+        assert [member.streams for member in pool._processes] == [set(), set()]
         assert sorted(map(str, pool.pids)) == sorted(memory), "no process has died"
     finally:
         pool.close()

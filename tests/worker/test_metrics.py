@@ -11,18 +11,18 @@ from typing import Any
 
 import msgspec
 import pytest
-from backedge.parsers.plain import PlainParsers
-from backedge.parsers.registry import linear_parsers
-from backedge.postprocess.detokenizer import vocabulary_of
-from backedge.postprocess.merge import BOUNDS, Bounds, Taken
+from backedge.parsers.parser_lookup import linear_parsers
+from backedge.parsers.passthrough import PassthroughParsers
+from backedge.postprocess.chunk_scheduler import MERGE_DELAYS, MergeDelays, ScheduledChunk
 from backedge.postprocess.messages import ChoiceDelta
-from backedge.postprocess.work import InlineCore
+from backedge.tokenization.detokenizer import read_vocabulary
+from backedge.worker.backend import InlineBackend
 from backedge.worker.handler import WorkerPostprocessor
 from backedge.worker.metrics import FIRST_MEASURED, MEASURED_ONE_IN, WAIT_BUCKETS_S, WorkerMetrics
 from prometheus_client import CollectorRegistry
 
 from tests.postprocess.test_pool import in_pool
-from tests.support import TRANSCRIPTS, parser_request, spec, tiny_detokenizers, tiny_tokenizer
+from tests.support import TRANSCRIPTS, params, parser_request, tiny_detokenizers, tiny_tokenizer
 from tests.support import encode as tokens
 from tests.worker.test_handler import BrokenParsers
 
@@ -32,9 +32,9 @@ CALLS = TRANSCRIPTS["parallel_calls"]
 CALL_IDS = tokens(CALLS["output"])
 WITH_TOOLS = {"parser": parser_request(CALLS)}
 REASONING_CALL = TRANSCRIPTS["reasoning_call"]
-HERMES = linear_parsers("hermes", "qwen3", vocabulary_of(tiny_tokenizer()))
+HERMES = linear_parsers("hermes", "qwen3", read_vocabulary(tiny_tokenizer()))
 # Nothing goes out before its time but the first delta and the last.
-LATE = Bounds(content=60.0, reasoning=60.0, tools=60.0, tokens=60.0)
+LATE = MergeDelays(content=60.0, reasoning=60.0, tools=60.0, tokens=60.0)
 STAGES = ("detokenize", "stop", "parse", "write", "encode")
 
 
@@ -52,7 +52,11 @@ def exposed(metrics):
 def moved(before, after):
     """Return by how much each sample has changed, less those that count seconds."""
     changes = {name: value - before.get(name, 0) for name, value in after.items()}
-    return {name: by for name, by in changes.items() if by and not re.search("seconds_(total|sum|bucket)", name)}
+    return {
+        name: by
+        for name, by in changes.items()
+        if by and not re.search("seconds_(total|sum|bucket)", name)
+    }
 
 
 def outputs(ids, index=0, finish_reason="stop", group=1):
@@ -68,10 +72,10 @@ def outputs(ids, index=0, finish_reason="stop", group=1):
 
 
 class Running:
-    async def end(self, index):
+    async def abort(self, index):
         pass
 
-    def collect(self, index, tokens):
+    def set_stream_interval(self, index, tokens):
         pass
 
 
@@ -83,7 +87,7 @@ async def engine(given):
 
 async def answer(worker, given, leave_at=None, **fields):
     """Have one request answered; the client leaves when it has so many chunks."""
-    stream = worker.stream(engine(given), spec(**fields), [], Running())
+    stream = worker.stream(engine(given), params(**fields), [], Running())
     received = 0
     async for _ in stream:
         received += 1
@@ -92,9 +96,11 @@ async def answer(worker, given, leave_at=None, **fields):
     await stream.aclose()
 
 
-def worker_of(metrics, parsers=None, bounds=LATE, on_error="degrade"):
-    core = InlineCore(tiny_detokenizers(), parsers or PlainParsers(), bounds, on_error, metrics.report)
-    return WorkerPostprocessor(core, metrics)
+def worker_of(metrics, parsers=None, delays=LATE, on_error="degrade"):
+    backend = InlineBackend(
+        tiny_detokenizers(), parsers or PassthroughParsers(), delays, on_error, metrics.report
+    )
+    return WorkerPostprocessor(backend, metrics)
 
 
 @dataclass
@@ -116,17 +122,29 @@ def both(one, other):
     return list(itertools.chain.from_iterable(zip(one, other, strict=True)))
 
 
-LOWEST = {"bounds": BOUNDS["lowest"]}
+LOWEST = {"delays": MERGE_DELAYS["lowest"]}
 BROKEN = {"parsers": BrokenParsers()}
 ENGINE_ERROR = {"index": 0, "token_ids": [], "finish_reason": "error: out of memory"}
 REASONING_IDS = tokens(REASONING_CALL["output"])
 CASES = [
     # The last token has no text, only the finish.
-    Case("a chunk a token", "finished", outputs(IDS), {"content": len(IDS) - 1, "none": 1}, worker=LOWEST),
+    Case(
+        "a chunk a token",
+        "finished",
+        outputs(IDS),
+        {"content": len(IDS) - 1, "none": 1},
+        worker=LOWEST,
+    ),
     Case("merged", "finished", outputs(IDS), {"content": 2}),
     Case("two tokens an output", "finished", outputs(IDS, group=2), {"content": 2}),
     Case("no stream", "finished", outputs(IDS), {"none": 2}, fields={"stream": False}),
-    Case("two choices", "finished", both(outputs(IDS), outputs(IDS, 1)), {"content": 4}, fields={"n": 2}),
+    Case(
+        "two choices",
+        "finished",
+        both(outputs(IDS), outputs(IDS, 1)),
+        {"content": 4},
+        fields={"n": 2},
+    ),
     Case("a stop string", "finished", outputs(IDS), {"content": 2}, fields={"stop": [" four"]}),
     Case(
         "reasoning, then a call",
@@ -146,9 +164,21 @@ CASES = [
         fields=WITH_TOOLS,
         worker={"parsers": HERMES},
     ),
-    Case("the client leaves", "cancelled", outputs(IDS), {"content": 1}, leave_at=1, unread=len(IDS) - 1),
+    Case(
+        "the client leaves",
+        "cancelled",
+        outputs(IDS),
+        {"content": 1},
+        leave_at=1,
+        unread=len(IDS) - 1,
+    ),
     Case("it leaves with the last chunk", "finished", outputs(IDS), {"content": 2}, leave_at=2),
-    Case("the engine says so", "cancelled", outputs(IDS[:3], finish_reason="cancelled"), {"content": 2}),
+    Case(
+        "the engine says so",
+        "cancelled",
+        outputs(IDS[:3], finish_reason="cancelled"),
+        {"content": 2},
+    ),
     Case("the engine stops", "cancelled", outputs(IDS)[:3], {"content": 2}),
     Case("the engine fails", "failed", [*outputs(IDS)[:3], ENGINE_ERROR], {"content": 2}, unread=1),
     Case(
@@ -228,7 +258,13 @@ CALL_CASES = [
     (21, "length", {}, None, {"cut": 1}),  # as it ends, which not all parsers say
     (39, "cancelled", {}, None, {"complete": 1, "cut": 1}),
     (45, "stop", {}, 40, {"complete": 1, "raw": 1}),
-    (45, "length", {}, 30, {"raw": 1}),  # the second is text, and the first was whole: that cannot be known
+    (
+        45,
+        "length",
+        {},
+        30,
+        {"raw": 1},
+    ),  # the second is text, and the first was whole: that cannot be known
     (45, "stop", {}, 3, {}),
 ]
 
@@ -239,9 +275,14 @@ def test_tool_calls_by_outcome(length, finish_reason, fields, raises_at, outcome
     metrics = WorkerMetrics()
     worker = worker_of(metrics, parsers=RaisesAt(raises_at) if raises_at else HERMES)
     request = msgspec.structs.replace(parser_request(CALLS), **fields)
-    asyncio.run(answer(worker, outputs(CALL_IDS[:length], finish_reason=finish_reason), parser=request))
+    asyncio.run(
+        answer(worker, outputs(CALL_IDS[:length], finish_reason=finish_reason), parser=request)
+    )
     counted = exposed(metrics)
-    found = {outcome: counted[f"tool_calls_total qwen3+hermes {outcome}"] for outcome in ("complete", "cut", "raw")}
+    found = {
+        outcome: counted[f"tool_calls_total qwen3+hermes {outcome}"]
+        for outcome in ("complete", "cut", "raw")
+    }
     assert {outcome: count for outcome, count in found.items() if count} == outcomes
 
 
@@ -257,7 +298,7 @@ def test_requests_in_flight_and_the_oldest_token():
                 yield output
             await stop.wait()
 
-        stream = worker.stream(paused(), spec(), [], Running())
+        stream = worker.stream(paused(), params(), [], Running())
         await anext(stream)
         await asyncio.sleep(0.05)
         during = exposed(metrics)
@@ -283,7 +324,9 @@ def test_few_requests_are_measured(stop):
         before = exposed(metrics)
         for number in range(1, MEASURED_ONE_IN + FIRST_MEASURED + 1):
             await answer(worker, outputs(IDS), stop=stop)
-            if (after := exposed(metrics))["stage_tokens_total parse"] > before["stage_tokens_total parse"]:
+            if (after := exposed(metrics))["stage_tokens_total parse"] > before[
+                "stage_tokens_total parse"
+            ]:
                 measured.append(number)
             before = after
 
@@ -297,15 +340,16 @@ def test_few_requests_are_measured(stop):
 
 
 @pytest.mark.parametrize(
-    ("waited_s", "first"), [(0.0, "0.001"), (0.001, "0.001"), (0.0011, "0.002"), (4.0, "5.0"), (5.1, "+Inf")]
+    ("waited_s", "first"),
+    [(0.0, "0.001"), (0.001, "0.001"), (0.0011, "0.002"), (4.0, "5.0"), (5.1, "+Inf")],
 )
 def test_waits_fall_into_buckets(waited_s, first):
     metrics = WorkerMetrics()
-    metrics.took(Taken(0, [1], [ChoiceDelta(0)], waited_s), streams=True)
+    metrics.took(ScheduledChunk(0, [1], [ChoiceDelta(0)], waited_s), streams=True)
     counted = exposed(metrics)
-    bounds = [*map(str, WAIT_BUCKETS_S), "+Inf"]
-    found = [counted[f"chunk_wait_seconds_bucket none {bound}"] for bound in bounds]
-    assert found == [float(position >= bounds.index(first)) for position in range(len(bounds))]
+    delays = [*map(str, WAIT_BUCKETS_S), "+Inf"]
+    found = [counted[f"chunk_wait_seconds_bucket none {bound}"] for bound in delays]
+    assert found == [float(position >= delays.index(first)) for position in range(len(delays))]
     assert counted["chunk_wait_seconds_sum none"] == waited_s
 
 
@@ -341,7 +385,9 @@ def test_the_pool_says_the_same_and_how_it_is():
         "engine_outputs_total": given,
         "pool_deadline_kills_total": 1,
         "pool_replays_total": 1,
-        **{f"stage_tokens_total {stage}": len(tokens(words)) for stage in STAGES if stage != "stop"},
+        **{
+            f"stage_tokens_total {stage}": len(tokens(words)) for stage in STAGES if stage != "stop"
+        },
     }
     assert all(after[f"stage_seconds_total {stage}"] > 0 for stage in STAGES if stage != "stop")
 
@@ -406,7 +452,12 @@ def names():
 
 def test_the_dashboard_has_every_metric_and_no_other():
     known = {sample.name for family in families() for sample in family.samples}
-    asked = {name for panel in PANELS for target in panel["targets"] for name in NAME.findall(target["expr"])}
+    asked = {
+        name
+        for panel in PANELS
+        for target in panel["targets"]
+        for name in NAME.findall(target["expr"])
+    }
     assert asked <= known
     assert {re.sub("_(bucket|sum|count)$", "", name) for name in asked} == names()
 
@@ -420,7 +471,12 @@ def test_every_panel_has_a_unit_and_says_what_to_do(panel):
 
 def test_panels_do_not_overlap():
     places = [panel["gridPos"] for panel in DASHBOARD["panels"]]
-    cells = [(place["x"] + x, place["y"] + y) for place in places for x in range(place["w"]) for y in range(place["h"])]
+    cells = [
+        (place["x"] + x, place["y"] + y)
+        for place in places
+        for x in range(place["w"])
+        for y in range(place["h"])
+    ]
     assert len(cells) == len(set(cells))
     assert max(x for x, _ in cells) < 24
     assert len({panel["id"] for panel in DASHBOARD["panels"]}) == len(places)
@@ -428,7 +484,9 @@ def test_panels_do_not_overlap():
 
 def test_the_page_has_every_metric_and_no_other():
     assert set(re.findall(r"^\| `(backedge_[a-z_]+)`", PAGE, re.MULTILINE)) == names()
-    derived = {f"{name}{suffix}" for name in names() for suffix in ("", "_bucket", "_sum", "_count")}
+    derived = {
+        f"{name}{suffix}" for name in names() for suffix in ("", "_bucket", "_sum", "_count")
+    }
     assert set(NAME.findall(PAGE)) <= derived
 
 

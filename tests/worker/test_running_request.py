@@ -1,4 +1,4 @@
-"""`RunningRequest` against vLLM's own output processor: whatever is asked for, every token comes once and in order."""
+"""`VllmRequestHandle` against vLLM's own output processor: whatever is asked for, every token comes once and in order."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from backedge.worker.vllm import RunningRequest
+from backedge.worker.adapters.vllm import VllmRequestHandle
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from vllm.sampling_params import RequestOutputKind, SamplingParams
@@ -23,20 +23,28 @@ class Engine:
     """vLLM's AsyncLLM, as far as it is asked; its requests are added as `AsyncLLM.add_request` does."""
 
     def __init__(self, n: int, stream_interval: int = 1) -> None:
-        self.output_processor = OutputProcessor(None, log_stats=False, stream_interval=stream_interval)
+        self.output_processor = OutputProcessor(
+            None, log_stats=False, stream_interval=stream_interval
+        )
         self.queue = RequestOutputCollector(RequestOutputKind.DELTA, INTERNAL)
         self.aborted: list[str] = []
-        params = SamplingParams(n=n, detokenize=False, output_kind=RequestOutputKind.DELTA, max_tokens=10_000)
+        params = SamplingParams(
+            n=n, detokenize=False, output_kind=RequestOutputKind.DELTA, max_tokens=10_000
+        )
         request = self._request(INTERNAL, params)
         if n == 1:
             self.output_processor.add_request(request, None, None, 0, self.queue)
             self.ids = [INTERNAL]
             return
-        parent = ParentRequest(SimpleNamespace(request_id=INTERNAL, external_req_id=NAME, params=params))
+        parent = ParentRequest(
+            SimpleNamespace(request_id=INTERNAL, external_req_id=NAME, params=params)
+        )
         self.ids = []
         for index in range(n):
             child, child_params = parent.get_child_info(index)
-            self.output_processor.add_request(self._request(child, child_params), None, parent, index, self.queue)
+            self.output_processor.add_request(
+                self._request(child, child_params), None, parent, index, self.queue
+            )
             self.ids.append(child)
 
     def _request(self, request_id: str, params: SamplingParams) -> EngineCoreRequest:
@@ -61,7 +69,9 @@ class Engine:
     def step(self, tokens: dict[int, list[int]], ends: FinishReason | None = None) -> None:
         """Do a step of the engine: new tokens by choice."""
         outputs = [
-            EngineCoreOutput(request_id=self.ids[index], new_token_ids=list(token_ids), finish_reason=ends)
+            EngineCoreOutput(
+                request_id=self.ids[index], new_token_ids=list(token_ids), finish_reason=ends
+            )
             for index, token_ids in tokens.items()
         ]
         self.output_processor.process_outputs(outputs)
@@ -91,7 +101,11 @@ class Client:
 # What happens: tokens of a choice, a request for groups of a choice, or the client looks.
 events = st.lists(
     st.one_of(
-        st.tuples(st.just("step"), st.sets(st.integers(0, 1), min_size=1), st.sampled_from([1, 1, 1, 2, 5])),
+        st.tuples(
+            st.just("step"),
+            st.sets(st.integers(0, 1), min_size=1),
+            st.sampled_from([1, 1, 1, 2, 5]),
+        ),
         st.tuples(st.just("collect"), st.integers(0, 1), st.sampled_from([1, 1, 2, 3, 4, 8, 256])),
         st.tuples(st.just("read"), st.none(), st.none()),
     ),
@@ -108,7 +122,7 @@ class Run:
 
     def __post_init__(self) -> None:
         self.engine = Engine(self.n, self.stream_interval)
-        self.running = RunningRequest(self.engine, NAME, self.n)
+        self.running = VllmRequestHandle(self.engine, NAME, self.n)
         self.client = Client(self.engine)
         self.generated: list[list[int]] = [[] for _ in range(self.n)]
 
@@ -124,7 +138,7 @@ class Run:
                 chosen = {index % self.n for index in which}
                 self.engine.step({index: self.generate(index, number) for index in sorted(chosen)})
             elif what == "collect":
-                self.running.collect(which % self.n, number)
+                self.running.set_stream_interval(which % self.n, number)
             else:
                 self.client.read()
 
@@ -138,7 +152,9 @@ class Run:
 @pytest.mark.parametrize("stream_interval", [1, 4])
 @settings(max_examples=400, deadline=None, database=None)
 @given(script=events, last=st.integers(0, 2))
-def test_every_token_comes_once_and_in_order(n: int, stream_interval: int, script: list[Any], last: int) -> None:
+def test_every_token_comes_once_and_in_order(
+    n: int, stream_interval: int, script: list[Any], last: int
+) -> None:
     run = Run(n, stream_interval)
     run.play(script)
     run.client.read()
@@ -147,7 +163,7 @@ def test_every_token_comes_once_and_in_order(n: int, stream_interval: int, scrip
     run.engine.step({index: run.generate(index, last) for index in range(n)}, FinishReason.LENGTH)
     run.check()
     assert run.client.finished == {index: ["length"] for index in range(n)}
-    run.running.collect(0, 3)  # the request is gone, which is nobody's fault
+    run.running.set_stream_interval(0, 3)  # the request is gone, which is nobody's fault
 
 
 @settings(max_examples=200, deadline=None, database=None)
@@ -156,7 +172,7 @@ def test_a_choice_that_is_ended_gives_all_it_has(script: list[Any], n: int, inde
     run = Run(n)
     run.play(script)
     index %= n
-    asyncio.run(run.running.end(index))
+    asyncio.run(run.running.abort(index))
     assert run.engine.aborted == [run.engine.ids[index]]
     run.client.read()
     assert run.client.tokens(index) == run.generated[index]
@@ -204,8 +220,10 @@ def test_a_choice_is_not_taken_for_one_whose_number_begins_alike() -> None:
 
 def test_a_request_that_the_engine_does_not_know() -> None:
     run = Run(1)
-    unknown = RunningRequest(run.engine, "another", 1)
-    unknown.collect(0, 4)
-    asyncio.run(unknown.end(0))
+    unknown = VllmRequestHandle(run.engine, "another", 1)
+    unknown.set_stream_interval(0, 4)
+    asyncio.run(unknown.abort(0))
     assert run.engine.aborted == []
-    assert "another" not in run.engine.output_processor.external_req_ids, "asking leaves nothing behind"
+    assert "another" not in run.engine.output_processor.external_req_ids, (
+        "asking leaves nothing behind"
+    )

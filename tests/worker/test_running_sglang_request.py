@@ -1,4 +1,4 @@
-"""`RunningRequest` against SGLang's own tokenizer manager: whatever is asked for, every token comes once, in order."""
+"""`SglangRequestHandle` against SGLang's own tokenizer manager: whatever is asked for, every token comes once, in order."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from backedge.worker import sglang
-from backedge.worker.sglang import MAX_COLLECTED, RunningRequest, with_running_request
+from backedge.worker.adapters import sglang
+from backedge.worker.adapters.sglang import MAX_COLLECTED, SglangRequestHandle, with_running_request
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from sglang.srt.managers.tokenizer_manager import ReqState, TokenizerManager
@@ -45,7 +45,9 @@ class Manager(TokenizerManager):
         state = self.rid_to_state[rid]
         state.finished = last
         reason = {"type": "stop"} if last else None
-        state.out_list.append({"text": "", "output_ids": token_ids, "meta_info": {"id": rid, "finish_reason": reason}})
+        state.out_list.append(
+            {"text": "", "output_ids": token_ids, "meta_info": {"id": rid, "finish_reason": reason}}
+        )
         if last:
             del self.rid_to_state[rid]
         state.event.set()
@@ -85,11 +87,11 @@ class Client:
         return [token_id for group in self.groups for token_id in group]
 
 
-def running(manager: Manager, n: int = 1, *, reasons: bool = False) -> RunningRequest:
-    return RunningRequest(manager, n, lambda: reasons)
+def running(manager: Manager, n: int = 1, *, reasons: bool = False) -> SglangRequestHandle:
+    return SglangRequestHandle(manager, n, lambda: reasons)
 
 
-def started(manager: Manager, rid: str = "r") -> tuple[RunningRequest, Client]:
+def started(manager: Manager, rid: str = "r") -> tuple[SglangRequestHandle, Client]:
     request = running(manager)
     request.start({"rid": rid, "sampling_params": GREEDY})
     return request, Client(manager, rid)
@@ -111,14 +113,14 @@ def test_every_token_comes_once_and_in_order(script: list[Any]) -> None:
         request, client = started(Manager())
         for what, number, looks in script:
             if what == "collect":
-                request.collect(0, number)
+                request.set_stream_interval(0, number)
             else:
                 await client.step(number, looks=looks)
                 assert client.tokens == client.generated[: len(client.tokens)]
         await client.step(1, last=True)
         await client.end()
         assert client.tokens == client.generated
-        request.collect(0, 4)  # the request is gone, which is nobody's fault
+        request.set_stream_interval(0, 4)  # the request is gone, which is nobody's fault
 
     asyncio.run(run())
 
@@ -130,7 +132,7 @@ def groups(*asked: int, steps: int = 8, tokens: int = 1) -> list[int]:
         request, client = started(Manager())
         await client.step(tokens)
         for number in asked:
-            request.collect(0, number)
+            request.set_stream_interval(0, number)
             for _ in range(steps):
                 await client.step(tokens)
         client._reading.cancel()
@@ -149,7 +151,9 @@ def groups(*asked: int, steps: int = 8, tokens: int = 1) -> list[int]:
         ([4], 3, [3, 6, 6, 6, 6]),
     ],
 )
-def test_groups_are_as_large_as_asked_for(asked: list[int], tokens: int, expected: list[int]) -> None:
+def test_groups_are_as_large_as_asked_for(
+    asked: list[int], tokens: int, expected: list[int]
+) -> None:
     assert groups(*asked, tokens=tokens) == expected
 
 
@@ -168,7 +172,7 @@ def test_a_finish_does_not_wait_and_leaves_nothing_behind() -> None:
         manager = Manager()
         request, client = started(manager)
         state = manager.rid_to_state["r"]
-        request.collect(0, 8)
+        request.set_stream_interval(0, 8)
         await client.step(1)
         assert client.groups == []
         await client.step(1, last=True)
@@ -188,21 +192,23 @@ async def outputs(arguments: dict[str, Any]) -> AsyncIterator[dict[str, Any]]:
         yield {"index": index, "meta_info": {"id": rid}, **arguments}
 
 
-def test_a_choice_is_ended_by_the_name_that_the_engine_gave_it(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_choice_is_ended_by_the_name_that_the_engine_gave_it(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     async def run() -> None:
         manager = Manager()
         clients = [Client(manager, rid) for rid in ("first", "second")]
         request = running(manager, n=2)
-        await request.end(1)
+        await request.abort(1)
         assert manager.aborted == [], "not known yet, and not begun"
         sglang.RUNNING.set(request)
         stream = await with_running_request(engine)(None, rid="r", sampling_params={"n": 2})
         assert sglang.RUNNING.get() is None, "tasks of the engine's own inherit the context"
         assert [output["index"] async for output in stream] == [0, 1]
-        await request.end(1)
-        await request.end(1)
+        await request.abort(1)
+        await request.abort(1)
         assert manager.aborted == ["second"]
-        request.collect(0, 3)
+        request.set_stream_interval(0, 3)
         for _ in range(6):
             for client in clients:
                 await client.step(1)
@@ -224,8 +230,13 @@ def test_without_a_request_of_ours_the_engine_is_left_alone() -> None:
 
 @pytest.mark.parametrize("reasons", [True, False])
 @pytest.mark.parametrize("grammar", [*sglang.GRAMMARS, None])
-def test_a_grammar_waits_where_the_answer_begins_with_reasoning(grammar: str | None, reasons: bool) -> None:
-    arguments: dict[str, Any] = {"rid": "r", "sampling_params": {**GREEDY, **({grammar: "x"} if grammar else {})}}
+def test_a_grammar_waits_where_the_answer_begins_with_reasoning(
+    grammar: str | None, reasons: bool
+) -> None:
+    arguments: dict[str, Any] = {
+        "rid": "r",
+        "sampling_params": {**GREEDY, **({grammar: "x"} if grammar else {})},
+    }
     running(Manager(), reasons=reasons).start(arguments)
     assert arguments.get("require_reasoning", False) is (reasons and grammar is not None)
 

@@ -9,10 +9,11 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from backedge.frontend.tokenizers.choice import TokenizerChoice
 from backedge.parsers.errors import SetupError, UnknownParserError
-from backedge.postprocess.detokenizer import detokenizers
-from backedge.worker import flags, sglang
+from backedge.tokenization.detokenizer import detokenizers
+from backedge.tokenization.flags import TokenizerSelection
+from backedge.worker import flags
+from backedge.worker.adapters import sglang
 
 from tests.support import TINY_MODEL
 
@@ -23,7 +24,11 @@ def config(mode: str = "agg", dynamo: str = "") -> Any:
     """Return Dynamo's configuration. dynamo: one of its flags that is set."""
     kinds = dict.fromkeys((*sglang.OTHER_WORKERS, "use_sglang_tokenizer"), False)
     server_args = SimpleNamespace(
-        model_path=str(TINY_MODEL), tokenizer_path=None, tokenizer_mode="auto", trust_remote_code=False, revision=None
+        model_path=str(TINY_MODEL),
+        tokenizer_path=None,
+        tokenizer_mode="auto",
+        trust_remote_code=False,
+        revision=None,
     )
     return SimpleNamespace(
         serving_mode=SimpleNamespace(value=mode),
@@ -59,12 +64,18 @@ def test_who_post_processes(worker: Any, expected: bool) -> None:
     assert sglang.SglangWorker(worker, SETTINGS).post_processes() is expected
 
 
-@pytest.mark.parametrize(("kind", "name"), [("linear", "LinearParsers"), ("native", "SglangParsers")])
+@pytest.mark.parametrize(
+    ("kind", "name"), [("linear", "LinearParsers"), ("native", "SglangParsers")]
+)
 def test_the_parsers_are_made_for_sglangs_tokenizer(kind: Any, name: str) -> None:
-    settings = flags.WorkerSettings(tool_call_parser="hermes", reasoning_parser="qwen3", parsers=kind)
+    settings = flags.WorkerSettings(
+        tool_call_parser="hermes", reasoning_parser="qwen3", parsers=kind
+    )
     tokenizer, parsers, arguments = sglang.SglangWorker(config(), settings).load()
     assert type(parsers).__name__ == name
-    again, parsers_again = sglang.pool_parts(**arguments, tool_call_parser="hermes", reasoning_parser="qwen3")
+    again, parsers_again = sglang.pool_parts(
+        **arguments, tool_call_parser="hermes", reasoning_parser="qwen3"
+    )
     assert parsers_again.name == parsers.name == "qwen3+hermes"
     assert detokenizers(again).is_special(tokenizer.eos_token_id)
 
@@ -85,15 +96,18 @@ def parser() -> argparse.ArgumentParser:
     [
         ([], {}),
         (["--tool-call-parser", "qwen25", "--reasoning-parser", "qwen3"], {}),
-        (["--postprocess-parsers", "native", "--postprocess-workers", "3"], {"parsers": "native", "workers": 3}),
+        (
+            ["--postprocess-parsers", "native", "--postprocess-workers", "3"],
+            {"parsers": "native", "workers": 3},
+        ),
         (["--tokenizer-backend", "fastokens"], {}),
         (
             ["--tokenizer-backend", "python", "--tokenizer-module", "m", "--tokenizer-class", "C"],
-            {"tokenizer": TokenizerChoice("python", "m", "C")},
+            {"tokenizer": TokenizerSelection("python", "m", "C")},
         ),
     ],
 )
-@pytest.mark.parametrize("switch", flags.enabling("sglang"))
+@pytest.mark.parametrize("switch", flags.enabling_flags("sglang"))
 def test_flags(switch: str, words: list[str], fields: dict[str, Any]) -> None:
     if "qwen3" in words:
         fields = {"tool_call_parser": "qwen25", "reasoning_parser": "qwen3"}
@@ -108,20 +122,28 @@ def test_without_the_switch_there_are_no_settings() -> None:
 # What is said on the command line, and what is left of it for the engine.
 ENGINES_PART = [
     ([], (None, None, "huggingface")),
-    (["--tool-call-parser", "qwen25", "--reasoning-parser", "qwen3"], ("qwen25", "qwen3", "huggingface")),
+    (
+        ["--tool-call-parser", "qwen25", "--reasoning-parser", "qwen3"],
+        ("qwen25", "qwen3", "huggingface"),
+    ),
     # vLLM's names for what SGLang calls otherwise, and a format that SGLang has not.
-    (["--tool-call-parser", "deepseek_v31", "--reasoning-parser", "deepseek_r1"], ("deepseekv31", "deepseek-r1")),
+    (
+        ["--tool-call-parser", "deepseek_v31", "--reasoning-parser", "deepseek_r1"],
+        ("deepseekv31", "deepseek-r1"),
+    ),
     (["--tool-call-parser", "granite-20b-fc", "--reasoning-parser", "olmo3"], (None, None)),
     (["--tokenizer-backend", "fastokens"], (None, None, "fastokens")),
     (["--tokenizer-backend", "vllm"], (None, None, "huggingface")),
 ]
 
 
-@pytest.mark.parametrize(("words", "left"), ENGINES_PART, ids=[" ".join(words) for words, _ in ENGINES_PART])
+@pytest.mark.parametrize(
+    ("words", "left"), ENGINES_PART, ids=[" ".join(words) for words, _ in ENGINES_PART]
+)
 def test_the_engine_gets_what_it_knows(words: list[str], left: tuple[str | None, ...]) -> None:
     arguments = parser().parse_args(["--model-path", "m", "--sglang-processing", *words])
     settings = flags.settings(arguments, "sglang")
-    flags.engines_part(arguments)
+    flags.keep_engine_choices(arguments)
     found = (arguments.tool_call_parser, arguments.reasoning_parser, arguments.tokenizer_backend)
     assert found[: len(left)] == left
     if len(words) > 2:
@@ -144,8 +166,10 @@ def test_the_first_configuration_behind_the_flag_is_the_workers(
 
     seen: list[str] = []
     monkeypatch.setattr(args, "Config", Configured)
-    monkeypatch.setattr(type(sglang.ENGINE), "check_seams", lambda _: None)
-    monkeypatch.setattr(sglang.SglangWorker, "enable", lambda made, settings: seen.append(made.server_args))
+    monkeypatch.setattr(type(sglang.ENGINE), "check_patch_points", lambda _: None)
+    monkeypatch.setattr(
+        sglang.SglangWorker, "enable", lambda made, settings: seen.append(made.server_args)
+    )
     made = parser()
     sglang.watch_arguments(made)
     made.parse_args(["--model-path", "m", *words])
@@ -155,7 +179,9 @@ def test_the_first_configuration_behind_the_flag_is_the_workers(
 
 # What is run in a fresh process, and what it prints.
 OURS = "print(sorted(name for name in sys.modules if name.startswith('backedge.')))"
-ENTRY_POINT = f"import sys; from backedge.worker import plugin; print(plugin.register_sglang()); {OURS}"
+ENTRY_POINT = (
+    f"import sys; from backedge.worker import plugin; print(plugin.register_sglang()); {OURS}"
+)
 ADDED = (
     "import argparse, sys; import sglang.srt.platforms as p; p._resolve_platform();"
     "from sglang.srt.server_args import ServerArgs; from backedge.worker import plugin; {then};"
@@ -163,7 +189,12 @@ ADDED = (
     "print('--sglang-processing' in parser.format_help())"
 )
 PROCESSES = [
-    ("the entry point imports nothing", ENTRY_POINT, {}, "None\n['backedge.worker', 'backedge.worker.plugin']\n"),
+    (
+        "the entry point imports nothing",
+        ENTRY_POINT,
+        {},
+        "None\n['backedge.worker', 'backedge.worker.plugin']\n",
+    ),
     ("sglang's own server", ADDED.format(then="pass"), {}, "False\n"),
     ("dynamo's worker", ADDED.format(then="sys.modules['dynamo.sglang.args'] = sys"), {}, "True\n"),
     (
@@ -182,7 +213,9 @@ PROCESSES = [
 
 
 @pytest.mark.parametrize(
-    ("program", "environment", "printed"), [case[1:] for case in PROCESSES], ids=[case[0] for case in PROCESSES]
+    ("program", "environment", "printed"),
+    [case[1:] for case in PROCESSES],
+    ids=[case[0] for case in PROCESSES],
 )
 def test_how_the_flags_get_in(
     program: str, environment: dict[str, str], printed: str, monkeypatch: pytest.MonkeyPatch
@@ -190,5 +223,7 @@ def test_how_the_flags_get_in(
     for name, value in environment.items():
         monkeypatch.setenv(name, value)
     monkeypatch.setenv("SGLANG_USE_CPU_ENGINE", "1")
-    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    done = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, check=True
+    )
     assert done.stdout == printed

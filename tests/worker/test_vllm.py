@@ -5,14 +5,22 @@ from types import SimpleNamespace
 
 import pytest
 from backedge.parsers.errors import SetupError, UnknownParserError
-from backedge.worker import flags, vllm
+from backedge.worker import flags
+from backedge.worker.adapters import vllm
 
 SETTINGS = flags.WorkerSettings()
 
 
 def config(mode="agg", **fields):
-    defaults = {"use_vllm_tokenizer": False, "embedding_worker": False, "classify_worker": False, "headless": False}
-    return SimpleNamespace(disaggregation_mode=SimpleNamespace(value=mode), **{**defaults, **fields})
+    defaults = {
+        "use_vllm_tokenizer": False,
+        "embedding_worker": False,
+        "classify_worker": False,
+        "headless": False,
+    }
+    return SimpleNamespace(
+        disaggregation_mode=SimpleNamespace(value=mode), **{**defaults, **fields}
+    )
 
 
 def test_text_mode_is_refused():
@@ -48,8 +56,14 @@ def test_who_post_processes(worker, expected):
     [
         ([], None),
         (["--vllm-processing"], flags.WorkerSettings()),
-        (["--native-framework-processing", "--tool-call-parser", "x"], flags.WorkerSettings(tool_call_parser="x")),
-        (["--vllm-processing", "--postprocess-on-error", "fail"], flags.WorkerSettings(on_error="fail")),
+        (
+            ["--native-framework-processing", "--tool-call-parser", "x"],
+            flags.WorkerSettings(tool_call_parser="x"),
+        ),
+        (
+            ["--vllm-processing", "--postprocess-on-error", "fail"],
+            flags.WorkerSettings(on_error="fail"),
+        ),
     ],
 )
 def test_flags(arguments, expected):

@@ -6,7 +6,7 @@ import threading
 import time
 from typing import Any
 
-from backedge.frontend.tokenizers import load
+from backedge.tokenization import load
 
 from examples.my_tokenizer import MyTokenizer
 

@@ -82,7 +82,9 @@ class DependsOnLast(MyTokenizer):
         return [token_id + alias for token_id in super().encode(text)]
 
     def decode(self, token_ids: Sequence[int], skip_special_tokens: bool = True) -> str:
-        return super().decode([token_id % self.ALIAS for token_id in token_ids], skip_special_tokens)
+        return super().decode(
+            [token_id % self.ALIAS for token_id in token_ids], skip_special_tokens
+        )
 
 
 class OneBuffer(MyTokenizer):

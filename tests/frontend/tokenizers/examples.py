@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import Any
 
 import mistral_common
-from backedge.frontend.tokenizers import BaseTokenizer
-from backedge.frontend.tokenizers.mistral import MistralTokenizer
+from backedge.tokenization import BaseTokenizer
+from backedge.tokenization.mistral import MistralTokenizer
 from tokenizers import Tokenizer
 
 from examples.my_tokenizer import MyTokenizer
@@ -23,7 +23,10 @@ class WordTokenizer(BaseTokenizer):
     """Words of a list, with the space before them; everything else as bytes."""
 
     special_toks = ("<s>", "</s>")
-    WORDS = (*special_toks, *(space + word for word in ("the", "Line", "quick", "brown", "one") for space in ("", " ")))
+    WORDS = (
+        *special_toks,
+        *(space + word for word in ("the", "Line", "quick", "brown", "one") for space in ("", " ")),
+    )
     BYTES = 256
 
     def __init__(self, model_path: str, lower: bool = False) -> None:
@@ -34,13 +37,22 @@ class WordTokenizer(BaseTokenizer):
     def encode(self, text: str) -> list[int]:
         token_ids: list[int] = []
         for piece in self._pieces.findall(text):
-            token_ids += [self.BYTES + self.WORDS.index(piece)] if piece in self.WORDS else piece.encode()
+            token_ids += (
+                [self.BYTES + self.WORDS.index(piece)] if piece in self.WORDS else piece.encode()
+            )
         return token_ids
 
     def decode(self, token_ids: Sequence[int], skip_special_tokens: bool = True) -> str:
         hidden = self.special_toks if skip_special_tokens else ()
-        words = [self.WORDS[token_id - self.BYTES] if token_id >= self.BYTES else token_id for token_id in token_ids]
-        pieces = [bytes([word]) if isinstance(word, int) else word.encode() for word in words if word not in hidden]
+        words = [
+            self.WORDS[token_id - self.BYTES] if token_id >= self.BYTES else token_id
+            for token_id in token_ids
+        ]
+        pieces = [
+            bytes([word]) if isinstance(word, int) else word.encode()
+            for word in words
+            if word not in hidden
+        ]
         return b"".join(pieces).decode(errors="replace")
 
 
@@ -56,13 +68,19 @@ class FastTokenizer(BaseTokenizer):
         return list(self._tokenizer.encode(text, add_special_tokens=False).ids)
 
     def encode_batch(self, texts: Sequence[str]) -> list[list[int]]:
-        return [encoding.ids for encoding in self._tokenizer.encode_batch(list(texts), add_special_tokens=False)]
+        return [
+            encoding.ids
+            for encoding in self._tokenizer.encode_batch(list(texts), add_special_tokens=False)
+        ]
 
     def decode(self, token_ids: Sequence[int], skip_special_tokens: bool = True) -> str:
         return self._tokenizer.decode(list(token_ids), skip_special_tokens=skip_special_tokens)
 
     def tokenize(self, messages: list[dict[str, Any]], model: str, tools: Any = None) -> list[int]:
-        turns = [f"<|im_start|>{message['role']}\n{message['content']}<|im_end|>\n" for message in messages]
+        turns = [
+            f"<|im_start|>{message['role']}\n{message['content']}<|im_end|>\n"
+            for message in messages
+        ]
         return self.encode("".join(turns))
 
 

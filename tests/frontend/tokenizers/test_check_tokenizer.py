@@ -3,8 +3,8 @@ import subprocess
 import sys
 
 import pytest
-from backedge.frontend.check_tokenizer import main
-from backedge.frontend.tokenizers.kit import CHECKS, contract_tests
+from backedge.tokenization.kit import CHECKS, contract_tests
+from backedge.tokenization.kit.__main__ import main
 
 from tests.frontend.tokenizers.broken import LosesEmoji
 from tests.frontend.tokenizers.examples import MinimalTokenizer, WordTokenizer
@@ -52,7 +52,10 @@ def test_json(capsys):
     [
         ("no_such_module:X", "could not be imported: ModuleNotFoundError"),
         ("examples.my_tokenizer:X", "the module has no X; its tokenizers: MyTokenizer."),
-        ("tests.frontend.tokenizers.bad_modules:Raises", "constructed: FileNotFoundError: no vocab.txt in model"),
+        (
+            "tests.frontend.tokenizers.bad_modules:Raises",
+            "constructed: FileNotFoundError: no vocab.txt in model",
+        ),
         ("examples.my_tokenizer", "write it as package.module:Class"),
     ],
 )
@@ -70,7 +73,7 @@ def test_status_2_for_wrong_usage():
 
 
 def test_as_a_command():
-    command = [sys.executable, "-m", "backedge.frontend.check_tokenizer", EXAMPLE, "--model", "model"]
+    command = [sys.executable, "-m", "backedge.tokenization.kit", EXAMPLE, "--model", "model"]
     done = subprocess.run(command, capture_output=True, text=True, cwd=EXAMPLES.parent, check=False)
     assert done.returncode == 0, done.stderr
     assert "keeps the contract" in done.stdout

@@ -1,7 +1,7 @@
 import functools
 
 import pytest
-from backedge.frontend.tokenizers.kit import CHECKS, passed, run
+from backedge.tokenization.kit import CHECKS, passed, run
 
 from tests.frontend.tokenizers.broken import BROKEN
 from tests.frontend.tokenizers.examples import BASE, GOOD, MISTRAL_FILES, mistral

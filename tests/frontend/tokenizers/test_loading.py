@@ -6,7 +6,8 @@ import threading
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
-from backedge.frontend.tokenizers import (
+from backedge.parsers.errors import BackedgeError, RequestError, SetupError
+from backedge.tokenization import (
     LazyTokenizer,
     TokenizerError,
     TokenizerFailedError,
@@ -15,9 +16,8 @@ from backedge.frontend.tokenizers import (
     load,
     split_name,
 )
-from backedge.frontend.tokenizers.guard import GuardedTokenizer
-from backedge.parsers.errors import BackedgeError, RequestError, SetupError
-from backedge.postprocess.detokenizer import DetokenizerOptions, detokenizers, vocabulary_of
+from backedge.tokenization.checked import CheckedTokenizer
+from backedge.tokenization.detokenizer import DetokenizerOptions, detokenizers, read_vocabulary
 
 from tests.frontend.tokenizers.bad_modules import Slow, SlowToFail, Wrong
 from tests.frontend.tokenizers.broken import RaisesLate
@@ -62,7 +62,7 @@ def test_threads_that_ask_at_once_get_one_instance():
     assert Slow.made == before + 1
 
 
-def error_of(tokenizer):
+def engine_error(tokenizer):
     with pytest.raises(TokenizerLoadError) as caught:
         tokenizer.encode("x")
     return caught.value
@@ -72,7 +72,7 @@ def test_a_failure_is_remembered_and_logged_once(caplog):
     tokenizer = load(BAD, "SlowToFail", "model")
     before = SlowToFail.made
     with caplog.at_level(logging.ERROR), ThreadPoolExecutor(THREADS) as pool:
-        errors = list(pool.map(lambda _: error_of(tokenizer), range(THREADS)))
+        errors = list(pool.map(lambda _: engine_error(tokenizer), range(THREADS)))
     (said,) = set(map(str, errors))
     assert said == (
         f"tokenizer {BAD}:SlowToFail for model model could not be constructed: RuntimeError: no licence. "
@@ -106,10 +106,20 @@ def test_is_pickled_as_its_name():
 @pytest.mark.parametrize(
     ("module", "class_name", "stage", "cause"),
     [
-        ("no_such_module", "X", "imported", "ModuleNotFoundError: No module named 'no_such_module'"),
+        (
+            "no_such_module",
+            "X",
+            "imported",
+            "ModuleNotFoundError: No module named 'no_such_module'",
+        ),
         (f"{BAD}.x", "X", "imported", "is not a package"),
         ("", "X", "imported", "ValueError: Empty module name"),
-        (BAD, "Missing", "found", "the module has no Missing; its tokenizers: MyTokenizer, NoBatch, "),
+        (
+            BAD,
+            "Missing",
+            "found",
+            "the module has no Missing; its tokenizers: MyTokenizer, NoBatch, ",
+        ),
         (BAD, "NUMBER", "found", "NUMBER is no class but 7"),
         (BAD, "NoBatch", "found", "it has no encode_batch; BaseTokenizer brings encode_batch"),
         (BAD, "Raises", "constructed", "FileNotFoundError: no vocab.txt in some/model"),
@@ -124,7 +134,10 @@ def test_what_cannot_be_loaded_is_named_with_its_cause(module, class_name, stage
         with pytest.raises(TokenizerLoadError) as caught:
             tokenizer.decode([1])
         assert (caught.value.name, caught.value.stage) == (f"{module}:{class_name}", stage)
-        assert f"tokenizer {module}:{class_name} for model some/model could not be {stage}: " in str(caught.value)
+        assert (
+            f"tokenizer {module}:{class_name} for model some/model could not be {stage}: "
+            in str(caught.value)
+        )
         assert cause in str(caught.value)
 
 
@@ -133,7 +146,10 @@ def test_a_module_that_raises_is_an_error_of_its_own(code, tmp_path, monkeypatch
     name = f"raises_{abs(hash(code))}"
     (tmp_path / f"{name}.py").write_text(code)
     monkeypatch.syspath_prepend(tmp_path)
-    with pytest.raises(TokenizerLoadError, match=r"could not be imported: (SystemExit|ZeroDivisionError|SyntaxError)"):
+    with pytest.raises(
+        TokenizerLoadError,
+        match=r"could not be imported: (SystemExit|ZeroDivisionError|SyntaxError)",
+    ):
         load(name, "X", "model").get()
 
 
@@ -155,7 +171,9 @@ def test_a_wrong_result_is_named(result, shown, monkeypatch):
     for method, argument in (("encode", "x"), ("encode_batch", ["x", "y", "z"]), ("decode", [1])):
         with pytest.raises(TokenizerResultError) as caught:
             getattr(tokenizer, method)(argument)
-        assert str(caught.value).startswith(f"{BAD}:Wrong.{method} returned {shown}; its contract is ")
+        assert str(caught.value).startswith(
+            f"{BAD}:Wrong.{method} returned {shown}; its contract is "
+        )
     with pytest.raises(TokenizerResultError, match="apply_chat_template returned"):
         tokenizer.prompt_token_ids(HELLO)
 
@@ -167,10 +185,13 @@ def test_a_batch_of_wrong_lists_is_named(monkeypatch):
 
 
 def test_what_raises_late_is_named_with_its_cause():
-    tokenizer = GuardedTokenizer("RaisesLate", RaisesLate("model"))
+    tokenizer = CheckedTokenizer("RaisesLate", RaisesLate("model"))
     for _ in range(999):
         assert tokenizer.decode([104]) == "h"
-    with pytest.raises(TokenizerFailedError, match=r"RaisesLate.decode\(\[104\]\) raised RuntimeError: out of handles"):
+    with pytest.raises(
+        TokenizerFailedError,
+        match=r"RaisesLate.decode\(\[104\]\) raised RuntimeError: out of handles",
+    ):
         tokenizer.decode([104])
     assert tokenizer.decode([104]) == "h"
 
@@ -196,13 +217,18 @@ def test_template_and_encoding_in_one_come_first():
 
 
 def test_without_a_template_it_is_the_callers():
-    assert load("tests.frontend.tokenizers.examples", "WordTokenizer", "model").prompt_token_ids(HELLO) is None
+    assert (
+        load("tests.frontend.tokenizers.examples", "WordTokenizer", "model").prompt_token_ids(HELLO)
+        is None
+    )
 
 
 def test_what_a_template_does_not_take_is_the_requests_fault():
     with pytest.raises(RequestError, match=r"`messages` is .*this model calls no tools"):
         load(*EXAMPLE, "model").prompt_token_ids(HELLO, [{"type": "function"}])
-    with pytest.raises(RequestError, match=r"`chat_template_kwargs.verbose` is 1; allowed: what .*tokenize takes"):
+    with pytest.raises(
+        RequestError, match=r"`chat_template_kwargs.verbose` is 1; allowed: what .*tokenize takes"
+    ):
         load(BAD, "Strict", "model").prompt_token_ids(HELLO, verbose=1)
 
 
@@ -215,7 +241,7 @@ def test_stands_where_a_tokenizer_can():
     tokenizer = load(*EXAMPLE, "model")
     stream = detokenizers(tokenizer)(DetokenizerOptions(), ())
     assert [stream.feed(token_id) for token_id in "é!".encode()] == ["", "é", "!"]
-    assert vocabulary_of(tokenizer).ids["<|im_end|>"] == 257
+    assert read_vocabulary(tokenizer).ids["<|im_end|>"] == 257
     assert not hasattr(tokenizer, "is_tekken")
 
 

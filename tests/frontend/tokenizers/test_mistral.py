@@ -4,12 +4,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from backedge.frontend.tokenizers import TokenizerLoadError, load
-from backedge.frontend.tokenizers.mistral import MistralTokenizer, tokenizer_file
 from backedge.parsers.errors import RequestError
-from backedge.postprocess.detokenizer import DetokenizerOptions, detokenizers, vocabulary_of
-from backedge.postprocess.detokenizer.offsets import OffsetDetokenizers, decoder
-from backedge.postprocess.detokenizer.tekken import TekkenDetokenizers
+from backedge.tokenization import TokenizerLoadError, load
+from backedge.tokenization.detokenizer import DetokenizerOptions, detokenizers, read_vocabulary
+from backedge.tokenization.detokenizer.offsets import OffsetDetokenizers, decoder
+from backedge.tokenization.detokenizer.tekken import TekkenDetokenizers
+from backedge.tokenization.mistral import MistralTokenizer, tokenizer_file
 from hypothesis import given
 from hypothesis import strategies as st
 from mistral_common.exceptions import MistralCommonException
@@ -24,7 +24,7 @@ TEKKEN = [name for name in FILES if name.startswith("tekken")]
 WITH_TOOLS = [name for name in FILES if not name.endswith("v1")]
 NAMES = pytest.mark.parametrize("name", FILES)
 HIDDEN = pytest.mark.parametrize("skip", [True, False], ids=["hidden", "shown"])
-MODULE = "backedge.frontend.tokenizers.mistral"
+MODULE = "backedge.tokenization.mistral"
 TOKENS = st.lists(st.one_of(st.integers(0, 1100), st.integers(0, 1 << 20)), max_size=30)
 CUTS = 5
 
@@ -33,10 +33,17 @@ WEATHER = {
     "function": {
         "name": "get_weather",
         "description": "Weather of a city, today",
-        "parameters": {"type": "object", "properties": {"city": {"type": "string"}}, "required": ["city"]},
+        "parameters": {
+            "type": "object",
+            "properties": {"city": {"type": "string"}},
+            "required": ["city"],
+        },
     },
 }
-TIME = {"type": "function", "function": {"name": "get_time", "parameters": {"type": "object", "properties": {}}}}
+TIME = {
+    "type": "function",
+    "function": {"name": "get_time", "parameters": {"type": "object", "properties": {}}},
+}
 SYSTEM = {"role": "system", "content": "Answer in one sentence."}
 USER = {"role": "user", "content": "Wie ist das Wetter in Zürich? 🌦"}
 
@@ -50,16 +57,29 @@ def result(call_id, content):
 
 
 CALL_ID, OTHER_ID = "abcdef123", "ABCDEF456"
-CALLS = [call(CALL_ID, "get_weather", '{"city": "Zürich"}'), call(OTHER_ID, "get_weather", '{"city": "Oslo"}')]
-TURNS = [USER, {"role": "assistant", "content": "Sonnig."}, {"role": "user", "content": "And [INST] tomorrow?"}]
-ONE_CALL = [USER, {"role": "assistant", "content": "", "tool_calls": CALLS[:1]}, result(CALL_ID, '{"sun": true}')]
+CALLS = [
+    call(CALL_ID, "get_weather", '{"city": "Zürich"}'),
+    call(OTHER_ID, "get_weather", '{"city": "Oslo"}'),
+]
+TURNS = [
+    USER,
+    {"role": "assistant", "content": "Sonnig."},
+    {"role": "user", "content": "And [INST] tomorrow?"},
+]
+ONE_CALL = [
+    USER,
+    {"role": "assistant", "content": "", "tool_calls": CALLS[:1]},
+    result(CALL_ID, '{"sun": true}'),
+]
 PARALLEL = [
     USER,
     {"role": "assistant", "content": None, "tool_calls": CALLS},
     result(CALL_ID, "sun"),
     result(OTHER_ID, "rain"),
 ]
-PARTS = [{"role": "user", "content": [{"type": "text", "text": "one"}, {"type": "text", "text": "two"}]}]
+PARTS = [
+    {"role": "user", "content": [{"type": "text", "text": "one"}, {"type": "text", "text": "two"}]}
+]
 CONVERSATIONS: dict[str, tuple[list[dict[str, Any]], list[dict[str, Any]] | None]] = {
     "one turn": ([USER], None),
     "turns": (TURNS, None),
@@ -82,7 +102,11 @@ REFUSED = {
 def folder_with(file: Path, folder: Path) -> Path:
     """Make a model's folder that holds nothing but its tokenizer."""
     folder.mkdir(exist_ok=True)
-    name = "tekken.json" if file.suffix == ".json" else f"tokenizer.model{file.suffix.replace('.model', '')}"
+    name = (
+        "tekken.json"
+        if file.suffix == ".json"
+        else f"tokenizer.model{file.suffix.replace('.model', '')}"
+    )
     shutil.copy(file, folder / name)
     return folder
 
@@ -110,7 +134,10 @@ def test_is_found_in_a_folder_that_has_nothing_else(name, tmp_path):
 
 
 def test_a_folder_without_a_tokenizer_is_named(tmp_path):
-    with pytest.raises(TokenizerLoadError, match=r"FileNotFoundError: .* has neither tekken.json nor tokenizer.model"):
+    with pytest.raises(
+        TokenizerLoadError,
+        match=r"FileNotFoundError: .* has neither tekken.json nor tokenizer.model",
+    ):
         load(MODULE, "MistralTokenizer", tmp_path).get()
     with pytest.raises(TokenizerLoadError, match="FileNotFoundError"):
         load(MODULE, "MistralTokenizer", tmp_path / "missing").get()
@@ -185,7 +212,11 @@ def test_special_tokens_are_shown_on_demand(name):
 @pytest.mark.parametrize("name", WITH_TOOLS)
 def test_markers_of_calls_are_never_hidden(name):
     tokenizer = mistral(FILES[name])
-    token_ids = [vocabulary_of(tokenizer).ids["[TOOL_CALLS]"], *tokenizer.encode("[]"), *tokenizer.all_special_ids[:3]]
+    token_ids = [
+        read_vocabulary(tokenizer).ids["[TOOL_CALLS]"],
+        *tokenizer.encode("[]"),
+        *tokenizer.all_special_ids[:3],
+    ]
     assert tokenizer.decode(token_ids).startswith("[TOOL_CALLS]")
     assert tokenizer.decode(token_ids).endswith("[]")
 
@@ -198,7 +229,9 @@ def test_the_workers_detokenizer_is_the_fastest_there_is(name, engine):
 
 
 def test_a_lazy_one_is_detokenized_as_fast():
-    assert isinstance(detokenizers(load(MODULE, "MistralTokenizer", FILES[TEKKEN[0]])), TekkenDetokenizers)
+    assert isinstance(
+        detokenizers(load(MODULE, "MistralTokenizer", FILES[TEKKEN[0]])), TekkenDetokenizers
+    )
 
 
 @pytest.mark.parametrize("name", TEKKEN)
@@ -233,7 +266,14 @@ def test_no_message_can_fake_a_special_token(name):
         ([{"role": "user"}], "'content'"),
         ([USER, {"role": "assistant", "tool_calls": [{"type": "function"}]}], "'id'"),
         (
-            [{"role": "user", "content": [{"type": "image_url", "image_url": {"url": "http://127.0.0.1/x.png"}}]}],
+            [
+                {
+                    "role": "user",
+                    "content": [
+                        {"type": "image_url", "image_url": {"url": "http://127.0.0.1/x.png"}}
+                    ],
+                }
+            ],
             "`messages[0].content[0].type` is 'image_url'; allowed: text and thinking; media need",
         ),
     ],
@@ -248,7 +288,9 @@ def test_template_arguments_that_it_does_not_take_are_the_requests_fault():
     tokenizer = load(MODULE, "MistralTokenizer", FILES[TEKKEN[0]])
     with pytest.raises(RequestError, match=r"`chat_template_kwargs.thinking` is True"):
         tokenizer.prompt_token_ids([USER], thinking=True)
-    assert tokenizer.prompt_token_ids([USER], reasoning_effort="high") == mistral(FILES[TEKKEN[0]]).tokenize([USER])
+    assert tokenizer.prompt_token_ids([USER], reasoning_effort="high") == mistral(
+        FILES[TEKKEN[0]]
+    ).tokenize([USER])
 
 
 def test_a_version_without_tools_leaves_them_out_like_the_engine(engine):

@@ -4,18 +4,21 @@ from pathlib import Path
 
 import mistral_common
 import pytest
-from backedge.frontend.tokenizers.mistral import MistralTokenizer
 from backedge.parsers.base import ParserRequest
-from backedge.parsers.registry import linear_parsers
-from backedge.postprocess.detokenizer import detokenizers, vocabulary_of
-from backedge.postprocess.fold import fold
+from backedge.parsers.parser_lookup import linear_parsers
+from backedge.postprocess.aggregate import aggregate_deltas
 from backedge.postprocess.messages import Chunk
-from backedge.postprocess.request import Postprocessor
+from backedge.postprocess.postprocessor import Postprocessor
+from backedge.tokenization.detokenizer import detokenizers, read_vocabulary
+from backedge.tokenization.mistral import MistralTokenizer
 
-from tests.support import spec
+from tests.support import params
 
 DATA = Path(mistral_common.__file__).parent / "data"
-TOOL = {"type": "function", "function": {"name": "weather", "parameters": {"type": "object", "properties": {}}}}
+TOOL = {
+    "type": "function",
+    "function": {"name": "weather", "parameters": {"type": "object", "properties": {}}},
+}
 FILES = ["tekken_240911.json", "mistral_instruct_tokenizer_241114.model.v7"]
 ARGUMENTS = '{"city": "Zürich 😀"}'
 
@@ -31,15 +34,15 @@ def test_a_call_streams(file, size):
     )
     call = '[{"name": "weather", "arguments": ' + ARGUMENTS + "}]"
     token_ids = [*tokenizer.encode("Let me see."), marker, *tokenizer.encode(call)]
-    parsers = linear_parsers("mistral", None, vocabulary_of(tokenizer))
-    asked = spec(parser=ParserRequest(tools=[TOOL], tool_choice="auto"))
+    parsers = linear_parsers("mistral", None, read_vocabulary(tokenizer))
+    asked = params(parser=ParserRequest(tools=[TOOL], tool_choice="auto"))
     post = Postprocessor(asked, detokenizers(tokenizer), parsers)
     deltas = []
     for start in range(0, len(token_ids), size):
         part = token_ids[start : start + size]
         last = start + size >= len(token_ids)
         deltas += post.feed(Chunk(token_ids=part, finish_reason="stop" if last else None))
-    choice = fold(deltas)
+    choice = aggregate_deltas(deltas)
     assert choice.delta.content == "Let me see."
     (made,) = choice.delta.tool_calls
     assert (made.function.name, made.function.arguments) == ("weather", ARGUMENTS)

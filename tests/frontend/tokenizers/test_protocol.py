@@ -2,9 +2,9 @@ import copy
 import pickle
 
 import pytest
-from backedge.frontend.tokenizers import BaseTokenizer, StreamingTokenizer, Tokenizer
-from backedge.postprocess.detokenizer import detokenizers, vocabulary_of
-from backedge.postprocess.detokenizer.byte_level import ByteLevelDetokenizers
+from backedge.tokenization import BaseTokenizer, StreamingTokenizer, Tokenizer
+from backedge.tokenization.detokenizer import detokenizers, read_vocabulary
+from backedge.tokenization.detokenizer.byte_level import ByteLevelDetokenizers
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -86,11 +86,13 @@ def test_encode_and_decode_are_enough():
 
 
 def test_ids_that_spell_one_character_are_one_token():
-    assert list(MyTokenizer("model")(["é😀<|im_end|>\ufffd"])) == [["é", "😀", "<|im_end|>", "\ufffd"]]
+    assert list(MyTokenizer("model")(["é😀<|im_end|>\ufffd"])) == [
+        ["é", "😀", "<|im_end|>", "\ufffd"]
+    ]
 
 
 def test_the_parsers_know_the_special_tokens():
-    vocabulary = vocabulary_of(MyTokenizer("model"))
+    vocabulary = read_vocabulary(MyTokenizer("model"))
     assert vocabulary.ids == {"<|im_start|>": 256, "<|im_end|>": 257}
     assert vocabulary.special == {256, 257}
 

@@ -7,7 +7,7 @@ import json
 from collections.abc import Collection
 
 import pytest
-from backedge.parsers.arguments.literal import MAX_WORD, Literal, Status
+from backedge.parsers.arguments.json_repair import MAX_WORD, JsonRepairer, Status
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -17,7 +17,7 @@ QUOTE = '<|"|>'
 def read(text: str, cuts: Collection[int] = (), quotes: tuple[str, ...] = ()) -> str:
     """Return the JSON of `text`, fed in pieces; what it holds back is bounded."""
     out: list[str] = []
-    literal = Literal(out.append, quotes)
+    literal = JsonRepairer(out.append, quotes)
     held = ""
     bounds = sorted({0, len(text), *(cut for cut in cuts if cut < len(text))})
     for start, end in itertools.pairwise(bounds):
@@ -27,7 +27,7 @@ def read(text: str, cuts: Collection[int] = (), quotes: tuple[str, ...] = ()) ->
             return "".join(out)
     while literal.status is not Status.DONE and held:
         position = literal.read(held, final=True)
-        if literal.status is Status.STUCK:
+        if literal.status is Status.UNEXPECTED:
             literal.force(held[position])
             position += 1
         held = held[position:]
@@ -37,16 +37,26 @@ def read(text: str, cuts: Collection[int] = (), quotes: tuple[str, ...] = ()) ->
 
 
 json_values = st.recursive(
-    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text(max_size=8),
-    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(max_size=5), inner, max_size=4),
+    st.none()
+    | st.booleans()
+    | st.integers()
+    | st.floats(allow_nan=False, allow_infinity=False)
+    | st.text(max_size=8),
+    lambda inner: (
+        st.lists(inner, max_size=4) | st.dictionaries(st.text(max_size=5), inner, max_size=4)
+    ),
     max_leaves=10,
 )
-brackets = st.lists(json_values, max_size=3) | st.dictionaries(st.text(max_size=4), json_values, max_size=3)
+brackets = st.lists(json_values, max_size=3) | st.dictionaries(
+    st.text(max_size=4), json_values, max_size=3
+)
 cuts = st.sets(st.integers(1, 120), max_size=20)
 
 
 @given(value=brackets, ascii_only=st.booleans(), indent=st.sampled_from([None, 1]), cuts=cuts)
-def test_json_is_not_changed(value: object, ascii_only: bool, indent: int | None, cuts: set[int]) -> None:
+def test_json_is_not_changed(
+    value: object, ascii_only: bool, indent: int | None, cuts: set[int]
+) -> None:
     text = json.dumps(value, ensure_ascii=ascii_only, indent=indent)
     assert read(text, cuts) == text
 
@@ -57,7 +67,9 @@ def test_python_is_json(value: object, cuts: set[int]) -> None:
 
 
 @given(text=st.text("{}[](),:'\"\\ \n\tabu01-.eNTn" + QUOTE, max_size=60), cuts=cuts)
-def test_whatever_it_is_the_result_is_json_and_does_not_depend_on_the_cut(text: str, cuts: set[int]) -> None:
+def test_whatever_it_is_the_result_is_json_and_does_not_depend_on_the_cut(
+    text: str, cuts: set[int]
+) -> None:
     text = "{" + text
     whole = read(text, (), (QUOTE,))
     json.loads(whole)
@@ -96,12 +108,12 @@ def test_what_is_no_json_is_repaired(text: str, value: object, cuts: set[int]) -
 
 
 def test_it_says_where_its_value_ends() -> None:
-    literal = Literal(lambda _: None)
+    literal = JsonRepairer(lambda _: None)
     assert literal.read('{"a": "}"} behind') == len('{"a": "}"}')
     assert literal.status is Status.DONE
 
 
 def test_it_stops_at_what_cannot_be_part_of_a_value() -> None:
-    literal = Literal(lambda _: None)
+    literal = JsonRepairer(lambda _: None)
     assert literal.read('{"a": 1</tool_call>') == len('{"a": 1')
-    assert literal.status is Status.STUCK
+    assert literal.status is Status.UNEXPECTED

@@ -4,20 +4,23 @@ from __future__ import annotations
 
 import itertools
 import json
+from collections.abc import Iterable
 from typing import Any
 
 import pytest
-from backedge.parsers.arguments.literal import MAX_WORD
-from backedge.parsers.arguments.typed import UNDECLARED, TypedText
+from backedge.parsers.arguments.json_repair import MAX_WORD
+from backedge.parsers.arguments.schema_value import UNDECLARED, SchemaValue
 from hypothesis import given
 from hypothesis import strategies as st
 
 ANY = UNDECLARED["json"]
 
 
-def read(text: str, kinds: frozenset[str], frame: str | None = "\n", cuts: set[int] = frozenset()) -> str:  # type: ignore[assignment]
+def read(
+    text: str, kinds: frozenset[str], strip: str | None = "\n", cuts: Iterable[int] = ()
+) -> str:
     out: list[str] = []
-    typed = TypedText(out.append, kinds, frame)
+    typed = SchemaValue(out.append, kinds, strip)
     bounds = sorted({0, len(text), *(cut for cut in cuts if cut < len(text))})
     for start, end in itertools.pairwise(bounds):
         typed.feed(text[start:end])
@@ -74,7 +77,7 @@ def test_the_declared_type_decides(
 
 
 @pytest.mark.parametrize(
-    ("text", "frame", "value"),
+    ("text", "strip", "value"),
     [
         ("\n\nx\n\n", "\n", "\nx\n"),
         ("\nx", "", "\nx"),
@@ -85,11 +88,17 @@ def test_the_declared_type_decides(
     ],
 )
 @given(cuts=st.sets(st.integers(1, 8)))
-def test_white_space_that_is_markup(text: str, frame: str | None, value: str, cuts: set[int]) -> None:
-    assert json.loads(read(text, kinds("string"), frame, cuts)) == value
+def test_white_space_that_is_markup(
+    text: str, strip: str | None, value: str, cuts: set[int]
+) -> None:
+    assert json.loads(read(text, kinds("string"), strip, cuts)) == value
 
 
-@given(text=st.text(), cuts=st.sets(st.integers(1, 40)), declared=st.sets(st.sampled_from(sorted(ANY)), min_size=1))
+@given(
+    text=st.text(),
+    cuts=st.sets(st.integers(1, 40)),
+    declared=st.sets(st.sampled_from(sorted(ANY)), min_size=1),
+)
 def test_whatever_it_is_the_result_is_json_and_does_not_depend_on_the_cut(
     text: str, cuts: set[int], declared: set[str]
 ) -> None:

@@ -14,7 +14,9 @@ START, END = "<|tools_prefix|>", "<|tools_suffix|>"
 
 def write(content: str, calls: Sequence[Invocation]) -> str:
     """Write as vLLM's chat template for Apertus does."""
-    written = ", ".join(json.dumps({name: arguments}, ensure_ascii=False) for name, arguments in calls)
+    written = ", ".join(
+        json.dumps({name: arguments}, ensure_ascii=False) for name, arguments in calls
+    )
     return content + (f"{START}[{written}]{END}" if calls else "")
 
 

@@ -13,7 +13,10 @@ START, END = "<|START_ACTION|>", "<|END_ACTION|>"
 
 
 def json_of(number: int, name: str, arguments: Arguments) -> str:
-    return json.dumps({"tool_call_id": f"{number}", "tool_name": name, "parameters": arguments}, ensure_ascii=False)
+    return json.dumps(
+        {"tool_call_id": f"{number}", "tool_name": name, "parameters": arguments},
+        ensure_ascii=False,
+    )
 
 
 def action(calls: Sequence[Invocation]) -> str:

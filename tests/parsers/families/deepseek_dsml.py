@@ -29,7 +29,9 @@ def writer(block: str, tag: str) -> Writer:
         for name, arguments in calls:
             parameters = "\n".join(parameter(tag, key, value) for key, value in arguments.items())
             written.append(f'<{tag}invoke name="{name}">\n{parameters}\n</{tag}invoke>')
-        return content + (f"\n\n<{tag}{block}>\n" + "\n".join(written) + f"\n</{tag}{block}>" if calls else "")
+        return content + (
+            f"\n\n<{tag}{block}>\n" + "\n".join(written) + f"\n</{tag}{block}>" if calls else ""
+        )
 
     return write
 
@@ -82,7 +84,12 @@ THINK = ("<think>", "</think>")
 
 FAMILIES = (
     Family(
-        "deepseek_v32", V32, markers=THINK, special=(TAG,), vllm="deepseek_v32", cases=cases(V32, "function_calls", TAG)
+        "deepseek_v32",
+        V32,
+        markers=THINK,
+        special=(TAG,),
+        vllm="deepseek_v32",
+        cases=cases(V32, "function_calls", TAG),
     ),
     Family(
         "deepseek_v4",

@@ -24,13 +24,17 @@ def v31(name: str, arguments: str) -> str:
 
 def write_v3(content: str, calls: Sequence[Invocation]) -> str:
     """Write as vLLM's chat template for DeepSeek V3 does."""
-    written = "\n".join(v3(name, json.dumps(arguments, ensure_ascii=False)) for name, arguments in calls)
+    written = "\n".join(
+        v3(name, json.dumps(arguments, ensure_ascii=False)) for name, arguments in calls
+    )
     return content + (f"{BEGIN}{written}{END}" if calls else "")
 
 
 def write_v31(content: str, calls: Sequence[Invocation]) -> str:
     """Write as vLLM's chat template for DeepSeek V3.1 does."""
-    written = "".join(v31(name, json.dumps(arguments, ensure_ascii=False)) for name, arguments in calls)
+    written = "".join(
+        v31(name, json.dumps(arguments, ensure_ascii=False)) for name, arguments in calls
+    )
     return content + (f"{BEGIN}{written}{END}" if calls else "")
 
 

@@ -14,7 +14,9 @@ def write(content: str, calls: Sequence[Invocation], quote: str = '"') -> str:
     """Write all calls in one block."""
     block = "".join(invoke(name, arguments, quote) for name, arguments in calls)
     written = [content] if content else []
-    return "\n".join(written + ([f"<dots_function_call>\n{block}</dots_function_call>"] if calls else []))
+    return "\n".join(
+        written + ([f"<dots_function_call>\n{block}</dots_function_call>"] if calls else [])
+    )
 
 
 FREE = (function("free"),)

@@ -5,7 +5,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from tests.parsers.families.family import Case, Family, Invocation, Tags
-from tests.parsers.families.json_objects import HI, HI_JSON, KEEPS_NULL, QUOTES, STRICT, json_cases, json_of
+from tests.parsers.families.json_objects import (
+    HI,
+    HI_JSON,
+    KEEPS_NULL,
+    QUOTES,
+    STRICT,
+    json_cases,
+    json_of,
+)
 from tests.samples.sample import Call, Outcome
 
 
@@ -15,7 +23,11 @@ def wrap(call: str) -> str:
 
 def write(content: str, calls: Sequence[Invocation]) -> str:
     """Write as vLLM's parser describes it."""
-    return content + ("\n" if content and calls else "") + "".join(wrap(json_of(*call)) for call in calls)
+    return (
+        content
+        + ("\n" if content and calls else "")
+        + "".join(wrap(json_of(*call)) for call in calls)
+    )
 
 
 NOW = Call("now", {})

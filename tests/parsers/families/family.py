@@ -19,7 +19,8 @@ Invocation = tuple[str, Arguments]
 def function(name: str, **properties: Any) -> dict[str, Any]:
     """Return a tool; a property is a JSON type, a list of these, or a schema."""
     schemas = {
-        key: declared if isinstance(declared, dict) else {"type": declared} for key, declared in properties.items()
+        key: declared if isinstance(declared, dict) else {"type": declared}
+        for key, declared in properties.items()
     }
     parameters = {"type": "object", "properties": schemas}
     return {"type": "function", "function": {"name": name, "parameters": parameters}}
@@ -141,7 +142,11 @@ class Tags:
         ]
 
     def _prompt(self, thought: Thought, ending: str) -> str:
-        earlier = f"{TURN}{self.start}Earlier.{self.end}Yes.<|im_end|>\n" if thought.prompt == "history" else ""
+        earlier = (
+            f"{TURN}{self.start}Earlier.{self.end}Yes.<|im_end|>\n"
+            if thought.prompt == "history"
+            else ""
+        )
         return HISTORY + earlier + TURN + ending
 
 
@@ -199,7 +204,9 @@ class Family:
             Case(
                 scenario.id,
                 self.write(scenario.content, scenario.calls),
-                Outcome(None, scenario.content or None, tuple(Call(*call) for call in scenario.calls)),
+                Outcome(
+                    None, scenario.content or None, tuple(Call(*call) for call in scenario.calls)
+                ),
                 vllm=self.vllm_differs.get(scenario.id, ""),
             )
             for scenario in SCENARIOS

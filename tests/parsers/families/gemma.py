@@ -20,7 +20,9 @@ def value_of(value: Any, mark: str) -> str:
         case bool():
             return "true" if value else "false"
         case dict():
-            return "{" + ",".join(f"{key}:{value_of(value[key], mark)}" for key in sorted(value)) + "}"
+            return (
+                "{" + ",".join(f"{key}:{value_of(value[key], mark)}" for key in sorted(value)) + "}"
+            )
         case list():
             return "[" + ",".join(value_of(item, mark) for item in value) + "]"
     return str(value)
@@ -28,14 +30,18 @@ def value_of(value: Any, mark: str) -> str:
 
 def gemma4(content: str, calls: Sequence[Invocation]) -> str:
     """Write as the chat template of Gemma 4 does, with the answer's text in front."""
-    written = [f"<|tool_call>call:{name}{value_of(arguments, MARK)}<tool_call|>" for name, arguments in calls]
+    written = [
+        f"<|tool_call>call:{name}{value_of(arguments, MARK)}<tool_call|>"
+        for name, arguments in calls
+    ]
     return content + "".join(written)
 
 
 def functiongemma(content: str, calls: Sequence[Invocation]) -> str:
     """Write as the chat template of FunctionGemma does."""
     written = [
-        f"<start_function_call>call:{name}{value_of(arguments, ESCAPE)}<end_function_call>" for name, arguments in calls
+        f"<start_function_call>call:{name}{value_of(arguments, ESCAPE)}<end_function_call>"
+        for name, arguments in calls
     ]
     return content + "".join(written)
 
@@ -44,7 +50,9 @@ HI = Call("write", {"path": "a", "text": "hi"})
 HI_CALL = gemma4("", [(HI.name, HI.arguments)])
 HI_ESCAPED = functiongemma("", [(HI.name, HI.arguments)])
 NOW = Call("now", {})
-ONLY_ESCAPED = "reads only what stands in its marks; the chat template writes nothing but strings so"
+ONLY_ESCAPED = (
+    "reads only what stands in its marks; the chat template writes nothing but strings so"
+)
 BY_VALUE = "makes a number or a keyword of any string that looks like one, whatever is declared"
 WORDS = "keeps bare words and nested numbers as strings; its template writes numbers, and Python's None for null, bare"
 

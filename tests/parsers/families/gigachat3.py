@@ -5,7 +5,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from tests.parsers.families.family import Case, Family, Invocation
-from tests.parsers.families.json_objects import HI, KEEPS_NULL, QUOTES, STRICT, WANTS_KEY, json_cases, json_of
+from tests.parsers.families.json_objects import (
+    HI,
+    KEEPS_NULL,
+    QUOTES,
+    STRICT,
+    WANTS_KEY,
+    json_cases,
+    json_of,
+)
 from tests.samples.sample import Call, Outcome
 
 START = "<|message_sep|>\n\nfunction call<|role_sep|>\n"
@@ -18,7 +26,9 @@ def write(content: str, calls: Sequence[Invocation]) -> str:
 
 # It allows control characters in strings.
 NOT_STRICT = {
-    id_: why for id_, why in (STRICT | WANTS_KEY | KEEPS_NULL | QUOTES).items() if id_ != "a line break in a string"
+    id_: why
+    for id_, why in (STRICT | WANTS_KEY | KEEPS_NULL | QUOTES).items()
+    if id_ != "a line break in a string"
 }
 NOW = Call("now", {})
 

@@ -5,7 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from tests.parsers.families.family import Case, Family, Invocation, Tags
-from tests.parsers.families.json_objects import ENDS_EARLY, KEEPS_NULL, LENIENT_STREAM, json_cases, json_of
+from tests.parsers.families.json_objects import (
+    ENDS_EARLY,
+    KEEPS_NULL,
+    LENIENT_STREAM,
+    json_cases,
+    json_of,
+)
 from tests.samples.sample import Call, Outcome
 
 MESSAGE, END = "<|message_model|>", "<|end_message|>"

@@ -5,7 +5,16 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from tests.parsers.families.family import Case, Family, Invocation, Tags
-from tests.parsers.families.json_objects import ENDS_EARLY, HI, HI_JSON, KEEPS_NULL, QUOTES, STRICT, json_cases, json_of
+from tests.parsers.families.json_objects import (
+    ENDS_EARLY,
+    HI,
+    HI_JSON,
+    KEEPS_NULL,
+    QUOTES,
+    STRICT,
+    json_cases,
+    json_of,
+)
 from tests.samples.sample import Call, Outcome
 
 START = "<|action_start|><|plugin|>"

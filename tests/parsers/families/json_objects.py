@@ -10,14 +10,17 @@ from tests.samples.sample import Call, Outcome
 
 # What vLLM's batch parsers do with these cases, by id.
 STRICT = dict.fromkeys(
-    ("a line break in a string", "Python's literals", "a trailing comma", "a brace missing"), "reads only valid JSON"
+    ("a line break in a string", "Python's literals", "a trailing comma", "a brace missing"),
+    "reads only valid JSON",
 )
 WANTS_KEY = {"no arguments key": "wants the key"}
 KEEPS_NULL = {"null arguments": "gives null, which is no object"}
 QUOTES = {"arguments in a string": "quotes the string once more"}
 ENDS_EARLY = {"end marker in a string": "ends the call at the first end marker, inside the string"}
 LENIENT_STREAM = {
-    **dict.fromkeys(("a line break in a string", "a trailing comma"), "leaves the arguments invalid"),
+    **dict.fromkeys(
+        ("a line break in a string", "a trailing comma"), "leaves the arguments invalid"
+    ),
     "Python's literals": "drops the call",
     "types as the model wrote them": "turns the string into the declared integer; JSON says its own types",
 }
@@ -67,5 +70,6 @@ def json_cases(
         ("a brace missing", hi.removesuffix("}"), (HI,)),
     )  # fmt: skip
     return tuple(
-        Case(id_, wrap(written), Outcome(calls=calls), vllm=(vllm or {}).get(id_, "")) for id_, written, calls in rows
+        Case(id_, wrap(written), Outcome(calls=calls), vllm=(vllm or {}).get(id_, ""))
+        for id_, written, calls in rows
     )

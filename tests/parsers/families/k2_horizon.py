@@ -33,7 +33,7 @@ def write(content: str, calls: Sequence[Invocation], kind: str = "") -> str:
 FREE = (function("free"),)
 NOW = write("", [("now", {})])
 CALL_JSON = json.dumps({"name": "write", "arguments": {"path": "a", "text": "}</x>"}})
-OPENED = "<|im_start|>assistant\n<ifm|think>"
+REASONING_OPENED = "<|im_start|>assistant\n<ifm|think>"
 
 FAMILY = Family(
     "k2_horizon",
@@ -49,7 +49,7 @@ FAMILY = Family(
     cases=(
         Case("fast reasoning and a call", f"<ifm|think_fast>I look.</ifm|think_fast>It is\n{NOW}", Outcome("I look.", "It is", (Call("now", {}),))),
         Case("fastest reasoning", "<ifm|think_faster>x</ifm|think_faster>y", Outcome("x", "y"), tools=()),
-        Case("reasoning that a call ends", f"I look.{NOW}", Outcome("I look.", None, (Call("now", {}),)), prompt=OPENED),
+        Case("reasoning that a call ends", f"I look.{NOW}", Outcome("I look.", None, (Call("now", {}),)), prompt=REASONING_OPENED),
         Case("types beside the keys", write("", [("add", {"a": 1, "b": 2.5})], "number"), Outcome(calls=(Call("add", {"a": 1, "b": 2.5}),)),
              vllm="reads types only where the request asks for them"),
         Case("a type that is not the declared one", write("", [("write", {"text": "3"})], "integer"), Outcome(calls=(Call("write", {"text": "3"}),)),

@@ -10,7 +10,11 @@ from tests.parsers.families.json_objects import HI, HI_JSON
 from tests.samples.sample import Call, Outcome
 
 BEGIN, END = "<|tool_calls_section_begin|>", "<|tool_calls_section_end|>"
-CALL, ARGUMENTS, CALL_END = "<|tool_call_begin|>", "<|tool_call_argument_begin|>", "<|tool_call_end|>"
+CALL, ARGUMENTS, CALL_END = (
+    "<|tool_call_begin|>",
+    "<|tool_call_argument_begin|>",
+    "<|tool_call_end|>",
+)
 
 
 def one(header: str, arguments: str) -> str:

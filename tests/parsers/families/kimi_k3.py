@@ -36,18 +36,19 @@ def write(content: str, calls: Sequence[Invocation]) -> str:
     """Write as Kimi K3's encoding does: a channel for the answer, another for all calls."""
     written = [
         element(
-            f'call tool="{name}" index="{index}"', "".join(argument(key, value) for key, value in arguments.items())
+            f'call tool="{name}" index="{index}"',
+            "".join(argument(key, value) for key, value in arguments.items()),
         )
         for index, (name, arguments) in enumerate(calls, start=1)
     ]
-    return (element("response", content) if content else "") + (element("tools", "".join(written)) if calls else "")
+    return (element("response", content) if content else "") + (
+        element("tools", "".join(written)) if calls else ""
+    )
 
 
 FREE = (function("free"),)
 NOW = write("", [("now", {})])
-HALF = (
-    '<|open|>tools<|sep|><|open|>call tool="write" index="1"<|sep|><|open|>argument key="text" type="string"<|sep|>ab'
-)
+HALF = '<|open|>tools<|sep|><|open|>call tool="write" index="1"<|sep|><|open|>argument key="text" type="string"<|sep|>ab'
 
 FAMILY = Family(
     "kimi_k3",

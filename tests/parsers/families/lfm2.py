@@ -14,7 +14,9 @@ START, END = "<|tool_call_start|>", "<|tool_call_end|>"
 
 def write(content: str, calls: Sequence[Invocation]) -> str:
     """Write as the chat template of LFM 2.5 does, with the answer's text in front."""
-    written = f"{START}[{', '.join(call(*invocation) for invocation in calls)}]{END}" if calls else ""
+    written = (
+        f"{START}[{', '.join(call(*invocation) for invocation in calls)}]{END}" if calls else ""
+    )
     return content + written
 
 

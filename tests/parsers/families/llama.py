@@ -5,7 +5,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from tests.parsers.families.family import Case, Family, Invocation, function
-from tests.parsers.families.json_objects import HI, KEEPS_NULL, QUOTES, STRICT, WANTS_KEY, json_cases, json_of
+from tests.parsers.families.json_objects import (
+    HI,
+    KEEPS_NULL,
+    QUOTES,
+    STRICT,
+    WANTS_KEY,
+    json_cases,
+    json_of,
+)
 from tests.samples.sample import Call, Outcome
 
 KEY = "parameters"

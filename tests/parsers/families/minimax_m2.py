@@ -12,7 +12,8 @@ from tests.samples.sample import Call, Outcome
 def invoke(name: str, arguments: dict[str, object], quote: str = '"') -> str:
     """Write one call."""
     parameters = "".join(
-        f"<parameter name={quote}{key}{quote}>{text_of(value)}</parameter>\n" for key, value in arguments.items()
+        f"<parameter name={quote}{key}{quote}>{text_of(value)}</parameter>\n"
+        for key, value in arguments.items()
     )
     return f"<invoke name={quote}{name}{quote}>\n{parameters}</invoke>\n"
 
@@ -21,7 +22,9 @@ def write(content: str, calls: Sequence[Invocation], quote: str = '"') -> str:
     """Write as the chat template of MiniMax M2 does: all calls in one block."""
     block = "".join(invoke(name, arguments, quote) for name, arguments in calls)
     written = [content] if content else []
-    return "\n".join(written + ([f"<minimax:tool_call>\n{block}</minimax:tool_call>"] if calls else []))
+    return "\n".join(
+        written + ([f"<minimax:tool_call>\n{block}</minimax:tool_call>"] if calls else [])
+    )
 
 
 FREE = (function("free"),)

@@ -42,7 +42,15 @@ def invoke(body: str, name: str = "write") -> str:
 
 
 NOW = write("", [("now", {})])
-DEEP = (function("deep", rows={"type": "array", "items": {"type": "object", "properties": {"n": {"type": "string"}}}}),)
+DEEP = (
+    function(
+        "deep",
+        rows={
+            "type": "array",
+            "items": {"type": "object", "properties": {"n": {"type": "string"}}},
+        },
+    ),
+)
 FREE = (function("free"),)
 
 FAMILY = Family(

@@ -13,7 +13,8 @@ from tests.samples.sample import Call, Outcome
 def write(content: str, calls: Sequence[Invocation]) -> str:
     """Write as mistral-common's tokenizer of version 13 does."""
     return content + "".join(
-        f"[TOOL_CALLS]{name}[ARGS]{json.dumps(arguments, ensure_ascii=False)}" for name, arguments in calls
+        f"[TOOL_CALLS]{name}[ARGS]{json.dumps(arguments, ensure_ascii=False)}"
+        for name, arguments in calls
     )
 
 

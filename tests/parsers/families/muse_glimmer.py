@@ -15,7 +15,8 @@ USER = " to=user<|message|>"
 def call(name: str, arguments: dict[str, object]) -> str:
     """Write a message to a tool."""
     parameters = "".join(
-        f'<atem:parameter name="{key}">{text_of(value)}</atem:parameter>\n' for key, value in arguments.items()
+        f'<atem:parameter name="{key}">{text_of(value)}</atem:parameter>\n'
+        for key, value in arguments.items()
     )
     return (
         f' to={name}<|message|><atem:function_calls>\n<atem:invoke name="{name}">\n{parameters}</atem:invoke>\n'

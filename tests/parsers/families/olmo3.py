@@ -24,7 +24,8 @@ def write(content: str, calls: Sequence[Invocation]) -> str:
     """Write as vLLM's chat template for Olmo 3 does."""
     lines = "\n".join(call(*invocation) for invocation in calls)
     return "\n".join(
-        ([content] if content else []) + ([f"<function_calls>\n{lines}\n</function_calls>"] if calls else [])
+        ([content] if content else [])
+        + ([f"<function_calls>\n{lines}\n</function_calls>"] if calls else [])
     )
 
 

@@ -10,7 +10,9 @@ from tests.samples.sample import Call, Outcome
 from tests.samples.tokenizers import HARMONY_SPECIAL
 
 TURN = "<|start|>assistant"
-ANALYSIS, PREAMBLE, FINAL = (f"<|channel|>{channel}<|message|>" for channel in ("analysis", "commentary", "final"))
+ANALYSIS, PREAMBLE, FINAL = (
+    f"<|channel|>{channel}<|message|>" for channel in ("analysis", "commentary", "final")
+)
 
 
 def call(name: str, arguments: str, end: str = "<|call|>") -> str:

@@ -5,7 +5,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from tests.parsers.families.family import Case, Family, Invocation
-from tests.parsers.families.json_objects import KEEPS_NULL, QUOTES, STRICT, WANTS_KEY, array_of, json_cases
+from tests.parsers.families.json_objects import (
+    KEEPS_NULL,
+    QUOTES,
+    STRICT,
+    WANTS_KEY,
+    array_of,
+    json_cases,
+)
 from tests.samples.sample import Call, Outcome
 
 
@@ -14,7 +21,9 @@ def write(content: str, calls: Sequence[Invocation]) -> str:
     return content + (f"functools{array_of(calls)}" if calls else "")
 
 
-ENDS_AT_BRACKET = "ends the calls at the first closing bracket, inside the arguments, and gives nothing"
+ENDS_AT_BRACKET = (
+    "ends the calls at the first closing bracket, inside the arguments, and gives nothing"
+)
 FIRST_BRACKET = dict.fromkeys(
     ("end marker in a string", "further keys", "a parameter that is not declared"), ENDS_AT_BRACKET
 )

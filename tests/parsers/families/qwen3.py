@@ -5,4 +5,6 @@ from __future__ import annotations
 from tests.parsers.families.family import Family, Tags
 from tests.parsers.families.think import UNOPENED
 
-FAMILY = Family(reasoning_parser="qwen3", tags=Tags(), markers=("<think>", "</think>"), cases=UNOPENED)
+FAMILY = Family(
+    reasoning_parser="qwen3", tags=Tags(), markers=("<think>", "</think>"), cases=UNOPENED
+)

@@ -21,7 +21,10 @@ def write(content: str, calls: Sequence[Invocation]) -> str:
     """Write as the chat template of Qwen3-Coder does."""
     written = []
     for name, arguments in calls:
-        parameters = "".join(f"<parameter={key}>\n{text_of(value)}\n</parameter>\n" for key, value in arguments.items())
+        parameters = "".join(
+            f"<parameter={key}>\n{text_of(value)}\n</parameter>\n"
+            for key, value in arguments.items()
+        )
         written.append(f"<tool_call>\n<function={name}>\n{parameters}</function>\n</tool_call>")
     return "\n".join(([content] if content else []) + written)
 

@@ -12,8 +12,12 @@ def write(content: str, calls: Sequence[Invocation]) -> str:
     """Write as the chat template of Seed-OSS does: values on the marker's line, Python's str() of them."""
     written = []
     for name, arguments in calls:
-        parameters = "".join(f"<parameter={key}>{value}</parameter>\n" for key, value in arguments.items())
-        written.append(f"<seed:tool_call>\n<function={name}>\n{parameters}</function>\n</seed:tool_call>")
+        parameters = "".join(
+            f"<parameter={key}>{value}</parameter>\n" for key, value in arguments.items()
+        )
+        written.append(
+            f"<seed:tool_call>\n<function={name}>\n{parameters}</function>\n</seed:tool_call>"
+        )
     return "\n".join(([content] if content else []) + written)
 
 

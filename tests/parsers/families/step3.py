@@ -16,7 +16,8 @@ def write(content: str, calls: Sequence[Invocation]) -> str:
     written = []
     for name, arguments in calls:
         parameters = "".join(
-            f'<steptml:parameter name="{key}">{text_of(value)}</steptml:parameter>' for key, value in arguments.items()
+            f'<steptml:parameter name="{key}">{text_of(value)}</steptml:parameter>'
+            for key, value in arguments.items()
         )
         written.append(f'{BEGIN}<steptml:invoke name="{name}">{parameters}</steptml:invoke>{END}')
     block = "<｜tool_calls_begin｜>" + "\n".join(written) + "<｜tool_calls_end｜>"
@@ -25,7 +26,9 @@ def write(content: str, calls: Sequence[Invocation]) -> str:
 
 FREE = (function("free"),)
 NOW = write("", [("now", {})])
-MARKERS = tuple(f"<｜tool_{part}｜>" for part in ("calls_begin", "calls_end", "call_begin", "call_end", "sep"))
+MARKERS = tuple(
+    f"<｜tool_{part}｜>" for part in ("calls_begin", "calls_end", "call_begin", "call_end", "sep")
+)
 
 FAMILY = Family(
     "step3",

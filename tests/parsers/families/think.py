@@ -16,13 +16,27 @@ def only_text(case: str, output: str, outcome: Outcome, **more: str) -> Case:
 
 # They reason although neither the prompt nor they themselves open it.
 UNOPENED = (
-    only_text("nobody opens it", "17 plus 25.</think>It is 42.", Outcome("17 plus 25.", "It is 42.")),
+    only_text(
+        "nobody opens it", "17 plus 25.</think>It is 42.", Outcome("17 plus 25.", "It is 42.")
+    ),
     only_text("nobody opens or ends it", "17 plus 25 is", Outcome("17 plus 25 is")),
     only_text("nobody opens it, cut", "17 plus", Outcome("17 plus"), finish="length"),
     only_text("ended at once", "</think>It is 42.", Outcome(None, "It is 42.")),
-    only_text("the start again in its midst", "One <think> two.</think>Three.", Outcome("One <think> two.", "Three.")),
-    only_text("the end again in the text", "One.</think>Write `</think>`.", Outcome("One.", "Write `</think>`.")),
-    only_text("line breaks around the tags", "<think>\nOne.\n</think>\n\nTwo.", Outcome("\nOne.\n", "\n\nTwo.")),
+    only_text(
+        "the start again in its midst",
+        "One <think> two.</think>Three.",
+        Outcome("One <think> two.", "Three."),
+    ),
+    only_text(
+        "the end again in the text",
+        "One.</think>Write `</think>`.",
+        Outcome("One.", "Write `</think>`."),
+    ),
+    only_text(
+        "line breaks around the tags",
+        "<think>\nOne.\n</think>\n\nTwo.",
+        Outcome("\nOne.\n", "\n\nTwo."),
+    ),
     only_text("half a tag at the end", "One.</thin", Outcome("One.</thin"), finish="length"),
 )
 
@@ -36,7 +50,9 @@ FAMILIES = (
         cases=(
             only_text("no tags", "It is 42.", Outcome(None, "It is 42.")),
             only_text("half a tag", "◁thin", Outcome(None, "◁thin"), finish="length"),
-            only_text("tags of other models", "<think>One.</think>", Outcome(None, "<think>One.</think>")),
+            only_text(
+                "tags of other models", "<think>One.</think>", Outcome(None, "<think>One.</think>")
+            ),
         ),
     ),
 )

@@ -5,7 +5,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from tests.parsers.families.family import Case, Family, Invocation
-from tests.parsers.families.json_objects import HI, KEEPS_NULL, STRICT, WANTS_KEY, array_of, json_cases
+from tests.parsers.families.json_objects import (
+    HI,
+    KEEPS_NULL,
+    STRICT,
+    WANTS_KEY,
+    array_of,
+    json_cases,
+)
 from tests.samples.sample import Call, Outcome
 
 

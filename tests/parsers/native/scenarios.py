@@ -11,8 +11,8 @@ from typing import Any
 from backedge.parsers.base import ParserRequest
 from backedge.parsers.events import join
 from backedge.parsers.native.sglang import SglangParsers
-from backedge.parsers.registry import tool_format
-from backedge.postprocess.detokenizer import DetokenizerOptions, detokenizers
+from backedge.parsers.parser_lookup import tool_format
+from backedge.tokenization.detokenizer import DetokenizerOptions, detokenizers
 from sglang.srt.entrypoints.openai.protocol import Tool
 from sglang.srt.function_call.function_call_parser import FunctionCallParser
 
@@ -97,7 +97,7 @@ STREAM, BATCH = ("stream",), ("batch",)
 BOTH = STREAM + BATCH
 TYPES = ("types",)
 SECOND_CALLS = ("two calls", "three of one", "a call behind one without arguments")
-WRONG = (
+NOT_A_CALL = (
     Wrong(("glm", "glm45", "ling3"), TYPES, BOTH, "makes a string of null if the parameter has a list of types"),
     Wrong(("k2_horizon",), TYPES, BOTH, "makes a string of null if the parameter has a list of types"),
     Wrong(("minimax-m3",), TYPES, STREAM, "makes a string of null if the parameter has a list of types"),
@@ -131,7 +131,12 @@ WRONG = (
     Wrong(("glm", "glm45", "ling3"), ("strings that look like other types",), BATCH, "makes True of the string true"),
     Wrong(("step3",), ("no arguments", "a call behind one without arguments"), BATCH, "drops a call without arguments"),
 )  # fmt: skip
-WRONG_SIDES = {(name, scenario): wrong for wrong in WRONG for name in wrong.names for scenario in wrong.scenarios}
+WRONG_SIDES = {
+    (name, scenario): wrong
+    for wrong in NOT_A_CALL
+    for name in wrong.names
+    for scenario in wrong.scenarios
+}
 
 
 def _rows() -> list[Row]:
@@ -164,7 +169,11 @@ def streamed(row: Row) -> Outcome:
     options = DetokenizerOptions(skip_special_tokens=False, spaces_between_special_tokens=False)
     detokenizer = detokenizers(tokenizer)(options, ())
     token_ids = encode(tokenizer, row.case.output)
-    events = [event for token_id in token_ids for event in parser.feed(detokenizer.feed(token_id), [token_id])]
+    events = [
+        event
+        for token_id in token_ids
+        for event in parser.feed(detokenizer.feed(token_id), [token_id])
+    ]
     return outcome_of(join(events + parser.finish()))
 
 

@@ -49,7 +49,9 @@ def differences(name: str, template: str | None) -> Iterator[dict[str, Any]]:
         if effort is None and toggle is not None and toggle.special_case == HUNYUAN_EFFORT:
             effort = "high"  # as normalize_hunyuan_reasoning_effort has it
         request = SimpleNamespace(chat_template_kwargs=flags, reasoning_effort=effort)
-        if parsers.is_forced(flags) != (always or OpenAIServingChat._get_reasoning_from_request(server, request)):
+        if parsers.is_forced(flags) != (
+            always or OpenAIServingChat._get_reasoning_from_request(server, request)
+        ):
             yield flags
 
 

@@ -13,10 +13,23 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from tests.parsers.cases import Case, Difference
-from tests.parsers.core import Core, as_one, core_of, cut, every_token, missing, outcome, output_of, parsers_of_case
+from tests.parsers.core import (
+    Core,
+    as_one,
+    core_of,
+    cut,
+    every_token,
+    missing,
+    outcome,
+    output_of,
+    parsers_of_case,
+)
 
 few_cuts = settings(
-    max_examples=6, deadline=None, database=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+    max_examples=6,
+    deadline=None,
+    database=None,
+    suppress_health_check=[HealthCheck.function_scoped_fixture],
 )
 
 
@@ -34,13 +47,19 @@ def in_plain_text(cases: list[Case]) -> list[Case]:
 
     With a reasoning parser such text may be reasoning; Harmony has no text without a header.
     """
-    return [case for case in cases if case.reasoning_parser is None and case.sample.tokenizer != "harmony"]
+    return [
+        case
+        for case in cases
+        if case.reasoning_parser is None and case.sample.tokenizer != "harmony"
+    ]
 
 
 def without_ids(whole: ChoiceDelta) -> ChoiceDelta:
     """Return the answer without its calls' ids, which are random."""
     calls = [msgspec.structs.replace(call, id=None) for call in whole.delta.tool_calls]
-    return msgspec.structs.replace(whole, delta=msgspec.structs.replace(whole.delta, tool_calls=calls))
+    return msgspec.structs.replace(
+        whole, delta=msgspec.structs.replace(whole.delta, tool_calls=calls)
+    )
 
 
 class SampleTests:
@@ -60,19 +79,25 @@ class SampleTests:
     def test_a_sample_gives_what_its_model_meant(self, case: Case, core: Core, whole: ChoiceDelta):
         difference = self.differences.get(case.id)
         if difference is not None:
-            assert outcome(whole) != case.sample.expected, f"{case.id} works now: remove it from the differences"
+            assert outcome(whole) != case.sample.expected, (
+                f"{case.id} works now: remove it from the differences"
+            )
         assert outcome(whole) == (difference.gives if difference else case.sample.expected)
         assert core.failures == []
 
     @few_cuts
     @given(cuts=st.sets(st.integers(1, 200)))
-    def test_every_chunking_gives_the_same(self, case: Case, core: Core, whole: ChoiceDelta, cuts: Collection[int]):
+    def test_every_chunking_gives_the_same(
+        self, case: Case, core: Core, whole: ChoiceDelta, cuts: Collection[int]
+    ):
         assert without_ids(core.run(cut(output_of(core, case.sample), cuts))) == without_ids(whole)
 
-    def test_one_chunk_and_no_stream_give_the_same(self, case: Case, core: Core, whole: ChoiceDelta):
+    def test_one_chunk_and_no_stream_give_the_same(
+        self, case: Case, core: Core, whole: ChoiceDelta
+    ):
         token_ids = output_of(core, case.sample)
         assert without_ids(core.run(as_one(token_ids))) == without_ids(whole)
-        core.spec = msgspec.structs.replace(core.spec, stream=False)
+        core.params = msgspec.structs.replace(core.params, stream=False)
         assert without_ids(core.run(every_token(token_ids))) == without_ids(whole)
 
 
@@ -83,7 +108,9 @@ def content_of_plain_text(case: Case, text: str) -> str:
     whole = core.run(every_token(output_of(core, sample)))
     assert whole.delta.tool_calls == []
     # SentencePiece writes the space before a word, also before the first.
-    return (whole.delta.content or "").removeprefix(" " if sample.tokenizer == "sentencepiece" else "")
+    return (whole.delta.content or "").removeprefix(
+        " " if sample.tokenizer == "sentencepiece" else ""
+    )
 
 
 def check_refused(case: Case, message: str) -> None:

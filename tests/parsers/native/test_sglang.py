@@ -13,7 +13,14 @@ import msgspec
 import pytest
 from backedge.parsers.base import ParserRequest
 from backedge.parsers.errors import UnknownParserError, UnusableParserError
-from backedge.parsers.events import Content, Event, Reasoning, ToolCallArguments, ToolCallStarted, join
+from backedge.parsers.events import (
+    Content,
+    Event,
+    Reasoning,
+    ToolCallArguments,
+    ToolCallStarted,
+    join,
+)
 from backedge.parsers.native.sglang import LOGGERS, SglangParsers
 from backedge.parsers.native.sglang_reasoning import MODES
 from backedge.postprocess import ChoiceDelta
@@ -24,7 +31,13 @@ from sglang.srt.parser.reasoning_parser import ReasoningParser
 
 from tests.parsers.cases import SGLANG_CASES, SGLANG_DIFFERENCES, Case
 from tests.parsers.core import Core, core_of, cut, every_token, parsers_of_case
-from tests.parsers.native.support import SampleTests, case_id, content_of_plain_text, few_cuts, in_plain_text
+from tests.parsers.native.support import (
+    SampleTests,
+    case_id,
+    content_of_plain_text,
+    few_cuts,
+    in_plain_text,
+)
 from tests.samples.sample import ADD_NOTE, ANSWER, NOTE_JSON, THOUGHT
 from tests.samples.sglang import SGLANG_REASONING, SGLANG_TOOL_CALLS
 from tests.samples.tokenizers import bpe, encode, tokenizer_of
@@ -70,11 +83,15 @@ class TestSamples(SampleTests):
 
     def test_its_reasoning_is_counted(self, case: Case, core: Core, whole: ChoiceDelta):
         expected = case.sample.expected.reasoning
-        assert core.post.usage.reasoning_tokens == (len(encode(core.tokenizer, expected)) if expected else 0)
+        assert core.post.usage.reasoning_tokens == (
+            len(encode(core.tokenizer, expected)) if expected else 0
+        )
 
     @few_cuts
     @given(share=st.floats(0, 1))
-    def test_what_a_limit_leaves_is_a_beginning(self, case: Case, core: Core, whole: ChoiceDelta, share: float):
+    def test_what_a_limit_leaves_is_a_beginning(
+        self, case: Case, core: Core, whole: ChoiceDelta, share: float
+    ):
         token_ids = encode(core.tokenizer, case.sample.output)
         left = core.run(cut(token_ids[: 1 + int(share * (len(token_ids) - 1))], (), "length")).delta
         assert core.failures == []
@@ -90,9 +107,13 @@ def test_plain_text_passes(case: Case):
     assert content_of_plain_text(case, PLAIN) == PLAIN
 
 
-@pytest.mark.parametrize("names", [("no_such", None), (None, "no_such")], ids=["tool parser", "reasoning parser"])
+@pytest.mark.parametrize(
+    "names", [("no_such", None), (None, "no_such")], ids=["tool parser", "reasoning parser"]
+)
 def test_an_unknown_name_is_refused_with_the_known_ones(names: tuple[str | None, str | None]):
-    with pytest.raises(UnknownParserError, match=r"'no_such' is not known; set it to one of: .*glm45"):
+    with pytest.raises(
+        UnknownParserError, match=r"'no_such' is not known; set it to one of: .*glm45"
+    ):
         SglangParsers(bpe(), *names)
 
 
@@ -102,7 +123,9 @@ def test_an_unknown_name_is_refused_with_the_known_ones(names: tuple[str | None,
      (None, "gpt-oss")],
 )  # fmt: skip
 def test_a_tokenizer_that_cuts_the_markers_is_refused(names: tuple[str | None, str | None]):
-    with pytest.raises(UnusableParserError, match="only as one token, and this model's tokenizer has none"):
+    with pytest.raises(
+        UnusableParserError, match="only as one token, and this model's tokenizer has none"
+    ):
         SglangParsers(bpe(), *names)
 
 
@@ -112,7 +135,9 @@ def test_a_parser_that_raises_is_refused(monkeypatch: pytest.MonkeyPatch):
 
     detector = FunctionCallParser.ToolCallParserEnum["hermes"]
     monkeypatch.setattr(detector, "parse_streaming_increment", raises)
-    with pytest.raises(UnusableParserError, match=r"'hermes' cannot be used: .*RuntimeError: no such thing"):
+    with pytest.raises(
+        UnusableParserError, match=r"'hermes' cannot be used: .*RuntimeError: no such thing"
+    ):
         SglangParsers(bpe(), "hermes", None)
 
 
@@ -134,12 +159,17 @@ def test_two_whole_calls_in_one_token(name: str):
     ],
 )
 def test_a_whole_call_in_one_token(name: str, output: str):
-    assert feed_whole(name, output)[:2] == [ToolCallStarted(0, "add_note"), ToolCallArguments(0, NOTE_JSON)]
+    assert feed_whole(name, output)[:2] == [
+        ToolCallStarted(0, "add_note"),
+        ToolCallArguments(0, NOTE_JSON),
+    ]
 
 
 def test_arguments_that_a_limit_cut_stay_open():
     start = CALL[: CALL.index(", \\")]
-    assert not any(isinstance(event, ToolCallArguments) for event in feed_whole("hermes", start, cut=True))
+    assert not any(
+        isinstance(event, ToolCallArguments) for event in feed_whole("hermes", start, cut=True)
+    )
 
 
 def test_calls_are_numbered_on_in_their_ids():
@@ -152,7 +182,9 @@ def test_calls_are_numbered_on_in_their_ids():
         for token in encode(tokenizer, case.sample.output)
         for event in parser.feed(tokenizer.decode([token]), [token])
     ]
-    assert [event.id for event in events if isinstance(event, ToolCallStarted)] == ["functions.add_note:2"]
+    assert [event.id for event in events if isinstance(event, ToolCallStarted)] == [
+        "functions.add_note:2"
+    ]
 
 
 @pytest.mark.parametrize(
@@ -164,7 +196,11 @@ def test_forced_calls_in_json(forced: Any, output: str):
     request = ParserRequest(tools=[ADD_NOTE], tool_choice=forced, json_calls=True)
     parser = SglangParsers(bpe(), "qwen25", "qwen3")(request, [])
     events = parser.feed("hm") + parser.feed("</think>") + parser.finish(output)
-    assert join(events) == [Reasoning("hm"), ToolCallStarted(0, "add_note"), ToolCallArguments(0, NOTE_JSON)]
+    assert join(events) == [
+        Reasoning("hm"),
+        ToolCallStarted(0, "add_note"),
+        ToolCallArguments(0, NOTE_JSON),
+    ]
 
 
 CLOSED, OPEN = "<think>\n\n</think>\n\n", "<think>\n"
@@ -192,7 +228,9 @@ CLOSED, OPEN = "<think>\n\n</think>\n\n", "<think>\n"
 def test_where_reasoning_begins(name: str, kwargs: dict[str, Any], prompt: str, reasons: bool):
     tokenizer = copy.deepcopy(bpe())
     tokenizer.chat_template = None  # or it would say what is the default
-    turn = encode(tokenizer, f"<|im_start|>user\n<think>x</think>?<|im_end|>\n<|im_start|>assistant\n{prompt}")
+    turn = encode(
+        tokenizer, f"<|im_start|>user\n<think>x</think>?<|im_end|>\n<|im_start|>assistant\n{prompt}"
+    )
     parser = SglangParsers(tokenizer, None, name)(ParserRequest(chat_template_kwargs=kwargs), turn)
     assert parser.in_reasoning is reasons
     assert parser.feed("17", [1]) == ([Reasoning("17")] if reasons else [Content("17")])
@@ -203,17 +241,23 @@ def test_reasoning_is_forced_where_sglangs_server_forces_it():
         [sys.executable, "-m", "tests.parsers.native.sglang_server"],
         capture_output=True, text=True, check=True, cwd=ROOT,
     )  # fmt: skip
-    assert [line for line in ran.stdout.splitlines() if line.startswith(("DIFFERS", "DONE"))] == ["DONE"]
+    assert [line for line in ran.stdout.splitlines() if line.startswith(("DIFFERS", "DONE"))] == [
+        "DONE"
+    ]
 
 
 def test_every_mode_of_sglang_is_known():
-    assert {ReasoningParser(name).detector.reasoning_default for name in ReasoningParser.DetectorMap} <= set(MODES)
+    assert {
+        ReasoningParser(name).detector.reasoning_default for name in ReasoningParser.DetectorMap
+    } <= set(MODES)
 
 
 def test_special_tokens_are_shown_where_sglangs_server_shows_them():
     kimi, thought = SGLANG_REASONING["kimi_k3"], SGLANG_REASONING["qwen3"]
     assert SglangParsers(tokenizer_of(thought), "qwen25", "qwen3").shows_special_tokens(TOOLS)
-    assert not SglangParsers(tokenizer_of(thought), "qwen25", "qwen3").shows_special_tokens(ParserRequest())
+    assert not SglangParsers(tokenizer_of(thought), "qwen25", "qwen3").shows_special_tokens(
+        ParserRequest()
+    )
     assert SglangParsers(tokenizer_of(kimi), None, "kimi_k3").shows_special_tokens(ParserRequest())
 
 
@@ -231,6 +275,6 @@ def test_a_stop_string_belongs_to_the_answer():
     """In reasoning it is none (pitfall 26)."""
     case = SGLANG_CASES["reasoning qwen3"]
     core = core_of(case.sample, parsers_of_case(case))
-    core.spec = msgspec.structs.replace(core.spec, stop=["4", "plus"])
+    core.params = msgspec.structs.replace(core.params, stop=["4", "plus"])
     whole = core.run(every_token(encode(core.tokenizer, case.sample.output))).delta
     assert (whole.reasoning_content, whole.content) == (THOUGHT, ANSWER.partition("4")[0])

@@ -37,8 +37,12 @@ BROKEN_INSTALLS = [case for case in CASES.values() if missing(case.sample)]
 def test_every_name_that_vllm_registers_has_a_sample(registered, samples):
     missing_names = sorted(set(registered()) - {key.split()[0] for key in samples})
     surplus = sorted({key.split()[0] for key in samples} - set(registered()))
-    assert not missing_names, f"vLLM registers {missing_names}: add a sample of each to tests/samples/"
-    assert not surplus, f"vLLM no longer registers {surplus}: remove their samples from tests/samples/"
+    assert not missing_names, (
+        f"vLLM registers {missing_names}: add a sample of each to tests/samples/"
+    )
+    assert not surplus, (
+        f"vLLM no longer registers {surplus}: remove their samples from tests/samples/"
+    )
 
 
 def test_every_exception_is_of_a_case():
@@ -79,7 +83,11 @@ def test_a_parser_of_another_architecture_is_refused(case: Case):
         VllmParsers(bpe(), case.tool_call_parser, case.reasoning_parser)
 
 
-@pytest.mark.parametrize("names", [("no_such", None), (None, "no_such")], ids=["tool parser", "reasoning parser"])
+@pytest.mark.parametrize(
+    "names", [("no_such", None), (None, "no_such")], ids=["tool parser", "reasoning parser"]
+)
 def test_an_unknown_name_is_refused_with_the_known_ones(names: tuple[str | None, str | None]):
-    with pytest.raises(UnknownParserError, match=r"'no_such' is not known; set it to one of: .*glm45"):
+    with pytest.raises(
+        UnknownParserError, match=r"'no_such' is not known; set it to one of: .*glm45"
+    ):
         VllmParsers(bpe(), *names)

@@ -7,12 +7,20 @@ from collections.abc import Callable, Sequence
 from functools import cache
 from typing import Any
 
-from backedge.postprocess.detokenizer.byte_level import ByteLevelDetokenizers
-from backedge.postprocess.detokenizer.offsets import OffsetDetokenizers
-from backedge.postprocess.detokenizer.sentencepiece import SentencePieceDetokenizers
-from backedge.postprocess.detokenizer.stream import StreamDetokenizers
-from backedge.postprocess.detokenizer.tekken import TekkenDetokenizers
-from tokenizers import AddedToken, Tokenizer, decoders, models, normalizers, pre_tokenizers, trainers
+from backedge.tokenization.detokenizer.byte_level import ByteLevelDetokenizers
+from backedge.tokenization.detokenizer.offsets import OffsetDetokenizers
+from backedge.tokenization.detokenizer.sentencepiece import SentencePieceDetokenizers
+from backedge.tokenization.detokenizer.stream import StreamDetokenizers
+from backedge.tokenization.detokenizer.tekken import TekkenDetokenizers
+from tokenizers import (
+    AddedToken,
+    Tokenizer,
+    decoders,
+    models,
+    normalizers,
+    pre_tokenizers,
+    trainers,
+)
 
 from tests.samples.tokenizers import mistral
 from tests.support import TRANSCRIPTS, tiny_tokenizer
@@ -20,7 +28,7 @@ from tests.support import TRANSCRIPTS, tiny_tokenizer
 BYTES = [f"<0x{byte:02X}>" for byte in range(256)]
 SPECIAL = ["<unk>", "<s>", "</s>"]
 VOCABULARY_SIZE = 1_000
-# Rarer characters are spelled in bytes.
+# Rarer characters are spell_tools in bytes.
 ALPHABET_SIZE = 80
 
 
@@ -33,7 +41,9 @@ def trained() -> dict[str, Any]:
     """Return a BPE model of the transcripts' words, as in a tokenizer.json."""
     tokenizer = Tokenizer(models.BPE())
     tokenizer.pre_tokenizer = pre_tokenizers.Metaspace()
-    trainer = trainers.BpeTrainer(vocab_size=VOCABULARY_SIZE, limit_alphabet=ALPHABET_SIZE, show_progress=False)
+    trainer = trainers.BpeTrainer(
+        vocab_size=VOCABULARY_SIZE, limit_alphabet=ALPHABET_SIZE, show_progress=False
+    )
     tokenizer.train_from_iterator(texts(), trainer)
     model: dict[str, Any] = json.loads(tokenizer.to_str())["model"]
     return model
@@ -45,7 +55,9 @@ def sentencepiece_bpe(decoder: decoders.Decoder, *, prepends: bool = True) -> To
     pieces = [*SPECIAL, *BYTES, *sorted(model["vocab"], key=model["vocab"].__getitem__)]
     vocabulary = {piece: number for number, piece in enumerate(pieces)}
     merges = [tuple(merge) for merge in model["merges"]]
-    tokenizer = Tokenizer(models.BPE(vocabulary, merges, unk_token="<unk>", fuse_unk=True, byte_fallback=True))
+    tokenizer = Tokenizer(
+        models.BPE(vocabulary, merges, unk_token="<unk>", fuse_unk=True, byte_fallback=True)
+    )
     prefix = [normalizers.Prepend("▁")] if prepends else []
     tokenizer.normalizer = normalizers.Sequence([*prefix, normalizers.Replace(" ", "▁")])
     tokenizer.decoder = decoder
@@ -53,23 +65,32 @@ def sentencepiece_bpe(decoder: decoders.Decoder, *, prepends: bool = True) -> To
 
 
 def with_added(tokenizer: Tokenizer) -> Tokenizer:
-    """Add special tokens, markers that are none, and one that is spelled with a space."""
+    """Add special tokens, markers that are none, and one that is spell_tools with a space."""
     tokenizer.add_special_tokens([*SPECIAL, "<|end|>"])
-    tokenizer.add_tokens([AddedToken(text, normalized=False) for text in ("<think>", "</think>", "  ", "▁▁▁<x>")])
+    tokenizer.add_tokens(
+        [AddedToken(text, normalized=False) for text in ("<think>", "</think>", "  ", "▁▁▁<x>")]
+    )
     return tokenizer
 
 
 @cache
 def llama() -> Tokenizer:
     """Return Llama 2's form."""
-    steps = [decoders.Replace("▁", " "), decoders.ByteFallback(), decoders.Fuse(), decoders.Strip(" ", 1, 0)]
+    steps = [
+        decoders.Replace("▁", " "),
+        decoders.ByteFallback(),
+        decoders.Fuse(),
+        decoders.Strip(" ", 1, 0),
+    ]
     return sentencepiece_bpe(decoders.Sequence(steps))
 
 
 @cache
 def llama_metaspace() -> Tokenizer:
     """Return the form whose first token loses its marks."""
-    return sentencepiece_bpe(decoders.Sequence([decoders.Metaspace(), decoders.ByteFallback(), decoders.Fuse()]))
+    return sentencepiece_bpe(
+        decoders.Sequence([decoders.Metaspace(), decoders.ByteFallback(), decoders.Fuse()])
+    )
 
 
 @cache
@@ -95,8 +116,13 @@ def unigram() -> Tokenizer:
 def wordpiece() -> Tokenizer:
     """Return BERT's form."""
     tokenizer = Tokenizer(models.WordPiece(unk_token="<unk>"))
-    tokenizer.pre_tokenizer, tokenizer.decoder = pre_tokenizers.BertPreTokenizer(), decoders.WordPiece()
-    trainer = trainers.WordPieceTrainer(vocab_size=VOCABULARY_SIZE, special_tokens=SPECIAL, show_progress=False)
+    tokenizer.pre_tokenizer, tokenizer.decoder = (
+        pre_tokenizers.BertPreTokenizer(),
+        decoders.WordPiece(),
+    )
+    trainer = trainers.WordPieceTrainer(
+        vocab_size=VOCABULARY_SIZE, special_tokens=SPECIAL, show_progress=False
+    )
     tokenizer.train_from_iterator(texts(), trainer)
     return with_added(tokenizer)
 

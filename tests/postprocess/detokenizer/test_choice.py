@@ -4,12 +4,12 @@ import logging
 from typing import Any
 
 import pytest
-from backedge.postprocess.detokenizer import DetokenizerOptions, detokenizers
-from backedge.postprocess.detokenizer.agreement import streams
-from backedge.postprocess.detokenizer.byte_level import ByteLevelDetokenizers
-from backedge.postprocess.detokenizer.offsets import OffsetDetokenizers
-from backedge.postprocess.detokenizer.sentencepiece import Spelling
-from backedge.postprocess.detokenizer.stream import StreamDetokenizer, StreamDetokenizers
+from backedge.tokenization.detokenizer import DetokenizerOptions, detokenizers
+from backedge.tokenization.detokenizer.agreement import streams
+from backedge.tokenization.detokenizer.byte_level import ByteLevelDetokenizers
+from backedge.tokenization.detokenizer.offsets import OffsetDetokenizers
+from backedge.tokenization.detokenizer.sentencepiece import Spelling
+from backedge.tokenization.detokenizer.stream import StreamDetokenizer, StreamDetokenizers
 from tokenizers import Tokenizer, decoders, models
 from transformers import PreTrainedTokenizerFast
 
@@ -61,7 +61,9 @@ class Raising(DecodeOnly):
         raise KeyError("no such token")
 
 
-@pytest.mark.parametrize(("tokenizer", "reason"), [(Forgetful, "instead of"), (Raising, "KeyError")])
+@pytest.mark.parametrize(
+    ("tokenizer", "reason"), [(Forgetful, "instead of"), (Raising, "KeyError")]
+)
 def test_the_last_way_is_taken_whatever_it_gives(caplog, tokenizer, reason):
     with caplog.at_level(logging.WARNING):
         factory = detokenizers(tokenizer(tiny_tokenizer()))

@@ -3,10 +3,10 @@
 from collections.abc import Sequence
 
 import pytest
-from backedge.postprocess.detokenizer import DetokenizerFactory, DetokenizerOptions, detokenizers
-from backedge.postprocess.detokenizer.agreement import streams, vocabulary_ids
-from backedge.postprocess.detokenizer.offsets import decoder
-from backedge.postprocess.detokenizer.table import TableDetokenizers
+from backedge.tokenization.detokenizer import DetokenizerFactory, DetokenizerOptions, detokenizers
+from backedge.tokenization.detokenizer.agreement import streams, vocabulary_ids
+from backedge.tokenization.detokenizer.offsets import decoder
+from backedge.tokenization.detokenizer.table import TableDetokenizers
 from hypothesis import example, given
 from hypothesis import strategies as st
 from tokenizers import Tokenizer
@@ -19,7 +19,9 @@ FACTORIES = {name: detokenizers(kind.tokenizer()) for name, kind in KINDS.items(
 NAMES = pytest.mark.parametrize("name", KINDS)
 HIDDEN = pytest.mark.parametrize("skip", [True, False], ids=["hidden", "shown"])
 # Hypothesis numbers tokens from the end too, where added tokens are; the first ones are special, then bytes.
-TOKENS = st.lists(st.one_of(st.integers(0, 300), st.integers(0, 1 << 20), st.integers(-16, -1)), max_size=40)
+TOKENS = st.lists(
+    st.one_of(st.integers(0, 300), st.integers(0, 1 << 20), st.integers(-16, -1)), max_size=40
+)
 CUTS = st.sets(st.integers(0, 40))
 
 
@@ -29,9 +31,15 @@ def sequence(kind: Kind, numbers: Sequence[int]) -> list[int]:
 
 
 def text_of(
-    factory: DetokenizerFactory, token_ids: Sequence[int], prompt: Sequence[int] = (), *, skip: bool = True
+    factory: DetokenizerFactory,
+    token_ids: Sequence[int],
+    prompt: Sequence[int] = (),
+    *,
+    skip: bool = True,
 ) -> str:
-    return "".join(map(factory(DetokenizerOptions(skip_special_tokens=skip), prompt).feed, token_ids))
+    return "".join(
+        map(factory(DetokenizerOptions(skip_special_tokens=skip), prompt).feed, token_ids)
+    )
 
 
 @NAMES
@@ -60,7 +68,9 @@ def test_every_cut_gives_the_same_text(name, skip, numbers, cuts):
     token_ids = sequence(KINDS[name], numbers)
     detokenizer = FACTORIES[name](DetokenizerOptions(skip_special_tokens=skip), ())
     pieces = cut(token_ids, cuts)
-    assert "".join(map(detokenizer.feed_all, pieces)) == text_of(FACTORIES[name], token_ids, skip=skip)
+    assert "".join(map(detokenizer.feed_all, pieces)) == text_of(
+        FACTORIES[name], token_ids, skip=skip
+    )
 
 
 @pytest.mark.parametrize(
@@ -71,7 +81,10 @@ def test_every_cut_gives_the_same_text(name, skip, numbers, cuts):
 def test_random_tokens_go_on_behind_any_prompt(name, skip, numbers, split):
     token_ids = sequence(KINDS[name], numbers)
     prompt, output = token_ids[:split], token_ids[split:]
-    before, text = text_of(FACTORIES[name], prompt, skip=skip), text_of(FACTORIES[name], output, prompt, skip=skip)
+    before, text = (
+        text_of(FACTORIES[name], prompt, skip=skip),
+        text_of(FACTORIES[name], output, prompt, skip=skip),
+    )
     assert before + text == text_of(FACTORIES[name], token_ids, skip=skip)
 
 
@@ -90,10 +103,14 @@ def test_text_goes_on_behind_any_prompt(name, text, split):
 def test_encoded_text_is_that_of_decode(name, text):
     kind = KINDS[name]
     token_ids = kind.encode(text)
-    assert text_of(FACTORIES[name], token_ids) == decoder(kind.tokenizer(), skip_special_tokens=True)(token_ids)
+    assert text_of(FACTORIES[name], token_ids) == decoder(
+        kind.tokenizer(), skip_special_tokens=True
+    )(token_ids)
 
 
-@pytest.mark.parametrize("name", [name for name, kind in KINDS.items() if isinstance(kind.tokenizer(), Tokenizer)])
+@pytest.mark.parametrize(
+    "name", [name for name, kind in KINDS.items() if isinstance(kind.tokenizer(), Tokenizer)]
+)
 @HIDDEN
 @given(numbers=TOKENS, split=st.integers(0, 10))
 def test_decode_stream_gives_the_same_where_no_byte_is_wrong(name, skip, numbers, split):
@@ -114,7 +131,11 @@ def test_decode_stream_gives_the_same_where_no_byte_is_wrong(name, skip, numbers
 def test_hidden_tokens_do_not_cut_off_the_context(name):
     kind = KINDS[name]
     ordinary = kind.encode("Hello logs and")
-    special = next(token_id for token_id in vocabulary_ids(kind.tokenizer()) if FACTORIES[name].is_special(token_id))
+    special = next(
+        token_id
+        for token_id in vocabulary_ids(kind.tokenizer())
+        if FACTORIES[name].is_special(token_id)
+    )
     token_ids = [*ordinary, *[special] * 70, *kind.encode("logs")]
     expected = decoder(kind.tokenizer(), skip_special_tokens=True)(token_ids)
     assert text_of(FACTORIES[name], token_ids) == expected

@@ -2,8 +2,8 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import pytest
-from backedge.postprocess.detokenizer import DetokenizerOptions, detokenizers
-from backedge.postprocess.detokenizer.sentencepiece import spelling_of
+from backedge.tokenization.detokenizer import DetokenizerOptions, detokenizers
+from backedge.tokenization.detokenizer.sentencepiece import read_spelling
 from hypothesis import given
 from hypothesis import strategies as st
 from tokenizers import Tokenizer
@@ -42,20 +42,52 @@ CASES = [
     Case("hidden tokens are not the first", ["<s>", "▁", "s"], "||s", options=DetokenizerOptions()),
     Case("shown tokens are the first", ["<s>", "▁", "s"], "<s>| |s"),
     Case("behind a prompt the space stays", ["▁", "s"], " |s", prompt=["s"]),
-    Case("behind a hidden prompt it goes", ["▁", "s"], "|s", prompt=["<s>"], options=DetokenizerOptions()),
+    Case(
+        "behind a hidden prompt it goes",
+        ["▁", "s"],
+        "|s",
+        prompt=["<s>"],
+        options=DetokenizerOptions(),
+    ),
     Case("bytes are joined", ["<0xE4>", "<0xB8>", "<0x96>", "s"], "||世|s"),
-    Case("hidden tokens do not part bytes", ["<0xC3>", "<s>", "<0xA9>"], "||é", options=DetokenizerOptions()),
-    Case("a prompt's half character is continued", ["<0xB8>", "<0x96>"], "|世", prompt=["s", "<0xE4>"]),
+    Case(
+        "hidden tokens do not part bytes",
+        ["<0xC3>", "<s>", "<0xA9>"],
+        "||é",
+        options=DetokenizerOptions(),
+    ),
+    Case(
+        "a prompt's half character is continued",
+        ["<0xB8>", "<0x96>"],
+        "|世",
+        prompt=["s", "<0xE4>"],
+    ),
     Case("a whole character comes at once", ["<0xC3>", "<0xA9>", "<0xC3>", "<0xA9>"], "|é||é"),
     Case("a cut-off character is not given out", ["s", "<0xE4>", "<0xB8>"], "s||", decoded="s��"),
     Case("bytes that are no UTF-8", ["s", "<0xFF>", "<0xA9>", "s"], "s|�|�|s"),
     Case("an unfinished character", ["<0xE4>", "<0xB8>", "s"], "||��s"),
     Case("no character in a wrong run", ["<0xE4>", "<0x41>", "<0x42>", "s"], "|��|�|s"),
     Case("a run ends with other text", ["<0xFF>", "s", "<0xC3>", "<0xA9>"], "�|s||é"),
-    Case("a character before wrong bytes stays", ["s", "<0x41>", "<0xFF>", "s"], "s|A|�|s", decoded="s��s"),
-    Case("so does one before a cut-off one", ["<0xC3>", "<0xA9>", "<0xE4>", "s"], "|é||�s", decoded="���s"),
+    Case(
+        "a character before wrong bytes stays",
+        ["s", "<0x41>", "<0xFF>", "s"],
+        "s|A|�|s",
+        decoded="s��s",
+    ),
+    Case(
+        "so does one before a cut-off one",
+        ["<0xC3>", "<0xA9>", "<0xE4>", "s"],
+        "|é||�s",
+        decoded="���s",
+    ),
     Case("a marker with spaces", ["<think>", "▁▁▁<x>"], "<think>|   <x>"),
-    Case("a marker without spaces", ["<think>", "▁▁▁<x>"], "<think>|▁▁▁<x>", "<think>   <x>", options=WITHOUT_SPACES),
+    Case(
+        "a marker without spaces",
+        ["<think>", "▁▁▁<x>"],
+        "<think>|▁▁▁<x>",
+        "<think>   <x>",
+        options=WITHOUT_SPACES,
+    ),
 ]
 
 
@@ -73,10 +105,14 @@ def test_each_token_gives_its_text(case):
     assert "|".join(map(detokenizer.feed, output)) == case.texts
 
 
-@pytest.mark.parametrize("case", [case for case in CASES if not case.prompt], ids=lambda case: case.id)
+@pytest.mark.parametrize(
+    "case", [case for case in CASES if not case.prompt], ids=lambda case: case.id
+)
 def test_together_they_give_what_decode_gives(case):
     tokenizer = FORMS[case.form]()
-    decoded = tokenizer.decode(ids(tokenizer, case.pieces), skip_special_tokens=case.options.skip_special_tokens)
+    decoded = tokenizer.decode(
+        ids(tokenizer, case.pieces), skip_special_tokens=case.options.skip_special_tokens
+    )
     assert decoded == (case.texts.replace("|", "") if case.decoded is None else case.decoded)
 
 
@@ -105,7 +141,10 @@ def longest_text(run: bytes) -> str:
 
 
 def is_beginning(rest: bytes) -> bool:
-    return any(rest == chr(code).encode()[: len(rest)] for code in (*range(0x80, 0xD800), *range(0xE000, 0x110000, 64)))
+    return any(
+        rest == chr(code).encode()[: len(rest)]
+        for code in (*range(0x80, 0xD800), *range(0xE000, 0x110000, 64))
+    )
 
 
 PIECES = st.lists(
@@ -127,7 +166,9 @@ def test_runs_of_bytes_are_decoded_by_the_rule(pieces, cuts):
 
 
 @BYTE_FORMS
-@pytest.mark.parametrize("bytes_", [b"\xff", b"\x80", b"\xc3", "世".encode(), "😀".encode(), b"A\xff"])
+@pytest.mark.parametrize(
+    "bytes_", [b"\xff", b"\x80", b"\xc3", "世".encode(), "😀".encode(), b"A\xff"]
+)
 def test_an_endless_run_is_given_out_as_it_comes(form, bytes_):
     tokenizer = FORMS[form]()
     token_ids = ids(tokenizer, [BYTES[byte] for byte in bytes_] * 5_000)
@@ -141,7 +182,13 @@ def test_an_endless_run_is_given_out_as_it_comes(form, bytes_):
 def test_token_bytes_are_those_of_the_text():
     factory, tokenizer = FACTORIES["llama"], llama()
     pieces = ids(tokenizer, ["▁", "s", "<0xE4>", "<think>"])
-    assert [factory.token_bytes(token_id) for token_id in [*pieces, -1]] == [b" ", b"s", b"\xe4", b"<think>", b""]
+    assert [factory.token_bytes(token_id) for token_id in [*pieces, -1]] == [
+        b" ",
+        b"s",
+        b"\xe4",
+        b"<think>",
+        b"",
+    ]
 
 
 REPLACE = {"type": "Replace", "pattern": {"String": "▁"}, "content": " "}
@@ -166,4 +213,4 @@ def strip(start: int, stop: int) -> dict[str, Any]:
     ],
 )
 def test_decoders_of_other_forms_are_left_to_the_next_way(steps):
-    assert spelling_of({"type": "Sequence", "decoders": steps}) is None
+    assert read_spelling({"type": "Sequence", "decoders": steps}) is None

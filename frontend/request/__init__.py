@@ -1,0 +1,1 @@
+"""A chat request: checked, typed, and in the form in which Dynamo routes it."""

@@ -1,0 +1,1 @@
+"""The workers' chunks, read and written for the client."""

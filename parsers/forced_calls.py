@@ -1,0 +1,144 @@
+"""Forced tool calls that guided decoding makes the model write as plain JSON.
+
+Under tool_choice "required" that is `[{"name": ..., "parameters": {...}}, ...]`,
+under a named choice the arguments alone, or with SGLang's schema that array. Which of the two syntaxes (this one or
+the model's own) a forced call has is decided by whoever built the grammar, not
+by the model, so this parser stands in for the tool parser and leaves reasoning
+to the one it wraps.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Protocol
+
+from .arguments.json_repair import JsonRepairer, Status
+from .arguments.tool_calls import ToolCallEmitter
+from .base import ParserRequest, StreamParser
+from .compiled_format import compile_format
+from .engine import LinearParser
+from .events import Content, Event, ToolCallCut, join
+from .format import COMPLETE, Format, ReuseSuffix, State
+
+REQUIRED = compile_format(
+    None,
+    Format(
+        "forced JSON calls",
+        {
+            State.START: {"[": ReuseSuffix(State.JSON_CALLS)},
+            State.JSON_CALLS: {COMPLETE: State.CONTENT},
+        },
+        source="vllm 0.31 entrypoints/openai: the schema of tool_choice required",
+    ),
+    {},
+)
+
+
+def wrap_forced_calls(parser: StreamParser, request: ParserRequest) -> StreamParser:
+    """Return `parser`, with its content read as JSON calls if `request` says so."""
+    if not (request.json_calls and request.parses_tools):
+        return parser
+    return ForcedCallParser(parser, request.forced_name)
+
+
+class _Reader(Protocol):
+    def feed(self, text: str) -> list[Event]: ...
+
+    def finish(self, *, cut: bool) -> list[Event]: ...
+
+
+class ForcedCallParser:
+    """Reads the content of `inner` as JSON calls; text of another form stays content.
+
+    name: the function of a named tool_choice; None for the array of "required".
+    """
+
+    def __init__(self, inner: StreamParser, name: str | None) -> None:
+        self._inner = inner
+        self._calls: _Reader = LinearParser(REQUIRED, {}) if name is None else _NamedCall(name)
+
+    @property
+    def token_aligned(self) -> bool:
+        """See `StreamParser`."""
+        return self._inner.token_aligned
+
+    @property
+    def in_reasoning(self) -> bool:
+        """See `StreamParser`."""
+        return self._inner.in_reasoning
+
+    @property
+    def reasoning_tokens(self) -> int:
+        """See `StreamParser`."""
+        return self._inner.reasoning_tokens
+
+    def reads_together(self, token_ids: Sequence[int]) -> bool:
+        """See `StreamParser`."""
+        return self._inner.reads_together(token_ids)
+
+    def feed(self, text: str, token_ids: Sequence[int] = ()) -> list[Event]:
+        """See `StreamParser`."""
+        return self._read(self._inner.feed(text, token_ids))
+
+    def finish(
+        self, text: str = "", token_ids: Sequence[int] = (), *, cut: bool = False
+    ) -> list[Event]:
+        """See `StreamParser`."""
+        return self._read(self._inner.finish(text, token_ids, cut=cut)) + self._calls.finish(
+            cut=cut
+        )
+
+    def _read(self, events: list[Event]) -> list[Event]:
+        read: list[Event] = []
+        for event in events:
+            read += self._calls.feed(event.text) if isinstance(event, Content) else [event]
+        return read
+
+
+class _NamedCall:
+    """The arguments of one call, nothing else; or an array of calls."""
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+        self._array: LinearParser | None = None
+        self._events: list[Event] = []
+        self._calls = ToolCallEmitter(self._events, {})
+        self._arguments = JsonRepairer(self._calls.arguments)
+        self._held = ""
+
+    def feed(self, text: str) -> list[Event]:
+        """Return the events that `text` completes."""
+        if self._array is not None:
+            return self._array.feed(text)
+        text = self._held + text
+        self._held = ""
+        if self._calls.index < 0:
+            text = text.lstrip()
+            if not text:
+                return []
+            if text.startswith("["):
+                self._array = LinearParser(REQUIRED, {})
+                return self._array.feed(text)
+            if not text.startswith("{"):
+                return [Content(text)]
+            self._calls.start(self._name)
+        if self._arguments.status is not Status.DONE:
+            self._held = self._arguments.read_through(text)
+        return self._take()
+
+    def finish(self, *, cut: bool) -> list[Event]:
+        """Return what was held back; closes the arguments unless they were cut."""
+        if self._array is not None:
+            return self._array.finish(cut=cut)
+        if self._calls.open and self._arguments.status is not Status.DONE:
+            if cut:
+                self._events.append(ToolCallCut(self._calls.index, self._held))
+            else:
+                self._arguments.read(self._held, final=True)
+                self._arguments.close()
+        return self._take()
+
+    def _take(self) -> list[Event]:
+        events = join(self._events)
+        self._events.clear()
+        return events

@@ -1,0 +1,14 @@
+"""The contract kit: checks whether a tokenizer of the user's own keeps its contract.
+
+    python -m backedge.tokenization.kit my_package:MyTokenizer --model PATH
+
+In pytest:
+
+    from backedge.tokenization.kit import contract_tests
+
+    test_my_tokenizer = contract_tests(lambda: MyTokenizer("path/to/model"))
+"""
+
+from .runner import CHECKS, Outcome, contract_tests, passed, run
+
+__all__ = ["CHECKS", "Outcome", "contract_tests", "passed", "run"]

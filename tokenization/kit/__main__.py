@@ -1,0 +1,76 @@
+"""`python -m backedge.tokenization.kit my_package:MyTokenizer --model PATH`: the tokenizer kit.
+
+Exit status: 0 if the class keeps the contract, 1 if not, 2 if it cannot be loaded.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Sequence
+
+import msgspec
+
+from ...parsers.errors import BackedgeError
+from ..loading import Source, construct, split_name
+from . import CHECKS, Outcome, passed, run
+
+KEPT, BROKEN, NOT_LOADED = 0, 1, 2
+
+
+class Report(msgspec.Struct, frozen=True):
+    """What `--json` prints."""
+
+    tokenizer: str
+    model: str
+    passed: bool
+    checks: list[Outcome]
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run the kit on a class and print the outcome; return the exit status."""
+    parser = argparse.ArgumentParser(prog="backedge.tokenization.kit", description=__doc__)
+    parser.add_argument("tokenizer", help="the class, as package.module:Class")
+    parser.add_argument(
+        "--model", required=True, help="the model's folder; the class is constructed with it"
+    )
+    parser.add_argument("--json", action="store_true", help="print JSON instead of a table")
+    chosen = parser.parse_args(arguments)
+    try:
+        source = Source(*split_name(chosen.tokenizer), chosen.model)
+        outcomes = run(lambda: construct(source))
+    except BackedgeError as error:
+        sys.stderr.write(f"{parser.prog}: {error}\n")
+        return NOT_LOADED
+    report = Report(source.name, source.model_path, passed(outcomes), outcomes)
+    sys.stdout.write(as_json(report) if chosen.json else as_table(report))
+    return KEPT if report.passed else BROKEN
+
+
+def as_json(report: Report) -> str:
+    """Return the report as JSON, indented."""
+    return msgspec.json.format(msgspec.json.encode(report)).decode() + "\n"
+
+
+def as_table(report: Report) -> str:
+    """Return a line for each check, and a sum."""
+    demands = {check.name: check.demand for check in CHECKS}
+    rows = [
+        (
+            outcome.outcome,
+            outcome.check,
+            demands[outcome.check],
+            outcome.detail.replace("\n", "\\n"),
+        )
+        for outcome in report.checks
+    ]
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)][:-1]
+    lines = ["  ".join([*map(str.ljust, row[:-1], widths), row[-1]]).rstrip() for row in rows]
+    counts = {kind: sum(row[0] == kind for row in rows) for kind in ("passed", "failed", "skipped")}
+    total = ", ".join(f"{count} {kind}" for kind, count in counts.items())
+    verdict = "keeps" if report.passed else "breaks"
+    return "\n".join([*lines, f"{report.tokenizer} {verdict} the contract: {total}", ""])
+
+
+if __name__ == "__main__":
+    sys.exit(main())

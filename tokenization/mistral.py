@@ -1,0 +1,183 @@
+"""mistral-common behind the protocol: tekken or SentencePiece, with Mistral's own chat template.
+
+    --tokenizer-module backedge.tokenization.mistral --tokenizer-class MistralTokenizer
+
+For models that have a tekken.json or a tokenizer.model.v* and no tokenizer.json.
+Prompts and text are those of vLLM with `--tokenizer-mode mistral`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import groupby
+from pathlib import Path
+from typing import Any
+
+from mistral_common.protocol.instruct.request import ChatCompletionRequest
+from mistral_common.protocol.instruct.validator import ValidationMode
+from mistral_common.tokens.tokenizers.base import SpecialTokenPolicy, SpecialTokens
+from mistral_common.tokens.tokenizers.mistral import MistralTokenizer as MistralCommon
+from mistral_common.tokens.tokenizers.tekken import is_tekkenizer
+from mistral_common.tokens.tokenizers.utils import get_one_valid_tokenizer_file
+
+from ..parsers.errors import RequestError
+from .protocol import BaseTokenizer, Message, Tool
+
+# Special tokens that stay in the text: parsers find calls and reasoning by them.
+# Source: vllm/tokenizers/mistral.py, convert_ids_to_tokens.
+ALWAYS_SHOWN = (
+    SpecialTokens.tool_calls,
+    SpecialTokens.args,
+    SpecialTokens.begin_think,
+    SpecialTokens.end_think,
+)
+# Mistral's ids have this length; of a longer one vLLM, too, takes the end.
+TOOL_CALL_ID_CHARACTERS = 9
+TEXT_PARTS = ("text", "thinking")
+
+
+class MistralTokenizer(BaseTokenizer):
+    """See `PromptTokenizer`.
+
+    model_path: a folder with a tokenizer file of mistral-common's, or that file.
+    Special tokens in a text are encoded as text, as everywhere in mistral-common, so
+    no message can fake one; only `tokenize` writes them.
+    Raises FileNotFoundError for a folder without such a file.
+    """
+
+    def __init__(self, model_path: str) -> None:
+        self._mistral: Any = MistralCommon.from_file(
+            tokenizer_file(Path(model_path)), mode=ValidationMode.test
+        )
+        # This name and the next are what the worker's detokenizer for tekken asks for.
+        self.tokenizer: Any = self._mistral.instruct_tokenizer.tokenizer
+        self.is_tekken = bool(is_tekkenizer(self.tokenizer))
+        self.all_special_ids = [
+            token_id
+            for token_id in range(self.tokenizer.n_words)
+            if self.tokenizer.is_special(token_id)
+        ]
+        self.special_toks = [
+            self.tokenizer.id_to_piece(token_id) for token_id in self.all_special_ids
+        ]
+        shown = {
+            self.tokenizer.get_special_token(token)
+            for token in ALWAYS_SHOWN
+            if self.tokenizer.is_special(token)
+        }
+        self._special = frozenset(self.all_special_ids)
+        self._hidden = self._special - shown
+
+    def encode(self, text: str) -> list[int]:
+        """See `Tokenizer`."""
+        token_ids: list[int] = self.tokenizer.encode(text, bos=False, eos=False)
+        return token_ids
+
+    def decode(self, token_ids: Sequence[int], skip_special_tokens: bool = True) -> str:
+        """See `Tokenizer`; `ALWAYS_SHOWN` are never skipped."""
+        if self.is_tekken:
+            return self.convert_tokens_to_string(
+                self.convert_ids_to_tokens(token_ids, skip_special_tokens)
+            )
+        # Each run by itself, as vLLM does: SentencePiece has no text for its control tokens.
+        runs = groupby(self._shown(token_ids, skip_special_tokens), self._special.__contains__)
+        return "".join(
+            (self._spelled if special else self.tokenizer.decode)(list(run))
+            for special, run in runs
+        )
+
+    def tokenize(
+        self,
+        messages: list[Message],
+        model: str = "",
+        tools: list[Tool] | None = None,
+        *,
+        continue_final_message: bool = False,
+        reasoning_effort: str | None = None,
+    ) -> list[int]:
+        """See `PromptTokenizer`.
+
+        continue_final_message: the last message is the beginning of the answer.
+        reasoning_effort: of models that take one (version 15 of the tokenizer, or later).
+        Raises `RequestError` for a part that is no text, and for what mistral-common refuses.
+        """
+        settings: dict[str, Any] = {}
+        if self._mistral.version.supports_model_settings:
+            settings["reasoning_effort"] = reasoning_effort
+        try:
+            conversation = [
+                _message(position, message) for position, message in enumerate(messages)
+            ]
+            request = ChatCompletionRequest.from_openai(
+                conversation, tools, continue_final_message, model=model, **settings
+            )
+            token_ids: list[int] = self._mistral.encode_chat_completion(request).tokens
+        except RequestError:
+            raise
+        except Exception as error:
+            # It raises errors of its own, of pydantic and asserts; by raising it refuses the messages.
+            raise RequestError(
+                "messages", messages, f"what mistral-common takes ({error})"
+            ) from error
+        return token_ids
+
+    def get_vocab(self) -> dict[str, int]:
+        """Return the pieces as text with their ids; of several that are parts of characters, the lowest."""
+        return {
+            piece: token_id for token_id, piece in reversed(list(enumerate(self.tokenizer.vocab())))
+        }
+
+    def convert_ids_to_tokens(
+        self, token_ids: Sequence[int], skip_special_tokens: bool = False
+    ) -> list[bytes]:
+        """Return tekken's pieces, which may be parts of characters; the worker's detokenizer asks for them."""
+        shown = self._shown(token_ids, skip_special_tokens)
+        return [
+            self.tokenizer.id_to_byte_piece(token_id, SpecialTokenPolicy.KEEP) for token_id in shown
+        ]
+
+    def convert_tokens_to_string(self, tokens: Sequence[bytes]) -> str:
+        """Return the text of tekken's pieces, U+FFFD for what is no character."""
+        return b"".join(tokens).decode("utf-8", "replace")
+
+    def _shown(self, token_ids: Sequence[int], skip_special_tokens: bool) -> Sequence[int]:
+        if not skip_special_tokens:
+            return token_ids
+        return [token_id for token_id in token_ids if token_id not in self._hidden]
+
+    def _spelled(self, token_ids: list[int]) -> str:
+        return "".join(map(self.tokenizer.id_to_piece, token_ids))
+
+
+def tokenizer_file(path: Path) -> Path:
+    """Return the tokenizer file of a model's folder. Raises FileNotFoundError if there is none."""
+    if path.is_file():
+        return path
+    try:
+        name: str = get_one_valid_tokenizer_file([file.name for file in path.iterdir()])
+    except ValueError as error:
+        raise FileNotFoundError(f"{path} has neither tekken.json nor tokenizer.model.v*") from error
+    return path / name
+
+
+def _message(position: int, message: Message) -> Message:
+    """Return `message` with ids that Mistral's template takes. Raises `RequestError` for a part that is no text."""
+    content = message.get("content")
+    for number, part in enumerate(content if isinstance(content, list) else []):
+        kind = part.get("type") if isinstance(part, dict) else None
+        # mistral-common would load an image from wherever the client says.
+        if kind not in TEXT_PARTS:
+            allowed = " and ".join(TEXT_PARTS) + "; media need --tokenizer-backend vllm"
+            raise RequestError(f"messages[{position}].content[{number}].type", kind, allowed)
+    changed = dict(message)
+    if message.get("tool_calls"):
+        changed["tool_calls"] = [
+            {**call, "id": _short(call["id"])} for call in message["tool_calls"]
+        ]
+    if "tool_call_id" in message:
+        changed["tool_call_id"] = _short(message["tool_call_id"])
+    return changed
+
+
+def _short(tool_call_id: str) -> str:
+    return tool_call_id[-TOOL_CALL_ID_CHARACTERS:]

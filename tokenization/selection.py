@@ -1,0 +1,42 @@
+"""Which tokenizer a model gets, in this order: the frontend's flags, its worker's, its engine's."""
+
+from __future__ import annotations
+
+import importlib.util
+
+from ..parsers.errors import SetupError
+from .flags import BACKEND_FLAG, BACKENDS, Backend, TokenizerSelection
+
+
+def is_installed(backend: Backend) -> bool:
+    """Whether this process can use `backend`: an engine's own needs the engine."""
+    return backend not in ("vllm", "sglang") or importlib.util.find_spec(backend) is not None
+
+
+def check_installed(backend: Backend) -> None:
+    """Raise `SetupError` unless this process can use `backend`."""
+    if not is_installed(backend):
+        raise SetupError(
+            f"{BACKEND_FLAG} {backend}: {backend} is not installed here; install it, or choose "
+            "another back end with that flag of the frontend."
+        )
+
+
+def select_tokenizer(
+    flags: TokenizerSelection, worker: TokenizerSelection, engine: str | None
+) -> tuple[Backend, TokenizerSelection]:
+    """Return the back end for a model, and the flags that named it.
+
+    flags: the frontend's. worker: what the model's workers advertise.
+    engine: of these workers; None for plain ones, which do not say.
+    Without any flag it is the back end of the engine if that is installed here, else
+    "huggingface".
+    Raises `SetupError` for a back end that is not installed here.
+    """
+    selected = flags if flags.backend is not None else worker
+    if selected.backend is not None:
+        check_installed(selected.backend)
+        return selected.backend, selected
+    engines = ["vllm", "sglang"] if engine is None else [engine]
+    installed = (name for name in BACKENDS if name in engines and is_installed(name))
+    return next(installed, "huggingface"), selected

@@ -1,0 +1,1 @@
+"""A Dynamo worker without a model: it replays recorded outputs."""
