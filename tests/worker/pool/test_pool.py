@@ -254,13 +254,13 @@ sys.path[:0] = ["."]
 from backedge.postprocess import Chunk
 from backedge.postprocess.chunk_scheduler import MERGE_DELAYS
 from backedge.worker.pool import PoolSupervisor, PoolSettings
-from tests.support import encode, spec
+from tests.support import encode, params
 
 async def main():
     pool = PoolSupervisor(PoolSettings(processes=2, build="tests.worker.pool.pool_parts:build", arguments={}, parsers_name="x",
-                             bounds=MERGE_DELAYS["balanced"], deadline_s=60.0))
+                             delays=MERGE_DELAYS["balanced"], deadline_s=60.0))
     await pool.ready()
-    work = pool.start(spec(), [], 0.0, lambda: None)
+    work = pool.start(params(), [], 0.0, lambda: None)
     for token_id in encode("LOOP"):
         work.add(Chunk(token_ids=[token_id]), 0.0)
     await asyncio.sleep(0.3)
