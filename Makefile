@@ -6,9 +6,9 @@
 PORT ?= 8000
 MODEL ?=
 ARGS ?=
-ENGINE ?= $(if $(MODEL),vllm,embedded)
+ENGINE ?= $(if $(MODEL),vllm,replay)
 PYTHON := .venv/bin/python
-RUN_PYTHON := $(if $(filter embedded,$(ENGINE)),.venv-light,.venv)/bin/python
+RUN_PYTHON := $(if $(filter replay,$(ENGINE)),.venv-light,.venv)/bin/python
 
 .PHONY: run test lint setup
 

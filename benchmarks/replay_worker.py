@@ -1,4 +1,4 @@
-"""The embedded worker with answers of any length, post-processed as a vLLM worker does: what the benchmarks measure.
+"""The replay worker with answers of any length, post-processed as a vLLM worker does: what the benchmarks measure.
 
 The runtime, the model card, the endpoint and the post-processing are the real
 ones; only the engine is left out, whose matrix multiplications on a CPU would
@@ -22,8 +22,8 @@ from backedge.worker.handler import WorkerPostprocessor
 from backedge.worker.metrics import WorkerMetrics
 from backedge.worker.replay.worker import (
     Card,
-    EmbeddedWorker,
     ReplayEngine,
+    ReplayWorker,
     add_runtime_flags,
     serve,
 )
@@ -118,7 +118,7 @@ def main() -> None:
     metrics = WorkerMetrics()
     answers = Answers(arguments.tokens, arguments.always)
     processes = arguments.vllm_processing
-    worker = EmbeddedWorker(
+    worker = ReplayWorker(
         ReplayEngine(answers.find, tokens_per_second=arguments.pace),
         postprocessor(arguments, metrics) if processes else None,
     )

@@ -26,7 +26,7 @@ from tools.stack import (
 
 TINY_FLAGS = ("--tool-call-parser", "hermes", "--reasoning-parser", "qwen3")
 # Slow enough to watch.
-EMBEDDED_PACE = ("--tokens-per-second", "40")
+REPLAY_PACE = ("--tokens-per-second", "40")
 TRY_NEXT = """
 Listening on {url} . Try next:
 
@@ -44,16 +44,16 @@ Ctrl-C ends it.
 def main() -> None:
     """Run the stack; see the module."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--engine", choices=("embedded", "vllm"), default="embedded")
+    parser.add_argument("--engine", choices=("replay", "vllm"), default="replay")
     parser.add_argument("--port", type=int, default=8000)
     parser.add_argument(
         "--model", default="", help="path or name, for vLLM; the example model if empty"
     )
     parser.add_argument("arguments", nargs="*", help="more flags for the worker")
     options = parser.parse_args()
-    if options.engine == "embedded" and options.model:
+    if options.engine == "replay" and options.model:
         sys.exit(
-            "run: the embedded engine replays the example model's transcripts; serve a model with ENGINE=vllm"
+            "run: the replay worker answers from the example model's transcripts; serve a model with ENGINE=vllm"
         )
     signal.signal(signal.SIGTERM, interrupt)
     try:
@@ -76,12 +76,12 @@ def interrupt(_number: int, _frame: FrameType | None) -> None:
 def serve(stack: Stack, options: argparse.Namespace) -> None:
     """Start both processes, show two answers, and wait."""
     started = time.monotonic()
-    if options.engine == "embedded":
+    if options.engine == "replay":
         print(
             "run: starting a worker that replays the example transcripts (ENGINE=vllm: a real engine), and a frontend"
         )
         name = MODEL_NAME
-        stack.embedded(*TINY_FLAGS, *EMBEDDED_PACE, *options.arguments, wait=False)
+        stack.replay(*TINY_FLAGS, *REPLAY_PACE, *options.arguments, wait=False)
         frontend = stack.frontend(command=LIGHT_FRONTEND, port=options.port, wait=False)
     else:
         name = Path(options.model).name if options.model else MODEL_NAME

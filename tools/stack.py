@@ -150,7 +150,7 @@ class Stack:
         command = ("-m", module, "--model-path", str(model), *own, *engine, *flags)
         return self._worker(command, wait=wait, **environment)
 
-    def embedded(
+    def replay(
         self, *flags: str, name: str = MODEL_NAME, wait: bool = True, **environment: str
     ) -> Process:
         """Start a worker that replays the example transcripts; its `url` serves /metrics. name: as for `worker`."""

@@ -178,7 +178,7 @@ def test_a_bad_class_is_a_503_that_the_log_explains(
     tmp_path: Path, module: str, class_name: str, cause: str
 ) -> None:
     with Stack(tmp_path) as stack:
-        stack.embedded("--tool-call-parser", "hermes", wait=False)
+        stack.replay("--tool-call-parser", "hermes", wait=False)
         frontend = stack.frontend(
             "--tokenizer-backend", "python", MODULE, module, CLASS, class_name, **ON_PATH
         )
@@ -208,7 +208,7 @@ def check_one_failure(client: Client) -> None:
 def test_a_class_that_fails_at_the_thousandth_call_ends_that_request_only(tmp_path: Path) -> None:
     with Stack(tmp_path) as stack:
         # A plain worker, so that the frontend detokenizes, with the class that encoded.
-        stack.embedded("--plain", wait=False)
+        stack.replay("--plain", wait=False)
         names = (MODULE, "tests.e2e.bad_tokenizers", CLASS, "FailsLater")
         frontend = stack.frontend("--tokenizer-backend", "python", *names, **ON_PATH)
         stack.wait_for_model(frontend)

@@ -33,9 +33,7 @@ class Figures:
 
 def turn(stack: Stack, frontends: Sequence[Process]) -> None:
     """Start the model's only instance, be served by it through each frontend, and end it."""
-    worker = stack.embedded(
-        "--tool-call-parser", "hermes", "--reasoning-parser", "qwen3", wait=False
-    )
+    worker = stack.replay("--tool-call-parser", "hermes", "--reasoning-parser", "qwen3", wait=False)
     deadline = time.monotonic() + DEADLINE_S
     for frontend in frontends:
         stack.wait_for_model(frontend)

@@ -1,4 +1,4 @@
-"""The light path: the embedded worker and the forward edge without an engine, and each of them with the other kind."""
+"""The light path: the replay worker and the forward edge without an engine, and each of them with the other kind."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from tools.stack import LIGHT_FRONTEND, Process, Stack, metric
 
 PARSERS = ("--tool-call-parser", "hermes", "--reasoning-parser", "qwen3")
 # PostprocessedChunk-processed in the worker, and by the frontend with its own flags.
-PROCESSED, PLAIN, SLOW = "embedded", "plain", "slow"
+PROCESSED, PLAIN, SLOW = "replay", "plain", "slow"
 ROWS = pytest.mark.parametrize(
     "model", [PROCESSED, PLAIN], ids=["in the worker", "in the frontend"]
 )
@@ -44,10 +44,10 @@ class Light:
 @pytest.fixture(scope="module")
 def light(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Light]:
     with Stack(tmp_path_factory.mktemp("light")) as stack:
-        stack.embedded(*PARSERS, name=PROCESSED, wait=False)
+        stack.replay(*PARSERS, name=PROCESSED, wait=False)
         # Namespaces of their own: a frontend would send one model's requests to all workers of an endpoint.
-        stack.embedded("--plain", "--namespace", "plain", name=PLAIN, wait=False)
-        slow = stack.embedded(
+        stack.replay("--plain", "--namespace", "plain", name=PLAIN, wait=False)
+        slow = stack.replay(
             *PARSERS, "--tokens-per-second", "20", "--namespace", "slow", name=SLOW, wait=False
         )
         frontend = stack.frontend(*PARSERS, command=LIGHT_FRONTEND, wait=False)

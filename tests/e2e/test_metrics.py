@@ -33,8 +33,8 @@ NAMES = (
 def light(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, tuple[Process, Client]]]:
     """A worker at full speed and a slow one, each with its client."""
     with Stack(tmp_path_factory.mktemp("metrics")) as stack:
-        fast = stack.embedded(*PARSERS, name=FAST, wait=False)
-        slow = stack.embedded(
+        fast = stack.replay(*PARSERS, name=FAST, wait=False)
+        slow = stack.replay(
             *PARSERS, "--tokens-per-second", "20", "--namespace", SLOW, name=SLOW, wait=False
         )
         frontend = stack.frontend(*PARSERS, command=LIGHT_FRONTEND, wait=False)

@@ -28,7 +28,7 @@ def fleet(
 ) -> Iterator[tuple[Process, list[Process]]]:
     with Stack(tmp_path_factory.mktemp("migration")) as stack:
         flags = ("--tokens-per-second", TOKENS_PER_SECOND, "--postprocess-latency", latency)
-        workers = [stack.embedded(*PARSERS, *flags) for _ in range(2)]
+        workers = [stack.replay(*PARSERS, *flags) for _ in range(2)]
         frontend = stack.frontend(*PARSERS, "--migration-limit", "3", command=LIGHT_FRONTEND)
         stack.wait_for_model(frontend)
         yield frontend, workers

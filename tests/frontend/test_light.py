@@ -374,7 +374,7 @@ BACKENDS = [
     (None, CAPABILITY, "vllm sglang", "vllm"),
     (None, SGLANG, "vllm sglang", "sglang"),
     (None, SGLANG, "vllm", "huggingface"),
-    (None, WorkerCard(engine="embedded", engine_version="1"), "vllm sglang", "huggingface"),
+    (None, WorkerCard(engine="replay", engine_version="1"), "vllm sglang", "huggingface"),
     (None, None, "vllm sglang", "vllm"),
     (None, None, "sglang", "sglang"),
     (None, None, "", "huggingface"),

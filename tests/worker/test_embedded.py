@@ -9,14 +9,14 @@ from backedge.postprocess.messages import KEY, PostprocessedChunk, WorkerCard, r
 from backedge.postprocess.messages import encode as encode_message
 from backedge.tokenization.model_files import ModelFiles
 from backedge.worker.metrics import WorkerMetrics
-from backedge.worker.replay import worker as embedded
+from backedge.worker.replay import worker as replay_worker
 from backedge.worker.replay.worker import Recordings, ReplayEngine, Transcript
 from dynamo.llm.exceptions import HttpError
 
 from tests.support import EXAMPLES, TINY_MODEL, TRANSCRIPTS, encode, params, tiny_tokenizer
 
 FILES = ModelFiles(TINY_MODEL)
-RECORDINGS = Recordings(FILES, embedded.read_transcripts(EXAMPLES / "transcripts"))
+RECORDINGS = Recordings(FILES, replay_worker.read_transcripts(EXAMPLES / "transcripts"))
 COUNT = TRANSCRIPTS["cut_text"]
 TOKENS = encode(COUNT["output"])
 
@@ -206,11 +206,11 @@ def test_bad_transcripts_are_named(tmp_path, lines, part):
     if lines:
         (tmp_path / "x.jsonl").write_text("\n".join(lines))
     with pytest.raises(SetupError, match=part):
-        embedded.read_transcripts(tmp_path)
+        replay_worker.read_transcripts(tmp_path)
 
 
 def build(*arguments):
-    return embedded.build(embedded.arguments().parse_args(arguments), WorkerMetrics())
+    return replay_worker.build(replay_worker.arguments().parse_args(arguments), WorkerMetrics())
 
 
 def generate(worker, asked):
@@ -235,7 +235,7 @@ def test_a_request_with_a_spec_is_postprocessed():
     delta = post.deltas[0].delta
     assert delta.reasoning_content == TRANSCRIPTS["reasoning_text"]["expect"]["reasoning"]
     assert card.worker_card == WorkerCard(
-        engine="embedded",
+        engine="replay",
         engine_version="0.1.0",
         tool_call_parser="hermes",
         reasoning_parser="qwen3",

@@ -18,8 +18,8 @@ from backedge.worker.handler import WorkerPostprocessor
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.worker.pool.test_pool import in_pool
 from tests.support import encode, params, tiny_detokenizers
+from tests.worker.pool.test_pool import in_pool
 from tests.worker.scripted import (
     IDS,
     LOWEST,

@@ -21,9 +21,9 @@ from backedge.worker.handler import WorkerPostprocessor
 from backedge.worker.metrics import FIRST_MEASURED, MEASURED_ONE_IN, WAIT_BUCKETS_S, WorkerMetrics
 from prometheus_client import CollectorRegistry
 
-from tests.worker.pool.test_pool import in_pool
 from tests.support import TRANSCRIPTS, params, parser_request, tiny_detokenizers, tiny_tokenizer
 from tests.support import encode as tokens
+from tests.worker.pool.test_pool import in_pool
 from tests.worker.test_handler import BrokenParsers
 
 ROOT = Path(__file__).parents[2]

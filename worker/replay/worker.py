@@ -319,7 +319,7 @@ class Replay:
         return output
 
 
-class EmbeddedWorker:
+class ReplayWorker:
     """Answers requests; with a postprocessor, as `backedge.worker.adapters.vllm` does around vLLM."""
 
     def __init__(self, engine: ReplayEngine, postprocessor: WorkerPostprocessor | None) -> None:
@@ -363,7 +363,7 @@ class Card(msgspec.Struct, frozen=True, kw_only=True):
 
 
 async def serve(
-    worker: EmbeddedWorker, card: Card, flags: argparse.Namespace, metrics: WorkerMetrics
+    worker: ReplayWorker, card: Card, flags: argparse.Namespace, metrics: WorkerMetrics
 ) -> None:
     """Register the model and answer requests until the process is asked to end. flags: see `add_runtime_flags`."""
     runtime, loop = create_runtime(flags.discovery_backend, flags.request_plane)
@@ -448,14 +448,14 @@ def build_postprocessor(
 def read_worker_card(flags: argparse.Namespace) -> WorkerCard:
     """Return what the frontend is told."""
     return WorkerCard(
-        engine="embedded",
+        engine="replay",
         engine_version=importlib.metadata.version("backedge"),
         tool_call_parser=flags.tool_call_parser or None,
         reasoning_parser=flags.reasoning_parser or None,
     )
 
 
-def build(flags: argparse.Namespace, metrics: WorkerMetrics) -> tuple[EmbeddedWorker, Card]:
+def build(flags: argparse.Namespace, metrics: WorkerMetrics) -> tuple[ReplayWorker, Card]:
     """Return the worker and its card. Raises `SetupError` for flags that cannot be."""
     if flags.tokens_per_chunk < 1 or flags.tokens_per_second < 0:
         raise SetupError("--tokens-per-chunk takes 1 or more, --tokens-per-second 0 or more.")
@@ -474,7 +474,7 @@ def build(flags: argparse.Namespace, metrics: WorkerMetrics) -> tuple[EmbeddedWo
         dyn_tool_call_parser=flags.dyn_tool_call_parser,
         dyn_reasoning_parser=flags.dyn_reasoning_parser,
     )
-    return EmbeddedWorker(
+    return ReplayWorker(
         engine, None if flags.plain else build_postprocessor(files, flags, metrics)
     ), card
 
