@@ -19,7 +19,7 @@ from vllm.entrypoints.openai.chat_completion.protocol import ChatCompletionReque
 from vllm.parser import ParserManager
 from vllm.tool_parsers import ToolParserManager
 
-from tests.samples.sample import Sample
+from .samples.sample import Sample
 
 OURS, VLLM, SGLANG = "ours", "vllm", "sglang"
 # Where SGLang's name is none of a format's names, whatever stands between the words.

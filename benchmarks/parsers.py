@@ -37,12 +37,10 @@ from backedge.parsers.format import Format
 from backedge.parsers.parser_lookup import known_formats
 from backedge.tokenization.detokenizer import DetokenizerOptions, detokenizers
 
-from tests.parsers.core import end_of_turn
-from tests.samples.sample import NOTE
-from tests.samples.tokenizers import encode, tokenizer_of
-from tests.samples.tool_calls import TOOL_CALLS
-
 from .parser_systems import OURS, VLLM, Family, Parser, Stream, System, systems
+from .samples.sample import NOTE
+from .samples.tokenizers import encode, end_of_turn, load_tokenizer
+from .samples.tool_calls import TOOL_CALLS
 
 SIZES = (100, 1_000, 4_000, 16_000, 64_000)
 CLAIM_US = 4.0
@@ -318,7 +316,7 @@ def measure(parser: Parser, calls: list[LongCall], rounds: int, limit_s: float) 
 def family_of(name: str, format_names: tuple[str, ...]) -> Family:
     """Return the family whose sample has that name."""
     sample = TOOL_CALLS[name]
-    tokenizer = tokenizer_of(sample)
+    tokenizer = load_tokenizer(sample)
     return Family(name, format_names, sample, tokenizer, encode(tokenizer, sample.prompt))
 
 
@@ -337,7 +335,7 @@ def families() -> tuple[list[Family], dict[str, str]]:
             syntaxes.setdefault(TOOL_CALLS[name].output, name)
         found += [family_of(name, format_names) for name in syntaxes.values()]
         if not syntaxes:
-            skipped[format_.name] = "has no sample in tests/samples/tool_calls.py"
+            skipped[format_.name] = "has no sample in benchmarks/samples/tool_calls.py"
     return found, skipped
 
 

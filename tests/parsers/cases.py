@@ -7,11 +7,11 @@ from dataclasses import dataclass
 
 from backedge.parsers.api import Engine
 
-from tests.samples.pairs import REASONED_CALLS
-from tests.samples.reasoning import REASONING_SAMPLES
-from tests.samples.sample import ANSWER, LEAD, NOTE, THOUGHT, Call, Outcome, Sample
-from tests.samples.sglang import SGLANG_REASONED_CALLS, SGLANG_REASONING, SGLANG_TOOL_CALLS
-from tests.samples.tool_calls import PYTHONIC, TOOL_CALLS
+from benchmarks.samples.pairs import REASONED_CALLS
+from benchmarks.samples.reasoning import REASONING_SAMPLES
+from benchmarks.samples.sample import ANSWER, LEAD, NOTE, THOUGHT, Call, Outcome, Sample
+from benchmarks.samples.sglang import SGLANG_REASONED_CALLS, SGLANG_REASONING, SGLANG_TOOL_CALLS
+from benchmarks.samples.tool_calls import PYTHONIC, TOOL_CALLS
 
 
 @dataclass(frozen=True)

@@ -26,11 +26,9 @@ from backedge.postprocess import (
 from backedge.postprocess.aggregate import aggregate_deltas
 from backedge.tokenization.detokenizer import read_vocabulary
 
+from benchmarks.samples.sample import Call, Outcome, Sample
+from benchmarks.samples.tokenizers import encode, end_of_turn, load_tokenizer
 from tests.parsers.cases import Case
-from tests.samples.sample import Call, Outcome, Sample
-from tests.samples.tokenizers import encode, tokenizer_of
-
-END_OF_TURN = "<|im_end|>"
 
 
 @dataclass
@@ -88,7 +86,7 @@ def parsers_of(
     engine: Engine = "vllm",
 ) -> ParserFactory:
     """Return the parsers; raises `UnusableParserError` as at a worker's start."""
-    tokenizer = tokenizer_of(sample)
+    tokenizer = load_tokenizer(sample)
     if kind == "linear":
         return linear_parsers(tool_call_parser, reasoning_parser, read_vocabulary(tokenizer))
     if engine == "sglang":
@@ -109,7 +107,7 @@ def parsers_of_case(case: Case) -> ParserFactory:
 
 def core_of(sample: Sample, parsers: ParserFactory) -> Core:
     """Return the core for a request to the model that wrote `sample`."""
-    tokenizer = tokenizer_of(sample)
+    tokenizer = load_tokenizer(sample)
     request = ParserRequest(
         tools=list(sample.tools),
         tool_choice="auto" if sample.tools else "none",
@@ -130,16 +128,6 @@ def core_of(sample: Sample, parsers: ParserFactory) -> Core:
 def output_of(core: Core, sample: Sample) -> list[int]:
     """Return the output's tokens with the one that ends the turn."""
     return [*encode(core.tokenizer, sample.output), *end_of_turn(core.tokenizer, sample)]
-
-
-def end_of_turn(tokenizer: Any, sample: Sample) -> list[int]:
-    """Return the token that ends the turn, as far as `output` does not hold it itself."""
-    if sample.tokenizer in ("bpe", "hunyuan"):
-        return encode(tokenizer, END_OF_TURN)
-    if sample.tokenizer == "harmony":
-        return [] if sample.output.endswith("<|call|>") else encode(tokenizer, "<|return|>")
-    eos: int | None = getattr(tokenizer, "eos_token_id", None)
-    return [] if eos is None else [eos]
 
 
 def outcome(whole: ChoiceDelta) -> Outcome:

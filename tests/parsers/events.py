@@ -6,8 +6,8 @@ from collections.abc import Sequence
 
 from backedge.parsers.events import Content, Event, Reasoning, ToolCallArguments, ToolCallStarted
 
+from benchmarks.samples.sample import Call, Outcome
 from tests.parsers.core import value_of
-from tests.samples.sample import Call, Outcome
 
 
 def outcome_of(events: Sequence[Event]) -> Outcome:

@@ -11,10 +11,10 @@ from backedge.parsers.base import ParserRequest
 from backedge.parsers.parser_lookup import Kind
 from backedge.postprocess import ChoiceDelta, Chunk, DetokenizerOptions, PostprocessParams
 
+from benchmarks.samples.sample import Call, Outcome, Sample
+from benchmarks.samples.tokenizers import bpe, encode, load_tokenizer
 from tests.parsers.core import Core, outcome, parsers_of
 from tests.parsers.invariants import check_deltas, check_tokens
-from tests.samples.sample import Call, Outcome, Sample
-from tests.samples.tokenizers import bpe, encode, tokenizer_of
 
 USER = "<|im_start|>user\nGo on.<|im_end|>\n<|im_start|>assistant\n"
 NO_THINKING = USER + "<think>\n\n</think>\n\n"
@@ -312,7 +312,7 @@ def core_for(case: Pitfall, kind: Kind = "native") -> Core:
         "", Outcome(), "", case.markers, case.special,
         tokenizer=case.tokenizer, architecture="gpt_oss" if case.tokenizer == "harmony" else None,
     )  # fmt: skip
-    tokenizer = tokenizer_of(sample)
+    tokenizer = load_tokenizer(sample)
     parsers = parsers_of(sample, *case.parsers, kind) if any(case.parsers) else None
     tool_choice = "auto" if case.tools else "none"
     request = ParserRequest(

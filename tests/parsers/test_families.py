@@ -23,10 +23,10 @@ from backedge.tokenization.detokenizer import DetokenizerOptions, detokenizers, 
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from benchmarks.samples.tokenizers import bpe, encode
 from tests.parsers.events import outcome_of
 from tests.parsers.families import FAMILIES
 from tests.parsers.families.family import TOOLS, Case, Family
-from tests.samples.tokenizers import bpe, encode
 
 ROWS = [
     pytest.param(family, case, id=f"{family.name}-{case.id}")

@@ -8,11 +8,11 @@ import pytest
 from vllm.entrypoints.openai.chat_completion.protocol import ChatCompletionRequest
 from vllm.tool_parsers import ToolParserManager
 
+from benchmarks.samples.sample import Call, Outcome
+from benchmarks.samples.tokenizers import bpe
 from tests.parsers.core import value_of
 from tests.parsers.families import FAMILIES
 from tests.parsers.families.family import TOOLS, Case, Family
-from tests.samples.sample import Call, Outcome
-from tests.samples.tokenizers import bpe
 
 ROWS = [
     pytest.param(family, case, id=f"{family.name}-{case.id}")

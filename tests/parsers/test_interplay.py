@@ -19,13 +19,13 @@ from backedge.parsers.parser_lookup import linear_parsers
 from backedge.postprocess import DetokenizerOptions, PostprocessParams
 from backedge.tokenization.detokenizer import read_vocabulary
 
+from benchmarks.samples.sample import Call, Outcome
+from benchmarks.samples.tokenizers import HARMONY_SPECIAL, bpe, encode
 from tests.parsers.core import Core, as_one, cut, every_token, outcome
 from tests.parsers.events import outcome_of
 from tests.parsers.families import gemma, glm45, hermes, openai, qwen3_coder
 from tests.parsers.families.family import function
 from tests.parsers.invariants import check_deltas
-from tests.samples.sample import Call, Outcome
-from tests.samples.tokenizers import HARMONY_SPECIAL, bpe, encode
 
 TOOLS = (function("f", a="string", b="integer"), function("g", a="string"))
 NAMED = {"type": "function", "function": {"name": "f"}}

@@ -22,6 +22,8 @@ from backedge.postprocess import Chunk, PostprocessParams
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from benchmarks.samples.sample import Call, Outcome
+from benchmarks.samples.tokenizers import bpe, encode, mistral
 from tests.parsers.core import Core, as_one, cut, every_token, outcome
 from tests.parsers.invariants import check_deltas
 from tests.parsers.pitfalls import (
@@ -36,8 +38,6 @@ from tests.parsers.pitfalls import (
     hermes,
     qwen,
 )
-from tests.samples.sample import Call, Outcome
-from tests.samples.tokenizers import bpe, encode, mistral
 
 KINDS = pytest.mark.parametrize("kind", ["native", "linear"])
 few_cuts = settings(max_examples=4, deadline=None, database=None)

@@ -25,7 +25,7 @@ from backedge.parsers.parser_lookup import (
 )
 from backedge.parsers.passthrough import PassthroughParsers
 
-from tests.samples.tokenizers import bpe, encode
+from benchmarks.samples.tokenizers import bpe, encode
 
 OURS = Format(
     "ours",

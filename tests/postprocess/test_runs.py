@@ -25,10 +25,10 @@ from backedge.tokenization.detokenizer import read_vocabulary
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from benchmarks.samples.sample import ADD_NOTE
+from benchmarks.samples.tokenizers import bpe
 from tests.parsers.cases import CASES, Case
 from tests.parsers.core import Core, core_of, cut, every_token, output_of, parsers_of
-from tests.samples.sample import ADD_NOTE
-from tests.samples.tokenizers import bpe
 from tests.support import encode, message, params, run, tiny_tokenizer
 
 runs_settings = settings(

@@ -5,9 +5,9 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 
+from benchmarks.samples.sample import Call, Outcome
 from tests.parsers.families.family import Arguments, Case, Family, Invocation, Tags
 from tests.parsers.families.json_objects import HI, HI_JSON
-from tests.samples.sample import Call, Outcome
 
 START, END = "<|START_ACTION|>", "<|END_ACTION|>"
 

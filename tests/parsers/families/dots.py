@@ -5,9 +5,9 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 
+from benchmarks.samples.sample import Call, Outcome
 from tests.parsers.families.family import Case, Family, Invocation, function
 from tests.parsers.families.minimax_m2 import invoke
-from tests.samples.sample import Call, Outcome
 
 
 def write(content: str, calls: Sequence[Invocation], quote: str = '"') -> str:

@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from tests.samples.sample import Call, Outcome
+from benchmarks.samples.sample import Call, Outcome
 
 Arguments = dict[str, Any]
 Invocation = tuple[str, Arguments]

@@ -5,8 +5,8 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 
+from benchmarks.samples.sample import Call, Outcome
 from tests.parsers.families.family import Case, Family, Invocation
-from tests.samples.sample import Call, Outcome
 
 
 def write(content: str, calls: Sequence[Invocation]) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from benchmarks.samples.sample import Call, Outcome
 from tests.parsers.families.family import Case, Family, Invocation, Tags
 from tests.parsers.families.json_objects import (
     ENDS_EARLY,
@@ -16,7 +17,6 @@ from tests.parsers.families.json_objects import (
     json_cases,
     json_of,
 )
-from tests.samples.sample import Call, Outcome
 
 
 def write(content: str, calls: Sequence[Invocation]) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from benchmarks.samples.sample import Call, Outcome
 from tests.parsers.families.family import Case, Family, Invocation, Tags
 from tests.parsers.families.json_objects import (
     ENDS_EARLY,
@@ -12,7 +13,6 @@ from tests.parsers.families.json_objects import (
     json_cases,
     json_of,
 )
-from tests.samples.sample import Call, Outcome
 
 MESSAGE, END = "<|message_model|>", "<|end_message|>"
 TEXT, THINKING, CALL = "<|content_text|>", "<|content_thinking|>", "<|content_invoke_tool_json|>"

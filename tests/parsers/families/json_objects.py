@@ -5,8 +5,8 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Mapping, Sequence
 
+from benchmarks.samples.sample import Call, Outcome
 from tests.parsers.families.family import Arguments, Case, Invocation
-from tests.samples.sample import Call, Outcome
 
 # What vLLM's batch parsers do with these cases, by id.
 STRICT = dict.fromkeys(

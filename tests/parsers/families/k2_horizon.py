@@ -5,9 +5,9 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 
+from benchmarks.samples.sample import Call, Outcome
 from tests.parsers.families.family import Case, Family, Invocation, Tags, function
 from tests.parsers.families.glm45 import text_of
-from tests.samples.sample import Call, Outcome
 
 
 def block(*calls: str) -> str:

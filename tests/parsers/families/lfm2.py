@@ -5,9 +5,9 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 
+from benchmarks.samples.sample import Call, Outcome
 from tests.parsers.families.family import Case, Family, Invocation
 from tests.parsers.families.pythonic import call
-from tests.samples.sample import Call, Outcome
 
 START, END = "<|tool_call_start|>", "<|tool_call_end|>"
 

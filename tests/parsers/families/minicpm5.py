@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from benchmarks.samples.sample import Call, Outcome
 from tests.parsers.families.family import Case, Family, Invocation, function
 from tests.parsers.families.glm45 import text_of
-from tests.samples.sample import Call, Outcome
 
 
 def param(key: str, value: Any) -> str:

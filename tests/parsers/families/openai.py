@@ -5,9 +5,9 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 
+from benchmarks.samples.sample import Call, Outcome
+from benchmarks.samples.tokenizers import HARMONY_SPECIAL
 from tests.parsers.families.family import Case, Family, Invocation, Tags
-from tests.samples.sample import Call, Outcome
-from tests.samples.tokenizers import HARMONY_SPECIAL
 
 TURN = "<|start|>assistant"
 ANALYSIS, PREAMBLE, FINAL = (

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from benchmarks.samples.sample import Call, Outcome
 from tests.parsers.families.family import Case, Family, Invocation
 from tests.parsers.families.json_objects import (
     KEEPS_NULL,
@@ -13,7 +14,6 @@ from tests.parsers.families.json_objects import (
     array_of,
     json_cases,
 )
-from tests.samples.sample import Call, Outcome
 
 
 def write(content: str, calls: Sequence[Invocation]) -> str:

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from benchmarks.samples.sample import Call, Outcome
 from tests.parsers.families.family import Case, Family, Invocation, function
-from tests.samples.sample import Call, Outcome
 
 
 def call(name: str, arguments: dict[str, Any]) -> str:

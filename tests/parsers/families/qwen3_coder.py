@@ -6,8 +6,8 @@ import json
 from collections.abc import Sequence
 from typing import Any
 
+from benchmarks.samples.sample import Call, Outcome
 from tests.parsers.families.family import Case, Family, Invocation, function
-from tests.samples.sample import Call, Outcome
 
 
 def text_of(value: Any) -> str:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from benchmarks.samples.sample import Call, Outcome
 from tests.parsers.families.family import Case, Family, Invocation, Tags, function
 from tests.parsers.families.glm45 import text_of
-from tests.samples.sample import Call, Outcome
 
 BEGIN, END = "<｜tool_call_begin｜>function<｜tool_sep｜>", "<｜tool_call_end｜>"
 

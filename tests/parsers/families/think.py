@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from benchmarks.samples.sample import Outcome
 from tests.parsers.families.family import HISTORY, TURN, Case, Family, Tags
-from tests.samples.sample import Outcome
 
 PROMPT = HISTORY + TURN
 THINK = ("<think>", "</think>")

@@ -16,12 +16,12 @@ from backedge.tokenization.detokenizer import DetokenizerOptions, detokenizers
 from sglang.srt.entrypoints.openai.protocol import Tool
 from sglang.srt.function_call.function_call_parser import FunctionCallParser
 
+from benchmarks.samples.sample import Call, Outcome
+from benchmarks.samples.tokenizers import bpe, encode
 from tests.parsers.core import value_of
 from tests.parsers.events import outcome_of
 from tests.parsers.families import FAMILIES
 from tests.parsers.families.family import SCENARIOS_BY_ID, TOOLS, Case, Family
-from tests.samples.sample import Call, Outcome
-from tests.samples.tokenizers import bpe, encode
 
 Rewrite = Callable[[str], str]
 

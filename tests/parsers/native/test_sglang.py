@@ -29,6 +29,9 @@ from hypothesis import strategies as st
 from sglang.srt.function_call.function_call_parser import FunctionCallParser
 from sglang.srt.parser.reasoning_parser import ReasoningParser
 
+from benchmarks.samples.sample import ADD_NOTE, ANSWER, NOTE_JSON, THOUGHT
+from benchmarks.samples.sglang import SGLANG_REASONING, SGLANG_TOOL_CALLS
+from benchmarks.samples.tokenizers import bpe, encode, load_tokenizer
 from tests.parsers.cases import SGLANG_CASES, SGLANG_DIFFERENCES, Case
 from tests.parsers.core import Core, core_of, cut, every_token, parsers_of_case
 from tests.parsers.native.support import (
@@ -38,9 +41,6 @@ from tests.parsers.native.support import (
     few_cuts,
     in_plain_text,
 )
-from tests.samples.sample import ADD_NOTE, ANSWER, NOTE_JSON, THOUGHT
-from tests.samples.sglang import SGLANG_REASONING, SGLANG_TOOL_CALLS
-from tests.samples.tokenizers import bpe, encode, tokenizer_of
 
 ROOT = Path(__file__).parents[3]
 SAMPLES = list(SGLANG_CASES.values())
@@ -176,7 +176,7 @@ def test_calls_are_numbered_on_in_their_ids():
     case = SGLANG_CASES["tool kimi_k2"]
     request = msgspec.structs.replace(TOOLS, history_tool_calls=2)
     parser = parsers_of_case(case)(request, [])
-    tokenizer = tokenizer_of(case.sample)
+    tokenizer = load_tokenizer(case.sample)
     events = [
         event
         for token in encode(tokenizer, case.sample.output)
@@ -254,11 +254,13 @@ def test_every_mode_of_sglang_is_known():
 
 def test_special_tokens_are_shown_where_sglangs_server_shows_them():
     kimi, thought = SGLANG_REASONING["kimi_k3"], SGLANG_REASONING["qwen3"]
-    assert SglangParsers(tokenizer_of(thought), "qwen25", "qwen3").shows_special_tokens(TOOLS)
-    assert not SglangParsers(tokenizer_of(thought), "qwen25", "qwen3").shows_special_tokens(
+    assert SglangParsers(load_tokenizer(thought), "qwen25", "qwen3").shows_special_tokens(TOOLS)
+    assert not SglangParsers(load_tokenizer(thought), "qwen25", "qwen3").shows_special_tokens(
         ParserRequest()
     )
-    assert SglangParsers(tokenizer_of(kimi), None, "kimi_k3").shows_special_tokens(ParserRequest())
+    assert SglangParsers(load_tokenizer(kimi), None, "kimi_k3").shows_special_tokens(
+        ParserRequest()
+    )
 
 
 def test_a_parser_that_logs_every_token_does_not_flood(caplog: pytest.LogCaptureFixture):

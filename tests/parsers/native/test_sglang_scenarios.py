@@ -6,8 +6,8 @@ from collections.abc import Callable
 
 import pytest
 
+from benchmarks.samples.sample import Outcome
 from tests.parsers.native.scenarios import ROWS, WRONG_SIDES, Row, batch, streamed
-from tests.samples.sample import Outcome
 
 SIDES: dict[str, Callable[[Row], Outcome]] = {"stream": streamed, "batch": batch}
 

@@ -8,6 +8,9 @@ from backedge.parsers.native.vllm import VllmParsers
 from vllm.reasoning import ReasoningParserManager
 from vllm.tool_parsers import ToolParserManager
 
+from benchmarks.samples.reasoning import REASONING_SAMPLES
+from benchmarks.samples.tokenizers import bpe
+from benchmarks.samples.tool_calls import TOOL_CALLS
 from tests.parsers.cases import ARCHITECTURE_BOUND, CASES, KNOWN_DIFFERENCES, REFUSED, Case
 from tests.parsers.core import missing
 from tests.parsers.native.support import (
@@ -18,9 +21,6 @@ from tests.parsers.native.support import (
     in_plain_text,
     usable,
 )
-from tests.samples.reasoning import REASONING_SAMPLES
-from tests.samples.tokenizers import bpe
-from tests.samples.tool_calls import TOOL_CALLS
 
 USABLE = usable(CASES, REFUSED)
 BROKEN_INSTALLS = [case for case in CASES.values() if missing(case.sample)]
@@ -38,10 +38,10 @@ def test_every_name_that_vllm_registers_has_a_sample(registered, samples):
     missing_names = sorted(set(registered()) - {key.split()[0] for key in samples})
     surplus = sorted({key.split()[0] for key in samples} - set(registered()))
     assert not missing_names, (
-        f"vLLM registers {missing_names}: add a sample of each to tests/samples/"
+        f"vLLM registers {missing_names}: add a sample of each to benchmarks/samples/"
     )
     assert not surplus, (
-        f"vLLM no longer registers {surplus}: remove their samples from tests/samples/"
+        f"vLLM no longer registers {surplus}: remove their samples from benchmarks/samples/"
     )
 
 

@@ -22,7 +22,7 @@ from tokenizers import (
     trainers,
 )
 
-from tests.samples.tokenizers import mistral
+from benchmarks.samples.tokenizers import mistral
 from tests.support import TRANSCRIPTS, tiny_tokenizer
 
 BYTES = [f"<0x{byte:02X}>" for byte in range(256)]

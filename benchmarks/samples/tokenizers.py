@@ -15,9 +15,10 @@ from transformers import AddedToken, AutoTokenizer
 from transformers.tokenization_mistral_common import MistralCommonBackend
 from vllm.tokenizers.mistral import MistralTokenizer
 
-from tests.samples.sample import Sample
+from .sample import Sample
 
 MODEL = Path(__file__).parents[2] / "examples" / "tiny_model"
+END_OF_TURN = "<|im_end|>"
 MISTRAL_FILES = {
     "tekken": "tekken_240911.json",
     "sentencepiece": "mistral_instruct_tokenizer_240323.model.v3",
@@ -127,7 +128,7 @@ def harmony() -> HarmonyTokenizer:
     return HarmonyTokenizer()
 
 
-def tokenizer_of(sample: Sample) -> Any:
+def load_tokenizer(sample: Sample) -> Any:
     """Return the tokenizer that `sample` is written for."""
     if sample.tokenizer == "harmony":
         return harmony()
@@ -150,3 +151,13 @@ def encode(tokenizer: Any, text: str) -> list[int]:
         *marker_ids,
         *tokenizer.encode(behind, add_special_tokens=False),
     ]
+
+
+def end_of_turn(tokenizer: Any, sample: Sample) -> list[int]:
+    """Return the token that ends the turn; none if `sample.output` already holds it."""
+    if sample.tokenizer in ("bpe", "hunyuan"):
+        return encode(tokenizer, END_OF_TURN)
+    if sample.tokenizer == "harmony":
+        return [] if sample.output.endswith("<|call|>") else encode(tokenizer, "<|return|>")
+    eos: int | None = getattr(tokenizer, "eos_token_id", None)
+    return [] if eos is None else [eos]

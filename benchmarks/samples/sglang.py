@@ -6,10 +6,10 @@ import re
 from dataclasses import replace
 from typing import Any
 
-from tests.samples.pairs import reasoned_call
-from tests.samples.reasoning import REASONING_SAMPLES, think, thought
-from tests.samples.sample import ANSWER, LEAD, PROMPT, THOUGHT, Sample
-from tests.samples.tool_calls import CALL_JSON, TEXT, TOOL_CALLS, one_call
+from .pairs import reasoned_call
+from .reasoning import REASONING_SAMPLES, think, thought
+from .sample import ANSWER, LEAD, PROMPT, THOUGHT, Sample
+from .tool_calls import CALL_JSON, TEXT, TOOL_CALLS, one_call
 
 TOOL_DETECTOR, REASONING = (
     "sglang function_call/{}_detector.py",

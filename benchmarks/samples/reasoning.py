@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from tests.samples.sample import ANSWER, PROMPT, THOUGHT, Outcome, Sample
-from tests.samples.tool_calls import INKLING, K2_MARKERS, MUSE, THINK
+from .sample import ANSWER, PROMPT, THOUGHT, Outcome, Sample
+from .tool_calls import INKLING, K2_MARKERS, MUSE, THINK
 
 PARSER, REASONING = "parser/{}.py", "reasoning/{}_reasoning_parser.py"
 THINKING_ON = {"thinking": True, "enable_thinking": True}

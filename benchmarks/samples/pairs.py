@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from tests.samples.reasoning import REASONING_SAMPLES
-from tests.samples.sample import ANSWER, THOUGHT, Sample
-from tests.samples.tool_calls import TOOL_CALLS
+from .reasoning import REASONING_SAMPLES
+from .sample import ANSWER, THOUGHT, Sample
+from .tool_calls import TOOL_CALLS
 
 TURN = "<|start|>assistant"
 

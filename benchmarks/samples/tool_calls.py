@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from tests.samples.sample import ADD_NOTE, LEAD, NOTE, NOTE_JSON, Call, Outcome, Sample
+from .sample import ADD_NOTE, LEAD, NOTE, NOTE_JSON, Call, Outcome, Sample
 
 TEXT = NOTE["text"]
 CALL_JSON = f'{{"name": "add_note", "arguments": {NOTE_JSON}}}'
