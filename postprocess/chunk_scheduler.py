@@ -44,7 +44,7 @@ class MergeDelays(msgspec.Struct, frozen=True, kw_only=True):
         return min(self.content, self.reasoning, self.tools)
 
 
-# docs/decisions/0011-merge-bounds.md has the measurements behind these.
+# docs/decisions/0011-merge-delays.md has the measurements behind these.
 MERGE_DELAYS: dict[Latency, MergeDelays] = {
     "lowest": MergeDelays(),
     "balanced": MergeDelays(content=0.1, reasoning=0.2, tools=0.5),
