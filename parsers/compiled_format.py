@@ -6,12 +6,12 @@ import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 
-from .format import CALL_STATES, COMPLETE, TEXT_STATES, Format, State, Target, target_state
+from .format import CALL_STATES, COMPLETE, TEXT_STATES, Format, Jump, State, Target, target_state
 
 FENCE = "```"
 # Reasoning, and what may turn out to be.
-REASONING_STATES = frozenset(
-    {State.REASONING, State.REASONING_OPENED, State.HEADER, State.BY_HEADER}
+REASONING_STATES: frozenset[State | Jump] = frozenset(
+    {State.REASONING, State.REASONING_OPENED, State.HEADER, Jump.BY_HEADER}
 )
 Markers = dict[State, dict[str, Target]]
 
@@ -116,18 +116,19 @@ def compile_format(
 
 def may_reason(state: State, markers: Markers, vocabulary: Mapping[str, int]) -> bool:
     """Whether text without any token that is a marker may lead from `state` to reasoning, or is reasoning."""
-    found, open_ = {state}, [state]
+    found: set[State | Jump] = {state}
+    open_ = [state]
     while open_:
         by_marker = markers.get(open_.pop(), {})
         new = {
             target_state(target) for marker, target in by_marker.items() if marker not in vocabulary
         } - found
         found |= new
-        open_ += new
+        open_ += [reached for reached in new if isinstance(reached, State)]
     return not found.isdisjoint(REASONING_STATES)
 
 
-def _part(format_: Format, keeps: Callable[[State], bool]) -> Markers:
+def _part(format_: Format, keeps: Callable[[State | Jump], bool]) -> Markers:
     """Return the format's markers, without the states that are not wanted.
 
     A marker that leads there from text is text; one in the midst of markup leads to content.

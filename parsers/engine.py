@@ -20,7 +20,7 @@ from .arguments.tool_calls import ToolCallEmitter
 from .arguments.xml_elements import XmlElements
 from .compiled_format import CompiledFormat
 from .events import Content, Event, Reasoning, ToolCallCut
-from .format import COMPLETE, TEXT_STATES, Format, ReuseSuffix, State
+from .format import COMPLETE, TEXT_STATES, Format, Jump, ReuseSuffix, State
 from .schema import declared_types
 
 # White space that may turn out to be none of the client's: before the first word, and around calls.
@@ -330,9 +330,9 @@ class LinearParser:
         if not self._leave(target):
             self._rollback()
             return 0
-        if target is State.BY_HEADER:
+        if target is Jump.BY_HEADER:
             target = self._route
-        if target is State.RETURN:
+        if target is Jump.RETURN:
             target = self._text_state
             self._after_call = True
         if target in VALUE_STATES and not self._calls.open:
@@ -362,7 +362,7 @@ class LinearParser:
         elif state in VALUE_STATES:
             self._value = self._new_value(state)
 
-    def _leave(self, target: State) -> bool:
+    def _leave(self, target: State | Jump) -> bool:
         """Finish what this state has collected; False if it is no call after all."""
         if self._state is State.NAME:
             if target is State.JSON_CALLS and not self._collected.strip():

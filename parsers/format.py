@@ -25,8 +25,6 @@ class State(enum.Enum):
     ARGUMENTS: the arguments' object, as JSON or close to it. ELEMENTS: its members, as XML elements.
     JSON_CALLS: call objects with name and arguments. PYTHON_CALLS: calls in a list.
     PYTHON_LINES: calls one by one.
-    RETURN: as a target only: the text that the calls interrupted.
-    BY_HEADER: as a target only: what the header says.
     """
 
     # Enum's own hash is a function in Python, and sets of states are asked for every token.
@@ -51,6 +49,17 @@ class State(enum.Enum):
     JSON_CALLS = enum.auto()
     PYTHON_CALLS = enum.auto()
     PYTHON_LINES = enum.auto()
+
+
+class Jump(enum.Enum):
+    """A target that is no state itself: which state follows is known only while reading.
+
+    RETURN: the text that the calls interrupted. BY_HEADER: the state that the header names.
+    """
+
+    # For the same reason as in `State`.
+    __hash__ = object.__hash__
+
     RETURN = enum.auto()
     BY_HEADER = enum.auto()
 
@@ -80,11 +89,11 @@ class ReuseSuffix:
     length: int = 1
 
 
-Target = State | ReuseSuffix
+Target = State | Jump | ReuseSuffix
 
 
-def target_state(target: Target) -> State:
-    """Return the state that `target` leads to."""
+def target_state(target: Target) -> State | Jump:
+    """Return the state that `target` leads to, or the jump that will find it."""
     return target.state if isinstance(target, ReuseSuffix) else target
 
 

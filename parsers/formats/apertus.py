@@ -1,7 +1,7 @@
 """Apertus's tool calls, whose objects have the function's name as their key, and its deliberation."""
 
 from ..arguments.json_calls import CallKeys
-from ..format import Format, State
+from ..format import Format, Jump, State
 
 APERTUS = Format(
     "apertus",
@@ -9,7 +9,7 @@ APERTUS = Format(
         State.START: {"<|inner_prefix|>": State.REASONING},
         State.REASONING: {"<|inner_suffix|>": State.START},
         State.CONTENT: {"<|tools_prefix|>": State.JSON_CALLS},
-        State.JSON_CALLS: {"<|tools_suffix|>": State.RETURN},
+        State.JSON_CALLS: {"<|tools_suffix|>": Jump.RETURN},
     },
     aliases=("apertus2509",),
     keys=CallKeys(name_is_key=True),

@@ -1,7 +1,7 @@
 """Cohere Command A's tool calls and reasoning; Command A Plus puts its answer in other tags."""
 
 from ..arguments.json_calls import CallKeys
-from ..format import Format, State
+from ..format import Format, Jump, State
 
 COHERE_COMMAND = Format(
     "cohere_command3",
@@ -15,7 +15,7 @@ COHERE_COMMAND = Format(
             "<|END_TEXT|>": State.START,
             "<|START_ACTION|>": State.JSON_CALLS,
         },
-        State.JSON_CALLS: {"<|END_ACTION|>": State.RETURN},
+        State.JSON_CALLS: {"<|END_ACTION|>": Jump.RETURN},
     },
     aliases=("cohere_command4",),
     # Its own ids count from 0 in each turn, so they are not unique in a conversation.

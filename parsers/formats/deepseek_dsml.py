@@ -3,7 +3,7 @@
 import re
 from collections.abc import Mapping
 
-from ..format import Format, ReuseSuffix, State, Target
+from ..format import Format, Jump, ReuseSuffix, State, Target
 
 _HEADERS = (
     (re.compile(r'\bname="(?P<key>[^"]*)"\s+string="true"'), State.STRING),
@@ -22,20 +22,20 @@ def _calls(blocks: tuple[str, ...], space: str = "") -> dict[State, Mapping[str,
     }
     return {
         State.CONTENT: {**initial_state, invoke: State.NAME},
-        State.TOOL_SECTION: {**initial_state, invoke: State.NAME, end: State.RETURN},
+        State.TOOL_SECTION: {**initial_state, invoke: State.NAME, end: Jump.RETURN},
         # Some write all parameters as one JSON object.
         State.NAME: {
             '">': State.PARAMETERS,
             '">{': ReuseSuffix(State.ARGUMENTS),
             '">\n{': ReuseSuffix(State.ARGUMENTS),
         },
-        State.ARGUMENTS: {f"</{tag}invoke>": State.TOOL_SECTION, end: State.RETURN},
+        State.ARGUMENTS: {f"</{tag}invoke>": State.TOOL_SECTION, end: Jump.RETURN},
         State.PARAMETERS: {
             f"<{tag}parameter": State.HEADER,
             f"</{tag}invoke>": State.TOOL_SECTION,
-            end: State.RETURN,
+            end: Jump.RETURN,
         },
-        State.HEADER: {">": State.BY_HEADER},
+        State.HEADER: {">": Jump.BY_HEADER},
         State.STRING: {f"</{tag}parameter>": State.PARAMETERS},
         State.JSON: {f"</{tag}parameter>": State.PARAMETERS},
     }

@@ -1,6 +1,6 @@
 """DeepSeek V3's, R1's and V3.1's tool calls, and the reasoning that V3.1's prompt opens or closes."""
 
-from ..format import Format, ReuseSuffix, State
+from ..format import Format, Jump, ReuseSuffix, State
 
 CALLS_BEGIN, CALLS_END = "<｜tool▁calls▁begin｜>", "<｜tool▁calls▁end｜>"
 CALL_BEGIN, CALL_END = "<｜tool▁call▁begin｜>", "<｜tool▁call▁end｜>"
@@ -12,7 +12,7 @@ DEEPSEEK_V3 = Format(
         State.START: {"<think>": State.REASONING},
         State.REASONING: {"</think>": State.START},
         State.CONTENT: {CALLS_BEGIN: State.TOOL_SECTION},
-        State.TOOL_SECTION: {CALL_BEGIN: State.IGNORED, CALLS_END: State.RETURN},
+        State.TOOL_SECTION: {CALL_BEGIN: State.IGNORED, CALLS_END: Jump.RETURN},
         State.IGNORED: {SEPARATOR: State.NAME},  # the call's type, always "function"
         State.NAME: {
             "```json": State.ARGUMENTS,
@@ -22,11 +22,11 @@ DEEPSEEK_V3 = Format(
         State.ARGUMENTS: {
             "```": State.PARAMETERS,
             CALL_END: State.TOOL_SECTION,
-            CALLS_END: State.RETURN,
+            CALLS_END: Jump.RETURN,
         },
         State.PARAMETERS: {
             CALL_END: State.TOOL_SECTION,
-            CALLS_END: State.RETURN,
+            CALLS_END: Jump.RETURN,
         },  # behind the code block
     },
     aliases=("deepseekv3", "deepseek-v3"),
@@ -38,9 +38,9 @@ DEEPSEEK_V31 = Format(
     "deepseek_v31",
     {
         State.CONTENT: {CALLS_BEGIN: State.TOOL_SECTION},
-        State.TOOL_SECTION: {CALL_BEGIN: State.NAME, CALLS_END: State.RETURN},
+        State.TOOL_SECTION: {CALL_BEGIN: State.NAME, CALLS_END: Jump.RETURN},
         State.NAME: {SEPARATOR: State.ARGUMENTS},
-        State.ARGUMENTS: {CALL_END: State.TOOL_SECTION, CALLS_END: State.RETURN},
+        State.ARGUMENTS: {CALL_END: State.TOOL_SECTION, CALLS_END: Jump.RETURN},
     },
     aliases=("deepseekv31",),
     source="vllm examples/tool_chat_template_deepseekv31.jinja, 0.31 tool_parsers/deepseekv31_tool_parser.py",

@@ -1,6 +1,6 @@
 """Dots: invocations like MiniMax M2's, or a JSON call, between tags of its own."""
 
-from ..format import Format, ReuseSuffix, State
+from ..format import Format, Jump, ReuseSuffix, State
 from .minimax import INVOKE, invocations
 
 END = "</dots_function_call>"
@@ -9,8 +9,8 @@ DOTS = Format(
     "dots",
     {
         State.CONTENT: {"<dots_function_call>": State.TOOL_SECTION},
-        State.TOOL_SECTION: {**INVOKE, "{": ReuseSuffix(State.JSON_CALLS), END: State.RETURN},
-        State.JSON_CALLS: {END: State.RETURN},
+        State.TOOL_SECTION: {**INVOKE, "{": ReuseSuffix(State.JSON_CALLS), END: Jump.RETURN},
+        State.JSON_CALLS: {END: Jump.RETURN},
         **invocations(END),
     },
     strip="",

@@ -1,6 +1,6 @@
 """Gemma 4's channel of thoughts and its calls; FunctionGemma's calls, which have other marks around strings."""
 
-from ..format import Format, ReuseSuffix, State
+from ..format import Format, Jump, ReuseSuffix, State
 
 GEMMA4 = Format(
     "gemma4",
@@ -11,9 +11,9 @@ GEMMA4 = Format(
         State.REASONING: {"<channel|>": State.START},
         State.CONTENT: {"<|tool_call>": State.TOOL_SECTION},
         # Some checkpoints leave "call" out.
-        State.TOOL_SECTION: {"call:": State.NAME, ":": State.NAME, "<tool_call|>": State.RETURN},
-        State.NAME: {"{": ReuseSuffix(State.ARGUMENTS), "<tool_call|>": State.RETURN},
-        State.ARGUMENTS: {"<tool_call|>": State.RETURN, "<|tool_call>": State.TOOL_SECTION},
+        State.TOOL_SECTION: {"call:": State.NAME, ":": State.NAME, "<tool_call|>": Jump.RETURN},
+        State.NAME: {"{": ReuseSuffix(State.ARGUMENTS), "<tool_call|>": Jump.RETURN},
+        State.ARGUMENTS: {"<tool_call|>": Jump.RETURN, "<|tool_call>": State.TOOL_SECTION},
     },
     quotes=('<|"|>',),
     source="vllm examples/tool_chat_template_gemma4.jinja, 0.31 parser/gemma4.py; "
@@ -24,10 +24,10 @@ FUNCTIONGEMMA = Format(
     "functiongemma",
     {
         State.CONTENT: {"<start_function_call>": State.TOOL_SECTION},
-        State.TOOL_SECTION: {"call:": State.NAME, "<end_function_call>": State.RETURN},
-        State.NAME: {"{": ReuseSuffix(State.ARGUMENTS), "<end_function_call>": State.RETURN},
+        State.TOOL_SECTION: {"call:": State.NAME, "<end_function_call>": Jump.RETURN},
+        State.NAME: {"{": ReuseSuffix(State.ARGUMENTS), "<end_function_call>": Jump.RETURN},
         State.ARGUMENTS: {
-            "<end_function_call>": State.RETURN,
+            "<end_function_call>": Jump.RETURN,
             "<start_function_call>": State.TOOL_SECTION,
         },
     },

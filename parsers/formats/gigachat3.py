@@ -1,6 +1,6 @@
 """GigaChat 3's tool calls: a message of their own behind the answer."""
 
-from ..format import COMPLETE, Format, State
+from ..format import COMPLETE, Format, Jump, State
 
 MESSAGE_SEPARATOR = "<|message_sep|>"
 
@@ -9,7 +9,7 @@ GIGACHAT3 = Format(
     {
         State.CONTENT: {MESSAGE_SEPARATOR: State.IGNORED, "<|function_call|>": State.JSON_CALLS},
         State.IGNORED: {"<|role_sep|>": State.JSON_CALLS},  # the role, "function call"
-        State.JSON_CALLS: {COMPLETE: State.RETURN, MESSAGE_SEPARATOR: State.IGNORED},
+        State.JSON_CALLS: {COMPLETE: Jump.RETURN, MESSAGE_SEPARATOR: State.IGNORED},
     },
     source="vllm 0.31 tool_parsers/gigachat3_tool_parser.py; sglang function_call/gigachat3_detector.py",
 )

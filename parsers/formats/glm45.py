@@ -2,7 +2,7 @@
 
 from dataclasses import replace
 
-from ..format import Format, State
+from ..format import Format, Jump, State
 
 GLM45 = Format(
     "glm45",
@@ -10,12 +10,12 @@ GLM45 = Format(
         State.START: {"<think>": State.REASONING, "</think>": State.START},
         State.REASONING: {"</think>": State.START},
         State.CONTENT: {"<tool_call>": State.NAME},
-        State.NAME: {"<arg_key>": State.KEY, "</tool_call>": State.RETURN},
+        State.NAME: {"<arg_key>": State.KEY, "</tool_call>": Jump.RETURN},
         State.KEY: {"</arg_key>": State.PARAMETERS},
         State.PARAMETERS: {
             "<arg_value>": State.VALUE,
             "<arg_key>": State.KEY,
-            "</tool_call>": State.RETURN,
+            "</tool_call>": Jump.RETURN,
         },
         State.VALUE: {"</arg_value>": State.PARAMETERS},
     },

@@ -1,6 +1,6 @@
 """Hunyuan A13B's tool calls, and its reasoning with an answer in tags, all plain text, line breaks included."""
 
-from ..format import Format, State
+from ..format import Format, Jump, State
 
 HUNYUAN_A13B = Format(
     "hunyuan_a13b",
@@ -22,7 +22,7 @@ HUNYUAN_A13B = Format(
             "<tool_calls>": State.JSON_CALLS,
         },
         State.IGNORED: {"<tool_calls>": State.JSON_CALLS},
-        State.JSON_CALLS: {"</tool_calls>": State.RETURN},
+        State.JSON_CALLS: {"</tool_calls>": Jump.RETURN},
     },
     source="vllm examples/tool_chat_template_hunyuan_a13b.jinja, 0.31 tool_parsers/hunyuan_a13b_tool_parser.py, "
     "reasoning/hunyuan_a13b_reasoning_parser.py",

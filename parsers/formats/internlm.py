@@ -1,6 +1,6 @@
 """InternLM 2's tool calls, and Intern-S1's, which also reasons."""
 
-from ..format import Format, State
+from ..format import Format, Jump, State
 
 INTERNLM = Format(
     "internlm",
@@ -10,7 +10,7 @@ INTERNLM = Format(
         State.CONTENT: {"<|action_start|>": State.TOOL_SECTION, "<|action_end|>": State.CONTENT},
         # Code for the interpreter is no call, so it is shown.
         State.TOOL_SECTION: {"<|plugin|>": State.JSON_CALLS, "<|interpreter|>": State.CONTENT},
-        State.JSON_CALLS: {"<|action_end|>": State.RETURN},
+        State.JSON_CALLS: {"<|action_end|>": Jump.RETURN},
     },
     aliases=("interns1",),
     source="vllm examples/tool_chat_template_internlm2_tool.jinja, 0.31 tool_parsers/internlm2_tool_parser.py; "

@@ -1,6 +1,6 @@
 """K2 Horizon: IFM tags, with calls in JSON as another of its forms."""
 
-from ..format import Format, ReuseSuffix, State
+from ..format import Format, Jump, ReuseSuffix, State
 
 _DEPTHS = ("think", "think_fast", "think_faster")
 
@@ -13,7 +13,7 @@ K2_HORIZON = Format(
         State.TOOL_SECTION: {
             "<ifm|tool_call>": State.NAME,
             "</ifm|tool_call>": State.TOOL_SECTION,
-            "</ifm|tool_calls>": State.RETURN,
+            "</ifm|tool_calls>": Jump.RETURN,
         },
         State.NAME: {
             "<ifm|arg_key>": State.KEY,
@@ -27,7 +27,7 @@ K2_HORIZON = Format(
             "<ifm|arg_value>": State.VALUE,
             "<ifm|arg_key>": State.KEY,
             "</ifm|tool_call>": State.TOOL_SECTION,
-            "</ifm|tool_calls>": State.RETURN,
+            "</ifm|tool_calls>": Jump.RETURN,
         },
         # A declared type says more than the one that the model writes.
         State.IGNORED: {"</ifm|arg_type>": State.PARAMETERS},

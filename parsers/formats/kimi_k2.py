@@ -2,7 +2,7 @@
 
 import re
 
-from ..format import Format, State
+from ..format import Format, Jump, State
 
 CALL_BEGIN = "<|tool_call_begin|>"
 
@@ -13,11 +13,11 @@ KIMI_K2 = Format(
         State.REASONING: {"</think>": State.START},
         # A lone call sometimes comes without the section around it.
         State.CONTENT: {"<|tool_calls_section_begin|>": State.TOOL_SECTION, CALL_BEGIN: State.NAME},
-        State.TOOL_SECTION: {CALL_BEGIN: State.NAME, "<|tool_calls_section_end|>": State.RETURN},
+        State.TOOL_SECTION: {CALL_BEGIN: State.NAME, "<|tool_calls_section_end|>": Jump.RETURN},
         State.NAME: {"<|tool_call_argument_begin|>": State.ARGUMENTS},
         State.ARGUMENTS: {
             "<|tool_call_end|>": State.TOOL_SECTION,
-            "<|tool_calls_section_end|>": State.RETURN,
+            "<|tool_calls_section_end|>": Jump.RETURN,
         },
     },
     # `functions.get_weather:0` is the id, and the template wants it back unchanged.

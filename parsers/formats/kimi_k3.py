@@ -2,7 +2,7 @@
 
 import re
 
-from ..format import Format, State
+from ..format import Format, Jump, State
 
 _ELEMENTS = {"<|open|>": State.HEADER, "<|close|>": State.IGNORED}
 
@@ -12,7 +12,7 @@ KIMI_K3 = Format(
         State.START: _ELEMENTS,
         State.CONTENT: _ELEMENTS,
         State.REASONING: _ELEMENTS,
-        State.HEADER: {"<|sep|>": State.BY_HEADER},
+        State.HEADER: {"<|sep|>": Jump.BY_HEADER},
         State.IGNORED: {"<|sep|>": State.START},
         # An argument's end: its name and <|sep|> are markup between parameters.
         State.STRING: {"<|close|>": State.PARAMETERS},

@@ -1,6 +1,6 @@
 """Llama 3's and 4's tool calls as bare JSON, with or without the token that announces code."""
 
-from ..format import COMPLETE, Format, ReuseSuffix, State
+from ..format import COMPLETE, Format, Jump, ReuseSuffix, State
 
 PYTHON_TAG = "<|python_tag|>"
 
@@ -9,7 +9,7 @@ LLAMA_JSON = Format(
     {
         State.START: {"{": ReuseSuffix(State.JSON_CALLS)},
         State.CONTENT: {PYTHON_TAG: State.JSON_CALLS},
-        State.JSON_CALLS: {COMPLETE: State.RETURN, PYTHON_TAG: State.JSON_CALLS},
+        State.JSON_CALLS: {COMPLETE: Jump.RETURN, PYTHON_TAG: State.JSON_CALLS},
     },
     aliases=("llama4_json", "llama3"),
     declared_only=True,

@@ -1,6 +1,6 @@
 """MiniCPM 5: `<function name="f"><param name="p">value</param></function>`, long values in CDATA."""
 
-from ..format import Format, State
+from ..format import Format, Jump, State
 
 MINICPM5 = Format(
     "minicpm5",
@@ -14,7 +14,7 @@ MINICPM5 = Format(
             "</param>": State.PARAMETERS,
             'name="': State.KEY,
             "name='": State.KEY,
-            "</function>": State.RETURN,
+            "</function>": Jump.RETURN,
         },
         State.KEY: {
             '">': State.VALUE,

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 
-from ..format import Format, State, Target
+from ..format import Format, Jump, State, Target
 
 # The name's quotes are sometimes others, or missing.
 INVOKE: Mapping[str, Target] = {
@@ -21,7 +21,7 @@ def invocations(end: str) -> dict[State, Mapping[str, Target]]:
             "<parameter name='": State.KEY,
             "<parameter name=": State.KEY,
             "</invoke>": State.TOOL_SECTION,
-            end: State.RETURN,
+            end: Jump.RETURN,
         },
         State.KEY: {'">': State.VALUE, "'>": State.VALUE, ">": State.VALUE},
         State.VALUE: {"</parameter>": State.PARAMETERS},
@@ -34,7 +34,7 @@ MINIMAX_M2 = Format(
         State.START: {"<think>": State.REASONING, "</think>": State.START},
         State.REASONING: {"</think>": State.START},
         State.CONTENT: {"<minimax:tool_call>": State.TOOL_SECTION, **INVOKE},
-        State.TOOL_SECTION: {**INVOKE, "</minimax:tool_call>": State.RETURN},
+        State.TOOL_SECTION: {**INVOKE, "</minimax:tool_call>": Jump.RETURN},
         **invocations("</minimax:tool_call>"),
     },
     aliases=("minimax-m2",),
@@ -52,10 +52,10 @@ MINIMAX_M3 = Format(
         State.CONTENT: {f"{_M3}<tool_call>": State.TOOL_SECTION},
         State.TOOL_SECTION: {
             f'{_M3}<invoke name="': State.NAME,
-            f"{_M3}</tool_call>": State.RETURN,
+            f"{_M3}</tool_call>": Jump.RETURN,
         },
         State.NAME: {'">': State.ELEMENTS},
-        State.ELEMENTS: {f"{_M3}</invoke>": State.TOOL_SECTION, f"{_M3}</tool_call>": State.RETURN},
+        State.ELEMENTS: {f"{_M3}</invoke>": State.TOOL_SECTION, f"{_M3}</tool_call>": Jump.RETURN},
     },
     aliases=("minimax-m3",),
     tag_prefix=_M3,

@@ -2,7 +2,7 @@
 
 import re
 
-from ..format import COMPLETE, Format, ReuseSuffix, State
+from ..format import COMPLETE, Format, Jump, ReuseSuffix, State
 
 TOOL_CALLS = "[TOOL_CALLS]"
 
@@ -20,8 +20,8 @@ MISTRAL = Format(
             "[ {": ReuseSuffix(State.JSON_CALLS, 3),
             "[\n": ReuseSuffix(State.JSON_CALLS, 2),
         },
-        State.ARGUMENTS: {COMPLETE: State.RETURN, TOOL_CALLS: State.NAME},
-        State.JSON_CALLS: {COMPLETE: State.RETURN},
+        State.ARGUMENTS: {COMPLETE: Jump.RETURN, TOOL_CALLS: State.NAME},
+        State.JSON_CALLS: {COMPLETE: Jump.RETURN},
         # Part of a name's text (see `function`), and known here only because it may be a token.
         State.IGNORED: {"[CALL_ID]": State.IGNORED},
     },

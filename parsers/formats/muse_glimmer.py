@@ -2,7 +2,7 @@
 
 import re
 
-from ..format import Format, State
+from ..format import Format, Jump, State
 
 _MESSAGES = {"<|start|>": State.HEADER, "<|eom|>": State.START, "<|eot|>": State.START}
 
@@ -12,7 +12,7 @@ MUSE_GLIMMER = Format(
         State.START: _MESSAGES,
         State.CONTENT: _MESSAGES,
         State.REASONING: _MESSAGES,
-        State.HEADER: {"<|message|>": State.BY_HEADER},
+        State.HEADER: {"<|message|>": Jump.BY_HEADER},
         State.TOOL_SECTION: {
             **_MESSAGES,
             "<atem:function_calls>": State.TOOL_SECTION,

@@ -2,7 +2,7 @@
 
 import re
 
-from ..format import Format, ReuseSuffix, State
+from ..format import Format, Jump, ReuseSuffix, State
 
 # Whatever a message holds, these tokens end it.
 ENDS = {
@@ -24,7 +24,7 @@ OPENAI = Format(
         State.CONTENT: ENDS,
         State.REASONING: ENDS,
         State.HEADER: {
-            "<|message|>": State.BY_HEADER,
+            "<|message|>": Jump.BY_HEADER,
             "<|start|>": State.HEADER,
             "<|end|>": State.START,
             "<|return|>": State.START,

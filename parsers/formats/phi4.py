@@ -1,6 +1,6 @@
 """Phi 4 mini's tool calls: an array behind the word `functools`."""
 
-from ..format import COMPLETE, Format, ReuseSuffix, State
+from ..format import COMPLETE, Format, Jump, ReuseSuffix, State
 
 PHI4_MINI_JSON = Format(
     "phi4_mini_json",
@@ -9,7 +9,7 @@ PHI4_MINI_JSON = Format(
             "functools[": ReuseSuffix(State.JSON_CALLS),
             "functools [": ReuseSuffix(State.JSON_CALLS),
         },
-        State.JSON_CALLS: {COMPLETE: State.RETURN},
+        State.JSON_CALLS: {COMPLETE: Jump.RETURN},
     },
     source="vllm examples/tool_chat_template_phi4_mini.jinja, 0.31 tool_parsers/phi4mini_tool_parser.py",
 )

@@ -1,6 +1,6 @@
 """Calls as Python writes them: Llama 3.2 and 4, ToolACE, Olmo 3 and LFM 2."""
 
-from ..format import COMPLETE, Format, ReuseSuffix, State
+from ..format import COMPLETE, Format, Jump, ReuseSuffix, State
 
 PYTHONIC = Format(
     "pythonic",
@@ -8,7 +8,7 @@ PYTHONIC = Format(
         # The answer is a list of calls, or it is text; Llama 4 puts tokens around the list at times.
         State.START: {"[": ReuseSuffix(State.PYTHON_CALLS)},
         State.CONTENT: {"<|python_start|>": State.PYTHON_CALLS, "<|python_end|>": State.CONTENT},
-        State.PYTHON_CALLS: {COMPLETE: State.RETURN},
+        State.PYTHON_CALLS: {COMPLETE: Jump.RETURN},
     },
     aliases=("llama4_pythonic",),
     declared_only=True,
@@ -22,7 +22,7 @@ OLMO3 = Format(
         State.START: {"<think>": State.REASONING},
         State.REASONING: {"</think>": State.START},
         State.CONTENT: {"<function_calls>": State.PYTHON_LINES},
-        State.PYTHON_LINES: {"</function_calls>": State.RETURN},
+        State.PYTHON_LINES: {"</function_calls>": Jump.RETURN},
     },
     source="vllm examples/tool_chat_template_olmo3.jinja; vllm 0.31 tool_parsers/olmo3_tool_parser.py, "
     "reasoning/olmo3_reasoning_parser.py",
@@ -44,14 +44,14 @@ LFM2 = Format(
                 f"[{space}{{": ReuseSuffix(State.JSON_CALLS, 2 + len(space))
                 for space in ("", " ", "\n")
             },
-            "<|tool_call_end|>": State.RETURN,
+            "<|tool_call_end|>": Jump.RETURN,
         },
         State.PYTHON_CALLS: {
-            "<|tool_call_end|>": State.RETURN,
+            "<|tool_call_end|>": Jump.RETURN,
             "<|tool_call_start|>": State.TOOL_SECTION,
         },
         State.JSON_CALLS: {
-            "<|tool_call_end|>": State.RETURN,
+            "<|tool_call_end|>": Jump.RETURN,
             "<|tool_call_start|>": State.TOOL_SECTION,
         },
     },

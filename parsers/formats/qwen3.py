@@ -1,6 +1,6 @@
 """Qwen 3's reasoning; Qwen 3 Coder's tool calls, which MiMo, Step 3.5 and Nemotron 3 have taken over."""
 
-from ..format import Format, State
+from ..format import Format, Jump, State
 
 QWEN3 = Format(
     "qwen3",
@@ -32,13 +32,13 @@ QWEN3_CODER = Format(
         State.TOOL_SECTION: {
             "<function=": State.NAME,
             "<tool_call>": State.TOOL_SECTION,
-            "</tool_call>": State.RETURN,
+            "</tool_call>": Jump.RETURN,
         },
         State.NAME: {">": State.PARAMETERS, "</function>": State.TOOL_SECTION},
         State.PARAMETERS: {
             "<parameter=": State.KEY,
             "</function>": State.TOOL_SECTION,
-            "</tool_call>": State.RETURN,
+            "</tool_call>": Jump.RETURN,
         },
         State.KEY: {">": State.VALUE},
         # At the beginning of a line the next parameter ends one whose end marker is missing.

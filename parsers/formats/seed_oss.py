@@ -1,6 +1,6 @@
 """Seed-OSS: Qwen 3 Coder's calls between tokens of its own."""
 
-from ..format import Format, State
+from ..format import Format, Jump, State
 
 SEED_OSS = Format(
     "seed_oss",
@@ -11,13 +11,13 @@ SEED_OSS = Format(
         State.TOOL_SECTION: {
             "<function=": State.NAME,
             "<seed:tool_call>": State.TOOL_SECTION,
-            "</seed:tool_call>": State.RETURN,
+            "</seed:tool_call>": Jump.RETURN,
         },
         State.NAME: {">": State.PARAMETERS, "</function>": State.TOOL_SECTION},
         State.PARAMETERS: {
             "<parameter=": State.KEY,
             "</function>": State.TOOL_SECTION,
-            "</seed:tool_call>": State.RETURN,
+            "</seed:tool_call>": Jump.RETURN,
         },
         State.KEY: {">": State.VALUE},
         State.VALUE: {"</parameter>": State.PARAMETERS, "\n<parameter=": State.KEY},

@@ -1,6 +1,6 @@
 """Step 3: steptml invocations between DeepSeek-like tokens, and reasoning that the prompt opens."""
 
-from ..format import Format, State
+from ..format import Format, Jump, State
 
 STEP3 = Format(
     "step3",
@@ -13,7 +13,7 @@ STEP3 = Format(
             "<｜tool_sep｜>": State.TOOL_SECTION,
             '<steptml:invoke name="': State.NAME,
             "<｜tool_call_end｜>": State.TOOL_SECTION,
-            "<｜tool_calls_end｜>": State.RETURN,
+            "<｜tool_calls_end｜>": Jump.RETURN,
         },
         # What kind of call follows: always "function", and sometimes left out.
         State.IGNORED: {"<｜tool_sep｜>": State.TOOL_SECTION, '<steptml:invoke name="': State.NAME},
@@ -22,7 +22,7 @@ STEP3 = Format(
             '<steptml:parameter name="': State.KEY,
             "</steptml:invoke>": State.TOOL_SECTION,
             "<｜tool_call_end｜>": State.TOOL_SECTION,
-            "<｜tool_calls_end｜>": State.RETURN,
+            "<｜tool_calls_end｜>": Jump.RETURN,
         },
         State.KEY: {'">': State.VALUE},
         State.VALUE: {"</steptml:parameter>": State.PARAMETERS},

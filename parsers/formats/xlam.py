@@ -1,6 +1,6 @@
 """xLAM's tool calls: an array, bare or in one of the wrappers of the models that it was trained from."""
 
-from ..format import Format, ReuseSuffix, State
+from ..format import Format, Jump, ReuseSuffix, State
 
 BARE = ReuseSuffix(State.JSON_CALLS)
 
@@ -21,7 +21,7 @@ XLAM = Format(
             "</think>\n[": BARE,
             "</think>\n\n[": BARE,
         },
-        State.JSON_CALLS: {"</tool_call>": State.RETURN, "```": State.RETURN},
+        State.JSON_CALLS: {"</tool_call>": Jump.RETURN, "```": Jump.RETURN},
     },
     declared_only=True,
     source="vllm examples/tool_chat_template_xlam_llama.jinja, 0.31 tool_parsers/xlam_tool_parser.py",

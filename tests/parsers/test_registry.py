@@ -13,7 +13,7 @@ from backedge.parsers import join, stream_parser
 from backedge.parsers.api import NATIVE
 from backedge.parsers.errors import SetupError, UnknownParserError, UnusableParserError
 from backedge.parsers.events import Content, Reasoning, ToolCallArguments, ToolCallStarted
-from backedge.parsers.format import Format, State
+from backedge.parsers.format import Format, Jump, State
 from backedge.parsers.formats import FORMATS
 from backedge.parsers.linear_parsers import Vocabulary
 from backedge.parsers.parser_lookup import (
@@ -29,7 +29,7 @@ from benchmarks.samples.tokenizers import bpe, encode
 
 OURS = Format(
     "ours",
-    {State.CONTENT: {"<<": State.JSON_CALLS}, State.JSON_CALLS: {">>": State.RETURN}},
+    {State.CONTENT: {"<<": State.JSON_CALLS}, State.JSON_CALLS: {">>": Jump.RETURN}},
     source="a package of one's own",
 )
 TOOLS = [{"type": "function", "function": {"name": "f"}}]
