@@ -6,7 +6,7 @@ import itertools
 from collections.abc import Callable
 from typing import Any, Protocol
 
-from backedge.parsers.base import ParserRequest
+from backedge.parsers.base import ParserNames, ParserRequest
 from backedge.parsers.parser_lookup import Kind
 from backedge.postprocess.aggregate import aggregate_deltas
 from backedge.postprocess.chunk_scheduler import MERGE_DELAYS, MergeDelays, ScheduledChunk
@@ -55,7 +55,7 @@ class OurCore:
         bounds: MergeDelays = MERGE_DELAYS["balanced"],
     ) -> None:
         tokenizer = get_tokenizer(str(TINY_MODEL))
-        parsers = build_parsers(kind, tool_call_parser, REASONING_PARSER, tokenizer)
+        parsers = build_parsers(kind, ParserNames(tool_call_parser, REASONING_PARSER), tokenizer)
         self._core = InlineBackend(detokenizers(tokenizer), parsers, bounds)
 
     def __call__(self, answer: Answer) -> OurStream:

@@ -10,7 +10,7 @@ from importlib.util import find_spec
 from types import SimpleNamespace
 from typing import Any, Protocol
 
-from backedge.parsers.base import ParserRequest
+from backedge.parsers.base import ParserNames, ParserRequest
 from backedge.parsers.events import Event, ToolCallArguments, ToolCallStarted
 from backedge.parsers.native.vllm import VllmParsers
 from backedge.parsers.parser_lookup import linear_parsers
@@ -112,7 +112,7 @@ class _OurParser:
     def __init__(self, family: Family) -> None:
         self._family = family
         self._parsers = linear_parsers(
-            family.format_names[0], None, read_vocabulary(family.tokenizer)
+            ParserNames(family.format_names[0]), read_vocabulary(family.tokenizer)
         )
         self.shows_special_tokens = self._parsers.shows_special_tokens(family.request)
 
@@ -149,7 +149,7 @@ class _VllmParser:
         self._model_config = SimpleNamespace(
             hf_config=SimpleNamespace(model_type=sample.architecture)
         )
-        parsers = VllmParsers(family.tokenizer, name, None, self._model_config)
+        parsers = VllmParsers(family.tokenizer, ParserNames(name), self._model_config)
         self.shows_special_tokens = parsers.shows_special_tokens(family.request)
         self._class = ParserManager.get_parser(
             tool_parser_name=name,

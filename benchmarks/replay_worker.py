@@ -13,6 +13,7 @@ import importlib.metadata
 from typing import get_args
 
 import uvloop
+from backedge.parsers.base import ParserNames
 from backedge.parsers.parser_lookup import Kind
 from backedge.postprocess.chunk_scheduler import MERGE_DELAYS
 from backedge.postprocess.engine_output import JsonDict
@@ -75,9 +76,8 @@ def postprocessor(arguments: argparse.Namespace, metrics: WorkerMetrics) -> Work
     from vllm.tokenizers import get_tokenizer
 
     vllm_tokenizer = get_tokenizer(str(TINY_MODEL))
-    parsers = build_parsers(
-        arguments.parsers, arguments.tool_call_parser, arguments.reasoning_parser, vllm_tokenizer
-    )
+    names = ParserNames(arguments.tool_call_parser, arguments.reasoning_parser)
+    parsers = build_parsers(arguments.parsers, names, vllm_tokenizer)
     bounds = MERGE_DELAYS[arguments.latency]
     core = InlineBackend(detokenizers(vllm_tokenizer), parsers, bounds, "degrade", metrics.report)
     return WorkerPostprocessor(core, metrics)

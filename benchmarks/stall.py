@@ -24,6 +24,7 @@ from typing import Any
 
 import msgspec
 import uvloop
+from backedge.parsers.base import ParserNames
 from backedge.parsers.parser_lookup import Kind
 from backedge.postprocess.chunk_scheduler import MERGE_DELAYS
 from backedge.postprocess.engine_output import JsonDict
@@ -229,7 +230,7 @@ def long_call() -> Answer:
 def inline(kind: Kind, parser: str = PARSER) -> InlineBackend:
     """Return the core as a worker without a pool has it."""
     vllm_tokenizer = get_tokenizer(str(TINY_MODEL))
-    parsers = build_parsers(kind, parser, REASONING_PARSER, vllm_tokenizer)
+    parsers = build_parsers(kind, ParserNames(parser, REASONING_PARSER), vllm_tokenizer)
     return InlineBackend(detokenizers(vllm_tokenizer), parsers, DELAYS)
 
 
@@ -237,7 +238,7 @@ def pool_parts() -> tuple[Any, Any]:
     """Return what a process of the pool needs; called in one."""
     vllm_tokenizer = get_tokenizer(str(TINY_MODEL))
     return detokenizers(vllm_tokenizer), build_parsers(
-        "native", PARSER, REASONING_PARSER, vllm_tokenizer
+        "native", ParserNames(PARSER, REASONING_PARSER), vllm_tokenizer
     )
 
 

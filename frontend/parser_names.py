@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import argparse
 import logging
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Iterable
 from typing import Any
 
 import msgspec
 
+from ..parsers.base import ParserNames
 from ..parsers.errors import ProtocolError
 from ..parsers.parser_lookup import Kind, known_formats, reasoning_format, tool_format, uses_native
 from ..postprocess.messages import KEY, WorkerCard, read
@@ -16,14 +17,13 @@ from ..postprocess.messages import KEY, WorkerCard, read
 logger = logging.getLogger(__name__)
 
 
-class ParserNames(msgspec.Struct, frozen=True):
+class FrontendParsers(msgspec.Struct, frozen=True):
     """The parsers with which this frontend post-processes a model's streams where the worker does not.
 
-    native: the engine's own, not the linear ones.
+    native: they are the engine's own, not the linear ones.
     """
 
-    tool_call: str | None
-    reasoning: str | None
+    names: ParserNames
     native: bool = False
 
 
@@ -33,25 +33,22 @@ class Native(msgspec.Struct, frozen=True):
     check_names: raises `UnknownParserError` for a name that is none of them.
     """
 
-    check_names: Callable[..., None]
+    check_names: Callable[[ParserNames, Iterable[str]], None]
     tool_call: Callable[[], Collection[str]]
     reasoning: Callable[[], Collection[str]]
 
-    def installed(
-        self, tool_call: str | None, reasoning: str | None
-    ) -> tuple[str | None, str | None]:
+    def installed(self, names: ParserNames) -> ParserNames:
         """Return those of the two names that are among them, None for another."""
-        return (
-            tool_call if tool_call in self.tool_call() else None,
-            reasoning if reasoning in self.reasoning() else None,
+        return ParserNames(
+            names.tool_call if names.tool_call in self.tool_call() else None,
+            names.reasoning if names.reasoning in self.reasoning() else None,
         )
 
 
-class ConfiguredNames(msgspec.Struct, frozen=True):
-    """The names that are set for a model. by_worker: by a worker that post-processes; it knows them."""
+class ConfiguredParsers(msgspec.Struct, frozen=True):
+    """The parsers that are set for a model. by_worker: by a worker that post-processes; it knows them."""
 
-    tool_call: str | None
-    reasoning: str | None
+    names: ParserNames
     by_worker: bool
 
 
@@ -66,7 +63,7 @@ def read_worker_card(runtime_config: dict[str, Any]) -> WorkerCard | None:
 
 def configured_names(
     flags: argparse.Namespace, runtime_config: dict[str, Any], worker_card: WorkerCard | None
-) -> ConfiguredNames:
+) -> ConfiguredParsers:
     """Return the parser names for a model. worker_card: of its workers.
 
     A worker that post-processes knows best, and may have parsers that are not
@@ -74,46 +71,45 @@ def configured_names(
     count, then Dynamo's own names on its card, as in Dynamo.
     """
     if worker_card is not None:
-        return ConfiguredNames(
-            worker_card.tool_call_parser, worker_card.reasoning_parser, by_worker=True
-        )
-    return ConfiguredNames(
+        names = ParserNames(worker_card.tool_call_parser, worker_card.reasoning_parser)
+        return ConfiguredParsers(names, by_worker=True)
+    names = ParserNames(
         flags.tool_call_parser or runtime_config.get("tool_call_parser"),
         flags.reasoning_parser or runtime_config.get("reasoning_parser"),
-        by_worker=False,
     )
+    return ConfiguredParsers(names, by_worker=False)
 
 
 def parser_names(
-    configured: ConfiguredNames, kind: Kind = "linear", native: Native | None = None
-) -> ParserNames:
+    configured: ConfiguredParsers, kind: Kind = "linear", native: Native | None = None
+) -> FrontendParsers:
     """Return the parsers of a model, as far as they are there in this frontend.
 
     kind: what the frontend's flag says, where an engine's parsers are there. native:
         these, None for the linear ones alone.
     Raises `UnknownParserError` for a name among the flags or on the card of a plain worker.
     """
-    names = configured.tool_call, configured.reasoning
+    names = configured.names
     if not configured.by_worker:
-        is_native = uses_native(kind, *names)
+        is_native = uses_native(kind, names)
         if is_native and native is not None:
-            native.check_names(*names, also_known=known_formats())
-        return ParserNames(*names, is_native)
+            native.check_names(names, known_formats())
+        return FrontendParsers(names, is_native)
     # A worker may use native parsers whatever this frontend's flag says.
-    if native is not None and not uses_native("native" if kind == "native" else "auto", *names):
-        return ParserNames(*names)
-    here = _linear(*names) if native is None else native.installed(*names)
-    for name in {*names} - {*here}:
+    if native is not None and not uses_native("native" if kind == "native" else "auto", names):
+        return FrontendParsers(names)
+    here = _linear(names) if native is None else native.installed(names)
+    for name in {names.tool_call, names.reasoning} - {here.tool_call, here.reasoning}:
         logger.warning(
             "the worker's parser %r is not installed here; requests are rendered and constrained without it",
             name,
         )
-    return ParserNames(*here, native=native is not None)
+    return FrontendParsers(here, native=native is not None)
 
 
-def _linear(tool_call: str | None, reasoning: str | None) -> tuple[str | None, str | None]:
+def _linear(names: ParserNames) -> ParserNames:
     """Return those of the two names that have a linear parser, None for another."""
-    return (
-        tool_call if tool_call and tool_format(tool_call) else None,
-        reasoning if reasoning and reasoning_format(reasoning) else None,
+    return ParserNames(
+        names.tool_call if names.tool_call and tool_format(names.tool_call) else None,
+        names.reasoning if names.reasoning and reasoning_format(names.reasoning) else None,
     )

@@ -7,7 +7,7 @@ import importlib.util
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Literal
 
-from .base import ParserFactory, ParserRequest, StreamParser
+from .base import ParserFactory, ParserNames, ParserRequest, StreamParser
 from .errors import SetupError
 from .linear_parsers import Vocabulary
 from .parser_lookup import Kind, linear_parsers, uses_native
@@ -47,24 +47,18 @@ def stream_parser(  # noqa: PLR0913 - all by keyword, all with a default
         tool_choice="auto" if tools else "none",
         chat_template_kwargs=dict(chat_template_kwargs or {}),
     )
-    if not uses_native(kind, tool_call_parser, reasoning_parser):
-        parsers = linear_parsers(tool_call_parser, reasoning_parser, vocabulary or Vocabulary())
+    names = ParserNames(tool_call_parser, reasoning_parser)
+    if not uses_native(kind, names):
+        parsers = linear_parsers(names, vocabulary or Vocabulary())
         return parsers(request, prompt_token_ids)
     if tokenizer is None:
         raise SetupError(
             "the native parsers read token ids: pass `tokenizer`, or choose kind='linear'."
         )
-    return native_parsers(engine, tokenizer, tool_call_parser, reasoning_parser)(
-        request, prompt_token_ids
-    )
+    return native_parsers(engine, tokenizer, names)(request, prompt_token_ids)
 
 
-def native_parsers(
-    engine: Engine | None,
-    tokenizer: Any,
-    tool_call_parser: str | None,
-    reasoning_parser: str | None,
-) -> ParserFactory:
+def native_parsers(engine: Engine | None, tokenizer: Any, names: ParserNames) -> ParserFactory:
     """Return an engine's own parsers; see `stream_parser`."""
     installed = [known for known in NATIVE if importlib.util.find_spec(known) is not None]
     wanted = engine or next(iter(installed), None)
@@ -74,5 +68,5 @@ def native_parsers(
             f"(installed: {', '.join(installed) or 'none'}): install it, or choose kind='linear'."
         )
     factory = getattr(importlib.import_module(f".native.{wanted}", __package__), NATIVE[wanted])
-    parsers: ParserFactory = factory(tokenizer, tool_call_parser, reasoning_parser)
+    parsers: ParserFactory = factory(tokenizer, names)
     return parsers

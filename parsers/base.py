@@ -10,6 +10,18 @@ import msgspec
 from .events import Event
 
 
+class ParserNames(msgspec.Struct, frozen=True):
+    """The names of a model's parsers, as its flags or its card give them; None for no parser."""
+
+    tool_call: str | None = None
+    reasoning: str | None = None
+
+    @property
+    def label(self) -> str:
+        """Both names as one word, for log lines and metrics: "qwen3+hermes", or "none"."""
+        return "+".join(name for name in (self.reasoning, self.tool_call) if name) or "none"
+
+
 class ParserRequest(msgspec.Struct, frozen=True, omit_defaults=True):
     """The part of a chat request that decides how its output is parsed.
 

@@ -8,6 +8,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Literal
 
+from .base import ParserNames
 from .errors import REASONING_FLAG, TOOL_CALL_FLAG, SetupError, UnknownParserError
 from .format import Format
 from .formats import FORMATS
@@ -64,7 +65,7 @@ def reasoning_format(name: str) -> Format | None:
     return known_formats().get(name, Entry()).reasoning
 
 
-def uses_native(kind: Kind, tool_call_parser: str | None, reasoning_parser: str | None) -> bool:
+def uses_native(kind: Kind, names: ParserNames) -> bool:
     """Whether the engine's own parsers are to be used.
 
     kind: "auto" takes the linear parsers where both names have one.
@@ -73,8 +74,8 @@ def uses_native(kind: Kind, tool_call_parser: str | None, reasoning_parser: str 
     if kind == "native":
         return True
     for flag, name, find in (
-        (TOOL_CALL_FLAG, tool_call_parser, tool_format),
-        (REASONING_FLAG, reasoning_parser, reasoning_format),
+        (TOOL_CALL_FLAG, names.tool_call, tool_format),
+        (REASONING_FLAG, names.reasoning, reasoning_format),
     ):
         if name and find(name) is None:
             if kind == "auto":
@@ -85,11 +86,9 @@ def uses_native(kind: Kind, tool_call_parser: str | None, reasoning_parser: str 
     return False
 
 
-def linear_parsers(
-    tool_call_parser: str | None, reasoning_parser: str | None, vocabulary: Vocabulary
-) -> LinearParsers:
+def linear_parsers(names: ParserNames, vocabulary: Vocabulary) -> LinearParsers:
     """Return the linear parsers of these names. Raises `UnknownParserError` for a name that has none."""
-    uses_native("linear", tool_call_parser, reasoning_parser)
-    tools = tool_format(tool_call_parser) if tool_call_parser else None
-    reasoning = reasoning_format(reasoning_parser) if reasoning_parser else None
+    uses_native("linear", names)
+    tools = tool_format(names.tool_call) if names.tool_call else None
+    reasoning = reasoning_format(names.reasoning) if names.reasoning else None
     return LinearParsers(tools, reasoning, vocabulary)

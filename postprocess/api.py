@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from ..parsers.base import ParserNames
 from ..parsers.parser_lookup import linear_parsers
 from ..tokenization.detokenizer import detokenizers, read_vocabulary
 from .messages import PostprocessParams
@@ -33,6 +34,6 @@ def postprocessor(
     return Postprocessor(
         params,
         detokenizers(tokenizer),
-        linear_parsers(tool_call_parser, reasoning_parser, read_vocabulary(tokenizer)),
+        linear_parsers(ParserNames(tool_call_parser, reasoning_parser), read_vocabulary(tokenizer)),
         prompt_token_ids=prompt_token_ids,
     )

@@ -9,6 +9,7 @@ from typing import Any, Literal, get_args
 
 import msgspec
 
+from ..parsers.base import ParserNames
 from ..parsers.parser_lookup import Kind, known_formats, reasoning_format, tool_format
 from ..postprocess.chunk_scheduler import MERGE_DELAYS, Latency, MergeDelays
 from ..postprocess.fallback import OnError
@@ -153,8 +154,7 @@ SHARED_FLAGS: tuple[Flag, ...] = (
 class WorkerSettings(msgspec.Struct, frozen=True, kw_only=True):
     """The flags of one worker, parsed; some are the engine's own. workers: None for "auto"."""
 
-    tool_call_parser: str | None = None
-    reasoning_parser: str | None = None
+    names: ParserNames = ParserNames()
     tool_parser_plugin: str | None = None
     parsers: Kind = "auto"
     on_error: OnError = "degrade"
@@ -257,8 +257,7 @@ def settings(arguments: argparse.Namespace, engine: EngineName) -> WorkerSetting
     if not getattr(arguments, f"{engine}_processing", False):
         return None
     return WorkerSettings(
-        tool_call_parser=arguments.tool_call_parser or None,
-        reasoning_parser=arguments.reasoning_parser or None,
+        names=read_parser_names(arguments),
         tool_parser_plugin=getattr(arguments, "tool_parser_plugin", None) or None,
         parsers=arguments.postprocess_parsers,
         on_error=arguments.postprocess_on_error,
@@ -267,6 +266,11 @@ def settings(arguments: argparse.Namespace, engine: EngineName) -> WorkerSetting
         deadline_s=arguments.postprocess_deadline_s,
         tokenizer=tokenizer_flags.parse_tokenizer_flags(arguments),
     )
+
+
+def read_parser_names(arguments: argparse.Namespace) -> ParserNames:
+    """Return the parsers that the flags name; an empty name is none."""
+    return ParserNames(arguments.tool_call_parser or None, arguments.reasoning_parser or None)
 
 
 def parse_merge_delays(arguments: argparse.Namespace) -> MergeDelays:

@@ -10,7 +10,7 @@ from ...parsers.parser_lookup import Kind
 from ...postprocess.messages import WorkerCard
 from ...tokenization.flags import TokenizerSelection
 from ..chat_model import ChatModel
-from ..parser_names import Native, ParserNames, configured_names, parser_names
+from ..parser_names import FrontendParsers, Native, configured_names, parser_names
 from ..runtime.prompt_queue import PromptQueue
 
 
@@ -53,7 +53,7 @@ class ChatModelBuilder(abc.ABC):
         """Return the engine of the model's workers; `default` where they do not say."""
         return default if self.worker_card is None else self.worker_card.engine
 
-    def names(self, native: Native | None = None) -> ParserNames:
+    def parsers(self, native: Native | None = None) -> FrontendParsers:
         """Return the model's parsers here; see `parser_names`."""
         kind: Kind = (
             getattr(self.flags, "postprocess_parsers", "auto") if native is not None else "linear"

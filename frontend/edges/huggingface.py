@@ -43,22 +43,20 @@ class HuggingFaceModelBuilder(ChatModelBuilder):
         return await asyncio.to_thread(self._model, routed_engine)
 
     def _model(self, routed_engine: Any) -> ChatModel:
-        names = self.names()
+        names = self.parsers().names
         engine = self.engine("vllm")
         tokenizer, folder, token_ids = self._tokenization(engine)
 
         @functools.cache
         def parts() -> tuple[DetokenizerFactory, ParserFactory]:
-            return detokenizers(tokenizer), linear_parsers(
-                names.tool_call, names.reasoning, read_vocabulary(tokenizer)
-            )
+            return detokenizers(tokenizer), linear_parsers(names, read_vocabulary(tokenizer))
 
         if self.choice.backend != "python":
             parts()  # not with a stream's first chunk; but a class of the user's waits for its first request
         prompts = HuggingFacePrompts(
             token_ids,
             self.runtime_config,
-            reasons=self.configured.reasoning is not None,
+            reasons=self.configured.names.reasoning is not None,
             shows_unused_tools=not self.config.exclude_tools_when_tool_choice_none,
             shows_only_named=engine == "sglang",
         )

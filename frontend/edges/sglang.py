@@ -14,7 +14,7 @@ from dynamo.frontend.utils import PreprocessError, extract_mm_urls
 from sglang.srt.function_call.function_call_parser import FunctionCallParser
 from sglang.srt.parser.reasoning_parser import ReasoningParser
 
-from ...parsers.base import ParserFactory
+from ...parsers.base import ParserFactory, ParserNames
 from ...parsers.errors import RequestError
 from ...parsers.native.sglang import SglangParsers, check_names
 from ...parsers.parser_lookup import linear_parsers
@@ -22,7 +22,7 @@ from ...tokenization.chat_template import render_in_time, spell_tools
 from ...tokenization.detokenizer import detokenizers, read_vocabulary
 from ...tokenization.model_files import ModelFolder
 from ..chat_model import ChatModel, Request
-from ..parser_names import Native, ParserNames
+from ..parser_names import FrontendParsers, Native
 from .base import ChatModelBuilder
 from .prompt_preprocessor import Prompt, PromptPreprocessor
 
@@ -43,12 +43,12 @@ class SglangModelBuilder(ChatModelBuilder):
         return await asyncio.to_thread(self._model, routed_engine)
 
     def _model(self, routed_engine: Any) -> ChatModel:
-        names = self.names(NATIVE)
+        parsers = self.parsers(NATIVE)
         tokenizer = self._tokenizer()
         folder = ModelFolder(self.path, token_id=tokenizer.convert_tokens_to_ids)
         prompts = SglangPrompts(
             tokenizer,
-            names,
+            parsers.names,
             self.runtime_config,
             self.engine("sglang"),
             hides_unused_tools=self.config.exclude_tools_when_tool_choice_none,
@@ -56,8 +56,8 @@ class SglangModelBuilder(ChatModelBuilder):
         edge = PromptPreprocessor(
             prompts, folder, self.prompt_queue, self.runtime_config.get("context_length")
         )
-        parts = detokenizers(tokenizer), parsers_of(names, tokenizer)
-        logger.info("model %s: SGLang's forward edge, parsers %s", self.card.name(), names)
+        parts = detokenizers(tokenizer), build_parsers(parsers, tokenizer)
+        logger.info("model %s: SGLang's forward edge, parsers %s", self.card.name(), parsers)
         return ChatModel(self.card, edge, routed_engine, lambda: parts)
 
     def _tokenizer(self) -> Any:
@@ -68,11 +68,11 @@ class SglangModelBuilder(ChatModelBuilder):
         return tokenizer
 
 
-def parsers_of(names: ParserNames, tokenizer: Any) -> ParserFactory:
+def build_parsers(parsers: FrontendParsers, tokenizer: Any) -> ParserFactory:
     """Return the parsers with which this frontend serves plain workers."""
-    if names.native:
-        return SglangParsers(tokenizer, names.tool_call, names.reasoning)
-    return linear_parsers(names.tool_call, names.reasoning, read_vocabulary(tokenizer))
+    if parsers.native:
+        return SglangParsers(tokenizer, parsers.names)
+    return linear_parsers(parsers.names, read_vocabulary(tokenizer))
 
 
 class SglangPrompts:
@@ -93,10 +93,11 @@ class SglangPrompts:
     ) -> None:
         self._tokenizer = tokenizer
         self._engine = engine
-        tool_call, self._reasoning = NATIVE.installed(names.tool_call, names.reasoning)
+        installed = NATIVE.installed(names)
+        self._reasoning = installed.reasoning
         mode, scope, schema = runtime_structural_tag_options(runtime_config)
         self._options = {
-            "tool_call_parser_name": tool_call,
+            "tool_call_parser_name": installed.tool_call,
             "reasoning_parser_name": self._reasoning,
             "exclude_tools_when_tool_choice_none": hides_unused_tools,
             "template_force_reasoning": sglang_prepost.detect_force_reasoning_from_template(

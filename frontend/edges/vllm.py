@@ -26,7 +26,7 @@ from ...parsers.parser_lookup import linear_parsers
 from ...tokenization.chat_template import render_in_time, spell_tools
 from ...tokenization.detokenizer import detokenizers, read_vocabulary
 from ..chat_model import ChatModel, Prepared, Request
-from ..parser_names import Native, ParserNames
+from ..parser_names import FrontendParsers, Native
 from ..request.postprocess_params import build_postprocess_params
 from .base import ChatModelBuilder
 
@@ -42,13 +42,12 @@ class VllmModelBuilder(ChatModelBuilder):
 
     async def model(self, instance_id: Any, routed_engine: Any) -> ChatModel:
         """See `ChatModelBuilder`."""
-        names = self.names(NATIVE)
+        parsers = self.parsers(NATIVE)
         flags = argparse.Namespace(**vars(self.flags))
         # vLLM's forward edge renders and constrains with vLLM's parsers, if it has any of that name.
-        flags.tool_call_parser, flags.reasoning_parser = NATIVE.installed(
-            names.tool_call, names.reasoning
-        )
-        logger.info("model %s: vLLM's forward edge, parsers %s", self.card.name(), names)
+        installed = NATIVE.installed(parsers.names)
+        flags.tool_call_parser, flags.reasoning_parser = installed.tool_call, installed.reasoning
+        logger.info("model %s: vLLM's forward edge, parsers %s", self.card.name(), parsers)
         vllm_processor.VllmProcessor = VllmProcessor  # which its factory makes
         stock = vllm_processor.EngineFactory(self.config, flags)
         made: list[VllmProcessor] = []
@@ -59,7 +58,7 @@ class VllmModelBuilder(ChatModelBuilder):
         )
         processor = made.pop()  # contexts live longer than models
         set_template(processor.input_processor.renderer, self.engine("vllm"))
-        parts = detokenizers(processor.tokenizer), parsers_of(names, processor)
+        parts = detokenizers(processor.tokenizer), build_parsers(parsers, processor)
 
         def prepare(request: Request, context: Any) -> AbstractAsyncContextManager[Prepared]:
             return self.prompt_queue.entered(processor.prepare(request, context))
@@ -105,12 +104,12 @@ def let_go(renderer: Any) -> None:
         cached.cache_clear()
 
 
-def parsers_of(names: ParserNames, processor: VllmProcessor) -> ParserFactory:
+def build_parsers(parsers: FrontendParsers, processor: VllmProcessor) -> ParserFactory:
     """Return the parsers with which this frontend serves plain workers."""
-    if names.native:
+    if parsers.native:
         model_config = processor.input_processor.model_config
-        return VllmParsers(processor.tokenizer, names.tool_call, names.reasoning, model_config)
-    return linear_parsers(names.tool_call, names.reasoning, read_vocabulary(processor.tokenizer))
+        return VllmParsers(processor.tokenizer, parsers.names, model_config)
+    return linear_parsers(parsers.names, read_vocabulary(processor.tokenizer))
 
 
 class CardWithoutParsers:

@@ -28,11 +28,6 @@ def check_name(
         raise UnknownParserError(flag, name, known.union(also_known))
 
 
-def joined_name(tool_call_parser: str | None, reasoning_parser: str | None) -> str:
-    """Return the name of a pair of parsers; see `ParserFactory`."""
-    return "+".join(name for name in (reasoning_parser, tool_call_parser) if name) or "none"
-
-
 def reads_calls(request: ParserRequest) -> bool:
     """Whether the tool parser is to see the output.
 

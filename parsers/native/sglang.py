@@ -18,7 +18,7 @@ from sglang.srt.function_call.core_types import ToolCallItem
 from sglang.srt.function_call.function_call_parser import FunctionCallParser
 from sglang.srt.parser.reasoning_parser import ReasoningParser
 
-from ..base import ParserRequest, StreamParser
+from ..base import ParserNames, ParserRequest, StreamParser
 from ..errors import REASONING_FLAG, TOOL_CALL_FLAG
 from ..events import Content, Event, Reasoning
 from ..forced_calls import wrap_forced_calls
@@ -28,7 +28,6 @@ from .common import (
     SentCalls,
     as_unusable,
     check_name,
-    joined_name,
     misfit,
     probe,
     reads_calls,
@@ -56,12 +55,10 @@ NEEDS_TOKEN = {
 }
 
 
-def check_names(
-    tool_call_parser: str | None, reasoning_parser: str | None, also_known: Iterable[str] = ()
-) -> None:
+def check_names(names: ParserNames, also_known: Iterable[str] = ()) -> None:
     """Raise `UnknownParserError` for a name that SGLang does not know. also_known: further names for the message."""
-    check_name(TOOL_CALL_FLAG, tool_call_parser, FunctionCallParser.ToolCallParserEnum, also_known)
-    check_name(REASONING_FLAG, reasoning_parser, ReasoningParser.DetectorMap, also_known)
+    check_name(TOOL_CALL_FLAG, names.tool_call, FunctionCallParser.ToolCallParserEnum, also_known)
+    check_name(REASONING_FLAG, names.reasoning, ReasoningParser.DetectorMap, also_known)
 
 
 class SglangParsers:
@@ -73,12 +70,10 @@ class SglangParsers:
     cannot stream, so that no request finds out.
     """
 
-    def __init__(
-        self, tokenizer: Any, tool_call_parser: str | None, reasoning_parser: str | None
-    ) -> None:
-        check_names(tool_call_parser, reasoning_parser)
+    def __init__(self, tokenizer: Any, names: ParserNames) -> None:
+        check_names(names)
         _log_sparsely()
-        self.name = joined_name(tool_call_parser, reasoning_parser)
+        self.name = names.label
         self._tokenizer = tokenizer
         self._vocabulary = _Vocabulary(tokenizer)
         self._control_ids = {
@@ -91,24 +86,23 @@ class SglangParsers:
             if not tokenizer.decode([token], skip_special_tokens=True)
         ]
         self._special = {token_id: tokenizer.decode([token_id]) for token_id in special}
-        self._tool_call_parser = tool_call_parser
-        self._reasoning_parser = reasoning_parser
+        self._names = names
         self._reasoning: ReasoningParsers | None = None
-        if reasoning_parser:
-            with as_unusable("SGLang", REASONING_FLAG, reasoning_parser):
-                self._check_markers(REASONING_FLAG, reasoning_parser)
+        if names.reasoning:
+            with as_unusable("SGLang", REASONING_FLAG, names.reasoning):
+                self._check_markers(REASONING_FLAG, names.reasoning)
                 self._reasoning = ReasoningParsers(
-                    reasoning_parser, tokenizer, self._vocabulary, self._special
+                    names.reasoning, tokenizer, self._vocabulary, self._special
                 )
                 probe(self(ParserRequest(), []), tokenizer)
-        if tool_call_parser:
-            with as_unusable("SGLang", TOOL_CALL_FLAG, tool_call_parser):
-                self._check_markers(TOOL_CALL_FLAG, tool_call_parser)
+        if names.tool_call:
+            with as_unusable("SGLang", TOOL_CALL_FLAG, names.tool_call):
+                self._check_markers(TOOL_CALL_FLAG, names.tool_call)
                 probe(self(ParserRequest(tools=[PROBE_TOOL], tool_choice="auto"), []), tokenizer)
 
     def shows_special_tokens(self, request: ParserRequest) -> bool:
         """See `ParserFactory`. SGLang's parsers read text only, so its server has all tokens shown for calls."""
-        finds_calls = self._tool_call_parser is not None and reads_calls(request)
+        finds_calls = self._names.tool_call is not None and reads_calls(request)
         return finds_calls or (self._reasoning is not None and self._reasoning.has_special_markers)
 
     def __call__(self, request: ParserRequest, prompt_token_ids: Sequence[int]) -> StreamParser:
@@ -126,7 +120,7 @@ class SglangParsers:
             reasoning,
             self._control_ids,
             self._special,
-            follows_text=self._reasoning_parser in BY_TEXT,
+            follows_text=self._names.reasoning in BY_TEXT,
             call_id=lambda name, index: self._call_id(name, request.history_tool_calls + index),
         )
         return wrap_forced_calls(parser, request)
@@ -139,16 +133,16 @@ class SglangParsers:
 
     def _tool_parser(self, request: ParserRequest) -> FunctionCallParser | None:
         """Return a new tool parser of SGLang's; None if the model has none."""
-        if self._tool_call_parser is None:
+        if self._names.tool_call is None:
             return None
         return FunctionCallParser(
             [_tool(**tool["function"]) for tool in request.tools],
-            self._tool_call_parser,
+            self._names.tool_call,
             tokenizer=self._vocabulary,
         )
 
     def _call_id(self, name: str, number: int) -> str | None:
-        form = CALL_IDS.get(self._tool_call_parser)
+        form = CALL_IDS.get(self._names.tool_call)
         return form.format(name=name, number=number) if form else None
 
 

@@ -26,7 +26,7 @@ from vllm.reasoning import ReasoningParserManager
 from vllm.tool_parsers import ToolParserManager
 from vllm.utils.import_utils import import_from_path
 
-from ..base import ParserRequest, StreamParser
+from ..base import ParserNames, ParserRequest, StreamParser
 from ..errors import REASONING_FLAG, TOOL_CALL_FLAG, SetupError
 from ..events import Content, Event, Reasoning
 from ..forced_calls import wrap_forced_calls
@@ -37,7 +37,6 @@ from .common import (
     SentCalls,
     as_unusable,
     check_name,
-    joined_name,
     probe,
     reads_calls,
 )
@@ -65,16 +64,14 @@ def load_tool_parser_plugin(path: str) -> None:
         raise SetupError(f"{PLUGIN_FLAG} {path!r} cannot be imported ({reason}).") from error
 
 
-def check_names(
-    tool_call_parser: str | None, reasoning_parser: str | None, also_known: Iterable[str] = ()
-) -> None:
+def check_names(names: ParserNames, also_known: Iterable[str] = ()) -> None:
     """Raise `UnknownParserError` for a name that vLLM does not register; imports no parser.
 
     also_known: further names for the message.
     """
-    check_name(TOOL_CALL_FLAG, tool_call_parser, ToolParserManager.list_registered(), also_known)
+    check_name(TOOL_CALL_FLAG, names.tool_call, ToolParserManager.list_registered(), also_known)
     check_name(
-        REASONING_FLAG, reasoning_parser, ReasoningParserManager.list_registered(), also_known
+        REASONING_FLAG, names.reasoning, ReasoningParserManager.list_registered(), also_known
     )
 
 
@@ -91,26 +88,24 @@ class VllmParsers:
     def __init__(
         self,
         tokenizer: Any,
-        tool_call_parser: str | None,
-        reasoning_parser: str | None,
+        names: ParserNames,
         model_config: Any = None,
     ) -> None:
-        check_names(tool_call_parser, reasoning_parser)
-        self.name = joined_name(tool_call_parser, reasoning_parser)
+        check_names(names)
+        self.name = names.label
         self._tokenizer = tokenizer
         self._model_config = model_config
         self._shows: dict[bool, bool] = {}
         self._reasoning_class: type[Parser] | None = None
         self._full_class: type[Parser] | None = None
-        if reasoning_parser:
-            with as_unusable("vLLM", REASONING_FLAG, reasoning_parser, CANNOT_STREAM):
-                self._reasoning_class = self._full_class = self._parser_class(
-                    None, reasoning_parser
-                )
+        if names.reasoning:
+            with as_unusable("vLLM", REASONING_FLAG, names.reasoning, CANNOT_STREAM):
+                only_reasoning = ParserNames(reasoning=names.reasoning)
+                self._reasoning_class = self._full_class = self._parser_class(only_reasoning)
                 self._probe(ParserRequest())
-        if tool_call_parser:
-            with as_unusable("vLLM", TOOL_CALL_FLAG, tool_call_parser, CANNOT_STREAM):
-                self._full_class = self._parser_class(tool_call_parser, reasoning_parser)
+        if names.tool_call:
+            with as_unusable("vLLM", TOOL_CALL_FLAG, names.tool_call, CANNOT_STREAM):
+                self._full_class = self._parser_class(names)
                 self._probe(ParserRequest(tools=[PROBE_TOOL], tool_choice="auto"))
 
     def shows_special_tokens(self, request: ParserRequest) -> bool:
@@ -146,13 +141,11 @@ class VllmParsers:
             model_config=self._model_config,
         )
 
-    def _parser_class(
-        self, tool_call_parser: str | None, reasoning_parser: str | None
-    ) -> type[Parser] | None:
+    def _parser_class(self, names: ParserNames) -> type[Parser] | None:
         hf_config = getattr(self._model_config, "hf_config", None)
         parser_class: type[Parser] | None = ParserManager.get_parser(
-            tool_parser_name=tool_call_parser,
-            reasoning_parser_name=reasoning_parser,
+            tool_parser_name=names.tool_call,
+            reasoning_parser_name=names.reasoning,
             enable_auto_tools=True,
             is_harmony=getattr(hf_config, "model_type", None) == "gpt_oss",
         )

@@ -11,8 +11,8 @@ from backedge.frontend.edges.huggingface import HuggingFacePrompts
 from backedge.frontend.edges.prompt_preprocessor import PromptPreprocessor
 from backedge.frontend.factory import advertised_tokenizer
 from backedge.frontend.parser_names import (
+    FrontendParsers,
     Native,
-    ParserNames,
     configured_names,
     parser_names,
     read_worker_card,
@@ -21,6 +21,7 @@ from backedge.frontend.request.guided_decoding import guided_decoding
 from backedge.frontend.request.postprocess_params import build_postprocess_params
 from backedge.frontend.request.sampling import build_preprocessed_request, read_sampling
 from backedge.frontend.runtime.prompt_queue import PromptQueue
+from backedge.parsers.base import ParserNames
 from backedge.parsers.errors import RequestError, UnknownParserError
 from backedge.postprocess.messages import KEY, WorkerCard, encode
 from backedge.tokenization import selection as backends
@@ -256,15 +257,23 @@ CAPABILITY = WorkerCard(
 )
 # flags, card, parsers
 NAMES = [
-    (flags("hermes", "qwen3"), {}, ParserNames("hermes", "qwen3")),
-    (flags(), {"tool_call_parser": "hermes"}, ParserNames("hermes", None)),
-    (flags("qwen3_coder"), {"tool_call_parser": "hermes"}, ParserNames("qwen3_coder", None)),
+    (flags("hermes", "qwen3"), {}, FrontendParsers(ParserNames("hermes", "qwen3"))),
+    (flags(), {"tool_call_parser": "hermes"}, FrontendParsers(ParserNames("hermes"))),
+    (
+        flags("qwen3_coder"),
+        {"tool_call_parser": "hermes"},
+        FrontendParsers(ParserNames("qwen3_coder")),
+    ),
     (
         flags("qwen3_coder"),
         {"runtime_data": {KEY: encode(CAPABILITY)}},
-        ParserNames("hermes", None),
+        FrontendParsers(ParserNames("hermes")),
     ),
-    (flags("hermes"), {"runtime_data": {KEY: "no message"}}, ParserNames("hermes", None)),
+    (
+        flags("hermes"),
+        {"runtime_data": {KEY: "no message"}},
+        FrontendParsers(ParserNames("hermes")),
+    ),
 ]
 
 
@@ -278,20 +287,35 @@ def test_a_name_that_no_linear_parser_has_is_refused():
         parser_names(configured_names(flags("nonsense"), {}, None))
 
 
-def check_native(tool_call, reasoning, also_known=()):
-    if tool_call not in (None, "hermes", "of_its_own"):
-        raise UnknownParserError("--tool-call-parser", tool_call, also_known)
+def check_native(names, also_known):
+    if names.tool_call not in (None, "hermes", "of_its_own"):
+        raise UnknownParserError("--tool-call-parser", names.tool_call, also_known)
 
 
 NATIVE = Native(check_native, lambda: ["hermes", "of_its_own"], lambda: ["qwen3", "of_tomorrow"])
 OF_A_WORKER = {"runtime_data": {KEY: encode(CAPABILITY)}}
 # flags, card, kind, parsers
 WITH_AN_ENGINE = [
-    (flags("hermes", "qwen3"), {}, "auto", ParserNames("hermes", "qwen3")),
-    (flags("hermes", "qwen3"), {}, "native", ParserNames("hermes", "qwen3", native=True)),
-    (flags("of_its_own"), {}, "auto", ParserNames("of_its_own", None, native=True)),
-    (flags(), OF_A_WORKER, "auto", ParserNames("hermes", "of_tomorrow", native=True)),
-    (flags(), OF_A_WORKER, "linear", ParserNames("hermes", "of_tomorrow", native=True)),
+    (flags("hermes", "qwen3"), {}, "auto", FrontendParsers(ParserNames("hermes", "qwen3"))),
+    (
+        flags("hermes", "qwen3"),
+        {},
+        "native",
+        FrontendParsers(ParserNames("hermes", "qwen3"), native=True),
+    ),
+    (flags("of_its_own"), {}, "auto", FrontendParsers(ParserNames("of_its_own"), native=True)),
+    (
+        flags(),
+        OF_A_WORKER,
+        "auto",
+        FrontendParsers(ParserNames("hermes", "of_tomorrow"), native=True),
+    ),
+    (
+        flags(),
+        OF_A_WORKER,
+        "linear",
+        FrontendParsers(ParserNames("hermes", "of_tomorrow"), native=True),
+    ),
 ]
 
 

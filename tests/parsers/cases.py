@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from backedge.parsers.api import Engine
+from backedge.parsers.base import ParserNames
 
 from benchmarks.samples.pairs import REASONED_CALLS
 from benchmarks.samples.reasoning import REASONING_SAMPLES
@@ -19,8 +20,7 @@ class Case:
     """A sample and the names that an engine has for its parsers. id: as in the tables of differences."""
 
     id: str
-    tool_call_parser: str | None
-    reasoning_parser: str | None
+    names: ParserNames
     sample: Sample
     engine: Engine = "vllm"
 
@@ -33,15 +33,15 @@ def cases_of(
 ) -> dict[str, Case]:
     """Return an engine's cases by id."""
     tools = [
-        Case(f"tool {key}", key.split()[0], None, sample, engine)
+        Case(f"tool {key}", ParserNames(tool_call=key.split()[0]), sample, engine)
         for key, sample in tool_calls.items()
     ]
     reasoning = [
-        Case(f"reasoning {key}", None, key.split()[0], sample, engine)
+        Case(f"reasoning {key}", ParserNames(reasoning=key.split()[0]), sample, engine)
         for key, sample in reasoning_samples.items()
     ]
     pairs = [
-        Case(f"pair {tool}+{reasoning}", tool, reasoning, sample, engine)
+        Case(f"pair {tool}+{reasoning}", ParserNames(tool, reasoning), sample, engine)
         for (tool, reasoning), sample in reasoned_calls.items()
     ]
     return {case.id: case for case in [*tools, *reasoning, *pairs]}

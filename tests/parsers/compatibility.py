@@ -81,22 +81,20 @@ def row(engine: EngineCases, kind: str, name: str) -> tuple[str, str, str, str, 
 
 def _scenarios(case: Case) -> list[str]:
     """Return what the native parser gets wrong when it streams other calls than the sample's."""
-    if case.engine != "sglang" or case.tool_call_parser is None:
+    if case.engine != "sglang" or case.names.tool_call is None:
         return []
     return [
         wrong.why
         for wrong in NOT_A_CALL
-        if case.tool_call_parser in wrong.names and "stream" in wrong.sides
+        if case.names.tool_call in wrong.names and "stream" in wrong.sides
     ]
 
 
 def linear_result(case: Case) -> str:
     """Return what our own parser makes of the sample; empty if there is none of that name."""
-    if uses_native("auto", case.tool_call_parser, case.reasoning_parser):
+    if uses_native("auto", case.names):
         return ""
-    return _run(
-        case, parsers_of(case.sample, case.tool_call_parser, case.reasoning_parser, "linear")
-    )[0]
+    return _run(case, parsers_of(case.sample, case.names, "linear"))[0]
 
 
 def _result(engine: EngineCases, case: Case) -> tuple[str, str, str, str]:

@@ -11,7 +11,7 @@ from types import SimpleNamespace
 from typing import Any
 
 from backedge.parsers.api import Engine
-from backedge.parsers.base import ParserFactory, ParserRequest
+from backedge.parsers.base import ParserFactory, ParserNames, ParserRequest
 from backedge.parsers.errors import ParserFailedError
 from backedge.parsers.native.vllm import VllmParsers
 from backedge.parsers.parser_lookup import Kind, linear_parsers
@@ -80,29 +80,26 @@ def cut(
 
 def parsers_of(
     sample: Sample,
-    tool_call_parser: str | None,
-    reasoning_parser: str | None,
+    names: ParserNames,
     kind: Kind = "native",
     engine: Engine = "vllm",
 ) -> ParserFactory:
     """Return the parsers; raises `UnusableParserError` as at a worker's start."""
     tokenizer = load_tokenizer(sample)
     if kind == "linear":
-        return linear_parsers(tool_call_parser, reasoning_parser, read_vocabulary(tokenizer))
+        return linear_parsers(names, read_vocabulary(tokenizer))
     if engine == "sglang":
         # Late: the import takes seconds, which tests of the other engine need not wait for.
         from backedge.parsers.native.sglang import SglangParsers
 
-        return SglangParsers(tokenizer, tool_call_parser, reasoning_parser)
+        return SglangParsers(tokenizer, names)
     model_config = SimpleNamespace(hf_config=SimpleNamespace(model_type=sample.architecture))
-    return VllmParsers(
-        tokenizer, tool_call_parser, reasoning_parser, model_config if sample.architecture else None
-    )
+    return VllmParsers(tokenizer, names, model_config if sample.architecture else None)
 
 
 def parsers_of_case(case: Case) -> ParserFactory:
     """Return the native parsers of `case`; raises `UnusableParserError` as at a worker's start."""
-    return parsers_of(case.sample, case.tool_call_parser, case.reasoning_parser, engine=case.engine)
+    return parsers_of(case.sample, case.names, engine=case.engine)
 
 
 def core_of(sample: Sample, parsers: ParserFactory) -> Core:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import msgspec
-from backedge.parsers.base import ParserRequest
+from backedge.parsers.base import ParserNames, ParserRequest
 from backedge.parsers.parser_lookup import Kind
 from backedge.postprocess import ChoiceDelta, Chunk, DetokenizerOptions, PostprocessParams
 
@@ -313,7 +313,7 @@ def core_for(case: Pitfall, kind: Kind = "native") -> Core:
         tokenizer=case.tokenizer, architecture="gpt_oss" if case.tokenizer == "harmony" else None,
     )  # fmt: skip
     tokenizer = load_tokenizer(sample)
-    parsers = parsers_of(sample, *case.parsers, kind) if any(case.parsers) else None
+    parsers = parsers_of(sample, ParserNames(*case.parsers), kind) if any(case.parsers) else None
     tool_choice = "auto" if case.tools else "none"
     request = ParserRequest(
         **{"tools": list(case.tools), "tool_choice": tool_choice} | case.request

@@ -8,7 +8,7 @@ from collections.abc import Collection, Sequence
 from typing import Any
 
 import pytest
-from backedge.parsers.base import ParserRequest
+from backedge.parsers.base import ParserNames, ParserRequest
 from backedge.parsers.events import (
     Event,
     ToolCallArguments,
@@ -43,7 +43,9 @@ def parser_of(
 ) -> Any:
     tools = list(TOOLS if case.tools is None else case.tools)
     request = ParserRequest(tools=tools, tool_choice="auto" if tools else "none")
-    return linear_parsers(family.tool_parser, family.reasoning_parser, vocabulary)(request, prompt)
+    return linear_parsers(ParserNames(family.tool_parser, family.reasoning_parser), vocabulary)(
+        request, prompt
+    )
 
 
 def text_parser_of(family: Family, case: Case) -> Any:

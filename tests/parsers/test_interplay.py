@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import pytest
-from backedge.parsers.base import ParserRequest
+from backedge.parsers.base import ParserNames, ParserRequest
 from backedge.parsers.events import Event, join
 from backedge.parsers.linear_parsers import Vocabulary
 from backedge.parsers.parser_lookup import linear_parsers
@@ -460,9 +460,9 @@ def by_text(rule: Rule, pair: Pair, size: int) -> list[Event]:
     """Return the joined events of a parser that knows no tokens, fed `size` characters at a time."""
     prompt = pair.prompt(rule.prompt)
     turn = prompt[prompt.rfind(pair.turn[0]) :]
-    parser = linear_parsers(pair.tools, pair.reasoning, Vocabulary(decode=lambda _: turn))(
-        rule.parser_request(), [0]
-    )
+    parser = linear_parsers(
+        ParserNames(pair.tools, pair.reasoning), Vocabulary(decode=lambda _: turn)
+    )(rule.parser_request(), [0])
     output = rule.output(pair)
     events = [
         event
@@ -475,7 +475,9 @@ def by_text(rule: Rule, pair: Pair, size: int) -> list[Event]:
 def core_of(rule: Rule, pair: Pair, *, special: bool = False) -> Core:
     """Return the core with the linear parsers. special: the markers are special tokens, and hidden."""
     tokenizer = pair.tokenizer(special=special)
-    parsers: Any = linear_parsers(pair.tools, pair.reasoning, read_vocabulary(tokenizer))
+    parsers: Any = linear_parsers(
+        ParserNames(pair.tools, pair.reasoning), read_vocabulary(tokenizer)
+    )
     prompt = encode(tokenizer, pair.prompt(rule.prompt))
     params = PostprocessParams(
         response_id="chatcmpl-1", created=1, model="m", prompt_length=len(prompt),
@@ -580,7 +582,7 @@ def test_flags_and_prompts(name: str, kwargs: dict[str, bool], ending: str, reas
         (Vocabulary(decode=lambda _: ending), [0]),
         (read_vocabulary(bpe(THINK)), encode(bpe(THINK), HERMES.user + HERMES.turn[0] + ending)),
     ):
-        parser = linear_parsers(None, name, vocabulary)(request, prompt)
+        parser = linear_parsers(ParserNames(reasoning=name), vocabulary)(request, prompt)
         assert parser.in_reasoning == reasons
         events = parser.feed("It is 42.") + parser.finish()
         assert outcome_of(events) == (

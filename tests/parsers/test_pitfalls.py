@@ -15,6 +15,7 @@ from typing import Any
 
 import msgspec
 import pytest
+from backedge.parsers.base import ParserNames
 from backedge.parsers.errors import UnusableParserError
 from backedge.parsers.native.vllm import VllmParsers
 from backedge.parsers.parser_lookup import Kind
@@ -92,7 +93,7 @@ def test_22_a_parser_that_only_knows_the_boundary_is_refused():
     with pytest.raises(
         UnusableParserError, match="--reasoning-parser 'openai_gptoss' cannot be used"
     ):
-        VllmParsers(bpe(), None, "openai_gptoss")
+        VllmParsers(bpe(), ParserNames(reasoning="openai_gptoss"))
 
 
 @pytest.mark.parametrize("held", [1, 2, 3, 4])

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 from backedge.parsers import join, stream_parser
 from backedge.parsers.api import NATIVE
+from backedge.parsers.base import ParserNames
 from backedge.parsers.errors import SetupError, UnknownParserError, UnusableParserError
 from backedge.parsers.events import Content, Reasoning, ToolCallArguments, ToolCallStarted
 from backedge.parsers.format import Format, Jump, State
@@ -78,7 +79,7 @@ def test_a_name_that_is_there_twice() -> None:
     ],
 )
 def test_the_choice(kind: Any, tools: str | None, reasoning: str | None, native: bool) -> None:
-    assert uses_native(kind, tools, reasoning) is native
+    assert uses_native(kind, ParserNames(tools, reasoning)) is native
 
 
 @pytest.mark.parametrize(
@@ -90,14 +91,14 @@ def test_the_choice(kind: Any, tools: str | None, reasoning: str | None, native:
 )
 def test_linear_insists(tools: str | None, reasoning: str | None, message: str) -> None:
     with pytest.raises(UnknownParserError, match=message):
-        linear_parsers(tools, reasoning, Vocabulary())
+        linear_parsers(ParserNames(tools, reasoning), Vocabulary())
 
 
 def test_a_format_that_the_tokenizer_cannot_write() -> None:
     with pytest.raises(
         UnusableParserError, match=r"'openai' cannot be used: .* has none of <\|message\|>"
     ):
-        linear_parsers("openai", None, Vocabulary({"<|im_end|>": 1}))
+        linear_parsers(ParserNames("openai"), Vocabulary({"<|im_end|>": 1}))
 
 
 def test_both_by_themselves() -> None:

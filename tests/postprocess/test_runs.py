@@ -10,7 +10,7 @@ from typing import Any
 
 import msgspec
 import pytest
-from backedge.parsers.base import ParserRequest
+from backedge.parsers.base import ParserNames, ParserRequest
 from backedge.parsers.engine import LinearParser
 from backedge.parsers.errors import UnusableParserError
 from backedge.parsers.events import Content, Event, join
@@ -37,11 +37,7 @@ runs_settings = settings(
     database=None,
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
 )
-LINEAR = {
-    case.id: case
-    for case in CASES.values()
-    if not uses_native("auto", case.tool_call_parser, case.reasoning_parser)
-}
+LINEAR = {case.id: case for case in CASES.values() if not uses_native("auto", case.names)}
 cuts = st.sets(st.integers(1, 120), max_size=12)
 
 
@@ -52,7 +48,7 @@ def without_markers(case: Case) -> Case:
 
 def is_usable(case: Case) -> bool:
     try:
-        linear_parsers(case.tool_call_parser, case.reasoning_parser, read_vocabulary(bpe()))
+        linear_parsers(case.names, read_vocabulary(bpe()))
     except UnusableParserError:
         return False
     return True
@@ -69,9 +65,7 @@ VOCABULARIES = {"token markers": LINEAR, "text markers": WITH_TEXT_MARKERS}
 @functools.cache
 def core_for(vocabulary: str, name: str) -> Core:
     case = VOCABULARIES[vocabulary][name]
-    return core_of(
-        case.sample, parsers_of(case.sample, case.tool_call_parser, case.reasoning_parser, "linear")
-    )
+    return core_of(case.sample, parsers_of(case.sample, case.names, "linear"))
 
 
 def normal(whole: ChoiceDelta) -> tuple[dict[str, Any], Any, Any]:
@@ -153,7 +147,7 @@ JSON_CALLS = {
 def test_forced_json_calls(
     tool_choice: Any, written: str, reasoning: str, cuts: Collection[int]
 ) -> None:
-    parsers = linear_parsers("hermes", "qwen3", read_vocabulary(tiny_tokenizer()))
+    parsers = linear_parsers(ParserNames("hermes", "qwen3"), read_vocabulary(tiny_tokenizer()))
     parser = ParserRequest(
         tools=[ADD_NOTE],
         tool_choice=tool_choice,

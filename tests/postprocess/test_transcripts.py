@@ -7,7 +7,7 @@ from typing import Any
 
 import msgspec
 import pytest
-from backedge.parsers.base import ParserFactory
+from backedge.parsers.base import ParserFactory, ParserNames
 from backedge.parsers.native.vllm import VllmParsers
 from backedge.parsers.parser_lookup import Kind, linear_parsers
 from backedge.postprocess import Chunk, Postprocessor, postprocessor
@@ -45,8 +45,8 @@ def tokenizer() -> Any:
 @functools.cache
 def parsers_of(kind: Kind) -> ParserFactory:
     if kind == "native":
-        return VllmParsers(tokenizer(), "hermes", "qwen3")
-    return linear_parsers("hermes", "qwen3", read_vocabulary(tokenizer()))
+        return VllmParsers(tokenizer(), ParserNames("hermes", "qwen3"))
+    return linear_parsers(ParserNames("hermes", "qwen3"), read_vocabulary(tokenizer()))
 
 
 @pytest.fixture(scope="module", params=["linear", "native"])

@@ -6,6 +6,7 @@ import argparse
 from typing import Any
 
 import pytest
+from backedge.parsers.base import ParserNames
 from backedge.postprocess.chunk_scheduler import MERGE_DELAYS, MergeDelays
 from backedge.worker import flags
 from backedge.worker.pool import auto_processes
@@ -219,9 +220,9 @@ def test_deadlines(words: list[str], seconds: float) -> None:
 
 EVERYTHING: list[tuple[list[str], dict[str, Any]]] = [
     ([], {}),
-    (["--tool-call-parser", "hermes"], {"tool_call_parser": "hermes"}),
+    (["--tool-call-parser", "hermes"], {"names": ParserNames("hermes")}),
     (["--tool-call-parser", ""], {}),
-    (["--reasoning-parser", "qwen3"], {"reasoning_parser": "qwen3"}),
+    (["--reasoning-parser", "qwen3"], {"names": ParserNames(reasoning="qwen3")}),
     (["--reasoning-parser", ""], {}),
     (["--tool-parser-plugin", "my.py"], {"tool_parser_plugin": "my.py"}),
     (["--postprocess-parsers", "native"], {"parsers": "native"}),

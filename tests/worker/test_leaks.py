@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from backedge.parsers.base import ParserNames
 from backedge.parsers.errors import ParserFailedError
 from backedge.parsers.parser_lookup import linear_parsers
 from backedge.postprocess.chunk_scheduler import MERGE_DELAYS, MergeDelays
@@ -153,7 +154,7 @@ async def settled() -> None:
 
 
 def inline_workers() -> list[WorkerPostprocessor]:
-    parsers = linear_parsers("hermes", "qwen3", read_vocabulary(tiny_tokenizer()))
+    parsers = linear_parsers(ParserNames("hermes", "qwen3"), read_vocabulary(tiny_tokenizer()))
     cores = [
         InlineBackend(tiny_detokenizers(), parsers, delays)
         for delays in (*MERGE_DELAYS.values(), MergeDelays(content=0.02))

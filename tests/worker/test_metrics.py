@@ -11,6 +11,7 @@ from typing import Any
 
 import msgspec
 import pytest
+from backedge.parsers.base import ParserNames
 from backedge.parsers.parser_lookup import linear_parsers
 from backedge.parsers.passthrough import PassthroughParsers
 from backedge.postprocess.chunk_scheduler import MERGE_DELAYS, MergeDelays, ScheduledChunk
@@ -32,7 +33,7 @@ CALLS = TRANSCRIPTS["parallel_calls"]
 CALL_IDS = tokens(CALLS["output"])
 WITH_TOOLS = {"parser": parser_request(CALLS)}
 REASONING_CALL = TRANSCRIPTS["reasoning_call"]
-HERMES = linear_parsers("hermes", "qwen3", read_vocabulary(tiny_tokenizer()))
+HERMES = linear_parsers(ParserNames("hermes", "qwen3"), read_vocabulary(tiny_tokenizer()))
 # Nothing goes out before its time but the first delta and the last.
 LATE = MergeDelays(content=60.0, reasoning=60.0, tools=60.0, tokens=60.0)
 STAGES = ("detokenize", "stop", "parse", "write", "encode")

@@ -9,6 +9,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from backedge.parsers.base import ParserNames
 from backedge.parsers.errors import SetupError, UnknownParserError
 from backedge.tokenization.detokenizer import detokenizers
 from backedge.tokenization.flags import TokenizerSelection
@@ -42,12 +43,11 @@ def test_text_mode_is_refused() -> None:
         sglang.SglangWorker.enable(config(dynamo="use_sglang_tokenizer"), SETTINGS)
 
 
-@pytest.mark.parametrize("flag", ["tool_call_parser", "reasoning_parser"])
-def test_unknown_names_are_refused_with_the_known_ones(flag: str) -> None:
+@pytest.mark.parametrize("names", [ParserNames("auto"), ParserNames(reasoning="auto")])
+def test_unknown_names_are_refused_with_the_known_ones(names: ParserNames) -> None:
     # SGLang's own command line lets "auto" through besides the names.
-    fields: dict[str, Any] = {flag: "auto"}
     with pytest.raises(UnknownParserError, match="qwen"):
-        sglang.SglangWorker.enable(config(), flags.WorkerSettings(**fields))
+        sglang.SglangWorker.enable(config(), flags.WorkerSettings(names=names))
 
 
 @pytest.mark.parametrize(
@@ -68,14 +68,11 @@ def test_who_post_processes(worker: Any, expected: bool) -> None:
     ("kind", "name"), [("linear", "LinearParsers"), ("native", "SglangParsers")]
 )
 def test_the_parsers_are_made_for_sglangs_tokenizer(kind: Any, name: str) -> None:
-    settings = flags.WorkerSettings(
-        tool_call_parser="hermes", reasoning_parser="qwen3", parsers=kind
-    )
+    names = ParserNames("hermes", "qwen3")
+    settings = flags.WorkerSettings(names=names, parsers=kind)
     tokenizer, parsers, arguments = sglang.SglangWorker(config(), settings).load()
     assert type(parsers).__name__ == name
-    again, parsers_again = sglang.pool_parts(
-        **arguments, tool_call_parser="hermes", reasoning_parser="qwen3"
-    )
+    again, parsers_again = sglang.pool_parts(names, **arguments)
     assert parsers_again.name == parsers.name == "qwen3+hermes"
     assert detokenizers(again).is_special(tokenizer.eos_token_id)
 
@@ -110,7 +107,7 @@ def parser() -> argparse.ArgumentParser:
 @pytest.mark.parametrize("switch", flags.enabling_flags("sglang"))
 def test_flags(switch: str, words: list[str], fields: dict[str, Any]) -> None:
     if "qwen3" in words:
-        fields = {"tool_call_parser": "qwen25", "reasoning_parser": "qwen3"}
+        fields = {"names": ParserNames("qwen25", "qwen3")}
     arguments = parser().parse_args(["--model-path", "m", switch, *words])
     assert flags.settings(arguments, "sglang") == flags.WorkerSettings(**fields)
 
@@ -148,7 +145,7 @@ def test_the_engine_gets_what_it_knows(words: list[str], left: tuple[str | None,
     assert found[: len(left)] == left
     if len(words) > 2:
         assert settings is not None
-        assert (settings.tool_call_parser, settings.reasoning_parser) == (words[1], words[3])
+        assert settings.names == ParserNames(words[1], words[3])
 
 
 class Configured:

@@ -4,6 +4,7 @@ import argparse
 from types import SimpleNamespace
 
 import pytest
+from backedge.parsers.base import ParserNames
 from backedge.parsers.errors import SetupError, UnknownParserError
 from backedge.worker import flags
 from backedge.worker.adapters import vllm
@@ -30,9 +31,9 @@ def test_text_mode_is_refused():
 
 def test_unknown_names_are_refused_with_the_known_ones():
     with pytest.raises(UnknownParserError, match="hermes"):
-        vllm.VllmWorker.enable(config(), flags.WorkerSettings(tool_call_parser="nope"))
+        vllm.VllmWorker.enable(config(), flags.WorkerSettings(names=ParserNames("nope")))
     with pytest.raises(UnknownParserError, match="deepseek_r1"):
-        vllm.VllmWorker.enable(config(), flags.WorkerSettings(reasoning_parser="nope"))
+        vllm.VllmWorker.enable(config(), flags.WorkerSettings(names=ParserNames(reasoning="nope")))
 
 
 @pytest.mark.parametrize(
@@ -58,7 +59,7 @@ def test_who_post_processes(worker, expected):
         (["--vllm-processing"], flags.WorkerSettings()),
         (
             ["--native-framework-processing", "--tool-call-parser", "x"],
-            flags.WorkerSettings(tool_call_parser="x"),
+            flags.WorkerSettings(names=ParserNames("x")),
         ),
         (
             ["--vllm-processing", "--postprocess-on-error", "fail"],

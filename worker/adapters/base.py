@@ -14,7 +14,7 @@ from typing import Any, ClassVar
 
 import msgspec
 
-from ...parsers.base import ParserFactory
+from ...parsers.base import ParserFactory, ParserNames
 from ...parsers.errors import BackedgeError, SetupError
 from ...parsers.parser_lookup import Kind, known_formats, linear_parsers, uses_native
 from ...postprocess.engine_output import JsonDict
@@ -30,8 +30,6 @@ from ..request_stream import EngineRequestHandle
 
 logger = logging.getLogger(__name__)
 
-Names = tuple[str | None, str | None]
-"""Of the tool-call parser and of the reasoning parser."""
 OwnTokenizer = tuple[str, str, str]
 """Module and class of a tokenizer of the user's, and the model's path."""
 
@@ -110,7 +108,7 @@ def first_parameters(function: Callable[..., Any], count: int) -> tuple[str, ...
 
 
 def choose_parsers(
-    kind: Kind, names: Names, tokenizer: Any, native: Callable[[], ParserFactory]
+    kind: Kind, names: ParserNames, tokenizer: Any, native: Callable[[], ParserFactory]
 ) -> ParserFactory:
     """Return the parsers of this kind and these names for the engine's `tokenizer`.
 
@@ -118,20 +116,24 @@ def choose_parsers(
     Raises `UnknownParserError` and `UnusableParserError`.
     """
     return (
-        native()
-        if uses_native(kind, *names)
-        else linear_parsers(*names, read_vocabulary(tokenizer))
+        native() if uses_native(kind, names) else linear_parsers(names, read_vocabulary(tokenizer))
     )
 
 
 def pool_parts(
-    module: str, arguments: dict[str, Any], own_tokenizer: OwnTokenizer | None
+    module: str,
+    names: dict[str, str | None],
+    arguments: dict[str, Any],
+    own_tokenizer: OwnTokenizer | None,
 ) -> tuple[DetokenizerFactory, ParserFactory]:
     """Return what a process of the pool needs; called in one.
 
     module: of the engine's adapter, whose `pool_parts` returns the tokenizer and the parsers.
+    names: the fields of `ParserNames`, as they come from JSON.
     """
-    tokenizer, parsers = importlib.import_module(module).pool_parts(**arguments)
+    tokenizer, parsers = importlib.import_module(module).pool_parts(
+        names=ParserNames(**names), **arguments
+    )
     return detokenizers(
         tokenizer if own_tokenizer is None else load_tokenizer(*own_tokenizer)
     ), parsers
@@ -149,11 +151,6 @@ class Worker(abc.ABC):
         self.parsers: ParserFactory
         self._postprocessor: WorkerPostprocessor | None = None
         self._pool: PoolSupervisor | None = None
-
-    @property
-    def names(self) -> Names:
-        """The parsers' names."""
-        return self.settings.tool_call_parser, self.settings.reasoning_parser
 
     # What differs between the engines.
 
@@ -208,7 +205,7 @@ class Worker(abc.ABC):
         cls.engine.check_patch_points()
         worker = cls(config, settings)
         worker.check_config()
-        if uses_native(settings.parsers, *worker.names):
+        if uses_native(settings.parsers, settings.names):
             worker.check_names({*known_formats()})
         if worker.post_processes():
             module, function = cls.engine.metrics
@@ -228,12 +225,16 @@ class Worker(abc.ABC):
         if own is not None:
             tokenizer = load_tokenizer(*own)
             tokenizer.get()  # so that what is wrong with it is said now
-        is_native = uses_native(settings.parsers, *self.names)
+        is_native = uses_native(settings.parsers, settings.names)
         processes = settings.pool_processes(is_native=is_native)
         backend: PostprocessBackend
         if processes:
-            arguments |= pick_fields(settings, ("tool_call_parser", "reasoning_parser"))
-            build = {"module": type(self).__module__, "arguments": arguments, "own_tokenizer": own}
+            build = {
+                "module": type(self).__module__,
+                "names": msgspec.structs.asdict(settings.names),
+                "arguments": arguments,
+                "own_tokenizer": own,
+            }
             pool = settings.pool(processes, f"{__name__}:pool_parts", build, self.parsers.name)
             backend = self._pool = PoolSupervisor(pool, self.metrics.report)
         else:
@@ -282,12 +283,11 @@ class Worker(abc.ABC):
                 raise SystemExit(f"{self.engine.flag}: {error}") from error
         if runtime_config is None:
             return
-        tool_call_parser, reasoning_parser = self.names
         worker_card = WorkerCard(
             engine=self.engine.name,
             engine_version=importlib.metadata.version(self.engine.name),
-            tool_call_parser=tool_call_parser,
-            reasoning_parser=reasoning_parser,
+            tool_call_parser=self.settings.names.tool_call,
+            reasoning_parser=self.settings.names.reasoning,
             tokenizer_backend=self.settings.tokenizer.backend,
             tokenizer_module=self.settings.tokenizer.module,
             tokenizer_class=self.settings.tokenizer.class_name,

@@ -18,7 +18,7 @@ from collections.abc import AsyncIterator, Callable
 from contextvars import ContextVar
 from typing import Any
 
-from ...parsers.base import ParserFactory
+from ...parsers.base import ParserFactory, ParserNames
 from ...parsers.errors import SetupError
 from ...postprocess.engine_output import JsonDict
 from ...postprocess.fallback import FallbackParser
@@ -105,24 +105,20 @@ def tokenizer_of(path: str, options: dict[str, Any]) -> Any:
     return get_tokenizer(path, **options)
 
 
-def pool_parts(
-    path: str, options: dict[str, Any], tool_call_parser: str | None, reasoning_parser: str | None
-) -> tuple[Any, ParserFactory]:
+def pool_parts(names: ParserNames, path: str, options: dict[str, Any]) -> tuple[Any, ParserFactory]:
     """Return the tokenizer and the parsers of a process of the pool; called in one.
 
     path, options: see `tokenizer_of`.
     """
     tokenizer = tokenizer_of(path, options)
-    return tokenizer, native_parsers(tokenizer, tool_call_parser, reasoning_parser)
+    return tokenizer, native_parsers(tokenizer, names)
 
 
-def native_parsers(
-    tokenizer: Any, tool_call_parser: str | None, reasoning_parser: str | None
-) -> ParserFactory:
+def native_parsers(tokenizer: Any, names: ParserNames) -> ParserFactory:
     """Return SGLang's own parsers; importing them takes seconds."""
     from ...parsers.native.sglang import SglangParsers
 
-    return SglangParsers(tokenizer, tool_call_parser, reasoning_parser)
+    return SglangParsers(tokenizer, names)
 
 
 class SglangWorker(Worker):
@@ -142,7 +138,7 @@ class SglangWorker(Worker):
         """See `Worker`."""
         from ...parsers.native import sglang as native
 
-        native.check_names(*self.names, also_known=also_known)
+        native.check_names(self.settings.names, also_known)
 
     @property
     def model_path(self) -> str:
@@ -182,8 +178,8 @@ class SglangWorker(Worker):
         path = server_args.tokenizer_path or server_args.model_path
         options = pick_fields(server_args, TOKENIZER_OPTIONS)
         tokenizer = tokenizer_of(path, options)
-        native = functools.partial(native_parsers, tokenizer, *self.names)
-        parsers = choose_parsers(self.settings.parsers, self.names, tokenizer, native)
+        native = functools.partial(native_parsers, tokenizer, self.settings.names)
+        parsers = choose_parsers(self.settings.parsers, self.settings.names, tokenizer, native)
         return tokenizer, parsers, {"path": path, "options": options}
 
     def run(

@@ -13,7 +13,7 @@ import sys
 from collections.abc import AsyncIterator, Callable, Sequence
 from typing import Any
 
-from ...parsers.base import ParserFactory
+from ...parsers.base import ParserFactory, ParserNames
 from ...parsers.errors import SetupError
 from ...parsers.native import vllm as native
 from ...parsers.parser_lookup import Kind
@@ -81,24 +81,16 @@ def check_flags_can_be_seen(arguments: Sequence[str]) -> None:
 
 
 def build_parsers(
-    kind: Kind,
-    tool_call_parser: str | None,
-    reasoning_parser: str | None,
-    tokenizer: Any,
-    model_config: Any = None,
+    kind: Kind, names: ParserNames, tokenizer: Any, model_config: Any = None
 ) -> ParserFactory:
     """Return the parsers of this kind and these names for vLLM's `tokenizer`; see `choose_parsers`."""
-    names = tool_call_parser, reasoning_parser
     return choose_parsers(
-        kind, names, tokenizer, lambda: native.VllmParsers(tokenizer, *names, model_config)
+        kind, names, tokenizer, lambda: native.VllmParsers(tokenizer, names, model_config)
     )
 
 
 def pool_parts(
-    model: dict[str, Any],
-    tool_call_parser: str | None,
-    reasoning_parser: str | None,
-    plugin: str | None,
+    names: ParserNames, model: dict[str, Any], plugin: str | None
 ) -> tuple[Any, ParserFactory]:
     """Return the tokenizer and the parsers of a process of the pool; called in one. model: the `MODEL_ARGUMENTS`."""
     from vllm.engine.arg_utils import EngineArgs
@@ -108,9 +100,7 @@ def pool_parts(
     if plugin:
         native.load_tool_parser_plugin(plugin)
     tokenizer, model_config = tokenizer_of(EngineArgs(**model))
-    return tokenizer, native.VllmParsers(
-        tokenizer, tool_call_parser, reasoning_parser, model_config
-    )
+    return tokenizer, native.VllmParsers(tokenizer, names, model_config)
 
 
 def tokenizer_of(engine_args: Any) -> tuple[Any, Any]:
@@ -138,7 +128,7 @@ class VllmWorker(Worker):
 
     def check_names(self, also_known: set[str]) -> None:
         """See `Worker`."""
-        native.check_names(*self.names, also_known=also_known)
+        native.check_names(self.settings.names, also_known)
 
     @property
     def model_path(self) -> str:
@@ -183,7 +173,7 @@ class VllmWorker(Worker):
         """See `Worker`."""
         engine_args, plugin = self.config.engine_args, self.settings.tool_parser_plugin
         tokenizer, model_config = tokenizer_of(engine_args)
-        parsers = build_parsers(self.settings.parsers, *self.names, tokenizer, model_config)
+        parsers = build_parsers(self.settings.parsers, self.settings.names, tokenizer, model_config)
         return (
             tokenizer,
             parsers,

@@ -36,7 +36,7 @@ from ...postprocess.messages import KEY, WorkerCard, encode
 from ...tokenization.detokenizer import detokenizers, read_vocabulary
 from ...tokenization.model_files import ModelFiles
 from ..backend import InlineBackend
-from ..flags import list_flags, parse_merge_delays
+from ..flags import list_flags, parse_merge_delays, read_parser_names
 from ..handler import WorkerPostprocessor, read_params
 from ..metrics import WorkerMetrics
 
@@ -434,10 +434,7 @@ def build_postprocessor(
     files: ModelFiles, flags: argparse.Namespace, metrics: WorkerMetrics
 ) -> WorkerPostprocessor:
     """Return the post-processing with the linear parsers that the flags name. Raises `UnknownParserError`."""
-    vocabulary = read_vocabulary(files.tokenizer)
-    parsers = linear_parsers(
-        flags.tool_call_parser or None, flags.reasoning_parser or None, vocabulary
-    )
+    parsers = linear_parsers(read_parser_names(flags), read_vocabulary(files.tokenizer))
     on_error: OnError = flags.postprocess_on_error
     backend = InlineBackend(
         detokenizers(files.tokenizer), parsers, parse_merge_delays(flags), on_error, metrics.report
@@ -447,11 +444,12 @@ def build_postprocessor(
 
 def read_worker_card(flags: argparse.Namespace) -> WorkerCard:
     """Return what the frontend is told."""
+    names = read_parser_names(flags)
     return WorkerCard(
         engine="replay",
         engine_version=importlib.metadata.version("backedge"),
-        tool_call_parser=flags.tool_call_parser or None,
-        reasoning_parser=flags.reasoning_parser or None,
+        tool_call_parser=names.tool_call,
+        reasoning_parser=names.reasoning,
     )
 
 

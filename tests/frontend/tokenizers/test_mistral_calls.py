@@ -4,7 +4,7 @@ from pathlib import Path
 
 import mistral_common
 import pytest
-from backedge.parsers.base import ParserRequest
+from backedge.parsers.base import ParserNames, ParserRequest
 from backedge.parsers.parser_lookup import linear_parsers
 from backedge.postprocess.aggregate import aggregate_deltas
 from backedge.postprocess.messages import Chunk
@@ -34,7 +34,7 @@ def test_a_call_streams(file, size):
     )
     call = '[{"name": "weather", "arguments": ' + ARGUMENTS + "}]"
     token_ids = [*tokenizer.encode("Let me see."), marker, *tokenizer.encode(call)]
-    parsers = linear_parsers("mistral", None, read_vocabulary(tokenizer))
+    parsers = linear_parsers(ParserNames("mistral"), read_vocabulary(tokenizer))
     asked = params(parser=ParserRequest(tools=[TOOL], tool_choice="auto"))
     post = Postprocessor(asked, detokenizers(tokenizer), parsers)
     deltas = []

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
 
-from backedge.parsers.base import ParserRequest
+from backedge.parsers.base import ParserNames, ParserRequest
 from backedge.parsers.events import join
 from backedge.parsers.native.sglang import SglangParsers
 from backedge.parsers.parser_lookup import tool_format
@@ -158,7 +158,7 @@ ROWS = _rows()
 @functools.cache
 def native_parsers(name: str, family: str) -> SglangParsers:
     """Return our adapter for one name, which is the same in all its rows."""
-    return SglangParsers(bpe(FAMILIES[family].markers, FAMILIES[family].special), name, None)
+    return SglangParsers(bpe(FAMILIES[family].markers, FAMILIES[family].special), ParserNames(name))
 
 
 def streamed(row: Row) -> Outcome:

@@ -50,7 +50,7 @@ def in_plain_text(cases: list[Case]) -> list[Case]:
     return [
         case
         for case in cases
-        if case.reasoning_parser is None and case.sample.tokenizer != "harmony"
+        if case.names.reasoning is None and case.sample.tokenizer != "harmony"
     ]
 
 

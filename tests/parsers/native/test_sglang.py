@@ -11,7 +11,7 @@ from typing import Any
 
 import msgspec
 import pytest
-from backedge.parsers.base import ParserRequest
+from backedge.parsers.base import ParserNames, ParserRequest
 from backedge.parsers.errors import UnknownParserError, UnusableParserError
 from backedge.parsers.events import (
     Content,
@@ -53,7 +53,7 @@ CALL = f'<tool_call>\n{{"name": "add_note", "arguments": {NOTE_JSON}}}\n</tool_c
 
 def feed_whole(tool_call_parser: str, output: str, *, cut: bool = False) -> list[Event]:
     """Return what a whole answer in one token gives."""
-    parser = SglangParsers(bpe(), tool_call_parser, None)(TOOLS, [])
+    parser = SglangParsers(bpe(), ParserNames(tool_call_parser))(TOOLS, [])
     return join(parser.finish(output, [1], cut=cut))
 
 
@@ -97,7 +97,7 @@ class TestSamples(SampleTests):
         assert core.failures == []
         for call, complete in zip(left.tool_calls, whole.delta.tool_calls, strict=False):
             assert complete.function.arguments.startswith(call.function.arguments)
-        if not left.tool_calls and case.reasoning_parser not in SHOWS_CUT_MARKERS:
+        if not left.tool_calls and case.names.reasoning not in SHOWS_CUT_MARKERS:
             assert (whole.delta.reasoning_content or "").startswith(left.reasoning_content or "")
 
 
@@ -114,7 +114,7 @@ def test_an_unknown_name_is_refused_with_the_known_ones(names: tuple[str | None,
     with pytest.raises(
         UnknownParserError, match=r"'no_such' is not known; set it to one of: .*glm45"
     ):
-        SglangParsers(bpe(), *names)
+        SglangParsers(bpe(), ParserNames(*names))
 
 
 @pytest.mark.parametrize(
@@ -126,7 +126,7 @@ def test_a_tokenizer_that_cuts_the_markers_is_refused(names: tuple[str | None, s
     with pytest.raises(
         UnusableParserError, match="only as one token, and this model's tokenizer has none"
     ):
-        SglangParsers(bpe(), *names)
+        SglangParsers(bpe(), ParserNames(*names))
 
 
 def test_a_parser_that_raises_is_refused(monkeypatch: pytest.MonkeyPatch):
@@ -138,7 +138,7 @@ def test_a_parser_that_raises_is_refused(monkeypatch: pytest.MonkeyPatch):
     with pytest.raises(
         UnusableParserError, match=r"'hermes' cannot be used: .*RuntimeError: no such thing"
     ):
-        SglangParsers(bpe(), "hermes", None)
+        SglangParsers(bpe(), ParserNames("hermes"))
 
 
 @pytest.mark.parametrize("name", ["qwen25", "qwen", "trinity"])
@@ -194,7 +194,7 @@ def test_calls_are_numbered_on_in_their_ids():
 )  # fmt: skip
 def test_forced_calls_in_json(forced: Any, output: str):
     request = ParserRequest(tools=[ADD_NOTE], tool_choice=forced, json_calls=True)
-    parser = SglangParsers(bpe(), "qwen25", "qwen3")(request, [])
+    parser = SglangParsers(bpe(), ParserNames("qwen25", "qwen3"))(request, [])
     events = parser.feed("hm") + parser.feed("</think>") + parser.finish(output)
     assert join(events) == [
         Reasoning("hm"),
@@ -231,7 +231,9 @@ def test_where_reasoning_begins(name: str, kwargs: dict[str, Any], prompt: str, 
     turn = encode(
         tokenizer, f"<|im_start|>user\n<think>x</think>?<|im_end|>\n<|im_start|>assistant\n{prompt}"
     )
-    parser = SglangParsers(tokenizer, None, name)(ParserRequest(chat_template_kwargs=kwargs), turn)
+    parser = SglangParsers(tokenizer, ParserNames(reasoning=name))(
+        ParserRequest(chat_template_kwargs=kwargs), turn
+    )
     assert parser.in_reasoning is reasons
     assert parser.feed("17", [1]) == ([Reasoning("17")] if reasons else [Content("17")])
 
@@ -254,17 +256,19 @@ def test_every_mode_of_sglang_is_known():
 
 def test_special_tokens_are_shown_where_sglangs_server_shows_them():
     kimi, thought = SGLANG_REASONING["kimi_k3"], SGLANG_REASONING["qwen3"]
-    assert SglangParsers(load_tokenizer(thought), "qwen25", "qwen3").shows_special_tokens(TOOLS)
-    assert not SglangParsers(load_tokenizer(thought), "qwen25", "qwen3").shows_special_tokens(
-        ParserRequest()
-    )
-    assert SglangParsers(load_tokenizer(kimi), None, "kimi_k3").shows_special_tokens(
-        ParserRequest()
-    )
+    assert SglangParsers(
+        load_tokenizer(thought), ParserNames("qwen25", "qwen3")
+    ).shows_special_tokens(TOOLS)
+    assert not SglangParsers(
+        load_tokenizer(thought), ParserNames("qwen25", "qwen3")
+    ).shows_special_tokens(ParserRequest())
+    assert SglangParsers(
+        load_tokenizer(kimi), ParserNames(reasoning="kimi_k3")
+    ).shows_special_tokens(ParserRequest())
 
 
 def test_a_parser_that_logs_every_token_does_not_flood(caplog: pytest.LogCaptureFixture):
-    parser = SglangParsers(bpe(), "hermes", None)(TOOLS, [])
+    parser = SglangParsers(bpe(), ParserNames("hermes"))(TOOLS, [])
     log = logging.getLogger(f"{LOGGERS}.base_format_detector")
     with caplog.at_level(logging.ERROR):
         for _ in range(100):

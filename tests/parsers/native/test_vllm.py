@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from backedge.parsers.base import ParserNames
 from backedge.parsers.errors import UnknownParserError, UnusableParserError
 from backedge.parsers.native.vllm import VllmParsers
 from vllm.reasoning import ReasoningParserManager
@@ -80,7 +81,7 @@ def test_a_parser_whose_module_is_missing_is_refused(case: Case):
 def test_a_parser_of_another_architecture_is_refused(case: Case):
     """They say where reasoning ends and leave the rest to vLLM's Harmony parser (pitfall 22)."""
     with pytest.raises(UnusableParserError, match="cannot split a stream"):
-        VllmParsers(bpe(), case.tool_call_parser, case.reasoning_parser)
+        VllmParsers(bpe(), case.names)
 
 
 @pytest.mark.parametrize(
@@ -90,4 +91,4 @@ def test_an_unknown_name_is_refused_with_the_known_ones(names: tuple[str | None,
     with pytest.raises(
         UnknownParserError, match=r"'no_such' is not known; set it to one of: .*glm45"
     ):
-        VllmParsers(bpe(), *names)
+        VllmParsers(bpe(), ParserNames(*names))
