@@ -39,7 +39,7 @@ from vllm.v1.engine.detokenizer import (
     SlowIncrementalDetokenizer,
 )
 
-from tests.postprocess.detokenizer.kinds import KINDS, Kind, texts
+from benchmarks.tokenizer_kinds import KINDS, Kind, texts
 
 OURS, VLLM, SLOW, STREAM = "ours", "vllm", "vllm slow", "DecodeStream"
 STEPS = (1, 8)

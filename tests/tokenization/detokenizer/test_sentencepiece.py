@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tokenizers import Tokenizer
 
-from tests.postprocess.detokenizer.kinds import BYTES, gemma, llama, llama_metaspace
+from benchmarks.tokenizer_kinds import BYTES, gemma, llama, llama_metaspace
 from tests.support import cut
 
 FORMS = {"llama": llama, "llama metaspace": llama_metaspace, "gemma": gemma}

@@ -1,4 +1,4 @@
-"""Tokenizers of every kind that there is a way to detokenize for."""
+"""Tokenizers of every kind that a detokenizer is written for, with the detokenizer each one gets."""
 
 from __future__ import annotations
 
@@ -22,22 +22,32 @@ from tokenizers import (
     trainers,
 )
 
+from benchmarks import answers
 from benchmarks.samples.tokenizers import mistral
-from tests.support import TRANSCRIPTS, tiny_tokenizer
 
 BYTES = [f"<0x{byte:02X}>" for byte in range(256)]
 SPECIAL = ["<unk>", "<s>", "</s>"]
 VOCABULARY_SIZE = 1_000
-# Rarer characters are spell_tools in bytes.
+# Rarer characters are spelled in bytes.
 ALPHABET_SIZE = 80
 
 
+@cache
 def texts() -> list[str]:
-    return [transcript["output"] for transcript in TRANSCRIPTS.values()]
+    """Return the outputs of the example transcripts."""
+    lines = (
+        line
+        for path in sorted(answers.TRANSCRIPTS.glob("*.jsonl"))
+        for line in path.read_text(encoding="utf-8").splitlines()
+    )
+    return [json.loads(line)["output"] for line in lines]
+
+
+byte_level = cache(answers.tokenizer)
 
 
 @cache
-def trained() -> dict[str, Any]:
+def trained_bpe() -> dict[str, Any]:
     """Return a BPE model of the transcripts' words, as in a tokenizer.json."""
     tokenizer = Tokenizer(models.BPE())
     tokenizer.pre_tokenizer = pre_tokenizers.Metaspace()
@@ -51,7 +61,7 @@ def trained() -> dict[str, Any]:
 
 def sentencepiece_bpe(decoder: decoders.Decoder, *, prepends: bool = True) -> Tokenizer:
     """Return a tokenizer like Llama 2's, whose vocabulary begins with special tokens and bytes."""
-    model = trained()
+    model = trained_bpe()
     pieces = [*SPECIAL, *BYTES, *sorted(model["vocab"], key=model["vocab"].__getitem__)]
     vocabulary = {piece: number for number, piece in enumerate(pieces)}
     merges = [tuple(merge) for merge in model["merges"]]
@@ -65,7 +75,7 @@ def sentencepiece_bpe(decoder: decoders.Decoder, *, prepends: bool = True) -> To
 
 
 def with_added(tokenizer: Tokenizer) -> Tokenizer:
-    """Add special tokens, markers that are none, and one that is spell_tools with a space."""
+    """Add special tokens, ordinary markers, and a token that is spelled with spaces."""
     tokenizer.add_special_tokens([*SPECIAL, "<|end|>"])
     tokenizer.add_tokens(
         [AddedToken(text, normalized=False) for text in ("<think>", "</think>", "  ", "▁▁▁<x>")]
@@ -143,10 +153,10 @@ class DecodeOnly:
 
 
 class Kind:
-    """One tokenizer, and the way that is to be chosen for it."""
+    """One tokenizer, and the class of the detokenizer factory that `detokenizers` picks for it."""
 
-    def __init__(self, way: type, tokenizer: Callable[[], Any]) -> None:
-        self.way = way
+    def __init__(self, factory: type, tokenizer: Callable[[], Any]) -> None:
+        self.factory = factory
         self.tokenizer = tokenizer
 
     def encode(self, text: str) -> list[int]:
@@ -159,7 +169,7 @@ class Kind:
 
 
 KINDS = {
-    "byte level": Kind(ByteLevelDetokenizers, tiny_tokenizer),
+    "byte level": Kind(ByteLevelDetokenizers, byte_level),
     "llama": Kind(SentencePieceDetokenizers, llama),
     "llama metaspace": Kind(SentencePieceDetokenizers, llama_metaspace),
     "gemma": Kind(SentencePieceDetokenizers, gemma),
@@ -167,6 +177,6 @@ KINDS = {
     "wordpiece": Kind(StreamDetokenizers, wordpiece),
     "tekken": Kind(TekkenDetokenizers, lambda: mistral("tekken")),
     "mistral sentencepiece": Kind(OffsetDetokenizers, lambda: mistral("sentencepiece")),
-    "custom byte level": Kind(OffsetDetokenizers, cache(lambda: DecodeOnly(tiny_tokenizer()))),
+    "custom byte level": Kind(OffsetDetokenizers, cache(lambda: DecodeOnly(byte_level()))),
     "custom sentencepiece": Kind(OffsetDetokenizers, cache(lambda: DecodeOnly(llama()))),
 }

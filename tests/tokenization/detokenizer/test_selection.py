@@ -13,7 +13,7 @@ from backedge.tokenization.detokenizer.stream import StreamDetokenizer, StreamDe
 from tokenizers import Tokenizer, decoders, models
 from transformers import PreTrainedTokenizerFast
 
-from tests.postprocess.detokenizer.kinds import DecodeOnly, llama, wordpiece
+from benchmarks.tokenizer_kinds import DecodeOnly, llama, wordpiece
 from tests.support import encode, tiny_tokenizer
 
 TABLE = "a table of SentencePiece pieces would not give"

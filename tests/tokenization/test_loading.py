@@ -19,10 +19,10 @@ from backedge.tokenization import (
 from backedge.tokenization.checked import CheckedTokenizer
 from backedge.tokenization.detokenizer import DetokenizerOptions, detokenizers, read_vocabulary
 
-from tests.frontend.tokenizers.bad_modules import Slow, SlowToFail, Wrong
-from tests.frontend.tokenizers.broken import RaisesLate
+from tests.tokenization.bad_modules import Slow, SlowToFail, Wrong
+from tests.tokenization.broken import RaisesLate
 
-BAD = "tests.frontend.tokenizers.bad_modules"
+BAD = "tests.tokenization.bad_modules"
 EXAMPLE = ("examples.my_tokenizer", "MyTokenizer")
 HELLO = [{"role": "user", "content": "Hello"}]
 THREADS = 8
@@ -218,7 +218,7 @@ def test_template_and_encoding_in_one_come_first():
 
 def test_without_a_template_it_is_the_callers():
     assert (
-        load("tests.frontend.tokenizers.examples", "WordTokenizer", "model").prompt_token_ids(HELLO)
+        load("tests.tokenization.examples", "WordTokenizer", "model").prompt_token_ids(HELLO)
         is None
     )
 

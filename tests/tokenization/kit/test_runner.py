@@ -3,8 +3,8 @@ import functools
 import pytest
 from backedge.tokenization.kit import CHECKS, passed, run
 
-from tests.frontend.tokenizers.broken import BROKEN
-from tests.frontend.tokenizers.examples import BASE, GOOD, MISTRAL_FILES, mistral
+from tests.tokenization.broken import BROKEN
+from tests.tokenization.examples import BASE, GOOD, MISTRAL_FILES, mistral
 
 OPTIONAL = {check.name for check in CHECKS if not check.required}
 

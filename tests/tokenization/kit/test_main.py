@@ -6,12 +6,12 @@ import pytest
 from backedge.tokenization.kit import CHECKS, contract_tests
 from backedge.tokenization.kit.__main__ import main
 
-from tests.frontend.tokenizers.broken import LosesEmoji
-from tests.frontend.tokenizers.examples import MinimalTokenizer, WordTokenizer
 from tests.support import EXAMPLES
+from tests.tokenization.broken import LosesEmoji
+from tests.tokenization.examples import MinimalTokenizer, WordTokenizer
 
 EXAMPLE = "examples.my_tokenizer:MyTokenizer"
-BROKEN = "tests.frontend.tokenizers.broken:LosesEmoji"
+BROKEN = "tests.tokenization.broken:LosesEmoji"
 
 # As users write it, in a test file of theirs.
 test_words = contract_tests(lambda: WordTokenizer("model"))
@@ -53,7 +53,7 @@ def test_json(capsys):
         ("no_such_module:X", "could not be imported: ModuleNotFoundError"),
         ("examples.my_tokenizer:X", "the module has no X; its tokenizers: MyTokenizer."),
         (
-            "tests.frontend.tokenizers.bad_modules:Raises",
+            "tests.tokenization.bad_modules:Raises",
             "constructed: FileNotFoundError: no vocab.txt in model",
         ),
         ("examples.my_tokenizer", "write it as package.module:Class"),

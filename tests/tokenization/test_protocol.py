@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from examples.my_tokenizer import MyTokenizer
-from tests.frontend.tokenizers.examples import BASE, WordTokenizer
 from tests.support import tiny_tokenizer
+from tests.tokenization.examples import BASE, WordTokenizer
 
 TOKENIZERS = {name: make() for name, make in BASE.items()}
 EACH = pytest.mark.parametrize("tokenizer", TOKENIZERS.values(), ids=TOKENIZERS)

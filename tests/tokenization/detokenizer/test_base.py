@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from tokenizers import Tokenizer
 from tokenizers.decoders import DecodeStream
 
-from tests.postprocess.detokenizer.kinds import KINDS, Kind, texts
+from benchmarks.tokenizer_kinds import KINDS, Kind, texts
 from tests.support import cut
 
 FACTORIES = {name: detokenizers(kind.tokenizer()) for name, kind in KINDS.items()}
@@ -44,7 +44,7 @@ def text_of(
 
 @NAMES
 def test_the_way_that_the_definition_allows_is_chosen(name):
-    assert type(FACTORIES[name]) is KINDS[name].way
+    assert type(FACTORIES[name]) is KINDS[name].factory
 
 
 @NAMES

@@ -16,7 +16,7 @@ from mistral_common.exceptions import MistralCommonException
 from vllm.tokenizers import get_tokenizer
 from vllm.tokenizers.mistral import truncate_tool_call_ids
 
-from tests.frontend.tokenizers.examples import MISTRAL_FILES, mistral
+from tests.tokenization.examples import MISTRAL_FILES, mistral
 
 FILES = {file.name: file for file in MISTRAL_FILES}
 TEKKEN = [name for name in FILES if name.startswith("tekken")]
