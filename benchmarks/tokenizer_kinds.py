@@ -141,15 +141,17 @@ class DecodeOnly:
     """A tokenizer that offers nothing but `decode`, and its vocabulary for the check at the start."""
 
     def __init__(self, inner: Tokenizer) -> None:
-        self._inner = inner
+        self.inner = inner
         added = inner.get_added_tokens_decoder()
         self.all_special_ids = [token_id for token_id, token in added.items() if token.special]
 
     def get_vocab(self) -> dict[str, int]:
-        return self._inner.get_vocab()
+        """Return the ids by their pieces."""
+        return self.inner.get_vocab()
 
     def decode(self, token_ids: Sequence[int], skip_special_tokens: bool = True) -> str:
-        return self._inner.decode(list(token_ids), skip_special_tokens=skip_special_tokens)
+        """Return the text of `token_ids`."""
+        return self.inner.decode(list(token_ids), skip_special_tokens=skip_special_tokens)
 
 
 class Kind:
@@ -160,9 +162,10 @@ class Kind:
         self.tokenizer = tokenizer
 
     def encode(self, text: str) -> list[int]:
+        """Return the ids of `text`, with no special tokens added."""
         tokenizer = self.tokenizer()
         if isinstance(tokenizer, DecodeOnly):
-            tokenizer = tokenizer._inner
+            tokenizer = tokenizer.inner
         if isinstance(tokenizer, Tokenizer):
             return list(tokenizer.encode(text, add_special_tokens=False).ids)
         return list(tokenizer.encode(text, add_special_tokens=False))
