@@ -12,8 +12,9 @@ import re
 from collections.abc import Sequence
 from typing import Protocol
 
+from .arguments.incremental_grammar import Status
 from .arguments.json_calls import JsonCallGrammar
-from .arguments.json_repair import JsonRepairer, Status, quoted
+from .arguments.json_repair import JsonRepairer
 from .arguments.python_calls import PythonCallGrammar
 from .arguments.schema_value import UNDECLARED, SchemaValue
 from .arguments.tool_calls import ToolCallEmitter
@@ -45,7 +46,7 @@ class Grammar(Protocol):
         """See `JsonRepairer`."""
         ...
 
-    def force(self, char: str) -> None:
+    def take_unexpected(self, char: str) -> None:
         """See `JsonRepairer`."""
         ...
 
@@ -240,7 +241,7 @@ class LinearParser:
                 self._rollback()
             case Status.MORE:
                 if self._final:
-                    grammar.force(text[position])
+                    grammar.take_unexpected(text[position])
                     return position + 1
                 self._held = text[position:]
                 return len(text)
@@ -254,7 +255,7 @@ class LinearParser:
                 text, position
             )
         if match is None:
-            self._grammar.force(text[position])
+            self._grammar.take_unexpected(text[position])
             self._keep_markup(text[position])
             return position + 1
         if match.lastindex:
@@ -423,7 +424,7 @@ class LinearParser:
                     declared_types(self._calls.schema, self._key)
                     or UNDECLARED[self._format.undeclared_type]
                 )
-        self._calls.member(f'"{quoted(self._key)}"')
+        self._calls.member(self._key)
         return SchemaValue(self._calls.arguments, kinds, self._format.strip)
 
     # Text between markers.

@@ -12,7 +12,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Protocol
 
-from .arguments.json_repair import JsonRepairer, Status
+from .arguments.incremental_grammar import Status
+from .arguments.json_repair import JsonRepairer
 from .arguments.tool_calls import ToolCallEmitter
 from .base import ParserRequest, StreamParser
 from .compiled_format import compile_format

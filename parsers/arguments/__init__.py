@@ -1,5 +1,5 @@
-"""Incremental grammars of tool-call arguments: a model's own syntax in, JSON text out.
+"""Incremental grammars for tool-call arguments: they read a model's syntax and write JSON text.
 
-Each reads a character once, whatever the chunks are, and says in its docstring
-what it holds back.
+Each grammar reads every character once, however the text is cut into chunks. The class
+docstrings say what a grammar holds back and how much that can be.
 """

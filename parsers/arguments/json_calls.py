@@ -1,4 +1,4 @@
-"""ToolCallEmitter as JSON: one object, an array of them, or several in a row."""
+"""Tool calls as JSON: one object, an array of objects, or several objects in a row."""
 
 from __future__ import annotations
 
@@ -7,12 +7,15 @@ import re
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from .json_repair import IncrementalGrammar, JsonRepairer, Status
-from .tool_calls import ToolCallEmitter
+from typing_extensions import override
 
-# Arguments that come before their name wait for it; a name or key that is longer is none.
+from .incremental_grammar import IncrementalGrammar, Status
+from .json_repair import JsonRepairer
+from .json_text import WriteJson
+from .tool_calls import MAX_NAME, ToolCallEmitter
+
+# The most characters of arguments, keys and names that wait; a call with more is not a call.
 MAX_WAITING = 1 << 16
-MAX_NAME = 256
 
 _SPACE = " \t\r\n"
 _HIGH_SURROGATE = re.compile(r"\\u[dD][89abAB]")
@@ -20,11 +23,12 @@ _HIGH_SURROGATE = re.compile(r"\\u[dD][89abAB]")
 
 @dataclass(frozen=True)
 class CallKeys:
-    """How a format spells a call object.
+    """The keys that a format uses in a call object.
 
-    name, arguments, id: keys of these. inside: keys whose object is read as if
-    its members stood in the call itself (OpenAI's own form has "function").
-    name_is_key: each member is a call, its key the name, its value the arguments.
+    name, arguments, id: the keys that hold these.
+    inside: keys whose object is read as if its members stood in the call itself, such as
+        "function" in OpenAI's form.
+    name_is_key: each member is a call; its key is the name, its value the arguments.
     """
 
     name: tuple[str, ...] = ("name",)
@@ -35,15 +39,15 @@ class CallKeys:
 
 
 class JsonCallGrammar(IncrementalGrammar):
-    """Reads call objects; their arguments stream, the keys may come in any order.
+    """Reads call objects, with their keys in any order; the arguments stream.
 
-    An array ends with its bracket; without one, further objects may follow
-    behind a comma or semicolon, and anything else ends the calls.
+    An array ends with its bracket. Without an array, further objects may follow, with commas or
+    semicolons between them, and any other text ends the calls.
 
-    declared_only: the first call must be of a declared function, or it is none.
+    declared_only: if the first call's function is not declared, the text is not a call.
 
-    What waits: a key or name; the arguments (at most `MAX_WAITING` characters)
-    until the name is there.
+    Holds back a key, name or id until it is complete, and arguments until the name is known:
+    at most `MAX_WAITING` characters together, and what `JsonRepairer` holds back.
     """
 
     def __init__(
@@ -57,27 +61,27 @@ class JsonCallGrammar(IncrementalGrammar):
         self._depth = 0
         self._key = ""
         self._id: str | None = None
-        self._named = False
-        self._began = False
+        self._has_name = False
+        self._has_arguments = False
         self._word: list[str] = []
-        self._waiting: list[str] = []  # arguments without a name
-        self._held_length = 0  # characters of both
+        self._waiting: list[str] = []  # arguments whose name is not known yet
+        self._held_length = 0  # of `_word` and `_waiting`, in characters
         self._value = JsonRepairer(_drop)
         self._end_value: Callable[[], None] = self._skip
 
     @property
+    @override
     def in_string(self) -> bool:
-        """Whether the next character is text of a string, whatever it looks like."""
         return self._state == self._in_value and self._value.in_string
 
-    def force(self, char: str) -> None:
-        """Take the character that `read` got stuck at, if it is no marker."""
+    @override
+    def take_unexpected(self, char: str) -> None:
         self.status = Status.MORE
         if self._state == self._in_value:
-            self._value.force(char)
+            self._value.take_unexpected(char)
 
+    @override
     def close(self) -> None:
-        """End what is open: the text ends inside the calls."""
         if self._state == self._in_value:
             self._value.close()
             self._take_value()
@@ -102,7 +106,7 @@ class JsonCallGrammar(IncrementalGrammar):
         char = text[position]
         if char == "{":
             self._id = None
-            self._named = self._began = False
+            self._has_name = self._has_arguments = False
             self._depth = 1
             self._state = self._member
         elif char == "]" and self._in_array:
@@ -145,8 +149,7 @@ class JsonCallGrammar(IncrementalGrammar):
             self._start_call(self._key)
         if self._key in keys.arguments or keys.name_is_key:
             if char in "\"'":
-                # The object as a string that holds its JSON.
-                inside = _Unquoted(self._arguments)
+                inside = _JsonInString(self._arguments)
                 self._begin_value(inside, inside.finish)
             else:
                 self._begin_value(self._arguments, self._skip)
@@ -161,16 +164,16 @@ class JsonCallGrammar(IncrementalGrammar):
     def _in_value(self, text: str, position: int) -> int:
         value = self._value
         position = value.read(text, position, final=self._final)
-        if value.status is Status.DONE:
+        if self._held_length > MAX_WAITING:
+            self.status = Status.NOT_A_CALL
+        elif value.status is Status.DONE:
             self._take_value()
         elif value.status is Status.UNEXPECTED:
             self.status = Status.UNEXPECTED
-        elif self._held_length > MAX_WAITING:
-            self.status = Status.NOT_A_CALL
         return position
 
-    def _begin_value(self, out: Callable[[str], None], end: Callable[[], None]) -> None:
-        self._value = JsonRepairer(out)
+    def _begin_value(self, write: WriteJson, end: Callable[[], None]) -> None:
+        self._value = JsonRepairer(write)
         self._end_value = end
         self._state = self._in_value
 
@@ -198,7 +201,7 @@ class JsonCallGrammar(IncrementalGrammar):
             self.status = Status.NOT_A_CALL
             return
         self._declared_only = False
-        self._named = True
+        self._has_name = True
         self._calls.start(name, self._id)
         waiting, self._waiting = self._waiting, []
         for text in waiting:
@@ -206,16 +209,16 @@ class JsonCallGrammar(IncrementalGrammar):
             self._calls.arguments(text)
 
     def _end_call(self) -> None:
-        if self._named:
+        if self._has_name:
             self._calls.end()
         elif not self._keys.name_is_key:
             self.status = Status.NOT_A_CALL
 
     def _arguments(self, piece: str) -> None:
-        if not self._began and piece == "null":
-            return  # the same as none at all
-        self._began = True
-        if self._named:
+        if not self._has_arguments and piece == "null":
+            return  # null stands for no arguments
+        self._has_arguments = True
+        if self._has_name:
             self._calls.arguments(piece)
         else:
             self._waiting.append(piece)
@@ -226,14 +229,18 @@ class JsonCallGrammar(IncrementalGrammar):
         self._held_length += len(piece)
 
     def _skip(self) -> None:
-        """Do nothing with a value that is of no interest, or that went out as it came."""
+        """End a value that was written or dropped piece by piece."""
 
 
-class _Unquoted:
-    """Takes a JSON string in pieces; what the string holds goes on to a `JsonRepairer`."""
+class _JsonInString:
+    """Reads arguments that the model wrote as a string of JSON.
 
-    def __init__(self, out: Callable[[str], None]) -> None:
-        self._literal = JsonRepairer(out)
+    Called with the pieces of the JSON string, it writes the value that the string contains. Holds
+    back half of a surrogate pair, and what `JsonRepairer` holds back.
+    """
+
+    def __init__(self, write: WriteJson) -> None:
+        self._value = JsonRepairer(write)
         self._held = ""
         self._surrogate = ""
 
@@ -245,15 +252,15 @@ class _Unquoted:
             return
         text = self._held + json.loads(f'"{self._surrogate}{piece}"')
         self._surrogate = ""
-        if self._literal.status is not Status.DONE:
-            self._held = self._literal.read_through(text)
+        if self._value.status is not Status.DONE:
+            self._held = self._value.read_through(text)
 
     def finish(self) -> None:
-        """Give out what waits: the string ends here."""
-        if self._literal.status is not Status.DONE:
-            self._literal.read(self._held, final=True)
-            self._literal.close()
+        """Write what is held back: the string ends here."""
+        if self._value.status is not Status.DONE:
+            self._value.read(self._held, final=True)
+            self._value.close()
 
 
 def _drop(piece: str) -> None:
-    """Take the pieces of a value that is of no interest."""
+    """Ignore a piece of a member that no call has."""

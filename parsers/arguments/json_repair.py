@@ -1,179 +1,100 @@
-"""Values: JSON, Python literals and what lies between them, to JSON text."""
+"""Values in JSON, in Python's syntax or in a mixture of both, rewritten as JSON text."""
 
 from __future__ import annotations
 
-import enum
-import math
 import re
-from collections.abc import Callable
-from json.encoder import encode_basestring  # what json.dumps uses for ensure_ascii=False
+
+from typing_extensions import override
+
+from .incremental_grammar import IncrementalGrammar, Status, partial_length
+from .json_text import WriteJson, escape_json, word_to_json
 
 # The longest number or keyword that waits for its end; a longer word becomes a string.
 MAX_WORD = 256
 
 _SPACE = re.compile(r"[ \t\r\n]*")
-# What a string may hold as it is; between double quotes also the escapes that JSON has, \\u left out.
+# Text that a string may hold unchanged. Between double quotes that includes JSON's escapes but \\u:
+# an incomplete one waits in `_escape`.
 _RUN = {
     '"': re.compile(r'(?:[^\\"\x00-\x1f]++|\\["\\/bfnrt])++'),
     "'": re.compile(r"[^\\'\x00-\x1f]+"),
 }
 _WORD = re.compile(r"[\w.+\-$]*")
-_NUMBER = re.compile(r"-?(?:0|[1-9]\d*)(?:\.\d+)?(?:[eE][+-]?\d+)?")
-_KEYWORDS = {
-    "True": "true",
-    "False": "false",
-    "None": "null",
-    "true": "true",
-    "false": "false",
-    "null": "null",
-}
 _BRACKETS = {"{": ("{", "}"), "[": ("[", "]"), "(": ("[", "]")}
-# White space behind a comma waits with it; more than this much is left out.
-_MAX_SPACE = 64
+# The longest comma with the white space after it that waits; more white space is dropped.
+_MAX_COMMA = 64
 _STRING_PREFIXES = frozenset({"b", "r", "u", "f", "br", "rb"})
-# A complete escape sequence of JSON or Python, and how much of one may wait for its end.
+# An escape sequence of JSON or Python, complete and incomplete.
 _ESCAPE = re.compile(r"\\(?:x[0-9a-fA-F]{2}|u[0-9a-fA-F]{4}|U[0-9a-fA-F]{8}|[^xuU])", re.DOTALL)
 _PARTIAL_ESCAPE = re.compile(r"\\(?:x[0-9a-fA-F]?|u[0-9a-fA-F]{0,3}|U[0-9a-fA-F]{0,7})?")
 _PYTHON_ESCAPES = {"'": "'", "a": "\\u0007", "v": "\\u000b", "0": "\\u0000", "\n": ""}
 _LAST_CODE_POINT = 0x10FFFF
 
 
-class Status(enum.Enum):
-    """Where a grammar stands.
-
-    MORE: its value goes on; what it did not take must be given again with what follows.
-    DONE: its value is complete.
-    UNEXPECTED: the next character cannot be part of it; a marker may begin there.
-    NOT_A_CALL: what it has read is no call at all.
-    """
-
-    MORE = enum.auto()
-    DONE = enum.auto()
-    UNEXPECTED = enum.auto()
-    NOT_A_CALL = enum.auto()
-
-
-Out = Callable[[str], None]
-
-
-def quoted(text: str) -> str:
-    """Return `text` as the inside of a JSON string."""
-    return encode_basestring(text)[1:-1]
-
-
-def scalar(word: str) -> str:
-    """Return the JSON of a number or keyword of JSON or Python; of another word, a string."""
-    if word in _KEYWORDS:
-        return _KEYWORDS[word]
-    if _NUMBER.fullmatch(word):
-        return word
-    for number in (lambda: int(word, 0), lambda: float(word)):
-        try:
-            value = number()
-        except ValueError:
-            continue
-        # JSON has neither infinity nor NaN.
-        return repr(value) if math.isfinite(value) else f'"{word}"'
-    return f'"{quoted(word)}"'
-
-
-class IncrementalGrammar:
-    """What every grammar is: states that read text, one after the other.
-
-    Each state is a method that reads on from a position and returns where it got
-    to; the same position in the same state means that it waits for more.
-    """
-
-    _state: Callable[[str, int], int]
-    _final = False
-    status = Status.MORE
-
-    def read(self, text: str, start: int = 0, *, final: bool = False) -> int:
-        """Read `text` from `start`; return the position behind what was taken. Sets `status`.
-
-        final: nothing follows, so what waits for its end has ended.
-        """
-        self.status = Status.MORE
-        self._final = final
-        position, end = start, len(text)
-        while position < end:
-            state = self._state
-            before, position = position, state(text, position)
-            if self.status is not Status.MORE or (position == before and self._state == state):
-                break
-        return position
-
-
-def partial_length(text: str, mark: str, start: int = 0) -> int:
-    """Return the length of the longest end of `text[start:]` that `mark` begins with, `mark` itself left out."""
-    at = text.find(mark[0], max(start, len(text) - len(mark) + 1))
-    while at >= 0 and not mark.startswith(text[at:]):
-        at = text.find(mark[0], at + 1)
-    return len(text) - at if at >= 0 else 0
-
-
 class JsonRepairer(IncrementalGrammar):
-    """Copies one value to JSON text: valid JSON unchanged, and more than JSON repaired.
+    """Writes one value as JSON text: valid JSON is copied, anything close to it is repaired.
 
-    Beyond JSON it takes Python's literals (single quotes, True, None, tuples),
-    keys and strings without quotes, trailing and missing commas, control
-    characters in strings. It never evaluates anything.
+    Beyond JSON it accepts Python's literals (single quotes, True, None, tuples), keys and strings
+    without quotes, trailing and missing commas, and control characters in strings. Nothing is
+    evaluated.
 
-    out: takes pieces of JSON text.
-    quotes: further marks that open and close a string without escapes.
+    write: takes the pieces of JSON text.
+    quotes: further marks that open and close a string; such a string has no escapes.
 
-    What waits for more text: an escape sequence, a word of at most `MAX_WORD`
-    characters, part of a mark; and one comma with the white space behind it.
+    Holds back an incomplete escape sequence (at most 9 characters), a word of at most `MAX_WORD`
+    characters or the beginning of a mark, and a comma with white space, at most `_MAX_COMMA`
+    characters together.
     """
 
-    def __init__(self, out: Out, quotes: tuple[str, ...] = ()) -> None:
-        self._out = out
+    def __init__(self, write: WriteJson, quotes: tuple[str, ...] = ()) -> None:
+        self._write = write
         self._quotes = quotes
         self._quote = ""
         self._closers: list[str] = []
-        self._comma = ""  # with the white space behind it: goes out only if a value follows
+        self._comma = ""  # and the white space after it: written only if a value follows
         self._in_key = False
         self._state = self._value
 
     @property
+    @override
     def in_string(self) -> bool:
-        """Whether the next character is text of a string, whatever it looks like."""
-        return self._state in (self._string, self._raw)
+        return self._state in (self._string, self._raw_string)
 
     @property
     def started(self) -> bool:
-        """Whether anything but white space was read."""
+        """Whether anything but white space has been read."""
         return bool(self._closers) or self._state != self._value
 
-    def force(self, char: str) -> None:
-        """Take the character that `read` got stuck at, if it is no marker: as text of a value, else not at all."""
+    @override
+    def take_unexpected(self, char: str) -> None:
+        # Where a value or key is due, the character begins a word. Elsewhere it is dropped.
         if self._state in (self._value, self._key):
             self._in_key = self._state == self._key
-            self._emit('"' + quoted(char))
-            self._state = self._bare
+            self._emit('"' + escape_json(char))
+            self._state = self._bare_word
 
     def read_through(self, text: str) -> str:
-        """Read `text`, in which there are no markers; return the part that waits for more."""
+        """Read `text`, which contains no markers; return the end of it that waits for more."""
         position = self.read(text)
         while self.status is Status.UNEXPECTED:
-            self.force(text[position])
+            self.take_unexpected(text[position])
             position = self.read(text, position + 1)
         return text[position:] if self.status is Status.MORE else ""
 
+    @override
     def close(self) -> None:
-        """End the strings and brackets that are open."""
-        if self._state in (self._string, self._raw, self._bare):
+        if self._state in (self._string, self._raw_string, self._bare_word):
             self._end_string()
         if self._state == self._colon:
-            self._out(":null")
+            self._write(":null")
         elif self._state == self._value and self._closers and self._closers[-1] == "}":
-            self._out("null")
+            self._write("null")
         for closer in reversed(self._closers):
-            self._out(closer)
+            self._write(closer)
         self._closers.clear()
         self.status = Status.DONE
 
-    # The states; see `IncrementalGrammar`.
+    # The states.
 
     def _value(self, text: str, position: int) -> int:
         position = self._white_space(text, position)
@@ -188,11 +109,11 @@ class JsonRepairer(IncrementalGrammar):
         position = self._white_space(text, position)
         self._in_key = True
         position = self._atom(text, position)
-        self._in_key = self._state in (self._string, self._raw, self._bare)
+        self._in_key = self._state in (self._string, self._raw_string, self._bare_word)
         return position
 
     def _atom(self, text: str, position: int) -> int:
-        """Read a string or a word, or the bracket that stands in its place."""
+        """Read a string or a word, or a closing bracket in its place."""
         if position == len(text):
             return position
         char = text[position]
@@ -208,28 +129,28 @@ class JsonRepairer(IncrementalGrammar):
         return self._word(text, position)
 
     def _word(self, text: str, position: int) -> int:
-        end = _end(_WORD, text, position)
+        end = _match_end(_WORD, text, position)
         word = text[position:end]
         if not word:
             self.status = Status.UNEXPECTED
             return position
         if end - position > MAX_WORD:
-            self._emit('"' + quoted(word))
-            self._state = self._bare
+            self._emit('"' + escape_json(word))
+            self._state = self._bare_word
             return end
         if end == len(text) and not self._final:
             return position
         if end < len(text) and text[end] in "\"'" and word in _STRING_PREFIXES:
             return self._begin_string(text[end], end)
-        self._emit(f'"{quoted(word)}"' if self._in_key else scalar(word))
+        self._emit(f'"{escape_json(word)}"' if self._in_key else word_to_json(word))
         self._end_value()
         return end
 
-    def _bare(self, text: str, position: int) -> int:
-        """Read the rest of a word that does not wait for its end."""
-        end = _end(_WORD, text, position)
+    def _bare_word(self, text: str, position: int) -> int:
+        """Read the rest of a word that was too long to wait for its end."""
+        end = _match_end(_WORD, text, position)
         if end > position:
-            self._out(quoted(text[position:end]))
+            self._write(escape_json(text[position:end]))
         if end < len(text) or self._final:
             self._end_string()
         return end
@@ -238,7 +159,7 @@ class JsonRepairer(IncrementalGrammar):
         match = _RUN[self._quote].match(text, position)
         if match is not None:
             run = match.group()
-            self._out(run.replace('"', '\\"') if self._quote == "'" else run)
+            self._write(run.replace('"', '\\"') if self._quote == "'" else run)
             position = match.end()
             if position == len(text):
                 return position
@@ -248,29 +169,29 @@ class JsonRepairer(IncrementalGrammar):
         elif char == "\\":
             return self._escape(text, position)
         else:
-            self._out(quoted(char))
+            self._write(escape_json(char))
         return position + 1
 
     def _escape(self, text: str, position: int) -> int:
         match = _ESCAPE.match(text, position)
         if match is not None:
-            self._out(_json_escape(match.group()))
+            self._write(_json_escape(match.group()))
             return match.end()
         partial = _PARTIAL_ESCAPE.match(text, position)
         if partial is not None and partial.end() == len(text) and not self._final:
             return position
-        self._out("\\\\")
+        self._write("\\\\")
         return position + 1
 
-    def _raw(self, text: str, position: int) -> int:
-        """Read a string without escapes, up to its mark."""
+    def _raw_string(self, text: str, position: int) -> int:
+        """Read a string between two of the further `quotes`."""
         end = text.find(self._quote, position)
         if end >= 0:
-            self._out(quoted(text[position:end]))
+            self._write(escape_json(text[position:end]))
             self._end_string()
             return end + len(self._quote)
         end = len(text) if self._final else len(text) - partial_length(text, self._quote, position)
-        self._out(quoted(text[position:end]))
+        self._write(escape_json(text[position:end]))
         return end
 
     def _colon(self, text: str, position: int) -> int:
@@ -278,11 +199,11 @@ class JsonRepairer(IncrementalGrammar):
         if position == len(text):
             return position
         if text[position] in ":=":
-            self._out(":")
+            self._write(":")
             self._state = self._value
             return position + 1
         if text[position] in ",}":
-            self._out(":null")
+            self._write(":null")
             self._state = self._after
         else:
             self.status = Status.UNEXPECTED
@@ -297,7 +218,7 @@ class JsonRepairer(IncrementalGrammar):
         if char in "]})":
             return self._end_bracket(position)
         if char in ",\"'{[" or (self._quotes and text.startswith(self._quotes, position)):
-            # A comma that the model has left out is put in.
+            # Insert a comma that the model has left out.
             self._comma = ","
             self._state = self._key if self._closers[-1] == "}" else self._value
             return position + (char == ",")
@@ -306,30 +227,30 @@ class JsonRepairer(IncrementalGrammar):
         return position
 
     def _may_be_quote(self, text: str, position: int) -> bool:
-        """Whether the text ends in the beginning of a mark."""
+        """Whether the text from `position` may be the beginning of one of `quotes`."""
         return not self._final and any(quote.startswith(text[position:]) for quote in self._quotes)
 
     def _white_space(self, text: str, position: int) -> int:
-        end = _end(_SPACE, text, position)
+        end = _match_end(_SPACE, text, position)
         if end > position and self._closers:
             if not self._comma:
-                self._out(text[position:end])
-            elif len(self._comma) < _MAX_SPACE:
-                self._comma = (self._comma + text[position:end])[:_MAX_SPACE]
+                self._write(text[position:end])
+            elif len(self._comma) < _MAX_COMMA:
+                self._comma = (self._comma + text[position:end])[:_MAX_COMMA]
         return end
 
     def _emit(self, piece: str) -> None:
-        self._out(self._comma + piece)
+        self._write(self._comma + piece)
         self._comma = ""
 
     def _begin_string(self, quote: str, position: int) -> int:
         self._emit('"')
         self._quote = quote
-        self._state = self._string if quote in _RUN else self._raw
+        self._state = self._string if quote in _RUN else self._raw_string
         return position + len(quote)
 
     def _end_string(self) -> None:
-        self._out('"')
+        self._write('"')
         self._end_value()
 
     def _end_value(self) -> None:
@@ -343,16 +264,16 @@ class JsonRepairer(IncrementalGrammar):
 
     def _end_bracket(self, position: int) -> int:
         if self._state == self._value and self._closers[-1] == "}":
-            self._out("null")
-        self._out(self._comma[1:] + self._closers.pop())
+            self._write("null")
+        self._write(self._comma[1:] + self._closers.pop())
         self._comma = ""
         self._in_key = False
         self._end_value()
         return position + 1
 
 
-def _end(pattern: re.Pattern[str], text: str, position: int) -> int:
-    """Return where the characters of `pattern` end that begin at `position`."""
+def _match_end(pattern: re.Pattern[str], text: str, position: int) -> int:
+    """Return the end of the match of `pattern` at `position`; `position` if there is none."""
     match = pattern.match(text, position)
     return position if match is None else match.end()
 
@@ -363,7 +284,7 @@ def _json_escape(escape: str) -> str:
     if kind in "xU":
         digits = escape[2:]
         code_point = int(digits, 16)
-        return quoted(chr(code_point)) if code_point <= _LAST_CODE_POINT else "\\" + escape
+        return escape_json(chr(code_point)) if code_point <= _LAST_CODE_POINT else "\\" + escape
     if kind in 'u"\\/bfnrt':
         return escape
-    return _PYTHON_ESCAPES.get(kind, "\\\\" + quoted(kind))
+    return _PYTHON_ESCAPES.get(kind, "\\\\" + escape_json(kind))

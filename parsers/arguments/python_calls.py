@@ -1,30 +1,33 @@
-"""ToolCallEmitter as Python writes them: `[f(a=1, b="x"), g()]`. Literals only; nothing is evaluated."""
+"""Tool calls in Python's syntax: `[f(a=1, b="x"), g()]`."""
 
 from __future__ import annotations
 
 import re
 
-from .json_calls import MAX_NAME
-from .json_repair import IncrementalGrammar, JsonRepairer, Status, quoted
-from .tool_calls import ToolCallEmitter
+from typing_extensions import override
+
+from .incremental_grammar import IncrementalGrammar, Status
+from .json_repair import JsonRepairer
+from .tool_calls import MAX_NAME, ToolCallEmitter
 
 _SPACE = " \t\r\n"
 _NAME = re.compile(r"[^\W\d][\w.\-]*")
-_KEY = re.compile(r"([^\W\d]\w*)\s*=(?!=)")
-_VALUE = re.compile(r"[\w\"'{\[(.+\-]")
+_KEYWORD = re.compile(r"([^\W\d]\w*)\s*=(?!=)")
+_VALUE_START = re.compile(r"[\w\"'{\[(.+\-]")
 _WORD = re.compile(r"[^\W\d]\w*\s*")
 
 
 class PythonCallGrammar(IncrementalGrammar):
-    """Reads calls with keyword arguments; each argument's value streams as JSON.
+    """Reads calls whose arguments are literals; each value streams as JSON. Nothing is evaluated.
 
-    bracketed: the calls stand in a list, whose bracket ends them. If not, they
-    follow one another on lines of their own, and what cannot be one ends them.
-    declared_only: the first call must be of a declared function, or it is none.
-    A positional argument gets the name that the schema declares at its place,
-    or its number.
+    A positional argument gets the name that the schema declares at its place, else its number.
 
-    What waits: a name of at most `MAX_NAME` characters.
+    bracketed: the calls stand in a list and its bracket ends them. Otherwise each call stands on
+        a line of its own, and the first text that is not a call ends them.
+    declared_only: if the first call's function is not declared, the text is not a call.
+
+    Holds back a function or argument name of at most `MAX_NAME` characters, and what
+    `JsonRepairer` holds back of a value.
     """
 
     def __init__(
@@ -38,17 +41,17 @@ class PythonCallGrammar(IncrementalGrammar):
         self._value = JsonRepairer(calls.arguments)
 
     @property
+    @override
     def in_string(self) -> bool:
-        """Whether the next character is text of a string, whatever it looks like."""
         return self._state == self._in_value and self._value.in_string
 
-    def force(self, char: str) -> None:
-        """Take the character that `read` got stuck at, if it is no marker."""
+    @override
+    def take_unexpected(self, char: str) -> None:
         if self._state == self._in_value:
-            self._value.force(char)
+            self._value.take_unexpected(char)
 
+    @override
     def close(self) -> None:
-        """End what is open: the text ends inside the calls."""
         if self._state == self._in_value:
             if not self._value.started:
                 self._calls.arguments("null")
@@ -66,35 +69,38 @@ class PythonCallGrammar(IncrementalGrammar):
         return position + 1
 
     def _between(self, text: str, position: int) -> int:
-        """Read what stands between the calls, and a call's name."""
+        """Read what stands between the calls."""
         char = text[position]
         if char in _SPACE or char in ",;":
             return position + 1
         if char == "]" and self._bracketed:
             self.status = Status.DONE if self._calls.index >= 0 else Status.NOT_A_CALL
             return position + 1
+        return self._name(text, position)
+
+    def _name(self, text: str, position: int) -> int:
+        """Read a function's name and the parenthesis after it."""
         match = _NAME.match(text, position)
         if match is None or match.end() - position > MAX_NAME:
-            self.status = Status.NOT_A_CALL if self._calls.index < 0 else Status.UNEXPECTED
-            return position
-        if match.end() == len(text):
-            return position if not self._final else self._no_call(position)
-        if text[match.end()] != "(" or (
-            self._declared_only and not self._calls.declares(match.group())
-        ):
-            return self._no_call(position)
+            return self._reject(position)
+        end = match.end()
+        if end == len(text):
+            return position if not self._final else self._reject(position)
+        if text[end] != "(" or (self._declared_only and not self._calls.declares(match.group())):
+            return self._reject(position)
         self._declared_only = False
         self._calls.start(match.group())
         self._position = 0
         self._state = self._argument
-        return match.end() + 1
+        return end + 1
 
-    def _no_call(self, position: int) -> int:
+    def _reject(self, position: int) -> int:
+        """Stop at text that is not a call."""
         self.status = Status.NOT_A_CALL if self._calls.index < 0 else Status.UNEXPECTED
         return position
 
     def _argument(self, text: str, position: int) -> int:
-        """Read what stands before an argument's value."""
+        """Read what stands before an argument, or the end of the call."""
         char = text[position]
         if char in _SPACE or char == ",":
             return position + 1
@@ -102,22 +108,30 @@ class PythonCallGrammar(IncrementalGrammar):
             self._calls.end()
             self._state = self._between
             return position + 1
-        match = _KEY.match(text, position)
-        longest = match or _WORD.match(text, position)
-        at_end = longest is not None and longest.end() == len(text) and not self._final
-        if at_end and len(text) - position <= MAX_NAME:
-            return position
-        if match is None and not _VALUE.match(text, position):
+        return self._argument_name(text, position)
+
+    def _argument_name(self, text: str, position: int) -> int:
+        """Read an argument's keyword, or begin a positional argument."""
+        match = _KEYWORD.match(text, position)
+        word = match or _WORD.match(text, position)
+        if word is not None and word.end() == len(text) <= position + MAX_NAME and not self._final:
+            return position  # "=" may follow, or a second one that makes this a comparison
+        if match is not None:
+            self._begin_argument(match.group(1))
+            return match.end()
+        if _VALUE_START.match(text, position) is None:
             self.status = Status.UNEXPECTED
-            return position
-        key = match.group(1) if match is not None else self._positional()
-        self._calls.member(f'"{quoted(key)}"')
+        else:
+            self._begin_argument(self._positional_name())
+        return position
+
+    def _begin_argument(self, name: str) -> None:
+        self._calls.member(name)
         self._position += 1
         self._value = JsonRepairer(self._calls.arguments)
         self._state = self._in_value
-        return match.end() if match is not None else position
 
-    def _positional(self) -> str:
+    def _positional_name(self) -> str:
         properties = self._calls.schema.get("properties")
         names = list(properties) if isinstance(properties, dict) else []
         return names[self._position] if self._position < len(names) else str(self._position)

@@ -1,17 +1,25 @@
-"""Where the grammars put the calls that they read."""
+"""Events for the tool calls that the grammars read."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from ..events import Event, ToolCallArguments, ToolCallStarted
+from ..json_types import JsonObject
+from .json_text import escape_json
+
+# No function's or parameter's name is longer.
+MAX_NAME = 256
 
 
 class ToolCallEmitter:
-    """Numbers the calls of one choice and turns them into events.
+    """Numbers the calls of one choice, builds their JSON text and appends the events.
 
-    events: takes the events. parameters: the declared parameters' JSON schema by function.
+    events: the list to append to; its owner may replace it.
+    parameters: the JSON schema of the declared parameters, by function name.
     """
 
-    def __init__(self, events: list[Event], parameters: dict[str, dict[str, object]]) -> None:
+    def __init__(self, events: list[Event], parameters: Mapping[str, JsonObject]) -> None:
         self.events = events
         self._parameters = parameters
         self._index = -1
@@ -26,16 +34,16 @@ class ToolCallEmitter:
         return self._index
 
     @property
-    def schema(self) -> dict[str, object]:
-        """The parameters' schema of the last call; empty if it is not declared."""
+    def schema(self) -> JsonObject:
+        """The parameters' schema of the last call; empty if its function is not declared."""
         return self._parameters.get(self.name, {})
 
     def declares(self, name: str) -> bool:
-        """Whether the request has a function of this name."""
+        """Whether the request declares a function of this name."""
         return name in self._parameters
 
     def start(self, name: str, call_id: str | None = None) -> None:
-        """Begin a call; the one before it ends."""
+        """Begin a call; a call that is still open ends."""
         self.end()
         self._index += 1
         self._has_arguments = False
@@ -45,18 +53,18 @@ class ToolCallEmitter:
         self.events.append(ToolCallStarted(self._index, name, call_id))
 
     def arguments(self, text: str) -> None:
-        """Add to the JSON text of the call's arguments."""
+        """Append `text` to the JSON of the call's arguments."""
         if text:
             self._has_arguments = True
             self.events.append(ToolCallArguments(self._index, text))
 
     def member(self, key: str) -> None:
-        """Begin the next member of the arguments' object; its value follows as `arguments`."""
-        self.arguments(("{" if not self._members else ", ") + f"{key}: ")
+        """Begin the next member of the arguments' object; its value follows through `arguments`."""
+        self.arguments(f'{", " if self._members else "{"}"{escape_json(key)}": ')
         self._members += 1
 
     def end(self) -> None:
-        """End the call, if one is open: its object is closed, and `{}` if it has no arguments."""
+        """End the open call, if any: close its object, or write `{}` if it has no arguments."""
         if not self.open:
             return
         self.open = False

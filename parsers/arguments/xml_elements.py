@@ -4,18 +4,22 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from typing import Any
 
+from typing_extensions import override
+
+from ..json_types import JsonObject
 from ..schema import allowed_types, find_member
-from .json_repair import IncrementalGrammar, Status, partial_length, quoted
+from .incremental_grammar import IncrementalGrammar, Status, partial_length
+from .json_text import escape_json
 from .schema_value import UNDECLARED, SchemaValue
 from .tool_calls import ToolCallEmitter
 
-# An element of this name is a list's.
+# The name of a list's elements.
 ITEM = "item"
+# A longer tag is not a tag.
 MAX_TAG = 256
 
-# An element without content, by what is declared for it.
+# The JSON of an element without content, by its declared types.
 _EMPTY = {frozenset({"object"}): "{}", frozenset({"array"}): "[]", frozenset({"null"}): "null"}
 _TAG = re.compile(r"<(/?)([^<>/][^<>]*)>")
 _PARTIAL_TAG = re.compile(r"<(?:/?[^<>]*)?")
@@ -24,28 +28,32 @@ _SPACE = " \t\r\n"
 
 @dataclass
 class _Element:
-    """An element that is open.
+    """An open element.
 
-    end: its end tag. schema: what is declared for it. closer: of the object or list that it turned
-    out to be; empty while that is not clear, or if it holds text.
+    end: its end tag. schema: the JSON schema declared for it.
+    closer: the bracket that closes the object or list it turned out to be; empty while that is not
+        known, and if it contains text.
     """
 
     tag: str
     end: str
-    schema: dict[str, Any]
+    schema: JsonObject
     value: SchemaValue | None = None
     closer: str = ""
     members: int = 0
 
 
 class XmlElements(IncrementalGrammar):
-    """Reads the members of a call's arguments; each element is named by its key.
+    """Reads the members of a call's arguments: one element each, named by its key.
 
-    What an element holds is text, typed by the declared schema, or further
-    elements: a list of `item`s, or an object. `tag_prefix`: stands in front of every tag;
-    an end tag counts without it, too, if it is that of the open element.
+    An element contains text, typed by the declared schema, or further elements: the members of an
+    object, or a list of `item` elements.
 
-    What waits: a tag of at most `MAX_TAG` characters, and what `SchemaValue` holds.
+    tag_prefix: stands before every tag, never empty. The end tag of the innermost element also
+        counts without it.
+
+    Holds back a tag of at most `MAX_TAG` characters after its prefix, white space of as many, and
+    what `SchemaValue` holds back.
     """
 
     def __init__(self, calls: ToolCallEmitter, tag_prefix: str) -> None:
@@ -56,33 +64,31 @@ class XmlElements(IncrementalGrammar):
         self._state = self._read
 
     @property
+    @override
     def in_string(self) -> bool:
-        """See `JsonRepairer`: a tag always counts."""
-        return False
+        return False  # a tag counts everywhere
 
-    def force(self, char: str) -> None:
-        """Take the character that `read` got stuck at: as text, or not at all between elements."""
+    @override
+    def take_unexpected(self, char: str) -> None:
         self._text(char)
 
+    @override
     def close(self) -> None:
-        """End the elements that are open."""
         while self._open:
             self._end()
         self.status = Status.DONE
 
     def _read(self, text: str, position: int) -> int:
-        """Read text up to the next tag, or the tag that stands at `position`."""
+        """Read text up to the next tag, or the tag at `position`."""
         tag_prefix = self._tag_prefix
         end = self._open[-1].end if self._open else tag_prefix
         starts = [start for mark in (tag_prefix, end) if (start := text.find(mark, position)) >= 0]
         if not starts:
-            held = (
-                0
-                if self._final
-                else max(
+            held = 0
+            if not self._final:
+                held = max(
                     partial_length(text, tag_prefix, position), partial_length(text, end, position)
                 )
-            )
             self._text(text[position : len(text) - held])
             return len(text) - held
         if (start := min(starts)) > position:
@@ -94,29 +100,28 @@ class XmlElements(IncrementalGrammar):
         return position + len(end)
 
     def _tag(self, text: str, position: int) -> int:
-        """Read the tag behind the sigil at `position`."""
+        """Read the tag whose prefix stands at `position`."""
         start = position + len(self._tag_prefix)
         match = _TAG.match(text, start)
         if match is None:
-            may_follow = start == len(text) or _PARTIAL_TAG.fullmatch(text, start) is not None
-            if may_follow and len(text) - start <= MAX_TAG and not self._final:
-                return position
-            self.status = Status.UNEXPECTED
+            if self._final or not _may_be_tag(text, start):
+                self.status = Status.UNEXPECTED
             return position
         slash, tag = match.groups()
-        if not slash and self._open and self._open[-1].value is not None:
-            self._text(text[position : match.end()])  # a tag in the midst of text
-        elif not slash:
-            self._begin(tag)
-        elif self._open and tag == self._open[-1].tag:
-            self._end()
-        else:
-            self.status = Status.UNEXPECTED  # the end of the call, or of nothing
+        innermost = self._open[-1] if self._open else None
+        if slash and (innermost is None or tag != innermost.tag):
+            self.status = Status.UNEXPECTED  # the end of the call, or of an element never begun
             return position
+        if slash:
+            self._end()
+        elif innermost is not None and innermost.value is not None:
+            self._text(text[position : match.end()])  # a tag inside text
+        else:
+            self._begin(tag)
         return match.end()
 
     def _text(self, text: str) -> None:
-        """Take text of the open element; between elements there is only white space."""
+        """Take text of the innermost element; text between elements is dropped."""
         if not text or not self._open or self._open[-1].closer:
             return
         element = self._open[-1]
@@ -129,24 +134,24 @@ class XmlElements(IncrementalGrammar):
         element.value.feed(text)
 
     def _begin(self, tag: str) -> None:
-        """Open an element; the one around it is a list or an object then."""
+        """Open an element; its parent is therefore a list or an object."""
         self._space = ""
         root = self._calls.schema
         if not self._open:
-            self._calls.member(f'"{quoted(tag)}"')
+            self._calls.member(tag)
             self._open.append(_Element(tag, f"</{tag}>", find_member(root, tag, root)))
             return
         parent = self._open[-1]
         if not parent.closer:
             parent.closer = "]" if tag == ITEM else "}"
             self._calls.arguments("[" if tag == ITEM else "{")
-        key = "" if parent.closer == "]" else f'"{quoted(tag)}": '
+        key = "" if parent.closer == "]" else f'"{escape_json(tag)}": '
         self._calls.arguments((", " if parent.members else "") + key)
         parent.members += 1
         self._open.append(_Element(tag, f"</{tag}>", find_member(parent.schema, tag, root)))
 
     def _end(self) -> None:
-        """Close the innermost element."""
+        """Close the innermost element and write what is held back of its text."""
         element = self._open.pop()
         if element.closer:
             self._calls.arguments(element.closer)
@@ -167,3 +172,9 @@ class XmlElements(IncrementalGrammar):
 
     def _kinds(self, element: _Element) -> frozenset[str]:
         return allowed_types(element.schema, self._calls.schema)
+
+
+def _may_be_tag(text: str, start: int) -> bool:
+    """Whether `text` ends before the end of a tag that begins at `start`."""
+    may_follow = start == len(text) or _PARTIAL_TAG.fullmatch(text, start) is not None
+    return may_follow and len(text) - start <= MAX_TAG

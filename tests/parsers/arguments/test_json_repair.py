@@ -1,4 +1,4 @@
-"""Values: JSON goes through unchanged, Python's literals become JSON, what is broken is repaired; at any cut."""
+"""JSON is copied, Python's literals become JSON, broken values are repaired; at any cut."""
 
 from __future__ import annotations
 
@@ -7,7 +7,8 @@ import json
 from collections.abc import Collection
 
 import pytest
-from backedge.parsers.arguments.json_repair import MAX_WORD, JsonRepairer, Status
+from backedge.parsers.arguments.incremental_grammar import Status
+from backedge.parsers.arguments.json_repair import MAX_WORD, JsonRepairer
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -28,7 +29,7 @@ def read(text: str, cuts: Collection[int] = (), quotes: tuple[str, ...] = ()) ->
     while literal.status is not Status.DONE and held:
         position = literal.read(held, final=True)
         if literal.status is Status.UNEXPECTED:
-            literal.force(held[position])
+            literal.take_unexpected(held[position])
             position += 1
         held = held[position:]
     if literal.status is not Status.DONE:
@@ -92,7 +93,8 @@ REPAIRED = [
     ('{"a":', {"a": None}),
     ('{"a": 12', {"a": 12}),
     ('{"a": @x}', {"a": "@x"}),
-    ('{"a": inf, "b": -nan, "c": 0x1F, "d": .5, "e": 1e999}', {"a": "inf", "b": "-nan", "c": 31, "d": 0.5, "e": 1e999}),
+    ('{"a": inf, "b": -nan, "c": 0x1F, "d": .5, "e": 1e999}',
+     {"a": "inf", "b": "-nan", "c": 31, "d": 0.5, "e": 1e999}),
     ("{1: 2}", {"1": 2}),
     (f'{{"a": {"9" * 400}x}}', {"a": "9" * 400 + "x"}),
     (f'{{a:{QUOTE}He said "x" \\n{QUOTE},n:3}}', {"a": 'He said "x" \\n', "n": 3}),

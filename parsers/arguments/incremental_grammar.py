@@ -1,0 +1,74 @@
+"""The base of all grammars: a loop over states that read text."""
+
+from __future__ import annotations
+
+import abc
+import enum
+from collections.abc import Callable
+
+
+class Status(enum.Enum):
+    """The result of reading a piece of text.
+
+    MORE: the value goes on. Text that was not taken must be given again, together with what
+        follows it.
+    DONE: the value is complete.
+    UNEXPECTED: the next character cannot be part of the value; a marker may begin there.
+    NOT_A_CALL: the text read so far is not a call.
+    """
+
+    MORE = enum.auto()
+    DONE = enum.auto()
+    UNEXPECTED = enum.auto()
+    NOT_A_CALL = enum.auto()
+
+
+class IncrementalGrammar(abc.ABC):
+    """Reads text that ends by its own syntax, in pieces of any size.
+
+    A state is a method that reads from a position and returns the position it has reached.
+    If neither the position nor the state changes, the state waits for more text.
+    """
+
+    _state: Callable[[str, int], int]
+    _final = False
+    status = Status.MORE
+
+    @property
+    @abc.abstractmethod
+    def in_string(self) -> bool:
+        """Whether the next character belongs to a string, even if a marker begins there."""
+
+    @abc.abstractmethod
+    def take_unexpected(self, char: str) -> None:
+        """Take the character at which `read` stopped, once the caller has found no marker there."""
+
+    @abc.abstractmethod
+    def close(self) -> None:
+        """Complete the JSON text: the input ends here. Sets `status` to DONE."""
+
+    def read(self, text: str, start: int = 0, *, final: bool = False) -> int:
+        """Read `text` from `start` and set `status`; return the position after the text taken.
+
+        final: no text follows, so whatever waits for its end has ended.
+        """
+        self.status = Status.MORE
+        self._final = final
+        position, end = start, len(text)
+        while position < end:
+            state = self._state
+            before, position = position, state(text, position)
+            if self.status is not Status.MORE or (position == before and self._state == state):
+                break
+        return position
+
+
+def partial_length(text: str, mark: str, start: int = 0) -> int:
+    """Return how many characters at the end of `text[start:]` may be the beginning of `mark`.
+
+    A complete `mark` does not count.
+    """
+    at = text.find(mark[0], max(start, len(text) - len(mark) + 1))
+    while at >= 0 and not mark.startswith(text[at:]):
+        at = text.find(mark[0], at + 1)
+    return len(text) - at if at >= 0 else 0

@@ -1,0 +1,66 @@
+"""Feeds a grammar as the engine does, where no marker stands in the text."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from backedge.parsers.arguments.incremental_grammar import IncrementalGrammar, Status
+from backedge.parsers.arguments.tool_calls import ToolCallEmitter
+from backedge.parsers.events import Event, join
+
+MakeGrammar = Callable[[ToolCallEmitter], IncrementalGrammar]
+
+
+@dataclass(frozen=True)
+class Reading:
+    """What a grammar makes of a text. rest: the text after the calls."""
+
+    events: list[Event]
+    status: Status
+    rest: str
+
+
+def pieces_of(text: str, cuts: Collection[int]) -> list[str]:
+    bounds = sorted({0, len(text), *(cut for cut in cuts if cut < len(text))})
+    return [text[start:end] for start, end in itertools.pairwise(bounds)]
+
+
+def read_calls(
+    make: MakeGrammar,
+    text: str,
+    cuts: Collection[int] = (),
+    parameters: Mapping[str, dict[str, Any]] | None = None,
+    *,
+    max_held: int = 256,
+) -> Reading:
+    """Return what the grammar makes of `text`; it holds back at most `max_held` characters."""
+    events: list[Event] = []
+    grammar = make(ToolCallEmitter(events, parameters or {}))
+    held, taken = "", 0
+    for piece in pieces_of(text, cuts):
+        held = _read(grammar, held + piece, final=False)
+        taken += len(piece)
+        if grammar.status in (Status.DONE, Status.NOT_A_CALL):
+            return Reading(join(events), grammar.status, held + text[taken:])
+        assert len(held) <= max_held
+    while held and grammar.status not in (Status.DONE, Status.NOT_A_CALL):
+        left = _read(grammar, held, final=True)
+        if left == held and grammar.status is Status.MORE:
+            grammar.take_unexpected(held[0])
+            left = held[1:]
+        held = left
+    if grammar.status not in (Status.DONE, Status.NOT_A_CALL):
+        grammar.close()
+    return Reading(join(events), grammar.status, held)
+
+
+def _read(grammar: IncrementalGrammar, text: str, *, final: bool) -> str:
+    """Read `text`; return the end of it that was not taken."""
+    position = grammar.read(text, final=final)
+    while grammar.status is Status.UNEXPECTED:
+        grammar.take_unexpected(text[position])
+        position = grammar.read(text, position + 1, final=final)
+    return text[position:]

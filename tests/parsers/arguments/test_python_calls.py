@@ -1,0 +1,111 @@
+"""Python calls become JSON calls, however the text is cut."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from backedge.parsers.arguments.incremental_grammar import Status
+from backedge.parsers.arguments.python_calls import PythonCallGrammar
+from backedge.parsers.arguments.tool_calls import MAX_NAME, ToolCallEmitter
+from backedge.parsers.events import ToolCallArguments, ToolCallStarted
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tests.parsers.arguments.reading import MakeGrammar, Reading, read_calls
+
+PARAMETERS = {"f": {"type": "object", "properties": {"first": {}, "second": {}}}}
+cuts = st.sets(st.integers(1, 60), max_size=12)
+
+
+def grammar(*, bracketed: bool = True, declared_only: bool = False) -> MakeGrammar:
+    return lambda calls: PythonCallGrammar(calls, bracketed=bracketed, declared_only=declared_only)
+
+
+def calls_of(reading: Reading) -> list[tuple[str, object]]:
+    names = [event.name for event in reading.events if isinstance(event, ToolCallStarted)]
+    texts = [event.text for event in reading.events if isinstance(event, ToolCallArguments)]
+    return list(zip(names, map(json.loads, texts), strict=True))
+
+
+CASES = [
+    ("[f(a=1, b='x'), g()]", [("f", {"a": 1, "b": "x"}), ("g", {})], Status.DONE, ""),
+    (" [\nf( a = (1, None) ,b={'c': True} )]!",
+     [("f", {"a": [1, None], "b": {"c": True}})], Status.DONE, "!"),
+    ("[f('x', 2, 3)]", [("f", {"first": "x", "second": 2, "2": 3})], Status.DONE, ""),
+    ("[f(a=)]", [("f", {"a": None})], Status.DONE, ""),
+    ("[f(a=", [("f", {"a": None})], Status.DONE, ""),
+    ("[f(a='x", [("f", {"a": "x"})], Status.DONE, ""),
+    ("[f(a=@x)]", [("f", {"a": "@x"})], Status.DONE, ""),
+    ("[f(), @ g()]", [("f", {}), ("g", {})], Status.DONE, ""),
+    ("[weather.get-now()]", [("weather.get-now", {})], Status.DONE, ""),
+    ("[]", [], Status.NOT_A_CALL, ""),
+    ("[f]", [], Status.NOT_A_CALL, "f]"),
+    ("[f", [], Status.NOT_A_CALL, "f"),
+    ("no", [], Status.NOT_A_CALL, "no"),
+    ("[1]", [], Status.NOT_A_CALL, "1]"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("text", "calls", "status", "rest"), CASES)
+@given(cuts=cuts)
+def test_calls_in_a_list(text, calls, status, rest, cuts):
+    reading = read_calls(grammar(), text, cuts, PARAMETERS)
+    assert (calls_of(reading), reading.status, reading.rest) == (calls, status, rest)
+
+
+@given(cuts=cuts)
+def test_calls_on_lines(cuts):
+    reading = read_calls(grammar(bracketed=False), "f(a=1)\n\ng(b=[2])\n", cuts)
+    assert calls_of(reading) == [("f", {"a": 1}), ("g", {"b": [2]})]
+
+
+@given(cuts=cuts)
+def test_the_first_function_must_be_declared(cuts):
+    make = grammar(declared_only=True)
+    assert read_calls(make, "[g()]", cuts, PARAMETERS).status is Status.NOT_A_CALL
+    assert calls_of(read_calls(make, "[f(), g()]", cuts, PARAMETERS)) == [("f", {}), ("g", {})]
+
+
+def test_a_name_that_is_too_long_is_not_a_call():
+    reading = read_calls(grammar(), f"[{'f' * (MAX_NAME + 1)}()]", max_held=MAX_NAME + 1)
+    assert (reading.events, reading.status) == ([], Status.NOT_A_CALL)
+
+
+def test_markers_count_outside_strings_only():
+    python = PythonCallGrammar(ToolCallEmitter([], {}), bracketed=True)
+    python.read("[f(a='x")
+    assert python.in_string
+    python.read("'")
+    assert not python.in_string
+
+
+literals = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.text(max_size=6),
+    lambda inner: (
+        st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=4), inner, max_size=3)
+    ),
+    max_leaves=6,
+)
+names = st.from_regex(r"[a-z]{1,8}", fullmatch=True)
+
+
+@given(
+    calls=st.lists(
+        st.tuples(names, st.dictionaries(names, literals, max_size=3)), min_size=1, max_size=3
+    ),
+    cuts=cuts,
+)
+def test_what_python_writes_is_read(calls, cuts):
+    written = ", ".join(
+        f"{name}({', '.join(f'{key}={value!r}' for key, value in arguments.items())})"
+        for name, arguments in calls
+    )
+    reading = read_calls(grammar(), f"[{written}]", cuts)
+    assert calls_of(reading) == calls
+    assert (reading.status, reading.rest) == (Status.DONE, "")
+
+
+@given(text=st.text("[](),=f1'\"{}: \\.;", max_size=40), cuts=cuts)
+def test_any_text_gives_the_same_however_it_is_cut(text, cuts):
+    assert read_calls(grammar(), "[f(" + text, cuts) == read_calls(grammar(), "[f(" + text)

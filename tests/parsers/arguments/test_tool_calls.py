@@ -1,0 +1,66 @@
+from __future__ import annotations
+
+import json
+
+from backedge.parsers.arguments.tool_calls import ToolCallEmitter
+from backedge.parsers.events import Event, ToolCallArguments, ToolCallStarted, join
+from hypothesis import given
+from hypothesis import strategies as st
+
+SCHEMA = {"type": "object", "properties": {"a": {"type": "integer"}}}
+
+
+def arguments_of(events: list[Event]) -> list[str]:
+    return [event.text for event in join(events) if isinstance(event, ToolCallArguments)]
+
+
+def test_calls_are_numbered_and_the_next_one_ends_the_last():
+    events: list[Event] = []
+    calls = ToolCallEmitter(events, {"f": SCHEMA})
+    assert (calls.index, calls.open, calls.schema) == (-1, False, {})
+    calls.start("f", "id-1")
+    assert (calls.index, calls.open, calls.schema) == (0, True, SCHEMA)
+    calls.start("g")
+    assert (calls.index, calls.name, calls.schema) == (1, "g", {})
+    calls.end()
+    assert not calls.open
+    assert events == [
+        ToolCallStarted(0, "f", "id-1"),
+        ToolCallArguments(0, "{}"),
+        ToolCallStarted(1, "g"),
+        ToolCallArguments(1, "{}"),
+    ]
+
+
+def test_only_an_open_call_ends():
+    events: list[Event] = []
+    ToolCallEmitter(events, {}).end()
+    assert events == []
+
+
+def test_arguments_that_are_there_are_kept():
+    events: list[Event] = []
+    calls = ToolCallEmitter(events, {})
+    calls.start("f")
+    calls.arguments("")
+    calls.arguments('{"a": 1}')
+    calls.end()
+    assert arguments_of(events) == ['{"a": 1}']
+
+
+def test_declared_functions_are_known():
+    calls = ToolCallEmitter([], {"f": {}})
+    assert calls.declares("f")
+    assert not calls.declares("g")
+
+
+@given(members=st.dictionaries(st.text(max_size=5), st.integers(), max_size=4))
+def test_members_make_up_an_object(members: dict[str, int]):
+    events: list[Event] = []
+    calls = ToolCallEmitter(events, {})
+    calls.start("f")
+    for key, value in members.items():
+        calls.member(key)
+        calls.arguments(str(value))
+    calls.end()
+    assert [json.loads(text) for text in arguments_of(events)] == [members]
