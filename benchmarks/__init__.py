@@ -1,1 +1,1 @@
-"""One module per claim; each prints a table, or JSON with --json."""
+"""One module per claim. Each prints a table, or JSON with --json."""

@@ -1,12 +1,12 @@
-"""What the benchmarks ask and what is answered: example transcripts, made as long as wanted."""
+"""Requests and answers of the benchmarks: example transcripts, stretched to a wanted length."""
 
 from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import Any
 
 import msgspec
+from backedge.parsers.json_types import JsonObject
 from tokenizers import Tokenizer
 
 ROOT = Path(__file__).parent.parent
@@ -21,7 +21,7 @@ KINDS = {
 
 
 class Texts(msgspec.Struct, frozen=True):
-    """What a client gets of an answer, by kind of text; arguments of all calls together."""
+    """The texts of an answer, by kind; the arguments of all calls are joined."""
 
     content: str = ""
     reasoning: str = ""
@@ -31,13 +31,13 @@ class Texts(msgspec.Struct, frozen=True):
 class Answer(msgspec.Struct, frozen=True, kw_only=True):
     """One question and the model's output.
 
-    request: the OpenAI request, less model, stream and their options.
-    question: the last message, by which a worker knows the request.
+    request: the OpenAI request, without model, stream and stream options.
+    question: the last message, which identifies the request to the worker.
     token_ids: the output with its end-of-sequence token.
     """
 
     kind: str
-    request: dict[str, Any]
+    request: JsonObject
     question: str
     token_ids: list[int]
     texts: Texts
@@ -51,7 +51,7 @@ class ToolCall(msgspec.Struct):
 
 
 class Expected(msgspec.Struct):
-    """What parsers are to make of a transcript's output."""
+    """The texts and calls that parsers should find in a transcript's output."""
 
     reasoning: str | None
     content: str | None
@@ -59,14 +59,14 @@ class Expected(msgspec.Struct):
 
 
 class Transcript(msgspec.Struct):
-    """One line of examples/transcripts, as far as the benchmarks need it."""
+    """One line of examples/transcripts, with the fields that the benchmarks need."""
 
     id: str
-    messages: list[dict[str, Any]]
+    messages: list[JsonObject]
     output: str
     expect: Expected
-    tools: list[dict[str, Any]] | None = None
-    chat_template_kwargs: dict[str, Any] | None = None
+    tools: list[JsonObject] | None = None
+    chat_template_kwargs: JsonObject | None = None
 
 
 def tokenizer() -> Tokenizer:
@@ -75,11 +75,11 @@ def tokenizer() -> Tokenizer:
 
 
 def answer(kind: str, tokens: int = 0) -> Answer:
-    """Return the answer of one of `KINDS`, repeated inside as often as fits into about `tokens` tokens.
+    """Return the answer of one of `KINDS`, stretched to about `tokens` tokens.
 
-    tokens: 0 for the transcript as it is, which is also the least.
-    What is repeated is the text itself, so the markers stay where they are and
-    a call's arguments stay JSON.
+    tokens: 0, or fewer than the transcript has, for the transcript as it is.
+    The text between the markers is repeated, so the markers stay where they are and a
+    call's arguments stay JSON.
     """
     encoder = tokenizer()
     transcript = _transcript(kind)
@@ -117,7 +117,7 @@ def _transcript(kind: str) -> Transcript:
 
 
 def _stretchable(kind: str, expect: Expected) -> str:
-    """Return the part of the output that may be repeated without a change of its form."""
+    """Return the part of the output that can be repeated without changing the syntax."""
     if kind == "content":
         return expect.content or ""
     if kind == "reasoning":

@@ -8,16 +8,16 @@ from pathlib import Path
 import msgspec
 
 # clockid_t of a process's CPU clock: MAKE_PROCESS_CPUCLOCK(pid, CPUCLOCK_SCHED) of
-# linux/posix-timers.h. It is the utime + stime of /proc/<pid>/stat, all threads
-# included, the ended ones too, but in nanoseconds: /proc counts in ticks of 10 ms,
-# which is the whole cost of a short round.
+# linux/posix-timers.h. Like utime + stime of /proc/<pid>/stat it counts all threads,
+# ended ones included, but in nanoseconds: a tick of /proc is 10 ms, which is the whole
+# cost of a short round.
 CPUCLOCK_SCHED = 2
-# Fields of /proc/<pid>/stat behind the command: state, then the parent's id.
+# Fields of /proc/<pid>/stat after the command: state, then the parent's id.
 PARENT_FIELD = 1
 
 
 class CpuTime(msgspec.Struct, frozen=True):
-    """Seconds of CPU that a process has used: itself, and its live descendants together."""
+    """Seconds of CPU time of a process, and of all its live descendants."""
 
     own_s: float
     children_s: float
@@ -32,13 +32,13 @@ class CpuTime(msgspec.Struct, frozen=True):
         return CpuTime(self.own_s / elapsed_s, self.children_s / elapsed_s)
 
     def less_idle(self, idle: CpuTime, elapsed_s: float) -> CpuTime:
-        """Return this time less what idling takes; `idle` is per second."""
+        """Return this time minus idle use. idle: per second."""
         return CpuTime(
             self.own_s - idle.own_s * elapsed_s, self.children_s - idle.children_s * elapsed_s
         )
 
     def since(self, earlier: CpuTime) -> CpuTime:
-        """Return what was used between the two readings."""
+        """Return the use between the two readings."""
         return CpuTime(self.own_s - earlier.own_s, self.children_s - earlier.children_s)
 
 
@@ -66,9 +66,9 @@ def _descendants(pid: int) -> set[int]:
 
 
 def _parent(stat: Path) -> int | None:
-    """Return the parent's id; None if the process has ended meanwhile."""
+    """Return the parent's id; None if the process has ended."""
     try:
-        behind_command = stat.read_text().rpartition(")")[2].split()
+        after_command = stat.read_text().rpartition(")")[2].split()
     except OSError:
         return None
-    return int(behind_command[PARENT_FIELD])
+    return int(after_command[PARENT_FIELD])

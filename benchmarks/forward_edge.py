@@ -1,14 +1,14 @@
-"""Claim: a long prompt holds up no stream, whoever renders and tokenizes it.
+"""Claim: a long prompt delays no stream, with any tokenizer back end.
 
-    python -m benchmarks.forward_edge [--json] [--rounds 3] [--systems "stock vLLM" "backedge python" ...]
+    python -m benchmarks.forward_edge [--json] [--rounds 3] [--systems "stock vLLM" ...]
 
-First, what a back end's tokenizer alone takes for a prompt of 200,000 tokens, in this
-process. Then the delay of the deltas of 32 running streams, quiet and while such
-prompts arrive at the same frontend: Backedge's with each back end, beside Dynamo's own.
-All frontends run side by side and take turns within each round. The workers replay
-answers, and those of the streams send each token by itself (--postprocess-latency
-lowest), so what is measured is the way through the frontend; the prompts have workers
-of their own. How delays are counted: `benchmarks.long_prompts`.
+First, the cost of each back end's tokenizer alone for a prompt of 200,000 tokens, in this
+process. Then the delay of the deltas of 32 running streams, quiet and while such prompts
+arrive at the same frontend: Backedge's frontend with each back end, and Dynamo's own
+frontends. All frontends run side by side and take turns within each round. The workers
+replay answers. The workers of the streams send each token in its own chunk
+(--postprocess-latency lowest), so the delay is the frontend's; the prompts have separate
+workers. `benchmarks.long_prompts` says how delays are counted.
 """
 
 from __future__ import annotations
@@ -39,9 +39,9 @@ Encode = Callable[[str], Sequence[int]]
 
 PROMPT_MODEL = "long"
 PROMPT_TOKENS = 200_000
-# Behind the prompt: what a chat template adds, and the answer.
+# Besides the prompt: for the text that a chat template adds, and for the answer.
 ROOM_TOKENS = 2_000
-# Characters from which the length of a text of so many tokens is estimated.
+# Length of the text from which the characters per token are estimated.
 SAMPLE_CHARACTERS = 20_000
 TOKENIZER = ("examples.my_tokenizer", "MyTokenizer")
 PYTHON_FLAGS = (
@@ -54,7 +54,7 @@ PYTHON_FLAGS = (
 )
 OURS = "backedge "
 WARM_UP_TIMEOUT_S = 120.0
-# What long prompts may add to the delay of a stream: less than anybody sees.
+# Long prompts may add this much to the delay of a stream: too little to be seen.
 ADDED_MS = 50.0
 MEGA = 1e6
 
@@ -94,7 +94,7 @@ BACKENDS: dict[str, Callable[[], Encode]] = {
 
 
 class Contender(msgspec.Struct, frozen=True):
-    """A frontend that is compared. backend: whose tokens its prompts are made of."""
+    """A frontend that is compared. backend: the tokenizer back end of its prompts."""
 
     recipe: Recipe
     backend: str
@@ -113,7 +113,7 @@ CONTENDERS = {
 
 
 class Throughput(msgspec.Struct):
-    """Of a tokenizer: the tokens of the prompt, and millions of them per second of CPU time."""
+    """A tokenizer's speed. tokens: of the prompt. mega_per_s: per second of CPU time."""
 
     backend: str
     tokens: int
@@ -121,7 +121,7 @@ class Throughput(msgspec.Struct):
 
 
 class Row(msgspec.Struct):
-    """The delays of a frontend's deltas, in milliseconds, of all rounds together.
+    """The delays of a frontend's deltas in all rounds, in milliseconds.
 
     prompt: median time to a long prompt's first delta. own_p99: how late the load
     generator itself was.
@@ -139,7 +139,7 @@ class Row(msgspec.Struct):
 
 
 class Claim(msgspec.Struct):
-    """What was said, and whether it held."""
+    """A claim, and whether it held in this run."""
 
     text: str
     held: bool
@@ -156,7 +156,7 @@ class Report(msgspec.Struct):
 
 
 class Running(msgspec.Struct):
-    """A frontend that runs. characters: of a prompt of the wanted length."""
+    """A running frontend. characters: of a prompt of the wanted length."""
 
     name: str
     url: str
@@ -164,11 +164,11 @@ class Running(msgspec.Struct):
 
 
 def characters_for(encode: Encode, tokens: int) -> int:
-    """Return how long a text of about so many tokens is."""
+    """Return the length of a text of about `tokens` tokens."""
     return tokens * SAMPLE_CHARACTERS // len(encode(long_text(SAMPLE_CHARACTERS)))
 
 
-def throughput_of(backend: str, encode: Encode, tokens: int, rounds: int) -> Throughput:
+def measure_throughput(backend: str, encode: Encode, tokens: int, rounds: int) -> Throughput:
     """Measure one tokenizer."""
     texts = [long_text(characters_for(encode, tokens), seed) for seed in range(rounds)]
     samples, counts = [], []
@@ -184,21 +184,24 @@ def throughput_of(backend: str, encode: Encode, tokens: int, rounds: int) -> Thr
 def running(
     plan: Plan, folder: Path, names: Sequence[str], lengths: dict[str, int]
 ) -> Iterator[list[Running]]:
-    """Run the frontends of these names and the workers behind them. lengths: characters of a prompt, by back end."""
+    """Run the frontends of these names and their workers.
+
+    lengths: characters of a prompt, by back end.
+    """
     with ExitStack() as stacks:
-        behind: dict[bool, Stack] = {}
+        stacks_by_kind: dict[bool, Stack] = {}
         systems = []
         for name in names:
             contender = CONTENDERS[name]
             processes = contender.recipe.processes
-            if processes not in behind:
-                behind[processes] = stacks.enter_context(
+            if processes not in stacks_by_kind:
+                stacks_by_kind[processes] = stacks.enter_context(
                     Stack(folder / ("backedge" if processes else "stock"), PYTHONPATH=python_path())
                 )
-                start_workers(behind[processes], contender.recipe, plan)
+                start_workers(stacks_by_kind[processes], contender.recipe, plan)
             print(f"starting {name}", file=sys.stderr)
-            frontend = contender.recipe.start(behind[processes])
-            warm_up(behind[processes], frontend, lengths[contender.backend])
+            frontend = contender.recipe.start(stacks_by_kind[processes])
+            warm_up(stacks_by_kind[processes], frontend, lengths[contender.backend])
             systems.append(Running(name, frontend.url, lengths[contender.backend]))
         yield systems
 
@@ -221,7 +224,7 @@ def start_workers(stack: Stack, recipe: Recipe, plan: Plan) -> None:
 
 
 def warm_up(stack: Stack, frontend: Process, characters: int) -> None:
-    """Wait until both models answer; what is made on first use is then there."""
+    """Wait until both models have answered, so that everything made on first use exists."""
     for name, length in ((MODEL_NAME, 1), (PROMPT_MODEL, characters)):
         stack.wait_for_model(frontend, name)
         message = {"role": "user", "content": long_text(length)}
@@ -230,24 +233,25 @@ def warm_up(stack: Stack, frontend: Process, characters: int) -> None:
         while not _answers(frontend.url, body):
             if time.monotonic() > deadline:
                 raise RuntimeError(
-                    f"{frontend.log.name} does not answer for {name}:\n{frontend.tail()}"
+                    f"{name} has not answered in {WARM_UP_TIMEOUT_S:g} s; "
+                    f"{frontend.log.name} ends with:\n{frontend.tail()}"
                 )
             time.sleep(1)
 
 
 def _answers(url: str, body: bytes) -> bool:
-    request = urllib.request.Request(  # noqa: S310 - a frontend of ours
+    request = urllib.request.Request(  # noqa: S310 - the frontend that this process started
         url + "/v1/chat/completions", body, {"content-type": "application/json"}
     )
     try:
-        with urllib.request.urlopen(request, timeout=WARM_UP_TIMEOUT_S):  # noqa: S310
+        with urllib.request.urlopen(request, timeout=WARM_UP_TIMEOUT_S):  # noqa: S310 - as above
             return True
     except (urllib.error.URLError, OSError):
         return False
 
 
-def row_of(system: str, outcomes: Sequence[Outcome]) -> Row:
-    """Return what the rounds of one system come to."""
+def summarize(system: str, outcomes: Sequence[Outcome]) -> Row:
+    """Return the percentiles of all rounds of one system; NaN for those without a figure."""
     quiet, busy, prompts, own = (
         sorted(delay for outcome in outcomes for delay in getattr(outcome, name)) or [float("nan")]
         for name in ("quiet", "busy", "prompts", "own")
@@ -265,8 +269,8 @@ def row_of(system: str, outcomes: Sequence[Outcome]) -> Row:
     )
 
 
-def claims_of(rows: Sequence[Row]) -> Iterator[Claim]:
-    """Yield what is claimed of our frontends."""
+def check_claims(rows: Sequence[Row]) -> Iterator[Claim]:
+    """Yield the claims about our frontends."""
     peer = next((row for row in rows if row.system == VLLM), None)
     for row in rows:
         if not row.system.startswith(OURS):
@@ -286,7 +290,7 @@ def measure(arguments: argparse.Namespace) -> Report:
     backends = dict.fromkeys(CONTENDERS[name].backend for name in arguments.systems)
     encoders = {backend: BACKENDS[backend]() for backend in backends}
     tokenizers = [
-        throughput_of(name, encode, PROMPT_TOKENS, arguments.rounds)
+        measure_throughput(name, encode, PROMPT_TOKENS, arguments.rounds)
         for name, encode in encoders.items()
     ]
     lengths = {
@@ -318,11 +322,11 @@ def measure(arguments: argparse.Namespace) -> Report:
                     plan, url=system.url, characters=system.characters, seed=seed
                 )
                 outcomes[system.name].append(run(sent))
-    rows = [row_of(name, found) for name, found in outcomes.items()]
-    return Report(settings, tokenizers, rows, list(claims_of(rows)), problems_of(outcomes))
+    rows = [summarize(name, found) for name, found in outcomes.items()]
+    return Report(settings, tokenizers, rows, list(check_claims(rows)), sum_problems(outcomes))
 
 
-def problems_of(outcomes: dict[str, list[Outcome]]) -> dict[str, dict[str, int]]:
+def sum_problems(outcomes: dict[str, list[Outcome]]) -> dict[str, dict[str, int]]:
     """Return the problems of all rounds, by system."""
     problems: dict[str, dict[str, int]] = {}
     for name, found in outcomes.items():
@@ -341,7 +345,8 @@ def table(report: Report) -> str:
     ]
     lines += [
         "",
-        f"Delay of a delta, ms, quiet and while prompts of {PROMPT_TOKENS} tokens arrive ({settings})",
+        f"Delay of a delta, ms, quiet and while prompts of {PROMPT_TOKENS} tokens arrive",
+        f"({settings})",
     ]
     names = ("quiet p50", "quiet p99", "p50", "p99", "worst", "prompt", "own p99")
     lines.append(f"{'system':24}" + "".join(f"{name:>11}" for name in names) + f"{'deltas':>9}")
@@ -378,11 +383,15 @@ def main(command_line: Sequence[str] | None = None) -> None:
     )
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--systems", nargs="+", choices=CONTENDERS, default=list(CONTENDERS))
-    parser.add_argument("--streams", type=int, default=32, help="that run meanwhile")
+    parser.add_argument("--streams", type=int, default=32, help="running streams")
     parser.add_argument("--pace", type=float, default=30.0, help="tokens per second of a stream")
-    parser.add_argument("--quiet-s", type=float, default=5.0, help="before the first prompt")
-    parser.add_argument("--prompts", type=int, default=6, help="per round")
-    parser.add_argument("--every-s", type=float, default=1.5, help="from one prompt to the next")
+    parser.add_argument(
+        "--quiet-s", type=float, default=5.0, help="seconds before the first prompt"
+    )
+    parser.add_argument("--prompts", type=int, default=6, help="prompts per round")
+    parser.add_argument(
+        "--every-s", type=float, default=1.5, help="seconds from one prompt to the next"
+    )
     arguments = parser.parse_args(command_line)
     report = measure(arguments)
     print(msgspec.json.encode(report).decode() if arguments.json else table(report))

@@ -1,18 +1,20 @@
 """Claim: post-processing in the worker takes its cost off the frontend.
 
-    python -m benchmarks.frontend_cost [--json] [--engine vllm] [--rounds 5] [--systems backedge ...]
+    python -m benchmarks.frontend_cost [--json] [--engine vllm] [--rounds 5]
 
-Measures CPU microseconds per output token in the frontend and in the worker, for
-Dynamo's frontends in Rust and with vLLM's or SGLang's parsers in Python, and for
-Backedge with the forward edge of either engine, with content, reasoning and a long
-tool call, with and without a stream. All systems run side by side and take turns
-within each round, so a machine that grows slower does so for all; figures of
-different runs do not compare. Dynamo's SGLang frontend shows 20 tokens at a time
-unless it is told otherwise, so it is there twice: as it comes, and with each token
-by itself, as vLLM's. What a request costs whatever its length (template,
-tokenization, routing) is in the figures, so they fall with --tokens; answers of one
-token show it by itself. What a process uses when idle is measured first and taken
-off: a frontend's few milliseconds per second would outweigh a slow engine's tokens.
+Measures CPU microseconds per output token in the frontend and in the worker, with
+content, reasoning and a long tool call, with and without a stream. The systems are
+Dynamo's frontends in Rust and with vLLM's or SGLang's parsers in Python, and Backedge
+with the tokenizer back end of either engine. All systems run side by side and take turns
+within each round, so a machine that gets slower does so for all; figures of different
+runs do not compare. Dynamo's SGLang frontend shows 20 tokens at a time by default, so it
+is measured twice: with the default, and with each token in its own chunk, as vLLM's
+frontend sends them.
+
+The figures include the cost of a request whatever its length (template, tokenization,
+routing), so they fall with --tokens; answers of one token show this cost by itself. The
+use of an idle process is measured first and subtracted: a frontend's few milliseconds
+per second would outweigh the tokens of a slow engine.
 """
 
 from __future__ import annotations
@@ -48,11 +50,12 @@ from .systems import (
 
 US_PER_S = 1e6
 MS_PER_S = 1e3
-# With a stream, content costs the frontend at most this part of what Dynamo's Python processors cost it.
+# With a stream, content costs our frontend at most this part of the cost in Dynamo's Python
+# processors.
 PART_OF_PYTHON = 0.2
-# Answers of one token, per case and round: enough CPU time to tell it from an idle frontend's.
+# Answers of one token, per case and round: enough to stand out from an idle frontend's CPU time.
 SHORT_REQUESTS = 32
-# After the last response: frontend and worker still close their streams.
+# After the last response, frontend and worker still close their streams.
 SETTLE_S = 0.1
 IDLE_S = 5.0
 WARM_UP_TIMEOUT_S = 120.0
@@ -72,9 +75,10 @@ class Sample(msgspec.Struct, frozen=True):
     """One round of one case; `_us` is CPU microseconds per output token.
 
     request_ms: CPU milliseconds that the frontend takes for an answer of one token.
-    beyond_us: of `frontend_us` the part beyond that, per token behind the first.
-    worker_us: the worker's main process. engine_us: its child processes, where an
-    engine has some: apart, because what a model computes is no post-processing.
+    beyond_us: the part of `frontend_us` beyond that, per token after the first.
+    worker_us: the worker's main process.
+    engine_us: its child processes, if the engine has any. Apart from `worker_us`, because
+        the model's computation is not post-processing.
     """
 
     frontend_us: float
@@ -96,7 +100,10 @@ class Row(msgspec.Struct):
 
 
 class Claim(msgspec.Struct):
-    """That `ours_us` is at most `limit_us`, a peer's figure of the same run or a part of it."""
+    """The claim that `ours_us` is at most `limit_us`.
+
+    limit_us: a peer's figure in the same run, or a part of it.
+    """
 
     text: str
     ours_us: float
@@ -104,7 +111,7 @@ class Claim(msgspec.Struct):
 
     @property
     def held(self) -> bool:
-        """Whether it was so in this run."""
+        """Whether the claim held in this run."""
         return self.ours_us <= self.limit_us
 
 
@@ -136,10 +143,10 @@ class Benchmark:
             print(f"round {number + 1} of {self._arguments.rounds}", file=sys.stderr)
             for case, system in self._turns(number):
                 self._measure(case, system)
-        rows = [row_of(case, samples) for case, samples in self._samples.items()]
+        rows = [summarize(case, samples) for case, samples in self._samples.items()]
         names = ("engine", "tokens", "pace", "streams", "requests", "rounds")
         settings = {name: getattr(self._arguments, name) for name in names}
-        return Report(settings, rows, list(claims_of(rows)), dict(self._problems))
+        return Report(settings, rows, list(check_claims(rows)), dict(self._problems))
 
     def _turns(self, number: int) -> Iterator[tuple[Case, System]]:
         """Yield the cases of a round; each system goes first in turn."""
@@ -168,7 +175,7 @@ class Benchmark:
     def _timed(
         self, case: Case, system: System, requests: int, max_tokens: int = 0
     ) -> tuple[Outcome, CpuTime, CpuTime]:
-        """Return what came back, and what frontend and worker have used for it."""
+        """Return the outcome, and the CPU time that frontend and worker used for it."""
         start, before = time.monotonic(), system.cpu_times()
         outcome = self._load(case, system, requests, max_tokens)
         time.sleep(SETTLE_S)
@@ -183,7 +190,7 @@ class Benchmark:
         return outcome, frontend, worker
 
     def _warm_up(self, system: System) -> None:
-        """Send every kind of request once to every stream, until a first one succeeds."""
+        """Send every kind of request on every stream, until one of each kind succeeds."""
         deadline = time.monotonic() + WARM_UP_TIMEOUT_S
         for kind in self._arguments.kinds:
             for stream in (True, False):
@@ -195,7 +202,7 @@ class Benchmark:
                     time.sleep(1)
 
     def _measure_idle(self) -> None:
-        """Note what each process uses per second without a request."""
+        """Record what each process uses per second without a request."""
         time.sleep(SETTLE_S)
         before = [system.cpu_times() for system in self._systems]
         time.sleep(IDLE_S)
@@ -210,7 +217,7 @@ class Benchmark:
         outcome, frontend, worker = self._timed(case, system, self._arguments.requests)
         shortest, first_token, _ = self._timed(case, system, SHORT_REQUESTS, max_tokens=1)
         if not outcome.tokens or not shortest.tokens:
-            return  # nothing to divide by; the problems say why
+            return  # no tokens to divide by; the problems say why
         each = US_PER_S / outcome.tokens
         request_s = first_token.total_s / shortest.requests
         beyond_s = frontend.total_s - request_s * outcome.requests
@@ -226,7 +233,7 @@ class Benchmark:
         )
 
 
-def row_of(case: Case, samples: list[Sample]) -> Row:
+def summarize(case: Case, samples: list[Sample]) -> Row:
     """Return the medians of `samples`."""
     frontend = [sample.frontend_us for sample in samples]
     fields = [
@@ -237,10 +244,11 @@ def row_of(case: Case, samples: list[Sample]) -> Row:
 
 
 class Rivals(msgspec.Struct, frozen=True):
-    """Whom one of our systems is compared with.
+    """The systems that one of ours is compared with.
 
-    python: with content in a stream, we cost at most `PART_OF_PYTHON` of it. other:
-    with everything else, we cost less. plain: its worker does no post-processing.
+    python: its cost of content in a stream is the reference for `PART_OF_PYTHON`.
+    other: its cost of everything else is the limit.
+    plain: its worker does no post-processing.
     """
 
     python: str
@@ -255,8 +263,8 @@ RIVALS = [
 ]
 
 
-def claims_of(rows: list[Row]) -> Iterator[Claim]:
-    """Yield the claims of this run, for the cases it has."""
+def check_claims(rows: list[Row]) -> Iterator[Claim]:
+    """Yield the claims about the cases of this run."""
     median = {row.case: row.median for row in rows}
     for system, rivals in RIVALS:
         for case, ours in median.items():
@@ -278,7 +286,7 @@ def _claims(
         )
     if (plain := median.get(msgspec.structs.replace(case, system=rivals.plain))) is not None:
         yield Claim(
-            f"worker, {label(case)}: below that behind {rivals.plain}",
+            f"worker, {label(case)}: below the worker of {rivals.plain}",
             ours.worker_us,
             plain.worker_us,
         )
@@ -351,12 +359,12 @@ def parse_arguments() -> argparse.Namespace:
     )
     parser.add_argument("--engine", choices=("replay", "vllm"), default="replay")
     parser.add_argument("--rounds", type=int, default=5)
-    parser.add_argument("--streams", type=int, default=64, help="requests at a time")
+    parser.add_argument("--streams", type=int, default=64, help="concurrent requests")
     parser.add_argument(
         "--requests", type=int, default=None, help="per case and round; default: one per stream"
     )
     parser.add_argument(
-        "--tokens", type=int, default=600, help="tokens per answer, about; for --engine replay"
+        "--tokens", type=int, default=600, help="approximate tokens per answer, for --engine replay"
     )
     parser.add_argument(
         "--pace",

@@ -1,9 +1,8 @@
-"""The load generator, a process of its own so that its CPU time is nobody else's.
+"""The load generator, in its own process so that its CPU time is counted to nobody else.
 
-`python -m benchmarks.load` reads one `Load` as JSON from stdin, sends its
-requests, and writes one `Outcome` as JSON to stdout. HTTP is spoken by hand:
-a client library costs more per chunk than the frontend that is measured, and
-all share the machine.
+`python -m benchmarks.load` reads one `Load` as JSON from stdin, sends its requests, and
+writes one `Outcome` as JSON to stdout. It speaks HTTP without a client library, which
+would cost more per chunk than the frontend that is measured on the same machine.
 """
 
 from __future__ import annotations
@@ -14,10 +13,11 @@ import subprocess
 import sys
 from collections import Counter
 from collections.abc import AsyncIterator
-from typing import Any, TypeVar
+from typing import TypeVar
 from urllib.parse import urlsplit
 
 import msgspec
+from backedge.parsers.json_types import JsonObject
 
 from .answers import Answer, Texts, answer
 
@@ -30,9 +30,10 @@ OK = 200
 class Load(msgspec.Struct, frozen=True):
     """What to send.
 
-    url: the frontend's, without /v1. tokens: see `answers.answer`.
-    streams: requests at a time. requests: all together.
-    max_tokens: cuts the answers; 0 for whole ones.
+    url: the frontend's, without /v1.
+    tokens: per answer; see `answers.answer`.
+    streams: concurrent requests. requests: the total.
+    max_tokens: cuts the answers; 0 for whole answers.
     """
 
     url: str
@@ -48,9 +49,9 @@ class Load(msgspec.Struct, frozen=True):
 class Outcome(msgspec.Struct):
     """What came back.
 
-    tokens: completion tokens, by the usage of the responses. chunks: SSE events
-    with choices, or one per response without a stream. problems: how many
-    responses were not as the transcript says, by what was wrong.
+    tokens: completion tokens, by the usage of the responses.
+    chunks: SSE events with choices, or one per response without a stream.
+    problems: the number of responses that differ from the transcript, by what was wrong.
     """
 
     requests: int = 0
@@ -70,7 +71,7 @@ class Response:
         self._reasoning: list[str] = []
         self._arguments: list[str] = []
 
-    def add(self, event: dict[str, Any]) -> None:
+    def add(self, event: JsonObject) -> None:
         """Add one chat.completion.chunk, or a whole chat.completion."""
         if usage := event.get("usage"):
             self.tokens = usage["completion_tokens"]
@@ -84,9 +85,9 @@ class Response:
                 self._arguments.append(call["function"].get("arguments") or "")
 
     def problems(self, expected: Answer, max_tokens: int) -> list[str]:
-        """Return what is not as expected; white space around a text, and that between JSON's parts, is no matter.
+        """Return the differences, other than in white space around texts or inside JSON.
 
-        max_tokens: of a cut answer only the length is known; 0 for a whole one.
+        max_tokens: 0 for a whole answer; of a cut answer only the length is checked.
         """
         if max_tokens:
             return (
@@ -109,12 +110,15 @@ class Response:
 
 
 def run(load: Load) -> Outcome:
-    """Run `load` in a process of its own. Raises CalledProcessError if that fails."""
+    """Run `load` in its own process. Raises CalledProcessError if the process fails."""
     return run_module("benchmarks.load", load, Outcome)
 
 
 def run_module(module: str, plan: msgspec.Struct, outcome: type[T]) -> T:
-    """Run a module that reads `plan` from stdin and writes `outcome` to stdout, both as JSON; raises as `run`."""
+    """Run a module that reads `plan` from stdin and writes `outcome` to stdout, both as JSON.
+
+    Raises CalledProcessError if the process fails, TimeoutExpired after `TIMEOUT_S`.
+    """
     done = subprocess.run(
         [sys.executable, "-m", module],
         input=msgspec.json.encode(plan),
@@ -151,8 +155,8 @@ async def send(load: Load) -> Outcome:
     return outcome
 
 
-def _options(load: Load) -> dict[str, Any]:
-    options: dict[str, Any] = {"stream": load.stream}
+def _options(load: Load) -> JsonObject:
+    options: JsonObject = {"stream": load.stream}
     if load.stream:
         options["stream_options"] = {"include_usage": True}
     if load.max_tokens:
@@ -169,8 +173,8 @@ def _same(given: str, wanted: str) -> bool:
         return False
 
 
-async def post(url: str, body: bytes) -> AsyncIterator[dict[str, Any]]:
-    """PostprocessedChunk `body` and yield the response's JSON objects.
+async def post(url: str, body: bytes) -> AsyncIterator[JsonObject]:
+    """Send `body` as a POST request and yield the response's JSON objects.
 
     Raises OSError or EOFError for a broken connection, ValueError for an HTTP error.
     """
@@ -201,7 +205,7 @@ async def _head(reader: asyncio.StreamReader) -> tuple[int, dict[str, str]]:
 
 
 async def _blocks(reader: asyncio.StreamReader, headers: dict[str, str]) -> AsyncIterator[bytes]:
-    """Yield the body in the pieces in which it was sent."""
+    """Yield the body in the blocks in which it was sent."""
     if headers.get("transfer-encoding") != "chunked":
         yield await reader.readexactly(int(headers["content-length"]))
         return
@@ -209,8 +213,11 @@ async def _blocks(reader: asyncio.StreamReader, headers: dict[str, str]) -> Asyn
         yield (await reader.readexactly(size + 2))[:-2]
 
 
-async def _events(blocks: AsyncIterator[bytes]) -> AsyncIterator[dict[str, Any]]:
-    """Yield the events of a server-sent stream, up to [DONE]. Raises ValueError for an error event."""
+async def _events(blocks: AsyncIterator[bytes]) -> AsyncIterator[JsonObject]:
+    """Yield the events of a server-sent stream, up to [DONE].
+
+    Raises ValueError for an error event.
+    """
     rest = b""
     async for block in blocks:
         *lines, rest = (rest + block).split(b"\n")

@@ -1,14 +1,15 @@
-"""The load of `forward_edge`, a process of its own: streams that run, and long prompts that arrive meanwhile.
+"""The load generator of `forward_edge`: running streams, and long prompts that arrive meanwhile.
 
-`python -m benchmarks.long_prompts` reads one `Plan` as JSON from stdin and writes
-one `Outcome` as JSON to stdout.
+It runs in its own process: `python -m benchmarks.long_prompts` reads one `Plan` as JSON
+from stdin and writes one `Outcome` as JSON to stdout.
 
-The worker generates at a known pace, so a token's time is known up to the moment at
-which its stream began; that is taken from the delta of the stream which came fastest.
-So a delay is what came on top of the way of an undisturbed delta, about a millisecond.
-A delta counts from its last token: what a system merges is no delay here.
-How late this process itself is, is measured, too: on a machine that has more to do than
-it has cores, every process waits for its turn, and the frontend is not to blame.
+The worker generates at a known pace, so a token's time is known except for the moment at
+which its stream began. The stream's fastest delta gives that moment. So a delay is the
+time beyond that of an undisturbed delta, which takes about a millisecond. A delta counts
+from its last token, so merging does not count as delay.
+
+The generator also measures how late it is itself: on a machine with more work than
+cores every process waits for its turn, which is not the frontend's fault.
 """
 
 from __future__ import annotations
@@ -30,22 +31,25 @@ from .answers import answer, tokenizer
 from .load import post, run_module
 
 MS_PER_S = 1e3
-# Streams take turns within the time of a token, but all begin within it: the first second is theirs.
+# All streams begin within the time of one token. The first second is left out.
 SETTLE_S = 1.0
-# Behind the last prompt, so that what it delays is still sent.
+# After the last prompt, so that deltas that it delays are still sent.
 TAIL_S = 2.0
 WORD_LENGTHS = range(2, 11)
-# How often this process looks whether it is late.
-LOOK_S = 0.005
+# How often this process checks whether it is late.
+CHECK_S = 0.005
 
 
 class Plan(msgspec.Struct, frozen=True, kw_only=True):
     """What to send.
 
-    stream_model, prompt_model: of the running streams and of the long prompts, which have
-    workers of their own: a worker that reads a long prompt is not what is measured.
-    pace: tokens per second of a stream. quiet_s: before the first prompt. prompts,
-    every_s: how many, and how often. url: the frontend's. characters: of a prompt.
+    stream_model, prompt_model: the models of the running streams and of the long prompts.
+        They have separate workers, so that no stream waits for a worker that reads a prompt.
+    pace: tokens per second of a stream.
+    quiet_s: before the first prompt.
+    prompts, every_s: the number of prompts, and the time between two of them.
+    url: the frontend's.
+    characters: of a prompt.
     seed: of the prompts' text.
     """
 
@@ -62,17 +66,18 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def tokens(self) -> int:
-        """Of each stream's answer, about."""
+        """The approximate number of tokens in each stream's answer."""
         return int(self.pace * (SETTLE_S + self.quiet_s + self.prompts * self.every_s + TAIL_S))
 
 
 class Outcome(msgspec.Struct):
-    """What came back, in milliseconds.
+    """The measured times, in milliseconds.
 
-    quiet: the delays of deltas before the first prompt. busy: from then until the last
-    prompt was answered. prompts: each one's time to its first delta. own: how late this
-    process was meanwhile, whenever it looked.
-    problems: how many responses were not as they should be, by what was wrong.
+    quiet: the delays of deltas before the first prompt.
+    busy: those from then until the last prompt was answered.
+    prompts: each prompt's time to its first delta.
+    own: how late this process was during `busy`, at each check.
+    problems: the number of wrong responses, by what was wrong.
     """
 
     quiet: list[float] = []
@@ -83,26 +88,26 @@ class Outcome(msgspec.Struct):
 
 
 class Arrival(msgspec.Struct, frozen=True):
-    """A delta. at: when it came. characters: of the stream's text by then."""
+    """A delta. at: when it arrived. characters: of the stream's text so far."""
 
     at: float
     characters: int
 
 
 class Delay(msgspec.Struct, frozen=True):
-    """A delta's. generated_at: when its last token was generated."""
+    """The delay of a delta. generated_at: when its last token was generated."""
 
     generated_at: float
     seconds: float
 
 
 def run(plan: Plan) -> Outcome:
-    """Run `plan` in a process of its own. Raises CalledProcessError if that fails."""
+    """Run `plan` in its own process. Raises CalledProcessError if the process fails."""
     return run_module("benchmarks.long_prompts", plan, Outcome)
 
 
 def long_text(characters: int, seed: int = 0) -> str:
-    """Return words of random letters: a text in which no tokenizer can look its words up in a cache."""
+    """Return words of random letters, so that a tokenizer's cache of words does not help."""
     choose = random.Random(seed)
     words = (
         "".join(choose.choices(string.ascii_lowercase, k=choose.choice(WORD_LENGTHS)))
@@ -112,14 +117,16 @@ def long_text(characters: int, seed: int = 0) -> str:
     return "".join(itertools.islice(spaced, characters))
 
 
-def ends_of(token_ids: Sequence[int]) -> list[int]:
-    """Return up to which character of the text each token goes. Tokens must be whole characters."""
+def find_token_ends(token_ids: Sequence[int]) -> list[int]:
+    """Return the length of the text after each token. Each token must be whole characters."""
     decode = tokenizer().decode
     return list(itertools.accumulate(len(decode([token_id])) for token_id in token_ids))
 
 
-def delays_of(arrivals: Sequence[Arrival], ends: Sequence[int], pace: float) -> Iterator[Delay]:
-    """Yield the delays of one stream's deltas. ends: see `ends_of`."""
+def compute_delays(
+    arrivals: Sequence[Arrival], ends: Sequence[int], pace: float
+) -> Iterator[Delay]:
+    """Yield the delays of one stream's deltas. ends: see `find_token_ends`."""
     due = [bisect_left(ends, arrival.characters) / pace for arrival in arrivals]
     start = min(
         (arrival.at - after for arrival, after in zip(arrivals, due, strict=True)), default=0.0
@@ -129,14 +136,14 @@ def delays_of(arrivals: Sequence[Arrival], ends: Sequence[int], pace: float) -> 
 
 
 class Sender:
-    """Sends a plan's requests and notes when what came."""
+    """Sends a plan's requests and records when each delta arrives."""
 
     def __init__(self, plan: Plan) -> None:
         self._plan = plan
         self._expected = answer("content", plan.tokens)
         request = {**self._expected.request, "stream": True}
         self._stream = json.dumps({"model": plan.stream_model, **request}).encode()
-        # Made beforehand: while they are sent, nothing here may hold up the clock.
+        # Made beforehand, so that making them does not delay the measurement.
         self._prompts = [self._prompt(plan.seed + number) for number in range(plan.prompts)]
         self._problems: Counter[str] = Counter()
         self._own: list[float] = []
@@ -154,7 +161,7 @@ class Sender:
         quiet_from = time.monotonic()
         await asyncio.sleep(plan.quiet_s)
         busy_from = time.monotonic()
-        looking = asyncio.create_task(self._look())
+        checking = asyncio.create_task(self._check_own_delay())
         answered = await asyncio.gather(
             *(
                 self._send_prompt(body, number * plan.every_s)
@@ -162,9 +169,11 @@ class Sender:
             )
         )
         busy_until = time.monotonic()
-        looking.cancel()
-        ends = ends_of(self._expected.token_ids)
-        delays = [delay for task in streams for delay in delays_of(await task, ends, plan.pace)]
+        checking.cancel()
+        ends = find_token_ends(self._expected.token_ids)
+        delays = [
+            delay for task in streams for delay in compute_delays(await task, ends, plan.pace)
+        ]
         return Outcome(
             quiet=_between(delays, quiet_from, busy_from),
             busy=_between(delays, busy_from, busy_until),
@@ -173,10 +182,10 @@ class Sender:
             problems=dict(self._problems),
         )
 
-    async def _look(self) -> None:
+    async def _check_own_delay(self) -> None:
         while True:
-            due = time.monotonic() + LOOK_S
-            await asyncio.sleep(LOOK_S)
+            due = time.monotonic() + CHECK_S
+            await asyncio.sleep(CHECK_S)
             self._own.append(max(0.0, time.monotonic() - due) * MS_PER_S)
 
     async def _run_stream(self, number: int) -> list[Arrival]:
@@ -194,11 +203,11 @@ class Sender:
         except (OSError, EOFError, ValueError) as error:
             self._problems[str(error) or type(error).__name__] += 1
         if "".join(texts) != self._expected.texts.content:
-            self._problems["the text of a stream is not the answer"] += 1
+            self._problems["a stream's text differs from the answer"] += 1
         return arrivals
 
     async def _send_prompt(self, body: bytes, after_s: float) -> float | None:
-        """Return the seconds to the first delta; None if there was none."""
+        """Return the seconds to the first delta; None if no delta came."""
         await asyncio.sleep(after_s)
         start = time.monotonic()
         first = None

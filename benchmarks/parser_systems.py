@@ -1,4 +1,4 @@
-"""The parsers that are compared, behind one interface: ours, vLLM's and SGLang's."""
+"""The parsers that `parsers` compares, behind one interface: ours, vLLM's and SGLang's."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ from backedge.parsers.events import Event, ToolCallArguments, ToolCallStarted
 from backedge.parsers.native.vllm import VllmParsers
 from backedge.parsers.parser_lookup import linear_parsers
 from backedge.tokenization.detokenizer import read_vocabulary
+from typing_extensions import override
 from vllm.entrypoints.openai.chat_completion.protocol import ChatCompletionRequest
 from vllm.parser import ParserManager
 from vllm.tool_parsers import ToolParserManager
@@ -22,7 +23,7 @@ from vllm.tool_parsers import ToolParserManager
 from .samples.sample import Sample
 
 OURS, VLLM, SGLANG = "ours", "vllm", "sglang"
-# Where SGLang's name is none of a format's names, whatever stands between the words.
+# SGLang's names that differ from all of a format's names in more than - and _.
 SGLANG_NAMES = {
     "hy_v3": "hunyuan",
     "llama3_json": "llama3",
@@ -36,7 +37,7 @@ class Family:
     """One syntax that a linear format reads.
 
     name: the sample's, which begins with vLLM's name of the parser.
-    format_names: the format's, its own first.
+    format_names: the format's name, then its aliases.
     """
 
     name: str
@@ -47,7 +48,7 @@ class Family:
 
     @property
     def request(self) -> ParserRequest:
-        """A request to the model that wrote the sample."""
+        """A request that the sample answers."""
         return ParserRequest(
             tools=list(self.sample.tools),
             tool_choice="auto",
@@ -56,13 +57,13 @@ class Family:
 
     @property
     def names(self) -> list[str]:
-        """The parser's names, the sample's first."""
+        """The parser's names, the sample's name first."""
         return [self.name.split()[0], *self.format_names]
 
 
 @dataclass(frozen=True)
 class Call:
-    """What one result says of a tool call: its name, or a part of its arguments."""
+    """A part of a tool call in one result: its name, or a piece of its arguments."""
 
     name: str | None
     arguments: str | None
@@ -72,8 +73,10 @@ class Call:
 class Stream:
     """One stream that is parsed.
 
-    feed, finish: take one token, its text and its id in a list; the result is the parser's own.
-    calls: what a result says of tool calls. rest: arguments that the system's server adds at the end.
+    feed, finish: take one token, its text and its id in a list; the result is the parser's
+        own.
+    calls: the parts of tool calls in such a result.
+    rest: arguments that the system's server adds at the end.
     """
 
     feed: Callable[[str, list[int]], Any]
@@ -85,7 +88,7 @@ class Stream:
 class Parser(Protocol):
     """One system's parser of one family.
 
-    shows_special_tokens: whether its text is to have that of special tokens.
+    shows_special_tokens: whether the parser wants the text of special tokens.
     """
 
     shows_special_tokens: bool
@@ -98,17 +101,20 @@ class Parser(Protocol):
 class System(Protocol):
     """Makes the parsers of one system.
 
-    missing: why there are none at all, or "".
+    missing: why the system has no parsers here; "" if it has.
     """
 
     missing: str
 
     def parser(self, family: Family) -> Parser | None:
-        """Return the parser of `family`, or None if the system has none; may raise whatever the system does."""
+        """Return the parser of `family`, or None if the system has none.
+
+        May raise any error of the system's.
+        """
         ...
 
 
-class _OurParser:
+class _OurParser(Parser):
     def __init__(self, family: Family) -> None:
         self._family = family
         self._parsers = linear_parsers(
@@ -116,8 +122,8 @@ class _OurParser:
         )
         self.shows_special_tokens = self._parsers.shows_special_tokens(family.request)
 
+    @override
     def stream(self) -> Stream:
-        """See `Parser`."""
         parser = self._parsers(self._family.request, self._family.prompt_token_ids)
         return Stream(parser.feed, parser.finish, self._calls)
 
@@ -130,18 +136,18 @@ class _OurParser:
                 yield Call(None, event.text)
 
 
-class Ours:
+class Ours(System):
     """Backedge's linear parsers."""
 
     missing = ""
 
+    @override
     def parser(self, family: Family) -> Parser | None:
-        """See `System`."""
         return _OurParser(family)
 
 
-class _VllmParser:
-    """Calls `parse_delta` as vLLM's server does, without the adapter of `backedge.parsers.native`."""
+class _VllmParser(Parser):
+    """Calls `parse_delta` as vLLM's server does, without our adapter."""
 
     def __init__(self, family: Family, name: str) -> None:
         sample = family.sample
@@ -158,8 +164,8 @@ class _VllmParser:
             is_harmony=sample.architecture == "gpt_oss",
         )
 
+    @override
     def stream(self) -> Stream:
-        """See `Parser`."""
         family = self._family
         request = ChatCompletionRequest(
             messages=[],
@@ -187,26 +193,26 @@ class _VllmParser:
                 yield Call(call.function.name, call.function.arguments)
 
 
-class Vllm:
+class Vllm(System):
     """vLLM's streaming parsers."""
 
     missing = ""
 
+    @override
     def parser(self, family: Family) -> Parser | None:
-        """See `System`."""
         name = family.names[0]
         return _VllmParser(family, name) if name in ToolParserManager.list_registered() else None
 
 
-class _SglangParser:
+class _SglangParser(Parser):
     shows_special_tokens = True
 
     def __init__(self, family: Family, name: str) -> None:
         self._family = family
         self._name = name
 
+    @override
     def stream(self) -> Stream:
-        """See `Parser`."""
         tool_class = import_module("sglang.srt.entrypoints.openai.protocol").Tool
         tools = [tool_class.model_validate(tool) for tool in self._family.sample.tools]
         parser = _function_call_parser()(tools, self._name)
@@ -227,7 +233,10 @@ class _SglangParser:
 
 
 def _unstreamed(detector: Any) -> str:
-    """Return what SGLang's server adds when the stream ends: `serving_chat._check_for_unstreamed_tool_args`."""
+    """Return the arguments that SGLang's server adds when the stream ends.
+
+    Source: `serving_chat._check_for_unstreamed_tool_args`.
+    """
     parsed = getattr(detector, "prev_tool_call_arr", None) or []
     streamed = getattr(detector, "streamed_args_for_tool", None) or []
     if not parsed or len(parsed) > len(streamed):
@@ -239,14 +248,14 @@ def _unstreamed(detector: Any) -> str:
     return expected[len(sent) :] if expected.startswith(sent) else ""
 
 
-class Sglang:
-    """SGLang's detectors, where the package is installed."""
+class Sglang(System):
+    """SGLang's detectors, if the package is installed."""
 
     def __init__(self) -> None:
         self.missing = "" if find_spec("sglang") is not None else "not installed"
 
+    @override
     def parser(self, family: Family) -> Parser | None:
-        """See `System`."""
         known = {_letters(name): name for name in _function_call_parser().ToolCallParserEnum}
         names = [SGLANG_NAMES.get(name, name) for name in family.names]
         name = next((known[_letters(name)] for name in names if _letters(name) in known), None)
@@ -258,7 +267,7 @@ def _function_call_parser() -> Any:
 
 
 def _letters(name: str) -> str:
-    """Return `name` without what the engines put between its words."""
+    """Return `name` without the signs between its words, in which engines differ."""
     return name.replace("-", "").replace("_", "")
 
 

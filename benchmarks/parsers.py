@@ -1,21 +1,20 @@
-"""Claim: a token costs a linear parser the same few microseconds, however long the call is.
+"""Claim: a token costs a linear parser the same few microseconds, for a call of any length.
 
     python -m benchmarks.parsers [--json] [--families hermes glm45] [--sizes 1000 64000]
 
-Measures CPU microseconds per output token of the parser alone, for every linear
-format of the registry, for vLLM's streaming parser of that family and, where
-`sglang` is installed, for SGLang's detector. The output is one tool call with a
-long string argument (program text) in the family's own syntax, fed one token at a
-time with its text and id, as the worker does; it is decoded beforehand. Every
-result is checked: a parser that does not give the call's name and arguments is
-marked wrong.
+Measures CPU microseconds per output token of the parser alone, for every linear format
+of the registry, for vLLM's streaming parser of that family and, if `sglang` is
+installed, for SGLang's detector. The output is one tool call with a long string argument
+(program text) in the family's own syntax. It is detokenized beforehand and fed one token
+at a time, text and id, as the worker does. Every result is checked: a parser that does
+not give the call's name and arguments is marked wrong.
 
-A cell that takes longer than --limit-s stops: its figure, marked with >, is that of
-the tokens so far. Longer calls are not tried then, because these parsers' tokens get
-dearer, not cheaper, and show the same lower bound.
+A measurement that takes longer than --limit-s stops: its figure, marked with >, is that
+of the tokens so far. Longer calls are then not tried and show the same lower bound,
+because these parsers' cost per token only grows.
 
-Machines differ: the claim is stated for one on which vLLM's hermes parser takes
-24 us, and the run says what its figures are there.
+Machines differ: the claim is stated for a machine on which vLLM's hermes parser takes
+24 us, and the run converts its figures to that machine.
 """
 
 from __future__ import annotations
@@ -46,15 +45,15 @@ SIZES = (100, 1_000, 4_000, 16_000, 64_000)
 CLAIM_US = 4.0
 CLAIM_GROWTH = 1.3
 GROWTH_SIZES = (1_000, 64_000)
-# What vLLM's hermes parser takes at this size on the machine that the claim is stated for.
+# Cost of vLLM's hermes parser at this size, on the machine that the claim is stated for.
 REFERENCE_US, REFERENCE_SIZE = 24.0, 1_000
 NS_PER_US = 1e3
 NS_PER_S = 1e9
-# Short calls are parsed several times in a round, so that there is something to measure.
+# Short calls are parsed several times in a round, to give the clock enough to measure.
 MIN_TOKENS = 4_000
-# Tokens between two looks at the clock.
+# Tokens between two checks of the time limit.
 SLICE = 64
-# Of the table's columns: family, parser, one per size.
+# Widths of the table's columns: family, parser, one per size.
 NAME_WIDTH, PARSER_WIDTH, CELL_WIDTH = 24, 8, 15
 TWO_DECIMALS_BELOW = 100
 WRONG, FAILS, NO_PARSER = "wrong", "fails", "none"
@@ -74,8 +73,8 @@ class Cell(msgspec.Struct):
     """One figure.
 
     size: wanted argument tokens. tokens: of the whole output.
-    us: per token, the median of `rounds`; at least that much if `at_least`.
-    note: what stands in its place or is wrong with it, "" if nothing.
+    us: per token, the median of `rounds`; a lower bound if `at_least`.
+    note: the reason why there is no figure, or what is wrong with the result; "" if neither.
     """
 
     size: int
@@ -87,7 +86,7 @@ class Cell(msgspec.Struct):
 
 
 class Row(msgspec.Struct):
-    """One system's parser of one family. problem: what it raised."""
+    """One system's parser of one family. problem: the error that it raised."""
 
     family: str
     parser: str
@@ -96,12 +95,12 @@ class Row(msgspec.Struct):
 
 
 class Claims(msgspec.Struct):
-    """What held for all families; None where nothing was measured.
+    """Whether the claims held for all families; None for figures that were not measured.
 
     hermes_us: vLLM's hermes parser, in this run.
-    worst: the family and size of `worst_us`, the highest cost; `reference_us` is the same
-    for the machine of the claim.
-    steepest: the family whose cost per token grows most, by `growth`.
+    worst: the family and size of `worst_us`, our highest cost. `reference_us` is the same
+        cost on the machine of the claim.
+    steepest: the family whose cost per token grows most, by the factor `growth`.
     failed: our cells that are wrong or took too long.
     """
 
@@ -117,7 +116,7 @@ class Claims(msgspec.Struct):
 
 
 class Settings(msgspec.Struct):
-    """What the command line says."""
+    """The settings of a run, from the command line."""
 
     sizes: list[int]
     rounds: int
@@ -125,7 +124,7 @@ class Settings(msgspec.Struct):
 
 
 class Report(msgspec.Struct):
-    """A whole run. skipped: why formats of the registry have no row."""
+    """A whole run. skipped: formats of the registry without a row, and the reason."""
 
     settings: Settings
     rows: list[Row]
@@ -134,7 +133,7 @@ class Report(msgspec.Struct):
 
 
 def program_text(length: int) -> str:
-    """Return `length` characters of program text, or a few less: no white space at its end."""
+    """Return `length` characters of program text, fewer if they would end in white space."""
     blocks = ("".join(LINES).format(n=number) for number in itertools.count())
     text = ""
     while len(text) < length:
@@ -143,7 +142,7 @@ def program_text(length: int) -> str:
 
 
 def long_output(output: str, text: str) -> str:
-    """Return a sample's output with `text` as the value of its string argument, spell_tools as the sample spells it."""
+    """Return a sample's output with `text` as its string argument, quoted as in the sample."""
     note = str(NOTE["text"])
     spellings = (
         (json.dumps(note, ensure_ascii=False), json.dumps(text, ensure_ascii=False)),
@@ -153,7 +152,7 @@ def long_output(output: str, text: str) -> str:
     for short, long in spellings:
         if short in output:
             return output.replace(short, long)
-    raise ValueError(f"a sample has no {note!r} in a known spelling: {output!r}")
+    raise ValueError(f"a sample's output does not have {note!r} in any known quoting: {output!r}")
 
 
 class LongCall:
@@ -174,7 +173,7 @@ class LongCall:
         return len(self._token_ids)
 
     def pieces(self, *, shows_special_tokens: bool) -> list[Piece]:
-        """Return the tokens as the parser gets them; the one that ends the turn has no text."""
+        """Return the tokens as the parser gets them; the end-of-turn token has no text."""
         options = DetokenizerOptions(
             skip_special_tokens=not shows_special_tokens, spaces_between_special_tokens=False
         )
@@ -185,7 +184,7 @@ class LongCall:
         return pieces
 
     def is_right(self, names: list[str], arguments: str) -> bool:
-        """Whether this is the call."""
+        """Whether a parser's names and arguments are those of this call."""
         try:
             return names == [FUNCTION] and json.loads(arguments) == {**NOTE, "text": self.text}
         except ValueError:
@@ -198,12 +197,15 @@ def _tokens_of_program(tokenizer: Any, length: int) -> int:
 
 
 def characters_per_token(family: Family, length: int = 8_000) -> float:
-    """Return how long a token of program text is, on average."""
+    """Return the average length of a token of program text."""
     return length / _tokens_of_program(family.tokenizer, length)
 
 
 class Outcome(msgspec.Struct):
-    """One call parsed. tokens: fewer than there are if the limit came first."""
+    """The result of parsing one call.
+
+    tokens: those parsed. whole: False if the time limit came before the last token.
+    """
 
     ns: int = 0
     tokens: int = 0
@@ -213,7 +215,7 @@ class Outcome(msgspec.Struct):
 
 
 def parse(stream: Stream, pieces: list[Piece], limit_ns: float) -> Outcome:
-    """Feed `pieces` to `stream`, for `limit_ns` of CPU time at most, and a slice more."""
+    """Feed `pieces` to `stream`, until the first `SLICE` that ends after `limit_ns` of CPU time."""
     outcome = Outcome()
     *body, last = pieces
     for start in range(0, len(body), SLICE):
@@ -231,7 +233,7 @@ def parse(stream: Stream, pieces: list[Piece], limit_ns: float) -> Outcome:
 
 
 def _feed(stream: Stream, pieces: list[Piece], outcome: Outcome) -> None:
-    """Feed `pieces`; what comes of them is looked at while the clock stands."""
+    """Feed `pieces`; collecting their results is not timed."""
     feed = stream.feed
     results: list[Any] = []
     keep = results.append
@@ -253,7 +255,7 @@ def _collect(stream: Stream, result: Any, outcome: Outcome) -> None:
 
 
 class Trial:
-    """One cell in the making: a call, parsed in as many rounds as fit into the limit, at least one."""
+    """The rounds of one cell: as many as fit into the time limit, and at least one."""
 
     def __init__(self, parser: Parser, call: LongCall, limit_ns: float) -> None:
         self._parser = parser
@@ -266,7 +268,7 @@ class Trial:
         self.cell = Cell(call.size, call.tokens)
 
     def run_round(self) -> None:
-        """Parse the call, a short one several times."""
+        """Parse the call; a short call several times."""
         if self._spent_ns + self._longest_ns > self._limit_ns:
             return
         gc.collect()
@@ -282,7 +284,7 @@ class Trial:
         self.cell.rounds = len(self._us)
 
     def _parse(self) -> tuple[int, int]:
-        """Return the time in ns, and the tokens that it was for."""
+        """Return the CPU time in ns, and the number of tokens parsed in it."""
         ns = tokens = 0
         while tokens < max(MIN_TOKENS, len(self._pieces)) and ns <= self._limit_ns:
             outcome = parse(self._parser.stream(), self._pieces, self._limit_ns)
@@ -296,7 +298,7 @@ class Trial:
 
 
 def measure(parser: Parser, calls: list[LongCall], rounds: int, limit_s: float) -> list[Cell]:
-    """Return the figures of `calls`, the shortest first; the sizes take turns within a round."""
+    """Return the figures of `calls`, shortest first; the sizes take turns within a round."""
     cells: list[Cell] = []
     trials: list[Trial] = []
     for call in calls:
@@ -313,15 +315,18 @@ def measure(parser: Parser, calls: list[LongCall], rounds: int, limit_s: float) 
     return cells
 
 
-def family_of(name: str, format_names: tuple[str, ...]) -> Family:
-    """Return the family whose sample has that name."""
+def load_family(name: str, format_names: tuple[str, ...]) -> Family:
+    """Return the family of the sample `name`."""
     sample = TOOL_CALLS[name]
     tokenizer = load_tokenizer(sample)
     return Family(name, format_names, sample, tokenizer, encode(tokenizer, sample.prompt))
 
 
 def families() -> tuple[list[Family], dict[str, str]]:
-    """Return every syntax that a format of the registry reads, and why the other formats have none here."""
+    """Return every syntax that a format of the registry reads.
+
+    The second result maps the formats without one to the reason.
+    """
     found: list[Family] = []
     skipped: dict[str, str] = {}
     for format_ in formats():
@@ -329,11 +334,12 @@ def families() -> tuple[list[Family], dict[str, str]]:
             skipped[format_.name] = "has no tool calls"
             continue
         format_names = (format_.name, *format_.aliases)
-        # Parsers that share a syntax share a sample's text; the format's own name comes first.
+        # Parsers of the same syntax have samples of the same text: measure it once, under the
+        # format's own name.
         syntaxes: dict[str, str] = {}
         for name in (key for name in format_names for key in TOOL_CALLS if key.split()[0] == name):
             syntaxes.setdefault(TOOL_CALLS[name].output, name)
-        found += [family_of(name, format_names) for name in syntaxes.values()]
+        found += [load_family(name, format_names) for name in syntaxes.values()]
         if not syntaxes:
             skipped[format_.name] = "has no sample in benchmarks/samples/tool_calls.py"
     return found, skipped
@@ -371,14 +377,14 @@ class Benchmark:
                 self._row(name, system, family, calls) for name, system in self._systems.items()
             ]
         settings = Settings(self._arguments.sizes, self._arguments.rounds, self._arguments.limit_s)
-        return Report(settings, rows, skipped, claims_of(rows, hermes_us))
+        return Report(settings, rows, skipped, check_claims(rows, hermes_us))
 
     def _reference(self) -> float | None:
-        """Return what vLLM's hermes parser takes on this machine."""
+        """Return the cost of vLLM's hermes parser on this machine."""
         system = self._systems.get(VLLM)
         if system is None:
             return None
-        family = family_of("hermes", ("hermes",))
+        family = load_family("hermes", ("hermes",))
         row = self._row(VLLM, system, family, [LongCall(family, REFERENCE_SIZE)])
         return row.cells[0].us
 
@@ -394,13 +400,13 @@ class Benchmark:
                     )
                     return row
                 note = NO_PARSER
-            except Exception as error:  # noqa: BLE001 - the engines' parsers raise whatever they like
+            except Exception as error:  # noqa: BLE001 - engines' parsers raise anything
                 note, row.problem = FAILS, f"{type(error).__name__}: {error}".splitlines()[0]
         row.cells = [Cell(call.size, call.tokens, note=note) for call in calls]
         return row
 
 
-def claims_of(rows: list[Row], hermes_us: float | None) -> Claims:
+def check_claims(rows: list[Row], hermes_us: float | None) -> Claims:
     """Return whether the claims held in `rows`."""
     claims = Claims(hermes_us=hermes_us)
     ours = [row for row in rows if row.parser == OURS]
@@ -422,15 +428,15 @@ def claims_of(rows: list[Row], hermes_us: float | None) -> Claims:
             REFERENCE_US / hermes_us if hermes_us is not None else 1
         )
         claims.cost_held = claims.reference_us <= CLAIM_US and not claims.failed
-    growths = [(growth, row.family) for row in ours if (growth := growth_of(row)) is not None]
+    growths = [(growth, row.family) for row in ours if (growth := compute_growth(row)) is not None]
     if growths:
         claims.growth, claims.steepest = max(growths)
         claims.growth_held = claims.growth <= CLAIM_GROWTH and not claims.failed
     return claims
 
 
-def growth_of(row: Row) -> float | None:
-    """Return how much dearer a token of a long call is than one of a short call."""
+def compute_growth(row: Row) -> float | None:
+    """Return the cost of a token of a long call divided by that of a short call."""
     short, long = (
         next((cell.us for cell in row.cells if cell.size == size), None) for size in GROWTH_SIZES
     )
@@ -454,7 +460,7 @@ def table(report: Report) -> str:
 
 
 def cell_text(cell: Cell) -> str:
-    """Return a figure in three digits, and what is wrong with it."""
+    """Return a figure with about three digits, after its note."""
     if cell.us is None:
         return cell.note
     figure = f"{cell.us:.2f}" if cell.us < TWO_DECIMALS_BELOW else f"{cell.us:.0f}"
@@ -466,14 +472,15 @@ def verdicts(claims: Claims) -> Iterator[str]:
     figures = "no figure"
     if claims.worst_us is not None:
         figures = f"at most {claims.worst_us:.2f} us, {claims.worst}"
-    scale = "vLLM's hermes was not measured, so the figures stand as they are"
+    scale = "vLLM's hermes was not measured, so the figures are not converted"
     if claims.hermes_us is not None:
         scale = f"here it takes {claims.hermes_us:.1f} us"
         if claims.reference_us is not None:
             figures += f", which is {claims.reference_us:.2f} us there"
     yield (
-        f"claim: at most {CLAIM_US:g} us per token for every family, where vLLM's hermes parser takes "
-        f"{REFERENCE_US:g} us ({scale}): {_held(claims.worst_us, claims.cost_held)} in this run ({figures})"
+        f"claim: at most {CLAIM_US:g} us per token for every family, on a machine where vLLM's "
+        f"hermes parser takes {REFERENCE_US:g} us ({scale}): "
+        f"{_held(claims.worst_us, claims.cost_held)} in this run ({figures})"
     )
     short, long = GROWTH_SIZES
     figures = (
@@ -508,7 +515,7 @@ def parse_arguments(known: list[str]) -> argparse.Namespace:
     )
     parser.add_argument("--systems", nargs="+", choices=list(systems()), default=list(systems()))
     parser.add_argument(
-        "--sizes", nargs="+", type=int, default=list(SIZES), help="argument tokens, about"
+        "--sizes", nargs="+", type=int, default=list(SIZES), help="approximate argument tokens"
     )
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument(

@@ -1,15 +1,14 @@
-"""Draws what `benchmarks.parsers` has measured: cost per token against argument length, a panel per family.
+"""Draws the figures of `benchmarks.parsers`: cost per token by argument length, a panel a family.
 
     python -m benchmarks.parsers --json --rounds 3 --limit-s 2 \
         --families hermes qwen3_coder llama3_json pythonic > report.json
     python -m benchmarks.plot report.json docs/parser_cost.svg
 
-makes docs/parser_cost.svg again, with SGLang's parsers where `sglang` is installed.
-Both axes are logarithmic and shared by the panels. A lower bound, a call given up
-after the limit, has an open marker with an arrow and ends its line: longer calls
-were not tried.
-A figure whose result was wrong is left out. The picture brings its own background,
-for pages in dark mode too.
+These commands make docs/parser_cost.svg, with SGLang's parsers if `sglang` is installed.
+All panels share the same logarithmic axes. A call that was given up after the time limit
+is a lower bound: it has an open marker with an arrow and ends its line, because longer
+calls were not tried. Figures with a wrong result are left out. The picture has its own
+background, so that it is readable on pages in dark mode.
 """
 
 from __future__ import annotations
@@ -27,11 +26,11 @@ import msgspec
 from .parser_systems import OURS, SGLANG, VLLM
 from .parsers import Report, Row, Settings
 
-# Pixels: the panels, the room around them, and from a panel's frame to its texts.
+# Pixels: the panels, the margins, and the distances from a panel's frame to its texts.
 PANEL_WIDTH, PANEL_HEIGHT, GAP = 212, 250, 14
 LEFT, TOP, RIGHT, BOTTOM = 68, 112, 16, 58
 TICK_ROOM, TITLE_ROOM, LABEL_ROOM = 18, 42, 9
-# How far an axis goes beyond its first figure, and beyond its last and the label there.
+# Factors by which an axis extends before its first figure, and after its last and the label there.
 ROOM, LABELLED_ROOM = 1.45, 3.0
 INK, FAINT, FRAME, PAPER = "#1f2328", "#59636e", "#d1d9e0", "#ffffff"
 TITLE = "What a token of a long tool call costs its parser"
@@ -43,7 +42,7 @@ class Look:
     """How a system's series is drawn.
 
     marker: an SVG path around the point.
-    figure_at: from the last point to its figure, in pixels, and the text's anchor there.
+    figure_at: offset of the figure from the last point, in pixels, and the text's anchor.
     """
 
     label: str
@@ -52,7 +51,7 @@ class Look:
     figure_at: tuple[float, float, str]
 
 
-# Shapes beside the colours, for those who see or print no colours. Ours is drawn last, on top.
+# Shapes as well as colours, for readers and printers without colours. Ours is drawn last, on top.
 ARROW = "M0,-8v-14m-3.5,4.5l3.5,-4.5l3.5,4.5"
 LOOKS = {
     VLLM: Look("vLLM", "#c2410c", "M-4,-4h8v8h-8z", (-8, -7, "end")),
@@ -77,7 +76,7 @@ class Point(NamedTuple):
 
 @dataclass(frozen=True)
 class LogAxis:
-    """Maps `low` to the pixel `start` and `high` to `end`, in between by the logarithm."""
+    """Maps values to pixels by their logarithm: `low` to `start`, `high` to `end`."""
 
     low: float
     high: float
@@ -123,18 +122,19 @@ def text(
     x: float, y: float, content: str, anchor: str = "middle", colour: str = FAINT, more: str = ""
 ) -> str:
     """Return a line of text. more: further attributes."""
-    return f'<text x="{x:.1f}" y="{y:.1f}" text-anchor="{anchor}" fill="{colour}" {more}>{escape(content)}</text>'
+    place = f'x="{x:.1f}" y="{y:.1f}" text-anchor="{anchor}"'
+    return f'<text {place} fill="{colour}" {more}>{escape(content)}</text>'
 
 
 def marker(x: float, y: float, look: Look, *, is_open: bool) -> str:
-    """Return a series' marker; an open one points to where the figure may be."""
+    """Return a series' marker; an open marker has an arrow, because the figure may be higher."""
     shape, fill = (look.marker + ARROW, PAPER) if is_open else (look.marker, look.colour)
     place = f'transform="translate({x:.1f},{y:.1f})"'
     return f'<path d="{shape}" {place} fill="{fill}" stroke="{look.colour}" stroke-width="1.8"/>'
 
 
 def short(number: float) -> str:
-    """Return a number in the space of a tick."""
+    """Return a number short enough for a tick."""
     return f"{number / KILO:g}k" if number >= KILO else f"{number:g}"
 
 
@@ -160,7 +160,8 @@ def panel(family: str, rows: list[Row], x: LogAxis, y: LogAxis) -> Iterator[str]
         yield text(x(size), PANEL_HEIGHT + TICK_ROOM, short(size))
     for cost in y.decades():
         yield f'<path d="M0,{y(cost):.1f}h{PANEL_WIDTH}" stroke="{FRAME}"/>'
-    yield f'<path d="M0,0h{PANEL_WIDTH}v{PANEL_HEIGHT}h-{PANEL_WIDTH}z" fill="none" stroke="{FRAME}"/>'
+    frame = f"M0,0h{PANEL_WIDTH}v{PANEL_HEIGHT}h-{PANEL_WIDTH}z"
+    yield f'<path d="{frame}" fill="none" stroke="{FRAME}"/>'
     yield text(
         PANEL_WIDTH / 2, -LABEL_ROOM, family, colour=INK, more='font-weight="600" font-size="13"'
     )
@@ -175,7 +176,10 @@ def heading(settings: Settings) -> Iterator[str]:
     for look in reversed(LOOKS.values()):
         yield marker(at, 56, look, is_open=False) + text(at + 12, 60, look.label, "start", INK)
         at += 36 + 7 * len(look.label)
-    rounds = f"Medians of up to {settings.rounds} rounds. Open: given up after {settings.limit_s:g} s, so at least that."
+    rounds = (
+        f"Medians of up to {settings.rounds} rounds. "
+        f"Open: given up after {settings.limit_s:g} s, so at least that."
+    )
     yield text(at, 60, rounds, "start")
 
 

@@ -1,15 +1,15 @@
-"""Claim: a stream whose parser is slow delays nobody else's deltas, if the parsers run in a pool.
+"""Claim: with a pool, a stream whose parser is slow does not delay the deltas of other streams.
 
     python -m benchmarks.stall [--json] [--seconds 60] [--streams 32]
 
-Streams of content go through a worker's post-processing in real time, first by
-themselves, then while one more stream feeds vLLM's parser of Qwen 3 Coder a call of
-17,000 tokens, whose every token costs more than the one before. An engine in another
-process goes on whatever the event loop does, so the delay of a delta is counted from
-when its first token was due to be generated: what merging, waiting and work add up to.
-Beside it the same streams in Dynamo's Python chat processor, which does all in one
-loop, and with Backedge's linear parser. Before all that: the delays of each kind of
-text, of streams at 100 tokens per second.
+Streams of content go through a worker's post-processing in real time, first alone, then
+while one more stream feeds vLLM's parser for Qwen 3 Coder a call of 17,000 tokens, each
+of which costs more than the one before. An engine in another process continues whatever
+the event loop does, so a delta's delay counts from the time at which its first token was
+due to be generated: the sum of merging, waiting and work. For comparison the same
+streams run through Backedge's linear parser, and through Dynamo's Python chat processor,
+which does everything in one event loop. Before this, the benchmark measures the delays
+of each kind of text, in streams of 100 tokens per second.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ import asyncio
 import json
 import statistics
 import sys
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
 from typing import Any
 
 import msgspec
@@ -34,11 +34,13 @@ from backedge.worker.adapters.vllm import build_parsers
 from backedge.worker.backend import InlineBackend, PostprocessBackend
 from backedge.worker.handler import WorkerPostprocessor
 from backedge.worker.pool import PoolSettings, PoolSupervisor
+from backedge.worker.request_stream import EngineRequestHandle
+from typing_extensions import override
 from vllm.tokenizers import get_tokenizer
 
 from .answers import KINDS, TINY_MODEL, Answer, Texts, answer, tokenizer
-from .core_systems import REASONING_PARSER, DynamoCore, spec_of
 from .percentiles import percentile
+from .postprocessors import REASONING_PARSER, DynamoPostprocessor, build_params
 
 MS_PER_S = 1e3
 PARSER = "qwen3_coder"
@@ -62,7 +64,10 @@ TOOL = {
 
 
 class Row(msgspec.Struct):
-    """The delays of one system's deltas, in milliseconds. call: how much of the long call was done by then."""
+    """The delays of one system's deltas, in milliseconds.
+
+    call: how far the long call was when the other streams had ended.
+    """
 
     system: str
     first_p50: float
@@ -73,7 +78,7 @@ class Row(msgspec.Struct):
 
 
 class Claim(msgspec.Struct):
-    """What was said, and whether it held."""
+    """A claim, and whether it held in this run."""
 
     text: str
     held: bool
@@ -88,8 +93,8 @@ class Report(msgspec.Struct):
     claims: list[Claim]
 
 
-class Generation:
-    """One stream of an engine that keeps its pace whatever happens here: see `EngineRequestHandle`."""
+class Generation(EngineRequestHandle):
+    """One stream of an engine that keeps its pace whatever happens in this process."""
 
     def __init__(self, asked: Answer, pace: float, start: float) -> None:
         self.asked = asked
@@ -98,17 +103,19 @@ class Generation:
         self.sent = 0
 
     def generated_at(self, position: int) -> float:
-        """Return when the token was generated."""
+        """Return when the token at `position` was generated, in the event loop's time."""
         return self._start + position / self.pace
 
+    @override
     async def abort(self, index: int) -> None:
-        """Not needed: answers are generated to their end."""
+        pass  # never needed: every answer is generated to its end
 
+    @override
     def set_stream_interval(self, index: int, tokens: int) -> None:
-        """Collect nothing: the delays are to be those of the worker."""
+        pass  # tokens are not collected here, so that all delay is the worker's
 
     async def outputs(self) -> AsyncIterator[JsonDict]:
-        """Yield what has been generated since the last time, as vLLM's output collector does."""
+        """Yield the tokens generated since the last output, as vLLM's output collector does."""
         token_ids = self.asked.token_ids
         loop = asyncio.get_running_loop()
         while self.sent < len(token_ids):
@@ -131,7 +138,7 @@ class Delays:
         self.all: list[float] = []
 
     def row(self, system: str, call: str = "") -> Row:
-        """Return them as a row."""
+        """Return their percentiles."""
         ordered = sorted(self.all)
         figures = (
             statistics.median(self.first),
@@ -143,14 +150,14 @@ class Delays:
         return Row(system, first_p50, p50, p99, worst, call)
 
 
-async def through_worker(
-    core: PostprocessBackend, generation: Generation, delays: Delays | None
+async def run_in_worker(
+    backend: PostprocessBackend, generation: Generation, delays: Delays | None
 ) -> None:
-    """Send a stream through a worker's post-processing; None for delays that nobody asks for."""
+    """Send a stream through a worker's post-processing; add its delays to `delays`, if given."""
     loop = asyncio.get_running_loop()
     taken = 0
-    stream = WorkerPostprocessor(core).stream(
-        generation.outputs(), spec_of(generation.asked), [], generation
+    stream = WorkerPostprocessor(backend).stream(
+        generation.outputs(), build_params(generation.asked), [], generation
     )
     async for chunk in stream:
         now = loop.time()
@@ -159,15 +166,17 @@ async def through_worker(
             count = len(chunk["token_ids"])
             delays.all.append(now - generation.generated_at(taken))
             if not taken:
-                # Tokens before it were a marker or a name: there was nothing to show yet.
+                # The tokens before were a marker or a name, which make no delta.
                 delays.first.append(now - generation.generated_at(count - 1))
         taken += len(chunk["token_ids"])
 
 
-async def through_dynamo(core: DynamoCore, generation: Generation, delays: Delays | None) -> None:
-    """Send a stream through what Dynamo's Python frontend runs."""
+async def run_in_dynamo(
+    postprocessor: DynamoPostprocessor, generation: Generation, delays: Delays | None
+) -> None:
+    """Send a stream through the post-processing of Dynamo's Python frontend."""
     loop = asyncio.get_running_loop()
-    stream = core(generation.asked)
+    stream = postprocessor(generation.asked)
     position = 0
     async for output in generation.outputs():
         for token_id in output["token_ids"]:
@@ -180,17 +189,20 @@ async def through_dynamo(core: DynamoCore, generation: Generation, delays: Delay
             position += 1
 
 
-Send = Callable[[Generation, Delays | None], Any]
+Send = Callable[[Generation, Delays | None], Coroutine[None, None, None]]
 
 
 async def run_streams(
     send: Send, streams: int, seconds: float, *, with_call: bool
 ) -> tuple[Delays, str]:
-    """Send the streams of content, with or without the long call; return their delays and how far the call got."""
+    """Send the streams of content, with or without the long call.
+
+    Returns the delays of the content, and how far the call was at its end.
+    """
     start = asyncio.get_running_loop().time() + 0.1
     content = answer("content", int(STREAM_PACE * seconds))
     delays = Delays()
-    # Not all in step: an engine's streams began at different times.
+    # An engine's streams begin at different times, so these do as well.
     offsets = [number / streams / STREAM_PACE for number in range(streams)]
     tasks = [
         asyncio.ensure_future(send(Generation(content, STREAM_PACE, start + offset), delays))
@@ -209,11 +221,14 @@ async def run_streams(
 
 
 def long_call() -> Answer:
-    """Return an answer that is one call of `CALL_TOKENS` tokens, in the syntax of Qwen 3 Coder."""
+    """Return an answer with one call of `CALL_TOKENS` tokens, in the syntax of Qwen 3 Coder."""
     encoder = tokenizer()
     words = "one two, three four\n"
     text = words * (CALL_TOKENS // len(encoder.encode(words).ids))
-    call = f"<tool_call>\n<function=save>\n<parameter=text>\n{text}</parameter>\n</function>\n</tool_call><|im_end|>"
+    call = (
+        f"<tool_call>\n<function=save>\n<parameter=text>\n{text}</parameter>\n"
+        "</function>\n</tool_call><|im_end|>"
+    )
     return Answer(
         kind="tools",
         request={
@@ -228,14 +243,14 @@ def long_call() -> Answer:
 
 
 def inline(kind: Kind, parser: str = PARSER) -> InlineBackend:
-    """Return the core as a worker without a pool has it."""
+    """Return the backend of a worker without a pool."""
     vllm_tokenizer = get_tokenizer(str(TINY_MODEL))
     parsers = build_parsers(kind, ParserNames(parser, REASONING_PARSER), vllm_tokenizer)
     return InlineBackend(detokenizers(vllm_tokenizer), parsers, DELAYS)
 
 
 def pool_parts() -> tuple[Any, Any]:
-    """Return what a process of the pool needs; called in one."""
+    """Return the detokenizers and parsers; called in the pool's fork server."""
     vllm_tokenizer = get_tokenizer(str(TINY_MODEL))
     return detokenizers(vllm_tokenizer), build_parsers(
         "native", ParserNames(PARSER, REASONING_PARSER), vllm_tokenizer
@@ -244,7 +259,7 @@ def pool_parts() -> tuple[Any, Any]:
 
 async def by_kind() -> list[Row]:
     """Return the delays of each kind of text, all kinds at once, with the linear parsers inline."""
-    core = inline("linear", "hermes")
+    backend = inline("linear", "hermes")
     start = asyncio.get_running_loop().time() + 0.1
     delays = {kind: Delays() for kind in KINDS}
     tasks = []
@@ -254,13 +269,13 @@ async def by_kind() -> list[Row]:
             generation = Generation(
                 asked, BY_KIND_PACE, start + number / BY_KIND_STREAMS / BY_KIND_PACE
             )
-            tasks.append(through_worker(core, generation, delays[kind]))
+            tasks.append(run_in_worker(backend, generation, delays[kind]))
     await asyncio.gather(*tasks)
     return [delays[kind].row(kind) for kind in KINDS]
 
 
 async def stalls(streams: int, seconds: float, processes: int) -> list[Row]:
-    """Return a row for each system; the first is without the long call."""
+    """Return a row for each system; the first row is without the long call."""
     settings = PoolSettings(
         processes=processes,
         build="benchmarks.stall:pool_parts",
@@ -270,18 +285,18 @@ async def stalls(streams: int, seconds: float, processes: int) -> list[Row]:
     )
     pool = PoolSupervisor(settings)
     await pool.ready()
-    cores: list[tuple[str, PostprocessBackend | DynamoCore, bool]] = [
+    systems: list[tuple[str, PostprocessBackend | DynamoPostprocessor, bool]] = [
         ("pool, no long call", pool, False),
         ("pool", pool, True),
         ("linear, inline", inline("linear"), True),
         ("native, inline", inline("native"), True),
-        ("Dynamo's Python processor", DynamoCore(PARSER), True),
+        ("Dynamo's Python processor", DynamoPostprocessor(PARSER), True),
     ]
     rows = []
     try:
-        for name, core, with_call in cores:
+        for name, system, with_call in systems:
             print(name, file=sys.stderr)
-            send = sender(core)
+            send = sender(system)
             delays, call = await run_streams(send, streams, seconds, with_call=with_call)
             rows.append(delays.row(name, call))
     finally:
@@ -289,38 +304,45 @@ async def stalls(streams: int, seconds: float, processes: int) -> list[Row]:
     return rows
 
 
-def sender(core: PostprocessBackend | DynamoCore) -> Send:
-    """Return what sends a stream through `core`."""
-    if isinstance(core, DynamoCore):
-        return lambda generation, delays: through_dynamo(core, generation, delays)
-    return lambda generation, delays: through_worker(core, generation, delays)
+def sender(system: PostprocessBackend | DynamoPostprocessor) -> Send:
+    """Return the function that sends a stream through `system`."""
+    if isinstance(system, DynamoPostprocessor):
+        return lambda generation, delays: run_in_dynamo(system, generation, delays)
+    return lambda generation, delays: run_in_worker(system, generation, delays)
 
 
-def claims_of(kinds: list[Row], rows: list[Row]) -> Iterator[Claim]:
-    """Yield what is claimed."""
+def check_claims(kinds: list[Row], rows: list[Row]) -> Iterator[Claim]:
+    """Yield the claims. kinds: from `by_kind`. rows: from `stalls`."""
     for row in kinds:
-        bound = getattr(DELAYS, row.system) * MS_PER_S
+        limit = getattr(DELAYS, row.system) * MS_PER_S
         yield Claim(
-            f"{row.system}: p99 of the delay within its bound ({row.p99:.1f} of {bound:g} ms)",
-            row.p99 <= bound,
+            f"{row.system}: p99 of the delay within its limit ({row.p99:.1f} of {limit:g} ms)",
+            row.p99 <= limit,
         )
-        first = f"{row.system}: p50 of the first delta's delay below {FIRST_MS:g} ms ({row.first_p50:.2f} ms)"
-        yield Claim(first, row.first_p50 < FIRST_MS)
+        yield Claim(
+            f"{row.system}: p50 of the first delta's delay below {FIRST_MS:g} ms "
+            f"({row.first_p50:.2f} ms)",
+            row.first_p50 < FIRST_MS,
+        )
     ratio = rows[1].p99 / rows[0].p99
-    text = f"with the pool the long call makes p99 at most {STALL_RATIO:g} times what it is without ({ratio:.2f} times)"
-    yield Claim(text, ratio <= STALL_RATIO)
+    yield Claim(
+        f"in the pool, p99 with the long call is at most {STALL_RATIO:g} times p99 without it "
+        f"({ratio:.2f} times)",
+        ratio <= STALL_RATIO,
+    )
 
 
 def table(report: Report) -> str:
     """Return the report as text."""
     settings = ", ".join(f"{name} {value:g}" for name, value in report.settings.items())
+    by_kind_title = (
+        "Delay of a delta, ms, by kind of text "
+        f"({BY_KIND_STREAMS} streams of each, {BY_KIND_PACE:g} tokens/s)"
+    )
     lines = []
     for title, rows in (
-        (
-            f"Delay of a delta, ms, by kind ({BY_KIND_STREAMS} streams of each, {BY_KIND_PACE:g} tokens/s)",
-            report.by_kind,
-        ),
-        (f"Delay of a delta of content, ms, beside a long call ({settings})", report.stall),
+        (by_kind_title, report.by_kind),
+        (f"Delay of a delta of content, ms, during a long call ({settings})", report.stall),
     ):
         lines += [title, f"{'':28}{'first p50':>10}{'p50':>10}{'p99':>10}{'worst':>10}  long call"]
         for row in rows:
@@ -340,7 +362,7 @@ async def measure(arguments: argparse.Namespace) -> Report:
     kinds = await by_kind()
     rows = await stalls(arguments.streams, arguments.seconds, arguments.processes)
     settings = {name: getattr(arguments, name) for name in ("streams", "seconds", "processes")}
-    return Report(settings, kinds, rows, list(claims_of(kinds, rows)))
+    return Report(settings, kinds, rows, list(check_claims(kinds, rows)))
 
 
 def main() -> None:
@@ -353,7 +375,7 @@ def main() -> None:
     )
     parser.add_argument("--streams", type=int, default=32, help="streams of content")
     parser.add_argument("--seconds", type=float, default=60.0, help="how long the streams last")
-    parser.add_argument("--processes", type=int, default=2, help="of the pool")
+    parser.add_argument("--processes", type=int, default=2, help="processes of the pool")
     arguments = parser.parse_args()
     report = uvloop.run(measure(arguments))
     print(msgspec.json.encode(report).decode() if arguments.json else table(report))

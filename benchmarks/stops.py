@@ -1,12 +1,12 @@
-"""Claim: the stop check costs at most a microsecond per token for usual stop strings, and as much at any length.
+"""Claim: usual stop strings cost at most a microsecond per token, at any length of the text.
 
     python -m benchmarks.stops [--json] [--sizes 1000 16000] [--rounds 5]
 
-Measures CPU microseconds per token of our `StopStringFilter`, which also decides what may be
-streamed, and of vLLM's `check_stop_strings`, which does not, on text of 3 to 5
-characters per token that is full of beginnings of the stop strings and completes none.
-Then each list's last stop string follows, and both have to find it at the same place:
-otherwise the row is marked wrong.
+Measures CPU microseconds per token of our `StopStringFilter`, which also decides how much
+text may be streamed, and of vLLM's `check_stop_strings`, which only searches. The text
+has 3 to 5 characters per token, is full of beginnings of the stop strings and completes
+none of them. Then each list's last stop string follows, and both systems have to find it
+at the same place; otherwise the row is marked wrong.
 """
 
 from __future__ import annotations
@@ -27,25 +27,26 @@ SIZES = (1_000, 16_000)
 CLAIM_US = 1.0
 CLAIM_GROWTH = 1.3
 NS_PER_US = 1e3
-# Short texts are read several times in a round, so that there is something to measure.
+# Short texts are read several times in a round, to give the clock enough to measure.
 MIN_TOKENS = 4_000
 # Of the table's columns: stop strings, system, one per size.
 NAME_WIDTH, SYSTEM_WIDTH, CELL_WIDTH = 50, 8, 12
 OURS, VLLM = "ours", "vllm"
 PROSE = (
-    "The user asked for an observation, and this is what there is to see: a long answer, in which every word ends the "
-    "one before it.\nIt has lines, and the lines have an end; none of them is the end. Humans read it, "
-    "assistants wrote it, and # or ## stands for a heading.\n"
+    "The user asked for an observation, and this is what there is to see: a long answer, "
+    "in which every word ends the one before it.\nIt has lines, and the lines have an end; "
+    "none of them is the end. Humans read it, assistants wrote it, "
+    "and # or ## stands for a heading.\n"
 )
 LETTERS = "abcdefghijklmnopqrstuvwxyz "
 
 Found = tuple[str, str] | None
-"""The stop string, and the text without it."""
+"""The stop string, and the text before it."""
 Read = Callable[[list[str], list[str]], Found]
 
 
 class Case(msgspec.Struct):
-    """A list of stop strings, and the text that is cut into tokens, over and over."""
+    """A list of stop strings, and the text that is repeated and cut into tokens."""
 
     name: str
     stops: list[str]
@@ -54,7 +55,10 @@ class Case(msgspec.Struct):
 
 
 class Row(msgspec.Struct):
-    """One system with one list. us: per token, by the text's length in tokens, medians of the rounds."""
+    """One system with one list of stop strings.
+
+    us: per token, by the text's length in tokens; medians of the rounds.
+    """
 
     name: str
     system: str
@@ -64,7 +68,11 @@ class Row(msgspec.Struct):
 
 
 class Report(msgspec.Struct):
-    """A whole run. worst_us: of ours, with a usual list. growth: of ours, from the shortest text to the longest."""
+    """A whole run.
+
+    worst_us: the highest cost of ours with a usual list. growth: of our cost per token,
+    from the shortest text to the longest.
+    """
 
     rounds: int
     rows: list[Row]
@@ -75,10 +83,10 @@ class Report(msgspec.Struct):
 
 
 def cases() -> list[Case]:
-    """Return the lists, the usual ones first."""
+    """Return the lists, the usual lists first."""
     letters = random.Random(0)
-    unlike = ["".join(letters.choices(LETTERS, k=20)) for _ in range(1000)]
-    alike = [f"{(PROSE * 5)[start : start + 10]}{start:010}" for start in range(1000)]
+    absent = ["".join(letters.choices(LETTERS, k=20)) for _ in range(1000)]
+    similar = [f"{(PROSE * 5)[start : start + 10]}{start:010}" for start in range(1000)]
     return [
         Case("1: END", ["END"], PROSE, usual=True),
         Case("2: an empty line, User:", ["\n\n", "User:"], PROSE, usual=True),
@@ -89,8 +97,8 @@ def cases() -> list[Case]:
             usual=True,
         ),
         Case("4 that every third token begins", [" User:", " Human:", "the End", " An"], PROSE),
-        Case("1,000 of 20 characters", unlike, PROSE),
-        Case("1,000 of 20 characters, 10 of them in the text", alike, PROSE),
+        Case("1,000 of 20 characters", absent, PROSE),
+        Case("1,000 of 20 characters, 10 of them in the text", similar, PROSE),
         Case("1 of 10,000 characters, all but the last in it", ["a" * 9_999 + "b"], "a"),
         Case(
             "1,000 of 1,000 characters, 996 in it",
@@ -101,24 +109,26 @@ def cases() -> list[Case]:
 
 
 def tokens(text: str, size: int) -> list[str]:
-    """Return `size` tokens of 3 to 5 characters, `text` over and over."""
+    """Return `size` tokens of 3 to 5 characters, cut from repetitions of `text`."""
     characters = itertools.cycle(text)
     lengths = itertools.islice(itertools.cycle((3, 5, 4, 4)), size)
     return ["".join(itertools.islice(characters, length)) for length in lengths]
 
 
 def read_ours(stops: list[str], pieces: list[str]) -> Found:
-    """Feed a gate."""
-    gate = StopStringFilter(stops, include=False, splits=True)
+    """Feed a `StopStringFilter`."""
+    stop_filter = StopStringFilter(stops, include=False, splits=True)
     passed = []
     for token_id, piece in enumerate(pieces):
-        passed += gate.feed(piece, token_id)
-    return (gate.matched, "".join(text for text, _ in passed)) if gate.matched is not None else None
+        passed += stop_filter.feed(piece, token_id)
+    if stop_filter.matched is None:
+        return None
+    return stop_filter.matched, "".join(text for text, _ in passed)
 
 
 def read_vllm(stops: list[str], pieces: list[str]) -> Found:
     """Search as vLLM's detokenizer does for each token."""
-    # Its text is an attribute, so that adding to it copies it; a variable does not.
+    # vLLM's text is an attribute, so adding to it copies it; adding to a variable does not.
     text = ""
     for piece in pieces:
         text += piece
@@ -147,15 +157,15 @@ def us_per_token(read: Read, case: Case, pieces: list[str]) -> float:
 
 
 def is_right(read: Read, case: Case, pieces: list[str]) -> bool:
-    """Whether the text holds no stop string, and the last of the list is found behind it."""
+    """Whether the text holds no stop string, and the list's last one is found after it."""
     stop = case.stops[-1]
-    # Behind a character that is in no list, so that only this one can be complete.
+    # After a character that is in no list, so that no other stop string can be complete.
     found = read(case.stops, [*pieces, "~", *stop, "more"])
     return read(case.stops, pieces) is None and found == (stop, "".join(pieces) + "~")
 
 
 def measure(case: Case, sizes: list[int], rounds: int) -> Iterator[Row]:
-    """Yield the systems' figures; within a round they take turns."""
+    """Yield the systems' figures; the systems take turns within a round."""
     rows = {name: Row(case.name, name, {}, case.usual, wrong=False) for name in SYSTEMS}
     for size in sizes:
         pieces = tokens(case.text, size)
@@ -169,8 +179,8 @@ def measure(case: Case, sizes: list[int], rounds: int) -> Iterator[Row]:
     yield from rows.values()
 
 
-def report_of(rows: list[Row], rounds: int) -> Report:
-    """Return the run with what held in it."""
+def build_report(rows: list[Row], rounds: int) -> Report:
+    """Return the report, with whether the claims held."""
     ours = [row for row in rows if row.system == OURS]
     right = not any(row.wrong for row in ours)
     worst = max(us for row in ours if row.usual for us in row.us.values())
@@ -187,17 +197,17 @@ def table(report: Report) -> str:
     lines.append(f"{'stop strings':{NAME_WIDTH}}{'system':{SYSTEM_WIDTH}}{sizes}")
     for row in report.rows:
         cells = "".join(f"{us:>{CELL_WIDTH}.2f}" for us in row.us.values())
-        lines.append(
-            f"{row.name:{NAME_WIDTH}}{row.system:{SYSTEM_WIDTH}}{cells}{'  wrong' if row.wrong else ''}"
-        )
+        wrong = "  wrong" if row.wrong else ""
+        lines.append(f"{row.name:{NAME_WIDTH}}{row.system:{SYSTEM_WIDTH}}{cells}{wrong}")
     held = {True: "held", False: "NOT held"}
     lines.append(
         f"claim: at most {CLAIM_US:g} us per token with up to 4 usual stop strings: "
         f"{held[report.cost_held]} in this run (at most {report.worst_us:.2f} us)"
     )
     lines.append(
-        f"claim: a token of the longest text costs at most {CLAIM_GROWTH:g} times one of the shortest, whatever the "
-        f"stop strings: {held[report.growth_held]} in this run (at most {report.growth:.2f} times)"
+        f"claim: a token of the longest text costs at most {CLAIM_GROWTH:g} times a token of the "
+        f"shortest, with any stop strings: {held[report.growth_held]} in this run "
+        f"(at most {report.growth:.2f} times)"
     )
     return "\n".join(lines)
 
@@ -224,7 +234,7 @@ def main() -> None:
     rows = [
         row for case in cases() for row in measure(case, sorted(arguments.sizes), arguments.rounds)
     ]
-    report = report_of(rows, arguments.rounds)
+    report = build_report(rows, arguments.rounds)
     print(msgspec.json.encode(report).decode() if arguments.json else table(report))
 
 

@@ -1,4 +1,4 @@
-"""The systems that are compared, each a frontend in front of a worker."""
+"""The systems that are compared: each is a frontend with its worker."""
 
 from __future__ import annotations
 
@@ -17,18 +17,18 @@ from .cpu import CpuTime, cpu_time
 RUST, VLLM, SGLANG, SGLANG_EACH = "stock Rust", "stock vLLM", "stock SGLang", "stock SGLang, 1"
 BACKEDGE, BACKEDGE_SGLANG = "backedge", "backedge sglang"
 SGLANG_FRONTEND = (*STOCK_FRONTEND, "--dyn-chat-processor", "sglang")
-# The same names for vLLM's parsers, SGLang's and ours.
+# vLLM, SGLang and Backedge have parsers of these names.
 PARSERS = ("--tool-call-parser", "hermes", "--reasoning-parser", "qwen3")
 DYNAMO_PARSERS = ("--dyn-tool-call-parser", "hermes", "--dyn-reasoning-parser", "qwen3")
-# Lets the Python frontends accept a card with more context than the example model
-# was trained for: answers are replayed, no model has to keep up.
+# Lets the Python frontends accept a card with more context than the example model was
+# trained for: answers are replayed, so no model has to handle it.
 LONG_CONTEXT = {"VLLM_ALLOW_LONG_MAX_MODEL_LEN": "1"}
-# Dynamo's SGLang frontend waits for 20 tokens before it shows them, whatever the worker says.
+# Dynamo's SGLang frontend collects 20 tokens by default, whatever the worker sends.
 SHOW_EACH_TOKEN = {"DYN_SGLANG_STREAM_INTERVAL": "1"}
 
 
 class Recipe(msgspec.Struct, frozen=True):
-    """How a system's frontend is started. processes: the worker behind it post-processes."""
+    """How to start a system's frontend. processes: whether its worker post-processes."""
 
     command: tuple[str, ...]
     flags: tuple[str, ...] = ()
@@ -58,10 +58,10 @@ SYSTEMS = {
 
 
 class Engine(msgspec.Struct, frozen=True):
-    """What is behind the workers.
+    """The engine of the workers.
 
     name: "replay", or "vllm" for a real engine on the CPU.
-    tokens, pace: of the replay, see `replay_worker.ReplayEngine`.
+    tokens, pace: of the replay; see the flags of `replay_worker`.
     """
 
     name: str
@@ -69,7 +69,7 @@ class Engine(msgspec.Struct, frozen=True):
     pace: float
 
     def start(self, stack: Stack, *flags: str) -> Process:
-        """Start a worker with these flags; the replay has some of its own."""
+        """Start a worker with these flags, and with those of the replay if it is one."""
         if self.name == "vllm":
             return stack.worker(*flags)
         replay = ("--tokens", str(self.tokens), "--pace", str(self.pace))
@@ -78,18 +78,18 @@ class Engine(msgspec.Struct, frozen=True):
         )
 
     def start_for(self, recipe: Recipe, stack: Stack, *flags: str) -> Process:
-        """Start the worker that belongs behind a frontend."""
+        """Start the worker for a frontend."""
         parsers = ("--vllm-processing", *PARSERS) if recipe.processes else DYNAMO_PARSERS
         return self.start(stack, *parsers, *flags)
 
 
 def python_path() -> str:
-    """Return a PYTHONPATH on which the benchmarks and the examples are."""
+    """Return a PYTHONPATH that has the benchmarks and the examples."""
     return os.pathsep.join(filter(None, (str(ROOT), os.environ.get("PYTHONPATH"))))
 
 
 class System:
-    """A frontend and the worker behind it, running."""
+    """A running frontend and its worker."""
 
     def __init__(self, name: str, frontend: Process, worker: Process) -> None:
         self.name = name
@@ -97,28 +97,28 @@ class System:
         self._pids = (frontend.popen.pid, worker.popen.pid)
 
     def cpu_times(self) -> tuple[CpuTime, CpuTime]:
-        """Return what frontend and worker have used so far."""
+        """Return the CPU time of frontend and worker so far."""
         frontend, worker = self._pids
         return cpu_time(frontend), cpu_time(worker)
 
 
 @contextmanager
 def running(engine: Engine, folder: Path, names: Sequence[str]) -> Iterator[list[System]]:
-    """Run the systems of these names, for as long as the context lasts.
+    """Run the systems of these names while the context lasts.
 
-    Two discovery folders, since a frontend sends to every worker it discovers:
-    one with a plain worker and the stock frontends, one with Backedge.
+    A frontend sends to every worker it discovers, so there are two discovery folders: one
+    for a plain worker and the stock frontends, one for Backedge.
     """
     with ExitStack() as stacks:
-        behind: dict[bool, tuple[Stack, Process]] = {}
+        by_kind: dict[bool, tuple[Stack, Process]] = {}
         systems = []
         for name in names:
             recipe = SYSTEMS[name]
-            if recipe.processes not in behind:
+            if recipe.processes not in by_kind:
                 stack = stacks.enter_context(
                     Stack(folder / ("backedge" if recipe.processes else "stock"))
                 )
-                behind[recipe.processes] = stack, engine.start_for(recipe, stack)
-            stack, worker = behind[recipe.processes]
+                by_kind[recipe.processes] = stack, engine.start_for(recipe, stack)
+            stack, worker = by_kind[recipe.processes]
             systems.append(System(name, recipe.start(stack), worker))
         yield systems

@@ -1,14 +1,14 @@
-"""Claims: the core costs microseconds per token whatever the length, and its throughput grows with the workers.
+"""Claims: a token costs post-processing microseconds, at any length, and workers add throughput.
 
     python -m benchmarks.worker_cost [--json] [--rounds 5] [--workers 1,2]
 
-First the whole core by itself, from a token to an OpenAI delta, inline, one token at a
-time: CPU microseconds per token by the answer's length, beside what Dynamo's Python
-chat processors run (vLLM's OutputProcessor and Dynamo's StreamingPostProcessor, or
-Dynamo's SglangStreamingPostProcessor with SGLang's parsers). Then,
-with --workers, so many workers behind one frontend, all streams at full speed: tokens
-per second, and CPU microseconds per token of the frontend and of all workers. There
-the workers use vLLM's own parsers, so that they are what the machine is busy with.
+First post-processing by itself, from a token to an OpenAI delta, inline, one token at a
+time: CPU microseconds per token by the answer's length. Dynamo's Python chat processors
+are measured as well (vLLM's OutputProcessor and Dynamo's StreamingPostProcessor, or
+Dynamo's SglangStreamingPostProcessor with SGLang's parsers). Then, with --workers, one
+frontend with each of these numbers of workers, all streams at full speed: tokens per
+second, and CPU microseconds per token of the frontend and of all workers. There the
+workers use vLLM's own parsers, so that the workers are the busiest part of the machine.
 """
 
 from __future__ import annotations
@@ -27,19 +27,19 @@ import msgspec
 from tools.stack import MODEL_NAME, Process, Stack
 
 from .answers import KINDS, Answer, Texts, answer
-from .core_systems import Core, DynamoCore, OurCore
 from .cpu import cpu_time
 from .load import Load, run
-from .sglang_core import SglangCore
+from .postprocessors import DynamoPostprocessor, OurPostprocessor, StartAnswer
+from .sglang_postprocessor import SglangPostprocessor
 from .systems import PARSERS, Engine, backedge
 
 US_PER_S = 1e6
 OURS, DYNAMO, SGLANG = "ours", "dynamo", "sglang"
 LENGTHS = (1000, 4000, 16000, 64000)
 LIMITS_US = {"content": 2.0, "reasoning": 3.0, "tools": 5.0}
-# A token of the longest answer costs at most this many times one of the shortest: noise, no trend.
+# A token of the longest answer costs at most this many times a token of the shortest.
 FLAT = 1.25
-# Tokens between two looks at the clock, where an answer may be given up.
+# Tokens between two checks of the time limit.
 STRIDE = 500
 STREAMS_PER_WORKER = 8
 SETTLE_S = 0.5
@@ -47,10 +47,10 @@ WARM_UPS = 20
 BUSY_S = 0.05
 
 
-class CoreRow(msgspec.Struct):
-    """Microseconds per token of one core, by the answer's length; None where it was given up.
+class CostRow(msgspec.Struct):
+    """Microseconds per token of one system, by the answer's length; None if it was given up.
 
-    wrong: the texts that were not as they should be.
+    wrong: the kinds of text that came out wrong.
     """
 
     system: str
@@ -60,7 +60,7 @@ class CoreRow(msgspec.Struct):
 
 
 class WorkersRow(msgspec.Struct):
-    """So many workers behind one frontend. workers_us: CPU of all together, per token."""
+    """A number of workers behind one frontend. workers_us: CPU of all together, per token."""
 
     workers: int
     tokens_per_s: float
@@ -69,7 +69,7 @@ class WorkersRow(msgspec.Struct):
 
 
 class Claim(msgspec.Struct):
-    """What was said, and whether it held."""
+    """A claim, and whether it held in this run."""
 
     text: str
     held: bool
@@ -79,20 +79,20 @@ class Report(msgspec.Struct):
     """A whole run."""
 
     settings: dict[str, int | float | str]
-    core: list[CoreRow]
+    costs: list[CostRow]
     workers: list[WorkersRow]
     claims: list[Claim]
 
 
 class GivenUpError(Exception):
-    """An answer took longer than the limit."""
+    """An answer took longer than the time limit."""
 
 
-def measure(core: Core, asked: Answer, limit_s: float) -> tuple[float, Texts]:
-    """Return CPU microseconds per token, and what came of the answer. Raises `GivenUpError`."""
-    stream = core(asked)
+def measure(start_answer: StartAnswer, asked: Answer, limit_s: float) -> tuple[float, Texts]:
+    """Return CPU microseconds per token, and the answer's texts. Raises `GivenUpError`."""
+    stream = start_answer(asked)
     gc.collect()
-    gc.freeze()  # what the peers have left behind is not to be looked through at ours' expense, nor the reverse
+    gc.freeze()  # no system pays for collecting the objects of another
     *body, last = asked.token_ids
     start = time.process_time()
     for begin in range(0, len(body), STRIDE):
@@ -104,20 +104,24 @@ def measure(core: Core, asked: Answer, limit_s: float) -> tuple[float, Texts]:
     return (time.process_time() - start) * US_PER_S / len(asked.token_ids), stream.texts()
 
 
-def core_rows(rounds: int, limit_s: float) -> Iterator[CoreRow]:
-    """Measure all cores in turns, round by round."""
-    cores: dict[str, Core] = {OURS: OurCore(), DYNAMO: DynamoCore(), SGLANG: SglangCore()}
+def cost_rows(rounds: int, limit_s: float) -> Iterator[CostRow]:
+    """Measure all systems in turns, round by round."""
+    systems: dict[str, StartAnswer] = {
+        OURS: OurPostprocessor(),
+        DYNAMO: DynamoPostprocessor(),
+        SGLANG: SglangPostprocessor(),
+    }
     for kind in KINDS:
-        rows = [CoreRow(system, kind, {}) for system in cores]
+        rows = [CostRow(system, kind, {}) for system in systems]
         for length in LENGTHS:
             asked = answer(kind, length)
-            samples: dict[str, list[float]] = {system: [] for system in cores}
+            samples: dict[str, list[float]] = {system: [] for system in systems}
             for _ in range(rounds):
                 for row in rows:
                     if None in row.by_length.values():
                         continue  # shorter answers were given up
                     try:
-                        cost_us, texts = measure(cores[row.system], asked, limit_s)
+                        cost_us, texts = measure(systems[row.system], asked, limit_s)
                     except GivenUpError:
                         row.by_length[length] = None
                         continue
@@ -130,7 +134,7 @@ def core_rows(rounds: int, limit_s: float) -> Iterator[CoreRow]:
 
 
 def differences(given: Texts, wanted: Texts) -> str:
-    """Return which texts are not as they should be, white space around them aside."""
+    """Return the names of the texts that differ in more than the white space around them."""
     names = [
         name
         for name in Texts.__struct_fields__
@@ -170,7 +174,7 @@ def workers_row(count: int, rounds: int, tokens: int) -> WorkersRow:
                 for process, earlier in zip((frontend, *workers), before, strict=True)
             ]
             if outcome.problems:
-                raise RuntimeError(f"answers were not as they should be: {outcome.problems}")
+                raise RuntimeError(f"the workers gave wrong answers: {outcome.problems}")
             each = US_PER_S / outcome.tokens
             samples.append((outcome.tokens / elapsed_s, used[0] * each, sum(used[1:]) * each))
         return WorkersRow(
@@ -179,7 +183,7 @@ def workers_row(count: int, rounds: int, tokens: int) -> WorkersRow:
 
 
 def wait_for_all(workers: list[Process], load: Load) -> None:
-    """Send load until the router has found every worker. Raises RuntimeError if it does not."""
+    """Send load until every worker gets requests. Raises RuntimeError after `WARM_UPS` loads."""
     for _ in range(WARM_UPS):
         before = [cpu_time(worker.popen.pid) for worker in workers]
         run(load)
@@ -189,11 +193,14 @@ def wait_for_all(workers: list[Process], load: Load) -> None:
         ]
         if all(time.total_s > BUSY_S for time in used):
             return
-    raise RuntimeError("the frontend does not send to all workers")
+    raise RuntimeError(
+        f"some of the {len(workers)} workers got no request in {WARM_UPS} loads: "
+        "the frontend's router has not found them"
+    )
 
 
-def claims_of(rows: list[CoreRow]) -> Iterator[Claim]:
-    """Yield what is claimed of our core."""
+def check_claims(rows: list[CostRow]) -> Iterator[Claim]:
+    """Yield the claims about our post-processing."""
     for row in rows:
         if row.system != OURS:
             continue
@@ -213,9 +220,9 @@ def claims_of(rows: list[CoreRow]) -> Iterator[Claim]:
 def table(report: Report) -> str:
     """Return the report as text."""
     settings = ", ".join(f"{name} {value}" for name, value in report.settings.items())
-    lines = [f"CPU microseconds per token of the whole core, medians ({settings})"]
-    lines.append(f"{'core':9}{'kind':11}" + "".join(f"{length:>10}" for length in LENGTHS))
-    for row in report.core:
+    lines = [f"CPU microseconds per token of post-processing, medians ({settings})"]
+    lines.append(f"{'system':9}{'kind':11}" + "".join(f"{length:>10}" for length in LENGTHS))
+    for row in report.costs:
         cells = "".join(
             f"{'-' if (cost := row.by_length.get(length)) is None else format(cost, '.2f'):>10}"
             for length in LENGTHS
@@ -226,8 +233,10 @@ def table(report: Report) -> str:
     if report.workers:
         lines += ["", f"{'workers':>8}{'tokens/s':>12}{'frontend us':>14}{'workers us':>13}"]
         for workers in report.workers:
-            figures = f"{workers.tokens_per_s:>12.0f}{workers.frontend_us:>14.2f}{workers.workers_us:>13.1f}"
-            lines.append(f"{workers.workers:>8}{figures}")
+            lines.append(
+                f"{workers.workers:>8}{workers.tokens_per_s:>12.0f}"
+                f"{workers.frontend_us:>14.2f}{workers.workers_us:>13.1f}"
+            )
     return "\n".join(
         [
             *lines,
@@ -239,8 +248,8 @@ def table(report: Report) -> str:
     )
 
 
-def counts(text: str) -> list[int]:
-    """Return the numbers of "1,2"."""
+def parse_counts(text: str) -> list[int]:
+    """Return the numbers in a text like "1,2"."""
     return [int(part) for part in text.split(",")]
 
 
@@ -257,19 +266,22 @@ def main(command_line: Sequence[str] | None = None) -> None:
         "--limit-s", type=float, default=2.0, help="CPU seconds after which an answer is given up"
     )
     parser.add_argument(
-        "--workers", type=counts, default=[], help="numbers of workers to compare, for example 1,2"
+        "--workers",
+        type=parse_counts,
+        default=[],
+        help="numbers of workers to compare, for example 1,2",
     )
     parser.add_argument(
-        "--tokens", type=int, default=1500, help="tokens per answer, about, with --workers"
+        "--tokens", type=int, default=1500, help="approximate tokens per answer, with --workers"
     )
     arguments = parser.parse_args(command_line)
-    rows = list(core_rows(arguments.rounds, arguments.limit_s))
+    rows = list(cost_rows(arguments.rounds, arguments.limit_s))
     workers = []
     for count in arguments.workers:
         print(f"{count} workers", file=sys.stderr)
         workers.append(workers_row(count, arguments.rounds, arguments.tokens))
     settings = {"rounds": arguments.rounds, "limit_s": arguments.limit_s}
-    report = Report(settings, rows, workers, list(claims_of(rows)))
+    report = Report(settings, rows, workers, list(check_claims(rows)))
     print(msgspec.json.encode(report).decode() if arguments.json else table(report))
 
 

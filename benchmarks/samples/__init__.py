@@ -1,1 +1,1 @@
-"""Model output in the syntax of every parser that vLLM or SGLang registers, for benchmarks and tests."""
+"""Model output in the syntax of every parser of vLLM and SGLang, for benchmarks and tests."""

@@ -1,4 +1,4 @@
-"""Reasoning, then a call: the pairs of parsers that serve one model."""
+"""Reasoning, then a call: samples for each pair of parsers that serves one model."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def reasoned_call(tool: Sample, reasoning: Sample) -> Sample:
     before = reasoning.output.partition(ANSWER)[0]
     head, turn, _ = before.rpartition(TURN)
     before = head + turn or before
-    # Both may hold the marker that opens the answer.
+    # Both samples may hold the marker that opens the answer: keep one.
     lengths = range(len(before), -1, -1)
     overlap = next(
         length for length in lengths if tool.output.startswith(before[len(before) - length :])

@@ -1,4 +1,4 @@
-"""Reasoning, then text, in the syntax of every reasoning parser that vLLM registers."""
+"""Reasoning, then text, in the syntax of every reasoning parser of vLLM."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def thought(output: str, source: str, *markers: str, **more: Any) -> Sample:
 
 
 def think(source: str, *, opened: bool = False, tag: str = "think", **more: Any) -> Sample:
-    """Return a sample in think tags. opened: by the prompt."""
+    """Return a sample in think tags. opened: whether the prompt has the opening tag."""
     start, end = f"<{tag}>", f"</{tag}>"
     return thought(
         f"{'' if opened else start}{THOUGHT}{end}{ANSWER}",
@@ -84,7 +84,8 @@ REASONING_SAMPLES: dict[str, Sample] = {
     "granite": thought(
         f"Here is my thought process:{THOUGHT}Here is my response:{ANSWER}",
         REASONING.format("granite"),
-        "Here",  # one token in any real vocabulary; cut in two, its parser gives it out as reasoning
+        # One token in any real vocabulary; vLLM's parser takes half of it for reasoning.
+        "Here",
     ),
     "granite_thinking_parser": think(PARSER.format("granite_thinking"), opened=True),
     "holo2": think(REASONING.format("deepseek_v3"), opened=True),
@@ -114,7 +115,8 @@ REASONING_SAMPLES: dict[str, Sample] = {
     ),
     "kimi_k2": think(PARSER.format("kimi_k2")),
     "kimi_k3": thought(
-        f"<|open|>think<|sep|>{THOUGHT}<|close|>think<|sep|><|open|>response<|sep|>{ANSWER}<|close|>response<|sep|>",
+        f"<|open|>think<|sep|>{THOUGHT}<|close|>think<|sep|>"
+        f"<|open|>response<|sep|>{ANSWER}<|close|>response<|sep|>",
         REASONING.format("kimi_k3"),
         special=("<|open|>", "<|close|>", "<|sep|>"),
     ),
@@ -142,7 +144,7 @@ REASONING_SAMPLES: dict[str, Sample] = {
     ),
     "nemotron_v3": think(PARSER.format("nemotron_v3"), opened=True),
     "olmo3": thought(
-        # Its markers are several tokens each; it looks these up by their names in the vocabulary.
+        # The markers are several tokens each; vLLM's parser looks these up in the vocabulary.
         f"<think>{THOUGHT}</think>{ANSWER}",
         REASONING.format("olmo3"),
         "Ġ</",
@@ -150,7 +152,8 @@ REASONING_SAMPLES: dict[str, Sample] = {
         "think",
     ),
     "openai_gptoss": thought(
-        f"<|channel|>analysis<|message|>{THOUGHT}<|end|><|start|>assistant<|channel|>final<|message|>{ANSWER}",
+        f"<|channel|>analysis<|message|>{THOUGHT}<|end|>"
+        f"<|start|>assistant<|channel|>final<|message|>{ANSWER}",
         PARSER.format("harmony"),
         tokenizer="harmony",
         architecture="gpt_oss",

@@ -1,11 +1,12 @@
-"""What a sample of model output is."""
+"""A sample of model output, and the texts that all samples share."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any
 
-ADD_NOTE: dict[str, Any] = {
+from backedge.parsers.json_types import JsonObject
+
+ADD_NOTE: JsonObject = {
     "type": "function",
     "function": {
         "name": "add_note",
@@ -27,15 +28,15 @@ PROMPT = "<|im_start|>user\nGo on.<|im_end|>\n<|im_start|>assistant\n"
 
 @dataclass(frozen=True)
 class Call:
-    """A tool call; arguments is a JSON value, or the raw text where that is no JSON."""
+    """A tool call. arguments: a JSON value, or the raw text if it is not JSON."""
 
     name: str
-    arguments: Any
+    arguments: object
 
 
 @dataclass(frozen=True)
 class Outcome:
-    """What a client gets of one answer, all deltas added up."""
+    """One answer as the client gets it, the sum of its deltas."""
 
     reasoning: str | None = None
     content: str | None = None
@@ -46,14 +47,14 @@ class Outcome:
 class Sample:
     """One answer of a model, in its family's own syntax.
 
-    output: with the text of the markers; the token that ends the turn is left out.
-    source: the file of vLLM's that the syntax was read from, below `vllm/`.
-    markers: what the family's tokenizers have as single tokens, special ones in
-        `special` (`skip_special_tokens` leaves these out).
-    tokenizer: "bpe" for the example model's with these markers; "tekken",
-        "sentencepiece", "harmony" and "hunyuan" where a parser needs that one.
+    output: the text, markers included, without the token that ends the turn.
+    expected: the answer as the client should get it.
+    source: the file that the syntax was read from, below `vllm/`.
+    markers, special: the family's single tokens; `skip_special_tokens` drops `special`.
+    tokenizer: "bpe" for the example model's tokenizer with these markers; "tekken",
+        "sentencepiece", "harmony" or "hunyuan" if a parser needs that one.
     needs: a module that vLLM imports for this parser and that its wheels may lack.
-    architecture: `model_type` of the model's config, where the parser reads it.
+    architecture: `model_type` of the model's config, if the parser reads it.
     """
 
     output: str
@@ -61,9 +62,9 @@ class Sample:
     source: str
     markers: tuple[str, ...] = ()
     special: tuple[str, ...] = ()
-    tools: tuple[dict[str, Any], ...] = ()
+    tools: tuple[JsonObject, ...] = ()
     prompt: str = PROMPT
     tokenizer: str = "bpe"
-    chat_template_kwargs: dict[str, Any] = field(default_factory=dict)
+    chat_template_kwargs: JsonObject = field(default_factory=dict)
     needs: str | None = None
     architecture: str | None = None

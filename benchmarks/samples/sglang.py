@@ -1,4 +1,4 @@
-"""The samples of every parser that SGLang knows: mostly those of vLLM's parser for the same models."""
+"""Samples for every parser of SGLang: mostly those of vLLM's parser for the same models."""
 
 from __future__ import annotations
 
@@ -16,20 +16,24 @@ TOOL_DETECTOR, REASONING = (
     "sglang parser/reasoning_parser.py",
 )
 APERTUS = ("<|inner_prefix|>", "<|inner_suffix|>", "<|tools_prefix|>", "<|tools_suffix|>")
-ARGUMENTS = f"<arg_key>text</arg_key><arg_value>{TEXT}</arg_value>\n<arg_key>count</arg_key><arg_value>3</arg_value>\n"
+ARGUMENTS = (
+    f"<arg_key>text</arg_key><arg_value>{TEXT}</arg_value>\n"
+    "<arg_key>count</arg_key><arg_value>3</arg_value>\n"
+)
 GCML = (
-    f'<｜GCML｜invoke name="add_note">\n<｜GCML｜parameter name="text" string="true">{TEXT}</｜GCML｜parameter>\n'
+    '<｜GCML｜invoke name="add_note">\n'
+    f'<｜GCML｜parameter name="text" string="true">{TEXT}</｜GCML｜parameter>\n'
     '<｜GCML｜parameter name="count" string="false">3</｜GCML｜parameter>\n</｜GCML｜invoke>'
 )
 
 
 def like(name: str, **changes: Any) -> Sample:
-    """Return the sample of vLLM's tool parser `name`; what only vLLM needs for it is left out."""
+    """Return the sample of vLLM's tool parser `name`, without the needs of vLLM's parser."""
     return replace(TOOL_CALLS[name], needs=None, architecture=None, **changes)
 
 
 def thinks_like(name: str, **changes: Any) -> Sample:
-    """Return the sample of vLLM's reasoning parser `name`; what only vLLM needs for it is left out."""
+    """Return the sample of vLLM's reasoning parser `name`, without the needs of vLLM's parser."""
     return replace(REASONING_SAMPLES[name], needs=None, architecture=None, **changes)
 
 
@@ -184,7 +188,7 @@ SGLANG_REASONED_CALLS: dict[tuple[str, str], Sample] = {
     (tool, reasoning): reasoned_call(SGLANG_TOOL_CALLS[tool], SGLANG_REASONING[reasoning])
     for tool, reasoning in SGLANG_PAIRS
 }
-# Its sample of a call reasons already.
+# The call's sample of this parser has reasoning already.
 COMMAND = SGLANG_TOOL_CALLS["cohere_command4"]
 SGLANG_REASONED_CALLS["cohere_command4", "cohere_command4"] = replace(
     COMMAND,

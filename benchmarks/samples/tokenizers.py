@@ -1,4 +1,4 @@
-"""Tokenizers that have the markers of a family as single tokens."""
+"""Tokenizers that have a family's markers as single tokens."""
 
 from __future__ import annotations
 
@@ -48,13 +48,13 @@ def bpe(markers: tuple[str, ...] = (), special: tuple[str, ...] = ()) -> Any:
 
 @cache
 def mistral(kind: str) -> Any:
-    """Return vLLM's wrapper of one of the tokenizers that mistral-common brings."""
+    """Return vLLM's wrapper of mistral-common's own file for `kind`, a key of MISTRAL_FILES."""
     path = Path(mistral_common.__file__).parent / "data" / MISTRAL_FILES[kind]
     return MistralTokenizer(MistralCommonBackend(tokenizer_path=path, mode=ValidationMode.test))
 
 
 class HarmonyTokenizer:
-    """The tokenizer of gpt-oss, of which openai-harmony brings the vocabulary."""
+    """The tokenizer of gpt-oss, with the vocabulary that openai-harmony contains."""
 
     def __init__(self) -> None:
         self._encoding = load_harmony_encoding(HarmonyEncodingName.HARMONY_GPT_OSS)
@@ -62,11 +62,11 @@ class HarmonyTokenizer:
         self.all_special_ids = list(self._special)
 
     def encode(self, text: str, *, add_special_tokens: bool = False) -> list[int]:
-        """Return the token ids of `text`, its markers as single tokens."""
+        """Return the token ids of `text`, with each marker as one token."""
         return list(self._encoding.encode(text, allowed_special="all"))
 
     def decode(self, token_ids: list[int], *, skip_special_tokens: bool = False) -> str:
-        """Return the text, U+FFFD where it begins or ends in half a character."""
+        """Return the text, with U+FFFD for half a character at its beginning or end."""
         shown = [
             token for token in token_ids if not (skip_special_tokens and token in self._special)
         ]
@@ -74,14 +74,14 @@ class HarmonyTokenizer:
         return text
 
     def get_vocab(self) -> dict[str, int]:
-        """Return the markers; nothing asks for more."""
+        """Return the markers only, which is all that the parsers look up."""
         return {token: token_id for token_id, token in self._special.items()}
 
 
 class HunyuanTokenizer:
-    """The example model's tokenizer, with the markers cut as Hunyuan A13B's tokenizer cuts them.
+    """The example model's tokenizer, with the markers cut as in Hunyuan A13B's tokenizer.
 
-    vLLM's reasoning parser of that model compares token ids that it holds as literals.
+    vLLM's reasoning parser for that model has these token ids as literals.
     """
 
     CUTS: ClassVar[dict[str, tuple[int, ...]]] = {
@@ -90,9 +90,10 @@ class HunyuanTokenizer:
         "\n</answer>": (198, 524, 9399, 29),
     }
     PIECES: ClassVar[dict[int, str]] = {
-        27: "<", 29: ">", 198: "\n", 397: ">\n", 524: "</", 771: "ink", 9399: "answer", 14023: "<th", 27963: "think",
+        27: "<", 29: ">", 198: "\n", 397: ">\n", 524: "</",
+        771: "ink", 9399: "answer", 14023: "<th", 27963: "think",
     }  # fmt: skip
-    OFFSET = 100_000  # ids of all other tokens begin here
+    OFFSET = 100_000  # added to the ids of all other tokens
 
     def __init__(self) -> None:
         self._inner = bpe()
@@ -107,7 +108,7 @@ class HunyuanTokenizer:
         return token_ids
 
     def decode(self, token_ids: list[int], *, skip_special_tokens: bool = False) -> str:
-        """Return the text, U+FFFD where it begins or ends in half a character."""
+        """Return the text, with U+FFFD for half a character at its beginning or end."""
         parts: list[str] = []
         for own, run in groupby(token_ids, key=lambda token_id: token_id in self.PIECES):
             if own:
@@ -118,7 +119,7 @@ class HunyuanTokenizer:
         return "".join(parts)
 
     def get_vocab(self) -> dict[str, int]:
-        """Return the markers' pieces; nothing asks for more."""
+        """Return the markers' pieces only, which is all that the parser looks up."""
         return {text: token_id for token_id, text in self.PIECES.items()}
 
 
@@ -129,7 +130,7 @@ def harmony() -> HarmonyTokenizer:
 
 
 def load_tokenizer(sample: Sample) -> Any:
-    """Return the tokenizer that `sample` is written for."""
+    """Return the tokenizer that `sample` names, with its markers."""
     if sample.tokenizer == "harmony":
         return harmony()
     if sample.tokenizer == "hunyuan":
@@ -140,16 +141,16 @@ def load_tokenizer(sample: Sample) -> Any:
 
 
 def encode(tokenizer: Any, text: str) -> list[int]:
-    """Return the token ids of `text`, markers as single tokens, nothing added."""
+    """Return the token ids of `text`, markers as single tokens, without added special tokens."""
     if not isinstance(tokenizer, MistralTokenizer):
         return list(tokenizer.encode(text, add_special_tokens=False))
-    # mistral-common takes a marker in a text for mere text.
-    before, marker, behind = text.partition("[TOOL_CALLS]")
+    # mistral-common encodes a marker in a text as plain text.
+    before, marker, after = text.partition("[TOOL_CALLS]")
     marker_ids = [tokenizer.get_vocab()[marker]] if marker else []
     return [
         *tokenizer.encode(before, add_special_tokens=False),
         *marker_ids,
-        *tokenizer.encode(behind, add_special_tokens=False),
+        *tokenizer.encode(after, add_special_tokens=False),
     ]
 
 

@@ -1,8 +1,8 @@
-"""One call in the syntax of every tool parser that vLLM registers.
+"""One call in the syntax of every tool parser of vLLM.
 
-The call is always the same: a string argument with quotes and an accent, and an
-integer. Where the syntax has room for text before the call, there is some. A key
-is a parser's name, with a word behind it where a parser has several syntaxes.
+The call is always the same: a string argument with quotes and an accent, and an integer,
+after some text if the syntax allows text. A key is a parser's name, followed by a word if
+the parser has several syntaxes.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ PARSER, TOOL_PARSER = "parser/{}.py", "tool_parsers/{}_tool_parser.py"
 
 
 def one_call(output: str, source: str, *markers: str, **more: Any) -> Sample:
-    """Return a sample whose output is the one call, after LEAD if it holds that."""
+    """Return a sample whose output is the call, perhaps with LEAD before it."""
     content = LEAD if LEAD in output else None
     return Sample(
         output,
@@ -32,7 +32,10 @@ def one_call(output: str, source: str, *markers: str, **more: Any) -> Sample:
 
 
 def glm(source: str, open_name: str = "", *, suffix: str = "") -> Sample:
-    """Return a call in GLM's tags. open_name: what stands between the name and the arguments."""
+    """Return a call in GLM's tags.
+
+    open_name: the text between the name and the arguments. suffix: that after each tag.
+    """
     markers = [
         f"<{slash}{tag}>"
         for tag in ("think", "tool_call", "arg_key", "arg_value")
@@ -81,7 +84,7 @@ def qwen_xml(source: str, prefix: str = "") -> Sample:
 
 
 def json_in_tags(source: str, tag: str, **more: Any) -> Sample:
-    """Return a call as {"name", "arguments"} between tags, as Hermes has it."""
+    """Return a call as a JSON object with name and arguments between tags, as in Hermes."""
     return one_call(
         f"{LEAD}\n<{tag}>\n{CALL_JSON}\n</{tag}>", source, f"<{tag}>", f"</{tag}>", **more
     )
@@ -106,9 +109,13 @@ def hunyuan_v4(source: str) -> Sample:
     sample = glm(source)
     body = sample.output.removeprefix(LEAD)
     return one_call(
-        f"{LEAD}<tool_calls>{body}</tool_calls>", source, *sample.markers, "<tool_calls>", "</tool_calls>",
+        f"{LEAD}<tool_calls>{body}</tool_calls>",
+        source,
+        *sample.markers,
+        "<tool_calls>",
+        "</tool_calls>",
         chat_template_kwargs={"reasoning_effort": "no_think"},
-    )  # fmt: skip
+    )
 
 
 def cohere(source: str) -> Sample:
@@ -160,7 +167,8 @@ KIMI_K2 = (
 )
 INKLING = (
     "<|message_model|>", "<|content_text|>", "<|content_thinking|>", "<|content_invoke_tool_json|>",
-    "<|content_invoke_tool_text|>", "<|content_tool_error|>", "<|content_model_end_sampling|>", "<|end_message|>",
+    "<|content_invoke_tool_text|>", "<|content_tool_error|>", "<|content_model_end_sampling|>",
+    "<|end_message|>",
 )  # fmt: skip
 MUSE = ("<|start|>", "<|message|>", "<|eom|>", "<|eot|>")
 INVOKE = (
@@ -170,7 +178,8 @@ INVOKE = (
 )
 ATEM = (
     '<atem:function_calls>\n<atem:invoke name="add_note">\n'
-    f'<atem:parameter name="text">{TEXT}</atem:parameter>\n<atem:parameter name="count">3</atem:parameter>\n'
+    f'<atem:parameter name="text">{TEXT}</atem:parameter>\n'
+    '<atem:parameter name="count">3</atem:parameter>\n'
     "</atem:invoke>\n</atem:function_calls>"
 )
 M3 = "]<]minimax[>["
@@ -206,7 +215,8 @@ TOOL_CALLS: dict[str, Sample] = {
     ),
     "ernie45": json_in_tags(TOOL_PARSER.format("ernie45"), "tool_call"),
     "functiongemma": one_call(
-        f"<start_function_call>call:add_note{{text:<escape>{TEXT}<escape>,count:3}}<end_function_call>",
+        f"<start_function_call>call:add_note{{text:<escape>{TEXT}<escape>,count:3}}"
+        "<end_function_call>",
         TOOL_PARSER.format("functiongemma"),
         special=("<start_function_call>", "<end_function_call>", "<escape>"),
     ),
@@ -250,7 +260,8 @@ TOOL_CALLS: dict[str, Sample] = {
         special=INKLING,
     ),
     "internlm": one_call(
-        f"{LEAD}<|action_start|><|plugin|>\n{CALL_JSON.replace('arguments', 'parameters')}<|action_end|>",
+        f"{LEAD}<|action_start|><|plugin|>\n"
+        f"{CALL_JSON.replace('arguments', 'parameters')}<|action_end|>",
         TOOL_PARSER.format("internlm2"),
         special=("<|action_start|>", "<|plugin|>", "<|action_end|>"),
     ),
@@ -298,7 +309,8 @@ TOOL_CALLS: dict[str, Sample] = {
     "longcat": json_in_tags(TOOL_PARSER.format("longcat"), "longcat_tool_call"),
     "mimo": qwen_xml(PARSER.format("qwen3")),
     "minicpm5": one_call(
-        f'{LEAD}<function name="add_note"><param name="text">{TEXT}</param><param name="count">3</param></function>',
+        f'{LEAD}<function name="add_note"><param name="text">{TEXT}</param>'
+        '<param name="count">3</param></function>',
         TOOL_PARSER.format("minicpm5xml"),
         special=("<function", "</function>", "<param", "</param>"),
     ),
@@ -310,7 +322,8 @@ TOOL_CALLS: dict[str, Sample] = {
         *THINK,
     ),
     "minimax_m3": one_call(
-        f'{LEAD}{M3}<tool_call>{M3}<invoke name="add_note">{M3}<text>{TEXT}{M3}</text>{M3}<count>3{M3}</count>'
+        f'{LEAD}{M3}<tool_call>{M3}<invoke name="add_note">'
+        f"{M3}<text>{TEXT}{M3}</text>{M3}<count>3{M3}</count>"
         f"{M3}</invoke>{M3}</tool_call>",
         TOOL_PARSER.format("minimax_m3"),
         needs="vllm._rust_tool_parser",
@@ -331,7 +344,8 @@ TOOL_CALLS: dict[str, Sample] = {
     ),
     "olmo3": one_call(f"<function_calls>{PYTHONIC}</function_calls>", TOOL_PARSER.format("olmo3")),
     "openai": one_call(
-        f"<|channel|>commentary<|message|>{LEAD}<|end|><|start|>assistant<|channel|>commentary to=functions.add_note "
+        f"<|channel|>commentary<|message|>{LEAD}<|end|>"
+        f"<|start|>assistant<|channel|>commentary to=functions.add_note "
         f"<|constrain|>json<|message|>{NOTE_JSON}<|call|>",
         PARSER.format("harmony"),
         tokenizer="harmony",

@@ -1,10 +1,10 @@
-"""What `frontend_cost` claims, and of which systems."""
+"""The claims of `frontend_cost`, and the systems that they compare."""
 
 from __future__ import annotations
 
 import pytest
 
-from benchmarks.frontend_cost import Case, Row, Sample, claims_of
+from benchmarks.frontend_cost import Case, Row, Sample, check_claims
 from benchmarks.systems import BACKEDGE, BACKEDGE_SGLANG, RUST, SGLANG, SGLANG_EACH, VLLM
 
 
@@ -16,7 +16,7 @@ def row(
 
 
 def held(*rows: Row) -> list[bool]:
-    return [claim.held for claim in claims_of(list(rows))]
+    return [claim.held for claim in check_claims(list(rows))]
 
 
 @pytest.mark.parametrize(

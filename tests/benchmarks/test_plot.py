@@ -1,4 +1,4 @@
-"""The picture of the parsers' costs: valid XML, a line per series, every figure where its logarithm puts it."""
+"""The plot of the parsers' costs: valid XML, a line per series, figures on logarithmic axes."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def report(*families: str, cells: dict[str, list[Cell]] = CELLS) -> Report:
 
 
 def drawn(picture: str) -> ET.Element:
-    return ET.fromstring(picture)  # noqa: S314 - our own
+    return ET.fromstring(picture)  # noqa: S314 - XML that this test has made
 
 
 def lines(root: ET.Element) -> dict[str, list[list[float]]]:

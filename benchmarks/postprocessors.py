@@ -1,4 +1,7 @@
-"""The cores that are compared, behind one interface: all that happens between a token and an OpenAI delta."""
+"""The post-processors that `worker_cost` and `stall` compare, behind one interface.
+
+Each does all the work between a token and an OpenAI delta.
+"""
 
 from __future__ import annotations
 
@@ -7,6 +10,7 @@ from collections.abc import Callable
 from typing import Any, Protocol
 
 from backedge.parsers.base import ParserNames, ParserRequest
+from backedge.parsers.json_types import JsonObject
 from backedge.parsers.parser_lookup import Kind
 from backedge.postprocess.aggregate import aggregate_deltas
 from backedge.postprocess.chunk_scheduler import MERGE_DELAYS, MergeDelays, ScheduledChunk
@@ -15,6 +19,7 @@ from backedge.tokenization.detokenizer import detokenizers
 from backedge.worker.adapters.vllm import build_parsers
 from backedge.worker.backend import InlineBackend
 from dynamo.frontend.prepost import StreamingPostProcessor
+from typing_extensions import override
 from vllm.entrypoints.openai.chat_completion.protocol import ChatCompletionRequest
 from vllm.reasoning import ReasoningParserManager
 from vllm.sampling_params import RequestOutputKind, SamplingParams
@@ -26,7 +31,7 @@ from vllm.v1.engine.output_processor import OutputProcessor
 from .answers import TINY_MODEL, Answer, Texts
 
 REASONING_PARSER = "qwen3"
-TOKEN_S = 0.01  # between two tokens of a stream, on the clock that the merging is shown
+TOKEN_S = 0.01  # between two tokens, on the clock that decides when deltas are due
 
 
 class Stream(Protocol):
@@ -37,34 +42,36 @@ class Stream(Protocol):
         ...
 
     def texts(self) -> Texts:
-        """Return what has come of it."""
+        """Return the texts of all tokens fed so far."""
         ...
 
 
-Core = Callable[[Answer], Stream]
-"""Begins an answer."""
+StartAnswer = Callable[[Answer], Stream]
 
 
-class OurCore:
-    """Ours, as a worker runs it inline. bounds: of the merging."""
+class OurPostprocessor:
+    """Backedge, as a worker runs it in its event loop.
+
+    delays: how long deltas wait for more of their kind.
+    """
 
     def __init__(
         self,
         tool_call_parser: str = "hermes",
         kind: Kind = "linear",
-        bounds: MergeDelays = MERGE_DELAYS["balanced"],
+        delays: MergeDelays = MERGE_DELAYS["balanced"],
     ) -> None:
         tokenizer = get_tokenizer(str(TINY_MODEL))
         parsers = build_parsers(kind, ParserNames(tool_call_parser, REASONING_PARSER), tokenizer)
-        self._core = InlineBackend(detokenizers(tokenizer), parsers, bounds)
+        self._backend = InlineBackend(detokenizers(tokenizer), parsers, delays)
 
     def __call__(self, answer: Answer) -> OurStream:
-        """Begin an answer."""
-        return OurStream(self._core, spec_of(answer))
+        """Start post-processing an answer."""
+        return OurStream(self._backend, build_params(answer))
 
 
-def spec_of(answer: Answer) -> PostprocessParams:
-    """Return the spec that a frontend would send with the answer's request."""
+def build_params(answer: Answer) -> PostprocessParams:
+    """Return the parameters that a frontend would send with the answer's request."""
     tools = answer.request.get("tools") or []
     kwargs = answer.request.get("chat_template_kwargs") or {}
     choice = "auto" if tools else "none"
@@ -74,30 +81,30 @@ def spec_of(answer: Answer) -> PostprocessParams:
     )
 
 
-class OurStream:
-    """See `Stream`."""
+class OurStream(Stream):
+    """One answer in a worker's event loop; its clock advances by `TOKEN_S` for each token."""
 
-    def __init__(self, core: InlineBackend, params: PostprocessParams) -> None:
-        self._work = core.start(params, [], 0.0, lambda: None)
+    def __init__(self, backend: InlineBackend, params: PostprocessParams) -> None:
+        self._stream = backend.start(params, [], 0.0, lambda: None)
         self._now = 0.0
         self._taken: list[ScheduledChunk] = []
 
+    @override
     def feed(self, token_id: int, *, last: bool) -> None:
-        """See `Stream`."""
         now = self._now = self._now + TOKEN_S
-        work = self._work
-        work.add(Chunk(token_ids=[token_id], finish_reason="stop" if last else None), now)
-        if work.due <= now:
-            self._taken += work.take(now)
+        stream = self._stream
+        stream.add(Chunk(token_ids=[token_id], finish_reason="stop" if last else None), now)
+        if stream.due <= now:
+            self._taken += stream.take(now)
 
+    @override
     def texts(self) -> Texts:
-        """See `Stream`."""
         delta = aggregate_deltas([delta for taken in self._taken for delta in taken.deltas]).delta
         arguments = "".join(call.function.arguments for call in delta.tool_calls)
         return Texts(delta.content or "", delta.reasoning_content or "", arguments)
 
 
-class DynamoCore:
+class DynamoPostprocessor:
     """Dynamo's Python chat processor: vLLM's OutputProcessor, then its StreamingPostProcessor."""
 
     def __init__(self, tool_call_parser: str = "hermes") -> None:
@@ -108,7 +115,7 @@ class DynamoCore:
         self._ids = map(str, itertools.count())
 
     def __call__(self, answer: Answer) -> DynamoStream:
-        """Begin an answer."""
+        """Start post-processing an answer."""
         fields = {
             "model": "tiny",
             "tool_choice": "auto" if answer.request.get("tools") else "none",
@@ -148,8 +155,8 @@ class DynamoCore:
         return DynamoStream(self._outputs, post, request_id)
 
 
-class DynamoStream:
-    """See `Stream`."""
+class DynamoStream(Stream):
+    """One answer in Dynamo's Python chat processor."""
 
     def __init__(
         self, outputs: OutputProcessor, post: StreamingPostProcessor, request_id: str
@@ -157,10 +164,10 @@ class DynamoStream:
         self._outputs = outputs
         self._post = post
         self._request_id = request_id
-        self._choices: list[dict[str, Any]] = []
+        self._choices: list[JsonObject] = []
 
+    @override
     def feed(self, token_id: int, *, last: bool) -> None:
-        """See `Stream`."""
         core_output = EngineCoreOutput(
             self._request_id, [token_id], finish_reason=FinishReason.STOP if last else None
         )
@@ -169,13 +176,13 @@ class DynamoStream:
             if choice:
                 self._choices.append(choice)
 
+    @override
     def texts(self) -> Texts:
-        """See `Stream`."""
-        return texts_of(self._choices)
+        return join_texts(self._choices)
 
 
-def texts_of(choices: list[dict[str, Any]]) -> Texts:
-    """Return what a client makes of OpenAI's streamed choices."""
+def join_texts(choices: list[JsonObject]) -> Texts:
+    """Return the texts that a client puts together from OpenAI's streamed choices."""
     deltas = [choice["delta"] for choice in choices]
     calls = [call for delta in deltas for call in delta.get("tool_calls") or ()]
     return Texts(

@@ -1,29 +1,42 @@
-"""Dynamo's SGLang chat processor as a core of `core_systems`; apart, since importing SGLang takes seconds."""
+"""Dynamo's SGLang chat processor, behind the interface of `postprocessors`.
+
+In a module of its own, because importing SGLang takes seconds.
+"""
 
 from __future__ import annotations
 
 from typing import Any
 
+from backedge.parsers.json_types import JsonObject
 from dynamo.frontend import sglang_prepost, sglang_processor
+from typing_extensions import override
 
 from .answers import TINY_MODEL, Answer, Texts
-from .core_systems import REASONING_PARSER, texts_of
+from .postprocessors import REASONING_PARSER, Stream, join_texts
 
 
-class SglangCore:
-    """SGLang's tokenizer, FunctionCallParser and ReasoningParser in Dynamo's SglangStreamingPostProcessor."""
+class SglangPostprocessor:
+    """Dynamo's SglangStreamingPostProcessor.
+
+    It runs SGLang's tokenizer, FunctionCallParser and ReasoningParser.
+    """
 
     def __init__(self, tool_call_parser: str = "hermes") -> None:
         self._tool_call_parser = tool_call_parser
-        self._tokenizer = sglang_processor._load_tokenizer(str(TINY_MODEL), trust_remote_code=False)  # noqa: SLF001
-        self._eos = sglang_processor._model_eos_token_ids(self._tokenizer, str(TINY_MODEL))  # noqa: SLF001
+        model, processor = str(TINY_MODEL), sglang_processor
+        self._tokenizer = processor._load_tokenizer(  # noqa: SLF001 - Dynamo has no public way
+            model, trust_remote_code=False
+        )
+        self._eos = processor._model_eos_token_ids(  # noqa: SLF001 - Dynamo has no public way
+            self._tokenizer, model
+        )
         self._forces_reasoning = sglang_prepost.detect_force_reasoning_from_template(
             self._tokenizer.chat_template
         )
 
     def __call__(self, answer: Answer) -> SglangStream:
-        """Begin an answer."""
-        # Dynamo's own: it alone knows how a request's parsers are set up.
+        """Start post-processing an answer."""
+        # Dynamo's own function: only Dynamo knows how a request's parsers are set up.
         made = sglang_prepost.preprocess_chat_request(
             {"model": "tiny", **answer.request},
             tokenizer=self._tokenizer,
@@ -44,21 +57,21 @@ class SglangCore:
         )
 
 
-class SglangStream:
-    """See `core_systems.Stream`."""
+class SglangStream(Stream):
+    """One answer in Dynamo's SGLang chat processor."""
 
     def __init__(self, post: Any) -> None:
         self._post = post
-        self._choices: list[dict[str, Any]] = []
+        self._choices: list[JsonObject] = []
 
+    @override
     def feed(self, token_id: int, *, last: bool) -> None:
-        """See `core_systems.Stream`."""
         choice = self._post.process_output(
             {"token_ids": [token_id], "finish_reason": "stop" if last else None}
         )
         if choice:
             self._choices.append(choice)
 
+    @override
     def texts(self) -> Texts:
-        """See `core_systems.Stream`."""
-        return texts_of(self._choices)
+        return join_texts(self._choices)
