@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import Any
 
 from backedge.parsers.json_types import JsonObject
 
@@ -31,7 +32,7 @@ class Call:
     """A tool call. arguments: a JSON value, or the raw text if it is not JSON."""
 
     name: str
-    arguments: object
+    arguments: Any
 
 
 @dataclass(frozen=True)
