@@ -11,7 +11,7 @@ from typing import Literal
 from .base import ParserNames
 from .errors import REASONING_FLAG, TOOL_CALL_FLAG, SetupError, UnknownParserError
 from .format import Format
-from .formats import FORMATS
+from .formats.catalog import FORMATS
 from .linear_parsers import LinearParsers, Vocabulary
 
 Kind = Literal["auto", "linear", "native"]

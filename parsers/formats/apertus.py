@@ -1,18 +1,17 @@
-"""Apertus's tool calls, whose objects have the function's name as their key, and its deliberation."""
+"""Apertus: call objects whose key is the function's name, and reasoning."""
 
 from ..arguments.json_calls import CallKeys
-from ..format import Format, Jump, State
+from ..format import Format
+from .fragments import json_calls, think
 
 APERTUS = Format(
     "apertus",
     {
-        State.START: {"<|inner_prefix|>": State.REASONING},
-        State.REASONING: {"<|inner_suffix|>": State.START},
-        State.CONTENT: {"<|tools_prefix|>": State.JSON_CALLS},
-        State.JSON_CALLS: {"<|tools_suffix|>": Jump.RETURN},
+        **think("<|inner_prefix|>", "<|inner_suffix|>"),
+        **json_calls("<|tools_prefix|>", "<|tools_suffix|>"),
     },
     aliases=("apertus2509",),
     keys=CallKeys(name_is_key=True),
-    source="vllm examples/tool_chat_template_apertus.jinja, 0.31 tool_parsers/apertus_tool_parser.py; "
-    "sglang function_call/apertus2509_detector.py",
+    source="vllm examples/tool_chat_template_apertus.jinja, "
+    "0.31 tool_parsers/apertus_tool_parser.py; sglang function_call/apertus2509_detector.py",
 )

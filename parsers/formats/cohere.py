@@ -1,24 +1,25 @@
-"""Cohere Command A's tool calls and reasoning; Command A Plus puts its answer in other tags."""
+"""Cohere Command A: tool calls and reasoning; Command A Plus puts its answer between other tags."""
 
 from ..arguments.json_calls import CallKeys
-from ..format import Format, Jump, State
+from ..format import Format, State
+from .fragments import json_calls, merge_states, think
 
 COHERE_COMMAND = Format(
     "cohere_command3",
-    {
-        State.START: {"<|START_THINKING|>": State.REASONING},
-        State.REASONING: {"<|END_THINKING|>": State.START},
-        State.CONTENT: {
-            "<|START_RESPONSE|>": State.START,
-            "<|END_RESPONSE|>": State.START,
-            "<|START_TEXT|>": State.START,
-            "<|END_TEXT|>": State.START,
-            "<|START_ACTION|>": State.JSON_CALLS,
+    merge_states(
+        think("<|START_THINKING|>", "<|END_THINKING|>"),
+        {
+            State.CONTENT: {
+                "<|START_RESPONSE|>": State.START,
+                "<|END_RESPONSE|>": State.START,
+                "<|START_TEXT|>": State.START,
+                "<|END_TEXT|>": State.START,
+            }
         },
-        State.JSON_CALLS: {"<|END_ACTION|>": Jump.RETURN},
-    },
+        json_calls("<|START_ACTION|>", "<|END_ACTION|>"),
+    ),
     aliases=("cohere_command4",),
-    # Its own ids count from 0 in each turn, so they are not unique in a conversation.
+    # The model's own ids start from 0 in every turn, so they are not unique in a conversation.
     keys=CallKeys(name=("tool_name", "name"), arguments=("parameters", "arguments"), id=()),
     source="vllm 0.31 parser/cohere_command.py; sglang function_call/cohere_command4_detector.py",
 )

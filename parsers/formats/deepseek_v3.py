@@ -1,6 +1,7 @@
-"""DeepSeek V3's, R1's and V3.1's tool calls, and the reasoning that V3.1's prompt opens or closes."""
+"""DeepSeek V3, R1 and V3.1: tool calls, and the reasoning of V3.1."""
 
 from ..format import Format, Jump, ReuseSuffix, State
+from .fragments import think
 
 CALLS_BEGIN, CALLS_END = "<｜tool▁calls▁begin｜>", "<｜tool▁calls▁end｜>"
 CALL_BEGIN, CALL_END = "<｜tool▁call▁begin｜>", "<｜tool▁call▁end｜>"
@@ -9,8 +10,7 @@ SEPARATOR = "<｜tool▁sep｜>"
 DEEPSEEK_V3 = Format(
     "deepseek_v3",
     {
-        State.START: {"<think>": State.REASONING},
-        State.REASONING: {"</think>": State.START},
+        **think(),
         State.CONTENT: {CALLS_BEGIN: State.TOOL_SECTION},
         State.TOOL_SECTION: {CALL_BEGIN: State.IGNORED, CALLS_END: Jump.RETURN},
         State.IGNORED: {SEPARATOR: State.NAME},  # the call's type, always "function"
@@ -24,14 +24,12 @@ DEEPSEEK_V3 = Format(
             CALL_END: State.TOOL_SECTION,
             CALLS_END: Jump.RETURN,
         },
-        State.PARAMETERS: {
-            CALL_END: State.TOOL_SECTION,
-            CALLS_END: Jump.RETURN,
-        },  # behind the code block
+        # After the code block with the arguments.
+        State.PARAMETERS: {CALL_END: State.TOOL_SECTION, CALLS_END: Jump.RETURN},
     },
     aliases=("deepseekv3", "deepseek-v3"),
-    source="vllm examples/tool_chat_template_deepseekv3.jinja, 0.31 tool_parsers/deepseekv3_tool_parser.py, "
-    "reasoning/deepseek_v3_reasoning_parser.py",
+    source="vllm examples/tool_chat_template_deepseekv3.jinja, "
+    "0.31 tool_parsers/deepseekv3_tool_parser.py, reasoning/deepseek_v3_reasoning_parser.py",
 )
 
 DEEPSEEK_V31 = Format(
@@ -43,5 +41,6 @@ DEEPSEEK_V31 = Format(
         State.ARGUMENTS: {CALL_END: State.TOOL_SECTION, CALLS_END: Jump.RETURN},
     },
     aliases=("deepseekv31",),
-    source="vllm examples/tool_chat_template_deepseekv31.jinja, 0.31 tool_parsers/deepseekv31_tool_parser.py",
+    source="vllm examples/tool_chat_template_deepseekv31.jinja, "
+    "0.31 tool_parsers/deepseekv31_tool_parser.py",
 )

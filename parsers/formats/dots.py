@@ -1,7 +1,8 @@
-"""Dots: invocations like MiniMax M2's, or a JSON call, between tags of its own."""
+"""Dots: invocations like those of MiniMax M2, or a JSON call, between tags of its own."""
 
 from ..format import Format, Jump, ReuseSuffix, State
-from .minimax import INVOKE, invocations
+from .fragments import invocation, invoke
+from .minimax import QUOTES
 
 END = "</dots_function_call>"
 
@@ -9,9 +10,13 @@ DOTS = Format(
     "dots",
     {
         State.CONTENT: {"<dots_function_call>": State.TOOL_SECTION},
-        State.TOOL_SECTION: {**INVOKE, "{": ReuseSuffix(State.JSON_CALLS), END: Jump.RETURN},
+        State.TOOL_SECTION: {
+            **invoke(quotes=QUOTES),
+            "{": ReuseSuffix(State.JSON_CALLS),
+            END: Jump.RETURN,
+        },
         State.JSON_CALLS: {END: Jump.RETURN},
-        **invocations(END),
+        **invocation(quotes=QUOTES, then={END: Jump.RETURN}),
     },
     strip="",
     source="vllm 0.31 tool_parsers/dots_tool_parser.py; sglang function_call/dots_detector.py",

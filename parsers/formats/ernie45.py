@@ -1,16 +1,19 @@
-"""ERNIE 4.5's tool calls, and its reasoning with an answer in tags."""
+"""ERNIE 4.5: tool calls, and reasoning with the answer between tags."""
 
-from ..format import Format, Jump, State
+from ..format import Format, State
+from .fragments import json_calls, merge_states, think
 
 ERNIE45 = Format(
     "ernie45",
-    {
-        # Line breaks around the tags are markup, too.
-        State.START: {"<think>": State.REASONING, "<response>": State.START, "\n": State.START},
-        State.REASONING: {"</think>": State.START},
-        State.CONTENT: {"</response>": State.IGNORED, "<tool_call>": State.JSON_CALLS},
-        State.IGNORED: {"<tool_call>": State.JSON_CALLS},
-        State.JSON_CALLS: {"</tool_call>": Jump.RETURN},
-    },
+    merge_states(
+        think(),
+        {
+            # Line breaks around the tags are markup, too.
+            State.START: {"<response>": State.START, "\n": State.START},
+            State.CONTENT: {"</response>": State.IGNORED},
+            State.IGNORED: {"<tool_call>": State.JSON_CALLS},
+        },
+        json_calls("<tool_call>", "</tool_call>"),
+    ),
     source="vllm 0.31 tool_parsers/ernie45_tool_parser.py, reasoning/ernie45_reasoning_parser.py",
 )

@@ -1,4 +1,4 @@
-"""GigaChat 3's tool calls: a message of their own behind the answer."""
+"""GigaChat 3: a tool call is a message of its own after the answer."""
 
 from ..format import COMPLETE, Format, Jump, State
 
@@ -11,5 +11,6 @@ GIGACHAT3 = Format(
         State.IGNORED: {"<|role_sep|>": State.JSON_CALLS},  # the role, "function call"
         State.JSON_CALLS: {COMPLETE: Jump.RETURN, MESSAGE_SEPARATOR: State.IGNORED},
     },
-    source="vllm 0.31 tool_parsers/gigachat3_tool_parser.py; sglang function_call/gigachat3_detector.py",
+    source="vllm 0.31 tool_parsers/gigachat3_tool_parser.py; "
+    "sglang function_call/gigachat3_detector.py",
 )

@@ -1,23 +1,21 @@
-"""GLM 4.5 to 4.7, and Ling 3 and Poolside's models, which write calls as it does."""
-
-from dataclasses import replace
+"""GLM 4.5 to 4.7, and the models that write calls in the same way: Ling 3 and Poolside's."""
 
 from ..format import Format, Jump, State
+from .fragments import keyed_values, think, variant
 
 GLM45 = Format(
     "glm45",
     {
-        State.START: {"<think>": State.REASONING, "</think>": State.START},
-        State.REASONING: {"</think>": State.START},
+        **think(extra_end=True),
         State.CONTENT: {"<tool_call>": State.NAME},
         State.NAME: {"<arg_key>": State.KEY, "</tool_call>": Jump.RETURN},
-        State.KEY: {"</arg_key>": State.PARAMETERS},
-        State.PARAMETERS: {
-            "<arg_value>": State.VALUE,
-            "<arg_key>": State.KEY,
-            "</tool_call>": Jump.RETURN,
-        },
-        State.VALUE: {"</arg_value>": State.PARAMETERS},
+        **keyed_values(
+            "<arg_key>",
+            "<arg_value>",
+            "</arg_value>",
+            key_end="</arg_key>",
+            then={"</tool_call>": Jump.RETURN},
+        ),
     },
     aliases=("glm47", "glm", "ling3"),
     strip="",
@@ -25,11 +23,10 @@ GLM45 = Format(
     "parser/ling3.py; sglang function_call/glm4_moe_detector.py",
 )
 
-POOLSIDE_V1 = replace(
+POOLSIDE_V1 = variant(
     GLM45,
-    name="poolside_v1",
-    aliases=(),
+    "poolside_v1",
     undeclared_type="json",
-    source="vllm 0.31 tool_parsers/poolside_v1_tool_parser.py, reasoning/poolside_v1_reasoning_parser.py; "
-    "sglang function_call/poolside_v1_detector.py",
+    source="vllm 0.31 tool_parsers/poolside_v1_tool_parser.py, "
+    "reasoning/poolside_v1_reasoning_parser.py; sglang function_call/poolside_v1_detector.py",
 )

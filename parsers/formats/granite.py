@@ -1,18 +1,17 @@
-"""IBM Granite's tool calls from 3.0 on, Granite 3.2's reasoning, and Granite 20B Function Calling."""
+"""IBM Granite 3.0 and later: tool calls and reasoning; Granite 20B Function Calling."""
 
 from ..format import COMPLETE, Format, Jump, State
+from .fragments import json_calls, think
 
 GRANITE = Format(
     "granite",
     {
         # Quantized models sometimes write "Here's".
-        State.START: {
-            "Here is my thought process:": State.REASONING,
-            "Here's my thought process:": State.REASONING,
-        },
-        State.REASONING: {"Here is my response:": State.START, "Here's my response:": State.START},
-        State.CONTENT: {"<|tool_call|>": State.JSON_CALLS, "<tool_call>": State.JSON_CALLS},
-        State.JSON_CALLS: {COMPLETE: Jump.RETURN},
+        **think(
+            ("Here is my thought process:", "Here's my thought process:"),
+            ("Here is my response:", "Here's my response:"),
+        ),
+        **json_calls(("<|tool_call|>", "<tool_call>"), COMPLETE),
     },
     source="vllm 0.31 parser/granite.py, reasoning/granite_reasoning_parser.py",
 )
@@ -25,5 +24,6 @@ GRANITE_20B_FC = Format(
         State.CONTENT: {FUNCTION_CALL: State.JSON_CALLS},
         State.JSON_CALLS: {COMPLETE: Jump.RETURN, FUNCTION_CALL: State.JSON_CALLS},
     },
-    source="vllm examples/tool_chat_template_granite_20b_fc.jinja, 0.31 tool_parsers/granite_20b_fc_tool_parser.py",
+    source="vllm examples/tool_chat_template_granite_20b_fc.jinja, "
+    "0.31 tool_parsers/granite_20b_fc_tool_parser.py",
 )

@@ -1,4 +1,4 @@
-"""Inkling's messages: each says by a token what it holds, be it text, reasoning or a call."""
+"""Inkling: each message begins with a token for its kind: text, reasoning or a call."""
 
 from ..arguments.json_calls import CallKeys
 from ..format import Format, State
@@ -9,7 +9,7 @@ KINDS = {
     "<|content_text|>": State.CONTENT,
     "<|content_thinking|>": State.REASONING,
     "<|content_invoke_tool_json|>": State.JSON_CALLS,
-    # Calls that are no JSON are shown, as vLLM does.
+    # Calls that are not JSON are shown, as vLLM does.
     "<|content_invoke_tool_text|>": State.CONTENT,
     "<|content_tool_error|>": State.CONTENT,
 }
@@ -22,7 +22,7 @@ INKLING = Format(
         State.REASONING: {MESSAGE: State.HEADER, **KINDS, **ENDS},
         State.JSON_CALLS: {MESSAGE: State.HEADER, **ENDS},
     },
-    # The prompt ends with MESSAGE; in front of the kind may stand the function's name.
+    # The prompt ends with MESSAGE; the function's name may stand before the kind.
     initial_state=State.HEADER,
     keys=CallKeys(arguments=("args", "arguments", "parameters")),
     source="vllm 0.31 parser/inkling.py; sglang function_call/inkling_detector.py",

@@ -1,12 +1,11 @@
-"""Jamba's tool calls: an array of objects between tags."""
+"""Jamba: an array of call objects between tags."""
 
-from ..format import Format, Jump, State
+from .fragments import variant
+from .hermes import HERMES
 
-JAMBA = Format(
+JAMBA = variant(
+    HERMES,
     "jamba",
-    {
-        State.CONTENT: {"<tool_calls>": State.JSON_CALLS},
-        State.JSON_CALLS: {"</tool_calls>": Jump.RETURN},
-    },
+    markers={"tool_call": "tool_calls"},
     source="vllm 0.31 tool_parsers/jamba_tool_parser.py",
 )

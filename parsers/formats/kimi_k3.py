@@ -1,4 +1,7 @@
-"""Kimi K3: channels, calls and arguments alike between `<|open|>...<|sep|>` and `<|close|>...<|sep|>`."""
+"""Kimi K3: channels, calls and arguments are elements.
+
+Each one stands between `<|open|>...<|sep|>` and `<|close|>...<|sep|>`.
+"""
 
 import re
 
@@ -31,6 +34,7 @@ KIMI_K3 = Format(
         (re.compile(r""), State.START),
     ),
     strip="",
-    source="Kimi K3's XTML (vllm 0.31 tool_parsers/kimi_k3_tool_parser.py, reasoning/kimi_k3_reasoning_parser.py; "
+    source="Kimi K3's XTML (vllm 0.31 tool_parsers/kimi_k3_tool_parser.py, "
+    "reasoning/kimi_k3_reasoning_parser.py; "
     "sglang function_call/kimik3_format.py, kimik3_detector.py)",
 )

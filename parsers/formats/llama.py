@@ -1,4 +1,4 @@
-"""Llama 3's and 4's tool calls as bare JSON, with or without the token that announces code."""
+"""Llama 3 and 4: tool calls as bare JSON, with or without the token that announces code."""
 
 from ..format import COMPLETE, Format, Jump, ReuseSuffix, State
 
@@ -13,5 +13,6 @@ LLAMA_JSON = Format(
     },
     aliases=("llama4_json", "llama3"),
     declared_only=True,
-    source="vllm examples/tool_chat_template_llama3.1_json.jinja, 0.31 tool_parsers/llama_tool_parser.py",
+    source="vllm examples/tool_chat_template_llama3.1_json.jinja, "
+    "0.31 tool_parsers/llama_tool_parser.py",
 )

@@ -1,6 +1,7 @@
-"""LongCat Flash's tool calls: Hermes's objects in tags of its own, and parameters in tags since its release 2601."""
+"""LongCat Flash: call objects like Hermes's, or, since release 2601, parameters between tags."""
 
 from ..format import Format, Jump, ReuseSuffix, State
+from .fragments import keyed_values
 
 END = "</longcat_tool_call>"
 KEY = "<longcat_arg_key>"
@@ -11,10 +12,15 @@ LONGCAT = Format(
         State.CONTENT: {"<longcat_tool_call>": State.NAME},
         State.NAME: {"{": ReuseSuffix(State.JSON_CALLS), KEY: State.KEY, END: Jump.RETURN},
         State.JSON_CALLS: {END: Jump.RETURN},
-        State.KEY: {"</longcat_arg_key>": State.PARAMETERS},
-        State.PARAMETERS: {"<longcat_arg_value>": State.VALUE, KEY: State.KEY, END: Jump.RETURN},
-        State.VALUE: {"</longcat_arg_value>": State.PARAMETERS},
+        **keyed_values(
+            KEY,
+            "<longcat_arg_value>",
+            "</longcat_arg_value>",
+            key_end="</longcat_arg_key>",
+            then={END: Jump.RETURN},
+        ),
     },
     strip="",
-    source="sglang function_call/longcat_detector.py; vllm 0.31 tool_parsers/longcat_tool_parser.py",
+    source="sglang function_call/longcat_detector.py; "
+    "vllm 0.31 tool_parsers/longcat_tool_parser.py",
 )

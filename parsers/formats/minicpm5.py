@@ -1,11 +1,11 @@
-"""MiniCPM 5: `<function name="f"><param name="p">value</param></function>`, long values in CDATA."""
+"""MiniCPM 5: `<function name="f"><param name="p">value</param></function>`, also with CDATA."""
 
 from ..format import Format, Jump, State
 
 MINICPM5 = Format(
     "minicpm5",
     {
-        # Half of each tag is one token: what stands behind it is a marker of its own.
+        # The first half of each tag is one token; the text after it is a marker of its own.
         State.CONTENT: {"<function": State.TOOL_SECTION},
         State.TOOL_SECTION: {'name="': State.NAME, "name='": State.NAME},
         State.NAME: {'">': State.PARAMETERS, "'>": State.PARAMETERS},
@@ -27,5 +27,6 @@ MINICPM5 = Format(
     },
     strip="",
     undeclared_type="json",
-    source="vllm 0.31 tool_parsers/minicpm5xml_tool_parser.py; sglang function_call/minicpm5_detector.py",
+    source="vllm 0.31 tool_parsers/minicpm5xml_tool_parser.py; "
+    "sglang function_call/minicpm5_detector.py",
 )

@@ -1,17 +1,17 @@
-"""Mistral's tool calls, as an array of objects and as names with arguments, and Magistral's reasoning."""
+"""Mistral: tool calls as an array of objects or as names with arguments; Magistral's reasoning."""
 
 import re
 
 from ..format import COMPLETE, Format, Jump, ReuseSuffix, State
+from .fragments import think
 
 TOOL_CALLS = "[TOOL_CALLS]"
 
 MISTRAL = Format(
     "mistral",
     {
-        # Tokens since version 13 of the tokenizer; Magistral's first one wrote the tags as text.
-        State.START: {"[THINK]": State.REASONING, "<think>": State.REASONING},
-        State.REASONING: {"[/THINK]": State.START, "</think>": State.START},
+        # Tokens since version 13 of the tokenizer; the first Magistral wrote the tags as text.
+        **think(("[THINK]", "<think>"), ("[/THINK]", "</think>")),
         State.CONTENT: {TOOL_CALLS: State.NAME},
         State.NAME: {
             "[ARGS]": State.ARGUMENTS,
@@ -22,10 +22,10 @@ MISTRAL = Format(
         },
         State.ARGUMENTS: {COMPLETE: Jump.RETURN, TOOL_CALLS: State.NAME},
         State.JSON_CALLS: {COMPLETE: Jump.RETURN},
-        # Part of a name's text (see `function`), and known here only because it may be a token.
+        # Part of a name (see `function`); named here only because it may be a token.
         State.IGNORED: {"[CALL_ID]": State.IGNORED},
     },
-    # Also the beginning of a name that goes on with `[CALL_ID]`.
+    # Also matches the beginning of a name that continues with `[CALL_ID]`.
     function=re.compile(r"(?P<name>[^\s<>{}\[\]()\"'`]+)(?:\[[A-Z_]*\]?(?P<id>\w+)?)?"),
     source="mistral-common 1.13 tokenizers/instruct.py; vllm 0.31 parser/mistral.py; "
     "sglang function_call/mistral_detector.py",

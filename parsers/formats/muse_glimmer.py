@@ -1,8 +1,9 @@
-"""Muse Glimmer: messages to somebody, of which those to a tool hold ATEM invocations."""
+"""Muse Glimmer: addressed messages; those to a tool contain ATEM invocations."""
 
 import re
 
 from ..format import Format, Jump, State
+from .fragments import invocation, invoke
 
 _MESSAGES = {"<|start|>": State.HEADER, "<|eom|>": State.START, "<|eot|>": State.START}
 
@@ -16,20 +17,12 @@ MUSE_GLIMMER = Format(
         State.TOOL_SECTION: {
             **_MESSAGES,
             "<atem:function_calls>": State.TOOL_SECTION,
-            '<atem:invoke name="': State.NAME,
+            **invoke("atem:"),
             "</atem:function_calls>": State.TOOL_SECTION,
         },
-        State.NAME: {'">': State.PARAMETERS},
-        State.PARAMETERS: {
-            '<atem:parameter name="': State.KEY,
-            "</atem:invoke>": State.TOOL_SECTION,
-            "</atem:function_calls>": State.TOOL_SECTION,
-            **_MESSAGES,
-        },
-        State.KEY: {'">': State.VALUE},
-        State.VALUE: {"</atem:parameter>": State.PARAMETERS},
+        **invocation("atem:", then={"</atem:function_calls>": State.TOOL_SECTION, **_MESSAGES}),
     },
-    # The prompt ends within a message's head.
+    # The prompt ends inside a message's header.
     initial_state=State.HEADER,
     headers=(
         (re.compile(r"to=self\Z"), State.REASONING),
@@ -37,11 +30,12 @@ MUSE_GLIMMER = Format(
         (re.compile(r"to=\S"), State.TOOL_SECTION),
         (re.compile(r""), State.CONTENT),
     ),
-    # A tool `f` is called as `f.f` at times.
+    # The models sometimes call a tool `f` as `f.f`.
     function=re.compile(r"(?:([^\s<>\".]+)\.(?=\1\Z))?(?P<name>[^\s<>\"]+)"),
     aliases=("muse",),
     strip="",
     undeclared_type="json",
-    source="vllm 0.31 tool_parsers/muse_glimmer_tool_parser.py, reasoning/muse_glimmer_reasoning_parser.py; "
+    source="vllm 0.31 tool_parsers/muse_glimmer_tool_parser.py, "
+    "reasoning/muse_glimmer_reasoning_parser.py; "
     "sglang function_call/muse_glimmer_detector.py",
 )

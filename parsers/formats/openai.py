@@ -4,7 +4,7 @@ import re
 
 from ..format import Format, Jump, ReuseSuffix, State
 
-# Whatever a message holds, these tokens end it.
+# These tokens end a message of any kind.
 ENDS = {
     "<|start|>": State.HEADER,
     "<|channel|>": State.HEADER,
@@ -31,7 +31,7 @@ OPENAI = Format(
             "<|call|>": State.START,
         },
         State.ARGUMENTS: ENDS,
-        # The constraint leads nowhere; it is named for a header to show where the recipient ends.
+        # `<|constrain|>` ends the recipient inside a header; elsewhere it has no meaning.
         State.IGNORED: {**ENDS, "<|constrain|>": State.IGNORED},
     },
     aliases=("harmony", "gpt-oss", "openai_gptoss"),

@@ -1,4 +1,4 @@
-"""Phi 4 mini's tool calls: an array behind the word `functools`."""
+"""Phi 4 mini: an array of call objects after the word `functools`."""
 
 from ..format import COMPLETE, Format, Jump, ReuseSuffix, State
 
@@ -11,5 +11,6 @@ PHI4_MINI_JSON = Format(
         },
         State.JSON_CALLS: {COMPLETE: Jump.RETURN},
     },
-    source="vllm examples/tool_chat_template_phi4_mini.jinja, 0.31 tool_parsers/phi4mini_tool_parser.py",
+    source="vllm examples/tool_chat_template_phi4_mini.jinja, "
+    "0.31 tool_parsers/phi4mini_tool_parser.py",
 )

@@ -1,42 +1,43 @@
 """Calls as Python writes them: Llama 3.2 and 4, ToolACE, Olmo 3 and LFM 2."""
 
 from ..format import COMPLETE, Format, Jump, ReuseSuffix, State
+from .fragments import think
 
 PYTHONIC = Format(
     "pythonic",
     {
-        # The answer is a list of calls, or it is text; Llama 4 puts tokens around the list at times.
+        # An answer is a list of calls or text; Llama 4 sometimes puts tokens around the list.
         State.START: {"[": ReuseSuffix(State.PYTHON_CALLS)},
         State.CONTENT: {"<|python_start|>": State.PYTHON_CALLS, "<|python_end|>": State.CONTENT},
         State.PYTHON_CALLS: {COMPLETE: Jump.RETURN},
     },
     aliases=("llama4_pythonic",),
     declared_only=True,
-    source="vllm examples/tool_chat_template_llama4_pythonic.jinja; vllm 0.31 tool_parsers/pythonic_tool_parser.py, "
+    source="vllm examples/tool_chat_template_llama4_pythonic.jinja; "
+    "vllm 0.31 tool_parsers/pythonic_tool_parser.py, "
     "tool_parsers/llama4_pythonic_tool_parser.py; sglang function_call/pythonic_detector.py",
 )
 
 OLMO3 = Format(
     "olmo3",
     {
-        State.START: {"<think>": State.REASONING},
-        State.REASONING: {"</think>": State.START},
+        **think(),
         State.CONTENT: {"<function_calls>": State.PYTHON_LINES},
         State.PYTHON_LINES: {"</function_calls>": Jump.RETURN},
     },
-    source="vllm examples/tool_chat_template_olmo3.jinja; vllm 0.31 tool_parsers/olmo3_tool_parser.py, "
-    "reasoning/olmo3_reasoning_parser.py",
+    source="vllm examples/tool_chat_template_olmo3.jinja; "
+    "vllm 0.31 tool_parsers/olmo3_tool_parser.py, reasoning/olmo3_reasoning_parser.py",
 )
 
 LFM2 = Format(
     "lfm2",
     {
-        # A second end marker, behind calls that the model has repeated, is none of the client's.
+        # The model sometimes repeats the end marker after its calls; it is not shown.
         State.CONTENT: {
             "<|tool_call_start|>": State.TOOL_SECTION,
             "<|tool_call_end|>": State.CONTENT,
         },
-        # JSON if the system prompt asks for it.
+        # The model writes JSON if the system prompt asks for it.
         State.TOOL_SECTION: {
             "[": ReuseSuffix(State.PYTHON_CALLS),
             "{": ReuseSuffix(State.JSON_CALLS),
@@ -55,6 +56,6 @@ LFM2 = Format(
             "<|tool_call_start|>": State.TOOL_SECTION,
         },
     },
-    source="LiquidAI/LFM2-1.2B chat template and model card; vllm 0.31 tool_parsers/lfm2_tool_parser.py; "
-    "sglang function_call/lfm2_detector.py",
+    source="LiquidAI/LFM2-1.2B chat template and model card; "
+    "vllm 0.31 tool_parsers/lfm2_tool_parser.py; sglang function_call/lfm2_detector.py",
 )

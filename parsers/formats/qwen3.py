@@ -1,14 +1,11 @@
-"""Qwen 3's reasoning; Qwen 3 Coder's tool calls, which MiMo, Step 3.5 and Nemotron 3 have taken over."""
+"""Qwen 3's reasoning; Qwen 3 Coder's tool calls, adopted by MiMo, Step 3.5 and Nemotron 3."""
 
 from ..format import Format, Jump, State
+from .fragments import keyed_values, think
 
 QWEN3 = Format(
     "qwen3",
-    {
-        # A second end marker right behind the first is none of the answer.
-        State.START: {"<think>": State.REASONING, "</think>": State.START},
-        State.REASONING: {"</think>": State.START},
-    },
+    think(extra_end=True),
     aliases=(
         "qwen3-thinking",
         "granite_thinking_parser",
@@ -21,13 +18,21 @@ QWEN3 = Format(
     ),
     thinks_by_default=True,
     thinking_flags={"enable_thinking": True},
-    source="Qwen/Qwen3-8B chat template; vllm 0.31 parser/qwen3.py; sglang parser/reasoning_parser.py",
+    source="Qwen/Qwen3-8B chat template; vllm 0.31 parser/qwen3.py; "
+    "sglang parser/reasoning_parser.py",
+)
+
+_PARAMETERS = keyed_values(
+    "<parameter=",
+    ">",
+    "</parameter>",
+    then={"</function>": State.TOOL_SECTION, "</tool_call>": Jump.RETURN},
 )
 
 QWEN3_CODER = Format(
     "qwen3_coder",
     {
-        # Without <tool_call>, too: Qwen 3 Coder forgets it at times.
+        # Qwen 3 Coder sometimes forgets <tool_call>.
         State.CONTENT: {"<tool_call>": State.TOOL_SECTION, "<function=": State.NAME},
         State.TOOL_SECTION: {
             "<function=": State.NAME,
@@ -35,14 +40,9 @@ QWEN3_CODER = Format(
             "</tool_call>": Jump.RETURN,
         },
         State.NAME: {">": State.PARAMETERS, "</function>": State.TOOL_SECTION},
-        State.PARAMETERS: {
-            "<parameter=": State.KEY,
-            "</function>": State.TOOL_SECTION,
-            "</tool_call>": Jump.RETURN,
-        },
-        State.KEY: {">": State.VALUE},
-        # At the beginning of a line the next parameter ends one whose end marker is missing.
-        State.VALUE: {"</parameter>": State.PARAMETERS, "\n<parameter=": State.KEY},
+        **_PARAMETERS,
+        # A parameter whose end marker is missing ends where the next line begins another.
+        State.VALUE: {**_PARAMETERS[State.VALUE], "\n<parameter=": State.KEY},
     },
     aliases=("qwen3_xml", "mimo", "step3p5", "nemotron_v3"),
     source="Qwen/Qwen3-Coder-30B-A3B-Instruct chat template; vllm 0.31 parser/qwen3.py; "

@@ -1,4 +1,4 @@
-"""xLAM's tool calls: an array, bare or in one of the wrappers of the models that it was trained from."""
+"""xLAM: an array of call objects, bare or wrapped as the models it was trained from do."""
 
 from ..format import Format, Jump, ReuseSuffix, State
 
@@ -11,12 +11,12 @@ XLAM = Format(
         State.CONTENT: {
             "<tool_call>": State.JSON_CALLS,
             "[TOOL_CALLS]": State.JSON_CALLS,
-            # A code block that begins with an array is taken for calls, unlike any other.
+            # Unlike other code blocks, one that begins with an array contains calls.
             "```json\n[": BARE,
             "```json [": BARE,
             "```json[": BARE,
             "```\n[": BARE,
-            # Reasoning that no parser was asked to read.
+            # The end of reasoning, where no reasoning parser was chosen.
             "</think>[": BARE,
             "</think>\n[": BARE,
             "</think>\n\n[": BARE,
@@ -24,5 +24,6 @@ XLAM = Format(
         State.JSON_CALLS: {"</tool_call>": Jump.RETURN, "```": Jump.RETURN},
     },
     declared_only=True,
-    source="vllm examples/tool_chat_template_xlam_llama.jinja, 0.31 tool_parsers/xlam_tool_parser.py",
+    source="vllm examples/tool_chat_template_xlam_llama.jinja, "
+    "0.31 tool_parsers/xlam_tool_parser.py",
 )

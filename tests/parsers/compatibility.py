@@ -11,7 +11,7 @@ from pathlib import Path
 
 from backedge.parsers.base import ParserFactory
 from backedge.parsers.errors import UnusableParserError
-from backedge.parsers.formats import FORMATS
+from backedge.parsers.formats.catalog import FORMATS
 from backedge.parsers.parser_lookup import uses_native
 
 from tests.parsers.cases import ARCHITECTURE_BOUND, ENGINES, Case, EngineCases

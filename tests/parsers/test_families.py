@@ -16,7 +16,7 @@ from backedge.parsers.events import (
     ToolCallStarted,
     join,
 )
-from backedge.parsers.formats import FORMATS
+from backedge.parsers.formats.catalog import FORMATS
 from backedge.parsers.linear_parsers import Vocabulary
 from backedge.parsers.parser_lookup import linear_parsers
 from backedge.tokenization.detokenizer import DetokenizerOptions, detokenizers, read_vocabulary

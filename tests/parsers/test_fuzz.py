@@ -16,7 +16,7 @@ from backedge.parsers.base import ParserRequest
 from backedge.parsers.engine import MAX_MARKUP, LinearParser
 from backedge.parsers.events import Event, ToolCallArguments, ToolCallStarted, join
 from backedge.parsers.format import Format
-from backedge.parsers.formats import FORMATS
+from backedge.parsers.formats.catalog import FORMATS
 from backedge.parsers.formats.qwen3 import QWEN3
 from backedge.parsers.linear_parsers import LinearParsers, Vocabulary
 from hypothesis import HealthCheck, given, settings

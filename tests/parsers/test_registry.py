@@ -15,7 +15,7 @@ from backedge.parsers.base import ParserNames
 from backedge.parsers.errors import SetupError, UnknownParserError, UnusableParserError
 from backedge.parsers.events import Content, Reasoning, ToolCallArguments, ToolCallStarted
 from backedge.parsers.format import Format, Jump, State
-from backedge.parsers.formats import FORMATS
+from backedge.parsers.formats.catalog import FORMATS
 from backedge.parsers.linear_parsers import Vocabulary
 from backedge.parsers.parser_lookup import (
     ENTRY_POINTS,

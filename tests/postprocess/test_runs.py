@@ -15,7 +15,7 @@ from backedge.parsers.engine import LinearParser
 from backedge.parsers.errors import UnusableParserError
 from backedge.parsers.events import Content, Event, join
 from backedge.parsers.format import Format
-from backedge.parsers.formats import FORMATS
+from backedge.parsers.formats.catalog import FORMATS
 from backedge.parsers.formats.qwen3 import QWEN3
 from backedge.parsers.linear_parsers import LinearParsers, Vocabulary
 from backedge.parsers.parser_lookup import linear_parsers, uses_native

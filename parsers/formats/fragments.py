@@ -1,0 +1,157 @@
+"""Parts that many formats share: reasoning between tags, parameters with keys, whole variants.
+
+A fragment is a mapping like `Format.states`. Spread it into a format's own states, or combine it
+with them by `merge_states` where both have markers for one state.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+from typing import TypeAlias, TypedDict, Unpack
+
+from ..format import Format, Jump, State, Target
+
+States: TypeAlias = Mapping[State, Mapping[str, Target]]
+Markers: TypeAlias = str | tuple[str, ...]
+"""One marker, or several that mean the same."""
+
+
+def think(
+    start: Markers = "<think>", end: Markers = "</think>", *, extra_end: bool = False
+) -> States:
+    """Return the states of reasoning that `start` and `end` enclose.
+
+    extra_end: before the answer, `end` is dropped: the model repeats it, or writes it where the
+        prompt has already closed the reasoning.
+    """
+    ends = _lead(end, State.START)
+    return {
+        State.START: {**_lead(start, State.REASONING), **(ends if extra_end else {})},
+        State.REASONING: ends,
+    }
+
+
+def json_calls(start: Markers, end: Markers) -> States:
+    """Return the states of call objects, or an array of them, that `start` and `end` enclose."""
+    return {
+        State.CONTENT: _lead(start, State.JSON_CALLS),
+        State.JSON_CALLS: _lead(end, Jump.RETURN),
+    }
+
+
+def keyed_values(
+    key: Markers,
+    value: Markers,
+    end: Markers,
+    *,
+    then: Mapping[str, Target],
+    key_end: str | None = None,
+) -> States:
+    """Return the states of a call's parameters, each with a key and a value.
+
+    key, value, end: the markers before the key, before the value and after it.
+    then: the markers that end the parameters.
+    key_end: the marker after a key; None if `value` ends it.
+    """
+    keys, values = _lead(key, State.KEY), _lead(value, State.VALUE)
+    if key_end is None:
+        inside: States = {State.PARAMETERS: {**keys, **then}, State.KEY: values}
+    else:
+        inside = {
+            State.PARAMETERS: {**values, **keys, **then},
+            State.KEY: {key_end: State.PARAMETERS},
+        }
+    return {**inside, State.VALUE: _lead(end, State.PARAMETERS)}
+
+
+def invoke(prefix: str = "", quotes: Iterable[str] = ('"',)) -> dict[str, Target]:
+    """Return the markers that begin a call of the form `<invoke name="f">`; see `invocation`."""
+    return {f"<{prefix}invoke name={quote}": State.NAME for quote in quotes}
+
+
+def invocation(
+    prefix: str = "", quotes: Iterable[str] = ('"',), *, then: Mapping[str, Target]
+) -> States:
+    """Return the states of `<invoke name="f"><parameter name="p">value</parameter></invoke>`.
+
+    prefix: stands before each tag's name. quotes: around names, "" for none.
+    then: the markers besides `</invoke>` that end the call.
+    """
+    quotes = tuple(quotes)
+    ends = tuple(f"{quote}>" for quote in quotes)
+    keys = tuple(f"<{prefix}parameter name={quote}" for quote in quotes)
+    return {
+        State.NAME: _lead(ends, State.PARAMETERS),
+        **keyed_values(
+            keys,
+            ends,
+            f"</{prefix}parameter>",
+            then={f"</{prefix}invoke>": State.TOOL_SECTION, **then},
+        ),
+    }
+
+
+def merge_states(*parts: States) -> States:
+    """Return the markers of all `parts`; where two have the same marker, the later one counts."""
+    merged: dict[State, dict[str, Target]] = {}
+    for part in parts:
+        for state, targets in part.items():
+            merged.setdefault(state, {}).update(targets)
+    return merged
+
+
+class Changes(TypedDict, total=False):
+    """The fields of `Format` that a variant may change, besides its markers."""
+
+    quotes: tuple[str, ...]
+    strip: str | None
+    undeclared_type: str
+
+
+def variant(
+    base: Format,
+    name: str,
+    *,
+    source: str,
+    aliases: tuple[str, ...] = (),
+    markers: Mapping[str, str] | None = None,
+    states: States | None = None,
+    **changes: Unpack[Changes],
+) -> Format:
+    """Return a format that differs from `base` in strings only.
+
+    markers: what to replace in the markers of `base`, wherever it occurs in one.
+    states: markers that `base` does not have.
+    Raises ValueError if a string of `markers` occurs in no marker: it is misspelt.
+    """
+    renamed = _rename_markers(base, markers) if markers else base.states
+    return replace(
+        base,
+        name=name,
+        aliases=aliases,
+        states=merge_states(renamed, states or {}),
+        source=source,
+        **changes,
+    )
+
+
+def _lead(markers: Markers, target: Target) -> dict[str, Target]:
+    return dict.fromkeys((markers,) if isinstance(markers, str) else markers, target)
+
+
+def _rename_markers(base: Format, markers: Mapping[str, str]) -> States:
+    known = "\0".join(marker for targets in base.states.values() for marker in targets)
+    for old in markers:
+        if old not in known:
+            raise ValueError(f"no marker of the format {base.name!r} contains {old!r}")
+    # One pass, so that a replacement is not replaced again.
+    pattern = re.compile("|".join(map(re.escape, markers)))
+    return {
+        state: {
+            pattern.sub(lambda found: markers[found.group()], marker): target
+            for marker, target in targets.items()
+        }
+        for state, targets in base.states.items()
+    }
