@@ -1,1 +1,1 @@
-"""The worker's half: post-processing beside the engine."""
+"""The worker: post-processing beside the engine."""

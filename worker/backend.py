@@ -1,9 +1,15 @@
-"""One request in post-processing, wherever that is done: here (`merge.ChunkScheduler`) or in another process (`pool`)."""
+"""Where requests are post-processed: in this process, or in those of the pool.
+
+A backend starts a stream for each request; the request pump feeds it what the engine
+generates, and takes the chunks that are due.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from typing import Protocol
+
+from typing_extensions import override
 
 from ..parsers.base import ParserFactory
 from ..postprocess.chunk_scheduler import ChunkScheduler, MergeDelays, ScheduledChunk
@@ -15,43 +21,41 @@ from ..tokenization.detokenizer import DetokenizerFactory
 
 
 class RequestStream(Protocol):
-    """What carries one request's chunks from the engine to the client.
-
-    due: when `take` has something that may not wait any longer, on the event loop's
-        clock; infinite while there is nothing.
-    idle: whether everything added has been taken, or waits here to be.
-    oldest: when the first token came that has not been taken; infinite if all have.
-    """
+    """One request in post-processing. Times are seconds on the event loop's clock."""
 
     @property
     def due(self) -> float:
-        """See above."""
+        """When `take` has something that may not wait any longer; infinite if nothing waits."""
         ...
 
     @property
     def idle(self) -> bool:
-        """See above."""
+        """Whether everything added has been taken or is ready to be."""
         ...
 
     @property
     def oldest(self) -> float:
-        """See above."""
+        """When the first token came that has not been taken; infinite if all have."""
         ...
 
     def add(self, chunk: Chunk, now: float, age_s: float = 0.0) -> None:
-        """See `ChunkScheduler.add`."""
+        """Take a chunk of the engine; its first token may have waited there for `age_s`.
+
+        Raises IndexError for a choice that the request does not have, and
+        `ParserFailedError` if a parser raises and that is to fail the request.
+        """
         ...
 
     def take(self, now: float) -> list[ScheduledChunk]:
-        """Return what is due. Raises `ParserFailedError` if a parser raised and that is to fail the request."""
+        """Return what is due. Raises `ParserFailedError` as `add`."""
         ...
 
     def flush(self, now: float) -> None:
-        """Make everything due: nothing more will come."""
+        """Make everything due: the engine has ended the request."""
         ...
 
     def engine_wait_s(self, index: int) -> float:
-        """For how long the engine may collect tokens of a choice before it hands them over."""
+        """Return how long the engine may collect tokens of choice `index` before delivery."""
         ...
 
     async def room(self) -> None:
@@ -64,11 +68,11 @@ class RequestStream(Protocol):
 
 
 class PostprocessBackend(Protocol):
-    """Starts the work on requests; one per worker. parsers_name: see `ParserFactory.name`."""
+    """Starts the post-processing of requests; one per worker."""
 
     @property
     def parsers_name(self) -> str:
-        """See above."""
+        """The name of the parsers, as on /metrics."""
         ...
 
     def start(
@@ -79,30 +83,30 @@ class PostprocessBackend(Protocol):
         wake: Callable[[], None],
         clock: Clock | None = None,
     ) -> RequestStream:
-        """Return the work on a request.
+        """Return a stream for a new request.
 
-        token_ids: the request's; behind the prompt come tokens that a worker which
-            died has generated and sent.
+        token_ids: the request's. After `params.prompt_length` come tokens that another
+            worker has generated and sent before it died.
         wake: called when `due` comes nearer by itself, not in `add`.
-        clock: if what each stage takes is to be measured.
+        clock: given if the time of each stage is to be measured.
         """
         ...
 
 
 class InlineStream(ChunkScheduler):
-    """RequestStream in this very process: what is added is done."""
+    """A `RequestStream` in this process: what is added is processed at once."""
 
     idle = True
 
     async def room(self) -> None:
-        """See `RequestStream`."""
+        """Return at once: nothing queues up."""
 
     def close(self) -> None:
-        """See `RequestStream`."""
+        """Do nothing: nobody else holds the request."""
 
 
-class InlineBackend:
-    """PostprocessedChunk-processes in this process, which is cheaper than any hand-over for everything but slow parsers."""
+class InlineBackend(PostprocessBackend):
+    """Post-processes in this process: cheaper than a hand-over, unless parsers are slow."""
 
     def __init__(
         self,
@@ -117,8 +121,13 @@ class InlineBackend:
         self._delays = delays
         self._on_error = on_error
         self._report = report
-        self.parsers_name = parsers.name
 
+    @property
+    @override
+    def parsers_name(self) -> str:
+        return self._parsers.name
+
+    @override
     def start(
         self,
         params: PostprocessParams,
@@ -127,8 +136,7 @@ class InlineBackend:
         wake: Callable[[], None],
         clock: Clock | None = None,
     ) -> InlineStream:
-        """See `PostprocessBackend`."""
-        post = Postprocessor(
+        postprocessor = Postprocessor(
             params,
             self._detokenizers,
             self._parsers,
@@ -136,7 +144,7 @@ class InlineBackend:
             on_error=self._on_error,
             report=self._report,
         )
-        stream = InlineStream(post, self._delays)
+        stream = InlineStream(postprocessor, self._delays)
         if clock is not None:
             stream.measure(clock)
         stream.resume(token_ids[params.prompt_length :], now)

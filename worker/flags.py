@@ -1,15 +1,16 @@
-"""The flags of a worker, as a table."""
+"""The flags that Backedge adds to a worker, and the settings that they give."""
 
 from __future__ import annotations
 
 import argparse
 import math
 from collections.abc import Iterable
-from typing import Any, Literal, get_args
+from typing import Literal, get_args
 
 import msgspec
 
 from ..parsers.base import ParserNames
+from ..parsers.json_types import JsonObject
 from ..parsers.parser_lookup import Kind, known_formats, reasoning_format, tool_format
 from ..postprocess.chunk_scheduler import MERGE_DELAYS, Latency, MergeDelays
 from ..postprocess.fallback import OnError
@@ -20,16 +21,15 @@ from .pool import CORES_PER_PROCESS, MAX_AUTO_PROCESSES, PoolSettings, auto_proc
 MS_PER_S = 1000
 
 
-def described(latency: Latency) -> str:
-    """Return a latency's bounds in words."""
+def describe_latency(latency: Latency) -> str:
+    """Return a latency's merge delays in words."""
     delays = msgspec.structs.asdict(MERGE_DELAYS[latency]).items()
-    return (
-        f"'{latency}' {', '.join(f'{kind} {seconds * MS_PER_S:g} ms' for kind, seconds in delays)}"
-    )
+    in_ms = ", ".join(f"{kind} {delay_s * MS_PER_S:g} ms" for kind, delay_s in delays)
+    return f"'{latency}' {in_ms}"
 
 
-def milliseconds(text: str) -> dict[str, float]:
-    """Return bounds by kind, in seconds. Raises ArgumentTypeError for anything but KIND=MS,..."""
+def parse_delays(text: str) -> dict[str, float]:
+    """Parse KIND=MS,...; return delays in seconds by kind. Raises ArgumentTypeError."""
     delays: dict[str, float] = {}
     for part in text.split(","):
         kind, _, value = part.partition("=")
@@ -37,7 +37,7 @@ def milliseconds(text: str) -> dict[str, float]:
             delays[kind.strip()] = float(value) / MS_PER_S
         except ValueError:
             raise argparse.ArgumentTypeError(
-                f"{part!r} is not KIND=MS, a number of milliseconds"
+                f"{part!r} is not KIND=MS with a number of milliseconds"
             ) from None
     unknown = delays.keys() - set(MergeDelays.__struct_fields__)
     if unknown:
@@ -45,13 +45,13 @@ def milliseconds(text: str) -> dict[str, float]:
         raise argparse.ArgumentTypeError(
             f"there is no kind {', '.join(sorted(unknown))}; the kinds are {known}"
         )
-    if not all(0 <= bound < math.inf for bound in delays.values()):
-        raise argparse.ArgumentTypeError(f"{text!r}: a bound is 0 or more")
+    if not all(0 <= delay_s < math.inf for delay_s in delays.values()):
+        raise argparse.ArgumentTypeError(f"{text!r}: a delay must be 0 or more")
     return delays
 
 
-def processes(text: str) -> int | None:
-    """Return a number of processes, None for "auto". Raises ArgumentTypeError for anything else."""
+def parse_processes(text: str) -> int | None:
+    """Return a number of processes, None for "auto". Raises ArgumentTypeError."""
     if text == "auto":
         return None
     if not text.isdecimal():
@@ -59,19 +59,20 @@ def processes(text: str) -> int | None:
     return int(text)
 
 
-def seconds(text: str) -> float:
-    """Return a time. Raises ArgumentTypeError unless it is more than 0."""
+def parse_seconds(text: str) -> float:
+    """Return a time. Raises ArgumentTypeError unless it is finite and more than 0."""
     try:
         value = float(text)
     except ValueError:
         value = 0.0
     if not 0 < value < math.inf:
-        raise argparse.ArgumentTypeError(f"{text!r} is not a number of seconds, more than 0")
+        raise argparse.ArgumentTypeError(f"{text!r} is not a number of seconds greater than 0")
     return value
 
 
 EngineName = Literal["vllm", "sglang"]
-Flag = tuple[tuple[str, ...], dict[str, Any]]
+Flag = tuple[tuple[str, ...], JsonObject]
+"""The names of a flag, and the keyword arguments of `add_argument`."""
 GROUP = "Backedge: post-processing in the worker"
 FOR_ANY_ENGINE = "--native-framework-processing"
 VLLM_FLAGS: tuple[Flag, ...] = (
@@ -83,7 +84,7 @@ VLLM_FLAGS: tuple[Flag, ...] = (
         ("--tool-parser-plugin",),
         {
             "default": None,
-            "help": "Python file that registers a tool parser with vLLM, to be named by --tool-call-parser.",
+            "help": "Python file that registers a tool parser with vLLM, for --tool-call-parser.",
         },
     ),
 )
@@ -93,8 +94,8 @@ SHARED_FLAGS: tuple[Flag, ...] = (
         {
             "choices": get_args(Kind),
             "default": "auto",
-            "help": "'linear' for Backedge's own parsers, 'native' for the engine's; 'auto' takes the linear ones "
-            "where there are any for both names.",
+            "help": "'linear' for Backedge's own parsers, 'native' for the engine's; 'auto' takes "
+            "the linear ones where both names have one.",
         },
     ),
     (
@@ -102,29 +103,30 @@ SHARED_FLAGS: tuple[Flag, ...] = (
         {
             "choices": get_args(OnError),
             "default": "degrade",
-            "help": "What a parser that raises does to its request: 'degrade' gives the raw text from there on, "
-            "'fail' answers with an error.",
+            "help": "What happens to the request of a parser that raises: 'degrade' sends the raw "
+            "text from there on, 'fail' answers with an error.",
         },
     ),
     (
         ("--postprocess-workers",),
         {
-            "type": processes,
+            "type": parse_processes,
             "default": "auto",
             "metavar": "N|auto",
-            "help": "Processes for native parsers, so that a slow one holds up nobody else; 0 runs them in the event "
-            "loop of the worker, as linear parsers always are. 'auto' takes one for every "
-            f"{CORES_PER_PROCESS} cores, at most {MAX_AUTO_PROCESSES}.",
+            "help": "Processes for native parsers, so that a slow parser holds up no other request; "
+            "0 runs them in the worker's event loop, where linear parsers always run. 'auto' takes "
+            f"one for every {CORES_PER_PROCESS} cores, at most {MAX_AUTO_PROCESSES}.",
         },
     ),
     (
         ("--postprocess-deadline-s",),
         {
-            "type": seconds,
+            "type": parse_seconds,
             "default": 2.0,
             "metavar": "SECONDS",
-            "help": "How long a native parser may take for one chunk, in a process of --postprocess-workers, before "
-            "that is killed and the request treated as --postprocess-on-error says. Default: 2.",
+            "help": "How long a native parser may take for one chunk in a process of "
+            "--postprocess-workers. After that the process is killed, and the request goes on as "
+            "--postprocess-on-error says. Default: 2.",
         },
     ),
     (
@@ -132,18 +134,18 @@ SHARED_FLAGS: tuple[Flag, ...] = (
         {
             "choices": get_args(Latency),
             "default": "balanced",
-            "help": "How long deltas of a stream may wait for more of their kind, so that fewer chunks travel: "
-            f"'lowest' never merges; {described('balanced')}; {described('throughput')}. "
-            "The first delta and the finish never wait.",
+            "help": "How long deltas of a stream may wait for more of their kind, so that fewer "
+            f"chunks travel: 'lowest' never merges; {describe_latency('balanced')}; "
+            f"{describe_latency('throughput')}. The first delta and the finish never wait.",
         },
     ),
     (
         ("--postprocess-latency-ms",),
         {
-            "type": milliseconds,
+            "type": parse_delays,
             "default": {},
             "metavar": "KIND=MS[,...]",
-            "help": "MergeDelays of your own for some of the kinds, over those of --postprocess-latency: "
+            "help": "Your own delays for some kinds, in place of those of --postprocess-latency: "
             f"{', '.join(MergeDelays.__struct_fields__)} (for example content=20,tools=500).",
         },
     ),
@@ -164,17 +166,17 @@ class WorkerSettings(msgspec.Struct, frozen=True, kw_only=True):
     tokenizer: TokenizerSelection = TokenizerSelection()
 
     def pool_processes(self, *, is_native: bool) -> int:
-        """Return how many processes to start: linear parsers cost less than any hand-over."""
+        """Return how many processes to start: 0 for linear parsers, which cost less than a pool."""
         if not is_native:
             return 0
         return auto_processes() if self.workers is None else self.workers
 
-    def pool(
-        self, count: int, build: str, arguments: dict[str, Any], parsers_name: str
+    def build_pool_settings(
+        self, processes: int, build: str, arguments: JsonObject, parsers_name: str
     ) -> PoolSettings:
         """Return the pool's settings; the parameters are its fields."""
         return PoolSettings(
-            processes=count,
+            processes=processes,
             build=build,
             arguments=arguments,
             parsers_name=parsers_name,
@@ -190,7 +192,7 @@ def enabling_flags(engine: EngineName) -> tuple[str, str]:
 
 
 def list_flags(engine: EngineName) -> tuple[Flag, ...]:
-    """Return all flags that we add to an engine's worker."""
+    """Return all flags that Backedge adds to an engine's worker."""
     switch = {
         "dest": f"{engine}_processing",
         "action": "store_true",
@@ -205,7 +207,10 @@ def list_flags(engine: EngineName) -> tuple[Flag, ...]:
 
 
 def sglang_flags() -> tuple[Flag, ...]:
-    """Return the flags of SGLang's that take names of ours, too; it loads no file that registers a parser."""
+    """Return the flags of SGLang that take the names of our formats as well.
+
+    There is no flag for a plugin: SGLang loads no file that registers a parser.
+    """
     return tuple(
         ((flag,), {"choices": sorted(name for name in known_formats() if find(name) is not None)})
         for flag, find in (
@@ -215,41 +220,58 @@ def sglang_flags() -> tuple[Flag, ...]:
     )
 
 
-def add_to(parser: argparse.ArgumentParser, engine: EngineName) -> None:
-    """Add the flags to `parser`, less those it has (a frontend has vLLM's server flags, too)."""
+def add_flags(parser: argparse.ArgumentParser, engine: EngineName) -> None:
+    """Add the flags to `parser`, except those it has (vLLM's frontend has its server's flags)."""
     group = parser.add_argument_group(GROUP)
     known = parser._option_string_actions  # noqa: SLF001 - argparse has no other way to ask
     for names, options in list_flags(engine):
-        there = next((known[name] for name in names if name in known), None)
-        if there is None:
+        action = next((known[name] for name in names if name in known), None)
+        if action is None:
             group.add_argument(*names, **options)
-        elif "choices" in options and there.choices:
-            share(there, options["choices"])
+        elif "choices" in options and action.choices:
+            share_choices(action, options["choices"])
 
 
-def share(action: argparse.Action, choices: Iterable[str]) -> None:
-    """Let a flag of the engine's take our `choices`, too, and None for not given; see `keep_engine_choices`."""
+class EngineChoices(msgspec.Struct, frozen=True):
+    """What a flag of the engine was before it took our choices as well."""
+
+    default: str | None
+    choices: tuple[str, ...]
+
+
+ENGINE_CHOICES: dict[str, EngineChoices] = {}
+"""By destination: the flags that mean something to the engine and to us."""
+FORMAT_LOOKUPS = {"tool_call_parser": tool_format, "reasoning_parser": reasoning_format}
+
+
+def share_choices(action: argparse.Action, choices: Iterable[str]) -> None:
+    """Let a flag of the engine take our `choices` as well; its default becomes None.
+
+    `keep_engine_choices` takes back what the engine does not know.
+    """
     own = tuple(action.choices or ())
-    ENGINES_OWN[action.dest] = (action.default, own)
+    ENGINE_CHOICES[action.dest] = EngineChoices(action.default, own)
     action.choices = list(dict.fromkeys((*own, *choices)))
     action.default = None
 
 
-FORMAT_OF = {"tool_call_parser": tool_format, "reasoning_parser": reasoning_format}
-# Flags that mean something to the engine and to us: the engine's default and choices.
-ENGINES_OWN: dict[str, tuple[Any, tuple[str, ...]]] = {}
-
-
 def keep_engine_choices(arguments: argparse.Namespace) -> None:
-    """Leave in `arguments` what the engine knows: its name for a choice of ours if it has one, else its default."""
-    for dest, (default, own) in ENGINES_OWN.items():
-        if (choice := getattr(arguments, dest)) not in own:
-            format_ = FORMAT_OF.get(dest, lambda _: None)(choice)
-            names = () if format_ is None else (format_.name, *format_.aliases)
-            setattr(arguments, dest, next((name for name in names if name in own), default))
+    """Leave only choices of the engine in `arguments`.
+
+    A choice of ours becomes the engine's name for the same format, or the engine's default.
+    """
+    for dest, engine in ENGINE_CHOICES.items():
+        choice = getattr(arguments, dest)
+        if choice in engine.choices:
+            continue
+        find = FORMAT_LOOKUPS.get(dest)
+        format_ = None if find is None else find(choice)
+        names = () if format_ is None else (format_.name, *format_.aliases)
+        known = (name for name in names if name in engine.choices)
+        setattr(arguments, dest, next(known, engine.default))
 
 
-def settings(arguments: argparse.Namespace, engine: EngineName) -> WorkerSettings | None:
+def read_settings(arguments: argparse.Namespace, engine: EngineName) -> WorkerSettings | None:
     """Return the settings, or None if post-processing is not asked for.
 
     Raises `SetupError` for flags that contradict each other.
@@ -261,7 +283,7 @@ def settings(arguments: argparse.Namespace, engine: EngineName) -> WorkerSetting
         tool_parser_plugin=getattr(arguments, "tool_parser_plugin", None) or None,
         parsers=arguments.postprocess_parsers,
         on_error=arguments.postprocess_on_error,
-        delays=parse_merge_delays(arguments),
+        delays=read_merge_delays(arguments),
         workers=arguments.postprocess_workers,
         deadline_s=arguments.postprocess_deadline_s,
         tokenizer=tokenizer_flags.parse_tokenizer_flags(arguments),
@@ -273,7 +295,7 @@ def read_parser_names(arguments: argparse.Namespace) -> ParserNames:
     return ParserNames(arguments.tool_call_parser or None, arguments.reasoning_parser or None)
 
 
-def parse_merge_delays(arguments: argparse.Namespace) -> MergeDelays:
-    """Return the merge bounds that the flags ask for."""
+def read_merge_delays(arguments: argparse.Namespace) -> MergeDelays:
+    """Return the merge delays that the flags ask for."""
     delays = MERGE_DELAYS[arguments.postprocess_latency]
     return msgspec.structs.replace(delays, **arguments.postprocess_latency_ms)

@@ -1,53 +1,64 @@
-"""What an operator has to know of post-processing, on Dynamo's own /metrics; docs/metrics.md says it in full."""
+"""The worker's metrics, on Dynamo's own /metrics; docs/metrics.md describes each."""
 
 from __future__ import annotations
 
 import logging
 import time
 from bisect import bisect_left
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from math import inf
-from typing import Any, Literal, Protocol, get_args
+from typing import Literal, Protocol, TypeVar, get_args
 
 from ..parsers.errors import ParserFailedError
 from ..postprocess.chunk_scheduler import ScheduledChunk
 from ..postprocess.delta_builder import CallOutcome
 from ..postprocess.messages import ChoiceDelta
 from ..postprocess.stage_timing import Clock, Stage
+from .dynamo_types import Endpoint
 from .pool import PoolSupervisor
 
 logger = logging.getLogger(__name__)
 
 Outcome = Literal["finished", "cancelled", "failed"]
 Kind = Literal["content", "reasoning", "tools", "none"]
-Family = Any
-"""One of prometheus_client's metric families."""
+Label = TypeVar("Label", bound=str)
+Values = float | Mapping[Label, float]
+"""One number, or numbers by the value of a label."""
 
-# Measuring costs a request some microseconds per token, so few are measured, and not the
-# first: it fills caches.
+# Measuring costs a request some microseconds per token, so few requests are measured, and
+# not the first, which fills caches.
 MEASURED_ONE_IN = 64
 FIRST_MEASURED = 2
 WAIT_BUCKETS_S = (0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0)
 
 
-class Running(Protocol):
-    """A request that is being answered. oldest: see `RequestStream`."""
+class MetricFamily(Protocol):
+    """One of prometheus_client's metric families."""
+
+    def add_metric(self, labels: Sequence[str], *values: object) -> None:
+        """Add a sample with these values of the labels."""
+        ...
+
+
+class RunningRequest(Protocol):
+    """A request that is being answered."""
 
     @property
     def oldest(self) -> float:
-        """See above."""
+        """When the first token came that has not gone out; infinite if all have."""
         ...
 
 
 class WorkerMetrics:
     """Counts what happens in one worker.
 
-    A collector of our own, not Counters: the engines switch prometheus_client to its
+    A collector of its own instead of Counters: the engines switch prometheus_client to its
     multiprocess mode, where a Counter becomes a file that only their scrape reads.
-    Dynamo collects in a thread of its own, so what may change size is copied first.
+    Dynamo collects in another thread, so whatever may change its size is copied first.
 
-    outputs, tokens: of the engine; `RequestPump` adds to them, since a call for each would cost too much.
-    parsers_name: what the label `parser` says. pool: None where there is none.
+    outputs, tokens: of the engine; `RequestPump` adds to them itself, because a call for
+        each output would cost too much.
+    parsers_name: the value of the label `parser`. pool: None for a worker without one.
     """
 
     def __init__(self) -> None:
@@ -55,7 +66,7 @@ class WorkerMetrics:
         self.tokens = 0
         self.parsers_name = "none"
         self.pool: PoolSupervisor | None = None
-        self._running: set[Running] = set()
+        self._running: set[RunningRequest] = set()
         self._started = 0
         self._ended: dict[Outcome, int] = dict.fromkeys(get_args(Outcome), 0)
         self._waits = {kind: _Histogram() for kind in get_args(Kind)}
@@ -64,20 +75,20 @@ class WorkerMetrics:
         self._calls: dict[CallOutcome, int] = dict.fromkeys(get_args(CallOutcome), 0)
         self._errors: dict[str, int] = {}
 
-    def started(self, request: Running) -> Clock | None:
-        """Count a request that begins; return the clock to measure its stages with if it is one to measure."""
+    def start_request(self, request: RunningRequest) -> Clock | None:
+        """Count a request that begins; return a clock if its stages are to be measured."""
         self._running.add(request)
         self._started += 1
         return time.perf_counter if self._started % MEASURED_ONE_IN == FIRST_MEASURED else None
 
-    def ended(self, request: Running, outcome: Outcome) -> None:
+    def end_request(self, request: RunningRequest, outcome: Outcome) -> None:
         """Count the end of a request."""
         self._running.discard(request)
         self._ended[outcome] += 1
 
-    def took(self, scheduled: ScheduledChunk, *, streams: bool) -> None:
-        """Count a chunk that goes out. streams: a client is waiting for its text."""
-        waits = self._waits[json_type(scheduled.deltas) if streams else "none"]
+    def count_chunk(self, scheduled: ScheduledChunk, *, streams: bool) -> None:
+        """Count a chunk that goes out. streams: whether a client waits for its text."""
+        waits = self._waits[read_kind(scheduled.deltas) if streams else "none"]
         waits.sum += scheduled.waited_s
         waits.counts[bisect_left(WAIT_BUCKETS_S, scheduled.waited_s)] += 1
         if scheduled.calls:
@@ -89,11 +100,11 @@ class WorkerMetrics:
                 self._tokens_of[time_.stage] += time_.tokens
 
     def report(self, failure: ParserFailedError) -> None:
-        """Count and log one failure; see `postprocess.guard.Report`."""
+        """Count and log a parser that raised; a `fallback.Report`."""
         self._errors[failure.parser] = self._errors.get(failure.parser, 0) + 1
         logger.error("%s", failure, exc_info=failure.__cause__)
 
-    def expose(self, endpoint: Any) -> None:
+    def expose(self, endpoint: Endpoint) -> None:
         """Add the metrics to those of Dynamo's `endpoint`."""
         from dynamo.common.utils.prometheus import register_engine_metrics_callback
         from prometheus_client import CollectorRegistry
@@ -102,8 +113,8 @@ class WorkerMetrics:
         registry.register(self)
         register_engine_metrics_callback(endpoint=endpoint, registry=registry)
 
-    def collect(self) -> Iterable[Family]:
-        """Return the metrics, for prometheus_client. Every label value is there from the start."""
+    def collect(self) -> Iterable[MetricFamily]:
+        """Return all metrics, for prometheus_client; every label value has a sample at once."""
         return [
             *self._traffic(),
             *self._latency(),
@@ -112,7 +123,7 @@ class WorkerMetrics:
             *self._processes(),
         ]
 
-    def _traffic(self) -> list[Family]:
+    def _traffic(self) -> list[MetricFamily]:
         chunks = sum(waits.count for waits in self._waits.values())
         return [
             _counter(
@@ -125,7 +136,7 @@ class WorkerMetrics:
             _counter("chunks", "Chunks that went out to the frontend.", chunks),
         ]
 
-    def _latency(self) -> list[Family]:
+    def _latency(self) -> list[MetricFamily]:
         oldest = min((request.oldest for request in tuple(self._running)), default=inf)
         waited = "How long the first token of a chunk waited for it, by the kind of text."
         waits = _family("Histogram", "chunk_wait_seconds", waited, ["kind"])
@@ -140,7 +151,7 @@ class WorkerMetrics:
             ),
         ]
 
-    def _cost(self) -> list[Family]:
+    def _cost(self) -> list[MetricFamily]:
         return [
             _counter(
                 "stage_seconds",
@@ -151,21 +162,25 @@ class WorkerMetrics:
             _counter("stage_tokens", "Tokens that this time was for.", self._tokens_of, "stage"),
         ]
 
-    def _correctness(self) -> list[Family]:
+    def _correctness(self) -> list[MetricFamily]:
         errors = {self.parsers_name: 0, **self._errors}
-        ended = "Tool calls of choices that ended: complete, cut by a limit, or left by a parser that raised."
+        ended = (
+            "Tool calls of choices that ended: complete, cut by a limit, "
+            "or left by a parser that raised."
+        )
         calls = _family("Counter", "tool_calls", ended, ["parser", "outcome"])
         for outcome, count in self._calls.items():
             calls.add_metric([self.parsers_name, outcome], count)
         raised = "Choices whose parser raised; they went on as raw text, or failed."
         return [_counter("parser_errors", raised, errors, "parser"), calls]
 
-    def _processes(self) -> list[Family]:
+    def _processes(self) -> list[MetricFamily]:
         pool = self.pool
-        size, serving, depth, kills, deaths, replays = 0, 0, 0, 0, 0, 0
+        size, serving, depth, kills, deaths, moved = 0, 0, 0, 0, 0, 0
         if pool is not None:
             size, serving, depth = pool.settings.processes, len(pool.pids), pool.depth
-            kills, deaths, replays = pool.stats.kills, pool.stats.deaths, pool.stats.replays
+            stats = pool.stats
+            kills, deaths, moved = stats.kills, stats.deaths, stats.moved_requests
         states = {"serving": serving, "starting": size - serving}
         return [
             _gauge("pool_processes", "Processes of the pool, by state.", states, "state"),
@@ -175,13 +190,13 @@ class WorkerMetrics:
             ),
             _counter("pool_deaths", "Processes that died by themselves.", deaths),
             _counter(
-                "pool_replays", "Times that a request began again in another process.", replays
+                "pool_replays", "Times that a request began again in another process.", moved
             ),
         ]
 
 
 class _Histogram:
-    """Seconds, in `WAIT_BUCKETS_S`. sum: of all. counts: by bucket, the last is for what is beyond."""
+    """Seconds by bucket of `WAIT_BUCKETS_S`; the last count is for longer times. sum: of all."""
 
     def __init__(self) -> None:
         self.sum = 0.0
@@ -189,11 +204,11 @@ class _Histogram:
 
     @property
     def count(self) -> int:
-        """How many there are."""
+        """The number of samples."""
         return sum(self.counts)
 
     def buckets(self) -> Sequence[tuple[str, int]]:
-        """Return the cumulative counts, as prometheus_client wants them."""
+        """Return the cumulative counts by upper bound, as prometheus_client wants them."""
         total = 0
         buckets = []
         for bound, count in zip((*WAIT_BUCKETS_S, inf), self.counts, strict=True):
@@ -202,8 +217,8 @@ class _Histogram:
         return buckets
 
 
-def json_type(deltas: Sequence[ChoiceDelta]) -> Kind:
-    """Return the kind of text that the first of these deltas of a stream holds."""
+def read_kind(deltas: Sequence[ChoiceDelta]) -> Kind:
+    """Return the kind of text in the first of a stream's deltas."""
     if not deltas:
         return "none"
     delta = deltas[0].delta
@@ -214,27 +229,31 @@ def json_type(deltas: Sequence[ChoiceDelta]) -> Kind:
     return "none" if delta.content is None else "content"
 
 
-def _counter(name: str, help_: str, values: Any, label: str = "") -> Family:
-    """Return a counter. values: a number, or numbers by the value of `label`."""
-    return _filled("Counter", name, help_, values, label)
+def _counter(name: str, help_: str, values: Values[Label], label: str = "") -> MetricFamily:
+    return _add_values(_family("Counter", name, help_, [label] if label else []), values)
 
 
-def _gauge(name: str, help_: str, values: Any, label: str = "") -> Family:
-    return _filled("Gauge", name, help_, values, label)
+def _gauge(name: str, help_: str, values: Values[Label], label: str = "") -> MetricFamily:
+    return _add_values(_family("Gauge", name, help_, [label] if label else []), values)
 
 
-def _filled(kind: str, name: str, help_: str, values: Any, label: str) -> Family:
-    family = _family(kind, name, help_, [label] if label else [])
-    for value, number in values.items() if label else [(None, values)]:
-        family.add_metric([value] if label else [], number)
+def _add_values(family: MetricFamily, values: Values[Label]) -> MetricFamily:
+    if isinstance(values, Mapping):
+        for label, number in values.items():
+            family.add_metric([label], number)
+    else:
+        family.add_metric([], values)
     return family
 
 
-def _family(kind: str, name: str, help_: str, labels: Sequence[str]) -> Family:
+def _family(kind: str, name: str, help_: str, labels: Sequence[str]) -> MetricFamily:
     """Return an empty family.
 
-    prometheus_client is imported here, not above: SGLang says where its files go after this module is imported.
+    Imports prometheus_client late: SGLang sets the folder of its files after it has
+    imported this module.
     """
     from prometheus_client import core
 
-    return getattr(core, f"{kind}MetricFamily")(f"backedge_{name}", help_, labels=labels)
+    family_class = getattr(core, f"{kind}MetricFamily")
+    family: MetricFamily = family_class(f"backedge_{name}", help_, labels=labels)
+    return family

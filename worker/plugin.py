@@ -1,19 +1,21 @@
-"""Entry points of the engines: they add the flags, and do nothing else without them.
+"""The entry points that the engines call: they add our flags, which then do the rest.
 
-The engines load plugins in every one of their processes, so this module imports
-nothing of ours until flags are about to be parsed.
+The engines load plugins in each of their processes, so this module imports nothing of ours
+until flags are about to be parsed.
 """
 
 from __future__ import annotations
 
+import argparse
 import functools
 import importlib.abc
 import importlib.util
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from importlib.machinery import ModuleSpec
 from types import ModuleType
-from typing import Any
+
+from typing_extensions import override
 
 SERVER_ARGS = "sglang.srt.server_args"
 
@@ -22,21 +24,21 @@ def register() -> None:
     """Add the flags to vLLM's argument parser, and let them take effect in Dynamo.
 
     Entry point `vllm.general_plugins`: `AsyncEngineArgs.add_cli_args` loads them before
-    it adds the engine's flags, which is the one moment to add ours.
+    it adds the engine's flags, the only moment to add ours.
     """
     from vllm.engine.arg_utils import EngineArgs
 
     add_cli_args = EngineArgs.add_cli_args
     if hasattr(add_cli_args, "__wrapped__"):
-        return  # the plugins are loaded once more in some processes
+        return  # some processes load the plugins twice
 
     @functools.wraps(add_cli_args)
-    def with_flags(parser: Any) -> Any:
+    def with_flags(parser: argparse.ArgumentParser) -> argparse.ArgumentParser:
         from . import flags
 
-        parser = add_cli_args(parser)
-        flags.add_to(parser, "vllm")
-        return parser
+        extended: argparse.ArgumentParser = add_cli_args(parser)
+        flags.add_flags(extended, "vllm")
+        return extended
 
     EngineArgs.add_cli_args = staticmethod(with_flags)
     if "dynamo.vllm.args" in sys.modules:
@@ -48,23 +50,26 @@ def register() -> None:
 def register_sglang() -> None:
     """Add the flags to those of Dynamo's SGLang worker, and let them take effect.
 
-    Entry point `sglang.srt.platforms`: no other plugins of SGLang are loaded before it
-    parses flags. A platform that is None leaves SGLang its own.
+    Entry point `sglang.srt.platforms`: SGLang loads no other plugins before it parses flags.
+    Returning None, this one is no platform, and SGLang takes its own.
     """
     module = sys.modules.get(SERVER_ARGS)
     if module is not None and hasattr(module, "ServerArgs"):
-        add_flags(module)
+        patch_add_cli_args(module)
     elif not any(isinstance(finder, ServerArgsFinder) for finder in sys.meta_path):
         sys.meta_path.insert(0, ServerArgsFinder())
 
 
 class ServerArgsFinder(importlib.abc.MetaPathFinder):
-    """Has the flags added as soon as SGLang's are there: the platforms are asked for in the midst of its imports."""
+    """Finds the module of SGLang's flags, so that ours are added as soon as it is loaded.
 
+    SGLang asks for platforms while it is still being imported.
+    """
+
+    @override
     def find_spec(
         self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
     ) -> ModuleSpec | None:
-        """Return the module's spec as others find it, with a loader that calls `add_flags`."""
         if fullname != SERVER_ARGS:
             return None
         sys.meta_path.remove(self)
@@ -75,37 +80,37 @@ class ServerArgsFinder(importlib.abc.MetaPathFinder):
 
 
 class FlagsLoader(importlib.abc.Loader):
-    """Loads a module as `loader` does, and has the flags added. Leaves `spec` as it was found."""
+    """Loads a module as `loader` does, then calls `patch_add_cli_args`; leaves `spec` as it was."""
 
     def __init__(self, spec: ModuleSpec, loader: importlib.abc.Loader) -> None:
         self._spec = spec
         self._loader = loader
 
+    @override
     def create_module(self, spec: ModuleSpec) -> ModuleType | None:
-        """See `Loader`."""
         return self._loader.create_module(spec)
 
+    @override
     def exec_module(self, module: ModuleType) -> None:
-        """See `Loader`."""
         self._spec.loader = module.__loader__ = self._loader
         self._loader.exec_module(module)
-        add_flags(module)
+        patch_add_cli_args(module)
 
 
-def add_flags(module: Any) -> None:
-    """Have the `ServerArgs` of SGLang's `module` add our flags where Dynamo's worker parses them."""
-    add_cli_args = module.ServerArgs.add_cli_args
+def patch_add_cli_args(module: ModuleType) -> None:
+    """Have the `ServerArgs` of SGLang's `module` add our flags if Dynamo's worker parses them."""
+    add_cli_args: Callable[[argparse.ArgumentParser], None] = module.ServerArgs.add_cli_args
     if hasattr(add_cli_args, "__wrapped__"):
         return
 
     @functools.wraps(add_cli_args)
-    def with_flags(parser: Any) -> None:
+    def with_flags(parser: argparse.ArgumentParser) -> None:
         add_cli_args(parser)
         if "dynamo.sglang.args" in sys.modules:  # else this is SGLang's own server
             from . import flags
             from .adapters.sglang import watch_arguments
 
-            flags.add_to(parser, "sglang")
+            flags.add_flags(parser, "sglang")
             watch_arguments(parser)
 
     module.ServerArgs.add_cli_args = staticmethod(with_flags)

@@ -1,44 +1,119 @@
-"""One request's way through the worker: outputs of the engine in, chunks with their meaning out, in time."""
+"""One request's way through the worker: the engine's outputs in, post-processed chunks out, in time.
+
+The adapter of an engine says what can be asked of it (`EngineRequestHandle`); the rest is
+the same for all engines and stands here and in `backend`.
+"""
 
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import AsyncGenerator, AsyncIterator
 from math import inf
 from typing import Protocol
 
-from ..parsers.errors import ParserFailedError
+from ..parsers.errors import ParserFailedError, ProtocolError
+from ..parsers.json_types import JsonObject
 from ..postprocess.chunk_scheduler import ScheduledChunk
-from ..postprocess.engine_output import JsonDict, engine_error, parse_engine_output
-from ..postprocess.messages import KEY, PostprocessedChunk, PostprocessParams, encode
+from ..postprocess.engine_output import engine_error, parse_engine_output
+from ..postprocess.messages import KEY, PostprocessedChunk, PostprocessParams, encode, read
 from ..postprocess.stage_timing import Clock, StageTime
 from .backend import PostprocessBackend, RequestStream
 from .metrics import Outcome, WorkerMetrics
 
-# The part of a new measurement in the mean time between tokens.
+logger = logging.getLogger(__name__)
+
+# The weight of a new measurement in the mean time between tokens.
 SMOOTHING = 0.2
 MAX_ENGINE_TOKENS = 256
-# In an output of the engine, but not in what goes on: they are in the deltas.
-TAKEN_OUT = ("token_ids", "log_probs", "top_logprobs", "finish_reason", "stop_reason")
-CUT = ("length", "content_filter")
+# What the deltas say in place of the engine's output.
+IN_DELTAS = ("token_ids", "log_probs", "top_logprobs", "finish_reason", "stop_reason")
+CUT_REASONS = ("length", "content_filter")
+
+
+def read_params(request: JsonObject) -> PostprocessParams | None:
+    """Return the request's `PostprocessParams`, or None if its chunks are to pass untouched."""
+    extra_args = request.get("extra_args")
+    if not isinstance(extra_args, dict):
+        return None
+    try:
+        return read(PostprocessParams, extra_args.get(KEY))
+    except ProtocolError as error:
+        # The frontend post-processes untouched chunks, so the client loses nothing.
+        logger.warning("request passes without post-processing: %s", error)
+        return None
 
 
 class EngineRequestHandle(Protocol):
     """What can be asked of the engine about one running request."""
 
     async def abort(self, index: int) -> None:
-        """End the work on a choice."""
+        """End the generation of a choice."""
         ...
 
     def set_stream_interval(self, index: int, tokens: int) -> None:
-        """Hand over the tokens of a choice in groups of about this many from now on, as far as the engine can."""
+        """Deliver the tokens of a choice in groups of about `tokens` from now on, if possible."""
         ...
 
 
-class RequestPump:
-    """Pumps one request's outputs into its work and yields what that gives.
+class WorkerPostprocessor:
+    """Post-processes the output stream of each request; one per worker.
 
-    The engine is read by a task of its own, so that what waits can go out while the engine pauses.
+    metrics: None to count for nobody.
+    """
+
+    def __init__(self, backend: PostprocessBackend, metrics: WorkerMetrics | None = None) -> None:
+        self._backend = backend
+        self._metrics = metrics or WorkerMetrics()
+        self._metrics.parsers_name = backend.parsers_name
+
+    def stream(
+        self,
+        outputs: AsyncIterator[JsonObject],
+        params: PostprocessParams,
+        token_ids: list[int],
+        engine: EngineRequestHandle,
+    ) -> AsyncGenerator[JsonObject, None]:
+        """Return the engine's `outputs` as chunks with a `PostprocessedChunk` each.
+
+        Without `params.stream` each choice has its deltas in one chunk.
+        token_ids: the request's. After the prompt come tokens that another worker has
+            generated before it died.
+        """
+        return RequestPump(self._backend, params, token_ids, engine, self._metrics).run(outputs)
+
+
+class EnginePassthrough:
+    """What the engine says besides tokens, kept for each choice until its next chunk goes out.
+
+    Of a field that comes again before that, the last value counts.
+    """
+
+    __slots__ = ("_fields_by_choice",)
+
+    def __init__(self) -> None:
+        self._fields_by_choice: dict[int, JsonObject] = {}
+
+    def add(self, index: int, output: JsonObject) -> None:
+        """Keep what `output` says of a choice."""
+        kept = self._fields_by_choice.get(index)
+        if kept is None:
+            self._fields_by_choice[index] = dict(output)
+        else:
+            kept.update(output)
+
+    def take(self, index: int) -> JsonObject:
+        """Return what was kept for a choice, less what its deltas say."""
+        kept = self._fields_by_choice.pop(index, {})
+        for name in IN_DELTAS:
+            kept.pop(name, None)
+        return kept
+
+
+class RequestPump:
+    """Feeds one request's outputs to its stream, and yields the chunks that are due.
+
+    A task of its own reads the engine, so that chunks can go out while the engine pauses.
     """
 
     def __init__(
@@ -54,33 +129,34 @@ class RequestPump:
         self._token_ids = token_ids
         self._engine = engine
         self._metrics = metrics
-        self._clock: Clock | None = None  # to measure this request with
+        self._clock: Clock | None = None  # if the stages of this request are measured
         self._loop: asyncio.AbstractEventLoop
         self._stream: RequestStream | None = None
-        self._paces = [TokenRate() for _ in range(params.n)]
-        self._open = set(range(params.n))  # choices that the engine is working on
+        self._rates = [TokenRate() for _ in range(params.n)]
+        self._open = set(range(params.n))  # choices that the engine is generating
         self._unfinished = params.n  # choices whose end has not been sent
         self._cancelled = False
-        self._fields: dict[int, JsonDict] = {}  # what the engine says besides tokens, by choice
-        self._pumped = False
-        self._failure: Exception | JsonDict | None = None
+        self._passthrough = EnginePassthrough()
+        self._pumped = False  # whether the engine has been read to its end
+        self._failure: Exception | JsonObject | None = None
         self._waker: asyncio.Future[None] | None = None
         self._alarm: asyncio.TimerHandle | None = None
         self._alarm_at = inf
 
     @property
     def oldest(self) -> float:
-        """See `RequestStream`."""
+        """When the first token came that has not gone out; infinite if all have."""
         return inf if self._stream is None else self._stream.oldest
 
-    async def run(self, outputs: AsyncIterator[JsonDict]) -> AsyncGenerator[JsonDict, None]:
-        """Yield the request's chunks; `outputs` are read to the very end, so that the engine's handler cleans up.
+    async def run(self, outputs: AsyncIterator[JsonObject]) -> AsyncGenerator[JsonObject, None]:
+        """Yield the request's chunks.
 
-        Raises what `outputs` raises, behind everything that was generated before.
+        `outputs` are read to the end, so that the engine's handler cleans up. Raises what
+        they raise, after everything that was generated before.
         """
-        # Here, because Dynamo calls its handlers from a thread without a loop.
+        # Not in __init__: Dynamo calls its handlers from a thread without an event loop.
         self._loop = asyncio.get_running_loop()
-        self._clock = self._metrics.started(self)
+        self._clock = self._metrics.start_request(self)
         pump = self._loop.create_task(self._pump(outputs))
         try:
             while not self._is_done():
@@ -99,9 +175,9 @@ class RequestPump:
             pump.cancel()
             if self._stream is not None:
                 self._stream.close()
-            self._metrics.ended(self, self._outcome())
+            self._metrics.end_request(self, self._outcome())
 
-    async def _pump(self, outputs: AsyncIterator[JsonDict]) -> None:
+    async def _pump(self, outputs: AsyncIterator[JsonObject]) -> None:
         try:
             now = self._loop.time()
             stream = self._stream = self._backend.start(
@@ -109,8 +185,8 @@ class RequestPump:
             )
             if stream.due > now:
                 await self._read(outputs, stream)
-            # Else what a worker that died had generated was all.
-        except Exception as error:  # noqa: BLE001 - whatever it is, the client's side of the request is to see it
+            # Else the tokens of the worker that died had already ended the request.
+        except Exception as error:  # noqa: BLE001 - `run` raises it, to the client
             self._failure = error
         finally:
             self._pumped = True
@@ -118,7 +194,7 @@ class RequestPump:
                 self._stream.flush(self._loop.time())
             self._wake()
 
-    async def _read(self, outputs: AsyncIterator[JsonDict], stream: RequestStream) -> None:
+    async def _read(self, outputs: AsyncIterator[JsonObject], stream: RequestStream) -> None:
         metrics = self._metrics
         async for output in outputs:
             if engine_error(output) is not None:
@@ -129,16 +205,16 @@ class RequestPump:
             tokens = len(chunk.token_ids)
             metrics.outputs += 1
             metrics.tokens += tokens
-            pace = self._paces[chunk.index]
-            stream.add(chunk, now, pace.age_s(tokens, now))
-            self._fields.setdefault(chunk.index, {}).update(output)
+            rate = self._rates[chunk.index]
+            stream.add(chunk, now, rate.age_s(tokens, now))
+            self._passthrough.add(chunk.index, output)
             if chunk.finish_reason is not None:
-                # A choice that we had the engine end is not open any more.
+                # A choice that we have aborted is no longer open.
                 self._cancelled |= (
                     output["finish_reason"] == "cancelled" and chunk.index in self._open
                 )
                 self._open.discard(chunk.index)
-            elif (group := pace.next_group(stream.engine_wait_s(chunk.index))) is not None:
+            elif (group := rate.next_group(stream.engine_wait_s(chunk.index))) is not None:
                 self._engine.set_stream_interval(chunk.index, group)
             if stream.due <= now:
                 self._wake()
@@ -164,8 +240,8 @@ class RequestPump:
             return "failed"
         return "cancelled" if self._cancelled or self._unfinished else "finished"
 
-    async def _failed(self, failure: Exception | JsonDict) -> JsonDict:
-        """Return the request's last chunk after `failure`; raises it if it is the engine's own."""
+    async def _failed(self, failure: Exception | JsonObject) -> JsonObject:
+        """Return the last chunk of a request that failed; raise `failure` if `outputs` raised it."""
         if isinstance(failure, ParserFailedError):
             for index in tuple(self._open):
                 await self._abort(index)
@@ -175,7 +251,7 @@ class RequestPump:
         return failure
 
     async def _abort(self, index: int) -> None:
-        """End the engine's work on a choice, unless it has."""
+        """End the generation of a choice that is still open."""
         if index in self._open:
             self._open.discard(index)
             await self._engine.abort(index)
@@ -201,29 +277,32 @@ class RequestPump:
         if at < inf:
             self._alarm = self._loop.call_at(at, self._wake)
 
-    def _chunk(self, scheduled: ScheduledChunk) -> JsonDict:
-        """Return a chunk of Dynamo's form, with what its tokens mean in it."""
-        chunk = self._fields.pop(scheduled.index, {})
-        for name in TAKEN_OUT:
-            chunk.pop(name, None)
+    def _chunk(self, scheduled: ScheduledChunk) -> JsonObject:
+        """Return `scheduled` as a chunk of Dynamo's form."""
+        chunk = self._passthrough.take(scheduled.index)
         chunk["index"] = scheduled.index
         chunk["token_ids"] = scheduled.token_ids
         if scheduled.finished:
             self._unfinished -= 1
             last = scheduled.deltas[-1]
-            # What the client sees is tool_calls, say; Dynamo knows the engines' words only.
-            chunk["finish_reason"] = last.finish_reason if last.finish_reason in CUT else "stop"
+            # The client may see "tool_calls", but Dynamo knows the engines' reasons only.
+            is_cut = last.finish_reason in CUT_REASONS
+            chunk["finish_reason"] = last.finish_reason if is_cut else "stop"
             if last.stop_reason is not None:
                 chunk["stop_reason"] = last.stop_reason
         extra_args = chunk["extra_args"] = chunk.get("extra_args") or {}
         post = PostprocessedChunk(deltas=scheduled.deltas, usage=scheduled.usage)
         extra_args[KEY] = (
-            encode(post) if self._clock is None else self._measured(post, scheduled, self._clock)
+            encode(post)
+            if self._clock is None
+            else self._encode_measured(post, scheduled, self._clock)
         )
-        self._metrics.took(scheduled, streams=self._params.stream)
+        self._metrics.count_chunk(scheduled, streams=self._params.stream)
         return chunk
 
-    def _measured(self, post: PostprocessedChunk, scheduled: ScheduledChunk, clock: Clock) -> str:
+    def _encode_measured(
+        self, post: PostprocessedChunk, scheduled: ScheduledChunk, clock: Clock
+    ) -> str:
         began = clock()
         text = encode(post)
         scheduled.times.append(StageTime("encode", clock() - began, len(scheduled.token_ids)))
@@ -231,7 +310,7 @@ class RequestPump:
 
 
 class TokenRate:
-    """How fast the tokens of a choice come, and in what groups the engine should hand them over."""
+    """How fast the tokens of a choice come, and in what groups the engine should deliver them."""
 
     __slots__ = ("_group", "_last", "_token_s")
 
@@ -241,7 +320,7 @@ class TokenRate:
         self._group = 1
 
     def age_s(self, tokens: int, now: float) -> float:
-        """Note that so many tokens came now; return how long the first of them may have waited in the engine."""
+        """Note that `tokens` came now; return how long the first may have waited in the engine."""
         last, self._last = self._last, now
         if not last or not tokens:
             return 0.0
@@ -252,9 +331,9 @@ class TokenRate:
         return token_s * (tokens - 1) if self._group > 1 else 0.0
 
     def next_group(self, wait_s: float) -> int | None:
-        """Return how many tokens the engine should collect, None for as many as now."""
+        """Return how many tokens the engine should collect in `wait_s`; None if as many as now."""
         group = max(1, min(MAX_ENGINE_TOKENS, int(wait_s / self._token_s))) if self._token_s else 1
-        # Down at once, for time bounds; up in steps, since every change has its price.
+        # Down at once, to keep the delays; up in steps, because each change costs something.
         if group >= self._group and group < 2 * self._group:
             return None
         self._group = group

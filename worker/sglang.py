@@ -8,7 +8,7 @@ from . import plugin
 
 
 def main() -> None:
-    """Run Dynamo's SGLang worker, with our flags whatever plugins SGLang is told to load."""
+    """Run Dynamo's SGLang worker with our flags, whatever SGLANG_PLUGINS says."""
     plugin.register_sglang()
     runpy.run_module("dynamo.sglang", run_name="__main__", alter_sys=True)
 

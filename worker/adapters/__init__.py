@@ -1,1 +1,1 @@
-"""What is known of each engine's Dynamo worker."""
+"""One adapter per engine: all that is known of its Dynamo worker."""

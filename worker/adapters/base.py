@@ -1,4 +1,9 @@
-"""What the adapters of all engines share: how a worker is checked, wrapped and given its post-processing."""
+"""The engines' workers, as far as they are alike: what an adapter provides, and what is made of it.
+
+An adapter derives its class from `Worker` and calls `enable` when Dynamo has parsed the flags.
+`install` patches Dynamo's functions; `build`, `advertise`, `with_metrics` and
+`with_postprocessing` are what the patches call.
+"""
 
 from __future__ import annotations
 
@@ -7,144 +12,102 @@ import functools
 import importlib
 import importlib.metadata
 import inspect
-import json
 import logging
-from collections.abc import AsyncIterator, Callable, Iterable
-from typing import Any, ClassVar
+from collections.abc import AsyncIterator, Callable
+from typing import ClassVar, Generic, NamedTuple, TypeVar
 
 import msgspec
 
 from ...parsers.base import ParserFactory, ParserNames
-from ...parsers.errors import BackedgeError, SetupError
+from ...parsers.errors import SetupError
+from ...parsers.json_types import JsonObject
 from ...parsers.parser_lookup import Kind, known_formats, linear_parsers, uses_native
-from ...postprocess.engine_output import JsonDict
-from ...postprocess.messages import KEY, PostprocessParams, WorkerCard, encode
+from ...postprocess.messages import PostprocessParams
 from ...tokenization import load as load_tokenizer
 from ...tokenization.detokenizer import DetokenizerFactory, detokenizers, read_vocabulary
 from ..backend import InlineBackend, PostprocessBackend
-from ..flags import EngineName, WorkerSettings, enabling_flags
-from ..handler import WorkerPostprocessor, read_params
+from ..dynamo_types import RequestContext, RuntimeConfig
+from ..flags import WorkerSettings
 from ..metrics import WorkerMetrics
+from ..model_card import advertise, build_worker_card
 from ..pool import PoolSupervisor
-from ..request_stream import EngineRequestHandle
+from ..request_stream import EngineRequestHandle, WorkerPostprocessor, read_params
+from .engine_support import EngineSupport, patch
 
 logger = logging.getLogger(__name__)
 
+ConfigT = TypeVar("ConfigT")
+HandlerT = TypeVar("HandlerT")
+T = TypeVar("T")
+
 OwnTokenizer = tuple[str, str, str]
-"""Module and class of a tokenizer of the user's, and the model's path."""
+"""Module and class of the user's own tokenizer, and the model's path."""
+Generate = Callable[[HandlerT, JsonObject, RequestContext], AsyncIterator[JsonObject]]
+"""The `generate` of one of Dynamo's handlers."""
 
-Start = Callable[[], AsyncIterator[JsonDict]]
-"""Starts a request and returns its outputs."""
 
+class GenerateCall(NamedTuple, Generic[HandlerT]):
+    """One call of a handler's `generate` that is post-processed.
 
-class EngineSupport(msgspec.Struct, frozen=True):
-    """What one engine's adapter relies on.
-
-    name: also of its distribution and its flag. version: supported, less its last part.
-    patch_points: module, attribute, and the first parameters that the wrappers use.
-    metrics: the function of Dynamo's, by module and name, that is told the endpoint as `generate_endpoint`.
+    start: begins the generation and returns its outputs.
     """
 
-    name: EngineName
-    version: str
-    patch_points: tuple[tuple[str, str, tuple[str, ...]], ...]
-    metrics: tuple[str, str]
-
-    @property
-    def flag(self) -> str:
-        """The flag that switches post-processing on."""
-        return enabling_flags(self.name)[0]
-
-    @property
-    def supported(self) -> dict[str, str]:
-        """Versions by distribution."""
-        return {"ai-dynamo": "1.6", self.name: self.version}
-
-    def check_versions(self) -> None:
-        """Raise `SetupError` unless Dynamo and the engine are of versions that the adapter knows."""
-        found = {package: importlib.metadata.version(package) for package in self.supported}
-        if any(
-            not version.startswith(f"{self.supported[package]}.")
-            for package, version in found.items()
-        ):
-            have = ", ".join(f"{package} {version}" for package, version in found.items())
-            want = ", ".join(
-                f"{package} {version}.x" for package, version in self.supported.items()
-            )
-            raise SetupError(
-                f"found {have}; this Backedge supports {want}. Install one of these, or drop the flag."
-            )
-
-    def check_patch_points(self) -> None:
-        """Raise `SetupError` unless every seam looks as expected."""
-        for module_name, path, parameters in self.patch_points:
-            target: Any = importlib.import_module(module_name)
-            for name in path.split("."):
-                target = getattr(target, name, None)
-            if target is None or (
-                parameters and first_parameters(target, len(parameters)) != parameters
-            ):
-                raise SetupError(
-                    f"{module_name}.{path} of ai-dynamo {importlib.metadata.version('ai-dynamo')} is not what Backedge "
-                    f"expects; install ai-dynamo {self.supported['ai-dynamo']}.x as published, or drop the flag."
-                )
-
-    def exit_on_setup_error(self, check: Callable[..., Any]) -> Callable[..., Any]:
-        """Return `check`, ending the process with the message alone where it refuses."""
-
-        @functools.wraps(check)
-        def checked(*arguments: Any) -> Any:
-            try:
-                return check(*arguments)
-            except BackedgeError as error:
-                raise SystemExit(f"{self.flag}: {error}") from error
-
-        return checked
+    start: Callable[[], AsyncIterator[JsonObject]]
+    handler: HandlerT
+    request_id: str
+    params: PostprocessParams
+    prompt_token_ids: list[int]
 
 
-def first_parameters(function: Callable[..., Any], count: int) -> tuple[str, ...]:
-    """Return the names of the first `count` parameters."""
-    return tuple(inspect.signature(function).parameters)[:count]
+class LoadedModel(NamedTuple):
+    """The engine's tokenizer, and the parsers for it.
+
+    pool_arguments: JSON values of which the module's `pool_parts` makes both in a process of
+        the pool, besides the parsers' names.
+    """
+
+    tokenizer: object
+    parsers: ParserFactory
+    pool_arguments: JsonObject
 
 
 def choose_parsers(
-    kind: Kind, names: ParserNames, tokenizer: Any, native: Callable[[], ParserFactory]
+    kind: Kind, names: ParserNames, tokenizer: object, native: Callable[[], ParserFactory]
 ) -> ParserFactory:
     """Return the parsers of this kind and these names for the engine's `tokenizer`.
 
     native: makes the engine's own.
     Raises `UnknownParserError` and `UnusableParserError`.
     """
-    return (
-        native() if uses_native(kind, names) else linear_parsers(names, read_vocabulary(tokenizer))
-    )
+    if uses_native(kind, names):
+        return native()
+    return linear_parsers(names, read_vocabulary(tokenizer))
 
 
 def pool_parts(
     module: str,
     names: dict[str, str | None],
-    arguments: dict[str, Any],
+    arguments: JsonObject,
     own_tokenizer: OwnTokenizer | None,
 ) -> tuple[DetokenizerFactory, ParserFactory]:
-    """Return what a process of the pool needs; called in one.
+    """Return what a process of the pool post-processes with; called in the fork server.
 
-    module: of the engine's adapter, whose `pool_parts` returns the tokenizer and the parsers.
-    names: the fields of `ParserNames`, as they come from JSON.
+    module: of the adapter, whose `pool_parts` returns the tokenizer and the parsers.
+    names: the fields of `ParserNames`, as decoded from JSON.
     """
-    tokenizer, parsers = importlib.import_module(module).pool_parts(
-        names=ParserNames(**names), **arguments
-    )
-    return detokenizers(
-        tokenizer if own_tokenizer is None else load_tokenizer(*own_tokenizer)
-    ), parsers
+    adapter = importlib.import_module(module)
+    tokenizer, parsers = adapter.pool_parts(ParserNames(**names), **arguments)
+    if own_tokenizer is not None:
+        tokenizer = load_tokenizer(*own_tokenizer)
+    return detokenizers(tokenizer), parsers
 
 
-class Worker(abc.ABC):
-    """The wrappers around one worker process, and what they share. config: Dynamo's."""
+class Worker(abc.ABC, Generic[ConfigT, HandlerT]):
+    """One worker process that post-processes. config: Dynamo's, of this engine."""
 
     engine: ClassVar[EngineSupport]
 
-    def __init__(self, config: Any, settings: WorkerSettings) -> None:
+    def __init__(self, config: ConfigT, settings: WorkerSettings) -> None:
         self.config = config
         self.settings = settings
         self.metrics = WorkerMetrics()
@@ -156,11 +119,14 @@ class Worker(abc.ABC):
 
     @abc.abstractmethod
     def check_config(self) -> None:
-        """Raise `SetupError` if a worker of this configuration cannot post-process, though it answers chats."""
+        """Raise `SetupError` if a worker with this configuration answers chats with text."""
 
     @abc.abstractmethod
     def check_names(self, also_known: set[str]) -> None:
-        """Raise `UnknownParserError` for a parser that the engine does not have; load whatever registers some."""
+        """Raise `UnknownParserError` for a parser that the engine does not have.
+
+        also_known: names to be shown besides the engine's own.
+        """
 
     @property
     @abc.abstractmethod
@@ -173,31 +139,23 @@ class Worker(abc.ABC):
 
     @abc.abstractmethod
     def install(self) -> None:
-        """Put the wrappers in place, before Dynamo builds its handlers."""
+        """Patch Dynamo's functions, before Dynamo builds its handlers."""
 
     @abc.abstractmethod
-    def load(self) -> tuple[Any, ParserFactory, dict[str, Any]]:
-        """Return the tokenizer, the parsers, and what the module's `pool_parts` makes them of besides their names."""
+    def load(self) -> LoadedModel:
+        """Return the engine's tokenizer, and the parsers for it."""
 
     @abc.abstractmethod
     def run(
-        self,
-        start: Start,
-        handler: Any,
-        request_id: str,
-        params: PostprocessParams,
-        prompt: list[int],
-    ) -> tuple[AsyncIterator[JsonDict], EngineRequestHandle]:
-        """Return the outputs of a request, and what the engine can be asked about it.
-
-        handler: Dynamo's. prompt: token ids.
-        """
+        self, call: GenerateCall[HandlerT]
+    ) -> tuple[AsyncIterator[JsonObject], EngineRequestHandle]:
+        """Start a request; return its outputs, and what the engine can be asked about it."""
 
     # What does not.
 
     @classmethod
-    def enable(cls, config: Any, settings: WorkerSettings) -> None:
-        """Check everything that needs no model, and put the wrappers in place.
+    def enable(cls, config: ConfigT, settings: WorkerSettings) -> None:
+        """Check everything that needs no model, and patch Dynamo.
 
         Raises `SetupError` if this worker cannot post-process.
         """
@@ -208,8 +166,7 @@ class Worker(abc.ABC):
         if uses_native(settings.parsers, settings.names):
             worker.check_names({*known_formats()})
         if worker.post_processes():
-            module, function = cls.engine.metrics
-            patch(module, function, worker.with_metrics)
+            patch(*cls.engine.metrics, worker.with_metrics)
             worker.install()
         else:
             logger.info(
@@ -218,25 +175,21 @@ class Worker(abc.ABC):
             )
 
     def build(self) -> None:
-        """Load the tokenizer and try the parsers, while the engine has not loaded anything."""
+        """Load the tokenizer and try the parsers, before the engine loads anything."""
         settings = self.settings
-        tokenizer, self.parsers, arguments = self.load()
+        model = self.load()
+        self.parsers = model.parsers
         own = self._own_tokenizer()
-        if own is not None:
-            tokenizer = load_tokenizer(*own)
-            tokenizer.get()  # so that what is wrong with it is said now
+        if own is None:
+            tokenizer = model.tokenizer
+        else:
+            tokenizer = checked = load_tokenizer(*own)
+            checked.get()  # raises now what is wrong with it
         is_native = uses_native(settings.parsers, settings.names)
         processes = settings.pool_processes(is_native=is_native)
         backend: PostprocessBackend
         if processes:
-            build = {
-                "module": type(self).__module__,
-                "names": msgspec.structs.asdict(settings.names),
-                "arguments": arguments,
-                "own_tokenizer": own,
-            }
-            pool = settings.pool(processes, f"{__name__}:pool_parts", build, self.parsers.name)
-            backend = self._pool = PoolSupervisor(pool, self.metrics.report)
+            backend = self._pool = self._build_pool(processes, model.pool_arguments, own)
         else:
             backend = InlineBackend(
                 detokenizers(tokenizer),
@@ -248,7 +201,7 @@ class Worker(abc.ABC):
         self.metrics.pool = self._pool
         self._postprocessor = WorkerPostprocessor(backend, self.metrics)
         logger.info(
-            "post-processing in this worker: %s parsers %s, %s, on error %s, merge bounds %s",
+            "post-processing in this worker: %s parsers %s, %s, on error %s, merge delays %s",
             "native" if is_native else "linear",
             self.parsers.name,
             f"in {processes} processes" if processes else "inline",
@@ -256,26 +209,42 @@ class Worker(abc.ABC):
             settings.delays,
         )
 
-    def _own_tokenizer(self) -> OwnTokenizer | None:
-        """Return the tokenizer of the user's own that the flags name."""
-        choice = self.settings.tokenizer
-        if not (choice.module and choice.class_name):
-            return None
-        return choice.module, choice.class_name, self.model_path
+    def _build_pool(
+        self, processes: int, arguments: JsonObject, own: OwnTokenizer | None
+    ) -> PoolSupervisor:
+        parts = {
+            "module": type(self).__module__,
+            "names": msgspec.structs.asdict(self.settings.names),
+            "arguments": arguments,
+            "own_tokenizer": own,
+        }
+        build = f"{__name__}:{pool_parts.__name__}"
+        settings = self.settings.build_pool_settings(processes, build, parts, self.parsers.name)
+        return PoolSupervisor(settings, self.metrics.report)
 
-    def with_metrics(self, set_up: Callable[..., Any]) -> Callable[..., Any]:
+    def _own_tokenizer(self) -> OwnTokenizer | None:
+        """Return the user's own tokenizer, if the flags name one."""
+        selection = self.settings.tokenizer
+        if not (selection.module and selection.class_name):
+            return None
+        return selection.module, selection.class_name, self.model_path
+
+    def with_metrics(self, set_up: Callable[..., T]) -> Callable[..., T]:
         """Return Dynamo's function that serves the engine's metrics, serving ours as well."""
         signature = inspect.signature(set_up)
 
         @functools.wraps(set_up)
-        def set_up_both(*args: Any, **kwargs: Any) -> Any:
+        def set_up_both(*args: object, **kwargs: object) -> T:
             self.metrics.expose(signature.bind(*args, **kwargs).arguments["generate_endpoint"])
             return set_up(*args, **kwargs)
 
         return set_up_both
 
-    async def advertise(self, runtime_config: Any) -> None:
-        """Say on the model card that this worker post-processes, as soon as it does."""
+    async def advertise(self, runtime_config: RuntimeConfig | None) -> None:
+        """Put the worker's card on the model card, once the worker can post-process.
+
+        runtime_config: None for a model that Dynamo registers without one.
+        """
         if self._pool is not None:
             try:
                 await self._pool.ready()
@@ -283,48 +252,27 @@ class Worker(abc.ABC):
                 raise SystemExit(f"{self.engine.flag}: {error}") from error
         if runtime_config is None:
             return
-        worker_card = WorkerCard(
-            engine=self.engine.name,
-            engine_version=importlib.metadata.version(self.engine.name),
-            tool_call_parser=self.settings.names.tool_call,
-            reasoning_parser=self.settings.names.reasoning,
-            tokenizer_backend=self.settings.tokenizer.backend,
-            tokenizer_module=self.settings.tokenizer.module,
-            tokenizer_class=self.settings.tokenizer.class_name,
-        )
-        # The binding parses JSON; ours travels as one string, as in the messages.
-        runtime_config.set_engine_specific(KEY, json.dumps(encode(worker_card)))
+        engine = self.engine.name
+        version = importlib.metadata.version(engine)
+        settings = self.settings
+        worker_card = build_worker_card(engine, version, settings.names, settings.tokenizer)
+        advertise(worker_card, runtime_config)
 
-    def with_postprocessing(
-        self, generate: Callable[..., AsyncIterator[JsonDict]]
-    ) -> Callable[..., Any]:
-        """Return a handler's `generate`, post-processing what it yields for requests that carry a spec."""
+    def with_postprocessing(self, generate: Generate[HandlerT]) -> Generate[HandlerT]:
+        """Return a handler's `generate`, post-processing requests that carry `PostprocessParams`."""
         from dynamo.common.utils.token_ids import normalize_request_token_ids
 
         @functools.wraps(generate)
         def generate_and_postprocess(
-            handler: Any, request: JsonDict, context: Any
-        ) -> AsyncIterator[JsonDict]:
+            handler: HandlerT, request: JsonObject, context: RequestContext
+        ) -> AsyncIterator[JsonObject]:
             start = functools.partial(generate, handler, request, context)
             params = read_params(request)
             if params is None or self._postprocessor is None:
                 return start()
             token_ids = normalize_request_token_ids(request)["token_ids"]
-            outputs, running = self.run(
-                start, handler, context.id(), params, token_ids[: params.prompt_length]
-            )
-            return self._postprocessor.stream(outputs, params, token_ids, running)
+            prompt = token_ids[: params.prompt_length]
+            outputs, handle = self.run(GenerateCall(start, handler, context.id(), params, prompt))
+            return self._postprocessor.stream(outputs, params, token_ids, handle)
 
         return generate_and_postprocess
-
-
-def pick_fields(record: Any, names: Iterable[str]) -> dict[str, Any]:
-    """Return the attributes of these names."""
-    return {name: getattr(record, name) for name in names}
-
-
-def patch(module: str, path: str, wrapper: Callable[[Any], Any]) -> None:
-    """Put `wrapper` of what `path` names in a module into its place."""
-    *parents, name = path.split(".")
-    owner: Any = functools.reduce(getattr, parents, importlib.import_module(module))
-    setattr(owner, name, wrapper(getattr(owner, name)))

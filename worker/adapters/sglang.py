@@ -3,10 +3,10 @@
     python -m dynamo.sglang --model M --sglang-processing --tool-call-parser qwen25
     python -m backedge.worker.sglang ...    # the same, where SGLang skips the entry point
 
-Seams, each checked before it is used: the parser of `ServerArgs`' flags and
+It patches, after checking each: the parser of `ServerArgs`' flags and
 `dynamo.sglang.args.Config` (the parsed flags, before the engine loads),
 `get_runtime_config` (the model card), `DecodeWorkerHandler.generate`, and the engine's
-`async_generate`, which knows the names that the engine gives a request's choices.
+`async_generate`, which gets or makes the engine's ids of a request's choices.
 """
 
 from __future__ import annotations
@@ -14,27 +14,42 @@ from __future__ import annotations
 import argparse
 import asyncio
 import functools
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextvars import ContextVar
-from typing import Any
+from typing import TypeVar
+
+from typing_extensions import override
 
 from ...parsers.base import ParserFactory, ParserNames
 from ...parsers.errors import SetupError
-from ...postprocess.engine_output import JsonDict
+from ...parsers.json_types import JsonObject
 from ...postprocess.fallback import FallbackParser
 from ...postprocess.messages import PostprocessParams
 from .. import flags
+from ..dynamo_types import (
+    RuntimeConfig,
+    SglangConfig,
+    SglangEngine,
+    SglangHandler,
+    SglangTokenizerManager,
+)
 from ..request_stream import EngineRequestHandle
-from .base import EngineSupport, Start, Worker, choose_parsers, patch, pick_fields
+from .base import GenerateCall, LoadedModel, Worker, choose_parsers
+from .engine_support import EngineSupport, patch, pick_fields
 
-# Of SGLang's ServerArgs, what decides about the tokenizer besides its path. Not its backend: ours are faster.
+ConfigT = TypeVar("ConfigT", bound=RuntimeConfig | None)
+AsyncGenerate = Callable[..., Awaitable[AsyncIterator[JsonObject]]]
+"""`Engine.async_generate`: (engine, prompt, sampling_params, ..., rid=...) to its outputs."""
+
+# Of SGLang's ServerArgs, what decides about the tokenizer besides its path. Not the backend:
+# ours are faster.
 TOKENIZER_OPTIONS = ("tokenizer_mode", "trust_remote_code", "revision")
-# Of Dynamo's flags, those of workers that do not answer chats, or have handlers of their own.
+# Of Dynamo's flags, those of workers that answer no chats, or have handlers of their own.
 OTHER_WORKERS = (
     *("image_diffusion_worker", "video_generation_worker", "rerank_worker", "embedding_worker"),
     *("multimodal_encode_worker", "multimodal_worker", "diffusion_worker"),
 )
-# The second stands for the first in a process that shares another's engine.
+# The second replaces the first in a process that shares another one's engine.
 ENGINES = (
     ("sglang.srt.entrypoints.engine", "Engine.async_generate"),
     ("dynamo.sglang.gateway", "GatewayEngine.async_generate"),
@@ -62,138 +77,133 @@ ENGINE = EngineSupport(
     metrics=("dynamo.sglang.init_llm", "setup_sgl_metrics"),
 )
 GRAMMARS = ("json_schema", "regex", "ebnf", "structural_tag")
-# SGLang logs a warning for every delivery of 20 outputs or more that had to wait.
-MAX_COLLECTED = 19
+# SGLang logs a warning for each delivery of 20 outputs or more that had to wait.
+MAX_DELIVERED_OUTPUTS = 19
 
 
 def watch_arguments(parser: argparse.ArgumentParser) -> None:
-    """Act when `parser`, which has SGLang's flags, has parsed a command line with --sglang-processing.
+    """Enable post-processing when `parser` has parsed a command line with --sglang-processing.
 
-    SGLang's own record of the flags drops ours.
+    parser: with SGLang's flags. Nothing later sees ours: SGLang's own record drops them.
     """
-    parse = parser.parse_args
+    parse: Callable[..., argparse.Namespace] = parser.parse_args
 
     @functools.wraps(parse)
-    def parsed(*args: Any, **kwargs: Any) -> argparse.Namespace:
-        arguments: argparse.Namespace = parse(*args, **kwargs)
-        settings = ENGINE.exit_on_setup_error(flags.settings)(arguments, "sglang")
+    def parse_and_enable(*args: object, **kwargs: object) -> argparse.Namespace:
+        arguments = parse(*args, **kwargs)
+        settings = ENGINE.exit_on_setup_error(flags.read_settings)(arguments, "sglang")
         flags.keep_engine_choices(arguments)
         if settings is not None:
             ENGINE.exit_on_setup_error(ENGINE.check_patch_points)()
             patch("dynamo.sglang.args", "Config.__init__", functools.partial(enable_once, settings))
         return arguments
 
-    vars(parser)["parse_args"] = parsed
+    vars(parser)["parse_args"] = parse_and_enable
 
 
 def enable_once(settings: flags.WorkerSettings, init: Callable[..., None]) -> Callable[..., None]:
-    """Return `init` of Dynamo's configuration, switching post-processing on when the first one is there."""
+    """Return `__init__` of Dynamo's configuration, enabling post-processing for the first one."""
 
     @functools.wraps(init)
-    def initialize(config: Any, *args: Any, **kwargs: Any) -> None:
-        type(config).__init__ = init
+    def initialize(config: SglangConfig, *args: object, **kwargs: object) -> None:
+        setattr(type(config), "__init__", init)  # noqa: B010 - mypy refuses the assignment
         init(config, *args, **kwargs)
         ENGINE.exit_on_setup_error(SglangWorker.enable)(config, settings)
 
     return initialize
 
 
-def tokenizer_of(path: str, options: dict[str, Any]) -> Any:
+def load_tokenizer(path: str, options: JsonObject) -> object:
     """Return SGLang's tokenizer. options: the `TOKENIZER_OPTIONS`."""
     from sglang.srt.utils.hf_transformers_utils import get_tokenizer
 
-    return get_tokenizer(path, **options)
+    tokenizer: object = get_tokenizer(path, **options)
+    return tokenizer
 
 
-def pool_parts(names: ParserNames, path: str, options: dict[str, Any]) -> tuple[Any, ParserFactory]:
-    """Return the tokenizer and the parsers of a process of the pool; called in one.
+def pool_parts(names: ParserNames, path: str, options: JsonObject) -> tuple[object, ParserFactory]:
+    """Return the tokenizer and the parsers for a process of the pool; called in the fork server.
 
-    path, options: see `tokenizer_of`.
+    path, options: as for `load_tokenizer`.
     """
-    tokenizer = tokenizer_of(path, options)
+    tokenizer = load_tokenizer(path, options)
     return tokenizer, native_parsers(tokenizer, names)
 
 
-def native_parsers(tokenizer: Any, names: ParserNames) -> ParserFactory:
+def native_parsers(tokenizer: object, names: ParserNames) -> ParserFactory:
     """Return SGLang's own parsers; importing them takes seconds."""
     from ...parsers.native.sglang import SglangParsers
 
     return SglangParsers(tokenizer, names)
 
 
-class SglangWorker(Worker):
-    """See `Worker`."""
+class SglangWorker(Worker[SglangConfig, SglangHandler]):
+    """A `dynamo.sglang` worker that post-processes."""
 
     engine = ENGINE
 
+    @override
     def check_config(self) -> None:
-        """See `Worker`."""
         if self.config.dynamo_args.use_sglang_tokenizer:
             raise SetupError(
-                "--use-sglang-tokenizer makes the worker answer with text, so there are no tokens to post-process; "
-                "drop one of the two flags."
+                "--use-sglang-tokenizer makes the worker answer with text, so there are no tokens "
+                "to post-process; drop one of the two flags."
             )
 
+    @override
     def check_names(self, also_known: set[str]) -> None:
-        """See `Worker`."""
         from ...parsers.native import sglang as native
 
         native.check_names(self.settings.names, also_known)
 
     @property
+    @override
     def model_path(self) -> str:
-        """See `Worker`."""
-        path: str = self.config.server_args.model_path
-        return path
+        return self.config.server_args.model_path
 
+    @override
     def post_processes(self) -> bool:
-        """See `Worker`."""
         other = any(getattr(self.config.dynamo_args, kind) for kind in OTHER_WORKERS)
         return not other and self.config.serving_mode.value in ("agg", "decode")
 
+    @override
     def install(self) -> None:
-        """See `Worker`. The tokenizer and the parsers are tried at once: the model has been fetched."""
-        self.build()
+        self.build()  # at once: the model's files have been fetched
+        handlers = "dynamo.sglang.request_handlers"
         patch("dynamo.sglang.register", "get_runtime_config", self._with_worker_card)
-        patch(
-            "dynamo.sglang.request_handlers",
-            "DecodeWorkerHandler.generate",
-            self.with_postprocessing,
-        )
+        patch(handlers, "DecodeWorkerHandler.generate", self.with_postprocessing)
         for module, path in ENGINES:
-            patch(module, path, with_running_request)
+            patch(module, path, with_request_handle)
 
-    def _with_worker_card(self, get_runtime_config: Callable[..., Any]) -> Callable[..., Any]:
+    def _with_worker_card(
+        self, get_runtime_config: Callable[..., Awaitable[ConfigT]]
+    ) -> Callable[..., Awaitable[ConfigT]]:
         @functools.wraps(get_runtime_config)
-        async def get(*args: Any, **kwargs: Any) -> Any:
+        async def get_and_advertise(*args: object, **kwargs: object) -> ConfigT:
             runtime_config = await get_runtime_config(*args, **kwargs)
             await self.advertise(runtime_config)
             return runtime_config
 
-        return get
+        return get_and_advertise
 
-    def load(self) -> tuple[Any, ParserFactory, dict[str, Any]]:
-        """See `Worker`."""
-        server_args = self.config.server_args
+    @override
+    def load(self) -> LoadedModel:
+        server_args, settings = self.config.server_args, self.settings
         path = server_args.tokenizer_path or server_args.model_path
         options = pick_fields(server_args, TOKENIZER_OPTIONS)
-        tokenizer = tokenizer_of(path, options)
-        native = functools.partial(native_parsers, tokenizer, self.settings.names)
-        parsers = choose_parsers(self.settings.parsers, self.settings.names, tokenizer, native)
-        return tokenizer, parsers, {"path": path, "options": options}
+        tokenizer = load_tokenizer(path, options)
+        native = functools.partial(native_parsers, tokenizer, settings.names)
+        parsers = choose_parsers(settings.parsers, settings.names, tokenizer, native)
+        return LoadedModel(tokenizer, parsers, {"path": path, "options": options})
 
+    @override
     def run(
-        self,
-        start: Start,
-        handler: Any,
-        request_id: str,
-        params: PostprocessParams,
-        prompt: list[int],
-    ) -> tuple[AsyncIterator[JsonDict], EngineRequestHandle]:
-        """See `Worker`."""
-        reasons = functools.partial(self._begins_in_reasoning, params, prompt)
-        running = SglangRequestHandle(handler.engine.tokenizer_manager, params.n, reasons)
-        return running.outputs(start), running
+        self, call: GenerateCall[SglangHandler]
+    ) -> tuple[AsyncIterator[JsonObject], EngineRequestHandle]:
+        manager, params = call.handler.engine.tokenizer_manager, call.params
+        reasons = functools.partial(self._begins_in_reasoning, params, call.prompt_token_ids)
+        handle = SglangRequestHandle(manager, params.n, reasons)
+        return handle.outputs(call.start), handle
 
     def _begins_in_reasoning(self, params: PostprocessParams, prompt: list[int]) -> bool:
         parser = FallbackParser(
@@ -202,25 +212,29 @@ class SglangWorker(Worker):
         return parser.in_reasoning
 
 
-class SglangRequestHandle:
-    """One request in SGLang's engine; see `flow.EngineRequestHandle`.
+class SglangRequestHandle(EngineRequestHandle):
+    """One request in SGLang's engine.
 
-    tokenizer_manager: SGLang's, of the engine. reasons: whether the answer begins with reasoning.
+    reasons: whether the answer begins with reasoning; called if a grammar guides it.
     """
 
-    def __init__(self, tokenizer_manager: Any, n: int, reasons: Callable[[], bool]) -> None:
-        self._manager = tokenizer_manager
+    def __init__(
+        self, manager: SglangTokenizerManager, n: int, reasons: Callable[[], bool]
+    ) -> None:
+        self._manager = manager
         self._n = n
         self._reasons = reasons
         self._ids: dict[int, str] = {}  # the engine's own, by choice
 
-    async def outputs(self, start: Start) -> AsyncIterator[JsonDict]:
-        """Yield the outputs of the handler that `start` starts, and learn of its request to the engine.
+    async def outputs(
+        self, start: Callable[[], AsyncIterator[JsonObject]]
+    ) -> AsyncIterator[JsonObject]:
+        """Yield the outputs that `start` gives; `with_request_handle` finds this handle meanwhile.
 
-        Raises Dynamo's InvalidArgument for a request that SGLang refuses, as its own
-        server does: with a ValueError, before it starts.
+        Raises Dynamo's InvalidArgument for a request that SGLang refuses: with a ValueError,
+        before the first output.
         """
-        RUNNING.set(self)
+        CURRENT_HANDLE.set(self)
         started = False
         try:
             async for output in start():
@@ -233,12 +247,12 @@ class SglangRequestHandle:
                 raise
             raise InvalidArgument(str(error)) from error
 
-    def start(self, arguments: dict[str, Any]) -> None:
-        """Take note of the request to the engine, whose `arguments` may be changed.
+    def prepare(self, arguments: JsonObject) -> None:
+        """Read the engine's `arguments`, and set `require_reasoning` there where it belongs.
 
-        SGLang's grammars begin with the first token unless told that reasoning comes
-        before them. Its own server and Dynamo's SGLang frontend say so; other frontends
-        leave it to the engine, as vLLM does it.
+        SGLang's grammars begin with the first token unless told that reasoning comes first.
+        Its own server and Dynamo's SGLang frontend tell it; other frontends leave that to
+        the engine, because vLLM finds out by itself.
         """
         parameters = arguments["sampling_params"]
         if any(parameters.get(grammar) for grammar in GRAMMARS) and self._reasons():
@@ -246,61 +260,67 @@ class SglangRequestHandle:
         if self._n == 1:
             self._ids[0] = arguments["rid"]
 
-    def follow(self, stream: AsyncIterator[JsonDict]) -> AsyncIterator[JsonDict]:
-        """Return the engine's outputs; with n > 1 a choice is a request of its own, whose name only they tell."""
-        return stream if self._n == 1 else self._named(stream)
+    def follow(self, stream: AsyncIterator[JsonObject]) -> AsyncIterator[JsonObject]:
+        """Return the engine's outputs, reading the ids of the choices from them.
 
-    async def _named(self, stream: AsyncIterator[JsonDict]) -> AsyncIterator[JsonDict]:
+        With n > 1 each choice is a request of its own, whose id stands only there.
+        """
+        return stream if self._n == 1 else self._read_ids(stream)
+
+    async def _read_ids(self, stream: AsyncIterator[JsonObject]) -> AsyncIterator[JsonObject]:
         async for output in stream:
             self._ids[output["index"]] = output["meta_info"]["id"]
             yield output
 
+    @override
     async def abort(self, index: int) -> None:
-        """End the work on a choice."""
         if index in self._ids:
             self._manager.abort_request(rid=self._ids[index])
 
+    @override
     def set_stream_interval(self, index: int, tokens: int) -> None:
-        """Wake whoever waits for the choice's outputs only when there are enough, or the last.
-
-        The scheduler, which has an interval for each request, is another process and
-        does not take a new one for a request that runs. What is spared here is what
-        SGLang's and Dynamo's handlers do for an output in this process.
-        """
-        state = self._manager.rid_to_state.get(self._ids.get(index))
+        # The scheduler's interval cannot be changed for a running request. So the outputs come
+        # one by one, but whoever waits for them is woken only when there are enough, or for the
+        # last; that spares what SGLang's and Dynamo's handlers do for each delivery.
+        state = self._manager.rid_to_state.get(self._ids.get(index, ""))
         if state is None:
             return
         event = state.event
 
         def set_when_enough() -> None:
             if state.finished:
-                del event.set  # what is done with is not to hold on to itself
+                del vars(event)["set"]  # else the finished request refers to itself
                 event.set()
-            elif len(state.out_list) >= MAX_COLLECTED or count_tokens(state.out_list) >= tokens:
+            elif (
+                len(state.out_list) >= MAX_DELIVERED_OUTPUTS
+                or count_tokens(state.out_list) >= tokens
+            ):
                 asyncio.Event.set(event)
 
-        event.set = set_when_enough
+        vars(event)["set"] = set_when_enough
 
 
-def count_tokens(outputs: list[JsonDict]) -> int:
-    """Return how many tokens there are in SGLang's `outputs`."""
+def count_tokens(outputs: list[JsonObject]) -> int:
+    """Return the number of tokens in SGLang's `outputs`."""
     return sum(len(output["output_ids"]) for output in outputs)
 
 
-RUNNING: ContextVar[SglangRequestHandle | None] = ContextVar("RUNNING", default=None)
-"""The request that the running task is about to hand to the engine."""
+CURRENT_HANDLE: ContextVar[SglangRequestHandle | None] = ContextVar("CURRENT_HANDLE", default=None)
+"""Of the request that the running task is about to give to the engine."""
 
 
-def with_running_request(async_generate: Callable[..., Any]) -> Callable[..., Any]:
-    """Return the engine's `async_generate`, telling the request about itself."""
+def with_request_handle(async_generate: AsyncGenerate) -> AsyncGenerate:
+    """Return the engine's `async_generate`, telling the request's handle what it gets and gives."""
 
     @functools.wraps(async_generate)
-    async def generate(engine: Any, *args: Any, **kwargs: Any) -> AsyncIterator[JsonDict]:
-        running = RUNNING.get()
-        if running is not None:
-            RUNNING.set(None)  # tasks that the engine starts for itself inherit it
-            running.start(kwargs)
-        stream: AsyncIterator[JsonDict] = await async_generate(engine, *args, **kwargs)
-        return stream if running is None else running.follow(stream)
+    async def generate(
+        engine: SglangEngine, *args: object, **kwargs: object
+    ) -> AsyncIterator[JsonObject]:
+        handle = CURRENT_HANDLE.get()
+        if handle is not None:
+            CURRENT_HANDLE.set(None)  # tasks that the engine starts for itself inherit it
+            handle.prepare(kwargs)
+        stream = await async_generate(engine, *args, **kwargs)
+        return stream if handle is None else handle.follow(stream)
 
     return generate

@@ -1,4 +1,7 @@
-"""Starts the template process, and has it fork."""
+"""The fork server, as the main process sees it: starts it, restarts it, and has it fork.
+
+The server itself is `fork_server_main`, a program of its own.
+"""
 
 from __future__ import annotations
 
@@ -12,27 +15,25 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Callable
-from typing import TYPE_CHECKING
 
 import msgspec
 
 from ...parsers.errors import SetupError
 from .messages import Forked, ForkServerStart, ProcessSettings
-
-if TYPE_CHECKING:
-    from .supervisor import PoolSettings
+from .settings import PoolSettings
 
 logger = logging.getLogger(__name__)
 
 MAX_RESTART_DELAY_S = 30.0
 STOP_TIMEOUT_S = 5.0
+PROGRAM = "backedge.worker.pool.fork_server_main"
 
 
 class ForkServer:
-    """The template process; started again if it ends.
+    """Runs the fork server, and starts it again if it ends.
 
-    folder: private to this user, for the sockets. ready: done when it can fork;
-        fails with `SetupError` if the first one never gets there.
+    folder: private to this user, for sockets and step monitors.
+    ready: done when the server can fork; fails with `SetupError` if the first one ends before.
     """
 
     def __init__(self, settings: PoolSettings) -> None:
@@ -40,28 +41,27 @@ class ForkServer:
         self._loop = asyncio.get_running_loop()
         self.folder = tempfile.mkdtemp(prefix="backedge-")  # with mode 0700
         self.ready: asyncio.Future[None] = self._loop.create_future()
-        # Nobody writes to it: it closes with this process.
+        # Nobody writes to this pipe. It closes when this process ends, and the kernel then
+        # ends the fork server and all that it has forked.
         self._lifeline, self._own_end = os.pipe()
         self._wanted: dict[int, Callable[[int], None]] = {}
         self._delay_s = 1.0
-        self._stopped = False
         self._is_ready = False
         self._restart: asyncio.TimerHandle | None = None
         self._start()
 
-    def fork(self, number: int, forked: Callable[[int], None]) -> None:
-        """Have process `number` forked as soon as possible; `forked` is told its pid."""
-        self._wanted[number] = forked
+    def fork(self, number: int, on_forked: Callable[[int], None]) -> None:
+        """Have process `number` forked as soon as possible; `on_forked` gets its pid."""
+        self._wanted[number] = on_forked
         if self._is_ready:
-            self._control.send(b"%d\n" % number)
+            self._request_fork(number)
 
     def cancel(self, number: int) -> None:
-        """Forget a process that has not been forked yet."""
+        """Forget process `number` if it has not been forked yet."""
         self._wanted.pop(number, None)
 
     def stop(self) -> None:
-        """End the process and remove the folder."""
-        self._stopped = True
+        """Kill the server and remove the folder."""
         if self._restart is not None:
             self._restart.cancel()
         self._hang_up()
@@ -76,26 +76,18 @@ class ForkServer:
         self._control, theirs = socket.socketpair()
         settings = self._settings
         with theirs:
+            fds = theirs.fileno(), self._lifeline
             self._process = subprocess.Popen(
-                [
-                    *(
-                        sys.executable,
-                        "-m",
-                        "backedge.worker.pool.fork_server_main",
-                        settings.build,
-                    ),
-                    *(str(theirs.fileno()), str(self._lifeline)),
-                ],
-                pass_fds=(theirs.fileno(), self._lifeline),
+                [sys.executable, "-m", PROGRAM, settings.build, *map(str, fds)],
+                pass_fds=fds,
                 stdin=subprocess.DEVNULL,
-                # Threads do not survive a fork, so libraries had better not start any.
+                # Threads do not survive a fork, so libraries must not start any.
                 env={**os.environ, "OMP_NUM_THREADS": "1", "TOKENIZERS_PARALLELISM": "false"},
             )
         process = ProcessSettings(self.folder, settings.delays, settings.on_error)
+        start = ForkServerStart(process, settings.arguments)
         self._control.setblocking(False)
-        self._control.send(
-            msgspec.json.encode(ForkServerStart(process, settings.arguments)) + b"\n"
-        )
+        self._control.send(msgspec.json.encode(start) + b"\n")
         self._buffer = b""
         self._loop.add_reader(self._control.fileno(), self._read)
 
@@ -107,38 +99,44 @@ class ForkServer:
         except OSError:
             received = b""
         if not received:
-            self._ended()
+            self._on_end()
             return
         *lines, self._buffer = (self._buffer + received).split(b"\n")
         for line in lines:
             answer = msgspec.json.decode(line, type=Forked)
             if answer.number < 0:
-                self._forks()
-            elif (forked := self._wanted.pop(answer.number, None)) is not None:
-                forked(answer.pid)
+                self._on_ready()
+            elif (on_forked := self._wanted.pop(answer.number, None)) is not None:
+                on_forked(answer.pid)
             else:
-                os.kill(answer.pid, signal.SIGKILL)  # nobody wants it any more
+                os.kill(answer.pid, signal.SIGKILL)  # cancelled meanwhile
 
-    def _forks(self) -> None:
+    def _on_ready(self) -> None:
         self._is_ready = True
         self._delay_s = 1.0
         if not self.ready.done():
             self.ready.set_result(None)
         for number in self._wanted:
-            self._control.send(b"%d\n" % number)
+            self._request_fork(number)
 
-    def _ended(self) -> None:
+    def _request_fork(self, number: int) -> None:
+        self._control.send(b"%d\n" % number)
+
+    def _on_end(self) -> None:
         self._hang_up()
         status = self._process.wait(STOP_TIMEOUT_S)
-        message = f"the template process of --postprocess-workers ended with status {status}; its log is above"
+        message = (
+            f"the fork server of --postprocess-workers ended with status {status}; "
+            "its log is above"
+        )
         logger.error("%s", message)
         if not self.ready.done():
             shutil.rmtree(self.folder, ignore_errors=True)
             self.ready.set_exception(
-                SetupError(f"{message}. Start with --postprocess-workers 0 to go without.")
+                SetupError(f"{message}. Start with --postprocess-workers 0 to do without.")
             )
             return
-        # The processes that were forked go on without it.
+        # The processes that it has forked keep running.
         self._restart = self._loop.call_later(0.0 if self._is_ready else self._delay_s, self._start)
         self._delay_s = min(2 * self._delay_s, MAX_RESTART_DELAY_S)
         self._is_ready = False

@@ -1,15 +1,16 @@
-"""What the main process and those of the pool tell each other; a message is a list of these."""
+"""What the main process, the fork server and the pool's processes send each other.
+
+Between the main process and a pool process: msgpack, each message a list of `Request` or
+of `Answer`. On the fork server's control socket: one JSON value per line.
+"""
 
 from __future__ import annotations
 
-import mmap
-import struct
-import time
 from pathlib import Path
-from typing import Any, NamedTuple
 
 import msgspec
 
+from ...parsers.json_types import JsonObject
 from ...postprocess.chunk_scheduler import MergeDelays, ScheduledChunk
 from ...postprocess.fallback import OnError
 from ...postprocess.messages import Chunk, PostprocessParams
@@ -18,23 +19,25 @@ from ...postprocess.messages import Chunk, PostprocessParams
 class OpenRequest(msgspec.Struct, tag=True, array_like=True):
     """Begin a request, or begin it again in a new process.
 
-    key: the request's number in the main process. token_ids: as for `work.PostprocessBackend.start`.
-    replayed: how many chunks come that another process has processed. taken: how many of
-        each choice's the client has seen. degraded: where parsers are to be left.
-    measured: what each stage takes.
+    key: the request's number in the main process.
+    token_ids: the request's, as for `PostprocessBackend.start`.
+    processed: chunks that will be sent again; another process has processed them.
+    seen: how many of these the client has got the deltas of, by choice.
+    disabled: where parsers are to be left.
+    measure: whether to measure the time of each stage.
     """
 
     key: int
     params: PostprocessParams
     token_ids: list[int]
-    replayed: int
-    taken: list[int]
-    degraded: list[DisableParser]
-    measured: bool
+    processed: int
+    seen: list[int]
+    disabled: list[DisableParser]
+    measure: bool
 
 
 class DisableParser(msgspec.Struct, array_like=True):
-    """The choice whose parser is left behind this many chunks of the request, and why."""
+    """Leave the parser of choice `index` after so many chunks of the request; `reason` says why."""
 
     index: int
     chunks: int
@@ -42,7 +45,11 @@ class DisableParser(msgspec.Struct, array_like=True):
 
 
 class Feed(msgspec.Struct, tag=True, array_like=True):
-    """A chunk of the engine. arrived, age_s: see `ChunkScheduler.add`."""
+    """One chunk of the engine.
+
+    arrived: when, in seconds of the monotonic clock. age_s: how long its first token may
+    have waited in the engine.
+    """
 
     key: int
     chunk: Chunk
@@ -51,7 +58,7 @@ class Feed(msgspec.Struct, tag=True, array_like=True):
 
 
 class Flush(msgspec.Struct, tag=True, array_like=True):
-    """Nothing more will come."""
+    """The engine has ended the request."""
 
     key: int
 
@@ -63,26 +70,26 @@ class Close(msgspec.Struct, tag=True, array_like=True):
 
 
 class Ready(msgspec.Struct, tag=True, array_like=True):
-    """The process is there."""
+    """The process serves requests."""
 
 
 class Progress(msgspec.Struct, tag=True, array_like=True):
-    """How many chunks of a request have been processed."""
+    """How many chunks of the request have been processed."""
 
     key: int
     chunks: int
 
 
 class Result(msgspec.Struct, tag=True, array_like=True):
-    """What a chunk is to hold. chunks: how many of the choice's have been taken by now."""
+    """A chunk for the client. chunks: how many of its choice's have been processed for it."""
 
     key: int
     chunks: int
-    taken: ScheduledChunk
+    scheduled: ScheduledChunk
 
 
 class Failure(msgspec.Struct, tag=True, array_like=True):
-    """A parser raised. fatal: and the request ends with it."""
+    """A parser raised after `position` output tokens. fatal: the request ends with it."""
 
     key: int
     parser: str
@@ -93,6 +100,8 @@ class Failure(msgspec.Struct, tag=True, array_like=True):
 
 Request = OpenRequest | Feed | Flush | Close
 Answer = Ready | Progress | Result | Failure
+RequestAnswer = Progress | Result | Failure
+"""An answer that belongs to one request."""
 
 encode = msgspec.msgpack.Encoder().encode
 decode_requests = msgspec.msgpack.Decoder(list[Request]).decode
@@ -100,7 +109,7 @@ decode_answers = msgspec.msgpack.Decoder(list[Answer]).decode
 
 
 class ProcessSettings(msgspec.Struct, frozen=True):
-    """What a process of the pool has to know. folder: for the sockets."""
+    """What a process of the pool needs to know. folder: of its socket and its monitor."""
 
     folder: str
     delays: MergeDelays
@@ -108,63 +117,19 @@ class ProcessSettings(msgspec.Struct, frozen=True):
 
 
 class ForkServerStart(msgspec.Struct):
-    """The first message on the control socket. arguments: of the function on the command line, as JSON values."""
+    """The first line to the fork server. arguments: for the build function."""
 
     settings: ProcessSettings
-    arguments: dict[str, Any]
+    arguments: JsonObject
 
 
 class Forked(msgspec.Struct):
-    """The answer to a number; pid 0 and number -1 when the template is ready to fork."""
+    """The fork server has forked process `number`; number -1 says that it is ready to fork."""
 
     number: int
     pid: int
 
 
-class Step(NamedTuple):
-    """What a process is working on: since when, which request, and behind how many of its chunks."""
-
-    since: float
-    key: int
-    chunks: int
-
-
-class StepMonitor:
-    """Shared memory that tells what a process is working on, also while it can tell nothing itself.
-
-    path: of the file behind it.
-    """
-
-    LAYOUT = struct.Struct("=dqq")
-
-    def __init__(self, path: Path) -> None:
-        with path.open("a+b") as file:
-            file.truncate(self.LAYOUT.size)
-            self._memory = mmap.mmap(file.fileno(), self.LAYOUT.size)
-
-    def begin(self, key: int, chunks: int) -> None:
-        """Note that a step of request `key` begins, after so many chunks of it."""
-        self.LAYOUT.pack_into(self._memory, 0, time.monotonic(), key, chunks)
-
-    def end(self) -> None:
-        """Note that it is done."""
-        self.LAYOUT.pack_into(self._memory, 0, 0.0, 0, 0)
-
-    def read(self) -> Step | None:
-        """Return the step that is being worked on, if any."""
-        step = Step(*self.LAYOUT.unpack_from(self._memory))
-        return step if step.since else None
-
-    def close(self) -> None:
-        """Give the memory back."""
-        self._memory.close()
-
-
 def socket_path(folder: str | Path, number: int) -> Path:
-    """Return the path of a process's socket."""
+    """Return the path of the socket of process `number`."""
     return Path(folder) / f"{number}.sock"
-
-
-def monitor_path(folder: str | Path, number: int) -> Path:
-    """Return the path of a process's `StepMonitor`."""
-    return Path(folder) / f"{number}.busy"

@@ -1,4 +1,7 @@
-"""One process of the pool, seen from the main process."""
+"""One process of the pool, as the main process sees it: its socket, its pid, its requests.
+
+Everything sent in one turn of the event loop travels as one message.
+"""
 
 from __future__ import annotations
 
@@ -7,34 +10,28 @@ import contextlib
 import os
 import signal
 from collections.abc import Callable
-from typing import TYPE_CHECKING
 
 import zmq
 
 from . import messages
-
-if TYPE_CHECKING:
-    from .fork_server import ForkServer
-    from .stream import PooledStream
-
-ProcessMessage = messages.Progress | messages.Result | messages.Failure
+from .fork_server import ForkServer
+from .step_monitor import Step, StepMonitor, monitor_path
+from .stream import PooledStream
 
 
 class ProcessHandle:
-    """A process and the requests that it works on.
+    """Has process `number` forked, sends it requests, and kills it.
 
-    What is sent in one turn of the event loop travels as one message.
-
-    answered: told of everything the process says. died: called if it ends by itself.
-    started: done when the process serves.
+    streams: the requests that it works on. started: done when the process serves.
+    on_answer: told of each answer. on_death: told if the process ends by itself.
     """
 
     def __init__(
         self,
         fork_server: ForkServer,
         number: int,
-        answered: Callable[[ProcessHandle, ProcessMessage], None],
-        died: Callable[[ProcessHandle], None],
+        on_answer: Callable[[ProcessHandle, messages.RequestAnswer], None],
+        on_death: Callable[[ProcessHandle], None],
     ) -> None:
         self.streams: set[PooledStream] = set()
         self.ready = False
@@ -43,33 +40,35 @@ class ProcessHandle:
         self._number = number
         self._loop = asyncio.get_running_loop()
         self.started: asyncio.Future[None] = self._loop.create_future()
-        self._answered = answered
-        self._died = died
+        self._on_answer = on_answer
+        self._on_death = on_death
         self._pidfd = -1
         self._outbox: list[messages.Request] = []
-        self._flushes = False
-        self._monitor = messages.StepMonitor(messages.monitor_path(fork_server.folder, number))
+        self._flush_is_scheduled = False
+        self._socket_path = messages.socket_path(fork_server.folder, number)
+        self._monitor_path = monitor_path(fork_server.folder, number)
+        self._monitor = StepMonitor(self._monitor_path)
         self._socket: zmq.Socket[bytes] = zmq.Context.instance().socket(zmq.PAIR)
         self._socket.set_hwm(0)
         self._socket.setsockopt(zmq.LINGER, 0)
-        self._socket.bind(f"ipc://{messages.socket_path(fork_server.folder, number)}")
+        self._socket.bind(f"ipc://{self._socket_path}")
         self._fd: int = self._socket.getsockopt(zmq.FD)
         self._loop.add_reader(self._fd, self._receive)
-        fork_server.fork(number, self._forked)
+        fork_server.fork(number, self._on_forked)
 
-    def current_step(self) -> messages.Step | None:
-        """Return the step that the process is working on, if any."""
+    def current_step(self) -> Step | None:
+        """Return the step that the process is working on, or None."""
         return self._monitor.read()
 
     def send(self, request: messages.Request) -> None:
-        """Send `request` at the end of this turn of the event loop, or as soon as the process serves."""
+        """Send `request` at the end of this turn of the event loop, or when the process serves."""
         self._outbox.append(request)
-        if not self._flushes and self.ready:
-            self._flushes = True
+        if not self._flush_is_scheduled and self.ready:
+            self._flush_is_scheduled = True
             self._loop.call_soon(self._flush)
 
     def stop(self) -> None:
-        """End the process."""
+        """Kill the process and remove its files."""
         self.ready = False
         self._fork_server.cancel(self._number)
         if not self.started.done():
@@ -84,27 +83,24 @@ class ProcessHandle:
             self._loop.remove_reader(self._fd)
             self._socket.close()
             self._monitor.close()
-        messages.socket_path(self._fork_server.folder, self._number).unlink(missing_ok=True)
-        messages.monitor_path(self._fork_server.folder, self._number).unlink(missing_ok=True)
+        self._socket_path.unlink(missing_ok=True)
+        self._monitor_path.unlink(missing_ok=True)
 
-    def _forked(self, pid: int) -> None:
+    def _on_forked(self, pid: int) -> None:
         self.pid = pid
         try:
             self._pidfd = os.pidfd_open(pid)
         except ProcessLookupError:
-            self._loop.call_soon(self._died, self)
+            self._loop.call_soon(self._on_death, self)
             return
-        self._loop.add_reader(self._pidfd, self._ended)
-
-    def _ended(self) -> None:
-        self._died(self)
+        self._loop.add_reader(self._pidfd, self._on_death, self)
 
     def _flush(self) -> None:
-        self._flushes = False
+        self._flush_is_scheduled = False
         if self._outbox and not self._socket.closed:
             outbox, self._outbox = self._outbox, []
             self._socket.send(messages.encode(outbox), zmq.NOBLOCK)
-            # The socket tells of news by an edge, and a send may have swallowed it.
+            # ZMQ's descriptor is edge-triggered, and a send may have consumed the edge.
             self._receive()
 
     def _receive(self) -> None:
@@ -115,11 +111,11 @@ class ProcessHandle:
                 return
             for answer in messages.decode_answers(message):
                 if isinstance(answer, messages.Ready):
-                    self._serves()
+                    self._on_ready()
                 else:
-                    self._answered(self, answer)
+                    self._on_answer(self, answer)
 
-    def _serves(self) -> None:
+    def _on_ready(self) -> None:
         self.ready = True
         if not self.started.done():
             self.started.set_result(None)

@@ -1,68 +1,91 @@
-"""One request that is post-processed in the pool, seen from the main process."""
+"""One request in the pool, as the main process sees it.
+
+It keeps every step it has sent, so that another process can begin the request again.
+"""
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
 from math import inf
-from typing import TYPE_CHECKING
+from typing import NamedTuple, Protocol
 
 import msgspec
+from typing_extensions import override
 
 from ...parsers.errors import ParserFailedError
-from ...postprocess.chunk_scheduler import ScheduledChunk, engine_wait_s
+from ...postprocess.chunk_scheduler import MergeDelays, ScheduledChunk, engine_wait_s
 from ...postprocess.messages import Chunk, PostprocessParams
+from ..backend import RequestStream
 from . import messages
 
-if TYPE_CHECKING:
-    from .process_handle import ProcessHandle
-    from .supervisor import PoolSupervisor
-
-# Chunks that may wait for their process before the engine's are left where they are;
-# the engine then hands them over together.
-MAX_BEHIND = 256
+# Steps that may wait for their process. With more, the engine's outputs are left unread;
+# the engine then delivers its tokens in groups.
+MAX_BACKLOG = 256
 
 
-class PooledStream:
-    """See `RequestStream`. Keeps all chunks of its request, so that another process can begin it again.
+class StreamProcess(Protocol):
+    """The process that works on a stream. streams: all that it works on."""
 
-    behind: chunks that are not processed yet. processed: chunks that are.
-    deaths: processes that died while they worked on it. degraded, measured: see `messages.OpenRequest`.
+    streams: set[PooledStream]
+
+    def send(self, request: messages.Request) -> None:
+        """Send `request` to the process."""
+        ...
+
+
+class StreamCallbacks(NamedTuple):
+    """Whom a stream tells.
+
+    wake: there is something to take. report: a parser raised. closed: the request is over.
+    """
+
+    wake: Callable[[], None]
+    report: Callable[[ParserFailedError], None]
+    closed: Callable[[PooledStream], None]
+
+
+class PooledStream(RequestStream):
+    """Sends the steps of one request to a process, and collects its answers.
+
+    processed: steps that a process has processed.
+    deaths: processes that died in a step of this request.
+    disabled: where parsers are to be left, if the request begins again.
     """
 
     def __init__(
         self,
-        pool: PoolSupervisor,
         key: int,
         params: PostprocessParams,
         token_ids: list[int],
-        wake: Callable[[], None],
+        delays: MergeDelays,
+        callbacks: StreamCallbacks,
         *,
-        measured: bool,
+        measure: bool = False,
     ) -> None:
         self.key = key
         self.params = params
         self.deaths = 0
         self.processed = 0
-        self.degraded: list[messages.DisableParser] = []
-        self._pool = pool
+        self.disabled: list[messages.DisableParser] = []
         self._token_ids = token_ids
-        self._wake = wake
-        self._measured = measured
-        self._process: ProcessHandle | None = None
+        self._delays = delays
+        self._wake, self._report, self._closed = callbacks
+        self._measure = measure
+        self._process: StreamProcess | None = None
         self._feeds: list[messages.Feed] = []
-        self._added: list[list[messages.Feed]] = [[] for _ in range(params.n)]  # by choice
-        self._taken = [0] * params.n
+        self._feeds_by_choice: list[list[messages.Feed]] = [[] for _ in range(params.n)]
+        self._seen = [0] * params.n  # steps by choice that the client has got the deltas of
         self._finished: set[int] = set()
         self._flushed = False
         self._results: list[ScheduledChunk] = []
         self._failure: ParserFailedError | None = None
-        self._is_told = False
+        self._failure_raised = False
         self._room: asyncio.Future[None] | None = None
 
     @property
-    def behind(self) -> int:
-        """See above."""
+    def backlog(self) -> int:
+        """Steps that are not processed yet."""
         return len(self._feeds) - self.processed
 
     @property
@@ -72,70 +95,74 @@ class PooledStream:
 
     @property
     def next_index(self) -> int:
-        """The choice of the chunk that is processed next."""
-        return self._feeds[self.processed].chunk.index if self.behind else 0
+        """The choice of the next step to be processed."""
+        return self._feeds[self.processed].chunk.index if self.backlog else 0
 
     @property
+    @override
     def due(self) -> float:
-        """See `RequestStream`: whatever comes from the process is due."""
-        fails = self._failure is not None and not self._is_told
+        # The process has waited already: whatever comes from it is due.
+        fails = self._failure is not None and not self._failure_raised
         return 0.0 if self._results or fails else inf
 
     @property
+    @override
     def idle(self) -> bool:
-        """See `RequestStream`."""
         return self._failure is not None or self.oldest == inf
 
     @property
+    @override
     def oldest(self) -> float:
-        """See `RequestStream`."""
         waiting = [
-            added[taken]
-            for index, (added, taken) in enumerate(zip(self._added, self._taken, strict=True))
-            if index not in self._finished and taken < len(added)
+            feeds[seen]
+            for index, (feeds, seen) in enumerate(
+                zip(self._feeds_by_choice, self._seen, strict=True)
+            )
+            if index not in self._finished and seen < len(feeds)
         ]
         return min((feed.arrived - feed.age_s for feed in waiting), default=inf)
 
+    @override
     def add(self, chunk: Chunk, now: float, age_s: float = 0.0) -> None:
-        """See `RequestStream`."""
         if chunk.index in self._finished:
             return
-        for step in steps(chunk):
+        for step in split_steps(chunk):
             feed = messages.Feed(self.key, step, now, age_s)
             self._feeds.append(feed)
-            self._added[chunk.index].append(feed)
+            self._feeds_by_choice[chunk.index].append(feed)
             self._send(feed)
 
+    @override
     def take(self, now: float) -> list[ScheduledChunk]:
-        """See `RequestStream`."""
         results, self._results = self._results, []
         if not results and self._failure is not None:
-            self._is_told = True  # else it would be due for ever, and whoever waits for nothing to be due would spin
+            # Else it stays due, and a reader that waits until nothing is due spins.
+            self._failure_raised = True
             raise self._failure
         return results
 
+    @override
     def flush(self, now: float) -> None:
-        """See `RequestStream`."""
         self._flushed = True
         self._send(messages.Flush(self.key))
 
+    @override
     def engine_wait_s(self, index: int) -> float:
-        """See `RequestStream`."""
-        return engine_wait_s(self.params, self._pool.settings.delays, None)
+        return engine_wait_s(self.params, self._delays, None)
 
+    @override
     async def room(self) -> None:
-        """See `RequestStream`."""
-        while self.behind > MAX_BEHIND and self._failure is None:
+        while self.backlog > MAX_BACKLOG and self._failure is None:
             self._room = asyncio.get_running_loop().create_future()
             await self._room
 
+    @override
     def close(self) -> None:
-        """See `RequestStream`."""
         self._leave()
-        self._pool.closed(self)
+        self._closed(self)
 
-    def move(self, process: ProcessHandle) -> None:
-        """Begin in a process, or begin again in another one."""
+    def move(self, process: StreamProcess) -> None:
+        """Begin in `process`, or begin again there if another one had the request."""
         self._leave()
         self._process = process
         process.streams.add(self)
@@ -145,9 +172,9 @@ class PooledStream:
                 self.params,
                 self._token_ids,
                 self.processed,
-                list(self._taken),
-                list(self.degraded),
-                self._measured,
+                list(self._seen),
+                list(self.disabled),
+                self._measure,
             )
         )
         for feed in self._feeds:
@@ -155,35 +182,37 @@ class PooledStream:
         if self._flushed:
             self._send(messages.Flush(self.key))
 
-    def answer(self, answer: messages.Progress | messages.Result | messages.Failure) -> None:
-        """Take what the process says."""
+    def receive(self, answer: messages.RequestAnswer) -> None:
+        """Take an answer of the process."""
         if isinstance(answer, messages.Progress):
             self.processed = max(self.processed, answer.chunks)
-            room, self._room = self._room, None
-            if room is not None and not room.done():
-                room.set_result(None)
+            self._make_room()
         elif isinstance(answer, messages.Result):
-            taken = answer.taken
-            self._taken[taken.index] = answer.chunks
-            if taken.finished:
-                self._finished.add(taken.index)
-            self._results.append(taken)
+            scheduled = answer.scheduled
+            self._seen[scheduled.index] = answer.chunks
+            if scheduled.finished:
+                self._finished.add(scheduled.index)
+            self._results.append(scheduled)
             self._wake()
         else:
             failure = ParserFailedError(
                 answer.parser, self.params.response_id, answer.position, answer.reason
             )
-            self._pool.failed(failure)
+            self._report(failure)
             if answer.fatal:
                 self.fail(failure)
 
     def fail(self, failure: ParserFailedError) -> None:
-        """End the request with `failure`."""
+        """End the request: `take` raises `failure` after all results."""
         self._failure = failure
         self._leave()
-        if self._room is not None and not self._room.done():
-            self._room.set_result(None)
+        self._make_room()
         self._wake()
+
+    def _make_room(self) -> None:
+        room, self._room = self._room, None
+        if room is not None and not room.done():
+            room.set_result(None)
 
     def _send(self, request: messages.Request) -> None:
         if self._process is not None:
@@ -196,11 +225,11 @@ class PooledStream:
             self._process = None
 
 
-def steps(chunk: Chunk) -> list[Chunk]:
-    """Return `chunk` in chunks of one token, the steps of a process.
+def split_steps(chunk: Chunk) -> list[Chunk]:
+    """Return `chunk` as chunks of one token, the steps of a process.
 
-    An engine whose tokens wait hands over many at once; with a slow parser a step of
-    many would hold up the others and overrun any deadline.
+    An engine whose tokens have waited delivers many at once. With a slow parser, a step of
+    many tokens would hold up other requests and overrun any deadline.
     """
     count = len(chunk.token_ids)
     if count <= 1:

@@ -1,74 +1,58 @@
-"""The main process's side of the pool: which process works on which request, and what if it does not come back."""
+"""The main process's side of the pool: assigns requests to processes, enforces the deadline,
+replaces processes that died, and decides which request is to blame.
+"""
 
 from __future__ import annotations
 
 import asyncio
 import itertools
 import logging
-import os
 from collections.abc import Callable, Sequence
-from typing import Any
 
-import msgspec
+from typing_extensions import override
 
 from ...parsers.errors import ParserFailedError
-from ...postprocess.chunk_scheduler import MergeDelays
-from ...postprocess.fallback import OnError, Report
+from ...postprocess.fallback import Report
 from ...postprocess.messages import PostprocessParams
 from ...postprocess.postprocessor import log_failure
 from ...postprocess.stage_timing import Clock
+from ..backend import PostprocessBackend
 from . import messages
 from .fork_server import ForkServer
-from .process_handle import ProcessHandle, ProcessMessage
-from .stream import PooledStream
+from .process_handle import ProcessHandle
+from .settings import PoolSettings
+from .step_monitor import Step
+from .stream import PooledStream, StreamCallbacks
 
 logger = logging.getLogger(__name__)
 
-# A step that takes this part of the deadline is left alone with its process; the other requests get a new one.
+# After this part of the deadline the step's process is quarantined: the other requests move.
 QUARANTINE_PART = 0.25
-# How often a request may be at work in a process that dies before it counts as the cause.
+# A request counts as the cause when so many processes have died in its steps.
 MAX_DEATHS = 2
-CORES_PER_PROCESS = 8
-MAX_AUTO_PROCESSES = 4
-
-
-class PoolSettings(msgspec.Struct, frozen=True, kw_only=True):
-    """How the pool works.
-
-    build: "module:function" that returns the detokenizer and parser factories, called
-        with `arguments` (JSON values) in a process without any of ours.
-    deadline_s: of one step, the time for one chunk of the engine.
-    """
-
-    processes: int
-    build: str
-    arguments: dict[str, Any]
-    parsers_name: str
-    delays: MergeDelays
-    on_error: OnError = "degrade"
-    deadline_s: float = 2.0
-
-
-def auto_processes() -> int:
-    """Return how many processes the machine has room for: none if it has few cores, a few if it has many."""
-    return min(MAX_AUTO_PROCESSES, len(os.sched_getaffinity(0)) // CORES_PER_PROCESS)
 
 
 class PoolStats:
-    """What the pool counts: processes killed at the deadline, processes that died, requests that began again."""
+    """What the pool counts.
+
+    kills: processes killed at the deadline. deaths: processes that died by themselves.
+    moved_requests: times that a request began again in another process.
+    """
 
     def __init__(self) -> None:
         self.kills = 0
         self.deaths = 0
-        self.replays = 0
+        self.moved_requests = 0
 
 
-class PoolSupervisor:
-    """The processes, and the requests that each works on; see `PostprocessBackend`. To be made and used in one event loop."""
+class PoolSupervisor(PostprocessBackend):
+    """The processes and the requests that each works on. To be made and used in one event loop.
+
+    report: told of each parser that raised, overran the deadline or died.
+    """
 
     def __init__(self, settings: PoolSettings, report: Report = log_failure) -> None:
         self.settings = settings
-        self.parsers_name = settings.parsers_name
         self.stats = PoolStats()
         self._report = report
         self._loop = asyncio.get_running_loop()
@@ -78,22 +62,27 @@ class PoolSupervisor:
         self._fork_server = ForkServer(settings)
         self._processes = [self._new_process() for _ in range(settings.processes)]
         self._quarantined: list[ProcessHandle] = []
-        self._watch: asyncio.TimerHandle | None = None
+        self._next_check: asyncio.TimerHandle | None = None
+
+    @property
+    @override
+    def parsers_name(self) -> str:
+        return self.settings.parsers_name
 
     @property
     def depth(self) -> int:
-        """Chunks that wait to be processed, or are."""
-        # A list, since it is asked by the thread that serves /metrics.
-        return sum(stream.behind for stream in list(self._streams.values()))
+        """Chunks that wait to be processed, or are being processed."""
+        # A list, because the thread that serves /metrics asks as well.
+        return sum(stream.backlog for stream in list(self._streams.values()))
 
     @property
     def requests(self) -> int:
-        """Requests in the pool."""
+        """Number of requests in the pool."""
         return len(self._streams)
 
     @property
     def pids(self) -> list[int]:
-        """Of the processes that are there and serve."""
+        """The pids of the processes that serve, less those in quarantine."""
         return [process.pid for process in self._processes if process.ready]
 
     async def ready(self) -> None:
@@ -102,6 +91,7 @@ class PoolSupervisor:
         while waiting := [process.started for process in self._processes if not process.ready]:
             await asyncio.wait(waiting)
 
+    @override
     def start(
         self,
         params: PostprocessParams,
@@ -110,72 +100,75 @@ class PoolSupervisor:
         wake: Callable[[], None],
         clock: Clock | None = None,
     ) -> PooledStream:
-        """Begin a request in the process that has the fewest; measured is with the clock of the processes."""
+        # `clock` itself stays here: the process measures with its own.
+        callbacks = StreamCallbacks(wake, self._report, self._on_closed)
         key = next(self._keys)
-        process = min(self._processes, key=lambda process: len(process.streams))
-        stream = PooledStream(self, key, params, list(token_ids), wake, measured=clock is not None)
+        stream = PooledStream(
+            key,
+            params,
+            list(token_ids),
+            self.settings.delays,
+            callbacks,
+            measure=clock is not None,
+        )
         self._streams[key] = stream
-        stream.move(process)
-        if self._watch is None:
-            self._look_later()
+        stream.move(self._least_busy())
+        if self._next_check is None:
+            self._schedule_check()
         return stream
 
-    def closed(self, stream: PooledStream) -> None:
-        """Forget a request."""
+    def close(self) -> None:
+        """End all processes and remove their files."""
+        if self._next_check is not None:
+            self._next_check.cancel()
+        for process in (*self._processes, *self._quarantined):
+            process.stop()
+        self._fork_server.stop()
+
+    def _least_busy(self) -> ProcessHandle:
+        return min(self._processes, key=lambda process: len(process.streams))
+
+    def _new_process(self) -> ProcessHandle:
+        return ProcessHandle(self._fork_server, next(self._numbers), self._on_answer, self._on_death)
+
+    def _on_answer(self, process: ProcessHandle, answer: messages.RequestAnswer) -> None:
+        stream = self._streams.get(answer.key)
+        if stream is not None and stream in process.streams:  # else it has moved meanwhile
+            stream.receive(answer)
+
+    def _on_closed(self, stream: PooledStream) -> None:
         self._streams.pop(stream.key, None)
         for process in self._quarantined[:]:
             if not process.streams:
                 self._quarantined.remove(process)
                 process.stop()
 
-    def failed(self, failure: ParserFailedError) -> None:
-        """Report a parser that raised in its process."""
-        self._report(failure)
+    # Deadlines.
 
-    def close(self) -> None:
-        """End all processes, and leave nothing behind."""
-        if self._watch is not None:
-            self._watch.cancel()
+    def _schedule_check(self) -> None:
+        # Often enough that a quarantine is late by at most half of its time.
+        delay_s = self.settings.deadline_s * QUARANTINE_PART / 2
+        self._next_check = self._loop.call_later(delay_s, self._check_steps)
+
+    def _check_steps(self) -> None:
+        """Kill or quarantine the processes whose steps take too long."""
+        self._next_check = None
+        deadline_s, now = self.settings.deadline_s, self._loop.time()
         for process in (*self._processes, *self._quarantined):
-            process.stop()
-        self._fork_server.stop()
-
-    def _new_process(self) -> ProcessHandle:
-        return ProcessHandle(self._fork_server, next(self._numbers), self._answer, self._died)
-
-    def _answer(self, process: ProcessHandle, answer: ProcessMessage) -> None:
-        stream = self._streams.get(answer.key)
-        if stream is not None and stream in process.streams:  # else another process has it by now
-            stream.answer(answer)
-
-    # Processes that do not come back.
-
-    def _look_later(self) -> None:
-        self._watch = self._loop.call_later(
-            self.settings.deadline_s * QUARANTINE_PART / 2, self._look
-        )
-
-    def _look(self) -> None:
-        """Look for steps that take too long."""
-        self._watch = None
-        now = self._loop.time()
-        for process in (*self._processes, *self._quarantined):
-            current_step = process.current_step()
-            if current_step is None:
+            step = process.current_step()
+            if step is None:
                 continue
-            if now - current_step.since > self.settings.deadline_s:
-                self._overrun(process, current_step)
-            elif (
-                now - current_step.since > self.settings.deadline_s * QUARANTINE_PART
-                and process in self._processes
-            ):
-                self._quarantine(process, current_step.key)
+            step_s = now - step.since
+            if step_s > deadline_s:
+                self._kill(process, step)
+            elif step_s > deadline_s * QUARANTINE_PART and process in self._processes:
+                self._quarantine(process, step)
         if self._streams:
-            self._look_later()
+            self._schedule_check()
 
-    def _quarantine(self, process: ProcessHandle, key: int) -> None:
-        """Give the requests that wait behind a long step another process."""
-        others = [stream for stream in process.streams if stream.key != key]
+    def _quarantine(self, process: ProcessHandle, step: Step) -> None:
+        """Leave the process alone with the step's request; the others move to a new process."""
+        others = [stream for stream in process.streams if stream.key != step.key]
         self._replace(process)
         for stream in others:
             self._move(stream)
@@ -184,67 +177,65 @@ class PoolSupervisor:
         else:
             process.stop()
 
-    def _overrun(self, process: ProcessHandle, step: messages.Step) -> None:
-        """Kill a process whose step is beyond the deadline."""
+    def _kill(self, process: ProcessHandle, step: Step) -> None:
+        """Kill a process whose step overran the deadline; blame the step's request."""
         self.stats.kills += 1
+        deadline_s = self.settings.deadline_s
         logger.error(
             "a step of the %s parsers took longer than %g s; process %d is killed",
             self.parsers_name,
-            self.settings.deadline_s,
+            deadline_s,
             process.pid,
         )
-        streams = list(process.streams)
-        self._remove(process)
-        for stream in streams:
+        for stream in self._remove(process):
             if stream.key == step.key:
-                self._degrade(
-                    stream,
-                    step,
-                    f"a step took longer than the deadline of {self.settings.deadline_s:g} s",
-                )
+                reason = f"a step took longer than the deadline of {deadline_s:g} s"
+                self._blame(stream, step, reason)
             else:
                 self._move(stream)
 
-    def _died(self, process: ProcessHandle) -> None:
-        """Begin the requests of a process that died again, in another one."""
+    # Deaths.
+
+    def _on_death(self, process: ProcessHandle) -> None:
+        """Move the requests of a process that died; blame one in whose steps too many have."""
         self.stats.deaths += 1
-        current_step = process.current_step()
+        step = process.current_step()
         logger.error(
             "process %d of the pool died; its %d requests go on in another",
             process.pid,
             len(process.streams),
         )
-        streams = list(process.streams)
-        self._remove(process)
-        for stream in streams:
-            if current_step is not None and stream.key == current_step.key:
-                stream.deaths += 1
-                if stream.deaths >= MAX_DEATHS:
-                    self._degrade(
-                        stream,
-                        current_step,
-                        f"{stream.deaths} processes died while they worked for it",
-                    )
-                    continue
-            self._move(stream)
+        for stream in self._remove(process):
+            if step is None or stream.key != step.key:
+                self._move(stream)
+                continue
+            stream.deaths += 1
+            if stream.deaths < MAX_DEATHS:
+                self._move(stream)
+            else:
+                self._blame(stream, step, f"{stream.deaths} processes died in its steps")
 
-    def _remove(self, process: ProcessHandle) -> None:
+    def _remove(self, process: ProcessHandle) -> list[PooledStream]:
+        """Stop `process`, replace it unless it is quarantined, and return its requests."""
+        streams = list(process.streams)
         if process in self._processes:
             self._replace(process)
         else:
             self._quarantined.remove(process)
         process.stop()
+        return streams
 
     def _replace(self, process: ProcessHandle) -> None:
         self._processes[self._processes.index(process)] = self._new_process()
 
     def _move(self, stream: PooledStream) -> None:
-        self.stats.replays += 1
-        stream.move(min(self._processes, key=lambda process: len(process.streams)))
+        self.stats.moved_requests += 1
+        stream.move(self._least_busy())
 
-    def _degrade(self, stream: PooledStream, step: messages.Step, reason: str) -> None:
-        """Have the request go on without its parser from this step on, or fail."""
-        stream.processed = max(stream.processed, step.chunks)  # the process had no time to tell
+    def _blame(self, stream: PooledStream, step: Step, reason: str) -> None:
+        """Have the request go on without its parser from `step` on, or fail."""
+        # The process had no time to tell of the chunks before the step.
+        stream.processed = max(stream.processed, step.chunks)
         failure = ParserFailedError(
             self.parsers_name, stream.params.response_id, stream.position, reason
         )
@@ -252,7 +243,6 @@ class PoolSupervisor:
         if self.settings.on_error == "fail":
             stream.fail(failure)
         else:
-            stream.degraded.append(
-                messages.DisableParser(stream.next_index, stream.processed, reason)
-            )
+            disabled = messages.DisableParser(stream.next_index, stream.processed, reason)
+            stream.disabled.append(disabled)
             self._move(stream)

@@ -1,0 +1,109 @@
+"""What an adapter relies on in Dynamo and in its engine, how that is checked and patched.
+
+Both change without notice; a worker that starts on a version nobody has tried would fail
+in the middle of a request instead.
+"""
+
+from __future__ import annotations
+
+import functools
+import importlib
+import importlib.metadata
+import inspect
+from collections.abc import Callable, Iterable
+from typing import ParamSpec, TypeVar
+
+import msgspec
+
+from ...parsers.errors import BackedgeError, SetupError
+from ...parsers.json_types import JsonObject
+from ..flags import EngineName, enabling_flags
+
+P = ParamSpec("P")
+T = TypeVar("T")
+
+
+class EngineSupport(msgspec.Struct, frozen=True):
+    """What one engine's adapter relies on.
+
+    name: also of the engine's distribution and of its flag.
+    version: the supported one, without its last part.
+    patch_points: module, attribute, and the first parameters that the adapter uses.
+    metrics: module and name of Dynamo's function that gets the endpoint as
+        `generate_endpoint`.
+    """
+
+    name: EngineName
+    version: str
+    patch_points: tuple[tuple[str, str, tuple[str, ...]], ...]
+    metrics: tuple[str, str]
+
+    @property
+    def flag(self) -> str:
+        """The flag that switches post-processing on."""
+        return enabling_flags(self.name)[0]
+
+    @property
+    def supported(self) -> dict[str, str]:
+        """Supported versions by distribution, without their last part."""
+        return {"ai-dynamo": "1.6", self.name: self.version}
+
+    def check_versions(self) -> None:
+        """Raise `SetupError` unless the installed Dynamo and engine are supported."""
+        found = {package: importlib.metadata.version(package) for package in self.supported}
+        if any(
+            not version.startswith(f"{self.supported[package]}.")
+            for package, version in found.items()
+        ):
+            have = ", ".join(f"{package} {version}" for package, version in found.items())
+            want = ", ".join(
+                f"{package} {version}.x" for package, version in self.supported.items()
+            )
+            raise SetupError(
+                f"found {have}; this Backedge supports {want}. Install these, or drop the flag."
+            )
+
+    def check_patch_points(self) -> None:
+        """Raise `SetupError` unless every patch point has the parameters that are used."""
+        for module_name, path, parameters in self.patch_points:
+            target: object = importlib.import_module(module_name)
+            for name in path.split("."):
+                target = getattr(target, name, None)
+            if target is None or (parameters and not has_first_parameters(target, parameters)):
+                found = importlib.metadata.version("ai-dynamo")
+                raise SetupError(
+                    f"{module_name}.{path} of ai-dynamo {found} is not what Backedge expects; "
+                    f"install ai-dynamo {self.supported['ai-dynamo']}.x as published, or drop "
+                    "the flag."
+                )
+
+    def exit_on_setup_error(self, check: Callable[P, T]) -> Callable[P, T]:
+        """Return `check`, ending the process with the message alone if it refuses."""
+
+        @functools.wraps(check)
+        def checked(*args: P.args, **kwargs: P.kwargs) -> T:
+            try:
+                return check(*args, **kwargs)
+            except BackedgeError as error:
+                raise SystemExit(f"{self.flag}: {error}") from error
+
+        return checked
+
+
+def has_first_parameters(target: object, names: tuple[str, ...]) -> bool:
+    """Whether `target` is a function or class whose first parameters have these names."""
+    if not callable(target):
+        return False
+    return tuple(inspect.signature(target).parameters)[: len(names)] == names
+
+
+def pick_fields(record: object, names: Iterable[str]) -> JsonObject:
+    """Return the attributes of these names."""
+    return {name: getattr(record, name) for name in names}
+
+
+def patch(module: str, path: str, wrap: Callable[[Callable[..., T]], Callable[..., T]]) -> None:
+    """Replace the function that `path` names in a module by `wrap` of it."""
+    *parents, name = path.split(".")
+    owner = functools.reduce(getattr, parents, importlib.import_module(module))
+    setattr(owner, name, wrap(getattr(owner, name)))

@@ -1,0 +1,163 @@
+"""What the worker uses of Dynamo's and the engines' objects, as types.
+
+Neither Dynamo nor the engines are imported for it. `EngineSupport` checks at start that
+the functions which take and return these objects look as expected.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from typing import Protocol, TypeAlias
+
+from ..parsers.json_types import JsonObject
+
+Endpoint: TypeAlias = object
+"""Dynamo's endpoint; only passed on."""
+
+
+class RequestContext(Protocol):
+    """Dynamo's `Context` of one request."""
+
+    def id(self) -> str:
+        """Return the request's id."""
+        ...
+
+    def is_stopped(self) -> bool:
+        """Return whether the client is gone."""
+        ...
+
+
+class RuntimeConfig(Protocol):
+    """Dynamo's `ModelRuntimeConfig`, part of the model card."""
+
+    def set_engine_specific(self, key: str, value: str) -> None:
+        """Put a value, as JSON text, into `runtime_data`."""
+        ...
+
+
+class Mode(Protocol):
+    """An enum of Dynamo's: how prefill and decode are divided among workers."""
+
+    @property
+    def value(self) -> str:
+        """"agg", "prefill", "decode" or "encode"."""
+        ...
+
+
+# vLLM.
+
+
+class VllmEngineArgs(Protocol):
+    """vLLM's `AsyncEngineArgs`."""
+
+    model: str
+
+    def create_model_config(self) -> object:
+        """Return vLLM's `ModelConfig`."""
+        ...
+
+
+class VllmConfig(Protocol):
+    """`dynamo.vllm.args.Config`."""
+
+    engine_args: VllmEngineArgs
+    use_vllm_tokenizer: bool
+    embedding_worker: bool
+    classify_worker: bool
+    headless: bool
+    disaggregation_mode: Mode
+
+
+class VllmDetokenizer(Protocol):
+    """vLLM's detokenizer of one request."""
+
+    def num_output_tokens(self) -> int:
+        """Return the number of tokens generated so far."""
+        ...
+
+
+class VllmRequestState(Protocol):
+    """`vllm.v1.engine.output_processor.RequestState`."""
+
+    stream_interval: int
+    sent_tokens_offset: int
+    detokenizer: VllmDetokenizer
+
+
+class VllmOutputProcessor(Protocol):
+    """`vllm.v1.engine.output_processor.OutputProcessor`."""
+
+    stream_interval: int
+    request_states: Mapping[str, VllmRequestState]
+    external_req_ids: Mapping[str, Sequence[str]]
+
+
+class VllmEngine(Protocol):
+    """vLLM's `AsyncLLM`."""
+
+    output_processor: VllmOutputProcessor
+
+    async def abort(self, request_id: str | Sequence[str], internal: bool = False) -> None:
+        """End requests."""
+        ...
+
+
+class VllmHandler(Protocol):
+    """`dynamo.vllm.handlers.DecodeWorkerHandler`."""
+
+    engine_client: VllmEngine
+
+
+# SGLang.
+
+
+class SglangServerArgs(Protocol):
+    """SGLang's `ServerArgs`."""
+
+    model_path: str
+    tokenizer_path: str | None
+
+
+class SglangDynamoArgs(Protocol):
+    """Dynamo's flags of its SGLang worker."""
+
+    use_sglang_tokenizer: bool
+
+
+class SglangConfig(Protocol):
+    """`dynamo.sglang.args.Config`."""
+
+    server_args: SglangServerArgs
+    dynamo_args: SglangDynamoArgs
+    serving_mode: Mode
+
+
+class SglangRequestState(Protocol):
+    """`sglang.srt.managers.tokenizer_manager.ReqState`."""
+
+    out_list: list[JsonObject]
+    finished: bool
+    event: asyncio.Event
+
+
+class SglangTokenizerManager(Protocol):
+    """SGLang's `TokenizerManager`."""
+
+    rid_to_state: Mapping[str, SglangRequestState]
+
+    def abort_request(self, rid: str) -> None:
+        """End a request."""
+        ...
+
+
+class SglangEngine(Protocol):
+    """SGLang's `Engine`."""
+
+    tokenizer_manager: SglangTokenizerManager
+
+
+class SglangHandler(Protocol):
+    """`dynamo.sglang.request_handlers.DecodeWorkerHandler`."""
+
+    engine: SglangEngine

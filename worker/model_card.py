@@ -1,0 +1,41 @@
+"""What a worker advertises: a `WorkerCard` on Dynamo's model card.
+
+The frontend reads there that the worker post-processes, and with which parsers.
+"""
+
+from __future__ import annotations
+
+import json
+
+from ..parsers.base import ParserNames
+from ..postprocess.messages import KEY, WorkerCard, encode
+from ..tokenization.flags import TokenizerSelection
+from .dynamo_types import RuntimeConfig
+
+
+def build_worker_card(
+    engine: str,
+    engine_version: str,
+    names: ParserNames,
+    tokenizer: TokenizerSelection = TokenizerSelection(),  # noqa: B008 - immutable
+) -> WorkerCard:
+    """Return the card of a worker that post-processes.
+
+    tokenizer: whose tokenizer the frontend is to use, as the worker's flags say.
+    """
+    return WorkerCard(
+        engine=engine,
+        engine_version=engine_version,
+        tool_call_parser=names.tool_call,
+        reasoning_parser=names.reasoning,
+        tokenizer_backend=tokenizer.backend,
+        tokenizer_module=tokenizer.module,
+        tokenizer_class=tokenizer.class_name,
+    )
+
+
+def advertise(worker_card: WorkerCard, runtime_config: RuntimeConfig) -> None:
+    """Put the card into `runtime_config`, before the model is registered with it."""
+    # Dynamo parses the value as JSON and sends the result, so the card, which travels as
+    # text like all messages, is encoded once more.
+    runtime_config.set_engine_specific(KEY, json.dumps(encode(worker_card)))

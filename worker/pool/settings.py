@@ -1,0 +1,36 @@
+"""The pool's settings, and how many processes a machine has room for."""
+
+from __future__ import annotations
+
+import os
+
+import msgspec
+
+from ...parsers.json_types import JsonObject
+from ...postprocess.chunk_scheduler import MergeDelays
+from ...postprocess.fallback import OnError
+
+CORES_PER_PROCESS = 8
+MAX_AUTO_PROCESSES = 4
+
+
+class PoolSettings(msgspec.Struct, frozen=True, kw_only=True):
+    """How the pool works.
+
+    build: "module:function" that returns the detokenizer and parser factories; called
+        with `arguments` in the fork server.
+    deadline_s: for one step, the time a parser may take for one token.
+    """
+
+    processes: int
+    build: str
+    arguments: JsonObject
+    parsers_name: str
+    delays: MergeDelays
+    on_error: OnError = "degrade"
+    deadline_s: float = 2.0
+
+
+def auto_processes() -> int:
+    """Return one process per `CORES_PER_PROCESS` cores of this process, at most `MAX_AUTO_PROCESSES`."""
+    return min(MAX_AUTO_PROCESSES, len(os.sched_getaffinity(0)) // CORES_PER_PROCESS)

@@ -1,0 +1,122 @@
+"""The flags of the replay worker, and the worker that they ask for."""
+
+from __future__ import annotations
+
+import argparse
+import importlib.metadata
+import os
+from pathlib import Path
+
+from ...parsers.errors import SetupError
+from ...parsers.parser_lookup import linear_parsers
+from ...tokenization.detokenizer import detokenizers, read_vocabulary
+from ...tokenization.model_files import ModelFiles
+from ..backend import InlineBackend
+from ..flags import list_flags, read_merge_delays, read_parser_names
+from ..metrics import WorkerMetrics
+from ..model_card import build_worker_card
+from ..request_stream import WorkerPostprocessor
+from .engine import ReplayEngine
+from .transcripts import EXAMPLES, Recordings, read_transcripts
+from .worker import ReplayModel, ReplayWorker
+
+# Of the flags of a vLLM worker, those that mean something without an engine.
+WORKER_FLAGS = (
+    "--tool-call-parser",
+    "--postprocess-on-error",
+    "--postprocess-latency",
+    "--postprocess-latency-ms",
+)
+# Dynamo's own flags, with its variables and defaults.
+RUNTIME_FLAGS = (
+    ("--namespace", "DYN_NAMESPACE", "dynamo"),
+    ("--discovery-backend", "DYN_DISCOVERY_BACKEND", "etcd"),
+    ("--request-plane", "DYN_REQUEST_PLANE", "tcp"),
+    ("--dyn-tool-call-parser", "DYN_TOOL_CALL_PARSER", None),
+    ("--dyn-reasoning-parser", "DYN_REASONING_PARSER", None),
+)
+
+
+def add_runtime_flags(parser: argparse.ArgumentParser) -> None:
+    """Add those of Dynamo's own flags that mean something without an engine."""
+    for flag, variable, default in RUNTIME_FLAGS:
+        value = os.environ.get(variable, default)
+        parser.add_argument(flag, default=value, help=f"Dynamo's; default: {variable}")
+
+
+def build_flag_parser() -> argparse.ArgumentParser:
+    """Return the parser of the command line."""
+    parser = argparse.ArgumentParser(prog="python -m backedge.worker.replay", allow_abbrev=False)
+    parser.description = (
+        "A Dynamo worker without a model: it replays recorded outputs as token streams."
+    )
+    parser.add_argument(
+        "--model", type=Path, default=EXAMPLES / "tiny_model", help="folder with tokenizer.json"
+    )
+    parser.add_argument("--served-model-name", help="default: the folder's name")
+    parser.add_argument(
+        "--transcripts", type=Path, default=EXAMPLES / "transcripts", help="folder of .jsonl files"
+    )
+    parser.add_argument(
+        "--tokens-per-second",
+        type=float,
+        default=0.0,
+        help="of one stream; 0 (default): full speed",
+    )
+    parser.add_argument("--tokens-per-chunk", type=int, default=1, help="default: 1")
+    parser.add_argument(
+        "--plain", action="store_true", help="leave post-processing to the frontend"
+    )
+    for names, options in list_flags("vllm"):
+        if names[0] in WORKER_FLAGS:
+            parser.add_argument(*names, **options)
+    parser.add_argument("--reasoning-parser", help="Reasoning parser of the model.")
+    add_runtime_flags(parser)
+    return parser
+
+
+def build_worker(
+    flags: argparse.Namespace, metrics: WorkerMetrics
+) -> tuple[ReplayWorker, ReplayModel]:
+    """Return the worker, and the model as it registers it. Raises `SetupError` for bad flags."""
+    if flags.tokens_per_chunk < 1 or flags.tokens_per_second < 0:
+        raise SetupError(
+            f"--tokens-per-chunk {flags.tokens_per_chunk} must be 1 or more, "
+            f"--tokens-per-second {flags.tokens_per_second:g} must be 0 or more."
+        )
+    files = ModelFiles(flags.model)
+    engine = ReplayEngine(
+        Recordings(files, read_transcripts(flags.transcripts)).find,
+        tokens_per_second=flags.tokens_per_second,
+        tokens_per_chunk=flags.tokens_per_chunk,
+        eos_token_ids=files.eos_token_ids,
+    )
+    version = importlib.metadata.version("backedge")
+    names = read_parser_names(flags)
+    model = ReplayModel(
+        folder=flags.model,
+        name=flags.served_model_name or flags.model.resolve().name,
+        context_length=files.context_length,
+        worker_card=None if flags.plain else build_worker_card("replay", version, names),
+        dyn_tool_call_parser=flags.dyn_tool_call_parser,
+        dyn_reasoning_parser=flags.dyn_reasoning_parser,
+    )
+    postprocessor = None if flags.plain else build_postprocessor(files, flags, metrics)
+    return ReplayWorker(engine, postprocessor), model
+
+
+def build_postprocessor(
+    files: ModelFiles, flags: argparse.Namespace, metrics: WorkerMetrics
+) -> WorkerPostprocessor:
+    """Return the post-processing with the linear parsers that the flags name.
+
+    Raises `UnknownParserError`.
+    """
+    backend = InlineBackend(
+        detokenizers(files.tokenizer),
+        linear_parsers(read_parser_names(flags), read_vocabulary(files.tokenizer)),
+        read_merge_delays(flags),
+        flags.postprocess_on_error,
+        metrics.report,
+    )
+    return WorkerPostprocessor(backend, metrics)

@@ -1,0 +1,148 @@
+"""The transcripts: recorded requests and outputs, and which output a request gets."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+from pathlib import Path
+
+import msgspec
+from dynamo.llm.exceptions import HttpError
+
+from ...parsers.errors import SetupError
+from ...parsers.json_types import JsonObject
+from ...tokenization.model_files import ModelFiles
+
+# `examples/` in a checkout, `backedge/examples/` in an installed wheel (see pyproject.toml).
+EXAMPLES = Path(__file__).parents[2] / "examples"
+# How many known questions the refusal of an unknown one names, and how much of each.
+SHOWN_QUESTIONS = 5
+SHOWN_CHARACTERS = 60
+REASONING_END = "</think>"
+
+
+class ToolCall(msgspec.Struct):
+    """A call that a transcript expects; arguments are JSON text."""
+
+    name: str
+    arguments: str
+
+
+class Expected(msgspec.Struct):
+    """What a transcript's output is parsed to, as far as it is used here."""
+
+    tool_calls: list[ToolCall] = []
+
+
+class Transcript(msgspec.Struct):
+    """One line of a file: a request, and what the model wrote, end-of-sequence token included."""
+
+    id: str
+    messages: list[JsonObject]
+    output: str
+    expect: Expected = msgspec.field(default_factory=Expected)
+    tools: list[JsonObject] | None = None
+    tool_choice: str | JsonObject | None = None
+    chat_template_kwargs: JsonObject = {}
+
+    @property
+    def question(self) -> str:
+        """The last user message, shortened; the id if there is none."""
+        questions = [
+            str(message.get("content")) for message in self.messages if message["role"] == "user"
+        ]
+        text = questions[-1] if questions else self.id
+        return text if len(text) <= SHOWN_CHARACTERS else text[: SHOWN_CHARACTERS - 1] + "\u2026"
+
+    @property
+    def output_in_json(self) -> str:
+        """The output of a model whose forced calls are guided to plain JSON."""
+        reasoning, marker, answer = self.output.rpartition(REASONING_END)
+        end_of_sequence = answer[answer.rindex("<|") :] if "<|" in answer else ""
+        calls = [
+            f'{{"name": {json.dumps(call.name)}, "parameters": {call.arguments}}}'
+            for call in self.calls
+        ]
+        is_named = isinstance(self.tool_choice, dict)
+        text = self.calls[0].arguments if is_named else f"[{', '.join(calls)}]"
+        return f"{reasoning}{marker}{text}{end_of_sequence}"
+
+    @property
+    def calls(self) -> list[ToolCall]:
+        """The calls in the output."""
+        return self.expect.tool_calls
+
+
+class Recordings:
+    """Finds transcripts by their prompts, rendered as the frontend does it.
+
+    Raises `SetupError` if two transcripts have one prompt and different outputs.
+    """
+
+    def __init__(self, files: ModelFiles, transcripts: Iterable[Transcript]) -> None:
+        self._files = files
+        self._known: dict[tuple[int, ...], Transcript] = {}
+        for transcript in transcripts:
+            text = files.template.render(
+                transcript.messages, transcript.tools, **transcript.chat_template_kwargs
+            )
+            same = self._known.setdefault(tuple(files.encode(text)), transcript)
+            if same.output != transcript.output:
+                raise SetupError(
+                    f"transcripts {same.id!r} and {transcript.id!r} have the same prompt; drop one."
+                )
+
+    def find(self, request: JsonObject) -> list[int]:
+        """Return the tokens that are still to be generated for `request`.
+
+        After its prompt may come tokens that another worker has generated before it died.
+        Raises Dynamo's HttpError 400 for a prompt that no transcript has.
+        """
+        token_ids = request["token_ids"]
+        guided = (request.get("sampling_options") or {}).get("guided_decoding") or {}
+        if (whole := self._known.get(tuple(token_ids))) is not None:
+            return self._output(whole, guided)
+        for prompt, transcript in self._known.items():
+            sent = token_ids[len(prompt) :]
+            output = self._output(transcript, guided)
+            if sent and tuple(token_ids[: len(prompt)]) == prompt and output[: len(sent)] == sent:
+                return output[len(sent) :]
+        raise HttpError(400, self._describe_known())
+
+    def _output(self, transcript: Transcript, guided: JsonObject) -> list[int]:
+        in_json = (
+            transcript.calls
+            and transcript.tool_choice
+            and not guided.keys().isdisjoint(("json", "regex"))
+        )
+        return self._files.encode(transcript.output_in_json if in_json else transcript.output)
+
+    def _describe_known(self) -> str:
+        # First the questions that need neither tools nor template variables.
+        askable = sorted(
+            self._known.values(), key=lambda known: bool(known.tools or known.chat_template_kwargs)
+        )
+        questions = list(dict.fromkeys(transcript.question for transcript in askable))
+        shown = ", ".join(f'"{question}"' for question in questions[:SHOWN_QUESTIONS])
+        return (
+            f"This worker has no model: it only replays {len(self._known)} transcripts, and none "
+            f"of them has this prompt. Ask, for example: {shown}; tools and chat_template_kwargs "
+            "must be the transcript's as well."
+        )
+
+
+def read_transcripts(folder: Path) -> list[Transcript]:
+    """Return the transcripts in the .jsonl files of `folder`.
+
+    Raises `SetupError` if there are none, or for a line that is not a transcript.
+    """
+    transcripts = []
+    for path in sorted(folder.glob("*.jsonl")):
+        for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), 1):
+            try:
+                transcripts.append(msgspec.json.decode(line, type=Transcript))
+            except msgspec.DecodeError as error:
+                raise SetupError(f"{path}, line {number} is not a transcript: {error}.") from error
+    if not transcripts:
+        raise SetupError(f"--transcripts {folder}: found no .jsonl file with transcripts.")
+    return transcripts
