@@ -1,9 +1,9 @@
-"""The replay worker with answers of any length, post-processed as a vLLM worker does: what the benchmarks measure.
+"""The replay worker with answers of any length, post-processing like a vLLM worker.
 
-The runtime, the model card, the endpoint and the post-processing are the real
-ones; only the engine is left out, whose matrix multiplications on a CPU would
-hide everything that is measured. Started by `benchmarks.systems`; takes its
-discovery and request plane from Dynamo's environment variables.
+The benchmarks measure it: the runtime, the model card, the endpoint and the post-processing
+are the real ones. Only the engine is left out; on a CPU its matrix multiplications would hide
+everything else. Started by `benchmarks.systems`; takes its discovery and request plane from
+Dynamo's environment variables.
 """
 
 from __future__ import annotations
@@ -14,35 +14,31 @@ from typing import get_args
 
 import uvloop
 from backedge.parsers.base import ParserNames
+from backedge.parsers.json_types import JsonObject
 from backedge.parsers.parser_lookup import Kind
 from backedge.postprocess.chunk_scheduler import MERGE_DELAYS
-from backedge.postprocess.engine_output import JsonDict
-from backedge.postprocess.messages import WorkerCard
 from backedge.worker.backend import InlineBackend
-from backedge.worker.handler import WorkerPostprocessor
 from backedge.worker.metrics import WorkerMetrics
-from backedge.worker.replay.worker import (
-    Card,
-    ReplayEngine,
-    ReplayWorker,
-    add_runtime_flags,
-    serve,
-)
+from backedge.worker.model_card import build_worker_card
+from backedge.worker.replay.engine import ReplayEngine
+from backedge.worker.replay.flags import add_runtime_flags
+from backedge.worker.replay.worker import ReplayModel, ReplayWorker, serve
+from backedge.worker.request_stream import WorkerPostprocessor
 from dynamo.runtime.logging import configure_dynamo_logging
 
 from tools.stack import MODEL_NAME
 
 from .answers import KINDS, TINY_MODEL, answer, tokenizer
 
-# Behind the longest answer: room for the prompt, which stock frontends count, too.
+# Room for the prompt besides the longest answer: stock frontends check both.
 PROMPT_TOKENS = 1024
 
 
 class Answers:
-    """The known answer to each known question.
+    """The answers to known questions.
 
-    tokens: see `answers.answer`. always: the kind of the answer to every request,
-    whatever it asks; None to look into the prompt.
+    tokens: of each answer, about. always: the kind of the answer to every request; None to
+    look for a known question in the prompt.
     """
 
     def __init__(self, tokens: int, always: str | None = None) -> None:
@@ -53,11 +49,11 @@ class Answers:
 
     @property
     def longest(self) -> int:
-        """Tokens of the longest answer."""
+        """The number of tokens of the longest answer."""
         return max(map(len, self._answers.values()))
 
-    def find(self, request: JsonDict) -> list[int]:
-        """Return the answer's tokens. Raises LookupError for a question that no transcript asks."""
+    def find(self, request: JsonObject) -> list[int]:
+        """Return the answer's tokens. Raises LookupError for an unknown question."""
         if self._always is not None:
             return self._always
         prompt = self._tokenizer.decode(request["token_ids"])
@@ -69,28 +65,21 @@ class Answers:
         )
 
 
-def postprocessor(arguments: argparse.Namespace, metrics: WorkerMetrics) -> WorkerPostprocessor:
-    """Return the post-processing as `backedge.worker.adapters.vllm` builds it: with linear parsers where there are any."""
+def build_postprocessor(
+    arguments: argparse.Namespace, names: ParserNames, metrics: WorkerMetrics
+) -> WorkerPostprocessor:
+    """Return the post-processing of a vLLM worker with these flags."""
     from backedge.tokenization.detokenizer import detokenizers
     from backedge.worker.adapters.vllm import build_parsers
     from vllm.tokenizers import get_tokenizer
 
     vllm_tokenizer = get_tokenizer(str(TINY_MODEL))
-    names = ParserNames(arguments.tool_call_parser, arguments.reasoning_parser)
     parsers = build_parsers(arguments.parsers, names, vllm_tokenizer)
-    bounds = MERGE_DELAYS[arguments.latency]
-    core = InlineBackend(detokenizers(vllm_tokenizer), parsers, bounds, "degrade", metrics.report)
-    return WorkerPostprocessor(core, metrics)
-
-
-def worker_card(arguments: argparse.Namespace) -> WorkerCard:
-    """Return what a vLLM worker says of itself."""
-    return WorkerCard(
-        engine="vllm",
-        engine_version=importlib.metadata.version("vllm"),
-        tool_call_parser=arguments.tool_call_parser,
-        reasoning_parser=arguments.reasoning_parser,
+    delays = MERGE_DELAYS[arguments.latency]
+    backend = InlineBackend(
+        detokenizers(vllm_tokenizer), parsers, delays, "degrade", metrics.report
     )
+    return WorkerPostprocessor(backend, metrics)
 
 
 def main() -> None:
@@ -117,20 +106,22 @@ def main() -> None:
     arguments = parser.parse_args()
     metrics = WorkerMetrics()
     answers = Answers(arguments.tokens, arguments.always)
-    processes = arguments.vllm_processing
+    names = ParserNames(arguments.tool_call_parser, arguments.reasoning_parser)
+    post_processes = arguments.vllm_processing
+    worker_card = build_worker_card("vllm", importlib.metadata.version("vllm"), names)
     worker = ReplayWorker(
         ReplayEngine(answers.find, tokens_per_second=arguments.pace),
-        postprocessor(arguments, metrics) if processes else None,
+        build_postprocessor(arguments, names, metrics) if post_processes else None,
     )
-    card = Card(
+    model = ReplayModel(
         folder=TINY_MODEL,
         name=arguments.name,
         context_length=answers.longest + arguments.prompt_tokens,
-        worker_card=worker_card(arguments) if processes else None,
+        worker_card=worker_card if post_processes else None,
         dyn_tool_call_parser=arguments.dyn_tool_call_parser,
         dyn_reasoning_parser=arguments.dyn_reasoning_parser,
     )
-    uvloop.run(serve(worker, card, arguments, metrics))
+    uvloop.run(serve(worker, model, arguments, metrics))
 
 
 if __name__ == "__main__":

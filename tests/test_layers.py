@@ -49,6 +49,61 @@ def test_imports_point_one_way(path: Path) -> None:
     assert layers <= ALLOWED[layer] | {layer}
 
 
+def module_of(path: Path) -> str:
+    return ".".join(("backedge", *path.relative_to(ROOT).with_suffix("").parts))
+
+
+MODULES = {module_of(path).removesuffix(".__init__"): path for path in SOURCES}
+
+
+def imported_modules(path: Path) -> set[str]:
+    """Return which of our modules a file imports, in functions and under TYPE_CHECKING as well.
+
+    `from . import x` imports the package only if `x` is no module of its own.
+    """
+    package = ("backedge", *path.relative_to(ROOT).parent.parts)
+    found = set()
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.Import):
+            found |= {alias.name for alias in node.names}
+        elif isinstance(node, ast.ImportFrom):
+            parents = package[: len(package) - node.level + 1] if node.level else ()
+            base = ".".join((*parents, *([node.module] if node.module else [])))
+            for alias in node.names:
+                name = f"{base}.{alias.name}"
+                found.add(name if name in MODULES else base)
+    return found & MODULES.keys()
+
+
+def find_circles(imports: dict[str, set[str]]) -> list[set[str]]:
+    """Return the groups of modules that import each other, directly or through others."""
+
+    def reach(start: str) -> set[str]:
+        seen, waiting = set[str](), [start]
+        while waiting:
+            for name in imports[waiting.pop()] - seen:
+                seen.add(name)
+                waiting.append(name)
+        return seen
+
+    reached = {name: reach(name) for name in imports}
+    circles = {
+        frozenset(other for other in reached[name] if name in reached[other])
+        for name in imports
+        if name in reached[name]
+    }
+    return [set(circle) for circle in circles]
+
+
+def test_no_modules_import_each_other() -> None:
+    assert find_circles({name: imported_modules(path) for name, path in MODULES.items()}) == []
+
+
+def test_a_circle_is_found() -> None:
+    imports = {"a": {"b"}, "b": {"c"}, "c": {"b", "d"}, "d": set[str]()}
+    assert find_circles(imports) == [{"b", "c"}]
+
+
 @pytest.mark.parametrize(
     "path", [path for path in SOURCES if name_of(path).startswith(CORE)], ids=name_of
 )

@@ -7,7 +7,7 @@ the functions which take and return these objects look as expected.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Protocol, TypeAlias
 
 from ..parsers.json_types import JsonObject
@@ -41,7 +41,7 @@ class Mode(Protocol):
 
     @property
     def value(self) -> str:
-        """"agg", "prefill", "decode" or "encode"."""
+        """ "agg", "prefill", "decode" or "encode"."""
         ...
 
 
@@ -98,7 +98,7 @@ class VllmEngine(Protocol):
 
     output_processor: VllmOutputProcessor
 
-    async def abort(self, request_id: str | Sequence[str], internal: bool = False) -> None:
+    async def abort(self, request_id: str | list[str], internal: bool = False) -> None:
         """End requests."""
         ...
 

@@ -113,7 +113,7 @@ SHARED_FLAGS: tuple[Flag, ...] = (
             "type": parse_processes,
             "default": "auto",
             "metavar": "N|auto",
-            "help": "Processes for native parsers, so that a slow parser holds up no other request; "
+            "help": "Processes for native parsers, so that a slow one holds up no other request; "
             "0 runs them in the worker's event loop, where linear parsers always run. 'auto' takes "
             f"one for every {CORES_PER_PROCESS} cores, at most {MAX_AUTO_PROCESSES}.",
         },

@@ -189,9 +189,7 @@ class WorkerMetrics:
                 "pool_deadline_kills", "Processes killed because a step took too long.", kills
             ),
             _counter("pool_deaths", "Processes that died by themselves.", deaths),
-            _counter(
-                "pool_replays", "Times that a request began again in another process.", moved
-            ),
+            _counter("pool_replays", "Times that a request began again in another process.", moved),
         ]
 
 

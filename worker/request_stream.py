@@ -1,4 +1,4 @@
-"""One request's way through the worker: the engine's outputs in, post-processed chunks out, in time.
+"""One request's way through the worker: engine outputs in, post-processed chunks out, in time.
 
 The adapter of an engine says what can be asked of it (`EngineRequestHandle`); the rest is
 the same for all engines and stands here and in `backend`.
@@ -241,7 +241,7 @@ class RequestPump:
         return "cancelled" if self._cancelled or self._unfinished else "finished"
 
     async def _failed(self, failure: Exception | JsonObject) -> JsonObject:
-        """Return the last chunk of a request that failed; raise `failure` if `outputs` raised it."""
+        """Return the last chunk of a failed request; raise `failure` if `outputs` raised it."""
         if isinstance(failure, ParserFailedError):
             for index in tuple(self._open):
                 await self._abort(index)

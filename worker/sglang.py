@@ -1,4 +1,7 @@
-"""`python -m backedge.worker.sglang`: Dynamo's SGLang worker, where SGLang does not load the plugin."""
+"""Run Dynamo's SGLang worker where SGLang does not load the plugin.
+
+python -m backedge.worker.sglang ...    # with the flags of dynamo.sglang
+"""
 
 from __future__ import annotations
 

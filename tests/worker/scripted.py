@@ -8,12 +8,12 @@ from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
 from backedge.parsers.base import ParserFactory
+from backedge.parsers.json_types import JsonObject
 from backedge.parsers.passthrough import PassthroughParsers
 from backedge.postprocess.chunk_scheduler import MERGE_DELAYS, MergeDelays
-from backedge.postprocess.engine_output import JsonDict
 from backedge.postprocess.messages import KEY, ChoiceDelta, PostprocessedChunk, read
 from backedge.worker.backend import InlineBackend, InlineStream, PostprocessBackend
-from backedge.worker.handler import WorkerPostprocessor
+from backedge.worker.request_stream import WorkerPostprocessor
 
 from tests.support import encode, params, tiny_detokenizers
 
@@ -24,7 +24,9 @@ SECOND = MergeDelays(content=1.0, tokens=1.0)
 NEVER = MergeDelays(content=900.0, reasoning=900.0, tools=900.0, tokens=900.0)
 LOWEST = MERGE_DELAYS["lowest"]
 STALL = "stall"
-Step = JsonDict | float | str | Exception  # an output, a pause in seconds, STALL, or what is raised
+Step = (
+    JsonObject | float | str | Exception
+)  # an output, a pause in seconds, STALL, or what is raised
 
 
 class VirtualLoop(asyncio.SelectorEventLoop):
@@ -50,7 +52,7 @@ class VirtualLoop(asyncio.SelectorEventLoop):
         return [timer for timer in self._scheduled if not timer.cancelled()]  # type: ignore[attr-defined]
 
 
-def render_in_time(main: Coroutine[Any, Any, T]) -> T:
+def run_in_virtual_time(main: Coroutine[Any, Any, T]) -> T:
     """Run `main` and check that it leaves no task and no timer behind."""
 
     async def checked() -> T:
@@ -69,22 +71,22 @@ def render_in_time(main: Coroutine[Any, Any, T]) -> T:
 
 @dataclass
 class Engine:
-    """Gives what the script says, and notes what it is asked."""
+    """Generates what the script says, and notes what it is asked."""
 
     script: Sequence[Step]
-    ended: list[int] = field(default_factory=list)
-    collected: list[tuple[int, int]] = field(default_factory=list)
+    aborted: list[int] = field(default_factory=list)
+    intervals: list[tuple[int, int]] = field(default_factory=list)
     started: bool = False
     closed: bool = False
 
     async def abort(self, index: int) -> None:
         await asyncio.sleep(0)  # as an engine in another process
-        self.ended.append(index)
+        self.aborted.append(index)
 
     def set_stream_interval(self, index: int, tokens: int) -> None:
-        self.collected.append((index, tokens))
+        self.intervals.append((index, tokens))
 
-    async def outputs(self) -> AsyncIterator[JsonDict]:
+    async def outputs(self) -> AsyncIterator[JsonObject]:
         self.started = True
         try:
             for step in self.script:
@@ -98,8 +100,8 @@ class Engine:
             self.closed = True
 
 
-class CountingCore(InlineBackend):
-    """Notes the works, and how often each was closed."""
+class CountingBackend(InlineBackend):
+    """Counts how often each of its streams was closed."""
 
     def __init__(
         self, delays: MergeDelays, parsers: ParserFactory | None = None, **options: Any
@@ -108,15 +110,15 @@ class CountingCore(InlineBackend):
         self.closes: list[int] = []
 
     def start(self, *args: Any, **options: Any) -> InlineStream:
-        work = super().start(*args, **options)
+        stream = super().start(*args, **options)
         number = len(self.closes)
         self.closes.append(0)
 
         def close() -> None:
             self.closes[number] += 1
 
-        work.close = close  # type: ignore[method-assign]
-        return work
+        stream.close = close  # type: ignore[method-assign]
+        return stream
 
 
 @dataclass
@@ -124,7 +126,7 @@ class Sent:
     """A chunk, when it came, and what its tokens mean."""
 
     at: float
-    chunk: JsonDict
+    chunk: JsonObject
 
     @property
     def post(self) -> PostprocessedChunk:
@@ -141,7 +143,7 @@ async def answer(
     token_ids: Sequence[int] = (),
     **fields: Any,
 ) -> list[Sent]:
-    """Return what the client gets, who takes `pause_s` for each chunk; what is raised comes last."""
+    """Return what a client gets that takes `pause_s` for each chunk; an error comes last."""
     loop = asyncio.get_running_loop()
     began = loop.time()
     sent: list[Sent] = []
@@ -159,7 +161,7 @@ async def answer(
 
 def output(
     text: str | list[int], index: int = 0, finish_reason: str | None = None, **fields: Any
-) -> JsonDict:
+) -> JsonObject:
     token_ids = encode(text) if isinstance(text, str) else text
     return {"index": index, "token_ids": token_ids, "finish_reason": finish_reason, **fields}
 
@@ -179,3 +181,30 @@ def count_tokens(sent: Sequence[Sent], index: int = 0) -> list[int]:
         if part.chunk["index"] == index
         for token_id in part.chunk["token_ids"]
     ]
+
+
+class BrokenParsers:
+    name = "broken"
+
+    def shows_special_tokens(self, request):
+        return False
+
+    def __call__(self, request, prompt_token_ids):
+        return BrokenParser()
+
+
+class BrokenParser:
+    token_aligned, in_reasoning, reasoning_tokens = True, False, 0
+    fed = 0
+
+    def reads_together(self, token_ids):
+        return len(token_ids) == 1
+
+    def feed(self, text, token_ids=()):
+        self.fed += 1
+        if self.fed > 3:
+            raise KeyError("boom")
+        return []
+
+    def finish(self, text="", token_ids=(), *, cut=False):
+        return []

@@ -17,13 +17,13 @@ ON = "--vllm-processing"
 
 def parser() -> argparse.ArgumentParser:
     made = argparse.ArgumentParser(prog="worker")
-    flags.add_to(made, "vllm")
+    flags.add_flags(made, "vllm")
     made.add_argument("--reasoning-parser", default=None)  # vLLM's own
     return made
 
 
 def settings(*words: str) -> flags.WorkerSettings:
-    found = flags.settings(parser().parse_args([ON, *words]), "vllm")
+    found = flags.read_settings(parser().parse_args([ON, *words]), "vllm")
     assert found is not None
     return found
 
@@ -68,30 +68,38 @@ def test_bounds(words: list[str], delays: MergeDelays) -> None:
 
 # The flag, a value, and a part of the message that follows "argument FLAG: ".
 REFUSED: list[tuple[str, str, str]] = [
-    ("--postprocess-latency-ms", "", "'' is not KIND=MS, a number of milliseconds"),
-    ("--postprocess-latency-ms", "20", "'20' is not KIND=MS, a number of milliseconds"),
-    ("--postprocess-latency-ms", "content", "'content' is not KIND=MS, a number of milliseconds"),
-    ("--postprocess-latency-ms", "content=", "'content=' is not KIND=MS, a number of milliseconds"),
+    ("--postprocess-latency-ms", "", "'' is not KIND=MS with a number of milliseconds"),
+    ("--postprocess-latency-ms", "20", "'20' is not KIND=MS with a number of milliseconds"),
+    (
+        "--postprocess-latency-ms",
+        "content",
+        "'content' is not KIND=MS with a number of milliseconds",
+    ),
+    (
+        "--postprocess-latency-ms",
+        "content=",
+        "'content=' is not KIND=MS with a number of milliseconds",
+    ),
     (
         "--postprocess-latency-ms",
         "content=fast",
-        "'content=fast' is not KIND=MS, a number of milliseconds",
+        "'content=fast' is not KIND=MS with a number of milliseconds",
     ),
     (
         "--postprocess-latency-ms",
         "content=20ms",
-        "'content=20ms' is not KIND=MS, a number of milliseconds",
+        "'content=20ms' is not KIND=MS with a number of milliseconds",
     ),
-    ("--postprocess-latency-ms", "content=20,", "'' is not KIND=MS, a number of milliseconds"),
+    ("--postprocess-latency-ms", "content=20,", "'' is not KIND=MS with a number of milliseconds"),
     (
         "--postprocess-latency-ms",
         "content=2=3",
-        "'content=2=3' is not KIND=MS, a number of milliseconds",
+        "'content=2=3' is not KIND=MS with a number of milliseconds",
     ),
     (
         "--postprocess-latency-ms",
         "content=20;tools=3",
-        "'content=20;tools=3' is not KIND=MS, a number of milliseconds",
+        "'content=20;tools=3' is not KIND=MS with a number of milliseconds",
     ),
     (
         "--postprocess-latency-ms",
@@ -105,13 +113,13 @@ REFUSED: list[tuple[str, str, str]] = [
         "b=2,content=1,a=1",
         f"there is no kind a, b; the kinds are {KINDS}",
     ),
-    ("--postprocess-latency-ms", "content=-1", "'content=-1': a bound is 0 or more"),
-    ("--postprocess-latency-ms", "content=inf", "'content=inf': a bound is 0 or more"),
-    ("--postprocess-latency-ms", "content=nan", "'content=nan': a bound is 0 or more"),
+    ("--postprocess-latency-ms", "content=-1", "'content=-1': a delay must be 0 or more"),
+    ("--postprocess-latency-ms", "content=inf", "'content=inf': a delay must be 0 or more"),
+    ("--postprocess-latency-ms", "content=nan", "'content=nan': a delay must be 0 or more"),
     (
         "--postprocess-latency-ms",
         "content=20,tools=-0.1",
-        "'content=20,tools=-0.1': a bound is 0 or more",
+        "'content=20,tools=-0.1': a delay must be 0 or more",
     ),
     (
         "--postprocess-latency",
@@ -130,12 +138,12 @@ REFUSED: list[tuple[str, str, str]] = [
     ("--postprocess-workers", "many", "'many' is neither 'auto' nor 0 or more processes"),
     ("--postprocess-workers", "Auto", "'Auto' is neither 'auto' nor 0 or more processes"),
     ("--postprocess-workers", "²", "'²' is neither 'auto' nor 0 or more processes"),
-    ("--postprocess-deadline-s", "0", "'0' is not a number of seconds, more than 0"),
-    ("--postprocess-deadline-s", "-2", "'-2' is not a number of seconds, more than 0"),
-    ("--postprocess-deadline-s", "inf", "'inf' is not a number of seconds, more than 0"),
-    ("--postprocess-deadline-s", "nan", "'nan' is not a number of seconds, more than 0"),
-    ("--postprocess-deadline-s", "2s", "'2s' is not a number of seconds, more than 0"),
-    ("--postprocess-deadline-s", "", "'' is not a number of seconds, more than 0"),
+    ("--postprocess-deadline-s", "0", "'0' is not a number of seconds greater than 0"),
+    ("--postprocess-deadline-s", "-2", "'-2' is not a number of seconds greater than 0"),
+    ("--postprocess-deadline-s", "inf", "'inf' is not a number of seconds greater than 0"),
+    ("--postprocess-deadline-s", "nan", "'nan' is not a number of seconds greater than 0"),
+    ("--postprocess-deadline-s", "2s", "'2s' is not a number of seconds greater than 0"),
+    ("--postprocess-deadline-s", "", "'' is not a number of seconds greater than 0"),
     (
         "--postprocess-parsers",
         "both",
@@ -208,7 +216,7 @@ def test_auto_takes_a_few_where_cores_are_free(
 def test_deadlines(words: list[str], seconds: float) -> None:
     found = settings(*(["--postprocess-deadline-s", *words] if words else []))
     assert found.deadline_s == seconds
-    pool = found.pool(3, "module:function", {"a": 1}, "hermes")
+    pool = found.build_pool_settings(3, "module:function", {"a": 1}, "hermes")
     assert (pool.deadline_s, pool.processes, pool.build) == (seconds, 3, "module:function")
     assert (pool.arguments, pool.parsers_name, pool.delays, pool.on_error) == (
         {"a": 1},
@@ -242,19 +250,19 @@ def test_settings(words: list[str], fields: dict[str, Any]) -> None:
 
 @pytest.mark.parametrize("switch", flags.enabling_flags("vllm"))
 def test_both_names_of_the_switch(switch: str) -> None:
-    assert flags.settings(parser().parse_args([switch]), "vllm") == flags.WorkerSettings()
+    assert flags.read_settings(parser().parse_args([switch]), "vllm") == flags.WorkerSettings()
 
 
 def test_without_the_switch_there_are_no_settings() -> None:
-    assert flags.settings(parser().parse_args(["--postprocess-workers", "3"]), "vllm") is None
-    assert flags.settings(argparse.Namespace(), "vllm") is None
+    assert flags.read_settings(parser().parse_args(["--postprocess-workers", "3"]), "vllm") is None
+    assert flags.read_settings(argparse.Namespace(), "vllm") is None
 
 
 def test_flags_that_a_parser_has_already_stay_its_own() -> None:
     """A frontend has vLLM's server flags, too."""
     theirs = argparse.ArgumentParser()
     theirs.add_argument("--tool-call-parser", default="theirs")
-    flags.add_to(theirs, "vllm")
+    flags.add_flags(theirs, "vllm")
     assert theirs.parse_args([]).tool_call_parser == "theirs"
 
 
@@ -262,5 +270,5 @@ def test_flags_that_a_parser_has_already_stay_its_own() -> None:
 def test_the_help_names_the_bounds(latency: Any) -> None:
     text = " ".join(parser().format_help().split())
     if latency != "lowest":
-        assert flags.described(latency) in text
-    assert f"{MERGE_DELAYS[latency].tokens * 1000:g} ms" in flags.described(latency)
+        assert flags.describe_latency(latency) in text
+    assert f"{MERGE_DELAYS[latency].tokens * 1000:g} ms" in flags.describe_latency(latency)

@@ -22,13 +22,13 @@ from typing import Any
 import pytest
 from backedge.parsers.base import ParserNames
 from backedge.parsers.errors import ParserFailedError
+from backedge.parsers.json_types import JsonObject
 from backedge.parsers.parser_lookup import linear_parsers
 from backedge.postprocess.chunk_scheduler import MERGE_DELAYS, MergeDelays
-from backedge.postprocess.engine_output import JsonDict
 from backedge.tokenization.detokenizer import read_vocabulary
 from backedge.worker.backend import InlineBackend
-from backedge.worker.handler import WorkerPostprocessor
 from backedge.worker.pool import PoolSettings, PoolSupervisor
+from backedge.worker.request_stream import WorkerPostprocessor
 
 from tests.support import (
     TRANSCRIPTS,
@@ -38,7 +38,7 @@ from tests.support import (
     tiny_detokenizers,
     tiny_tokenizer,
 )
-from tests.worker.test_handler import BrokenParsers
+from tests.worker.scripted import BrokenParsers
 
 ROOT = Path(__file__).parents[2]
 MIB = 2**20
@@ -82,7 +82,7 @@ class Engine:
     def set_stream_interval(self, index: int, tokens: int) -> None:
         """See `EngineRequestHandle`."""
 
-    async def outputs(self) -> AsyncIterator[JsonDict]:
+    async def outputs(self) -> AsyncIterator[JsonObject]:
         for start in range(0, len(self._token_ids), self._group):
             yield {"token_ids": self._token_ids[start : start + self._group]}
             await asyncio.sleep(0)
@@ -98,7 +98,7 @@ class Engine:
 
 async def request(worker: WorkerPostprocessor, chance: random.Random) -> None:
     """Send one request, as chance will have it; a tenth of the clients goes away."""
-    fields: JsonDict = {"stream": chance.random() < 0.8}
+    fields: JsonObject = {"stream": chance.random() < 0.8}
     token_ids = chance.choice(WORDS)
     if chance.random() < 0.2:
         token_ids, fields["parser"] = CALL_IDS[: chance.randrange(1, 60)], parser_request(CALL)

@@ -18,14 +18,14 @@ from backedge.postprocess.chunk_scheduler import MERGE_DELAYS, MergeDelays, Sche
 from backedge.postprocess.messages import ChoiceDelta
 from backedge.tokenization.detokenizer import read_vocabulary
 from backedge.worker.backend import InlineBackend
-from backedge.worker.handler import WorkerPostprocessor
 from backedge.worker.metrics import FIRST_MEASURED, MEASURED_ONE_IN, WAIT_BUCKETS_S, WorkerMetrics
+from backedge.worker.request_stream import WorkerPostprocessor
 from prometheus_client import CollectorRegistry
 
 from tests.support import TRANSCRIPTS, params, parser_request, tiny_detokenizers, tiny_tokenizer
 from tests.support import encode as tokens
-from tests.worker.pool.test_pool import in_pool
-from tests.worker.test_handler import BrokenParsers
+from tests.worker.pool.pools import in_pool
+from tests.worker.scripted import BrokenParsers
 
 ROOT = Path(__file__).parents[2]
 IDS = [*tokens("one, two, three, four"), *tokens("<|im_end|>")]
@@ -346,7 +346,7 @@ def test_few_requests_are_measured(stop):
 )
 def test_waits_fall_into_buckets(waited_s, first):
     metrics = WorkerMetrics()
-    metrics.took(ScheduledChunk(0, [1], [ChoiceDelta(0)], waited_s), streams=True)
+    metrics.count_chunk(ScheduledChunk(0, [1], [ChoiceDelta(0)], waited_s), streams=True)
     counted = exposed(metrics)
     delays = [*map(str, WAIT_BUCKETS_S), "+Inf"]
     found = [counted[f"chunk_wait_seconds_bucket none {bound}"] for bound in delays]

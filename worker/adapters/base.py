@@ -259,7 +259,7 @@ class Worker(abc.ABC, Generic[ConfigT, HandlerT]):
         advertise(worker_card, runtime_config)
 
     def with_postprocessing(self, generate: Generate[HandlerT]) -> Generate[HandlerT]:
-        """Return a handler's `generate`, post-processing requests that carry `PostprocessParams`."""
+        """Return a handler's `generate`, post-processing requests with `PostprocessParams`."""
         from dynamo.common.utils.token_ids import normalize_request_token_ids
 
         @functools.wraps(generate)

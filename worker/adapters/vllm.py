@@ -11,7 +11,7 @@ import argparse
 import functools
 import sys
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
-from typing import Concatenate, ParamSpec, TypeVar
+from typing import TypeVar
 
 from typing_extensions import override
 
@@ -26,7 +26,6 @@ from ..request_stream import EngineRequestHandle
 from .base import GenerateCall, LoadedModel, Worker, choose_parsers
 from .engine_support import EngineSupport, patch, pick_fields
 
-P = ParamSpec("P")
 T = TypeVar("T")
 
 # Of vLLM's EngineArgs, those that decide about the tokenizer and the parsers.
@@ -161,11 +160,9 @@ class VllmWorker(Worker[VllmConfig, VllmHandler]):
             patch(module, "register_model", self._with_worker_card)
         patch("dynamo.vllm.handlers", "DecodeWorkerHandler.generate", self.with_postprocessing)
 
-    def _with_build(
-        self, setup_vllm_engine: Callable[Concatenate[VllmConfig, P], T]
-    ) -> Callable[Concatenate[VllmConfig, P], T]:
+    def _with_build(self, setup_vllm_engine: Callable[..., T]) -> Callable[..., T]:
         @functools.wraps(setup_vllm_engine)
-        def setup(config: VllmConfig, *args: P.args, **kwargs: P.kwargs) -> T:
+        def setup(config: VllmConfig, *args: object, **kwargs: object) -> T:
             self.config = config
             ENGINE.exit_on_setup_error(self.build)()
             return setup_vllm_engine(config, *args, **kwargs)

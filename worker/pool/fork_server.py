@@ -126,8 +126,7 @@ class ForkServer:
         self._hang_up()
         status = self._process.wait(STOP_TIMEOUT_S)
         message = (
-            f"the fork server of --postprocess-workers ended with status {status}; "
-            "its log is above"
+            f"the fork server of --postprocess-workers ended with status {status}; its log is above"
         )
         logger.error("%s", message)
         if not self.ready.done():

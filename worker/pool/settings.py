@@ -32,5 +32,5 @@ class PoolSettings(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def auto_processes() -> int:
-    """Return one process per `CORES_PER_PROCESS` cores of this process, at most `MAX_AUTO_PROCESSES`."""
+    """Return one process for every `CORES_PER_PROCESS` cores, at most `MAX_AUTO_PROCESSES`."""
     return min(MAX_AUTO_PROCESSES, len(os.sched_getaffinity(0)) // CORES_PER_PROCESS)

@@ -1,5 +1,7 @@
-"""The main process's side of the pool: assigns requests to processes, enforces the deadline,
-replaces processes that died, and decides which request is to blame.
+"""The main process's side of the pool: deadlines, deaths and blame.
+
+It assigns requests to processes, kills a process whose step overruns the deadline, replaces
+those that died, and decides which request was the cause.
 """
 
 from __future__ import annotations
@@ -129,7 +131,8 @@ class PoolSupervisor(PostprocessBackend):
         return min(self._processes, key=lambda process: len(process.streams))
 
     def _new_process(self) -> ProcessHandle:
-        return ProcessHandle(self._fork_server, next(self._numbers), self._on_answer, self._on_death)
+        number = next(self._numbers)
+        return ProcessHandle(self._fork_server, number, self._on_answer, self._on_death)
 
     def _on_answer(self, process: ProcessHandle, answer: messages.RequestAnswer) -> None:
         stream = self._streams.get(answer.key)

@@ -1,4 +1,4 @@
-"""An engine that generates recorded outputs at a given pace, in the form of Dynamo's vLLM worker."""
+"""An engine that generates recorded outputs at a given pace, in the form of Dynamo's vLLM."""
 
 from __future__ import annotations
 

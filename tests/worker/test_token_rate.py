@@ -9,20 +9,20 @@ from itertools import pairwise
 from typing import Any
 
 import pytest
+from backedge.parsers.json_types import JsonObject
 from backedge.postprocess.chunk_scheduler import ENGINE_PART, MERGE_DELAYS
-from backedge.postprocess.engine_output import JsonDict
 from backedge.worker.request_stream import MAX_ENGINE_TOKENS
 
 from tests.support import encode
 from tests.worker.scripted import (
     LOWEST,
-    CountingCore,
+    CountingBackend,
     Engine,
     Sent,
     answer,
     count_tokens,
     output,
-    render_in_time,
+    run_in_virtual_time,
 )
 
 
@@ -37,7 +37,7 @@ class CollectingEngine(Engine):
         super().set_stream_interval(index, tokens)
         self.group = tokens
 
-    async def outputs(self) -> AsyncIterator[JsonDict]:
+    async def outputs(self) -> AsyncIterator[JsonObject]:
         loop = asyncio.get_running_loop()
         began, held = loop.time(), 0
         for number, moment in enumerate(self.moments, 1):
@@ -61,9 +61,9 @@ def test_the_engine_is_asked_for_groups_that_fit_the_bound(
     latency: Any, gap: float, stream: bool
 ) -> None:
     engine, delays = CollectingEngine([], moments=steady(1000, gap)), MERGE_DELAYS[latency]
-    sent = render_in_time(answer(engine, CountingCore(delays), stream=stream))
+    sent = run_in_virtual_time(answer(engine, CountingBackend(delays), stream=stream))
     bound = delays.content if stream else delays.tokens
-    groups = [tokens for _, tokens in engine.collected]
+    groups = [tokens for _, tokens in engine.intervals]
     assert all(
         1 < group <= min(MAX_ENGINE_TOKENS, 1.01 * ENGINE_PART * bound / gap) for group in groups
     )
@@ -83,8 +83,8 @@ def test_and_for_single_ones_again_when_the_pace_falls() -> None:
     moments = steady(300, 0.002)
     moments += steady(20, 1.0, moments[-1] + 1.0)
     engine = CollectingEngine([], moments=moments)
-    sent = render_in_time(answer(engine, CountingCore(MERGE_DELAYS["balanced"])))
-    groups = [tokens for _, tokens in engine.collected]
+    sent = run_in_virtual_time(answer(engine, CountingBackend(MERGE_DELAYS["balanced"])))
+    groups = [tokens for _, tokens in engine.intervals]
     assert max(groups) > 4
     assert groups[-1] == 1
     assert groups.index(1) == len(groups) - 1
@@ -92,13 +92,13 @@ def test_and_for_single_ones_again_when_the_pace_falls() -> None:
 
 
 @pytest.mark.parametrize("fields", [{"stop": ["x"]}, {"stop": ["x"], "stream": False}])
-def test_and_never_where_a_stop_string_may_have_to_end_it(fields: JsonDict) -> None:
+def test_and_never_where_a_stop_string_may_have_to_end_it(fields: JsonObject) -> None:
     engine = CollectingEngine([], moments=steady(300, 0.001))
-    render_in_time(answer(engine, CountingCore(MERGE_DELAYS["throughput"]), **fields))
-    assert engine.collected == []
+    run_in_virtual_time(answer(engine, CountingBackend(MERGE_DELAYS["throughput"]), **fields))
+    assert engine.intervals == []
 
 
 def test_and_never_with_the_lowest_latency() -> None:
     engine = CollectingEngine([], moments=steady(300, 0.001))
-    render_in_time(answer(engine, CountingCore(LOWEST)))
-    assert engine.collected == []
+    run_in_virtual_time(answer(engine, CountingBackend(LOWEST)))
+    assert engine.intervals == []

@@ -10,23 +10,24 @@ from typing import Any
 
 import pytest
 from backedge.parsers.errors import ParserFailedError
+from backedge.parsers.json_types import JsonObject
 from backedge.postprocess.aggregate import aggregate_deltas
 from backedge.postprocess.chunk_scheduler import MERGE_DELAYS, MergeDelays
-from backedge.postprocess.engine_output import JsonDict
 from backedge.postprocess.messages import KEY
-from backedge.worker.handler import WorkerPostprocessor
+from backedge.worker.request_stream import WorkerPostprocessor
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.support import encode, params, tiny_detokenizers
-from tests.worker.pool.test_pool import in_pool
+from tests.worker.pool.pools import in_pool
 from tests.worker.scripted import (
     IDS,
     LOWEST,
     NEVER,
     SECOND,
     STALL,
-    CountingCore,
+    BrokenParsers,
+    CountingBackend,
     Engine,
     Sent,
     Step,
@@ -35,9 +36,8 @@ from tests.worker.scripted import (
     count_tokens,
     deltas,
     output,
-    render_in_time,
+    run_in_virtual_time,
 )
-from tests.worker.test_handler import BrokenParsers
 
 HALF = encode("ж")
 assert len(HALF) == 2
@@ -100,7 +100,7 @@ def test_what_goes_out_and_when(
     script: list[Step], expected: list[tuple[str, float, float]]
 ) -> None:
     engine = Engine(script)
-    sent = render_in_time(answer(engine, CountingCore(SECOND)))
+    sent = run_in_virtual_time(answer(engine, CountingBackend(SECOND)))
     texts = [part for part in sent if part.post.deltas]
     assert [content(part) for part in texts] == [text for text, _, _ in expected]
     for part, (text, earliest, latest) in zip(texts, expected, strict=True):
@@ -109,7 +109,7 @@ def test_what_goes_out_and_when(
         token_id for step in script if isinstance(step, dict) for token_id in step["token_ids"]
     ]
     assert count_tokens(sent) == generated
-    assert (engine.closed, engine.ended) == (True, [])
+    assert (engine.closed, engine.aborted) == (True, [])
 
 
 @pytest.mark.parametrize("stream", [True, False])
@@ -123,8 +123,8 @@ def test_tokens_without_text_wait_for_their_own_bound(stream: bool) -> None:
         output(HALF[1:], finish_reason="length"),
     ]
     delays = MergeDelays(content=900.0, tokens=1.0)
-    first, second, last = render_in_time(
-        answer(Engine(script), CountingCore(delays), stream=stream)
+    first, second, last = run_in_virtual_time(
+        answer(Engine(script), CountingBackend(delays), stream=stream)
     )
     assert (first.at, first.chunk["token_ids"]) == (0.0, encode("a"))
     assert (second.chunk["token_ids"], second.post.deltas) == (HALF[:1], [])
@@ -136,7 +136,7 @@ def test_tokens_without_text_wait_for_their_own_bound(stream: bool) -> None:
 def test_without_a_stream_tokens_still_come_in_time(stalls: int) -> None:
     stall: list[Step] = [0.1, output("b"), 20.0]
     script: list[Step] = [output("a"), *stall * stalls, output("c", finish_reason="stop")]
-    sent = render_in_time(answer(Engine(script), CountingCore(SECOND), stream=False))
+    sent = run_in_virtual_time(answer(Engine(script), CountingBackend(SECOND), stream=False))
     assert [part.at for part in sent[:1]] == [0.0]
     assert len(sent) == stalls + 2 - (not stalls)
     assert all(later.at - 20.2 * number <= 1.2 for number, later in enumerate(sent[1:-1]))
@@ -161,7 +161,7 @@ def test_what_else_the_engine_says_survives(name: str, position: int, delays: Me
         fields = {name: FIELDS[name]} if number == position else {}
         reason = "stop" if number == 3 else None
         script += [output("a", 0, reason, log_probs=[-1.0], top_logprobs=[[]], **fields), 0.1]
-    sent = render_in_time(answer(Engine(script), CountingCore(delays)))
+    sent = run_in_virtual_time(answer(Engine(script), CountingBackend(delays)))
     assert [part.chunk[name] for part in sent if name in part.chunk] == [FIELDS[name]], (
         "once, whatever was merged"
     )
@@ -170,16 +170,16 @@ def test_what_else_the_engine_says_survives(name: str, position: int, delays: Me
 
 
 def test_the_engines_extra_args_stay_beside_ours() -> None:
-    sent = render_in_time(
+    sent = run_in_virtual_time(
         answer(
             Engine([output("a", finish_reason="length", extra_args={"theirs": 1})]),
-            CountingCore(LOWEST),
+            CountingBackend(LOWEST),
         )
     )
     assert sent[0].chunk["extra_args"].keys() == {"theirs", KEY}
 
 
-FAILURES: dict[str, tuple[Step, JsonDict | None]] = {
+FAILURES: dict[str, tuple[Step, JsonObject | None]] = {
     "raises": (RuntimeError("out of memory"), None),
     "says so": (
         output("", finish_reason="error: out of memory"),
@@ -197,11 +197,11 @@ FAILURES: dict[str, tuple[Step, JsonDict | None]] = {
 @pytest.mark.parametrize("before", [0, 1, 3])
 @pytest.mark.parametrize("pause", [[], [0.1]], ids=["at once", "in time"])
 def test_a_failure_comes_behind_all_that_was_generated(
-    failure: Step, last: JsonDict | None, delays: MergeDelays, before: int, pause: list[Step]
+    failure: Step, last: JsonObject | None, delays: MergeDelays, before: int, pause: list[Step]
 ) -> None:
     engine = Engine([*[output("a"), *pause] * before, failure])
-    backend = CountingCore(delays)
-    *sent, end = render_in_time(answer(engine, backend))
+    backend = CountingBackend(delays)
+    *sent, end = run_in_virtual_time(answer(engine, backend))
     assert "".join(map(content, sent)) == "a" * before
     assert end.chunk in (last, {"raised": failure})
     assert not any("finish_reason" in part.chunk for part in sent)
@@ -213,19 +213,19 @@ def test_a_choice_that_the_request_does_not_have_fails_it() -> None:
 
     async def run() -> None:
         with pytest.raises(IndexError):
-            await answer(engine, CountingCore(LOWEST))
+            await answer(engine, CountingBackend(LOWEST))
 
-    render_in_time(run())
+    run_in_virtual_time(run())
 
 
 @pytest.mark.parametrize("delays", [LOWEST, NEVER], ids=["lowest", "never"])
 def test_a_parser_that_raises_may_fail_the_request(delays: MergeDelays) -> None:
     engine = Engine([*[step for token in IDS for step in (output([token]), 0.1)], STALL])
     failures: list[ParserFailedError] = []
-    backend = CountingCore(delays, BrokenParsers(), on_error="fail", report=failures.append)
-    sent = render_in_time(answer(engine, backend))
+    backend = CountingBackend(delays, BrokenParsers(), on_error="fail", report=failures.append)
+    sent = run_in_virtual_time(answer(engine, backend))
     assert sent[-1].chunk["finish_reason"].startswith("error: parser 'broken' failed")
-    assert (engine.ended, len(failures), backend.closes, engine.closed) == ([0], 1, [1], True)
+    assert (engine.aborted, len(failures), backend.closes, engine.closed) == ([0], 1, [1], True)
 
 
 def test_so_may_one_in_a_process_of_the_pool() -> None:
@@ -272,7 +272,7 @@ def test_a_client_that_goes_away_leaves_nothing_behind(
     way: str, chunks: int, delays: MergeDelays
 ) -> None:
     """Behind the given number of chunks, or in the midst of waiting for one more."""
-    engine, backend = Engine(closing_script()), CountingCore(delays)
+    engine, backend = Engine(closing_script()), CountingBackend(delays)
 
     async def run() -> None:
         stream = WorkerPostprocessor(backend).stream(engine.outputs(), params(), [], engine)
@@ -289,19 +289,19 @@ def test_a_client_that_goes_away_leaves_nothing_behind(
         await stream.aclose()
         await stream.aclose()
 
-    render_in_time(run())
+    run_in_virtual_time(run())
     assert engine.closed == engine.started
     assert backend.closes in ([], [1])
     assert engine.started or way != "cancel"
 
 
 def test_a_request_that_is_never_asked_for_starts_nothing() -> None:
-    engine, backend = Engine(closing_script()), CountingCore(LOWEST)
+    engine, backend = Engine(closing_script()), CountingBackend(LOWEST)
 
     async def run() -> None:
         await WorkerPostprocessor(backend).stream(engine.outputs(), params(), [], engine).aclose()
 
-    render_in_time(run())
+    run_in_virtual_time(run())
     assert (engine.started, backend.closes) == (False, [])
 
 
@@ -312,14 +312,14 @@ def test_a_slow_client_gets_larger_chunks(pause_s: float, delays: MergeDelays) -
     script = [step for _ in range(200) for step in (output("a"), 0.05)] + [
         output("", finish_reason="length")
     ]
-    sent = render_in_time(answer(Engine(script), CountingCore(delays), pause_s=pause_s))
+    sent = run_in_virtual_time(answer(Engine(script), CountingBackend(delays), pause_s=pause_s))
     assert "".join(map(content, sent)) == "a" * 200
     if pause_s:
         assert len(sent) <= 10 / pause_s + 3
     assert sent[-1].at <= 10 + pause_s + 0.001
 
 
-EARLY: dict[str, tuple[list[Step], JsonDict, list[int]]] = {
+EARLY: dict[str, tuple[list[Step], JsonObject, list[int]]] = {
     "a stop string": (
         [output("a x b"), 0.1, output("c"), 0.1, output("", 0, "cancelled")],
         {"stop": ["x"]},
@@ -361,11 +361,11 @@ EARLY: dict[str, tuple[list[Step], JsonDict, list[int]]] = {
 @pytest.mark.parametrize(("script", "fields", "ended"), EARLY.values(), ids=EARLY)
 @pytest.mark.parametrize("delays", [LOWEST, NEVER], ids=["lowest", "never"])
 def test_the_engine_is_told_once_of_a_choice_that_has_ended(
-    script: list[Step], fields: JsonDict, ended: list[int], delays: MergeDelays
+    script: list[Step], fields: JsonObject, ended: list[int], delays: MergeDelays
 ) -> None:
     engine = Engine(script)
-    sent = render_in_time(answer(engine, CountingCore(delays), **fields))
-    assert engine.ended == ended
+    sent = run_in_virtual_time(answer(engine, CountingBackend(delays), **fields))
+    assert engine.aborted == ended
     for index in range(fields.get("n", 1)):
         own = deltas(sent, index)
         assert [bool(delta.finish_reason) for delta in own] == [False] * (len(own) - 1) + [True]
@@ -375,8 +375,10 @@ def test_the_engine_is_told_once_of_a_choice_that_has_ended(
 @pytest.mark.parametrize("stream", [True, False])
 def test_what_a_worker_that_died_has_sent_may_be_all(stream: bool) -> None:
     """Then the engine is not asked for anything."""
-    engine, backend = Engine([output("more")]), CountingCore(NEVER)
-    sent = render_in_time(answer(engine, backend, token_ids=IDS, stop=["three"], stream=stream))
+    engine, backend = Engine([output("more")]), CountingBackend(NEVER)
+    sent = run_in_virtual_time(
+        answer(engine, backend, token_ids=IDS, stop=["three"], stream=stream)
+    )
     (part,) = sent
     assert (part.chunk["finish_reason"], part.chunk["stop_reason"]) == ("stop", "three")
     assert part.chunk["token_ids"] == []
@@ -406,9 +408,9 @@ def test_any_script_comes_through(data: st.DataObject) -> None:
                 script.append(pause / 20)
     last = {step["index"]: step["engine_data"] for step in script if isinstance(step, dict)}
     script += [output("", index, "length") for index in range(n)]
-    engine, backend = Engine(script), CountingCore(delays)
+    engine, backend = Engine(script), CountingBackend(delays)
     stream, pause_s = data.draw(st.booleans()), data.draw(st.sampled_from([0.0, 0.03, 2.0]))
-    sent = render_in_time(answer(engine, backend, pause_s=pause_s, n=n, stream=stream))
+    sent = run_in_virtual_time(answer(engine, backend, pause_s=pause_s, n=n, stream=stream))
     for index in range(n):
         own = deltas(sent, index)
         assert count_tokens(sent, index) == generated[index]
@@ -421,7 +423,7 @@ def test_any_script_comes_through(data: st.DataObject) -> None:
         ]
         assert said[-1:] == ([last[index]] if index in last else [])
     assert [part.post.usage is not None for part in sent] == [False] * (len(sent) - 1) + [True]
-    assert (engine.ended, engine.closed, backend.closes) == ([], True, [1])
+    assert (engine.aborted, engine.closed, backend.closes) == ([], True, [1])
 
 
 def tiny_text(token_ids: Sequence[int]) -> str:

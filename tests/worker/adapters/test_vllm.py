@@ -1,13 +1,22 @@
-"""`VllmRequestHandle` against vLLM's own output processor: whatever is asked for, every token comes once and in order."""
+"""vLLM's adapter: what it checks before the engine loads, and its requests.
+
+`VllmRequestHandle` runs against vLLM's own output processor: whatever is asked for, every
+token comes once and in order.
+"""
 
 from __future__ import annotations
 
+import argparse
 import asyncio
 from dataclasses import dataclass, field
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from backedge.parsers.base import ParserNames
+from backedge.parsers.errors import SetupError, UnknownParserError
+from backedge.worker import flags
+from backedge.worker.adapters import vllm
 from backedge.worker.adapters.vllm import VllmRequestHandle
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -16,11 +25,83 @@ from vllm.v1.engine import EngineCoreOutput, EngineCoreRequest, FinishReason
 from vllm.v1.engine.output_processor import OutputProcessor, RequestOutputCollector
 from vllm.v1.engine.parallel_sampling import ParentRequest
 
+SETTINGS = flags.WorkerSettings()
+
+
+def config(mode="agg", **fields):
+    defaults = {
+        "use_vllm_tokenizer": False,
+        "embedding_worker": False,
+        "classify_worker": False,
+        "headless": False,
+    }
+    return SimpleNamespace(
+        disaggregation_mode=SimpleNamespace(value=mode), **{**defaults, **fields}
+    )
+
+
+def test_text_mode_is_refused():
+    with pytest.raises(SetupError, match="--use-vllm-tokenizer"):
+        vllm.VllmWorker.enable(config(use_vllm_tokenizer=True), SETTINGS)
+
+
+def test_unknown_names_are_refused_with_the_known_ones():
+    with pytest.raises(UnknownParserError, match="hermes"):
+        vllm.VllmWorker.enable(config(), flags.WorkerSettings(names=ParserNames("nope")))
+    with pytest.raises(UnknownParserError, match="deepseek_r1"):
+        vllm.VllmWorker.enable(config(), flags.WorkerSettings(names=ParserNames(reasoning="nope")))
+
+
+@pytest.mark.parametrize(
+    ("worker", "expected"),
+    [
+        (config("agg"), True),
+        (config("decode"), True),
+        (config("prefill"), False),
+        (config("encode"), False),
+        (config(embedding_worker=True), False),
+        (config(classify_worker=True), False),
+        (config(headless=True), False),
+    ],
+)
+def test_who_post_processes(worker, expected):
+    assert vllm.VllmWorker(worker, SETTINGS).post_processes() is expected
+
+
+@pytest.mark.parametrize(
+    ("arguments", "expected"),
+    [
+        ([], None),
+        (["--vllm-processing"], flags.WorkerSettings()),
+        (
+            ["--native-framework-processing", "--tool-call-parser", "x"],
+            flags.WorkerSettings(names=ParserNames("x")),
+        ),
+        (
+            ["--vllm-processing", "--postprocess-on-error", "fail"],
+            flags.WorkerSettings(on_error="fail"),
+        ),
+    ],
+)
+def test_flags(arguments, expected):
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--reasoning-parser")
+    flags.add_flags(parser, "vllm")
+    assert flags.read_settings(parser.parse_args(arguments), "vllm") == expected
+
+
+def test_flags_that_the_parser_has_are_left_to_it():
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--tool-call-parser", default="its own")
+    flags.add_flags(parser, "vllm")
+    assert parser.parse_args([]).tool_call_parser == "its own"
+
+
 NAME, INTERNAL = "request-1", "request-1-a5c3"
 
 
 class Engine:
-    """vLLM's AsyncLLM, as far as it is asked; its requests are added as `AsyncLLM.add_request` does."""
+    """vLLM's AsyncLLM, as far as it is asked; adds requests as `AsyncLLM.add_request` does."""
 
     def __init__(self, n: int, stream_interval: int = 1) -> None:
         self.output_processor = OutputProcessor(
@@ -62,7 +143,6 @@ class Engine:
         )
 
     async def abort(self, request_id: str | list[str], internal: bool = False) -> None:
-        """See `AsyncLLM.abort`."""
         ids = [request_id] if isinstance(request_id, str) else list(request_id)
         self.aborted += self.output_processor.abort_requests(ids, internal)
 
@@ -106,7 +186,7 @@ events = st.lists(
             st.sets(st.integers(0, 1), min_size=1),
             st.sampled_from([1, 1, 1, 2, 5]),
         ),
-        st.tuples(st.just("collect"), st.integers(0, 1), st.sampled_from([1, 1, 2, 3, 4, 8, 256])),
+        st.tuples(st.just("interval"), st.integers(0, 1), st.sampled_from([1, 1, 2, 3, 4, 8, 256])),
         st.tuples(st.just("read"), st.none(), st.none()),
     ),
     max_size=60,
@@ -137,7 +217,7 @@ class Run:
             if what == "step":
                 chosen = {index % self.n for index in which}
                 self.engine.step({index: self.generate(index, number) for index in sorted(chosen)})
-            elif what == "collect":
+            elif what == "interval":
                 self.running.set_stream_interval(which % self.n, number)
             else:
                 self.client.read()
@@ -180,7 +260,7 @@ def test_a_choice_that_is_ended_gives_all_it_has(script: list[Any], n: int, inde
     for other in range(n):
         run.engine.step({other: run.generate(other, 2)}, FinishReason.STOP)
     run.client.read()
-    assert run.client.tokens(index) == before, "nothing comes behind the end"
+    assert run.client.tokens(index) == before, "nothing comes after the end"
     assert run.client.finished[index] == ["abort"]
     for other in {*range(n)} - {index}:
         assert run.client.tokens(other) == run.generated[other], "the other choice goes on"
@@ -191,7 +271,9 @@ def test_a_choice_that_is_ended_gives_all_it_has(script: list[Any], n: int, inde
 def test_groups_are_as_large_as_asked_for(n: int) -> None:
     run = Run(n)
     steady = [("step", {n - 1}, 1), ("read", None, None)]
-    run.play([*steady * 3, ("collect", n - 1, 4), *steady * 8, ("collect", n - 1, 1), *steady * 5])
+    run.play(
+        [*steady * 3, ("interval", n - 1, 4), *steady * 8, ("interval", n - 1, 1), *steady * 5]
+    )
     assert [len(group) for group in run.client.groups[n - 1]] == [1, 1, 1, 4, 4, 1, 1, 1, 1, 1]
     assert run.client.groups.keys() == {n - 1}, "the other choice is left alone"
 
@@ -200,14 +282,14 @@ def test_tokens_that_wait_in_the_engine_are_not_lost_with_the_way_back_to_single
     """An interval of 1 would lose them, so it becomes one of 2."""
     run = Run(1)
     one = [("step", {0}, 1), ("read", None, None)]
-    run.play([*one, ("collect", 0, 8), *one * 3, ("collect", 0, 1), *one * 5])
+    run.play([*one, ("interval", 0, 8), *one * 3, ("interval", 0, 1), *one * 5])
     assert [len(group) for group in run.client.groups[0]] == [1, 4, 2, 2]
 
 
 def test_an_engine_that_collects_anyway_is_not_asked_for_less() -> None:
     run = Run(1, stream_interval=4)
     one = [("step", {0}, 1), ("read", None, None)]
-    run.play([*one * 5, ("collect", 0, 2), *one * 8])
+    run.play([*one * 5, ("interval", 0, 2), *one * 8])
     assert [len(group) for group in run.client.groups[0]] == [1, 4, 4, 4]
 
 

@@ -1,4 +1,4 @@
-"""The wrapper around an engine's outputs, with the outputs given."""
+"""`WorkerPostprocessor` and `read_params`, with an engine's outputs given."""
 
 import asyncio
 
@@ -10,40 +10,14 @@ from backedge.postprocess.aggregate import aggregate_deltas
 from backedge.postprocess.chunk_scheduler import MERGE_DELAYS
 from backedge.postprocess.messages import KEY, VERSION, PostprocessedChunk, encode, read
 from backedge.worker.backend import InlineBackend
-from backedge.worker.handler import WorkerPostprocessor, read_params
+from backedge.worker.request_stream import WorkerPostprocessor, read_params
 
 from tests.support import encode as tokens
 from tests.support import params, tiny_detokenizers
+from tests.worker.scripted import BrokenParsers
 
 TEXT = "one, two, three, four"
 IDS = [*tokens(TEXT), *tokens("<|im_end|>")]
-
-
-class BrokenParsers:
-    name = "broken"
-
-    def shows_special_tokens(self, request):
-        return False
-
-    def __call__(self, request, prompt_token_ids):
-        return BrokenParser()
-
-
-class BrokenParser:
-    token_aligned, in_reasoning, reasoning_tokens = True, False, 0
-    fed = 0
-
-    def reads_together(self, token_ids):
-        return len(token_ids) == 1
-
-    def feed(self, text, token_ids=()):
-        self.fed += 1
-        if self.fed > 3:
-            raise KeyError("boom")
-        return []
-
-    def finish(self, text="", token_ids=(), *, cut=False):
-        return []
 
 
 def engine_outputs(ids, index=0, finish_reason="stop"):
@@ -62,7 +36,7 @@ def engine_outputs(ids, index=0, finish_reason="stop"):
 def process(
     outputs, token_ids=(), parsers=None, on_error="degrade", delays=MERGE_DELAYS["lowest"], **fields
 ):
-    """Return what the worker sends, the choices whose work it ended, and the failures reported."""
+    """Return what the worker sends, the choices it aborted, and the failures reported."""
     ended: list[int] = []
     failures: list[ParserFailedError] = []
 
@@ -134,7 +108,7 @@ def test_without_a_stream_the_first_tokens_and_then_all_the_others():
 
 
 @pytest.mark.parametrize("stream", [True, False])
-def test_a_stop_string_ends_the_choice_and_the_engines_work(stream):
+def test_a_stop_string_ends_the_choice_and_its_generation(stream):
     sent, ended, _ = process(engine_outputs(IDS), stream=stream, stop=["three"])
     assert content(sent) == "one, two, "
     assert (sent[-1]["finish_reason"], sent[-1]["stop_reason"], ended) == ("stop", "three", [0])
@@ -202,11 +176,11 @@ def test_or_the_request_if_so_chosen():
         {KEY: f'{{"version": {VERSION + 1}, "x": 1}}'},
     ],
 )
-def test_requests_without_a_spec_we_can_read_pass(extra_args):
+def test_requests_without_params_we_can_read_pass(extra_args):
     assert read_params({"extra_args": extra_args}) is None
 
 
-def test_a_spec_survives_the_wire():
+def test_params_survive_the_wire():
     request = params(stop=["a"], logprobs=2)
     assert read_params({"extra_args": {KEY: encode(request), "other": 1}}) == request
     newer = msgspec.json.decode(encode(request)) | {"a_field_of_later": 1}

@@ -1,7 +1,12 @@
-"""`SglangRequestHandle` against SGLang's own tokenizer manager: whatever is asked for, every token comes once, in order."""
+"""SGLang's adapter: what it checks before the engine loads, and its requests.
+
+`SglangRequestHandle` runs against SGLang's own tokenizer manager: whatever is asked for, every
+token comes once and in order.
+"""
 
 from __future__ import annotations
 
+import argparse
 import asyncio
 import contextvars
 import logging
@@ -10,11 +15,179 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from backedge.parsers.base import ParserNames
+from backedge.parsers.errors import SetupError, UnknownParserError
+from backedge.tokenization.detokenizer import detokenizers
+from backedge.tokenization.flags import TokenizerSelection
+from backedge.worker import flags
 from backedge.worker.adapters import sglang
-from backedge.worker.adapters.sglang import MAX_COLLECTED, SglangRequestHandle, with_running_request
+from backedge.worker.adapters.sglang import (
+    MAX_DELIVERED_OUTPUTS,
+    SglangRequestHandle,
+    with_request_handle,
+)
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from sglang.srt.managers.tokenizer_manager import ReqState, TokenizerManager
+
+from tests.support import TINY_MODEL
+
+SETTINGS = flags.WorkerSettings()
+
+
+def config(mode: str = "agg", dynamo: str = "") -> Any:
+    """Return Dynamo's configuration. dynamo: one of its flags that is set."""
+    kinds = dict.fromkeys((*sglang.OTHER_WORKERS, "use_sglang_tokenizer"), False)
+    server_args = SimpleNamespace(
+        model_path=str(TINY_MODEL),
+        tokenizer_path=None,
+        tokenizer_mode="auto",
+        trust_remote_code=False,
+        revision=None,
+    )
+    return SimpleNamespace(
+        serving_mode=SimpleNamespace(value=mode),
+        dynamo_args=SimpleNamespace(**{**kinds, dynamo: True}),
+        server_args=server_args,
+    )
+
+
+def test_text_mode_is_refused() -> None:
+    with pytest.raises(SetupError, match="--use-sglang-tokenizer"):
+        sglang.SglangWorker.enable(config(dynamo="use_sglang_tokenizer"), SETTINGS)
+
+
+@pytest.mark.parametrize("names", [ParserNames("auto"), ParserNames(reasoning="auto")])
+def test_unknown_names_are_refused_with_the_known_ones(names: ParserNames) -> None:
+    # SGLang's own command line lets "auto" through besides the names.
+    with pytest.raises(UnknownParserError, match="qwen"):
+        sglang.SglangWorker.enable(config(), flags.WorkerSettings(names=names))
+
+
+@pytest.mark.parametrize(
+    ("worker", "expected"),
+    [
+        (config("agg"), True),
+        (config("decode"), True),
+        (config("prefill"), False),
+        (config("encode"), False),
+        *((config(dynamo=kind), False) for kind in sglang.OTHER_WORKERS),
+    ],
+)
+def test_who_post_processes(worker: Any, expected: bool) -> None:
+    assert sglang.SglangWorker(worker, SETTINGS).post_processes() is expected
+
+
+@pytest.mark.parametrize(
+    ("kind", "name"), [("linear", "LinearParsers"), ("native", "SglangParsers")]
+)
+def test_the_parsers_are_made_for_sglangs_tokenizer(kind: Any, name: str) -> None:
+    names = ParserNames("hermes", "qwen3")
+    chosen = flags.WorkerSettings(names=names, parsers=kind)
+    loaded = sglang.SglangWorker(config(), chosen).load()
+    assert type(loaded.parsers).__name__ == name
+    again, parsers_again = sglang.pool_parts(names, **loaded.pool_arguments)
+    assert parsers_again.name == loaded.parsers.name == "qwen3+hermes"
+    tokenizer: Any = loaded.tokenizer
+    assert detokenizers(again).is_special(tokenizer.eos_token_id)
+
+
+def parser() -> argparse.ArgumentParser:
+    """Return a command line with SGLang's flags and ours."""
+    from sglang.srt.server_args import ServerArgs
+
+    made = argparse.ArgumentParser()
+    # Without what the entry point, which is installed here, has done to it.
+    getattr(ServerArgs.add_cli_args, "__wrapped__", ServerArgs.add_cli_args)(made)
+    flags.add_flags(made, "sglang")
+    return made
+
+
+@pytest.mark.parametrize(
+    ("words", "fields"),
+    [
+        ([], {}),
+        (["--tool-call-parser", "qwen25", "--reasoning-parser", "qwen3"], {}),
+        (
+            ["--postprocess-parsers", "native", "--postprocess-workers", "3"],
+            {"parsers": "native", "workers": 3},
+        ),
+        (["--tokenizer-backend", "fastokens"], {}),
+        (
+            ["--tokenizer-backend", "python", "--tokenizer-module", "m", "--tokenizer-class", "C"],
+            {"tokenizer": TokenizerSelection("python", "m", "C")},
+        ),
+    ],
+)
+@pytest.mark.parametrize("switch", flags.enabling_flags("sglang"))
+def test_flags(switch: str, words: list[str], fields: dict[str, Any]) -> None:
+    if "qwen3" in words:
+        fields = {"names": ParserNames("qwen25", "qwen3")}
+    arguments = parser().parse_args(["--model-path", "m", switch, *words])
+    assert flags.read_settings(arguments, "sglang") == flags.WorkerSettings(**fields)
+
+
+def test_without_the_switch_there_are_no_settings() -> None:
+    assert flags.read_settings(parser().parse_args(["--model-path", "m"]), "sglang") is None
+
+
+# What is said on the command line, and what is left of it for the engine.
+ENGINES_PART = [
+    ([], (None, None, "huggingface")),
+    (
+        ["--tool-call-parser", "qwen25", "--reasoning-parser", "qwen3"],
+        ("qwen25", "qwen3", "huggingface"),
+    ),
+    # vLLM's names for what SGLang calls otherwise, and a format that SGLang has not.
+    (
+        ["--tool-call-parser", "deepseek_v31", "--reasoning-parser", "deepseek_r1"],
+        ("deepseekv31", "deepseek-r1"),
+    ),
+    (["--tool-call-parser", "granite-20b-fc", "--reasoning-parser", "olmo3"], (None, None)),
+    (["--tokenizer-backend", "fastokens"], (None, None, "fastokens")),
+    (["--tokenizer-backend", "vllm"], (None, None, "huggingface")),
+]
+
+
+@pytest.mark.parametrize(
+    ("words", "left"), ENGINES_PART, ids=[" ".join(words) for words, _ in ENGINES_PART]
+)
+def test_the_engine_gets_what_it_knows(words: list[str], left: tuple[str | None, ...]) -> None:
+    arguments = parser().parse_args(["--model-path", "m", "--sglang-processing", *words])
+    found_settings = flags.read_settings(arguments, "sglang")
+    flags.keep_engine_choices(arguments)
+    found = (arguments.tool_call_parser, arguments.reasoning_parser, arguments.tokenizer_backend)
+    assert found[: len(left)] == left
+    if len(words) > 2:
+        assert found_settings is not None
+        assert found_settings.names == ParserNames(words[1], words[3])
+
+
+class Configured:
+    """Dynamo's `Config`, as far as it is wrapped."""
+
+    def __init__(self, server_args: str) -> None:
+        self.server_args = server_args
+
+
+@pytest.mark.parametrize(("words", "enabled"), [(["--sglang-processing"], ["first"]), ([], [])])
+def test_the_first_configuration_after_the_flag_is_the_workers(
+    words: list[str], enabled: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from dynamo.sglang import args
+
+    seen: list[str] = []
+    monkeypatch.setattr(args, "Config", Configured)
+    monkeypatch.setattr(type(sglang.ENGINE), "check_patch_points", lambda _: None)
+    monkeypatch.setattr(
+        sglang.SglangWorker, "enable", lambda made, settings: seen.append(made.server_args)
+    )
+    made = parser()
+    sglang.watch_arguments(made)
+    made.parse_args(["--model-path", "m", *words])
+    assert [args.Config(name).server_args for name in ("first", "second")] == ["first", "second"]
+    assert seen == enabled
+
 
 GREEDY = {"temperature": 0}
 
@@ -93,14 +266,14 @@ def running(manager: Manager, n: int = 1, *, reasons: bool = False) -> SglangReq
 
 def started(manager: Manager, rid: str = "r") -> tuple[SglangRequestHandle, Client]:
     request = running(manager)
-    request.start({"rid": rid, "sampling_params": GREEDY})
+    request.prepare({"rid": rid, "sampling_params": GREEDY})
     return request, Client(manager, rid)
 
 
 events = st.lists(
     st.one_of(
         st.tuples(st.just("step"), st.sampled_from([1, 1, 1, 2, 5]), st.booleans()),
-        st.tuples(st.just("collect"), st.sampled_from([1, 1, 2, 3, 8, 256]), st.none()),
+        st.tuples(st.just("interval"), st.sampled_from([1, 1, 2, 3, 8, 256]), st.none()),
     ),
     max_size=60,
 )
@@ -112,7 +285,7 @@ def test_every_token_comes_once_and_in_order(script: list[Any]) -> None:
     async def run() -> None:
         request, client = started(Manager())
         for what, number, looks in script:
-            if what == "collect":
+            if what == "interval":
                 request.set_stream_interval(0, number)
             else:
                 await client.step(number, looks=looks)
@@ -163,7 +336,7 @@ def test_tokens_that_wait_come_with_the_next_when_fewer_are_asked_for() -> None:
 
 def test_sglang_does_not_warn_of_a_backlog(caplog: pytest.LogCaptureFixture) -> None:
     with caplog.at_level(logging.WARNING, logger="sglang"):
-        assert groups(256, steps=3 * MAX_COLLECTED) == [1, *[MAX_COLLECTED] * 3]
+        assert groups(256, steps=3 * MAX_DELIVERED_OUTPUTS) == [1, *[MAX_DELIVERED_OUTPUTS] * 3]
     assert not caplog.records
 
 
@@ -201,9 +374,9 @@ def test_a_choice_is_ended_by_the_name_that_the_engine_gave_it(
         request = running(manager, n=2)
         await request.abort(1)
         assert manager.aborted == [], "not known yet, and not begun"
-        sglang.RUNNING.set(request)
-        stream = await with_running_request(engine)(None, rid="r", sampling_params={"n": 2})
-        assert sglang.RUNNING.get() is None, "tasks of the engine's own inherit the context"
+        sglang.CURRENT_HANDLE.set(request)
+        stream = await with_request_handle(engine)(None, rid="r", sampling_params={"n": 2})
+        assert sglang.CURRENT_HANDLE.get() is None, "tasks of the engine's own inherit the context"
         assert [output["index"] async for output in stream] == [0, 1]
         await request.abort(1)
         await request.abort(1)
@@ -222,7 +395,7 @@ def test_a_choice_is_ended_by_the_name_that_the_engine_gave_it(
 def test_without_a_request_of_ours_the_engine_is_left_alone() -> None:
     async def run() -> None:
         arguments = {"rid": "r", "sampling_params": {"json_schema": "{}"}}
-        stream = await with_running_request(engine)(None, **arguments)
+        stream = await with_request_handle(engine)(None, **arguments)
         assert [output["rid"] async for output in stream] == ["r", "r"]
 
     asyncio.run(run())
@@ -237,13 +410,13 @@ def test_a_grammar_waits_where_the_answer_begins_with_reasoning(
         "rid": "r",
         "sampling_params": {**GREEDY, **({grammar: "x"} if grammar else {})},
     }
-    running(Manager(), reasons=reasons).start(arguments)
+    running(Manager(), reasons=reasons).prepare(arguments)
     assert arguments.get("require_reasoning", False) is (reasons and grammar is not None)
 
 
 def test_what_a_frontend_says_of_reasoning_stays() -> None:
     arguments = {"rid": "r", "require_reasoning": True, "sampling_params": {"regex": "x"}}
-    running(Manager(), reasons=False).start(arguments)
+    running(Manager(), reasons=False).prepare(arguments)
     assert arguments["require_reasoning"] is True
 
 

@@ -1,0 +1,71 @@
+"""The fork server's program: it and its processes end with the main process."""
+
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+from backedge.worker.pool.fork_server_main import load_function
+
+from tests.worker.pool import pool_parts
+
+MAIN = """
+import asyncio, sys
+sys.path[:0] = ["."]
+from backedge.postprocess import Chunk
+from backedge.postprocess.chunk_scheduler import MERGE_DELAYS
+from backedge.worker.pool import PoolSupervisor, PoolSettings
+from tests.support import encode, params
+
+async def main():
+    pool = PoolSupervisor(PoolSettings(
+        processes=2, build="tests.worker.pool.pool_parts:build", arguments={},
+        parsers_name="x", delays=MERGE_DELAYS["balanced"], deadline_s=60.0,
+    ))
+    await pool.ready()
+    request = pool.start(params(), [], 0.0, lambda: None)
+    for token_id in encode("LOOP"):
+        request.add(Chunk(token_ids=[token_id]), 0.0)
+    await asyncio.sleep(0.3)
+    print(pool._fork_server.folder, pool._fork_server._process.pid, *pool.pids, flush=True)
+    await asyncio.sleep(60)
+
+asyncio.run(main())
+"""
+
+
+def test_nothing_outlives_the_main_process_although_a_parser_loops():
+    main = subprocess.Popen([sys.executable, "-c", MAIN], stdout=subprocess.PIPE, text=True)
+    assert main.stdout is not None
+    folder, *pids = main.stdout.readline().split()
+    main.kill()
+    main.communicate()
+    until = time.monotonic() + 10
+    while time.monotonic() < until and (Path(folder).exists() or any(map(is_alive, pids))):
+        time.sleep(0.05)
+    assert not Path(folder).exists()
+    assert [pid for pid in pids if is_alive(pid)] == []
+
+
+def is_alive(pid):
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    except OSError:
+        return False
+
+
+def test_the_build_function_is_found_by_its_name():
+    assert load_function("tests.worker.pool.pool_parts:build") is pool_parts.build
+
+
+@pytest.mark.parametrize(
+    ("name", "error"),
+    [
+        ("tests.worker.pool.pool_parts:nothing", AttributeError),
+        ("tests.worker.pool.nothing:build", ImportError),
+    ],
+)
+def test_a_build_function_that_is_not_there(name, error):
+    with pytest.raises(error, match="nothing"):
+        load_function(name)

@@ -1,0 +1,176 @@
+"""One request in the pool: what it sends to a process, and what becomes of the answers."""
+
+import asyncio
+from math import inf
+
+import msgspec
+import pytest
+from backedge.parsers.errors import ParserFailedError
+from backedge.postprocess import Chunk
+from backedge.postprocess.chunk_scheduler import MERGE_DELAYS, ScheduledChunk
+from backedge.worker.pool import messages
+from backedge.worker.pool.stream import (
+    MAX_BACKLOG,
+    PooledStream,
+    StreamCallbacks,
+    split_steps,
+)
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tests.support import encode, params
+from tests.worker.pool.pools import WORDS, in_pool, stream
+
+KEY = 7
+
+
+class Process:
+    """Notes what it is sent."""
+
+    def __init__(self):
+        self.streams = set()
+        self.sent = []
+
+    def send(self, request):
+        self.sent.append(request)
+
+    def kinds(self):
+        return [type(request).__name__ for request in self.sent]
+
+
+class Told:
+    """What a stream has told."""
+
+    def __init__(self):
+        self.wakes = 0
+        self.failures = []
+        self.closed = []
+
+    def wake(self):
+        self.wakes += 1
+
+
+def begin(**fields):
+    told, process = Told(), Process()
+    callbacks = StreamCallbacks(told.wake, told.failures.append, told.closed.append)
+    pooled = PooledStream(KEY, params(**fields), [], MERGE_DELAYS["balanced"], callbacks)
+    pooled.move(process)
+    return pooled, process, told
+
+
+def result(chunks, index=0, *, finished=False):
+    return messages.Result(KEY, chunks, ScheduledChunk(index, [], [], finished=finished))
+
+
+def test_another_process_gets_all_steps_again():
+    pooled, first, _ = begin()
+    for now in range(3):
+        pooled.add(Chunk(token_ids=[now]), float(now))
+    pooled.receive(messages.Progress(KEY, 2))
+    pooled.receive(result(1))
+    pooled.flush(3.0)
+    second = Process()
+    pooled.move(second)
+    assert first.kinds() == ["OpenRequest", "Feed", "Feed", "Feed", "Flush", "Close"]
+    assert second.kinds() == ["OpenRequest", "Feed", "Feed", "Feed", "Flush"]
+    again = second.sent[0]
+    assert (again.processed, again.seen) == (2, [1])
+    assert (first.streams, second.streams) == (set(), {pooled})
+
+
+def test_the_oldest_token_is_one_without_a_result():
+    pooled, _, _ = begin(n=2)
+    assert (pooled.oldest, pooled.idle) == (inf, True)
+    pooled.add(Chunk(token_ids=[1]), 5.0, 1.5)
+    pooled.add(Chunk(index=1, token_ids=[1]), 6.0)
+    assert (pooled.oldest, pooled.idle) == (3.5, False)
+    pooled.receive(result(1))
+    assert pooled.oldest == 6.0
+    pooled.receive(result(0, 1, finished=True))
+    assert (pooled.oldest, pooled.idle) == (inf, True)
+
+
+def test_results_are_due_at_once():
+    pooled, _, told = begin()
+    assert pooled.due == inf
+    pooled.receive(result(0))
+    assert (pooled.due, told.wakes) == (0.0, 1)
+    assert len(pooled.take(1.0)) == 1
+    assert pooled.due == inf
+
+
+def test_a_fatal_failure_comes_after_the_results_and_once():
+    pooled, process, told = begin()
+    pooled.receive(result(0))
+    pooled.receive(messages.Failure(KEY, "x", 3, "boom", fatal=True))
+    assert len(pooled.take(1.0)) == 1
+    with pytest.raises(ParserFailedError, match="boom"):
+        pooled.take(1.0)
+    assert (pooled.due, pooled.idle, len(told.failures)) == (inf, True, 1)
+    assert process.kinds()[-1] == "Close"
+
+
+def test_a_failure_that_is_not_fatal_is_reported_only():
+    pooled, _, told = begin()
+    pooled.receive(messages.Failure(KEY, "x", 3, "boom", fatal=False))
+    assert (pooled.take(1.0), [failure.position for failure in told.failures]) == ([], [3])
+
+
+def test_a_closed_request_leaves_its_process():
+    pooled, process, told = begin()
+    pooled.close()
+    assert (process.kinds(), process.streams) == (["OpenRequest", "Close"], set())
+    assert told.closed == [pooled]
+
+
+def test_room_waits_for_the_process():
+    async def run():
+        pooled, _, _ = begin()
+        for _ in range(MAX_BACKLOG + 1):
+            pooled.add(Chunk(token_ids=[1]), 0.0)
+        room = asyncio.ensure_future(pooled.room())
+        await asyncio.sleep(0)
+        assert not room.done()
+        pooled.receive(messages.Progress(KEY, 1))
+        await asyncio.wait_for(room, 1)
+
+    asyncio.run(run())
+
+
+@given(
+    token_ids=st.lists(st.integers(0, 100), max_size=6),
+    finish_reason=st.sampled_from([None, "stop"]),
+    has_logprobs=st.booleans(),
+)
+def test_steps_are_single_tokens_that_make_the_chunk(token_ids, finish_reason, has_logprobs):
+    logprobs = [-float(token_id) for token_id in token_ids] if has_logprobs else None
+    chunk = Chunk(token_ids=token_ids, finish_reason=finish_reason, logprobs=logprobs)
+    steps = split_steps(chunk)
+    assert all(len(step.token_ids) <= 1 for step in steps)
+    assert [step.finish_reason for step in steps] == [None] * (len(steps) - 1) + [finish_reason]
+    whole = msgspec.structs.replace(
+        steps[-1],
+        token_ids=[token_id for step in steps for token_id in step.token_ids],
+        logprobs=[logprob for step in steps for logprob in step.logprobs or ()]
+        if has_logprobs
+        else None,
+    )
+    assert whole == chunk
+
+
+def test_a_slow_process_slows_only_its_own_requests():
+    async def test(pool):
+        request = pool.start(params(), [], 0.0, lambda: None)
+        for token_id in encode("SLOW "):
+            request.add(Chunk(token_ids=[token_id]), 0.0)
+        for _ in range(300):
+            request.add(Chunk(token_ids=encode("a")), 0.0)
+        room = asyncio.ensure_future(request.room())
+        await asyncio.sleep(0.2)
+        waits = not room.done()
+        whole = await stream(pool, WORDS)
+        await room
+        request.close()
+        return waits, whole.delta.content
+
+    assert in_pool(test, slow_s=0.4)[0] == (True, WORDS)

@@ -1,0 +1,59 @@
+"""How the flags get into SGLang's command line."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import pytest
+
+# What is run in a fresh process, and what it prints.
+OURS = "print(sorted(name for name in sys.modules if name.startswith('backedge.')))"
+ENTRY_POINT = (
+    f"import sys; from backedge.worker import plugin; print(plugin.register_sglang()); {OURS}"
+)
+ADDED = (
+    "import argparse, sys; import sglang.srt.platforms as p; p._resolve_platform();"
+    "from sglang.srt.server_args import ServerArgs; from backedge.worker import plugin; {then};"
+    "parser = argparse.ArgumentParser(); ServerArgs.add_cli_args(parser);"
+    "print('--sglang-processing' in parser.format_help())"
+)
+PROCESSES = [
+    (
+        "the entry point imports nothing",
+        ENTRY_POINT,
+        {},
+        "None\n['backedge.worker', 'backedge.worker.plugin']\n",
+    ),
+    ("sglang's own server", ADDED.format(then="pass"), {}, "False\n"),
+    ("dynamo's worker", ADDED.format(then="sys.modules['dynamo.sglang.args'] = sys"), {}, "True\n"),
+    (
+        "a list of plugins without ours",
+        ADDED.format(then="sys.modules['dynamo.sglang.args'] = sys"),
+        {"SGLANG_PLUGINS": "others"},
+        "False\n",
+    ),
+    (
+        "and started by us",
+        ADDED.format(then="plugin.register_sglang(); sys.modules['dynamo.sglang.args'] = sys"),
+        {"SGLANG_PLUGINS": "others"},
+        "True\n",
+    ),
+]
+
+
+@pytest.mark.parametrize(
+    ("program", "environment", "printed"),
+    [case[1:] for case in PROCESSES],
+    ids=[case[0] for case in PROCESSES],
+)
+def test_how_the_flags_get_in(
+    program: str, environment: dict[str, str], printed: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name, value in environment.items():
+        monkeypatch.setenv(name, value)
+    monkeypatch.setenv("SGLANG_USE_CPU_ENGINE", "1")
+    done = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, check=True
+    )
+    assert done.stdout == printed
