@@ -32,9 +32,8 @@ from backedge.postprocess.messages import KEY, PostprocessedChunk, read
 from backedge.tokenization.detokenizer import detokenizers
 from backedge.worker.adapters.vllm import build_parsers
 from backedge.worker.backend import InlineBackend, PostprocessBackend
-from backedge.worker.request_stream import WorkerPostprocessor
 from backedge.worker.pool import PoolSettings, PoolSupervisor
-from backedge.worker.request_stream import EngineRequestHandle
+from backedge.worker.request_stream import EngineRequestHandle, WorkerPostprocessor
 from typing_extensions import override
 from vllm.tokenizers import get_tokenizer
 

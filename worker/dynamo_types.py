@@ -41,7 +41,7 @@ class Mode(Protocol):
 
     @property
     def value(self) -> str:
-        """ "agg", "prefill", "decode" or "encode"."""
+        """Its value: "agg", "prefill", "decode" or "encode"."""
         ...
 
 
