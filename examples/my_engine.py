@@ -1,34 +1,35 @@
-"""An engine of your own: every conversation begins with a house rule, and the generated tokens are logged.
+"""An engine of your own: each conversation begins with a house rule, and token ids are logged.
 
-    python -m backedge.frontend --engine-factory my_engine:HouseRule      # with examples/ on PYTHONPATH
+    python -m backedge.frontend --engine-factory my_engine:HouseRule
 
-The forward edge, the routed workers and the post-processing are Backedge's.
+with examples/ on PYTHONPATH. Rendering, tokenization, routing and post-processing are Backedge's.
 """
 
 from __future__ import annotations
 
 import logging
 from collections.abc import AsyncIterator
-from typing import Any
 
-from backedge.frontend.chat_model import ChatModel, Request
+from backedge.frontend.chat_model import ChatModel
+from backedge.frontend.dynamo_types import Context
+from backedge.parsers.json_types import JsonObject
 
 logger = logging.getLogger(__name__)
 RULE = {"role": "system", "content": "Answer briefly."}
 
 
 class HouseRule:
-    """Made once for each model, and let go with its last instance."""
+    """Created for each model, and dropped when the model's last worker goes."""
 
     def __init__(self, model: ChatModel) -> None:
         self._model = model
 
-    async def __call__(self, request: Request, context: Any) -> AsyncIterator[dict[str, Any]]:
+    async def __call__(self, request: JsonObject, context: Context) -> AsyncIterator[JsonObject]:
         """Answer one chat request."""
         request["messages"] = [RULE, *request["messages"]]
         async with self._model.prepare(request, context) as prepared:
             writer = self._model.writer(prepared)
-            async for chunk, post in self._model.chunks(prepared, context):
+            async for chunk, processed in self._model.chunks(prepared, context):
                 logger.info("%s: %s", prepared.params.response_id, chunk.token_ids)
-                for envelope in writer.write(chunk, post):
-                    yield envelope
+                for annotated in writer.write(chunk, processed):
+                    yield annotated

@@ -1,1 +1,1 @@
-"""The frontend's half: the forward edge, and the deltas of the workers passed on."""
+"""The frontend: checks, renders and routes requests, and passes on the deltas of the workers."""

@@ -1,6 +1,8 @@
-"""One model as building blocks: prepare a request, read what the workers answer, write it for the client.
+"""One model that the frontend serves, as building blocks.
 
-Put together they answer a chat request; `--engine-factory` takes them apart.
+`ChatModel.prepare` makes a request ready to be sent, `chunks` reads what the workers answer, and
+`writer` writes it for the client. `answer` puts them together; an engine of the user's
+(`--engine-factory`) may call them itself.
 """
 
 from __future__ import annotations
@@ -8,110 +10,125 @@ from __future__ import annotations
 import logging
 from collections.abc import AsyncGenerator, AsyncIterator, Callable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
-from typing import Any
 
 import msgspec
 from dynamo.frontend.utils import extract_mm_urls
 from dynamo.llm.exceptions import Unknown, WorkerUnavailable
 
 from ..parsers.base import ParserFactory
+from ..parsers.json_types import JsonObject
 from ..postprocess.messages import KEY, Chunk, PostprocessedChunk, PostprocessParams, encode
 from ..postprocess.postprocessor import Postprocessor
 from ..tokenization.detokenizer import DetokenizerFactory
+from .dynamo_types import Context, ModelCard, RoutedEngine
 from .http_errors import as_http_errors
+from .request.chat_request import ChatRequest, decode_chat_request
 from .request.metadata_options import apply_metadata_options
-from .request.validation import check
+from .request.validation import check_request
 from .response.openai_chunks import AnnotatedChunk, OpenAIChunkWriter
 from .response.worker_stream import StreamReader, WorkerError
 
 logger = logging.getLogger(__name__)
 
-Request = dict[str, Any]
-Parts = Callable[[], tuple[DetokenizerFactory, ParserFactory]]
+LocalFactories = Callable[[], tuple[DetokenizerFactory, ParserFactory]]
 MEDIA_COUNTS = {"image_url": "image_count", "video_url": "video_count", "audio_url": "audio_count"}
 
 
 class Prepared(msgspec.Struct):
-    """A request that can be sent.
+    """A request that is ready to be sent.
 
     request: the client's. preprocessed: as Dynamo routes it; its `token_ids` are the prompt.
     params: what post-processing has to know.
     """
 
-    request: Request
-    preprocessed: dict[str, Any]
+    request: ChatRequest
+    preprocessed: JsonObject
     params: PostprocessParams
 
 
-# (request, context) -> what prepares it; what that holds for the request is let go behind it.
-Preprocessor = Callable[[Request, Any], AbstractAsyncContextManager[Prepared]]
+# Renders and tokenizes a request. Leaving the context manager, after the response, frees what
+# the preprocessor holds for the request.
+Preprocessor = Callable[[ChatRequest, Context | None], AbstractAsyncContextManager[Prepared]]
 
 
 class ChatModel:
-    """One model that is served.
+    """One model that the frontend serves.
 
-    name: under which clients ask for it. path: the folder of its files, without weights.
-    runtime_config: of the model card.
+    name: clients ask for the model by it. path: the folder of its files, without weights.
+    runtime_config: the model card's.
     """
 
-    def __init__(self, card: Any, edge: Preprocessor, engine: Any, parts: Parts) -> None:
+    def __init__(
+        self,
+        card: ModelCard,
+        preprocess: Preprocessor,
+        engine: RoutedEngine,
+        local_factories: LocalFactories,
+    ) -> None:
         """Put the blocks together.
 
-        card: Dynamo's. edge: see `Preprocessor`. engine: Dynamo's RoutedEngine.
-        parts: with which a plain worker's chunks are post-processed here; asked for when one comes.
+        local_factories: for the chunks of plain workers, which are post-processed here; called
+            when the first of them arrives.
         """
-        self.name: str = card.name()
-        self.path: str = card.local_dir()
-        self.runtime_config: dict[str, Any] = card.runtime_config()
-        self._edge = edge
+        self.name = card.name()
+        self.path = card.local_dir()
+        self.runtime_config = card.runtime_config()
+        self._preprocess = preprocess
         self._engine = engine
-        self._parts = parts
+        self._local_factories = local_factories
 
     async def answer(
-        self, request: Request, context: Any = None
+        self, request: JsonObject, context: Context
     ) -> AsyncGenerator[AnnotatedChunk, None]:
-        """Answer one chat request: all of it.
+        """Answer one chat request.
 
-        context: Dynamo's, of the request. Raises Dynamo's InvalidArgument (HTTP 400) for a
-        bad request, naming the field, and WorkerUnavailable (503) or Unknown (500).
+        Raises Dynamo's InvalidArgument (HTTP 400) for a bad request, with the name of the
+        field, and WorkerUnavailable (503) or Unknown (500).
         """
         async with self.prepare(request, context) as prepared:
             writer = self.writer(prepared)
-            async for chunk, post in self.chunks(prepared, context):
-                for envelope in writer.write(chunk, post):
-                    yield envelope
+            async for chunk, processed in self.chunks(prepared, context):
+                for annotated in writer.write(chunk, processed):
+                    yield annotated
 
     @asynccontextmanager
-    async def prepare(self, request: Request, context: Any = None) -> AsyncIterator[Prepared]:
-        """Check, render and tokenize `request`, in OpenAI's form; it may be changed. Raises as `answer`."""
+    async def prepare(
+        self, request: JsonObject, context: Context | None = None
+    ) -> AsyncIterator[Prepared]:
+        """Check, render and tokenize a request.
+
+        request: in OpenAI's form; options in its metadata are moved to its fields.
+        Raises as `answer`.
+        """
         with as_http_errors():
-            apply_metadata_options(request)
-            check(request)
-            async with self._edge(request, context) as prepared:
+            chat_request = decode_chat_request(request)
+            apply_metadata_options(chat_request)
+            check_request(chat_request)
+            async with self._preprocess(chat_request, context) as prepared:
                 prepared.preprocessed.setdefault("extra_args", {})[KEY] = encode(prepared.params)
                 yield prepared
 
     async def chunks(
-        self, prepared: Prepared, context: Any = None
+        self, prepared: Prepared, context: Context
     ) -> AsyncIterator[tuple[Chunk, PostprocessedChunk]]:
-        """Route the request and yield the worker's chunks with their meaning. Raises as `answer`.
+        """Route the request; yield each chunk of the worker, and what it means.
 
-        Where a worker has not post-processed, the same code does it here.
+        The chunks of a plain worker are post-processed here. Raises as `answer`.
         """
         params, preprocessed = prepared.params, prepared.preprocessed
         prompt = preprocessed["token_ids"]
         reader = StreamReader(
-            params, lambda: Postprocessor(params, *self._parts(), prompt_token_ids=prompt)
+            params, lambda: Postprocessor(params, *self._local_factories(), prompt_token_ids=prompt)
         )
         try:
-            async for meaning in reader.read(self._engine, preprocessed, context):
-                yield meaning
+            async for chunk in reader.read(self._engine, preprocessed, context):
+                yield chunk
         except WorkerError as error:
             logger.warning("request %s: %s", params.response_id, error)
             raise (WorkerUnavailable if error.retryable else Unknown)(str(error)) from error
 
     def writer(self, prepared: Prepared) -> OpenAIChunkWriter:
-        """Return what makes the client's chat.completion.chunks of the worker's chunks."""
-        media, _ = extract_mm_urls(prepared.request["messages"])
+        """Return a writer of the client's chat.completion.chunks."""
+        media, _ = extract_mm_urls(prepared.request.raw["messages"])
         counts = {MEDIA_COUNTS[kind]: len(items) for kind, items in (media or {}).items() if items}
         return OpenAIChunkWriter(prepared.params, counts)

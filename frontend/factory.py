@@ -1,4 +1,4 @@
-"""One engine per model that Dynamo discovers, behind the forward edge that fits the model."""
+"""Makes one engine for each model that Dynamo discovers, with the forward edge that fits it."""
 
 from __future__ import annotations
 
@@ -6,16 +6,17 @@ import argparse
 import asyncio
 import importlib
 from collections.abc import AsyncIterator, Callable
-from typing import Any
 
 from dynamo.llm import PythonAsyncEngine
 
 from ..parsers.errors import SetupError
+from ..parsers.json_types import JsonObject
 from ..postprocess.messages import WorkerCard
 from ..tokenization import split_name
 from ..tokenization.flags import BACKENDS, TokenizerSelection
 from ..tokenization.selection import select_tokenizer
-from .chat_model import ChatModel, Request
+from .chat_model import ChatModel
+from .dynamo_types import Context, FrontendConfig, ModelCard, RoutedEngine
 from .edges import load_builder
 from .http_errors import as_http_errors
 from .parser_names import read_worker_card
@@ -24,22 +25,22 @@ from .runtime.gc_control import collect_after
 from .runtime.prompt_queue import PromptQueue
 
 # (request in OpenAI's form, Dynamo's context) -> what Dynamo's HTTP layer takes
-Answer = Callable[[Request, Any], AsyncIterator[AnnotatedChunk]]
+Answer = Callable[[JsonObject, Context], AsyncIterator[AnnotatedChunk]]
 UserEngine = Callable[[ChatModel], Answer]
 
 
 class EngineFactory:
-    """See `dynamo.frontend.vllm_processor.EngineFactory`, whose place this takes.
+    """Replaces `dynamo.frontend.vllm_processor.EngineFactory`.
 
-    config: Dynamo's FrontendConfig. flags: as `dynamo.frontend` parsed them; with
+    config: Dynamo's own flags. flags: as `dynamo.frontend` parsed them, with
         tool_call_parser, reasoning_parser and chat_template.
     tokenizer: for all models; without a back end, each model's workers decide.
-    user_engine: answers the requests instead of `ChatModel.answer`.
+    user_engine: answers requests instead of `ChatModel.answer`.
     """
 
     def __init__(
         self,
-        config: Any,
+        config: FrontendConfig,
         flags: argparse.Namespace,
         tokenizer: TokenizerSelection | None = None,
         user_engine: UserEngine | None = None,
@@ -50,20 +51,24 @@ class EngineFactory:
         self._user_engine = user_engine
         self._prompt_queue = PromptQueue()
 
-    async def chat_engine_factory(self, instance_id: Any, card: Any, routed_engine: Any) -> Any:
-        """Return the engine of one model, for Dynamo, which lets go of it with the model's last instance.
+    async def chat_engine_factory(
+        self, instance_id: object, card: ModelCard, routed_engine: RoutedEngine
+    ) -> PythonAsyncEngine:
+        """Return the engine of one model.
 
+        Dynamo calls this when the first worker of a model comes, and drops the engine when the
+        last one goes.
         Raises `SetupError` for a model that this frontend cannot serve.
         """
         if not card.model_type().supports_chat():
-            raise SetupError(f"model {card.name()!r} does not chat.")
+            raise SetupError(f"model {card.name()!r} serves no chat completions.")
         worker_card = read_worker_card(card.runtime_config())
         backend, selection = select_tokenizer(
             self._tokenizer,
             advertised_tokenizer(worker_card),
             None if worker_card is None else worker_card.engine,
         )
-        # In a thread: other models' streams go on.
+        # In a thread, since importing an engine would hold up other models' streams.
         builder_class = await asyncio.to_thread(load_builder, backend)
         builder = builder_class(
             self._config, self._flags, self._prompt_queue, selection, card, worker_card
@@ -79,7 +84,10 @@ class EngineFactory:
 
 
 def advertised_tokenizer(worker_card: WorkerCard | None) -> TokenizerSelection:
-    """Return the tokenizer that a model's workers ask for; a back end we do not know is a newer worker's."""
+    """Return the tokenizer that a model's workers ask for.
+
+    A back end that this version does not know, from a newer worker, is ignored.
+    """
     if worker_card is None or worker_card.tokenizer_backend not in BACKENDS:
         return TokenizerSelection()
     return TokenizerSelection(
@@ -88,10 +96,10 @@ def advertised_tokenizer(worker_card: WorkerCard | None) -> TokenizerSelection:
 
 
 def find_user_engine(name: str) -> UserEngine:
-    """Return what `package.module:Factory` names. Raises `SetupError` with the cause if there is no such thing."""
+    """Return what `package.module:Factory` names. Raises `SetupError` with the cause."""
     module, attribute = split_name(name)
     try:
-        found = getattr(importlib.import_module(module), attribute)
+        found: UserEngine = getattr(importlib.import_module(module), attribute)
     except Exception as error:
         # The user's module may raise anything.
         raise SetupError(
@@ -99,18 +107,18 @@ def find_user_engine(name: str) -> UserEngine:
         ) from error
     if not callable(found):
         raise SetupError(
-            f"--engine-factory {name}: it is {found!r}, not a class or function that takes a ChatModel."
+            f"--engine-factory {name}: it is {found!r}; name a class or a function that takes "
+            "a ChatModel."
         )
-    engine: UserEngine = found
-    return engine
+    return found
 
 
 def as_async_generator(answer: Answer) -> Answer:
-    """Return `answer` of the user's, as an async generator function, which is what Dynamo takes."""
+    """Return the user's `answer` as an async generator function, which is what Dynamo takes."""
 
-    async def generator(request: Request, context: Any = None) -> AsyncIterator[AnnotatedChunk]:
+    async def generator(request: JsonObject, context: Context) -> AsyncIterator[AnnotatedChunk]:
         with as_http_errors():
-            async for envelope in answer(request, context):
-                yield envelope
+            async for annotated in answer(request, context):
+                yield annotated
 
     return generator

@@ -1,4 +1,4 @@
-"""What keeps a request from being sent, as Dynamo's errors."""
+"""Errors of a request that is not sent, as Dynamo's HTTP errors."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ logger = logging.getLogger(__name__)
 
 @contextlib.contextmanager
 def as_http_errors() -> Iterator[None]:
-    """Turn errors of the forward edge into Dynamo's.
+    """Raise the errors of checking, rendering and tokenizing as Dynamo's.
 
-    What is wrong with the request into InvalidArgument (HTTP 400), which names the field;
-    what is wrong on our side into WorkerUnavailable (HTTP 503, whose text Dynamo keeps
-    from the client, so it is logged).
+    The request's faults become InvalidArgument (HTTP 400) with the name of the field. Ours
+    become WorkerUnavailable (HTTP 503); Dynamo does not show its text to the client, so the text
+    is logged.
     """
     try:
         yield
@@ -32,10 +32,10 @@ def as_http_errors() -> Iterator[None]:
     except RequestError as error:
         raise InvalidArgument(str(error)) from error
     except HttpError as error:
-        # Dynamo shows the client the text of this type only.
+        # Of all 400s, Dynamo shows the client only the text of InvalidArgument.
         if error.code == HTTPStatus.BAD_REQUEST:
             raise InvalidArgument(error.message) from error
         raise
     except ValueError as error:
-        # Of the forward edge: vLLM's and pydantic's checks, with their text.
+        # vLLM's and pydantic's checks of a request raise it, with a text for the client.
         raise InvalidArgument(str(error)) from error

@@ -7,7 +7,7 @@ import functools
 import os
 import sys
 from collections.abc import Sequence
-from typing import Any, get_args
+from typing import Any, Protocol, get_args
 
 import msgspec
 
@@ -16,151 +16,185 @@ from ..parsers.parser_lookup import Kind
 from ..tokenization import flags as tokenizer_flags
 from ..tokenization.flags import BACKEND_FLAG, TokenizerSelection
 from ..tokenization.selection import check_installed, is_installed
-from .runtime import gc_control as garbage
+from .dynamo_types import FrontendConfig
+from .runtime import gc_control
 
-CHAT_PROCESSOR = "--dyn-chat-processor"
-ENGINE = "--engine-factory"
-PARSERS = "--postprocess-parsers"
-# Defaults of ours for Dynamo's own variables; what the user sets stays.
+CHAT_PROCESSOR_FLAG = "--dyn-chat-processor"
+ENGINE_FACTORY_FLAG = "--engine-factory"
+PARSERS_FLAG = "--postprocess-parsers"
+# Our defaults for Dynamo's own variables; what the user sets stays.
 ENVIRONMENT = {
-    # Dynamo waits this long for the first chunk of a stream before it commits to
-    # HTTP 200, so that an error before it is an HTTP error for streams, too.
+    # Dynamo waits this long for a stream's first chunk before it commits to HTTP 200, so that an
+    # error before the first chunk is an HTTP error for streams, too.
     "DYN_HTTP_PRE_COMMIT_ERROR_PEEK_MS": "500",
-    # vLLM's validation takes a tenth of the time of pydantic's way around it.
+    # vLLM's validation takes a tenth of the time of pydantic's, which would replace it.
     "DYN_VLLM_SKIP_REQUEST_VALIDATION": "0",
 }
 
 
-class Choice(msgspec.Struct, frozen=True):
-    """What is asked of this frontend, beside Dynamo's own flags.
+class FrontendFlags(msgspec.Struct, frozen=True):
+    """The flags of `python -m backedge.frontend`.
 
-    tokenizer: without a back end, each model's workers decide. parsers: None where vLLM's command
-    line, which has this flag, is parsed anyway. arguments: what is left for Dynamo.
+    tokenizer: without a back end, each model's workers decide.
+    parsers: None where vLLM's command line, which has this flag, is parsed anyway.
+    other_arguments: those left for Dynamo.
     user_engine: `package.module:Factory`.
     """
 
     tokenizer: TokenizerSelection
     parsers: Kind | None
-    arguments: list[str]
+    other_arguments: list[str]
     user_engine: str | None = None
 
     @property
-    def processor(self) -> str:
-        """Dynamo's chat processor on whose command line we ride.
+    def chat_processor(self) -> str:
+        """Dynamo's chat processor whose command line is used.
 
-        SGLang's takes just the flags that every edge needs, and nothing of SGLang is
-        imported before its factory. vLLM's takes vLLM's flags, which its edge needs.
+        SGLang's takes only the flags that every edge needs, and imports nothing of SGLang
+        before its factory is called. vLLM's takes vLLM's flags, which vLLM's edge needs.
         """
         return "vllm" if self.parsers is None else "sglang"
 
 
 def main() -> None:
-    """Run `dynamo.frontend` with all its flags and our engine factory.
+    """Run `dynamo.frontend` with all its flags and Backedge's engine factory.
 
     Raises SystemExit for flags that contradict each other.
     """
-    choice = choose(sys.argv[1:])
-    garbage.pause()  # until `engine_factory`
-    sys.argv[1:] = [*choice.arguments, CHAT_PROCESSOR, choice.processor]
+    frontend_flags = parse_flags(sys.argv[1:])
+    gc_control.pause()  # until `build_engine_factory`
+    sys.argv[1:] = [
+        *frontend_flags.other_arguments,
+        CHAT_PROCESSOR_FLAG,
+        frontend_flags.chat_processor,
+    ]
     from dynamo.frontend import __main__ as dynamo_entry
     from dynamo.frontend import main as dynamo_main
 
     dynamo_entry._maybe_preload_jemalloc()  # noqa: SLF001 - what DYN_FRONTEND_JEMALLOC asks for
-    made = functools.partial(engine_factory, choice=choice)
-    dynamo_main.setup_engine_factory = dynamo_main.setup_sglang_engine_factory = made
+    setup = functools.partial(build_engine_factory, frontend_flags=frontend_flags)
+    dynamo_main.setup_engine_factory = dynamo_main.setup_sglang_engine_factory = setup
     dynamo_main.main()
 
 
-def choose(arguments: Sequence[str]) -> Choice:
-    """Return what the arguments ask of us. Raises SystemExit for flags that contradict each other."""
+def parse_flags(arguments: Sequence[str]) -> FrontendFlags:
+    """Return the flags. Raises SystemExit for flags that contradict each other."""
     parser = argparse.ArgumentParser(add_help=False, allow_abbrev=False)
-    parser.add_argument(CHAT_PROCESSOR, dest="processor")
-    parser.add_argument(ENGINE, dest="user_engine")
+    parser.add_argument(CHAT_PROCESSOR_FLAG, dest="processor")
+    parser.add_argument(ENGINE_FACTORY_FLAG, dest="user_engine")
     tokenizer_flags.add_to(parser)
-    chosen, rest = parser.parse_known_args(arguments)
-    if chosen.processor not in (None, "vllm"):
+    parsed, rest = parser.parse_known_args(arguments)
+    tokenizer = _select_tokenizer(parsed)
+    backend = tokenizer.backend
+    if backend == "vllm" or (backend is None and is_installed("vllm")):
+        return FrontendFlags(tokenizer, None, rest, parsed.user_engine)
+    parsers, rest = _parse_parsers_flag(rest, has_native=backend in (None, "sglang"))
+    return FrontendFlags(tokenizer, parsers, rest, parsed.user_engine)
+
+
+def _select_tokenizer(parsed: argparse.Namespace) -> TokenizerSelection:
+    """Return the tokenizer of the flags; Dynamo's `--dyn-chat-processor vllm` counts as one."""
+    if parsed.processor not in (None, "vllm"):
         raise SystemExit(
-            f"{CHAT_PROCESSOR} {chosen.processor!r}: backedge.frontend has forward edges of its own; "
-            f"leave the flag out, choose one by {BACKEND_FLAG}, or run python -m dynamo.frontend."
+            f"{CHAT_PROCESSOR_FLAG} {parsed.processor!r}: backedge.frontend renders and tokenizes "
+            f"itself; leave the flag out, choose a back end with {BACKEND_FLAG}, or run "
+            "python -m dynamo.frontend."
         )
-    if chosen.processor is not None and chosen.tokenizer_backend not in (None, "vllm"):
+    if parsed.processor is not None and parsed.tokenizer_backend not in (None, "vllm"):
         raise SystemExit(
-            f"{CHAT_PROCESSOR} vllm is {BACKEND_FLAG} vllm; leave out one of the two flags."
+            f"{CHAT_PROCESSOR_FLAG} vllm means {BACKEND_FLAG} vllm, but {BACKEND_FLAG} is "
+            f"{parsed.tokenizer_backend!r}; leave one of the two flags out."
         )
-    chosen.tokenizer_backend = chosen.tokenizer_backend or chosen.processor
+    parsed.tokenizer_backend = parsed.tokenizer_backend or parsed.processor
     try:
-        tokenizer = tokenizer_flags.parse_tokenizer_flags(chosen)
+        tokenizer = tokenizer_flags.parse_tokenizer_flags(parsed)
         if tokenizer.backend is not None:
             check_installed(tokenizer.backend)
     except SetupError as error:
         raise SystemExit(str(error)) from error
-    backend = tokenizer.backend
-    if backend == "vllm" or (backend is None and is_installed("vllm")):
-        return Choice(tokenizer, None, rest, chosen.user_engine)
-    return Choice(
-        tokenizer, *parsers_flag(rest, native=backend in (None, "sglang")), chosen.user_engine
-    )
+    return tokenizer
 
 
-def parsers_flag(arguments: Sequence[str], *, native: bool) -> tuple[Kind, list[str]]:
-    """Return which parsers plain workers' streams get, and the other arguments. native: an engine's are there."""
-    parser = argparse.ArgumentParser(add_help=False, allow_abbrev=False)
-    parser.add_argument(PARSERS, dest="parsers", choices=get_args(Kind), default="auto")
-    chosen, rest = parser.parse_known_args(arguments)
-    if chosen.parsers == "native" and not native:
-        raise SystemExit(
-            f"{PARSERS} native: an engine's parsers come with {BACKEND_FLAG} vllm or sglang."
-        )
-    return chosen.parsers, rest
+def _parse_parsers_flag(arguments: Sequence[str], *, has_native: bool) -> tuple[Kind, list[str]]:
+    """Return the parsers for plain workers' streams, and the other arguments.
 
-
-def engine_factory(config: Any, flags: argparse.Namespace, *, choice: Choice | None = None) -> Any:
-    """Return Backedge's engine factory; stands in for Dynamo's `setup_engine_factory` and SGLang's.
-
-    Dynamo imports its processor and builds its HTTP service after this, and reads
-    the variables then.
+    has_native: an engine's own parsers can be used.
     """
-    garbage.resume()
+    parser = argparse.ArgumentParser(add_help=False, allow_abbrev=False)
+    parser.add_argument(PARSERS_FLAG, dest="parsers", choices=get_args(Kind), default="auto")
+    parsed, rest = parser.parse_known_args(arguments)
+    if parsed.parsers == "native" and not has_native:
+        raise SystemExit(
+            f"{PARSERS_FLAG} native: only {BACKEND_FLAG} vllm and sglang bring an engine's own "
+            f"parsers; choose one of them, or leave {PARSERS_FLAG} out."
+        )
+    return parsed.parsers, rest
+
+
+def build_engine_factory(
+    config: FrontendConfig,
+    flags: argparse.Namespace,
+    *,
+    frontend_flags: FrontendFlags | None = None,
+) -> object:
+    """Return Backedge's engine factory, in place of Dynamo's `setup_engine_factory` and SGLang's.
+
+    frontend_flags: None in `dynamo.frontend --vllm-processing`, where `flags` hold them.
+    Dynamo imports its processor and builds its HTTP service after this call, and reads the
+    environment variables then.
+    Raises SystemExit for flags that cannot be served.
+    """
+    gc_control.resume()
     set_environment()
     from .factory import EngineFactory, find_user_engine
 
     if config.preprocess_workers:
         raise SystemExit(
-            "--dyn-preprocess-workers has no processes to offer here; leave the flag out."
+            f"--dyn-preprocess-workers {config.preprocess_workers}: Backedge preprocesses in "
+            "threads; leave the flag out."
         )
     try:
-        if choice is None:
+        if frontend_flags is None:
             return EngineFactory(config, flags, tokenizer_flags.parse_tokenizer_flags(flags))
-        if choice.parsers is not None:
-            flags.postprocess_parsers = choice.parsers
-        user_engine = find_user_engine(choice.user_engine) if choice.user_engine else None
+        if frontend_flags.parsers is not None:
+            flags.postprocess_parsers = frontend_flags.parsers
+        name = frontend_flags.user_engine
+        user_engine = find_user_engine(name) if name else None
     except SetupError as error:
         raise SystemExit(str(error)) from error
-    return EngineFactory(config, flags, choice.tokenizer, user_engine)
+    return EngineFactory(config, flags, frontend_flags.tokenizer, user_engine)
 
 
 def set_environment() -> None:
-    """Set our defaults for Dynamo's variables."""
+    """Set our defaults for Dynamo's environment variables."""
     for variable, value in ENVIRONMENT.items():
         os.environ.setdefault(variable, value)
+
+
+class SetupFunction(Protocol):
+    """Dynamo's `setup_engine_factory`."""
+
+    def __call__(self, config: FrontendConfig, flags: argparse.Namespace) -> object:
+        """Return an engine factory."""
+        ...
 
 
 def watch_engine_factory() -> None:
     """Use Backedge's factory in `dynamo.frontend --dyn-chat-processor vllm --vllm-processing`.
 
-    Entry point `vllm.general_plugins`: vLLM calls it in all its processes, and it
-    does something in Dynamo's frontend only.
+    Entry point `vllm.general_plugins`: vLLM calls it in all its processes, and it changes
+    something in Dynamo's frontend only.
     """
     dynamo_main: Any = sys.modules.get("dynamo.frontend.main")
     if dynamo_main is None or hasattr(dynamo_main.setup_engine_factory, "__wrapped__"):
         return
-    stock = dynamo_main.setup_engine_factory
-    if getattr(stock, "func", stock) is engine_factory:
-        return  # `main` was first
+    original: SetupFunction = dynamo_main.setup_engine_factory
+    if getattr(original, "func", original) is build_engine_factory:
+        return  # `main` has replaced it
 
-    @functools.wraps(stock)
-    def setup(config: Any, vllm_flags: argparse.Namespace) -> Any:
-        chosen = engine_factory if getattr(vllm_flags, "vllm_processing", False) else stock
-        return chosen(config, vllm_flags)
+    @functools.wraps(original)
+    def setup(config: FrontendConfig, vllm_flags: argparse.Namespace) -> object:
+        uses_backedge = getattr(vllm_flags, "vllm_processing", False)
+        return (build_engine_factory if uses_backedge else original)(config, vllm_flags)
 
     dynamo_main.setup_engine_factory = setup

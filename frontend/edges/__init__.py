@@ -1,4 +1,4 @@
-"""Who renders and tokenizes: one forward edge per tokenizer back end."""
+"""The forward edges: rendering and tokenization, one module for each tokenizer back end."""
 
 from __future__ import annotations
 
@@ -23,7 +23,6 @@ def load_builder(backend: Backend) -> type[ChatModelBuilder]:
     """Return the class that builds models with `backend`; importing an engine takes seconds."""
     module, name = BUILDERS[backend]
     with importing():
-        builder: type[ChatModelBuilder] = getattr(
-            importlib.import_module(module, __package__), name
-        )
+        loaded = importlib.import_module(module, __package__)
+    builder: type[ChatModelBuilder] = getattr(loaded, name)
     return builder

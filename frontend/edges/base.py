@@ -1,61 +1,71 @@
-"""What a forward edge is."""
+"""The base of the forward edges: each builds models whose requests it renders and tokenizes."""
 
 from __future__ import annotations
 
 import abc
 import argparse
-from typing import Any
 
 from ...parsers.parser_lookup import Kind
 from ...postprocess.messages import WorkerCard
 from ...tokenization.flags import TokenizerSelection
 from ..chat_model import ChatModel
-from ..parser_names import FrontendParsers, Native, configured_names, parser_names
+from ..dynamo_types import FrontendConfig, ModelCard, RoutedEngine
+from ..parser_names import (
+    FrontendParsers,
+    InstalledParsers,
+    read_configured_parsers,
+    select_parsers,
+)
 from ..runtime.prompt_queue import PromptQueue
 
 
 class ChatModelBuilder(abc.ABC):
-    """The forward edge of one model.
+    """Builds one model.
 
-    config: Dynamo's FrontendConfig. flags: as `dynamo.frontend` parsed them, with
-        tool_call_parser, reasoning_parser and chat_template. choice: whose tokenizer.
-    card: the model's. worker_card: of its workers, None if they are plain ones.
+    config: Dynamo's own flags. flags: as `dynamo.frontend` parsed them, with
+        tool_call_parser, reasoning_parser and chat_template. selection: the tokenizer.
+    card: the model's. worker_card: of the model's workers; None for plain workers.
     """
 
     def __init__(
         self,
-        config: Any,
+        config: FrontendConfig,
         flags: argparse.Namespace,
         prompt_queue: PromptQueue,
-        choice: TokenizerSelection,
-        card: Any,
+        selection: TokenizerSelection,
+        card: ModelCard,
         worker_card: WorkerCard | None,
     ) -> None:
         self.config = config
         self.flags = flags
         self.prompt_queue = prompt_queue
-        self.choice = choice
+        self.selection = selection
         self.card = card
-        self.path: str = card.local_dir()
-        self.runtime_config: dict[str, Any] = card.runtime_config()
+        self.path = card.local_dir()
+        self.runtime_config = card.runtime_config()
+        self.context_length: int | None = self.runtime_config.get("context_length")
         self.worker_card = worker_card
-        self.configured = configured_names(flags, self.runtime_config, worker_card)
+        self.configured = read_configured_parsers(flags, self.runtime_config, worker_card)
 
     @abc.abstractmethod
-    async def model(self, instance_id: Any, routed_engine: Any) -> ChatModel:
-        """Return the model, which Dynamo has discovered.
+    async def model(self, instance_id: object, routed_engine: RoutedEngine) -> ChatModel:
+        """Return the model that Dynamo has discovered.
 
+        instance_id: Dynamo's name for the model's first worker.
         Raises `SetupError` for a model whose files do not suffice, and
-        `UnknownParserError` if there is no parser of a name that is configured.
+        `UnknownParserError` for a configured name that no parser has.
         """
 
     def engine(self, default: str) -> str:
-        """Return the engine of the model's workers; `default` where they do not say."""
+        """Return the engine of the model's workers; `default` for workers that do not say."""
         return default if self.worker_card is None else self.worker_card.engine
 
-    def parsers(self, native: Native | None = None) -> FrontendParsers:
-        """Return the model's parsers here; see `parser_names`."""
+    def parsers(self, installed: InstalledParsers | None = None) -> FrontendParsers:
+        """Return the parsers for the model's plain workers. Raises `UnknownParserError`.
+
+        installed: an engine's own parsers; None where only the linear ones can be used.
+        """
         kind: Kind = (
-            getattr(self.flags, "postprocess_parsers", "auto") if native is not None else "linear"
+            "linear" if installed is None else getattr(self.flags, "postprocess_parsers", "auto")
         )
-        return parser_names(self.configured, kind, native)
+        return select_parsers(self.configured, kind, installed)

@@ -1,7 +1,7 @@
-"""A forward edge without an engine: the model's tokenizer.json and chat template, and the linear parsers.
+"""The forward edge without an engine: tokenizer.json, the chat template, and linear parsers.
 
-It imports neither vLLM nor torch. What it does not do, the engines' edges do: images,
-tokenizers of other kinds, grammars in the model's own tool syntax.
+It imports neither vLLM nor torch. It leaves to the engines' edges: images, other kinds of
+tokenizers, and grammars in the model's own tool syntax.
 """
 
 from __future__ import annotations
@@ -9,87 +9,115 @@ from __future__ import annotations
 import asyncio
 import functools
 import logging
-from collections.abc import Callable
-from typing import Any
+from typing import Any, Protocol
 
 from dynamo.frontend.thinking import (
     apply_default_thinking_mode_to_template_kwargs,
     runtime_default_thinking_mode,
 )
+from tokenizers import Tokenizer
+from typing_extensions import override
 
 from ...parsers.base import ParserFactory
+from ...parsers.json_types import JsonObject
 from ...parsers.parser_lookup import linear_parsers
 from ...tokenization import LazyTokenizer, load
-from ...tokenization.chat_template import Message
 from ...tokenization.detokenizer import DetokenizerFactory, detokenizers, read_vocabulary
 from ...tokenization.model_files import ModelFiles, ModelFolder
-from ..chat_model import ChatModel, Request
-from ..request.guided_decoding import guided_decoding
+from ..chat_model import ChatModel
+from ..dynamo_types import RoutedEngine
+from ..request.chat_request import ChatRequest
+from ..request.guided_decoding import build_guided_decoding
+from ..request.preprocessed_request import (
+    EngineFields,
+    Prompt,
+    ReasoningParserKwargs,
+    to_json_object,
+)
 from .base import ChatModelBuilder
-from .prompt_preprocessor import Prompt, PromptPreprocessor
+from .prompt_preprocessor import PromptPreprocessor
 
 logger = logging.getLogger(__name__)
 
-# (messages, tools, model=name, **template_kwargs) -> the prompt's token ids
-TokenIds = Callable[..., list[int]]
-DEPARTURES = {"add_generation_prompt": False, "continue_final_message": True}
+
+class RenderTokenIds(Protocol):
+    """Renders and tokenizes a conversation."""
+
+    def __call__(
+        self,
+        messages: list[JsonObject],
+        tools: list[JsonObject] | None,
+        *,
+        model: str,
+        **template_kwargs: Any,
+    ) -> list[int]:
+        """Return the prompt's token ids.
+
+        Raises `RequestError` for what the chat template does not take, and `TokenizerError`.
+        """
+        ...
 
 
 class HuggingFaceModelBuilder(ChatModelBuilder):
-    """See `ChatModelBuilder`; for "huggingface", and for "python" with a class of the user's."""
+    """Builds models for "huggingface", and for "python" with a tokenizer class of the user's."""
 
-    async def model(self, instance_id: Any, routed_engine: Any) -> ChatModel:
-        """See `ChatModelBuilder`."""
-        return await asyncio.to_thread(self._model, routed_engine)
+    @override
+    async def model(self, instance_id: object, routed_engine: RoutedEngine) -> ChatModel:
+        return await asyncio.to_thread(self._build, routed_engine)
 
-    def _model(self, routed_engine: Any) -> ChatModel:
+    def _build(self, routed_engine: RoutedEngine) -> ChatModel:
         names = self.parsers().names
         engine = self.engine("vllm")
-        tokenizer, folder, token_ids = self._tokenization(engine)
+        tokenizer, folder, render = self._load_tokenizer(engine)
 
         @functools.cache
-        def parts() -> tuple[DetokenizerFactory, ParserFactory]:
+        def local_factories() -> tuple[DetokenizerFactory, ParserFactory]:
             return detokenizers(tokenizer), linear_parsers(names, read_vocabulary(tokenizer))
 
-        if self.choice.backend != "python":
-            parts()  # not with a stream's first chunk; but a class of the user's waits for its first request
+        if self.selection.backend != "python":
+            # Not while a stream waits for its first chunk. A class of the user's is
+            # constructed with the first request.
+            local_factories()
         prompts = HuggingFacePrompts(
-            token_ids,
+            render,
             self.runtime_config,
-            reasons=self.configured.names.reasoning is not None,
+            has_reasoning_parser=self.configured.names.reasoning is not None,
             shows_unused_tools=not self.config.exclude_tools_when_tool_choice_none,
             shows_only_named=engine == "sglang",
         )
-        edge = PromptPreprocessor(
-            prompts, folder, self.prompt_queue, self.runtime_config.get("context_length")
-        )
+        preprocessor = PromptPreprocessor(prompts, folder, self.prompt_queue, self.context_length)
         logger.info(
-            "model %s: no engine's forward edge, %s, parsers %s",
+            "model %s: forward edge without an engine, %s, parsers %s",
             self.card.name(),
-            self.choice,
+            self.selection,
             names,
         )
-        return ChatModel(self.card, edge, routed_engine, parts)
+        return ChatModel(self.card, preprocessor, routed_engine, local_factories)
 
-    def _tokenization(self, engine: str) -> tuple[Any, ModelFolder, TokenIds]:
-        """Return the model's tokenizer, what its other files say, and what makes prompts of requests."""
-        module, class_name = self.choice.module, self.choice.class_name
+    def _load_tokenizer(
+        self, engine: str
+    ) -> tuple[Tokenizer | LazyTokenizer, ModelFolder, RenderTokenIds]:
+        """Return the model's tokenizer, its other files, and the function that makes prompts."""
+        module, class_name = self.selection.module, self.selection.class_name
         if not (module and class_name):
             files = ModelFiles(self.path, self.flags.chat_template, engine)
             return files.tokenizer, files, files.prompt_token_ids
         tokenizer = load(module, class_name, self.path)
-        folder = ModelFolder(self.path, engine, functools.partial(single_token, tokenizer))
+        folder = ModelFolder(self.path, engine, functools.partial(find_single_token, tokenizer))
         return tokenizer, folder, PythonPrompts(tokenizer, folder, self.flags.chat_template)
 
 
-def single_token(tokenizer: LazyTokenizer, text: str) -> int | None:
-    """Return the token that `text` is by itself, None if it is several."""
+def find_single_token(tokenizer: LazyTokenizer, text: str) -> int | None:
+    """Return the token whose text is `text`; None if `text` takes several tokens."""
     token_ids = tokenizer.encode(text)
     return token_ids[0] if len(token_ids) == 1 else None
 
 
-class PythonPrompts:
-    """The prompts of a tokenizer of the user's own: by its template if it brings one, else by the model's."""
+class PythonPrompts(RenderTokenIds):
+    """Makes prompts with a tokenizer of the user's own.
+
+    The tokenizer's own chat template is used if it has one, otherwise the model's.
+    """
 
     def __init__(
         self, tokenizer: LazyTokenizer, folder: ModelFolder, chat_template: str | None
@@ -97,15 +125,15 @@ class PythonPrompts:
         self._tokenizer = tokenizer
         self._template = functools.cache(lambda: folder.load_template(chat_template))
 
+    @override
     def __call__(
         self,
-        messages: list[Message],
-        tools: list[dict[str, Any]] | None,
+        messages: list[JsonObject],
+        tools: list[JsonObject] | None,
         *,
         model: str,
         **template_kwargs: Any,
     ) -> list[int]:
-        """Return the prompt's token ids. Raises `RequestError` and `TokenizerError`."""
         token_ids = self._tokenizer.prompt_token_ids(
             messages, tools, model=model, **template_kwargs
         )
@@ -115,83 +143,90 @@ class PythonPrompts:
 
 
 class HuggingFacePrompts:
-    """Renders and tokenizes.
+    """Renders and tokenizes a request, in threads.
 
-    token_ids: makes the prompt. runtime_config: the model card's. reasons: the model has
-    a reasoning parser, known here or not, so the engine is told what decides where
-    reasoning ends. shows_unused_tools: the template gets the tools of a request that
-    forbids calls, too. shows_only_named: it gets just the one that a request demands.
+    runtime_config: the model card's.
+    has_reasoning_parser: whether the model has a reasoning parser, installed here or not; the
+        engine's guided decoding then has to know where reasoning ends.
+    shows_unused_tools: whether the template gets the tools of a request that forbids calls.
+    shows_only_named: whether it gets only the tool that a request demands by name.
     """
 
     def __init__(
         self,
-        token_ids: TokenIds,
-        runtime_config: dict[str, Any],
+        render: RenderTokenIds,
+        runtime_config: JsonObject,
         *,
-        reasons: bool,
+        has_reasoning_parser: bool,
         shows_unused_tools: bool = False,
         shows_only_named: bool = False,
     ) -> None:
-        self._token_ids = token_ids
-        self._reasons = reasons
+        self._render = render
+        self._has_reasoning_parser = has_reasoning_parser
         self._thinking_mode = runtime_default_thinking_mode(runtime_config)
         self._shows_unused_tools = shows_unused_tools
         self._shows_only_named = shows_only_named
 
-    def __call__(self, request: Request) -> Prompt:
-        """See `PromptPreprocessor`."""
-        template_kwargs = self._template_kwargs(request)
-        tools = self._tools(request)
-        # Only what departs from a template's default: a tokenizer of the user's may not know them.
-        given = {
-            name: request[name] for name, value in DEPARTURES.items() if request.get(name) is value
-        }
-        token_ids = self._token_ids(
-            request["messages"], tools, model=request["model"], **template_kwargs | given
+    def __call__(self, request: ChatRequest) -> Prompt:
+        """Return the prompt. Raises `RequestError` and `TokenizerError`."""
+        template_kwargs = self._build_template_kwargs(request)
+        token_ids = self._render(
+            request.raw["messages"],
+            self._select_tools(request),
+            model=request.model,
+            **template_kwargs | _prompt_ending(request),
         )
-        prompt = Prompt(token_ids, guided_decoding(request))
-        if self._reasons:
-            hints = self._reasoning_hints(request, template_kwargs)
-            # Also where the workers look for them: Dynamo's router knows no such fields.
-            prompt.fields = {**hints, "extra_args": dict(hints)}
+        prompt = Prompt(token_ids, build_guided_decoding(request))
+        if self._has_reasoning_parser:
+            prompt.engine_fields = _build_engine_fields(request, template_kwargs)
         return prompt
 
-    def _tools(self, request: Request) -> list[dict[str, Any]] | None:
-        """Return the tools that the model is to see."""
-        tools, choice = request.get("tools"), request.get("tool_choice")
-        if choice == "none" and not self._shows_unused_tools:
+    def _select_tools(self, request: ChatRequest) -> list[JsonObject] | None:
+        """Return the tools that the chat template gets."""
+        hidden = request.tool_choice == "none" and not self._shows_unused_tools
+        if request.tools is None or hidden:
             return None
-        if isinstance(choice, dict) and tools and self._shows_only_named:
-            return [
-                tool for tool in tools if tool["function"]["name"] == choice["function"]["name"]
-            ]
+        tools: list[JsonObject] = request.raw["tools"]
+        name = request.named_function
+        if name is not None and self._shows_only_named:
+            return [tool for tool in tools if tool["function"]["name"] == name]
         return tools
 
-    def _template_kwargs(self, request: Request) -> dict[str, Any]:
-        # Dynamo accepts both names, and hands over its own.
-        given = dict(request.get("chat_template_kwargs") or request.get("chat_template_args") or {})
-        if request.get("reasoning_effort") is not None:
-            given["reasoning_effort"] = request["reasoning_effort"]
-        template_kwargs: dict[str, Any] = apply_default_thinking_mode_to_template_kwargs(
-            given,
+    def _build_template_kwargs(self, request: ChatRequest) -> JsonObject:
+        # Dynamo's HTTP layer accepts both names and hands over its own, the second.
+        template_kwargs = dict(request.chat_template_kwargs or request.chat_template_args or {})
+        if request.reasoning_effort is not None:
+            template_kwargs["reasoning_effort"] = request.reasoning_effort
+        with_mode: JsonObject = apply_default_thinking_mode_to_template_kwargs(
+            template_kwargs,
             self._thinking_mode,
-            request_has_root_thinking=request.get("thinking") is not None,
+            request_has_root_thinking=request.thinking is not None,
         )
-        return template_kwargs
+        return with_mode
 
-    @staticmethod
-    def _reasoning_hints(request: Request, template_kwargs: dict[str, Any]) -> dict[str, Any]:
-        """Return what the engine's guided decoding has to know of the reasoning in front of the answer.
 
-        Where it is not certain, `reasoning_ended` is left out: the engine then asks
-        its own parser about the prompt, as Dynamo's vLLM edge would do here.
-        """
-        hints: dict[str, Any] = {
-            "reasoning_parser_kwargs": {"chat_template_kwargs": template_kwargs}
-        }
-        if (
-            template_kwargs.get("enable_thinking") is False
-            or request.get("include_reasoning") is False
-        ):
-            hints["reasoning_ended"] = True
-        return hints
+def _prompt_ending(request: ChatRequest) -> JsonObject:
+    """Return the arguments that decide how the prompt ends, unless they are the usual ones.
+
+    A tokenizer of the user's need not know them.
+    """
+    arguments: JsonObject = {}
+    if request.add_generation_prompt is False:
+        arguments["add_generation_prompt"] = False
+    if request.continue_final_message is True:
+        arguments["continue_final_message"] = True
+    return arguments
+
+
+def _build_engine_fields(request: ChatRequest, template_kwargs: JsonObject) -> EngineFields:
+    """Return what the engine's guided decoding has to know of reasoning before the answer.
+
+    Where it is not certain, `reasoning_ended` stays unset: the engine then asks its own parser
+    about the prompt, as Dynamo's vLLM preprocessor would do here.
+    """
+    fields = EngineFields(reasoning_parser_kwargs=ReasoningParserKwargs(template_kwargs))
+    if template_kwargs.get("enable_thinking") is False or request.include_reasoning is False:
+        fields.reasoning_ended = True
+    # Workers look for them in extra_args: Dynamo's router drops fields that it does not declare.
+    fields.extra_args = to_json_object(fields)
+    return fields

@@ -1,34 +1,40 @@
-"""The forward edge of Dynamo's SGLang chat processor: its template, tokenization and guided decoding."""
+"""The forward edge of Dynamo's SGLang chat processor: rendering, tokenization, constraints."""
 
 from __future__ import annotations
 
 import asyncio
 import logging
-from typing import Any
+from typing import Protocol
 
 from dynamo.common.multimodal.cache_uuid import reject_unsupported_multimodal_uuids
 from dynamo.frontend import sglang_prepost, sglang_processor
 from dynamo.frontend.structural_tag_policy import runtime_structural_tag_options
 from dynamo.frontend.thinking import runtime_default_thinking_mode
 from dynamo.frontend.utils import PreprocessError, extract_mm_urls
+from msgspec import UNSET
 from sglang.srt.function_call.function_call_parser import FunctionCallParser
 from sglang.srt.parser.reasoning_parser import ReasoningParser
+from typing_extensions import override
 
 from ...parsers.base import ParserFactory, ParserNames
 from ...parsers.errors import RequestError
+from ...parsers.json_types import JsonObject
 from ...parsers.native.sglang import SglangParsers, check_names
 from ...parsers.parser_lookup import linear_parsers
 from ...tokenization.chat_template import render_in_time, spell_tools
 from ...tokenization.detokenizer import detokenizers, read_vocabulary
 from ...tokenization.model_files import ModelFolder
-from ..chat_model import ChatModel, Request
-from ..parser_names import FrontendParsers, Native
+from ..chat_model import ChatModel
+from ..dynamo_types import RoutedEngine
+from ..parser_names import FrontendParsers, InstalledParsers
+from ..request.chat_request import ChatRequest
+from ..request.preprocessed_request import EngineFields, Prompt, ReasoningParserKwargs
 from .base import ChatModelBuilder
-from .prompt_preprocessor import Prompt, PromptPreprocessor
+from .prompt_preprocessor import PromptPreprocessor
 
 logger = logging.getLogger(__name__)
 
-NATIVE = Native(
+INSTALLED = InstalledParsers(
     check_names,
     FunctionCallParser.ToolCallParserEnum.keys,
     ReasoningParser.DetectorMap.keys,
@@ -36,15 +42,15 @@ NATIVE = Native(
 
 
 class SglangModelBuilder(ChatModelBuilder):
-    """See `ChatModelBuilder`."""
+    """Builds models with SGLang's tokenizer and Dynamo's rendering for SGLang."""
 
-    async def model(self, instance_id: Any, routed_engine: Any) -> ChatModel:
-        """See `ChatModelBuilder`."""
-        return await asyncio.to_thread(self._model, routed_engine)
+    @override
+    async def model(self, instance_id: object, routed_engine: RoutedEngine) -> ChatModel:
+        return await asyncio.to_thread(self._build, routed_engine)
 
-    def _model(self, routed_engine: Any) -> ChatModel:
-        parsers = self.parsers(NATIVE)
-        tokenizer = self._tokenizer()
+    def _build(self, routed_engine: RoutedEngine) -> ChatModel:
+        parsers = self.parsers(INSTALLED)
+        tokenizer = self._load_tokenizer()
         folder = ModelFolder(self.path, token_id=tokenizer.convert_tokens_to_ids)
         prompts = SglangPrompts(
             tokenizer,
@@ -53,22 +59,34 @@ class SglangModelBuilder(ChatModelBuilder):
             self.engine("sglang"),
             hides_unused_tools=self.config.exclude_tools_when_tool_choice_none,
         )
-        edge = PromptPreprocessor(
-            prompts, folder, self.prompt_queue, self.runtime_config.get("context_length")
-        )
-        parts = detokenizers(tokenizer), build_parsers(parsers, tokenizer)
+        preprocessor = PromptPreprocessor(prompts, folder, self.prompt_queue, self.context_length)
+        factories = detokenizers(tokenizer), build_parsers(parsers, tokenizer)
         logger.info("model %s: SGLang's forward edge, parsers %s", self.card.name(), parsers)
-        return ChatModel(self.card, edge, routed_engine, lambda: parts)
+        return ChatModel(self.card, preprocessor, routed_engine, lambda: factories)
 
-    def _tokenizer(self) -> Any:
-        tokenizer = sglang_processor._load_tokenizer(self.path, self.config.trust_remote_code)  # noqa: SLF001
-        template = sglang_processor._load_chat_template(self.flags.chat_template)  # noqa: SLF001
+    def _load_tokenizer(self) -> SglangTokenizer:
+        tokenizer: SglangTokenizer = sglang_processor._load_tokenizer(  # noqa: SLF001 - Dynamo has no public way
+            self.path, self.config.trust_remote_code
+        )
+        template = sglang_processor._load_chat_template(  # noqa: SLF001 - Dynamo has no public way
+            self.flags.chat_template
+        )
         if template is not None:
             tokenizer.chat_template = template
         return tokenizer
 
 
-def build_parsers(parsers: FrontendParsers, tokenizer: Any) -> ParserFactory:
+class SglangTokenizer(Protocol):
+    """The tokenizer that SGLang loads for a model, of transformers or of its own."""
+
+    chat_template: object
+
+    def convert_tokens_to_ids(self, token: str) -> int | None:
+        """Return the id of a token by its text."""
+        ...
+
+
+def build_parsers(parsers: FrontendParsers, tokenizer: SglangTokenizer) -> ParserFactory:
     """Return the parsers with which this frontend serves plain workers."""
     if parsers.native:
         return SglangParsers(tokenizer, parsers.names)
@@ -78,25 +96,27 @@ def build_parsers(parsers: FrontendParsers, tokenizer: Any) -> ParserFactory:
 class SglangPrompts:
     """Renders, tokenizes and constrains as Dynamo's SGLang chat processor does.
 
-    runtime_config: the model card's. engine: of its workers. hides_unused_tools: the template does not get the
-    tools of a request that forbids calls.
+    runtime_config: the model card's. engine: of the model's workers.
+    hides_unused_tools: whether the template is rendered without the tools of a request that
+        forbids calls.
     """
 
     def __init__(
         self,
-        tokenizer: Any,
+        tokenizer: SglangTokenizer,
         names: ParserNames,
-        runtime_config: dict[str, Any],
+        runtime_config: JsonObject,
         engine: str,
         *,
         hides_unused_tools: bool,
     ) -> None:
         self._tokenizer = tokenizer
         self._engine = engine
-        installed = NATIVE.installed(names)
+        self._hides_unused_tools = hides_unused_tools
+        installed = INSTALLED.select(names)
         self._reasoning = installed.reasoning
         mode, scope, schema = runtime_structural_tag_options(runtime_config)
-        self._options = {
+        self._options: JsonObject = {
             "tool_call_parser_name": installed.tool_call,
             "reasoning_parser_name": self._reasoning,
             "exclude_tools_when_tool_choice_none": hides_unused_tools,
@@ -105,51 +125,50 @@ class SglangPrompts:
             ),
             "default_thinking_mode": runtime_default_thinking_mode(runtime_config),
             # SGLang's structural tags are not those of other engines.
-            "structural_tag_mode": mode if self._engine == "sglang" else "off",
+            "structural_tag_mode": mode if engine == "sglang" else "off",
             "structural_tag_scope": scope,
             "structural_tag_schema": schema,
         }
 
-    def __call__(self, request: Request) -> Prompt:
-        """See `PromptPreprocessor`."""
+    def __call__(self, request: ChatRequest) -> Prompt:
+        """Return the prompt. Raises `RequestError` for messages that the template rejects."""
+        messages = request.raw["messages"]
         try:
-            made = render_in_time(
+            preprocessed = render_in_time(
                 lambda: sglang_prepost.preprocess_chat_request(
-                    self._with_tools(request), tokenizer=self._tokenizer, **self._options
+                    self._spell_tools(request), tokenizer=self._tokenizer, **self._options
                 )
             )
-            media, uuids = extract_mm_urls(request["messages"])
+            media, uuids = extract_mm_urls(messages)
             reject_unsupported_multimodal_uuids(uuids)
         except (PreprocessError, TimeoutError) as error:
             raise RequestError(
-                "messages", request["messages"], f"what the model's template takes ({error})"
+                "messages", messages, f"what the model's chat template takes ({error})"
             ) from error
-        fields: dict[str, Any] = {
-            "require_reasoning": sglang_prepost._guided_output_requires_reasoning(  # noqa: SLF001
-                request, made.force_reasoning, self._reasoning, made.guided_decoding
+        fields = EngineFields(
+            require_reasoning=sglang_prepost._guided_output_requires_reasoning(  # noqa: SLF001 - Dynamo's own rule
+                request.raw,
+                preprocessed.force_reasoning,
+                self._reasoning,
+                preprocessed.guided_decoding,
             ),
-        }
-        if media:
-            fields["multi_modal_data"] = media
-        template_kwargs = {**(made.request.get("chat_template_kwargs") or {})}
+            multi_modal_data=media or UNSET,
+        )
+        template_kwargs = {**(preprocessed.request.get("chat_template_kwargs") or {})}
         template_kwargs.pop("tools", None)
         if template_kwargs:
-            fields["reasoning_parser_kwargs"] = {"chat_template_kwargs": template_kwargs}
-        return Prompt(made.prompt_token_ids, made.guided_decoding, fields)
+            fields.reasoning_parser_kwargs = ReasoningParserKwargs(template_kwargs)
+        return Prompt(preprocessed.prompt_token_ids, preprocessed.guided_decoding, fields)
 
-    def _with_tools(self, request: Request) -> Request:
-        """Return the request with its tools as the model's engine spells them, if that is not SGLang.
+    def _spell_tools(self, request: ChatRequest) -> JsonObject:
+        """Return the request with its tools as the model's engine spells them.
 
-        Arguments of the template go over what Dynamo makes of the tools.
+        Dynamo spells tools as SGLang does; the template's arguments override its spelling.
         """
-        hidden = (
-            request.get("tool_choice") == "none"
-            and self._options["exclude_tools_when_tool_choice_none"]
-        )
-        if self._engine == "sglang" or not request.get("tools") or hidden:
-            return request
-        given = request.get("chat_template_kwargs") or request.get("chat_template_args") or {}
-        return {
-            **request,
-            "chat_template_kwargs": {**given, "tools": spell_tools(request["tools"], self._engine)},
-        }
+        raw = request.raw
+        hidden = request.tool_choice == "none" and self._hides_unused_tools
+        if self._engine == "sglang" or not request.tools or hidden:
+            return raw
+        template_kwargs = request.chat_template_kwargs or request.chat_template_args or {}
+        tools = spell_tools(raw["tools"], self._engine)
+        return {**raw, "chat_template_kwargs": {**template_kwargs, "tools": tools}}

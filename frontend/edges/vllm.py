@@ -1,4 +1,4 @@
-"""The forward edge of Dynamo's vLLM chat processor, with the backward edge replaced."""
+"""The forward edge of Dynamo's vLLM chat processor; the processor's backward edge is not used."""
 
 from __future__ import annotations
 
@@ -8,10 +8,12 @@ import weakref
 from collections.abc import AsyncIterator
 from contextlib import AbstractAsyncContextManager, aclosing, asynccontextmanager
 from contextvars import ContextVar
-from typing import Any
+from typing import Any, Protocol
 
+import msgspec
 from dynamo.frontend import vllm_processor
 from dynamo.frontend.vllm_processor import _inject_routing_metadata
+from typing_extensions import override
 from vllm.reasoning import ReasoningParserManager
 from vllm.renderers import hf
 from vllm.tokenizers.registry import cached_get_tokenizer
@@ -19,64 +21,88 @@ from vllm.tool_parsers import ToolParserManager
 from vllm.utils import func_utils
 from vllm.utils.async_utils import make_async
 
-from ...parsers.base import ParserFactory
+from ...parsers.base import ParserFactory, ParserNames
 from ...parsers.errors import RequestError
+from ...parsers.json_types import JsonObject
 from ...parsers.native.vllm import VllmParsers, check_names
 from ...parsers.parser_lookup import linear_parsers
 from ...tokenization.chat_template import render_in_time, spell_tools
 from ...tokenization.detokenizer import detokenizers, read_vocabulary
-from ..chat_model import ChatModel, Prepared, Request
-from ..parser_names import FrontendParsers, Native
-from ..request.postprocess_params import build_postprocess_params
+from ..chat_model import ChatModel, Prepared
+from ..dynamo_types import Context, ModelCard, RoutedEngine
+from ..parser_names import FrontendParsers, InstalledParsers
+from ..request.chat_request import ChatRequest
+from ..request.postprocess_params import build_parser_request, build_postprocess_params
+from ..request.preprocessed_request import EngineFields
+from ..request.sampling import SamplingParams
 from .base import ChatModelBuilder
 
 logger = logging.getLogger(__name__)
 
-NATIVE = Native(
+INSTALLED = InstalledParsers(
     check_names, ToolParserManager.list_registered, ReasoningParserManager.list_registered
 )
 
 
 class VllmModelBuilder(ChatModelBuilder):
-    """See `ChatModelBuilder`. flags: vLLM's."""
+    """Builds models with vLLM's renderer and tokenizers. flags: vLLM's."""
 
-    async def model(self, instance_id: Any, routed_engine: Any) -> ChatModel:
-        """See `ChatModelBuilder`."""
-        parsers = self.parsers(NATIVE)
-        flags = argparse.Namespace(**vars(self.flags))
-        # vLLM's forward edge renders and constrains with vLLM's parsers, if it has any of that name.
-        installed = NATIVE.installed(parsers.names)
-        flags.tool_call_parser, flags.reasoning_parser = installed.tool_call, installed.reasoning
+    @override
+    async def model(self, instance_id: object, routed_engine: RoutedEngine) -> ChatModel:
+        parsers = self.parsers(INSTALLED)
         logger.info("model %s: vLLM's forward edge, parsers %s", self.card.name(), parsers)
-        vllm_processor.VllmProcessor = VllmProcessor  # which its factory makes
-        stock = vllm_processor.EngineFactory(self.config, flags)
-        made: list[VllmProcessor] = []
-        MADE.set(made)
-        # In the loop in which the requests are prepared: what waits there belongs to it.
-        await self.prompt_queue.loop.run(
-            stock.chat_engine_factory(instance_id, CardWithoutParsers(self.card), routed_engine)
-        )
-        processor = made.pop()  # contexts live longer than models
-        set_template(processor.input_processor.renderer, self.engine("vllm"))
-        parts = detokenizers(processor.tokenizer), build_parsers(parsers, processor)
+        processor = await self._build_processor(parsers.names, instance_id, routed_engine)
+        renderer = processor.input_processor.renderer
+        wrap_chat_template(renderer, self.engine("vllm"))
+        factories = detokenizers(processor.tokenizer), build_parsers(parsers, processor)
 
-        def prepare(request: Request, context: Any) -> AbstractAsyncContextManager[Prepared]:
-            return self.prompt_queue.entered(processor.prepare(request, context))
+        def preprocess(
+            request: ChatRequest, context: Context | None
+        ) -> AbstractAsyncContextManager[Prepared]:
+            return self.prompt_queue.enter(processor.prepare(request, context))
 
-        model = ChatModel(self.card, prepare, routed_engine, lambda: parts)
-        weakref.finalize(model, let_go, processor.input_processor.renderer)
+        model = ChatModel(self.card, preprocess, routed_engine, lambda: factories)
+        weakref.finalize(model, release_caches, renderer)
         return model
 
+    async def _build_processor(
+        self, names: ParserNames, instance_id: object, routed_engine: RoutedEngine
+    ) -> VllmProcessor:
+        """Return the processor that Dynamo's factory makes of this model."""
+        flags = argparse.Namespace(**vars(self.flags))
+        # vLLM's forward edge renders and constrains with those of the parsers that vLLM has.
+        installed = INSTALLED.select(names)
+        flags.tool_call_parser, flags.reasoning_parser = installed.tool_call, installed.reasoning
+        vllm_processor.VllmProcessor = VllmProcessor  # the class that the factory instantiates
+        factory = vllm_processor.EngineFactory(self.config, flags)
+        built: list[VllmProcessor] = []
+        BUILT.set(built)
+        # In the loop in which requests are prepared, since the processor's locks belong to it.
+        await self.prompt_queue.loop.run(
+            factory.chat_engine_factory(instance_id, CardWithoutParsers(self.card), routed_engine)
+        )
+        return built.pop()  # contexts live longer than models
 
-def set_template(renderer: Any, engine: str) -> None:
+
+class Renderer(Protocol):
+    """vLLM's renderer of one model."""
+
+    def shutdown(self) -> None:
+        """End the renderer's threads."""
+        ...
+
+
+def wrap_chat_template(renderer: Renderer, engine: str) -> None:
     """Have `renderer` spell tools as `engine` does, and stop Jinja templates that do not end.
 
-    vLLM's renderers without Jinja run code of vLLM's own.
+    vLLM's renderers without Jinja run code of vLLM's own and are left as they are.
     """
     if not isinstance(renderer, hf.HfRenderer):
         return
 
-    def render(model_config: Any, tokenizer: Any, conversation: Any, **options: Any) -> Any:
+    def render(
+        model_config: object, tokenizer: object, conversation: object, **options: Any
+    ) -> object:
         if engine != "vllm":
             options["tools"] = spell_tools(options.get("tools"), engine)
         try:
@@ -90,18 +116,19 @@ def set_template(renderer: Any, engine: str) -> None:
                 "messages", conversation, f"what the model's chat template takes ({error})"
             ) from error
 
-    renderer._apply_chat_template_async = make_async(render, executor=renderer._executor)  # noqa: SLF001
+    wrapped = make_async(render, executor=renderer._executor)  # noqa: SLF001 - vLLM has no hook
+    renderer._apply_chat_template_async = wrapped  # noqa: SLF001 - vLLM has no hook
 
 
-def let_go(renderer: Any) -> None:
+def release_caches(renderer: Renderer) -> None:
     """Free what vLLM would keep of a model that is gone.
 
-    Its objects refer to each other, so their threads would stay until the next garbage
-    collection; and its caches hold up to 128 tokenizers.
+    The renderer is part of a reference cycle, so its threads would stay until the next garbage
+    collection; and vLLM's caches hold up to 128 tokenizers.
     """
     renderer.shutdown()
-    for cached in (cached_get_tokenizer, func_utils._supports_kw):  # noqa: SLF001
-        cached.cache_clear()
+    cached_get_tokenizer.cache_clear()
+    func_utils._supports_kw.cache_clear()  # noqa: SLF001 - vLLM does not clear it itself
 
 
 def build_parsers(parsers: FrontendParsers, processor: VllmProcessor) -> ParserFactory:
@@ -113,58 +140,107 @@ def build_parsers(parsers: FrontendParsers, processor: VllmProcessor) -> ParserF
 
 
 class CardWithoutParsers:
-    """A model card whose parser names have been read: Dynamo's factory would look them up again, in vLLM alone."""
+    """A model card without parser names: Dynamo's factory would look for them in vLLM alone."""
 
-    def __init__(self, card: Any) -> None:
+    def __init__(self, card: ModelCard) -> None:
         self._card = card
 
-    def __getattr__(self, name: str) -> Any:
+    def __getattr__(self, name: str) -> object:
         return getattr(self._card, name)
 
-    def runtime_config(self) -> dict[str, Any]:
-        """See Dynamo's ModelDeploymentCard."""
+    def runtime_config(self) -> JsonObject:
+        """Return what the workers registered, without the names of parsers."""
         return {**self._card.runtime_config(), "tool_call_parser": None, "reasoning_parser": None}
 
 
-class VllmProcessor(vllm_processor.VllmProcessor):
-    """Renders, tokenizes and routes as Dynamo does, up to where the request is sent."""
+class EngineCoreRequest(Protocol):
+    """What vLLM's input processor makes of a request. Source: `vllm.v1.engine`."""
 
-    def __init__(self, *args: Any, **kwargs: Any) -> None:
+    @property
+    def sampling_params(self) -> SamplingParams:
+        """The client's sampling parameters, adjusted by the parsers."""
+        ...
+
+
+class AdjustedRequest(Protocol):
+    """The request as vLLM's parsers have adjusted it."""
+
+    @property
+    def include_reasoning(self) -> bool:
+        """Whether the client gets the reasoning."""
+        ...
+
+
+class VllmPostProcessor(Protocol):
+    """Dynamo's own post-processor of one choice."""
+
+    @property
+    def request_for_sampling(self) -> AdjustedRequest:
+        """The adjusted request."""
+        ...
+
+
+class VllmPreprocessed(msgspec.Struct):
+    """What Dynamo's vLLM processor has made of a request when it would send it."""
+
+    request_id: str
+    preprocessed: JsonObject
+    prompt_length: int
+    sampling: SamplingParams
+    include_reasoning: bool
+
+
+class VllmProcessor(vllm_processor.VllmProcessor):
+    """Renders and tokenizes as Dynamo does, and stops where Dynamo would send the request."""
+
+    def __init__(self, *args: object, **kwargs: object) -> None:
         super().__init__(*args, **kwargs)
-        MADE.get().append(self)
+        BUILT.get().append(self)
 
     @asynccontextmanager
-    async def prepare(self, request: Request, context: Any = None) -> AsyncIterator[Prepared]:
-        """See `chat_model.Preprocessor`."""
-        # Dynamo lets go of what it holds for a request behind the response.
-        async with aclosing(super().generator(request, context=context)) as prepared:
-            yield await anext(prepared)
+    async def prepare(
+        self, request: ChatRequest, context: Context | None = None
+    ) -> AsyncIterator[Prepared]:
+        """Prepare a request, as a `chat_model.Preprocessor` does."""
+        # Dynamo frees what it holds for a request when its generator is closed.
+        async with aclosing(super().generator(request.raw, context=context)) as stream:
+            yield build_prepared(request, await anext(stream))
 
     async def _generate_and_stream(
         self,
         request_id: str,
-        request: Request,
-        dynamo_preproc: dict[str, Any],
+        request: JsonObject,
+        dynamo_preproc: JsonObject,
         tokens: list[int],
-        vllm_preproc: Any,
-        post_processors: dict[int, Any],
-        mm_routing_info: dict[str, Any] | None = None,
-        context: Any = None,
-    ) -> AsyncIterator[Prepared]:
-        """Yield the request, ready to be sent; overrides Dynamo's, which sends it.
-
-        post_processors: Dynamo's own, of which only the adjusted request is used.
-        """
-        params = build_postprocess_params(
-            request_id,
-            request,
-            dynamo_preproc,
-            vllm_preproc.sampling_params,
-            include_reasoning=post_processors[0].request_for_sampling.include_reasoning,
-        )
+        vllm_preproc: EngineCoreRequest,
+        post_processors: dict[int, VllmPostProcessor],
+        mm_routing_info: JsonObject | None = None,
+        context: Context | None = None,
+    ) -> AsyncIterator[VllmPreprocessed]:
+        """Yield the preprocessed request once; Dynamo's method sends it and yields the answer."""
         _inject_routing_metadata(dynamo_preproc, dynamo_preproc, mm_routing_info)
-        yield Prepared(request, dynamo_preproc, params)
+        yield VllmPreprocessed(
+            request_id,
+            dynamo_preproc,
+            len(tokens),
+            vllm_preproc.sampling_params,
+            post_processors[0].request_for_sampling.include_reasoning,
+        )
 
 
-# Dynamo's factory makes the processor itself, in the task of its caller, and keeps it.
-MADE: ContextVar[list[VllmProcessor]] = ContextVar("MADE")
+def build_prepared(request: ChatRequest, made: VllmPreprocessed) -> Prepared:
+    """Return the request, ready to be sent."""
+    parser = build_parser_request(
+        request,
+        made.preprocessed["sampling_options"].get("guided_decoding"),
+        msgspec.convert(made.preprocessed, EngineFields).chat_template_kwargs,
+        include_reasoning=made.include_reasoning,
+    )
+    params = build_postprocess_params(
+        made.request_id, request, made.sampling, made.prompt_length, parser
+    )
+    return Prepared(request, made.preprocessed, params)
+
+
+# Dynamo's factory makes the processor in the task of its caller and keeps it to itself.
+BUILT: ContextVar[list[VllmProcessor]] = ContextVar("BUILT")

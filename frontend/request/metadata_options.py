@@ -1,64 +1,72 @@
 """Request options that Dynamo's HTTP layer does not let through.
 
-Dynamo 1.6 answers 400 to fields it does not know and drops some that it does
-(`stop_token_ids`). OpenAI's `metadata` passes, so these options go into its key
-"backedge": an object, or the same as a JSON string for typed clients.
+Dynamo 1.6 answers 400 to fields that it does not know and drops some that it does
+(`stop_token_ids`). It lets OpenAI's `metadata` pass, so these options travel under its key
+"backedge": as an object, or as a JSON string of one for typed clients.
 """
 
 from __future__ import annotations
 
-from typing import Any
-
 import msgspec
 
 from ...parsers.errors import RequestError
+from ...parsers.json_types import JsonObject
+from .chat_request import ChatRequest
 
 METADATA_KEY = "backedge"
-OPTIONS: dict[str, tuple[type | Any, str]] = {
-    "stop_token_ids": (list[int], "a list of token ids"),
-    "return_token_ids": (bool, "true or false"),
-    "spaces_between_special_tokens": (bool, "true or false"),
-    "include_reasoning": (bool, "true or false"),
-    "no_stop_trim": (bool, "true or false"),
+# Each option's type, and the words for it in an error message.
+TOKEN_IDS = list[int], "a list of token ids"
+SWITCH = bool, "true or false"
+OPTIONS = {
+    "stop_token_ids": TOKEN_IDS,
+    "return_token_ids": SWITCH,
+    "spaces_between_special_tokens": SWITCH,
+    "include_reasoning": SWITCH,
+    "no_stop_trim": SWITCH,
 }
-# SGLang's name for what vLLM has, too.
+# SGLang's name for an option -> vLLM's.
 SAME_AS = {"no_stop_trim": "include_stop_str_in_output"}
-REFUSED = {
-    "stop_regex": "no patterns, since nobody looks for them in a stream; `stop` takes strings"
+REJECTED = {
+    "stop_regex": "no patterns, since a stream is searched for strings only; use `stop`",
 }
 
 
-def apply_metadata_options(request: dict[str, Any]) -> None:
-    """Move the options of `request["metadata"]["backedge"]` to where they would be without Dynamo's HTTP layer.
+def apply_metadata_options(request: ChatRequest) -> None:
+    """Set the fields that `metadata.backedge` stands for, in `request` and in `request.raw`.
 
-    Also `stop` as a list of token ids, which Dynamo's HTTP layer accepts.
+    Also moves `stop` to `stop_token_ids` if it is a list of token ids, which Dynamo's HTTP
+    layer accepts.
     Raises `RequestError` for an unknown option or a value of the wrong type.
     """
-    if isinstance(stop := request.get("stop"), list) and all(
-        isinstance(item, int) for item in stop
-    ):
-        request["stop_token_ids"] = request.pop("stop")
-    metadata = request.get("metadata")
-    given = metadata.get(METADATA_KEY) if isinstance(metadata, dict) else None
+    _move_stop_token_ids(request)
+    if not isinstance(request.metadata, dict):
+        return
+    given = request.metadata.get(METADATA_KEY)
     if given is None:
         return
-    for name, value in _object(given).items():
+    for name, value in _decode_options(given).items():
         field = f"metadata.{METADATA_KEY}.{name}"
         if name not in OPTIONS:
-            raise RequestError(
-                field, value, REFUSED.get(name, f"no such option; known are {', '.join(OPTIONS)}")
-            )
-        kind, allowed = OPTIONS[name]
+            known = f"no such option; the options are {', '.join(OPTIONS)}"
+            raise RequestError(field, value, REJECTED.get(name, known))
+        type_, allowed = OPTIONS[name]
         try:
-            request[SAME_AS.get(name, name)] = msgspec.convert(value, kind)
+            request.set_field(SAME_AS.get(name, name), msgspec.convert(value, type_))
         except msgspec.ValidationError as error:
             raise RequestError(field, value, allowed) from error
 
 
-def _object(given: object) -> dict[str, Any]:
+def _move_stop_token_ids(request: ChatRequest) -> None:
+    if isinstance(request.stop, list) and all(isinstance(item, int) for item in request.stop):
+        request.set_field("stop_token_ids", request.stop)
+        request.stop = None
+        del request.raw["stop"]
+
+
+def _decode_options(given: object) -> JsonObject:
     try:
         value = msgspec.json.decode(given) if isinstance(given, str) else given
-        return msgspec.convert(value, dict[str, Any])
+        return msgspec.convert(value, JsonObject)
     except (msgspec.DecodeError, msgspec.ValidationError) as error:
         raise RequestError(
             f"metadata.{METADATA_KEY}", given, "an object, or a JSON string of one"

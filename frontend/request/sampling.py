@@ -1,20 +1,23 @@
-"""A chat request in the form in which Dynamo routes it, without an engine's help.
+"""How the engine is to sample, and when it is to stop.
 
-The fields and their defaults are those that Dynamo's vLLM forward edge sends
-(`dynamo.frontend.vllm_processor`), so a worker cannot tell the two edges apart.
+The fields and their defaults are those of `dynamo.frontend.vllm_processor`, so a worker cannot
+tell which preprocessor a request went through.
 """
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Sequence
+from typing import Protocol
 
 import msgspec
-from dynamo.common.utils.input_params import resolve_thinking_token_budget
+from msgspec import UNSET, UnsetType
 
 from ...parsers.errors import RequestError
+from ...parsers.json_types import JsonObject
 from ...tokenization.model_files import ModelFolder
+from .chat_request import ChatRequest
 
-# What counts if neither the request nor the model's generation_config.json says anything.
+# Used where neither the request nor the model's generation_config.json has a value.
 DEFAULTS = {
     "presence_penalty": 0.0,
     "frequency_penalty": 0.0,
@@ -24,8 +27,37 @@ DEFAULTS = {
 }
 
 
-class Sampling(msgspec.Struct, frozen=True):
-    """What post-processing has to know of it, under the names of vLLM's SamplingParams."""
+class SamplingParams(Protocol):
+    """What post-processing has to know of sampling. Source: `vllm.SamplingParams`."""
+
+    @property
+    def n(self) -> int:
+        """Number of choices."""
+        ...
+
+    @property
+    def stop(self) -> Sequence[str] | None:
+        """Stop strings."""
+        ...
+
+    @property
+    def min_tokens(self) -> int:
+        """Output tokens of a choice before which nothing may end it."""
+        ...
+
+    @property
+    def include_stop_str_in_output(self) -> bool:
+        """Whether the client gets the stop string that ended a choice."""
+        ...
+
+    @property
+    def spaces_between_special_tokens(self) -> bool:
+        """Whether special tokens that are shown get spaces between them."""
+        ...
+
+
+class RequestedSampling(msgspec.Struct, frozen=True):
+    """The `SamplingParams` that a request asks for."""
 
     n: int
     stop: list[str]
@@ -34,96 +66,118 @@ class Sampling(msgspec.Struct, frozen=True):
     spaces_between_special_tokens: bool
 
 
-def read_sampling(request: dict[str, Any]) -> Sampling:
+class StopConditions(msgspec.Struct):
+    """The limits of a preprocessed request, in tokens, and what ends a choice earlier.
+
+    max_tokens: None leaves the limit to the worker.
+    """
+
+    max_tokens: int | None
+    stop: list[str]
+    stop_token_ids: list[int]
+    min_tokens: int
+    ignore_eos: bool
+    max_thinking_tokens: int | None
+
+
+class SamplingOptions(msgspec.Struct, kw_only=True):
+    """The sampling options of a preprocessed request.
+
+    top_k, min_p: None where neither the client nor the model turns them on.
+    """
+
+    n: int
+    seed: int | None
+    presence_penalty: float
+    frequency_penalty: float
+    repetition_penalty: float
+    temperature: float
+    top_p: float
+    top_k: int | None
+    min_p: float | None
+    guided_decoding: JsonObject | UnsetType = UNSET
+
+
+def read_sampling(request: ChatRequest) -> RequestedSampling:
     """Return what the request asks for."""
-    stop = request.get("stop") or []
-    return Sampling(
-        n=request.get("n") or 1,
-        stop=[stop] if isinstance(stop, str) else stop,
-        min_tokens=request.get("min_tokens") or 0,
-        include_stop_str_in_output=bool(request.get("include_stop_str_in_output")),
-        spaces_between_special_tokens=request.get("spaces_between_special_tokens") is not False,
+    return RequestedSampling(
+        n=request.n or 1,
+        stop=request.stop_strings,
+        min_tokens=request.min_tokens or 0,
+        include_stop_str_in_output=bool(request.include_stop_str_in_output),
+        spaces_between_special_tokens=request.spaces_between_special_tokens is not False,
     )
 
 
-def build_preprocessed_request(
-    request: dict[str, Any],
-    token_ids: list[int],
-    files: ModelFolder,
-    context_length: int | None,
-    guided_decoding: dict[str, Any] | None = None,
-) -> dict[str, Any]:
-    """Return the request as Dynamo routes it.
+def build_stop_conditions(
+    request: ChatRequest, prompt_length: int, folder: ModelFolder, context_length: int | None
+) -> StopConditions:
+    """Return the limits of the request.
 
-    token_ids: the prompt's. context_length: of the worker, None if it does not say.
-    guided_decoding: in Dynamo's form.
+    prompt_length: in tokens. context_length: of the worker, in tokens; None if unknown.
     Raises `RequestError` for a prompt that leaves no room for an answer.
     """
-    sampling = read_sampling(request)
-    preprocessed: dict[str, Any] = {
-        "model": request["model"],
-        "token_ids": token_ids,
-        "stop_conditions": {
-            "max_tokens": _max_tokens(request, len(token_ids), context_length),
-            "stop": sampling.stop,
-            "stop_token_ids": _stop_token_ids(request, files),
-            "min_tokens": sampling.min_tokens,
-            "ignore_eos": bool(request.get("ignore_eos")),
-            "max_thinking_tokens": resolve_thinking_token_budget(request),
-        },
-        "sampling_options": _sampling_options(request, sampling, files.generation_config),
-        "output_options": {
-            "logprobs": (request.get("top_logprobs") or 0)
-            if request.get("logprobs") is True
-            else None,
-            "prompt_logprobs": request.get("prompt_logprobs"),
-            "skip_special_tokens": request.get("skip_special_tokens") is not False,
-        },
-        "eos_token_ids": files.eos_token_ids,
-        "annotations": [],
-        "routing": request.get("routing"),
-    }
-    if guided_decoding is not None:
-        preprocessed["sampling_options"]["guided_decoding"] = guided_decoding
-    return preprocessed
+    budget = request.thinking_token_budget
+    if budget is None and request.nvext is not None:
+        budget = request.nvext.max_thinking_tokens
+    return StopConditions(
+        max_tokens=_limit_output(request, prompt_length, context_length),
+        stop=request.stop_strings,
+        stop_token_ids=_build_stop_token_ids(request, folder),
+        min_tokens=request.min_tokens or 0,
+        ignore_eos=bool(request.ignore_eos),
+        max_thinking_tokens=budget,
+    )
 
 
-def _max_tokens(
-    request: dict[str, Any], prompt_tokens: int, context_length: int | None
+def _limit_output(
+    request: ChatRequest, prompt_length: int, context_length: int | None
 ) -> int | None:
-    if context_length is not None and prompt_tokens >= context_length:
+    if context_length is not None and prompt_length >= context_length:
         allowed = f"up to {context_length - 1} tokens, the model's context less one for the answer"
-        raise RequestError("messages", f"{prompt_tokens} tokens long", allowed)
-    limit: int | None = request.get("max_completion_tokens") or request.get("max_tokens")
-    if limit is None and context_length is not None:
-        return context_length - prompt_tokens
-    return limit
+        raise RequestError("messages", f"{prompt_length} tokens long", allowed)
+    if request.max_output_tokens is None and context_length is not None:
+        return context_length - prompt_length
+    return request.max_output_tokens
 
 
-def _stop_token_ids(request: dict[str, Any], files: ModelFolder) -> list[int]:
-    """Return the request's, and the ends of sequence that only generation_config.json names."""
-    token_ids = list(request.get("stop_token_ids") or [])
-    if not request.get("ignore_eos"):
+def _build_stop_token_ids(request: ChatRequest, folder: ModelFolder) -> list[int]:
+    """Return the client's stop tokens and the model's that the engine does not stop at anyway.
+
+    The engine knows `eos_token_ids`; generation_config.json may name others.
+    """
+    token_ids = list(request.stop_token_ids or [])
+    if not request.ignore_eos:
         token_ids += [
             token_id
-            for token_id in files.further_eos_token_ids
-            if token_id not in files.eos_token_ids
+            for token_id in folder.further_eos_token_ids
+            if token_id not in folder.eos_token_ids
         ]
     return list(dict.fromkeys(token_ids))
 
 
-def _sampling_options(
-    request: dict[str, Any], sampling: Sampling, model: dict[str, Any]
-) -> dict[str, Any]:
-    options: dict[str, Any] = {"n": sampling.n, "seed": request.get("seed")}
-    for name, default in DEFAULTS.items():
-        options[name] = next(
-            value for value in (request.get(name), model.get(name), default) if value is not None
-        )
+def build_sampling_options(
+    request: ChatRequest, generation_config: JsonObject, guided_decoding: JsonObject | None
+) -> SamplingOptions:
+    """Return the client's options, then the model's, then the defaults.
+
+    guided_decoding: in Dynamo's form; None for an unconstrained answer.
+    """
+    options: JsonObject = {
+        name: _first_set(getattr(request, name), generation_config.get(name), default)
+        for name, default in DEFAULTS.items()
+    }
     for name in ("top_k", "min_p"):
-        # Off by default; only a client may say so, since a worker may read 0 as "not said".
-        of_model = model.get(name) or 0
-        options[name] = (
-            request[name] if request.get(name) is not None else of_model if of_model > 0 else None
-        )
-    return options
+        # Only a client may turn them off: a worker may read 0 as an unset option.
+        configured = generation_config.get(name) or 0
+        options[name] = _first_set(getattr(request, name), configured if configured > 0 else None)
+    return SamplingOptions(
+        n=request.n or 1,
+        seed=request.seed,
+        guided_decoding=UNSET if guided_decoding is None else guided_decoding,
+        **options,
+    )
+
+
+def _first_set(*values: float | None) -> float | None:
+    return next((value for value in values if value is not None), None)

@@ -1,68 +1,67 @@
-"""Refuses bad requests, before any GPU work, with the field's name.
+"""Rejects bad requests before any GPU work, with the JSON path of the wrong field.
 
-Dynamo's HTTP layer has typed most fields by now; these are the checks that it
-and vLLM leave out, or that they fail without saying which field is wrong.
+Dynamo's HTTP layer and `chat_request` have checked the types. These are the checks that Dynamo
+and vLLM leave out, and those that they fail without saying which field is wrong.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from functools import lru_cache
-from typing import Any
 
 import msgspec
 from jsonschema import Draft202012Validator
 from jsonschema.exceptions import SchemaError
 
 from ...parsers.errors import RequestError
+from .chat_request import ChatRequest, Message
 
-Request = dict[str, Any]
-# What the search for stop strings may cost in memory: some 7 MB for each choice.
+# They bound the memory of the search for stop strings: some 7 MB for each choice.
 MAX_STOPS, MAX_STOP_CHARACTERS = 1024, 100_000
-# What Dynamo's HTTP layer lets through, and its workers drop without a word.
-UNSUPPORTED = {"logit_bias": "nothing: Dynamo's workers do not pass it to their engines"}
 
 
-def check(request: Request) -> None:
+def check_request(request: ChatRequest) -> None:
     """Raise `RequestError` for the first field that is wrong."""
     for rule in RULES:
         rule(request)
 
 
-def _token_limits(request: Request) -> None:
-    limit = request.get("max_completion_tokens") or request.get("max_tokens")
-    least = request.get("min_tokens")
+def _check_unsupported(request: ChatRequest) -> None:
+    if request.logit_bias:
+        raise RequestError(
+            "logit_bias",
+            request.logit_bias,
+            "nothing, since Dynamo's workers do not pass it to the engine",
+        )
+
+
+def _check_token_limits(request: ChatRequest) -> None:
+    limit, least = request.max_output_tokens, request.min_tokens
     if least is not None and limit is not None and least > limit:
         raise RequestError("min_tokens", least, f"0 to max_tokens, which is {limit}")
 
 
-def _logprobs(request: Request) -> None:
-    top = request.get("top_logprobs")
-    if top and request.get("logprobs") is not True:
-        raise RequestError("top_logprobs", top, "only together with `logprobs`: true")
+def _check_logprobs(request: ChatRequest) -> None:
+    if request.top_logprobs and request.logprobs is not True:
+        raise RequestError(
+            "top_logprobs", request.top_logprobs, "only together with `logprobs`: true"
+        )
 
 
-def _stop_strings(request: Request) -> None:
-    stops = request.get("stop") or []
-    stops = [stops] if isinstance(stops, str) else stops
+def _check_stop_strings(request: ChatRequest) -> None:
+    stops = [request.stop] if isinstance(request.stop, str) else request.stop or []
     for position, stop in enumerate(stops):
         if not isinstance(stop, str) or not stop:
             raise RequestError(f"stop[{position}]", stop, "a non-empty string")
-    characters = sum(map(len, stops))
+    characters = sum(map(len, request.stop_strings))
     if len(stops) > MAX_STOPS or characters > MAX_STOP_CHARACTERS:
         allowed = f"at most {MAX_STOPS} strings of {MAX_STOP_CHARACTERS} characters together"
         raise RequestError("stop", f"{len(stops)} strings of {characters} characters", allowed)
 
 
-def _unsupported(request: Request) -> None:
-    for field, allowed in UNSUPPORTED.items():
-        if request.get(field):
-            raise RequestError(field, request[field], allowed)
-
-
-def _schemas(request: Request) -> None:
-    for field, schema in _named_schemas(request):
-        error = _schema_error(msgspec.json.encode(schema))
+def _check_schemas(request: ChatRequest) -> None:
+    for field, schema in _find_schemas(request):
+        error = _find_schema_error(msgspec.json.encode(schema))
         if error is not None:
             path = "".join(
                 f"[{part}]" if isinstance(part, int) else f".{part}" for part in error.absolute_path
@@ -73,11 +72,11 @@ def _schemas(request: Request) -> None:
 
 
 @lru_cache(maxsize=4096)
-def _schema_error(schema: bytes) -> SchemaError | None:
-    """Return what is wrong with the schema of this JSON text, None if it is one.
+def _find_schema_error(schema: bytes) -> SchemaError | None:
+    """Return what is wrong with a JSON schema; None for a correct one.
 
-    Agents send the same tools with every request, and a check costs as much as
-    all the rest of a request here.
+    schema: as JSON text, which can be a cache's key. Agents send the same tools with every
+    request, and checking them costs as much as the rest of a request in the frontend.
     """
     try:
         Draft202012Validator.check_schema(msgspec.json.decode(schema))
@@ -86,19 +85,22 @@ def _schema_error(schema: bytes) -> SchemaError | None:
     return None
 
 
-def _named_schemas(request: Request) -> Iterator[tuple[str, Any]]:
-    for position, tool in enumerate(request.get("tools") or []):
-        if (parameters := tool["function"].get("parameters")) is not None:
-            yield f"tools[{position}].function.parameters", parameters
-    response_format = request.get("response_format") or {}
-    if response_format.get("type") == "json_schema":
-        yield "response_format.json_schema.schema", response_format["json_schema"]["schema"]
-    if (guided := request.get("guided_json")) is not None:
-        yield "guided_json", _decoded(guided)
+def _find_schemas(request: ChatRequest) -> Iterator[tuple[str, object]]:
+    """Yield the JSON path of each schema in the request, and the schema."""
+    for position, tool in enumerate(request.tools or []):
+        if tool.function.parameters is not None:
+            yield f"tools[{position}].function.parameters", tool.function.parameters
+    response_format = request.response_format
+    if response_format is not None and response_format.type == "json_schema":
+        if response_format.json_schema is None:
+            raise RequestError("response_format.json_schema", None, "an object with a `schema`")
+        yield "response_format.json_schema.schema", response_format.json_schema.schema
+    if request.guided_json is not None:
+        yield "guided_json", _decode_guided_json(request.guided_json)
 
 
-def _decoded(guided: object) -> object:
-    """Return guided_json, which may be the text of a schema."""
+def _decode_guided_json(guided: object) -> object:
+    """Return the schema in `guided_json`, which may be a schema or the text of one."""
     try:
         schema = msgspec.json.decode(guided) if isinstance(guided, str) else guided
     except msgspec.DecodeError:
@@ -108,46 +110,49 @@ def _decoded(guided: object) -> object:
     return schema
 
 
-def _tool_names(request: Request) -> None:
-    seen: set[str] = set()
-    for position, tool in enumerate(request.get("tools") or []):
-        name = tool["function"]["name"]
-        if name in seen:
+def _check_tool_names(request: ChatRequest) -> None:
+    names: set[str] = set()
+    for position, tool in enumerate(request.tools or []):
+        name = tool.function.name
+        if name in names:
             raise RequestError(
                 f"tools[{position}].function.name", name, "a name that no other tool has"
             )
-        seen.add(name)
+        names.add(name)
 
 
-def _tool_choice(request: Request) -> None:
-    choice = request.get("tool_choice")
-    if choice is None or choice in ("none", "auto"):
+def _check_tool_choice(request: ChatRequest) -> None:
+    if request.tool_choice in (None, "none", "auto"):
         return
-    names = [tool["function"]["name"] for tool in request.get("tools") or []]
-    wanted = choice["function"]["name"] if isinstance(choice, dict) else None
-    if not names or (wanted is not None and wanted not in names):
-        raise RequestError(
-            "tool_choice", choice, f'"none", "auto", or one that `tools` can meet: {names}'
-        )
+    names = [tool.function.name for tool in request.tools or []]
+    demanded = request.named_function
+    if not names or (demanded is not None and demanded not in names):
+        allowed = f'"none", "auto", or a choice among the functions in `tools`: {names}'
+        raise RequestError("tool_choice", request.raw["tool_choice"], allowed)
 
 
-def _messages(request: Request) -> None:
-    for position, message in enumerate(request["messages"]):
-        empty = message.get("content") in (None, []) and not message.get("tool_calls")
-        if empty and not message.get("reasoning_content"):
+def _check_messages(request: ChatRequest) -> None:
+    for position, message in enumerate(request.messages):
+        if _is_empty(message):
             allowed = "text or content parts" + (
-                ", or tool_calls" if message["role"] == "assistant" else ""
+                ", or tool_calls" if message.role == "assistant" else ""
             )
-            raise RequestError(f"messages[{position}].content", message.get("content"), allowed)
+            raise RequestError(f"messages[{position}].content", message.content, allowed)
 
 
-RULES: tuple[Callable[[Request], None], ...] = (
-    _unsupported,
-    _messages,
-    _token_limits,
-    _logprobs,
-    _stop_strings,
-    _tool_names,
-    _tool_choice,
-    _schemas,
+def _is_empty(message: Message) -> bool:
+    return (
+        message.content in (None, []) and not message.tool_calls and not message.reasoning_content
+    )
+
+
+RULES: tuple[Callable[[ChatRequest], None], ...] = (
+    _check_unsupported,
+    _check_messages,
+    _check_token_limits,
+    _check_logprobs,
+    _check_stop_strings,
+    _check_tool_names,
+    _check_tool_choice,
+    _check_schemas,
 )

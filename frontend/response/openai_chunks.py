@@ -1,22 +1,24 @@
-"""Deltas into what Dynamo's HTTP layer takes: OpenAI chunks with Dynamo's metrics."""
+"""Writes deltas as Dynamo's HTTP layer takes them: OpenAI chunks with Dynamo's metrics."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
+from typing import TypeAlias
 
 import msgspec
 
+from ...parsers.json_types import JsonObject
 from ...postprocess.messages import ChoiceDelta, Chunk, PostprocessedChunk, PostprocessParams, Usage
 
-AnnotatedChunk = dict[str, Any]
+AnnotatedChunk: TypeAlias = JsonObject
+"""A chat.completion.chunk, or metrics alone, in the envelope that Dynamo's HTTP layer unpacks."""
 
 
 class OpenAIChunkWriter:
     """Writes the chunks of one response.
 
-    media: how many images, videos and audio clips the request has, under the
-        names that Dynamo's metrics give them.
+    media: number of images, videos and audio clips in the request, under the names of Dynamo's
+        metrics.
     """
 
     def __init__(self, params: PostprocessParams, media: dict[str, int]) -> None:
@@ -26,16 +28,17 @@ class OpenAIChunkWriter:
         self._finished = 0
         self._choice_token_ids: dict[str, list[int]] = {}
 
-    def write(self, chunk: Chunk, post: PostprocessedChunk) -> Iterator[AnnotatedChunk]:
-        """Yield the envelopes of one chunk of the worker.
+    def write(self, chunk: Chunk, processed: PostprocessedChunk) -> Iterator[AnnotatedChunk]:
+        """Yield what one chunk of the worker means for the client.
 
-        The HTTP layer adds up the metrics of all envelopes, so exactly one
-        carries them.
+        Exactly one of them carries the metrics, since the HTTP layer adds them up.
         """
         self._output_tokens += len(chunk.token_ids)
-        metrics = self._metrics(chunk, post.usage)
-        responses = [self._response([self._choice(delta)], delta) for delta in post.deltas]
-        self._add_usage(responses, post.usage)
+        metrics = self._build_metrics(chunk, processed.usage)
+        responses = [
+            self._build_response([self._build_choice(delta)], delta) for delta in processed.deltas
+        ]
+        self._add_usage(responses, processed.usage)
         if not responses:
             text = msgspec.json.encode(metrics).decode()
             yield {"_dynamo_annotated": True, "event": "llm_metrics", "comment": [text]}
@@ -44,7 +47,7 @@ class OpenAIChunkWriter:
         for response in responses:
             yield {"_dynamo_annotated": True, "data": response}
 
-    def _metrics(self, chunk: Chunk, usage: Usage | None) -> dict[str, int]:
+    def _build_metrics(self, chunk: Chunk, usage: Usage | None) -> dict[str, int]:
         metrics = {
             "input_tokens": self._params.prompt_length,
             "output_tokens": self._output_tokens,
@@ -55,7 +58,7 @@ class OpenAIChunkWriter:
             metrics["cached_tokens"] = usage.cached_tokens
         return metrics
 
-    def _choice(self, delta: ChoiceDelta) -> dict[str, Any]:
+    def _build_choice(self, delta: ChoiceDelta) -> JsonObject:
         choice = {
             "index": delta.index,
             "delta": msgspec.to_builtins(delta.delta),
@@ -65,9 +68,9 @@ class OpenAIChunkWriter:
             choice["logprobs"] = {"content": msgspec.to_builtins(delta.logprobs)}
         return choice
 
-    def _response(
-        self, choices: list[dict[str, Any]], delta: ChoiceDelta | None = None
-    ) -> dict[str, Any]:
+    def _build_response(
+        self, choices: list[JsonObject], delta: ChoiceDelta | None = None
+    ) -> JsonObject:
         response = {
             "id": self._params.response_id,
             "object": "chat.completion.chunk",
@@ -75,31 +78,31 @@ class OpenAIChunkWriter:
             "model": self._params.model,
             "choices": choices,
         }
-        if delta is not None and (extension := self._extension(delta)):
+        if delta is not None and (extension := self._build_extension(delta)):
             response["nvext"] = extension
         return response
 
-    def _extension(self, delta: ChoiceDelta) -> dict[str, Any]:
-        """Return what has no place in Dynamo's typed choices.
+    def _build_extension(self, delta: ChoiceDelta) -> JsonObject:
+        """Return the fields that Dynamo's typed choices lack.
 
-        Folding a response, Dynamo joins `completion_token_ids` of all choices into
-        one list, so with n > 1 they are keyed by choice; and it keeps the last value
-        of any other key, so without a stream each holds those before it.
+        Where Dynamo aggregates a response, it joins the `completion_token_ids` of all choices
+        into one list; so for n > 1 the tokens are keyed by choice. Of any other key Dynamo keeps
+        the last value; so without a stream each value repeats those of the choices before it.
         """
-        extension: dict[str, Any] = {}
+        extension: JsonObject = {}
         if delta.token_ids is not None:
             if self._params.n == 1:
                 extension["completion_token_ids"] = delta.token_ids
             else:
-                shown = {} if self._params.stream else self._choice_token_ids
-                shown[str(delta.index)] = delta.token_ids
-                extension["choice_token_ids"] = shown
+                by_choice = {} if self._params.stream else self._choice_token_ids
+                by_choice[str(delta.index)] = delta.token_ids
+                extension["choice_token_ids"] = by_choice
         if delta.stop_reason is not None:
             extension["stop_reason"] = delta.stop_reason
         return extension
 
-    def _add_usage(self, responses: list[dict[str, Any]], usage: Usage | None) -> None:
-        """Put the usage where OpenAI has it: with the answer, or in a chunk of its own behind a stream."""
+    def _add_usage(self, responses: list[JsonObject], usage: Usage | None) -> None:
+        """Add the usage where OpenAI has it: to the answer, or as a stream's last chunk."""
         self._finished += sum(
             bool(choice["finish_reason"])
             for response in responses
@@ -107,21 +110,21 @@ class OpenAIChunkWriter:
         )
         if usage is None:
             return
-        shown = _openai_usage(usage)
+        openai_usage = _build_openai_usage(usage)
         if self._params.continuous_usage_stats or not self._params.stream:
             for response in responses:
-                response["usage"] = shown
+                response["usage"] = openai_usage
         if self._finished == self._params.n and self._params.stream and self._params.include_usage:
-            responses.append({**self._response([]), "usage": shown})
+            responses.append({**self._build_response([]), "usage": openai_usage})
 
 
-def _openai_usage(usage: Usage) -> dict[str, Any]:
-    shown: dict[str, Any] = {
+def _build_openai_usage(usage: Usage) -> JsonObject:
+    openai_usage: JsonObject = {
         "prompt_tokens": usage.prompt_tokens,
         "completion_tokens": usage.completion_tokens,
         "total_tokens": usage.prompt_tokens + usage.completion_tokens,
         "completion_tokens_details": {"reasoning_tokens": usage.reasoning_tokens},
     }
     if usage.cached_tokens is not None:
-        shown["prompt_tokens_details"] = {"cached_tokens": usage.cached_tokens}
-    return shown
+        openai_usage["prompt_tokens_details"] = {"cached_tokens": usage.cached_tokens}
+    return openai_usage

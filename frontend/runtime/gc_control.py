@@ -1,7 +1,7 @@
-"""Python's garbage collector, kept away from what is imported once and stays.
+"""Keeps Python's garbage collector away from objects that are imported once and stay.
 
-An engine's modules are 700,000 objects. To look through them takes 600 ms, in which no
-stream goes on, and while they are imported the collector does it again and again.
+An engine's modules are 700,000 objects. Looking through them takes 600 ms, in which no stream
+goes on, and during their import the collector does it again and again.
 """
 
 from __future__ import annotations
@@ -13,27 +13,27 @@ import weakref
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-# By then everybody else has let go, too.
+# Long enough for everybody else to have dropped the model, too.
 COLLECT_AFTER_S = 1.0
 
-# Libraries of C++ count at the end who has not been collected, and complain.
+# C++ libraries check at exit that their objects were collected, and complain about frozen ones.
 atexit.register(gc.unfreeze)
 
 
 def pause() -> None:
-    """Collect nothing until `resume`."""
+    """Stop collecting until `resume`."""
     gc.disable()
 
 
 def resume() -> None:
-    """Collect again, but nothing that is there now."""
+    """Collect again, except for the objects that exist now."""
     gc.freeze()
     gc.enable()
 
 
 @contextmanager
 def importing() -> Iterator[None]:
-    """Import something large."""
+    """Pause while something large is imported."""
     pause()
     try:
         yield
@@ -42,10 +42,10 @@ def importing() -> Iterator[None]:
 
 
 def collect_after(model: object) -> None:
-    """Have the garbage collected when `model` is gone.
+    """Collect garbage when `model` is gone. To be called in the event loop.
 
-    Objects of the engines refer to each other, tokenizers among them, and would stay
-    until there is much more of that kind. To be called in the event loop.
+    The engines' objects, among them tokenizers, are parts of reference cycles; without this
+    they would stay until much more garbage has piled up.
     """
     loop = asyncio.get_running_loop()
 

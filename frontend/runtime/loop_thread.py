@@ -1,4 +1,7 @@
-"""An event loop in a thread of its own, for asynchronous code of others that computes for long between its awaits."""
+"""An event loop in a thread of its own.
+
+For other projects' asynchronous code that computes for long between its awaits.
+"""
 
 from __future__ import annotations
 
@@ -7,13 +10,16 @@ import threading
 from collections.abc import AsyncIterator, Coroutine
 from concurrent.futures import Future
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
-from typing import Any, TypeVar
+from typing import TypeVar
 
 T = TypeVar("T")
 
 
 class LoopThread:
-    """The thread is started with the first use, and never ends: what runs there may keep the loop."""
+    """Runs coroutines in a thread that starts with the first of them and never ends.
+
+    The thread has to stay, since what ran there may have kept the loop.
+    """
 
     def __init__(self, name: str) -> None:
         self._name = name
@@ -25,24 +31,24 @@ class LoopThread:
             threading.Thread(target=self._started.run_forever, name=self._name, daemon=True).start()
         return self._started
 
-    async def run(self, coroutine: Coroutine[Any, Any, T]) -> T:
+    async def run(self, coroutine: Coroutine[object, None, T]) -> T:
         """Return what `coroutine` returns, run in the thread's loop."""
         return await asyncio.wrap_future(asyncio.run_coroutine_threadsafe(coroutine, self._loop()))
 
     @asynccontextmanager
-    async def entered(self, manager: AbstractAsyncContextManager[T]) -> AsyncIterator[T]:
-        """Enter `manager` in the thread's loop, and have it left there; that is not waited for."""
+    async def enter(self, manager: AbstractAsyncContextManager[T]) -> AsyncIterator[T]:
+        """Enter `manager` in the thread's loop, and exit it there without waiting for the exit."""
         value: Future[T] = Future()
         value.set_running_or_notify_cancel()
-        holding = asyncio.run_coroutine_threadsafe(_hold(manager, value), self._loop())
+        holding = asyncio.run_coroutine_threadsafe(_stay_in(manager, value), self._loop())
         try:
             yield await asyncio.wrap_future(value)
         finally:
             holding.cancel()
 
 
-async def _hold(manager: AbstractAsyncContextManager[T], value: Future[T]) -> None:
-    """Enter `manager` and stay in it until the task is cancelled."""
+async def _stay_in(manager: AbstractAsyncContextManager[T], value: Future[T]) -> None:
+    """Enter `manager`, set `value`, and exit when the task is cancelled."""
     try:
         async with manager as entered:
             value.set_result(entered)

@@ -1,4 +1,4 @@
-"""Threads for rendering and tokenizing, so that a long prompt holds up no stream."""
+"""Threads for rendering and tokenizing, so that a long prompt does not hold up any stream."""
 
 from __future__ import annotations
 
@@ -22,15 +22,18 @@ from .loop_thread import LoopThread
 T = TypeVar("T")
 R = TypeVar("R")
 
-# A thread that runs Python keeps the interpreter for so long at a time; the default of
-# 5 ms would be added to every delta that is sent meanwhile.
+# How long a thread keeps the interpreter while others wait. Python's default of 5 ms would be added
+# to every delta that is sent while a prompt is rendered.
 SWITCH_INTERVAL_S = 0.0005
-# Of each thread: 1 s of short prompts, minutes of long ones, which no engine reads faster.
+# For each thread: 1 s of short prompts, or minutes of long ones, which no engine reads faster.
 WAITING_PER_THREAD = 1024
 
 
 class BusyError(BackedgeError):
-    """More requests wait for their prompt than the frontend takes. retry_after_s: when to come again."""
+    """More requests wait for their prompt than the frontend accepts.
+
+    retry_after_s: when the client may try again.
+    """
 
     def __init__(self, waiting: int, retry_after_s: float) -> None:
         self.retry_after_s = retry_after_s
@@ -41,11 +44,11 @@ class BusyError(BackedgeError):
 
 
 class PromptQueue:
-    """A few threads, shared by all models of a frontend, and a queue in front of them that is never long.
+    """A few threads, shared by all models of a frontend, and a bounded queue in front of them.
 
-    loop: for forward edges that are asynchronous, whose requests wait in the same queue.
-    threads: None for one per core but one, which the event loop has.
-    waiting: how many requests may wait for a thread.
+    loop: for preprocessors that are asynchronous; their requests count in the same queue.
+    threads: None for one per core, less one core for the event loop.
+    waiting: how many requests may wait for a thread; None for `WAITING_PER_THREAD`.
     """
 
     def __init__(self, threads: int | None = None, waiting: int | None = None) -> None:
@@ -54,35 +57,41 @@ class PromptQueue:
         self._executor = ThreadPoolExecutor(self._threads, thread_name_prefix="backedge-prompts")
         self.loop = LoopThread("backedge-prompt-loop")
         self._unfinished = 0
-        self._seconds = 0.0
+        self._seconds_each = 0.0
         sys.setswitchinterval(min(sys.getswitchinterval(), SWITCH_INTERVAL_S))
 
     async def run(self, function: Callable[[T], R], argument: T) -> R:
-        """Return `function(argument)`, called in one of the threads. Raises `BusyError` where too many wait."""
-        with self._place():
+        """Return `function(argument)`, called in one of the threads.
+
+        Raises `BusyError` where too many requests wait.
+        """
+        with self._count():
             return await asyncio.get_running_loop().run_in_executor(
                 self._executor, function, argument
             )
 
     @asynccontextmanager
-    async def entered(self, manager: AbstractAsyncContextManager[R]) -> AsyncIterator[R]:
-        """Enter and leave `manager` in an event loop of its own thread. Raises `BusyError` where too many wait."""
+    async def enter(self, manager: AbstractAsyncContextManager[R]) -> AsyncIterator[R]:
+        """Enter and exit `manager` in the event loop of the queue's own thread.
+
+        Only entering it counts as waiting. Raises `BusyError` where too many requests wait.
+        """
         async with AsyncExitStack() as stack:
-            with self._place():
-                value = await stack.enter_async_context(self.loop.entered(manager))
+            with self._count():
+                value = await stack.enter_async_context(self.loop.enter(manager))
             yield value
 
     @contextmanager
-    def _place(self) -> Iterator[None]:
-        """Be one of those that wait or are served."""
+    def _count(self) -> Iterator[None]:
+        """Count one request that waits or is served; refuse it if too many wait."""
         waiting = self._unfinished - self._threads
         if waiting >= self._limit:
-            raise BusyError(waiting, max(1.0, waiting * self._seconds / self._threads))
+            raise BusyError(waiting, max(1.0, waiting * self._seconds_each / self._threads))
         self._unfinished += 1
         began = time.monotonic()
         try:
             yield
         finally:
             self._unfinished -= 1
-            # How long one takes, smoothed; with many waiting that is longer, which suits its use.
-            self._seconds += 0.1 * (time.monotonic() - began - self._seconds)
+            # Smoothed. With many waiting it includes their wait, so clients come back later.
+            self._seconds_each += 0.1 * (time.monotonic() - began - self._seconds_each)

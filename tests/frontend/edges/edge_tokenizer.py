@@ -1,4 +1,4 @@
-"""A tokenizer of a user's own that happens to be the example model's; the template is the model's."""
+"""A tokenizer of a user's own: the example model's, without a template of its own."""
 
 from __future__ import annotations
 

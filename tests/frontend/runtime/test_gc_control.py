@@ -5,7 +5,7 @@ import gc
 import weakref
 
 import pytest
-from backedge.frontend.runtime import gc_control as garbage
+from backedge.frontend.runtime import gc_control
 
 
 class Knot:
@@ -23,7 +23,7 @@ def as_before():
 
 
 def test_what_is_imported_is_not_looked_at_again():
-    with garbage.importing():
+    with gc_control.importing():
         assert not gc.isenabled()
         kept = Knot()
     assert gc.isenabled()
@@ -32,13 +32,13 @@ def test_what_is_imported_is_not_looked_at_again():
 
 
 def test_an_import_that_fails_leaves_the_collector_on():
-    with pytest.raises(ImportError), garbage.importing():
+    with pytest.raises(ImportError), gc_control.importing():
         raise ImportError("no such module")
     assert gc.isenabled()
 
 
 def test_with_a_model_goes_what_it_held(monkeypatch):
-    monkeypatch.setattr(garbage, "COLLECT_AFTER_S", 0.01)
+    monkeypatch.setattr(gc_control, "COLLECT_AFTER_S", 0.01)
 
     async def run():
         gone = asyncio.Event()
@@ -49,7 +49,7 @@ def test_with_a_model_goes_what_it_held(monkeypatch):
 
         model = Model()
         weakref.finalize(model.tokenizer, gone.set)
-        garbage.collect_after(model)
+        gc_control.collect_after(model)
         gc.disable()  # nobody else may take it
         del model
         assert not gone.is_set()

@@ -24,12 +24,12 @@ from vllm.utils.argparse_utils import FlexibleArgumentParser
 
 from tests.support import TINY_MODEL
 
-DOCS = Path(__file__).parent.parent.parent / "docs" / "tokenizers.md"
+DOCS = Path(__file__).parent.parent.parent.parent / "docs" / "tokenizers.md"
 CHOICES: dict[Backend, TokenizerSelection] = {
     "huggingface": TokenizerSelection("huggingface"),
     "vllm": TokenizerSelection("vllm"),
     "sglang": TokenizerSelection("sglang"),
-    "python": TokenizerSelection("python", "tests.frontend.edge_tokenizer", "Wrapped"),
+    "python": TokenizerSelection("python", "tests.frontend.edges.edge_tokenizer", "Wrapped"),
 }
 PARAMETERS = {"type": "object", "properties": {"city": {"type": "string"}}}
 TOOLS = [
@@ -104,7 +104,7 @@ async def load(backend, flags, prompt_queue, card):
     worker_card = read_worker_card(card.runtime_config())
     return await load_builder(backend)(
         CONFIG, flags, prompt_queue, CHOICES[backend], card, worker_card
-    ).model(1, None)
+    ).model(1, None)  # type: ignore[arg-type]  # nothing is sent
 
 
 @pytest.fixture(scope="module")

@@ -4,11 +4,10 @@ import asyncio
 from typing import Any
 
 import pytest
-from backedge.frontend.response.openai_chunks import OpenAIChunkWriter
 from backedge.frontend.response.worker_stream import StreamReader, WorkerError
 from backedge.postprocess import Chunk, PostprocessedChunk, Postprocessor
 from backedge.postprocess.aggregate import aggregate_deltas
-from backedge.postprocess.messages import KEY, VERSION, ChoiceDelta, Usage, encode
+from backedge.postprocess.messages import KEY, VERSION, encode
 from dynamo.llm.exceptions import HttpError
 
 from tests.support import encode as tokens
@@ -83,7 +82,7 @@ def read(outputs, **fields):
 
 
 def outputs(processed, finish_reason="stop", upto=None, **fields):
-    """Return the outputs of a worker that post-processes the tokens for which `processed` says so."""
+    """Return the outputs of a worker; it post-processes the tokens that `processed` names."""
     post, found = Postprocessor(params(**fields), tiny_detokenizers()), []
     ids = [*tokens(TEXT), *tokens("<|im_end|>")][:upto]
     for position, token_id in enumerate(ids):
@@ -175,20 +174,3 @@ def test_what_the_worker_refuses_is_the_requests_fault(text, code):
         read([ValueError(text)])
     if code:
         assert (caught.value.code, caught.value.message) == (code, "Grammar error")
-
-
-def test_the_closing_usage_comes_once_behind_the_last_choice():
-    request = params(n=2, include_usage=True, continuous_usage_stats=True)
-    writer = OpenAIChunkWriter(request, {})
-    sent = []
-    for index in range(2):
-        post = PostprocessedChunk(
-            deltas=[ChoiceDelta(index, finish_reason="stop")], usage=Usage(1, index + 1)
-        )
-        sent.append(
-            [envelope["data"] for envelope in writer.write(Chunk(index=index, token_ids=[7]), post)]
-        )
-    assert [[len(response["choices"]) for response in responses] for responses in sent] == [
-        [1],
-        [1, 0],
-    ]

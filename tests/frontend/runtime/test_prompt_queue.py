@@ -4,10 +4,7 @@ import asyncio
 import threading
 
 import pytest
-from backedge.frontend.http_errors import as_http_errors
 from backedge.frontend.runtime.prompt_queue import BusyError, PromptQueue
-from backedge.tokenization import TokenizerLoadError
-from dynamo.llm.exceptions import WorkerUnavailable
 
 
 def test_the_event_loop_goes_on_meanwhile():
@@ -50,15 +47,6 @@ def test_a_failure_is_its_requests_own():
     assert asyncio.run(run()) == 1
 
 
-@pytest.mark.parametrize(
-    "error", [BusyError(3, 2.0), TokenizerLoadError("m:C", "/model", "imported", "no module")]
-)
-def test_what_is_our_fault_is_503_and_logged(error, caplog):
-    with pytest.raises(WorkerUnavailable), as_http_errors():
-        raise error
-    assert str(error) in caplog.text
-
-
 class Managed:
     """An asynchronous context manager that writes down in which thread it is entered and left."""
 
@@ -87,7 +75,7 @@ def test_what_is_asynchronous_runs_in_a_loop_of_its_own_from_beginning_to_end():
     managed = Managed()
 
     async def run():
-        async with PromptQueue(threads=1).entered(managed) as value:
+        async with PromptQueue(threads=1).enter(managed) as value:
             assert not managed.left.is_set()
             return value
 
@@ -100,9 +88,9 @@ def test_what_cannot_be_entered_says_why():
     async def run():
         prompt_queue = PromptQueue(threads=1)
         with pytest.raises(ValueError, match="no such part"):
-            async with prompt_queue.entered(Managed(ValueError("no such part"))):
+            async with prompt_queue.enter(Managed(ValueError("no such part"))):
                 pass
-        async with prompt_queue.entered(Managed()) as value:
+        async with prompt_queue.enter(Managed()) as value:
             return value
 
     assert asyncio.run(run()) == "entered"
@@ -112,7 +100,7 @@ def test_an_error_of_the_one_who_entered_is_his_and_leaves():
     managed = Managed()
 
     async def run():
-        async with PromptQueue(threads=1).entered(managed):
+        async with PromptQueue(threads=1).enter(managed):
             raise KeyError("mine")
 
     with pytest.raises(KeyError, match="mine"):
@@ -129,7 +117,7 @@ def test_a_request_that_is_cancelled_is_left(entered_first):
         inside = asyncio.Event()
 
         async def request(prompt_queue):
-            async with prompt_queue.entered(managed):
+            async with prompt_queue.enter(managed):
                 inside.set()
                 await asyncio.sleep(30)
 
@@ -153,7 +141,7 @@ def test_asynchronous_ones_wait_in_the_same_queue():
         prompt_queue, go_on = PromptQueue(threads=1, waiting=0), threading.Event()
 
         async def request():
-            async with prompt_queue.entered(Managed(go_on=go_on)) as value:
+            async with prompt_queue.enter(Managed(go_on=go_on)) as value:
                 return value
 
         taken = asyncio.create_task(request())
@@ -163,7 +151,7 @@ def test_asynchronous_ones_wait_in_the_same_queue():
         go_on.set()
         assert await taken == "entered"
         # Whoever has entered waits no longer.
-        async with prompt_queue.entered(Managed()), prompt_queue.entered(Managed()):
+        async with prompt_queue.enter(Managed()), prompt_queue.enter(Managed()):
             pass
 
     asyncio.run(run())

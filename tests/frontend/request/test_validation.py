@@ -1,6 +1,8 @@
+"""Requests that are wrong, and the field that is named."""
+
 import pytest
-from backedge.frontend.request.metadata_options import apply_metadata_options
-from backedge.frontend.request.validation import check
+from backedge.frontend.request.chat_request import decode_chat_request
+from backedge.frontend.request.validation import check_request
 from backedge.parsers.errors import RequestError
 
 USER = [{"role": "user", "content": "hi"}]
@@ -69,6 +71,10 @@ GOOD = [
 ]
 
 
+def check(request):
+    check_request(decode_chat_request({"model": "m", **request}))
+
+
 @pytest.mark.parametrize(("field", "request_"), BAD)
 def test_bad_values_are_named(field, request_):
     with pytest.raises(RequestError) as caught:
@@ -81,39 +87,3 @@ def test_bad_values_are_named(field, request_):
 @pytest.mark.parametrize("request_", GOOD)
 def test_good_values_pass(request_):
     check({"messages": USER, **request_})
-
-
-# request, what it becomes
-OPTIONS = [
-    ({"stop": [1, 2]}, {"stop_token_ids": [1, 2]}),
-    ({"stop": ["a"]}, {"stop": ["a"]}),
-    ({"metadata": {"backedge": {"stop_token_ids": [5]}, "x": "y"}}, {"stop_token_ids": [5]}),
-    ({"metadata": {"backedge": {"no_stop_trim": True}}}, {"include_stop_str_in_output": True}),
-    ({"metadata": {"backedge": '{"return_token_ids": true}'}}, {"return_token_ids": True}),
-    ({"metadata": {"x": "y"}}, {}),
-    ({"metadata": "text"}, {}),
-]
-
-
-@pytest.mark.parametrize(("request_", "expected"), OPTIONS)
-def test_options_go_where_vllm_has_them(request_, expected):
-    apply_metadata_options(request_)
-    assert {name: value for name, value in request_.items() if name != "metadata"} == expected
-
-
-@pytest.mark.parametrize(
-    ("given", "field"),
-    [
-        (3, "metadata.backedge"),
-        ("no json", "metadata.backedge"),
-        ({"colour": "red"}, "metadata.backedge.colour"),
-        ({"stop_token_ids": "x"}, "metadata.backedge.stop_token_ids"),
-        ({"no_stop_trim": "x"}, "metadata.backedge.no_stop_trim"),
-        ({"stop_regex": "a+"}, "metadata.backedge.stop_regex"),
-        ({"return_token_ids": 1}, "metadata.backedge.return_token_ids"),
-    ],
-)
-def test_bad_options_are_named(given, field):
-    with pytest.raises(RequestError) as caught:
-        apply_metadata_options({"metadata": {"backedge": given}})
-    assert caught.value.field == field

@@ -1,0 +1,93 @@
+"""The parts of Dynamo's objects that this package uses; Dynamo's binding has no usable types."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from typing import Protocol
+
+from ..parsers.json_types import JsonObject
+
+
+class ModelType(Protocol):
+    """Which requests a model serves."""
+
+    def supports_chat(self) -> bool:
+        """Whether the model serves chat completions."""
+        ...
+
+
+class ModelCard(Protocol):
+    """What Dynamo's discovery knows of a model. Source: `dynamo.llm.ModelDeploymentCard`."""
+
+    def name(self) -> str:
+        """Return the name under which clients ask for the model."""
+        ...
+
+    def local_dir(self) -> str:
+        """Return the folder of the model's files, without weights."""
+        ...
+
+    def runtime_config(self) -> JsonObject:
+        """Return what the model's workers registered; see `read_runtime_config`."""
+        ...
+
+    def model_type(self) -> ModelType:
+        """Return which requests the model serves."""
+        ...
+
+
+class Context(Protocol):
+    """The state of one request. Source: `dynamo.runtime.Context`."""
+
+    def stop_generating(self) -> None:
+        """Tell the worker to stop generating."""
+        ...
+
+    def is_stopped(self) -> bool:
+        """Whether generation was stopped, here or because the client went away."""
+        ...
+
+
+class AnnotatedItem(Protocol):
+    """One item of a routed engine's stream: an engine output, an error, or a comment."""
+
+    def is_error(self) -> bool:
+        """Whether the item is an error; `comments` says which."""
+        ...
+
+    def comments(self) -> list[str] | None:
+        """Return the texts of an error or a comment."""
+        ...
+
+    def data(self) -> JsonObject | None:
+        """Return the engine output; None for a comment."""
+        ...
+
+
+class RoutedEngine(Protocol):
+    """Sends requests to a model's workers. Source: `dynamo.llm.RoutedEngine`."""
+
+    async def generate(
+        self, request: JsonObject, *, context: Context
+    ) -> AsyncIterator[AnnotatedItem]:
+        """Route a preprocessed request and return the worker's stream."""
+        ...
+
+
+class FrontendConfig(Protocol):
+    """Dynamo's own flags. Source: `dynamo.frontend.frontend_args.FrontendConfig`."""
+
+    @property
+    def preprocess_workers(self) -> int:
+        """Number of processes in which Dynamo's own chat processors would preprocess."""
+        ...
+
+    @property
+    def exclude_tools_when_tool_choice_none(self) -> bool:
+        """Whether the chat template is rendered without tools if the request forbids calls."""
+        ...
+
+    @property
+    def trust_remote_code(self) -> bool:
+        """Whether a tokenizer may run code from the model's folder."""
+        ...

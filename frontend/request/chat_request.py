@@ -1,0 +1,213 @@
+"""A chat request with types, decoded once.
+
+Only the fields that this package reads are declared; others pass unread. Schemas, message
+contents and other nested JSON stay `object` or `JsonObject`: decoding leaves them where they
+are and does not walk through them, so its cost does not depend on the length of a prompt.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import NoReturn
+
+import msgspec
+
+from ...parsers.errors import RequestError
+from ...parsers.json_types import JsonObject
+
+
+class Function(msgspec.Struct):
+    """A declared function. parameters: a JSON schema, not checked yet."""
+
+    name: str
+    parameters: JsonObject | None = None
+
+
+class Tool(msgspec.Struct):
+    """A tool that the model may call."""
+
+    function: Function
+
+
+class FunctionName(msgspec.Struct):
+    """The name in a named tool choice."""
+
+    name: str
+
+
+class NamedToolChoice(msgspec.Struct):
+    """A `tool_choice` that demands one function."""
+
+    function: FunctionName
+
+
+class Message(msgspec.Struct):
+    """One message of the conversation. content: text or parts, in any of OpenAI's forms."""
+
+    role: str
+    content: object = None
+    reasoning_content: object = None
+    tool_calls: list[object] | None = None
+
+
+class StreamOptions(msgspec.Struct):
+    """OpenAI's `stream_options` and vLLM's addition to them."""
+
+    include_usage: bool | None = None
+    continuous_usage_stats: bool | None = None
+
+
+class JsonSchemaFormat(msgspec.Struct):
+    """The `json_schema` of a response format. schema: not checked yet."""
+
+    schema: object
+
+
+class ResponseFormat(msgspec.Struct):
+    """OpenAI's `response_format`. json_schema: present where `type` is "json_schema"."""
+
+    type: str | None = None
+    json_schema: JsonSchemaFormat | None = None
+
+
+class NvExt(msgspec.Struct):
+    """Dynamo's extension of the request."""
+
+    extra_fields: list[str] | None = None
+    max_thinking_tokens: int | None = None
+
+
+class ChatRequest(msgspec.Struct, kw_only=True, dict=True):
+    """An OpenAI chat completion request with the extensions of vLLM, SGLang and Dynamo.
+
+    None stands for an absent field and for null.
+    """
+
+    model: str
+    messages: list[Message]
+    tools: list[Tool] | None = None
+    tool_choice: str | NamedToolChoice | None = None
+    parallel_tool_calls: bool | None = None
+    response_format: ResponseFormat | None = None
+    guided_json: object = None
+    guided_regex: object = None
+    guided_grammar: object = None
+    guided_choice: object = None
+
+    n: int | None = None
+    seed: int | None = None
+    temperature: float | None = None
+    top_p: float | None = None
+    top_k: int | None = None
+    min_p: float | None = None
+    presence_penalty: float | None = None
+    frequency_penalty: float | None = None
+    repetition_penalty: float | None = None
+    logit_bias: object = None
+
+    max_tokens: int | None = None
+    max_completion_tokens: int | None = None
+    min_tokens: int | None = None
+    thinking_token_budget: int | None = None
+    ignore_eos: bool | None = None
+    stop: str | list[str | int] | None = None
+    stop_token_ids: list[int] | None = None
+    include_stop_str_in_output: bool | None = None
+
+    stream: bool | None = None
+    stream_options: StreamOptions | None = None
+    logprobs: bool | None = None
+    top_logprobs: int | None = None
+    prompt_logprobs: int | None = None
+    skip_special_tokens: bool | None = None
+    spaces_between_special_tokens: bool | None = None
+    include_reasoning: bool | None = None
+    return_token_ids: bool | None = None
+    return_tokens_as_token_ids: bool | None = None
+
+    thinking: object = None
+    reasoning_effort: object = None
+    chat_template_kwargs: JsonObject | None = None
+    chat_template_args: JsonObject | None = None
+    add_generation_prompt: bool | None = None
+    continue_final_message: bool | None = None
+
+    metadata: object = None
+    nvext: NvExt | None = None
+    routing: object = None
+
+    @property
+    def raw(self) -> JsonObject:
+        """The request as JSON, for chat templates and for the engines' own preprocessors."""
+        raw: JsonObject = self.__dict__["raw"]
+        return raw
+
+    @property
+    def max_output_tokens(self) -> int | None:
+        """The limit that the client set, under either of its names; None for no limit."""
+        return self.max_completion_tokens or self.max_tokens
+
+    @property
+    def stop_strings(self) -> list[str]:
+        """The stop strings, after `check_request` has made sure that they are strings."""
+        stops = [self.stop] if isinstance(self.stop, str) else self.stop or []
+        return [stop for stop in stops if isinstance(stop, str)]
+
+    @property
+    def top_logprobs_count(self) -> int | None:
+        """Number of alternatives per output token; None for no logprobs at all."""
+        return (self.top_logprobs or 0) if self.logprobs is True else None
+
+    @property
+    def named_function(self) -> str | None:
+        """The function that a named `tool_choice` demands."""
+        choice = self.tool_choice
+        return choice.function.name if isinstance(choice, NamedToolChoice) else None
+
+    def set_field(self, name: str, value: object) -> None:
+        """Set a field, here and in `raw`."""
+        setattr(self, name, value)
+        self.raw[name] = value
+
+
+# msgspec's "Expected `int`, got `str` - at `$.stop[1]`"; for a key it says "at `key` in `$.x`".
+_ERROR = re.compile(r"(?P<problem>.*?)(?: - at (?:`key` in )?`\$\.?(?P<path>.*)`)?")
+_EXPECTED = re.compile(r"Expected `(?P<type>[^`]*)`.*")
+_MISSING = re.compile(r"Object missing required field `(?P<name>[^`]*)`")
+_STEP = re.compile(r"\[(\d+)\]|([^.\[\]]+)")
+
+
+def decode_chat_request(raw: JsonObject) -> ChatRequest:
+    """Return the typed request. raw: in OpenAI's form; kept as `ChatRequest.raw`, not copied.
+
+    Raises `RequestError` with the JSON path of a missing field or of a value of a wrong type.
+    """
+    try:
+        request = msgspec.convert(raw, ChatRequest)
+    except msgspec.ValidationError as error:
+        _raise_request_error(raw, error)
+    request.__dict__["raw"] = raw
+    return request
+
+
+def _raise_request_error(raw: object, error: msgspec.ValidationError) -> NoReturn:
+    """Raise the error of msgspec as ours."""
+    found = _ERROR.fullmatch(str(error))
+    problem, path = (found["problem"], found["path"] or "") if found else (str(error), "")
+    if (missing := _MISSING.fullmatch(problem)) is not None:
+        field = f"{path}.{missing['name']}" if path else missing["name"]
+        raise RequestError(field, None, "a value, since the field is required") from error
+    expected = _EXPECTED.fullmatch(problem)
+    allowed = f"a value of type {expected['type']}" if expected else problem
+    raise RequestError(path, _value_at(raw, path), allowed) from error
+
+
+def _value_at(raw: object, path: str) -> object:
+    """Return the value at a path such as `tools[0].function.name`."""
+    value = raw
+    for index, name in _STEP.findall(path):
+        if isinstance(value, list) and index:
+            value = value[int(index)]
+        elif isinstance(value, dict):
+            value = value[name]
+    return value

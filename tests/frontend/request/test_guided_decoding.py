@@ -1,0 +1,97 @@
+"""Which constraint of the answer Dynamo gets, and in which syntax forced calls are."""
+
+import pytest
+from backedge.frontend.request.guided_decoding import build_guided_decoding, constrains_to_json
+from backedge.parsers.errors import RequestError
+
+from tests.frontend.chat_requests import NAMED, PARAMETERS, TOOL, chat_request, preprocessed
+
+BARE = {"type": "function", "function": {"name": "bare"}}
+EMPTY = {
+    "type": "function",
+    "function": {"name": "e", "parameters": {"type": "object", "additionalProperties": False}},
+}
+
+
+def calls(*named, **more):
+    of_call = [
+        {"properties": {"name": {"type": "string", "enum": [name]}, "parameters": parameters},
+         "required": ["name", "parameters"]}
+        for name, parameters in named
+    ]  # fmt: skip
+    return {
+        "json": {
+            "type": "array",
+            "minItems": 1,
+            "items": {"type": "object", "anyOf": of_call},
+            **more,
+        }
+    }
+
+
+# request, guided decoding
+GUIDED = [
+    ({}, None),
+    ({"response_format": {"type": "text"}}, None),
+    ({"response_format": {"type": "json_object"}}, {"json": {"type": "object"}}),
+    (
+        {"response_format": {"type": "json_schema", "json_schema": {"schema": PARAMETERS}}},
+        {"json": PARAMETERS},
+    ),
+    (
+        {"guided_regex": "a+", "guided_whitespace_pattern": " "},
+        {"regex": "a+", "whitespace_pattern": " "},
+    ),
+    ({"tools": [TOOL]}, None),
+    ({"tools": [TOOL], "tool_choice": "auto"}, None),
+    ({"tools": [TOOL], "tool_choice": NAMED}, {"json": PARAMETERS}),
+    ({"tools": [EMPTY], "tool_choice": {"function": {"name": "e"}}}, {"regex": r"\{\}"}),
+    ({"tools": [TOOL], "tool_choice": "required"}, calls(("f", PARAMETERS))),
+    (
+        {"tools": [BARE], "tool_choice": "required"},
+        calls(("bare", {"type": "object", "properties": {}})),
+    ),
+    (
+        {"tools": [TOOL], "tool_choice": "required", "parallel_tool_calls": False},
+        calls(("f", PARAMETERS), maxItems=1),
+    ),
+    (
+        {"tools": [TOOL], "tool_choice": NAMED, "response_format": {"type": "json_object"}},
+        {"json": PARAMETERS},
+    ),
+]
+
+
+@pytest.mark.parametrize(("fields", "guided"), GUIDED)
+def test_guided_decoding(fields, guided):
+    assert build_guided_decoding(chat_request(**fields)) == guided
+    assert preprocessed(fields)["sampling_options"].get("guided_decoding") == guided
+
+
+def test_definitions_of_tools_move_to_the_top_of_the_schema():
+    tool = {"function": {"name": "d", "parameters": {"$defs": {"x": {}}, "type": "object"}}}
+    schema = build_guided_decoding(chat_request(tools=[tool], tool_choice="required"))
+    assert schema == calls(("d", {"type": "object"}), **{"$defs": {"x": {}}})
+    assert "$defs" in tool["function"]["parameters"], "the request is left as it is"
+    other = {"function": {"name": "o", "parameters": {"$defs": {"x": {"type": "string"}}}}}
+    with pytest.raises(RequestError, match=r"tools\[1\].function.parameters.\$defs.x"):
+        build_guided_decoding(chat_request(tools=[tool, other], tool_choice="required"))
+
+
+def test_a_forced_call_leaves_no_room_for_another_constraint():
+    with pytest.raises(RequestError, match="guided_regex"):
+        build_guided_decoding(chat_request(tools=[TOOL], tool_choice="required", guided_regex="a"))
+
+
+@pytest.mark.parametrize(
+    ("guided", "is_json"),
+    [
+        (None, False),
+        ({"json": {}}, True),
+        ({"regex": r"\{\}"}, True),
+        ({"regex": "a+"}, False),
+        ({"structural_tag": {}}, False),
+    ],
+)
+def test_a_call_is_json_where_its_grammar_is(guided, is_json):
+    assert constrains_to_json(guided) is is_json

@@ -1,0 +1,72 @@
+"""OpenAI chunks, their usage and Dynamo's metrics."""
+
+import json
+
+import pytest
+from backedge.frontend.response.openai_chunks import OpenAIChunkWriter
+from backedge.postprocess import Chunk, PostprocessedChunk
+from backedge.postprocess.messages import ChoiceDelta, Delta, TokenLogprob, Usage
+
+from tests.support import params
+
+
+def test_the_closing_usage_comes_once_behind_the_last_choice():
+    request = params(n=2, include_usage=True, continuous_usage_stats=True)
+    writer = OpenAIChunkWriter(request, {})
+    sent = []
+    for index in range(2):
+        post = PostprocessedChunk(
+            deltas=[ChoiceDelta(index, finish_reason="stop")], usage=Usage(1, index + 1)
+        )
+        sent.append(
+            [envelope["data"] for envelope in writer.write(Chunk(index=index, token_ids=[7]), post)]
+        )
+    assert [[len(response["choices"]) for response in responses] for responses in sent] == [
+        [1],
+        [1, 0],
+    ]
+
+
+def write(processed, chunk=None, media=None, **fields):
+    writer = OpenAIChunkWriter(params(**fields), media or {})
+    return list(writer.write(chunk or Chunk(token_ids=[7, 8]), processed))
+
+
+def test_one_envelope_of_a_chunk_carries_the_metrics():
+    deltas = [ChoiceDelta(0, Delta(reasoning_content="a")), ChoiceDelta(0, Delta(content="b"))]
+    sent = write(PostprocessedChunk(deltas=deltas), media={"image_count": 2}, prompt_length=5)
+    metrics = [annotated["data"].get("llm_metrics") for annotated in sent]
+    assert metrics == [
+        {"input_tokens": 5, "output_tokens": 2, "chunk_tokens": 2, "image_count": 2},
+        None,
+    ]
+    assert [annotated["data"]["choices"][0]["delta"] for annotated in sent] == [
+        {"reasoning_content": "a"},
+        {"content": "b"},
+    ]
+
+
+def test_a_chunk_that_shows_nothing_still_counts():
+    (sent,) = write(PostprocessedChunk(usage=Usage(1, 2, cached_tokens=1)))
+    assert sent["event"] == "llm_metrics"
+    metrics = json.loads(sent["comment"][0])
+    assert (metrics["chunk_tokens"], metrics["cached_tokens"]) == (2, 1)
+
+
+@pytest.mark.parametrize(
+    ("n", "extension"), [(1, {"completion_token_ids": [7]}), (2, {"choice_token_ids": {"0": [7]}})]
+)
+def test_token_ids_are_told_apart_by_choice(n, extension):
+    delta = ChoiceDelta(0, Delta(content="x"), token_ids=[7], stop_reason="x")
+    (sent,) = write(PostprocessedChunk(deltas=[delta]), n=n)
+    assert sent["data"]["nvext"] == {**extension, "stop_reason": "x"}
+
+
+def test_without_a_stream_usage_and_logprobs_are_in_the_answer():
+    logprob = TokenLogprob("x", -0.5, [120], [])
+    delta = ChoiceDelta(0, Delta(content="x"), finish_reason="stop", logprobs=[logprob])
+    (sent,) = write(PostprocessedChunk(deltas=[delta], usage=Usage(3, 2)), stream=False)
+    assert sent["data"]["usage"]["total_tokens"] == 5
+    assert sent["data"]["choices"][0]["logprobs"] == {
+        "content": [{"token": "x", "logprob": -0.5, "bytes": [120], "top_logprobs": []}]
+    }

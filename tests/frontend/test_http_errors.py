@@ -1,0 +1,41 @@
+"""Errors of checking, rendering and tokenizing, as the client gets them."""
+
+import pytest
+from backedge.frontend.http_errors import as_http_errors
+from backedge.frontend.runtime.prompt_queue import BusyError
+from backedge.parsers.errors import RequestError
+from backedge.tokenization import TokenizerLoadError
+from dynamo.llm.exceptions import HttpError, InvalidArgument, WorkerUnavailable
+
+
+@pytest.mark.parametrize(
+    "error", [BusyError(3, 2.0), TokenizerLoadError("m:C", "/model", "imported", "no module")]
+)
+def test_what_is_our_fault_is_503_and_logged(error, caplog):
+    with pytest.raises(WorkerUnavailable), as_http_errors():
+        raise error
+    assert str(error) in caplog.text
+
+
+@pytest.mark.parametrize(
+    ("error", "text"),
+    [
+        (RequestError("n", 0, "1"), "`n` is 0"),
+        (HttpError(400, "Validation: n"), "Validation: n"),
+        (ValueError("vLLM's check"), "vLLM's check"),
+    ],
+)
+def test_what_is_the_requests_fault_is_400_with_the_text(error, text):
+    with pytest.raises(InvalidArgument, match=text), as_http_errors():
+        raise error
+
+
+def test_other_http_errors_keep_their_code():
+    with pytest.raises(HttpError) as caught, as_http_errors():
+        raise HttpError(404, "no such image")
+    assert (caught.value.code, caught.value.message) == (404, "no such image")
+
+
+def test_faults_of_the_code_stay_what_they_are():
+    with pytest.raises(KeyError), as_http_errors():
+        raise KeyError("x")
