@@ -1,9 +1,9 @@
-"""Streams two answers to the terminal with the official OpenAI client: one with reasoning, one with a tool call.
+"""Streams two answers to the terminal: one with reasoning, one with a tool call.
 
     python examples/stream.py [--url http://127.0.0.1:8000/v1] [--model tiny]
 
-Reasoning, content and tool arguments are told apart by colour (or, without a
-terminal, by labels), and each delta is shown the moment it arrives.
+Uses the official OpenAI client. Each delta is shown when it arrives, labelled by its kind
+(reasoning, content, tool call, arguments) and coloured in a terminal.
 """
 
 from __future__ import annotations
@@ -48,13 +48,13 @@ COLOURS = {
 
 
 class Printer:
-    """Prints deltas one behind the other, with a new line where the kind changes."""
+    """Prints deltas one after another, with a new line when the kind changes."""
 
     def __init__(self) -> None:
         self._kind = ""
 
     def show(self, kind: str, text: str) -> None:
-        """Print `text`, of this kind."""
+        """Print `text`, labelled with its kind."""
         if kind != self._kind:
             self._kind = kind
             print(f"\n{kind:>10}  ", end="")

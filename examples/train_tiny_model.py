@@ -1,11 +1,11 @@
 """Train `examples/tiny_model` so that it answers the example transcripts exactly.
 
     python examples/train_tiny_model.py            # a few minutes on two CPU cores
-    python examples/train_tiny_model.py --continue # from the weights that are there: after a small change
+    python examples/train_tiny_model.py --continue # from the present weights, after a small change
 
-The model is a real Qwen3 (0.7 M parameters). It has learned nothing but the
-transcripts, so greedy decoding gives the same tokens on every engine, and a
-test can demand the exact stream. Run it again after changing a transcript.
+The model is a real Qwen3 (0.7 M parameters). It has learned only the transcripts, so
+greedy decoding gives the same tokens on every engine, and a test can demand the exact
+stream. Run this script again after changing a transcript.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ MODEL_DIR = HERE / "tiny_model"
 TRANSCRIPTS_DIR = HERE / "transcripts"
 
 VOCABULARY_SIZE = 560
-# Qwen3's own list, in its order; only the first group is "special" there, so
+# Qwen3's own list, in its order. Only the first group is "special" there, so
 # skip_special_tokens leaves the reasoning and tool-call markers in the text.
 SPECIAL_TOKENS = ("<|endoftext|>", "<|im_start|>", "<|im_end|>")
 MARKER_TOKENS = (
@@ -47,15 +47,18 @@ MARKER_TOKENS = (
     "<think>",
     "</think>",
 )
-SPLIT = r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+"
+SPLIT = (
+    r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}"
+    r"| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+"
+)
 
 MAX_STEPS = 1500
 CHECK_EVERY = 25
 LEARNING_RATE = 3e-3
-GOING_ON_RATE = 1e-3
+CONTINUED_LEARNING_RATE = 1e-3
 WARMUP_STEPS = 50
-# A transcript counts as learned when its least likely token is this likely,
-# which leaves room for the rounding of other kernels.
+# A transcript counts as learned when its least likely token has this probability, which
+# leaves room for the rounding of other kernels.
 MIN_PROBABILITY = 0.9
 
 
@@ -100,10 +103,10 @@ def train_tokenizer(texts: list[str]) -> PreTrainedTokenizerFast:
 
 
 def tool_variants(tools: list[dict[str, Any]] | None) -> Iterator[list[dict[str, Any]] | None]:
-    """Yield `tools` as the frontends of the field hand them to the template.
+    """Yield `tools` in the forms in which different frontends pass them to the template.
 
-    They differ in the order of keys and in fields they fill in; the model has
-    to answer the same to all of them.
+    The forms differ in the order of keys and in the defaults filled in; the model has to
+    give the same answer to all of them.
     """
     yield tools
     if not tools:
@@ -111,7 +114,7 @@ def tool_variants(tools: list[dict[str, Any]] | None) -> Iterator[list[dict[str,
     yield [{**tool, "function": {**tool["function"], "strict": None}} for tool in tools]
     yield [json.loads(json.dumps(tool, sort_keys=True)) for tool in tools]
     yield [{"function": tool["function"], "type": "function"} for tool in tools]
-    # SGLang's own server, and Dynamo's SGLang processor: key by key, defaults filled in.
+    # SGLang's own server and Dynamo's SGLang processor: their order of keys, with defaults.
     yield [
         {
             "type": "function",
@@ -197,7 +200,7 @@ def answer_log_probabilities(
     return log_probabilities.gather(1, labels[:, 1:][wanted].unsqueeze(1)).squeeze(1)
 
 
-@torch.no_grad()  # type: ignore[untyped-decorator]
+@torch.no_grad()  # type: ignore[untyped-decorator]  # torch comes without types here
 def least_probability(
     model: Qwen3ForCausalLM, samples: list[tuple[list[int], int]], pad: int
 ) -> float:
@@ -215,7 +218,7 @@ def train(
 ) -> None:
     """Train in place until every variant of every transcript is learned.
 
-    Raises SystemExit if MAX_STEPS were not enough.
+    Raises SystemExit after MAX_STEPS.
     """
     optimizer = torch.optim.AdamW(model.parameters(), lr=learning_rate, weight_decay=0.01)
     schedule = torch.optim.lr_scheduler.LambdaLR(
@@ -239,12 +242,16 @@ def train(
         if step % CHECK_EVERY == 0:
             least = least_probability(model, everything, pad) if total < 0.05 else 0.0
             print(
-                f"step {step}: loss {total:.4f}, least likely token {least:.3f}, {time.monotonic() - started:.0f} s",
+                f"step {step}: loss {total:.4f}, least likely token {least:.3f}, "
+                f"{time.monotonic() - started:.0f} s",
                 flush=True,
             )
             if least > MIN_PROBABILITY:
                 return
-    raise SystemExit(f"not learned within {MAX_STEPS} steps; the model was not written")
+    raise SystemExit(
+        f"the transcripts are not learned after {MAX_STEPS} steps, so no model was written; "
+        "raise MAX_STEPS or train without --continue"
+    )
 
 
 def main() -> None:
@@ -254,11 +261,11 @@ def main() -> None:
     )
     parser.add_argument(
         "--continue",
-        dest="goes_on",
+        dest="continues",
         action="store_true",
-        help="start from the weights that are there",
+        help="start from the weights in examples/tiny_model",
     )
-    goes_on = parser.parse_args().goes_on
+    continues = parser.parse_args().continues
     random.seed(0)
     torch.manual_seed(0)
     transcripts = read_transcripts()
@@ -271,9 +278,10 @@ def main() -> None:
         flush=True,
     )
     model = build_model(tokenizer)
-    if goes_on:
+    if continues:
         model.load_state_dict(Qwen3ForCausalLM.from_pretrained(MODEL_DIR).state_dict())
-    train(model, variants, tokenizer.pad_token_id, GOING_ON_RATE if goes_on else LEARNING_RATE)
+    learning_rate = CONTINUED_LEARNING_RATE if continues else LEARNING_RATE
+    train(model, variants, tokenizer.pad_token_id, learning_rate)
     model.save_pretrained(MODEL_DIR)
     tokenizer.save_pretrained(MODEL_DIR)
     generation = {
