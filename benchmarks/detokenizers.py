@@ -1,17 +1,17 @@
-"""Claim: a token costs our detokenizers at most a tenth of what it costs vLLM's fast one.
+"""Claim: a token costs our detokenizers at most a tenth of its cost in vLLM's fast detokenizer.
 
     python -m benchmarks.detokenizers [--json] [--tokenizers llama gemma] [--steps 1 8]
 
-Measures CPU microseconds per output token of detokenizing alone, one token at a time
-and several per step: ours (`feed`, or `feed_all` for a step), vLLM's as its output
-processor makes and calls it (`from_new_request`, `update`), vLLM's slow one, and the
-bare `tokenizers.DecodeStream`. The tokens are the transcripts' outputs, cut into
-answers of --tokens each, behind a short prompt. Making a detokenizer is not timed;
-ours has met every token before, as in a worker that has served some requests.
-Every text is compared with ours: one that differs is marked.
+Measures CPU microseconds per output token of detokenizing alone, one token at a time and
+several per step: ours (`feed`, or `feed_all` for a step), vLLM's as its output processor
+makes and calls it (`from_new_request`, `update`), vLLM's slow detokenizer, and the bare
+`tokenizers.DecodeStream`. The tokens are the transcripts' outputs after a short prompt,
+cut into answers of --tokens each. Making a detokenizer is not timed; ours has seen every
+token before, as in a worker that has served some requests. Every text is compared with
+ours, and a difference is marked.
 
-The claim is about the tokenizers for which ours has a table, byte-level BPE and
-SentencePiece, where vLLM takes its fast detokenizer; the others are there to compare.
+The claim is about the tokenizers for which we have a table and vLLM takes its fast
+detokenizer: byte-level BPE and SentencePiece. The others are measured for comparison.
 """
 
 from __future__ import annotations
@@ -39,26 +39,26 @@ from vllm.v1.engine.detokenizer import (
     SlowIncrementalDetokenizer,
 )
 
-from benchmarks.tokenizer_kinds import KINDS, Kind, texts
+from .tokenizer_kinds import KINDS, Kind, texts
 
 OURS, VLLM, SLOW, STREAM = "ours", "vllm", "vllm slow", "DecodeStream"
 STEPS = (1, 8)
 CLAIM_RATIO = 0.1
 PROMPT = "Say something about logs, and then go on."
-# Tokens in a round of one system: fewer are no time to measure.
+# Tokens in a round of one system, to give the clock enough to measure.
 ROUND_TOKENS = 20_000
 NS_PER_US = 1e3
-# Of the table's columns: tokenizer, system, one pair per step size.
+# Widths of the table's columns: tokenizer, system, one pair per step size.
 NAME_WIDTH, SYSTEM_WIDTH, CELL_WIDTH, RATIO_WIDTH = 24, 14, 16, 8
 DIFFERS = "text differs"
 
-# What takes a step's tokens, and what returns the text at the end of an answer.
+# `Feed` takes a step's tokens; `Text` returns an answer's text from the results of `Feed`.
 Feed = Callable[[Any], Any]
 Text = Callable[[list[Any]], str]
 
 
 class Cell(msgspec.Struct):
-    """One figure. us: per token, the median of the rounds. ratio: of ours to this one."""
+    """One figure. us: per token, the median of the rounds. ratio: our cost divided by this one."""
 
     step: int
     us: float
@@ -67,16 +67,16 @@ class Cell(msgspec.Struct):
 
 
 class Row(msgspec.Struct):
-    """One system with one tokenizer. way: the class that detokenizes."""
+    """One system with one tokenizer. detokenizer: the name of its class."""
 
     tokenizer: str
     system: str
-    way: str
+    detokenizer: str
     cells: list[Cell]
 
 
 class Claim(msgspec.Struct):
-    """The worst ratio of ours to vLLM's fast detokenizer, at this many tokens per step."""
+    """The highest ratio of our cost to vLLM's fast detokenizer's, at `step` tokens per step."""
 
     step: int
     ratio: float
@@ -85,7 +85,7 @@ class Claim(msgspec.Struct):
 
 
 class Settings(msgspec.Struct):
-    """What the command line says."""
+    """The settings of a run, from the command line."""
 
     steps: list[int]
     rounds: int
@@ -120,7 +120,7 @@ class Answers:
         return sum(map(len, self.answers))
 
     def request(self) -> EngineCoreRequest:
-        """Return what vLLM makes a detokenizer from."""
+        """Return a request for vLLM to make a detokenizer from."""
         return EngineCoreRequest(
             request_id="0",
             prompt_token_ids=self.prompt_token_ids,
@@ -135,17 +135,21 @@ class Answers:
 
 
 class System:
-    """One way to detokenize one tokenizer's answers."""
+    """One detokenizer for one tokenizer's answers.
 
-    def __init__(self, name: str, way: str, start: Callable[[int], tuple[Feed, Text]]) -> None:
+    start: begins an answer that is fed in steps of that many tokens.
+    """
+
+    def __init__(
+        self, name: str, detokenizer: str, start: Callable[[int], tuple[Feed, Text]]
+    ) -> None:
         self.name = name
-        self.way = way
-        # Returns what takes the tokens of one answer in steps of that many, and what gives its text.
+        self.detokenizer = detokenizer
         self.start = start
 
 
 def systems(answers: Answers) -> list[System]:
-    """Return the systems that can detokenize these answers, ours first."""
+    """Return the systems that can detokenize these answers; ours is the first."""
     tokenizer = answers.tokenizer
     fast = transformers_tokenizer(tokenizer) if isinstance(tokenizer, Tokenizer) else tokenizer
     found = [ours(answers)]
@@ -162,7 +166,7 @@ def systems(answers: Answers) -> list[System]:
 
 
 def transformers_tokenizer(tokenizer: Tokenizer) -> Any:
-    """Return the tokenizer as vLLM is given it."""
+    """Return the tokenizer in the form in which vLLM gets it."""
     special = [
         token.content for token in tokenizer.get_added_tokens_decoder().values() if token.special
     ]
@@ -180,7 +184,7 @@ def ours(answers: Answers) -> System:
 
 
 def vllm(name: str, make: Callable[[], Any]) -> System:
-    """Return a detokenizer of vLLM's, which adds up its text itself."""
+    """Return one of vLLM's detokenizers, which keep their whole text."""
 
     def start(step: int) -> tuple[Feed, Text]:
         detokenizer = make()
@@ -238,7 +242,7 @@ def detokenize(system: System, answers: Answers, step: int) -> tuple[float, list
 def measure(answers: Answers, settings: Settings) -> list[Row]:
     """Return the figures of one tokenizer; the systems take turns within a round."""
     compared = systems(answers)
-    rows = [Row(answers.name, system.name, system.way, []) for system in compared]
+    rows = [Row(answers.name, system.name, system.detokenizer, []) for system in compared]
     for step in settings.steps:
         expected = detokenize(compared[0], answers, step)[1]
         us: list[list[float]] = [[] for _ in compared]
@@ -254,11 +258,14 @@ def measure(answers: Answers, settings: Settings) -> list[Row]:
     return rows
 
 
-def claims_of(rows: list[Row], tables: set[str]) -> list[Claim]:
-    """Return whether the claim held at each step size. tables: the tokenizers that it is about."""
+def check_claims(rows: list[Row], tables: set[str]) -> list[Claim]:
+    """Return whether the claim held at each step size.
+
+    tables: the names of the tokenizers that the claim is about.
+    """
     found: dict[int, list[tuple[float, str, bool]]] = {}
     for row in rows:
-        if row.way == FastIncrementalDetokenizer.__name__ and row.tokenizer in tables:
+        if row.detokenizer == FastIncrementalDetokenizer.__name__ and row.tokenizer in tables:
             for cell in row.cells:
                 found.setdefault(cell.step, []).append(
                     (cell.ratio, row.tokenizer, not cell.differs)
@@ -278,30 +285,38 @@ def table(report: Report) -> str:
     """Return the report as text."""
     settings = report.settings
     lines = [
-        f"CPU microseconds per token by tokens per step, medians of {settings.rounds} rounds, ours to each"
+        "CPU microseconds per token by tokens per step, and the ratio of ours to each",
+        f"(medians of {settings.rounds} rounds)",
     ]
     steps = "".join(f"{step:>{CELL_WIDTH}}{'ratio':>{RATIO_WIDTH}}" for step in settings.steps)
-    lines.append(f"{'tokenizer':{NAME_WIDTH}}{'system':{SYSTEM_WIDTH}}{steps}  way")
+    lines.append(f"{'tokenizer':{NAME_WIDTH}}{'system':{SYSTEM_WIDTH}}{steps}  detokenizer")
     for row in report.rows:
         cells = "".join(map(cell_text, row.cells))
-        lines.append(f"{row.tokenizer:{NAME_WIDTH}}{row.system:{SYSTEM_WIDTH}}{cells}  {row.way}")
+        names = f"{row.tokenizer:{NAME_WIDTH}}{row.system:{SYSTEM_WIDTH}}"
+        lines.append(f"{names}{cells}  {row.detokenizer}")
     return "\n".join([*lines, *verdicts(report)])
 
 
 def cell_text(cell: Cell) -> str:
-    """Return a figure and the ratio of ours to it."""
+    """Return a figure and the ratio of ours to it, as text."""
     figure = f"{cell.us:.3f}" if not cell.differs else f"{DIFFERS} {cell.us:.1f}"
     return f"{figure:>{CELL_WIDTH}}{cell.ratio:>{RATIO_WIDTH}.3f}"
 
 
 def verdicts(report: Report) -> Iterator[str]:
     """Yield the claim, whether it held at each step size, and which texts differ."""
-    claim = f"claim: at most {CLAIM_RATIO:g} of vLLM's fast detokenizer, byte-level BPE and SentencePiece"
+    claim = (
+        f"claim: at most {CLAIM_RATIO:g} of vLLM's fast detokenizer, "
+        "byte-level BPE and SentencePiece"
+    )
     if not report.claims:
         yield f"{claim}: not measured"
     for found in report.claims:
         held = "held" if found.held else "NOT held"
-        yield f"{claim}, tokens per step {found.step}: {held} in this run (at most {found.ratio:.3f}, {found.worst})"
+        yield (
+            f"{claim}, tokens per step {found.step}: {held} in this run "
+            f"(at most {found.ratio:.3f}, {found.worst})"
+        )
     different = [
         f"{row.tokenizer}, {row.system}"
         for row in report.rows
@@ -344,7 +359,7 @@ def main() -> None:
     gc.freeze()
     rows = [row for answers in chosen for row in measure(answers, settings)]
     tables = {answers.name for answers in chosen if isinstance(answers.ours, TableDetokenizers)}
-    report = Report(settings, rows, claims_of(rows, tables))
+    report = Report(settings, rows, check_claims(rows, tables))
     print(msgspec.json.encode(report).decode() if arguments.json else table(report))
 
 

@@ -1,4 +1,4 @@
-"""Tokenizers of every kind that a detokenizer is written for, with the detokenizer each one gets."""
+"""Tokenizers of every kind that has a detokenizer, with the detokenizer each one gets."""
 
 from __future__ import annotations
 
@@ -138,7 +138,7 @@ def wordpiece() -> Tokenizer:
 
 
 class DecodeOnly:
-    """A tokenizer that offers nothing but `decode`, and its vocabulary for the check at the start."""
+    """A tokenizer with `decode` only, and its vocabulary for the check at the start."""
 
     def __init__(self, inner: Tokenizer) -> None:
         self.inner = inner

@@ -1,6 +1,6 @@
-"""The tables of docs/compatibility.md: every parser of the engines', tried, and every format of our own.
+"""The tables of docs/compatibility.md: every parser of the engines, tested, and every format.
 
-`python -m tests.parsers.compatibility` prints it; with `--write` it goes into the page.
+`python -m tests.parsers.compatibility` prints the tables; `--write` puts them into the page.
 """
 
 from __future__ import annotations
@@ -29,11 +29,11 @@ from tests.parsers.native.scenarios import NOT_A_CALL
 PAGE = Path(__file__).parents[2] / "docs" / "compatibility.md"
 BEGIN, END = "<!-- table:begin -->", "<!-- table:end -->"
 HEADS = {"tool": "`--tool-call-parser`", "reasoning": "`--reasoning-parser`"}
-AS_ONE = "as one"
+IN_ONE_PIECE = "in one piece"
 
 
 def table() -> str:
-    """Return the tables, as of this run."""
+    """Return the tables of this run."""
     parts = [
         part
         for engine in ENGINES
@@ -45,10 +45,11 @@ def table() -> str:
 def _formats() -> str:
     rows = [
         f"| `{format_.name}` | {', '.join(f'`{alias}`' for alias in format_.aliases)} "
-        f"| {'yes' if format_.parses_tools else ''} | {'yes' if format_.parses_reasoning else ''} | {format_.source} |"
+        f"| {'yes' if format_.parses_tools else ''} "
+        f"| {'yes' if format_.parses_reasoning else ''} | {format_.source} |"
         for format_ in sorted(FORMATS, key=lambda format_: format_.name)
     ]
-    heads = "| linear format | also named | tool calls | reasoning | read from |"
+    heads = "| linear format | also named | tool calls | reasoning | source |"
     return "\n".join([heads, "|---|---|---|---|---|", *rows])
 
 
@@ -67,7 +68,7 @@ def _table(engine: EngineCases, kind: str) -> str:
 
 
 def row(engine: EngineCases, kind: str, name: str) -> tuple[str, str, str, str, str]:
-    """Return what the linear parser makes of the samples, whether the native one starts, what it makes, how and why."""
+    """Return the cells of the parser `name`: linear, native starts, native, streams, remark."""
     cases = [case for case in engine.cases.values() if case.id.split()[:2] == [kind, name]]
     linear = next((found for found in map(linear_result, cases) if found != "right"), "right")
     results = [_result(engine, case) for case in cases]
@@ -80,7 +81,7 @@ def row(engine: EngineCases, kind: str, name: str) -> tuple[str, str, str, str, 
 
 
 def _scenarios(case: Case) -> list[str]:
-    """Return what the native parser gets wrong when it streams other calls than the sample's."""
+    """Return the native parser's mistakes when it streams other calls than the sample's."""
     if case.engine != "sglang" or case.names.tool_call is None:
         return []
     return [
@@ -91,7 +92,7 @@ def _scenarios(case: Case) -> list[str]:
 
 
 def linear_result(case: Case) -> str:
-    """Return what our own parser makes of the sample; empty if there is none of that name."""
+    """Return the result of our own parser for the sample; "" if there is none of that name."""
     if uses_native("auto", case.names):
         return ""
     return _run(case, parsers_of(case.sample, case.names, "linear"))[0]
@@ -114,16 +115,16 @@ def _result(engine: EngineCases, case: Case) -> tuple[str, str, str, str]:
 
 
 def _run(case: Case, parsers: ParserFactory) -> tuple[str, str]:
-    """Return whether the sample gives what its model meant, and whether it does so while the model writes."""
+    """Return whether the result is what the model meant, and whether it came in pieces."""
     core = core_of(case.sample, parsers)
     right = outcome(core.run(every_token(output_of(core, case.sample)))) == case.sample.expected
     return "right" if right else "**wrong**", "yes" if _pieces(
         core, tools=bool(case.sample.tools)
-    ) > 1 else AS_ONE
+    ) > 1 else IN_ONE_PIECE
 
 
 def _pieces(core: Core, *, tools: bool) -> int:
-    """Return in how many chunks the arguments came; without tools, the reasoning or what stands for it."""
+    """Return the number of chunks with arguments; without tools, with reasoning or else content."""
     deltas = [delta.delta for chunk in core.chunks for delta in chunk]
     if tools:
         return sum(any(call.function.arguments for call in delta.tool_calls) for delta in deltas)
@@ -133,7 +134,7 @@ def _pieces(core: Core, *, tools: bool) -> int:
 
 
 def written() -> str:
-    """Return the tables that the page has."""
+    """Return the tables in the page."""
     return PAGE.read_text(encoding="utf-8").partition(BEGIN)[2].partition(END)[0].strip()
 
 
