@@ -1,6 +1,6 @@
 """Token ids of the engine in, OpenAI deltas out: pure, no I/O, one object per request.
 
-    post = postprocessor(spec, tokenizer, tool_call_parser="hermes", reasoning_parser="qwen3")
+    post = postprocessor(params, tokenizer, tool_call_parser="hermes", reasoning_parser="qwen3")
     for out in post.feed(Chunk(index=0, token_ids=[...], finish_reason=None)):
         ...                                     # out.delta is an OpenAI delta
 

@@ -1,11 +1,13 @@
-"""The deltas of one choice as one: what `stream: false` sends."""
+"""All deltas of a choice as one delta, for an answer without a stream."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import TypeVar
 
 from .messages import ChoiceDelta, Delta, FunctionDelta, ToolCallDelta
+
+T = TypeVar("T")
 
 
 def aggregate_deltas(deltas: Sequence[ChoiceDelta]) -> ChoiceDelta:
@@ -18,16 +20,16 @@ def aggregate_deltas(deltas: Sequence[ChoiceDelta]) -> ChoiceDelta:
             content="".join(part.delta.content or "" for part in deltas) or None,
             reasoning_content="".join(part.delta.reasoning_content or "" for part in deltas)
             or None,
-            tool_calls=_calls(deltas),
+            tool_calls=_join_calls(deltas),
         ),
         last.finish_reason,
         last.stop_reason,
-        _joined(deltas, "logprobs"),
-        _joined(deltas, "token_ids"),
+        _join([part.logprobs for part in deltas]),
+        _join([part.token_ids for part in deltas]),
     )
 
 
-def _calls(deltas: Sequence[ChoiceDelta]) -> list[ToolCallDelta]:
+def _join_calls(deltas: Sequence[ChoiceDelta]) -> list[ToolCallDelta]:
     calls: dict[int, ToolCallDelta] = {}
     arguments: dict[int, list[str]] = {}
     for part in deltas:
@@ -42,6 +44,7 @@ def _calls(deltas: Sequence[ChoiceDelta]) -> list[ToolCallDelta]:
     ]
 
 
-def _joined(deltas: Sequence[ChoiceDelta], field: str) -> list[Any] | None:
-    parts = [value for part in deltas if (value := getattr(part, field)) is not None]
-    return [item for part in parts for item in part] if parts else None
+def _join(lists: Sequence[list[T] | None]) -> list[T] | None:
+    """Return the lists as one, None if there is none."""
+    present = [part for part in lists if part is not None]
+    return [item for part in present for item in part] if present else None

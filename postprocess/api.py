@@ -22,7 +22,7 @@ def postprocessor(
 ) -> Postprocessor:
     """Return what turns the tokens of one request into OpenAI deltas, with the linear parsers.
 
-        post = postprocessor(spec, tokenizer, tool_call_parser="hermes", reasoning_parser="qwen3")
+        post = postprocessor(params, tokenizer, tool_call_parser="hermes", reasoning_parser="qwen3")
         for out in post.feed(Chunk(index=0, token_ids=[...], finish_reason=None)):
             ...                                 # out.delta is an OpenAI delta
 

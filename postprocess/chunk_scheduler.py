@@ -1,8 +1,23 @@
-"""Fewer, better chunks: deltas of one request, merged up to a time bound for each kind of text.
+"""Decides when the deltas of a request leave, so that fewer and better chunks travel.
 
-A chunk costs both sides of the wire tens of microseconds whatever is in it, and only
-here it is known what a token means. The clock is the caller's: nothing in this file
-waits, so it works in an event loop, in a process of the pool and under a test.
+A chunk costs both sides of the wire tens of microseconds whatever it holds, many times the cost
+of post-processing a token, and only this side of the wire knows what a token means. So deltas
+wait for more of their kind, up to a time limit for each kind:
+
+- The first delta of a choice leaves at once: people notice the time to the first word most. So
+  does the finish, since resources wait for it.
+- Later deltas may wait for the delay of their kind (`MergeDelays`): short for content, longer
+  for reasoning, longest for tool arguments. With several kinds waiting the shortest counts.
+- Tokens without a delta (held-back text, or all of an answer without a stream) wait for the
+  delay `tokens`. It is bounded because Dynamo migrates a request with the tokens it has seen.
+- Streams of one kind leave at common moments (`align_deadline`), so that one wake-up of threads
+  and event loops serves many of them.
+- The engine may collect tokens for a part of the delay (`engine_wait_s`), which spares its own
+  cost per output.
+
+The clock is the caller's: nothing in this file waits, so it works in an event loop, in a
+process of the pool and under a test. `add` takes what the engine says, `due` tells when `take`
+has something to send. docs/decisions/0011-merge-delays.md has the measurements.
 """
 
 from __future__ import annotations
@@ -16,17 +31,17 @@ import msgspec
 from .choice import Choice
 from .delta_builder import CallOutcome, DeltaKind
 from .messages import ChoiceDelta, Chunk, PostprocessParams, Usage
+from .migration import resume
 from .postprocessor import Postprocessor
-from .stage_timing import Clock, StageTime
+from .stage_timing import StageTime
 
 Latency = Literal["lowest", "balanced", "throughput"]
 
 
 class MergeDelays(msgspec.Struct, frozen=True, kw_only=True):
-    """For how many seconds what came first may wait for more: a delta of each kind, or tokens without any text.
+    """How long a delta of each kind may wait for more of its kind, in seconds.
 
-    tokens: text that is held back, or all of it without a stream. Dynamo migrates a
-        request with the tokens it has seen, so they may not wait for ever.
+    tokens: the same for tokens without a delta.
     """
 
     content: float = 0.0
@@ -34,40 +49,41 @@ class MergeDelays(msgspec.Struct, frozen=True, kw_only=True):
     tools: float = 0.0
     tokens: float = 1.0
 
-    def of(self, kind: DeltaKind) -> float:
-        """Return the bound of a delta of this kind; a finish alone does not wait."""
+    def delay(self, kind: DeltaKind) -> float:
+        """Return the delay of a delta of this kind; a finish does not wait."""
         return 0.0 if kind == "finish" else float(getattr(self, kind))
 
     @property
     def shortest(self) -> float:
-        """The least bound of any text."""
+        """The shortest delay of a delta."""
         return min(self.content, self.reasoning, self.tools)
 
 
-# docs/decisions/0011-merge-delays.md has the measurements behind these.
 MERGE_DELAYS: dict[Latency, MergeDelays] = {
     "lowest": MergeDelays(),
     "balanced": MergeDelays(content=0.1, reasoning=0.2, tools=0.5),
     "throughput": MergeDelays(content=0.3, reasoning=1.0, tools=2.0, tokens=5.0),
 }
-# The part of a bound after which a stream's chunks leave, one after the other.
+# The chunks of a stream follow each other after this part of their delay.
 PATIENCE = 0.9
-# The part of a bound that is never waited: for a timer that rings late, and for the way out.
+# The part of a delay that is never used: timers ring late, and the way out takes time.
 RESERVE = 0.03
-# Streams of one kind leave at as many moments within a bound: few enough to meet each other,
-# and more than one, so that a thousand streams do not come all at once.
+# The common moments within a delay: few, so that streams meet at them, and more than one, so
+# that a thousand streams do not leave all at once.
 SLOTS = 2
-# The part of a bound that tokens may wait in the engine. They cannot be called from
-# there when the engine pauses, so most of the bound stays here.
+# The part of a delay that tokens may wait in the engine. They cannot be called from there when
+# the engine pauses, so most of the delay stays on this side.
 ENGINE_PART = 0.25
 
 
 class ScheduledChunk(msgspec.Struct, array_like=True):
-    """What goes out in one chunk, of one choice.
+    """One chunk to send: tokens of one choice, and their deltas.
 
-    waited_s: since the first of the tokens came. finished: these deltas end the choice.
-    usage: of the whole request, where the client is to see it. ended_early: and the engine would go on.
-    calls: of the choice, if these deltas end it. times: of a request whose stages are measured.
+    waited_s: time since the first of the tokens came. finished: the deltas end the choice.
+    usage: of the whole request, if the client is to see it with this chunk.
+    ended_early: the choice ends while the engine would go on.
+    calls: outcomes of the choice's tool calls, if the deltas end it.
+    times: of the stages, in a request where they are measured.
     """
 
     index: int
@@ -81,19 +97,18 @@ class ScheduledChunk(msgspec.Struct, array_like=True):
     times: list[StageTime] = []
 
 
-class _Waiting:
-    """What waits to be taken, of one choice."""
+class _NextChunk:
+    """The next chunk of one choice, while it grows.
+
+    since: when its first token came. due: when it has to leave; infinite while there is nothing.
+    seen: the number of the choice's pending deltas that `due` takes into account.
+    kind: of the last delta. first_left: the first chunk has left. has_news: the engine has
+    spoken since the last chunk left. closed: the finish has left.
+    """
 
     __slots__ = (
-        "choice",
-        "closed",
-        "due",
-        "kind",
-        "kinds",
-        "opened",
-        "since",
-        "token_ids",
-        "touched",
+        *("choice", "closed", "due", "first_left", "has_news"),
+        *("kind", "seen", "since", "token_ids"),
     )
 
     def __init__(self, choice: Choice) -> None:
@@ -101,44 +116,41 @@ class _Waiting:
         self.token_ids: list[int] = []
         self.since = 0.0
         self.due = inf
-        self.kinds = 0  # of the choice's pending deltas, how many have been seen
+        self.seen = 0
         self.kind: DeltaKind | None = None
-        self.opened = False
-        self.touched = False  # since it was taken last
+        self.first_left = False
+        self.has_news = False
         self.closed = False
 
 
 class ChunkScheduler:
-    """One request in post-processing, its deltas merged.
+    """Schedules the chunks of one request.
 
     due: when `take` has something that may not wait any longer; infinite while there is nothing.
     """
 
-    def __init__(self, post: Postprocessor, delays: MergeDelays) -> None:
-        self.post = post
+    def __init__(self, postprocessor: Postprocessor, delays: MergeDelays) -> None:
+        self.postprocessor = postprocessor
         self.due = inf
-        self._params = post.params
+        self._params = postprocessor.params
         self._delays = delays
-        self._waiting = [_Waiting(post.choice(index)) for index in range(post.params.n)]
+        self._next = [_NextChunk(choice) for choice in postprocessor.choices]
         self._resumed: list[ChoiceDelta] = []
 
     @property
     def oldest(self) -> float:
-        """When the first token came that has not been taken; infinite if all have."""
-        return min((waiting.since for waiting in self._waiting if waiting.token_ids), default=inf)
-
-    def measure(self, clock: Clock) -> None:
-        """Have what each stage takes measured from now on."""
-        for waiting in self._waiting:
-            waiting.choice.measure(clock)
+        """When the first token came that has not left; infinite if all have."""
+        return min((chunk.since for chunk in self._next if chunk.token_ids), default=inf)
 
     def resume(self, token_ids: Sequence[int], now: float) -> None:
-        """Take tokens that the client has got from a worker which died; if they end the choice, that is due."""
-        self._resumed = self.post.resume(token_ids)
-        if not self._resumed:
-            return
-        waiting = self._waiting[0]
-        waiting.since = waiting.due = self.due = now
+        """Take tokens that a worker which died has sent; a finish that they bring is due at once.
+
+        Raises as `Postprocessor.feed`.
+        """
+        self._resumed = resume(self.postprocessor, token_ids)
+        if self._resumed:
+            first = self._next[0]
+            first.since = first.due = self.due = now
 
     def add(self, chunk: Chunk, now: float, age_s: float = 0.0) -> None:
         """Take a chunk of the engine.
@@ -146,114 +158,113 @@ class ChunkScheduler:
         age_s: how long its first token may have waited in the engine.
         Raises IndexError and `ParserFailedError` as `Postprocessor.feed`.
         """
-        waiting = self._waiting[chunk.index]
-        if waiting.closed:
+        following = self._next[chunk.index]
+        if following.closed:
             return  # the engine's last words on a choice that has ended
-        choice = waiting.choice
-        if chunk.prompt_tokens is not None or chunk.cached_tokens is not None:
-            self.post.note_usage(chunk)
-        if not choice.finished:
-            choice.feed(chunk)
-        if not waiting.token_ids:
-            waiting.since = now - age_s
-        waiting.touched = True
-        waiting.token_ids += chunk.token_ids
-        # For most tokens nothing changes: something waits already, and there is no new kind.
-        if waiting.due == inf or choice.finished or len(choice.pending) != waiting.kinds:
-            self._set_due(waiting, now, age_s)
+        self.postprocessor.add(chunk)
+        if not following.token_ids:
+            following.since = now - age_s
+        following.has_news = True
+        following.token_ids += chunk.token_ids
+        choice = following.choice
+        # Most tokens change nothing: a delta waits already, and theirs is of the same kind.
+        if following.due == inf or choice.finished or len(choice.pending) != following.seen:
+            self._set_due(following, now, age_s)
 
     def degrade(self, index: int, error: Exception, now: float) -> None:
-        """Leave the parser of a choice, as `Choice.degrade` does. Raises `ParserFailedError` as that."""
-        waiting = self._waiting[index]
-        waiting.choice.degrade(error)
-        self._set_due(waiting, now, 0.0)
+        """Leave the parser of a choice, as `Postprocessor.degrade` does. Raises as that."""
+        self.postprocessor.degrade(index, error)
+        self._set_due(self._next[index], now, 0.0)
 
     def forget(self, index: int) -> None:
-        """Drop what waits of a choice: the client has got it from another process."""
-        self._take(index, self._waiting[index], 0.0)
-        self.due = min(waiting.due for waiting in self._waiting)
-
-    def _set_due(self, waiting: _Waiting, now: float, age_s: float) -> None:
-        due, choice = waiting.due, waiting.choice
-        if choice.finished:
-            due = now
-        elif self._params.stream and len(pending := choice.pending) > waiting.kinds:
-            waiting.kind = pending[-1]
-            if waiting.opened:
-                bound = min(map(self._delays.of, pending[waiting.kinds :]))
-                due = min(due, align_deadline(now - age_s + bound, bound))
-            else:
-                due = now
-            waiting.kinds = len(pending)
-        elif due == inf:
-            # Without a stream the first tokens go at once: a router counts on them for the end of prefill.
-            bound = self._delays.tokens if waiting.opened or self._params.stream else 0.0
-            due = align_deadline(waiting.since + bound, bound)
-        if due != waiting.due:
-            waiting.due = due
-            self.due = min(self.due, due)
+        """Drop the next chunk of a choice: the client has got it from another process."""
+        self._take(index, self._next[index], 0.0)
+        self.due = min(chunk.due for chunk in self._next)
 
     def take(self, now: float) -> list[ScheduledChunk]:
-        """Return what is due."""
+        """Return the chunks that are due."""
         if self.due > now:
             return []
         taken = [
-            self._take(index, waiting, now)
-            for index, waiting in enumerate(self._waiting)
-            if waiting.due <= now
+            self._take(index, chunk, now)
+            for index, chunk in enumerate(self._next)
+            if chunk.due <= now
         ]
-        self.due = min(waiting.due for waiting in self._waiting)
+        self.due = min(chunk.due for chunk in self._next)
         return taken
 
     def flush(self, now: float) -> None:
         """Make everything due: nothing more will come."""
-        for waiting in self._waiting:
-            if waiting.touched and not waiting.closed:
-                waiting.due = self.due = now
+        for chunk in self._next:
+            if chunk.has_news and not chunk.closed:
+                chunk.due = self.due = now
 
     def engine_wait_s(self, index: int) -> float:
-        """See `engine_wait_s` below; the kind is that of the text that came last."""
-        return engine_wait_s(self._params, self._delays, self._waiting[index].kind)
+        """Return for how long the engine may collect tokens of a choice."""
+        return engine_wait_s(self._params, self._delays, self._next[index].kind)
 
-    def _take(self, index: int, waiting: _Waiting, now: float) -> ScheduledChunk:
-        choice = waiting.choice
-        deltas = self._resumed or self.post.take(index)
+    def _set_due(self, chunk: _NextChunk, now: float, age_s: float) -> None:
+        due, choice = chunk.due, chunk.choice
+        if choice.finished:
+            due = now
+        elif self._params.stream and len(pending := choice.pending) > chunk.seen:
+            chunk.kind = pending[-1]
+            if chunk.first_left:
+                delay = min(map(self._delays.delay, pending[chunk.seen :]))
+                due = min(due, align_deadline(now - age_s + delay, delay))
+            else:
+                due = now
+            chunk.seen = len(pending)
+        elif due == inf:
+            # Without a stream the first tokens leave at once: a router waits for them to know
+            # that prefill is over.
+            waits = chunk.first_left or self._params.stream
+            delay = self._delays.tokens if waits else 0.0
+            due = align_deadline(chunk.since + delay, delay)
+        if due != chunk.due:
+            chunk.due = due
+            self.due = min(self.due, due)
+
+    def _take(self, index: int, chunk: _NextChunk, now: float) -> ScheduledChunk:
+        choice = chunk.choice
+        deltas = self._resumed or self.postprocessor.take(index)
         self._resumed = []
-        finished = waiting.closed = choice.finished
-        usage = None
-        # With the last finish to go out, however many choices have finished by now.
-        if self._params.continuous_usage_stats or (
-            finished and all(other.closed for other in self._waiting)
-        ):
-            usage = self.post.usage
-        token_ids, waiting.token_ids = waiting.token_ids, []
-        waiting.due = inf
-        waiting.kinds = 0
-        waiting.touched = False
-        waiting.opened = waiting.opened or bool(deltas) or not self._params.stream
-        waited_s = max(0.0, now - waiting.since)
-        calls = choice.calls if finished else []
-        times = choice.take_times()
+        finished = chunk.closed = choice.finished
+        # Usage goes with the last finish to leave, however many choices have finished by now.
+        ends = finished and all(other.closed for other in self._next)
+        usage = self.postprocessor.usage if ends or self._params.continuous_usage_stats else None
+        token_ids, chunk.token_ids = chunk.token_ids, []
+        chunk.due = inf
+        chunk.seen = 0
+        chunk.has_news = False
+        chunk.first_left = chunk.first_left or bool(deltas) or not self._params.stream
         return ScheduledChunk(
-            index, token_ids, deltas, waited_s, usage, finished, choice.ended_early, calls, times
+            index,
+            token_ids,
+            deltas,
+            max(0.0, now - chunk.since),
+            usage,
+            finished,
+            choice.ended_early,
+            choice.calls if finished else [],
+            choice.take_times(),
         )
 
 
-def align_deadline(due: float, bound: float) -> float:
-    """Return the last moment within `bound` at which other streams are likely to be due, too.
+def align_deadline(deadline: float, delay: float) -> float:
+    """Return the last common moment of streams of this delay before `deadline`.
 
-    Half of what a chunk costs is waking up: threads and event loops, on both sides of the
-    wire. Chunks of many streams that leave at one moment wake them once.
-    due: when the bound is over.
+    Half the cost of a chunk is waking up threads and event loops, on both sides of the wire.
+    Chunks of many streams that leave at one moment wake them once.
     """
-    if not bound:
-        return due
-    slot = PATIENCE * bound / SLOTS
-    return floor((due - RESERVE * bound) / slot) * slot
+    if not delay:
+        return deadline
+    slot = PATIENCE * delay / SLOTS
+    return floor((deadline - RESERVE * delay) / slot) * slot
 
 
 def engine_wait_s(params: PostprocessParams, delays: MergeDelays, kind: DeltaKind | None) -> float:
-    """Return for how long the engine may collect tokens: not at all while a stop string may have to end it.
+    """Return for how long the engine may collect tokens: 0 while a stop string may end it.
 
     kind: of the text that is being written, None if that is not known.
     """
@@ -261,4 +272,6 @@ def engine_wait_s(params: PostprocessParams, delays: MergeDelays, kind: DeltaKin
         return 0.0
     if not params.stream:
         return ENGINE_PART * delays.tokens
-    return ENGINE_PART * (delays.shortest if kind is None or kind == "finish" else delays.of(kind))
+    if kind is None or kind == "finish":
+        return ENGINE_PART * delays.shortest
+    return ENGINE_PART * delays.delay(kind)

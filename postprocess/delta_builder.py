@@ -1,4 +1,4 @@
-"""Events in, OpenAI deltas out, for one choice."""
+"""Parser events in, OpenAI deltas out, for one choice."""
 
 from __future__ import annotations
 
@@ -17,18 +17,18 @@ from .messages import ChoiceDelta, Delta, FunctionDelta, TokenLogprob, ToolCallD
 
 DeltaKind = Literal["content", "reasoning", "tools", "finish"]
 CallOutcome = Literal["complete", "cut", "raw"]
-"""How a tool call went, as far as events tell: written to its end, cut by a limit, or left by a parser that failed."""
+"""A tool call was written to its end, cut by a limit, or left by a parser that failed."""
 
 
 class DeltaBuilder:
-    """Collects what one choice's events say, until `take()` hands it over as deltas.
+    """Collects the events of one choice until `take` hands them over as deltas.
 
-    A delta holds one kind of text: reasoning, content or tool calls. Logprobs and
-    token ids go with the delta that their tokens led to; those of tokens that led
-    to none (a marker, held-back text) wait for the next, so none is lost.
+    A delta holds one kind of text: reasoning, content or tool calls. Logprobs and token ids go
+    with the delta that their tokens led to; those of tokens that led to none (a marker,
+    held-back text) wait for the next delta, so none is lost.
 
     index: of the choice.
-    trims: calls may occur, so white space around them is no content.
+    trims: calls may occur, so whitespace around them is not sent as content.
     pending: the kinds of the deltas that wait to be taken, in order.
     """
 
@@ -37,64 +37,66 @@ class DeltaBuilder:
         self._trims = trims
         self._deltas: list[ChoiceDelta] = []
         self.pending: list[DeltaKind] = []
-        # The last delta stays open, its text in parts: joining them once is linear, adding to a string is not.
+        # The last delta stays open, its text in parts: joining them once is linear, while
+        # appending to a string may copy it each time.
         self._kind: DeltaKind | None = None
         self._parts: list[str] = []
         self._tool_calls: list[ToolCallDelta] = []
         self._finish: tuple[str | None, str | int | None] = None, None
         self._role: str | None = "assistant"
-        self._white_space = ""
+        self._whitespace = ""
         self._numbers: dict[int, int] = {}  # the parser's number of a call -> ours, without gaps
         self._ids: set[str] = set()
         self._has_arguments = True
         self._last: DeltaKind | None = None
         self._cut: ToolCallCut | None = None
-        self._notes = Notes()  # of the last delta
-        self._waiting = Notes()
-        self._noted = self._shape()
+        self._details = _TokenDetails()  # of the last delta
+        self._waiting = _TokenDetails()
+        self._annotated = self._shape()
 
     @property
     def calls(self) -> int:
-        """Tool calls written so far."""
+        """Number of tool calls so far."""
         return len(self._numbers)
 
-    def note(self, token_id: int | None, logprob: TokenLogprob | None) -> None:
-        """Add what the client asked to know of the token that was written last; None for what it did not."""
+    def annotate(self, token_id: int | None, logprob: TokenLogprob | None) -> None:
+        """Add the details of the token that was written last; None for those not asked for."""
         if token_id is not None:
             self._waiting.token_ids.append(token_id)
         if logprob is not None:
             self._waiting.logprobs.append(logprob)
         shape = self._shape()
-        if shape != self._noted:  # it has led to something
-            self._noted = shape
+        if shape != self._annotated:  # the token has led to a delta
+            self._annotated = shape
             self._attach()
 
     def write(self, event: Event) -> None:
         """Add `event` to the deltas."""
-        # By the class itself: this is done for every token, and a match statement costs three times as much.
+        # By the class itself: each token comes here, and a match statement takes three times
+        # as long.
         kind = event.__class__
         if kind is Content:
             if self._trims:
-                self._content(event.text)  # type: ignore[union-attr]
+                self._append_trimmed(event.text)  # type: ignore[union-attr]  # it is a Content
             else:
-                self._append_content(event.text)  # type: ignore[union-attr]
+                self._append_content(event.text)  # type: ignore[union-attr]  # it is a Content
         elif kind is Reasoning:
             if self._kind != "reasoning":
                 self._open("reasoning")
-            self._parts.append(event.text)  # type: ignore[union-attr]
-        elif kind is ToolCallArguments:
-            self._arguments(event.index, event.text)  # type: ignore[union-attr, arg-type]
+            self._parts.append(event.text)  # type: ignore[union-attr]  # it is a Reasoning
+        elif isinstance(event, ToolCallArguments):
+            self._append_arguments(event.index, event.text)
         elif isinstance(event, ToolCallStarted):
             self._start_call(event)
         elif isinstance(event, ToolCallCut):
             self._cut = event
 
     def call_outcomes(self, *, cut: bool, failed: bool) -> list[CallOutcome]:
-        """Return how each call went; to be asked before `finish`.
+        """Return the outcome of each call; to be asked before `finish`.
 
-        cut: generation ended by a limit. It has cut the last call if nothing but
-            calls was written behind it: not all parsers say where a call ends.
-        failed: the parser failed, and what came of the last call since is text.
+        cut: generation ended by a limit. It has cut the last call if nothing but calls was
+            written after that call began: not all parsers say where a call ends.
+        failed: the parser failed, and what came of the last call since then is text.
         """
         outcomes: list[CallOutcome] = ["complete"] * self.calls
         if self._cut is not None and self._cut.index is None:
@@ -106,11 +108,11 @@ class DeltaBuilder:
         return outcomes
 
     def finish(self, finish_reason: str, stop_reason: str | int | None, *, cut: bool) -> None:
-        """End the choice; goes with the last delta if that has not been taken."""
+        """End the choice, together with the last delta if that has not been taken."""
         if not cut:
             self._close_call()
-        if self._white_space and not self._numbers:
-            self._append_content(self._white_space)
+        if self._whitespace and not self._numbers:
+            self._append_content(self._whitespace)
         if self._kind is None:
             self._open("finish")
         self._finish = finish_reason, stop_reason
@@ -120,17 +122,17 @@ class DeltaBuilder:
         if self._kind is None:
             return []
         self._close()
-        self._noted = self._shape()
+        self._annotated = self._shape()
         self.pending.clear()
         deltas, self._deltas = self._deltas, []
         return deltas
 
-    def _content(self, text: str) -> None:
-        """Add text around which white space is none."""
-        if self._white_space:
-            text = self._white_space + text
+    def _append_trimmed(self, text: str) -> None:
+        """Append content; hold back trailing whitespace, which is dropped if a tool call follows."""
+        if self._whitespace:
+            text = self._whitespace + text
         shown = text.rstrip()
-        self._white_space = text[len(shown) :]
+        self._whitespace = text[len(shown) :]
         if shown:
             self._append_content(shown)
 
@@ -141,7 +143,7 @@ class DeltaBuilder:
 
     def _start_call(self, event: ToolCallStarted) -> None:
         self._close_call()
-        self._white_space = ""
+        self._whitespace = ""
         number = self._numbers[event.index] = len(self._numbers)
         call_id = event.id
         if not call_id or call_id in self._ids:
@@ -150,7 +152,7 @@ class DeltaBuilder:
         self._has_arguments = False
         self._open_call(ToolCallDelta(number, FunctionDelta("", event.name), call_id, "function"))
 
-    def _arguments(self, index: int, text: str) -> None:
+    def _append_arguments(self, index: int, text: str) -> None:
         number = self._numbers[index]
         self._has_arguments = True
         if self._kind != "tools" or self._tool_calls[-1].index != number:
@@ -160,7 +162,7 @@ class DeltaBuilder:
     def _close_call(self) -> None:
         """Give a call without arguments the empty object that clients expect."""
         if not self._has_arguments:
-            self._arguments(next(reversed(self._numbers)), "{}")
+            self._append_arguments(next(reversed(self._numbers)), "{}")
 
     def _open(self, kind: DeltaKind) -> None:
         if self._kind is not None:
@@ -192,25 +194,25 @@ class DeltaBuilder:
                 delta.tool_calls, self._tool_calls = self._tool_calls, []
         if self._finish[0] is not None:
             self._attach()
-        notes, self._notes = self._notes, Notes()
-        noted = notes.logprobs or None, notes.token_ids or None
-        self._deltas.append(ChoiceDelta(self._index, delta, *self._finish, *noted))
+        details, self._details = self._details, _TokenDetails()
+        asked_for = details.logprobs or None, details.token_ids or None
+        self._deltas.append(ChoiceDelta(self._index, delta, *self._finish, *asked_for))
         self._kind = None
         self._parts = []
 
     def _shape(self) -> tuple[object, ...]:
-        """Return what changes with everything that is written."""
+        """Return a value that changes with everything that is written."""
         return len(self._deltas), self._kind, len(self._parts), len(self._tool_calls)
 
     def _attach(self) -> None:
-        """Give what waits to the last delta."""
-        self._notes.logprobs += self._waiting.logprobs
-        self._notes.token_ids += self._waiting.token_ids
-        self._waiting = Notes()
+        """Give the details that wait to the last delta."""
+        self._details.logprobs += self._waiting.logprobs
+        self._details.token_ids += self._waiting.token_ids
+        self._waiting = _TokenDetails()
 
 
-class Notes:
-    """What the client asked to know of some tokens."""
+class _TokenDetails:
+    """Logprobs and ids of some tokens, as far as the client asked for them."""
 
     __slots__ = ("logprobs", "token_ids")
 

@@ -1,9 +1,11 @@
-"""A parser that raises costs its own request what it must, and no other anything."""
+"""A parser that fails falls back to raw text: it costs its own request, and nobody else."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from typing import Literal
+
+from typing_extensions import override
 
 from ..parsers.base import ParserFactory, ParserRequest, StreamParser
 from ..parsers.errors import ParserFailedError
@@ -13,13 +15,23 @@ from ..parsers.passthrough import PassthroughParser
 OnError = Literal["degrade", "fail"]
 Report = Callable[[ParserFailedError], None]
 
+# Characters that a parser may hold back before it counts as failed. More than the output of a
+# context of a million tokens, since an engine's parser may hold a whole call until it is complete.
+MAX_HELD_CHARACTERS = 1 << 23
 
-class FallbackParser:
-    """Feeds a parser of `parsers` until it raises; from there on the raw text is content.
 
-    report: told of the failure, once.
-    What the parser had swallowed since its last event comes out again as raw
-    text, markers included, so nothing the model wrote is lost.
+class HeldTooMuchError(Exception):
+    """The parser has given out nothing for more than `MAX_HELD_CHARACTERS` characters."""
+
+
+class FallbackParser(StreamParser):
+    """Feeds a parser until it raises; from then on the raw text is content.
+
+    The text that the parser has taken since its last event comes out again as content,
+    markers included, so nothing that the model wrote is lost.
+
+    on_error: "fail" raises `ParserFailedError` instead, from whichever method it happens in.
+    report: called with the failure, once.
     """
 
     def __init__(
@@ -36,69 +48,79 @@ class FallbackParser:
         self._on_error = on_error
         self._report = report
         self._position = 0
-        self._unanswered: list[str] = []
+        self._held: list[str] = []
+        self._held_characters = 0
         self._inner: StreamParser = PassthroughParser()
         self.failed = False
         try:
             self._inner = parsers(request, prompt_token_ids)
-        except Exception as error:  # noqa: BLE001 - as in feed
+        except Exception as error:  # noqa: BLE001 - a parser is third-party code
             self._fail(error)
 
     @property
+    @override
     def token_aligned(self) -> bool:
-        """See `StreamParser`."""
         return self._inner.token_aligned
 
     @property
+    @override
     def in_reasoning(self) -> bool:
-        """See `StreamParser`."""
         return self._inner.in_reasoning and not self.failed
 
     @property
+    @override
     def reasoning_tokens(self) -> int:
-        """See `StreamParser`."""
         return self._inner.reasoning_tokens
 
+    @override
     def reads_together(self, token_ids: Sequence[int]) -> bool:
-        """See `StreamParser`."""
         return self.failed or self._inner.reads_together(token_ids)
 
+    @override
     def feed(self, text: str, token_ids: Sequence[int] = ()) -> list[Event]:
-        """See `StreamParser`. Raises `ParserFailedError` if `on_error` is "fail"."""
         if self.failed:
             return _content(text)
         try:
             events = self._inner.feed(text, token_ids)
-        except Exception as error:  # noqa: BLE001 - a parser is third-party code on untrusted text
-            return self._degraded(error, text, token_ids)
+        except Exception as error:  # noqa: BLE001 - third-party code on untrusted text
+            return self._fall_back(error, text, token_ids)
         self._position += len(token_ids)
         if not events:
             if text:
-                self._unanswered.append(text)
-        elif self._unanswered:
-            self._unanswered.clear()
+                return self._hold(text)
+        elif self._held:
+            self._held.clear()
+            self._held_characters = 0
         return events
 
+    @override
     def finish(
         self, text: str = "", token_ids: Sequence[int] = (), *, cut: bool = False
     ) -> list[Event]:
-        """See `StreamParser`. Raises `ParserFailedError` if `on_error` is "fail"."""
         if self.failed:
             return _content(text)
         try:
             return self._inner.finish(text, token_ids, cut=cut)
-        except Exception as error:  # noqa: BLE001 - as in feed
-            return self._degraded(error, text, token_ids)
+        except Exception as error:  # noqa: BLE001 - third-party code on untrusted text
+            return self._fall_back(error, text, token_ids)
 
     def degrade(self, error: Exception) -> list[Event]:
-        """Leave the parser as if it had raised `error`; return what it has swallowed."""
-        return [] if self.failed else self._degraded(error, "", ())
+        """Leave the parser as if it had raised `error`; return the text that it holds."""
+        return [] if self.failed else self._fall_back(error, "", ())
 
-    def _degraded(self, error: Exception, text: str, token_ids: Sequence[int]) -> list[Event]:
+    def _hold(self, text: str) -> list[Event]:
+        """Keep text that the parser has taken without an event."""
+        self._held.append(text)
+        self._held_characters += len(text)
+        if self._held_characters <= MAX_HELD_CHARACTERS:
+            return []
+        return self.degrade(HeldTooMuchError(f"no event for {self._held_characters} characters"))
+
+    def _fall_back(self, error: Exception, text: str, token_ids: Sequence[int]) -> list[Event]:
         self._position += len(token_ids)
-        self._unanswered.append(text)
+        held, self._held = "".join(self._held) + text, []
         self._fail(error)
-        return _content("".join(self._unanswered))
+        return _content(held)
 
     def _fail(self, error: Exception) -> None:
         self.failed = True

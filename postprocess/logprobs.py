@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from ..tokenization.detokenizer import DetokenizerFactory
-from .messages import TokenLogprob, TopLogprob
+from .messages import Chunk, EngineLogprob, TokenLogprob, TopLogprob
 
 # JSON has no infinity; vLLM's servers send this instead.
 LEAST = -9999.0
+# Alternatives without a rank come last.
+UNRANKED = 1 << 30
 
 
-class LogprobWriter:
+class LogprobBuilder:
     """Builds one entry per token.
 
     alternatives: how many `top_logprobs` an entry has; 0 for none.
@@ -25,25 +25,25 @@ class LogprobWriter:
         self._alternatives = alternatives
         self._as_token_ids = as_token_ids
 
-    def entry(self, token_id: int, logprob: float, top: list[dict[str, Any]]) -> TokenLogprob:
-        """Return the entry of one token.
+    def build(self, chunk: Chunk, position: int) -> TokenLogprob:
+        """Return the entry of the token at `position` of `chunk`, which has logprobs.
 
-        top: the alternatives as the worker sends them, with `rank`, `token_id` and
-            `logprob`; the sampled token may be among them.
+        The sampled token may be among the alternatives.
         """
-        ranked = sorted((item for item in top if "token_id" in item), key=_rank)[
-            : self._alternatives
-        ]
-        text, utf8 = self._token(token_id)
+        alternatives = chunk.top_logprobs[position] if chunk.top_logprobs is not None else []
+        known = (item for item in alternatives if item.token_id is not None)
+        ranked = sorted(known, key=_rank)[: self._alternatives]
+        text, utf8 = self._token(chunk.token_ids[position])
         return TokenLogprob(
             text,
-            max(logprob, LEAST),
+            _finite((chunk.logprobs or ())[position]),
             utf8,
-            [
-                TopLogprob(*_alternative(self._token(item["token_id"]), item["logprob"]))
-                for item in ranked
-            ],
+            [self._alternative(item) for item in ranked],
         )
+
+    def _alternative(self, item: EngineLogprob) -> TopLogprob:
+        text, utf8 = self._token(item.token_id or 0)
+        return TopLogprob(text, _finite(item.logprob), utf8)
 
     def _token(self, token_id: int) -> tuple[str, list[int]]:
         if self._as_token_ids:
@@ -53,10 +53,9 @@ class LogprobWriter:
         return utf8.decode(errors="replace"), list(utf8)
 
 
-def _rank(item: dict[str, Any]) -> tuple[int, float]:
-    rank = item.get("rank")
-    return (rank if isinstance(rank, int) else 1 << 30, -item["logprob"])
+def _finite(logprob: float) -> float:
+    return max(logprob, LEAST)
 
 
-def _alternative(token: tuple[str, list[int]], logprob: float) -> tuple[str, float, list[int]]:
-    return token[0], max(logprob, LEAST), token[1]
+def _rank(item: EngineLogprob) -> tuple[int, float]:
+    return (UNRANKED if item.rank is None else item.rank, -item.logprob)

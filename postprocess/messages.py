@@ -9,7 +9,7 @@ raises VERSION, and a message of a newer version is left alone.
 
 from __future__ import annotations
 
-from typing import Any, TypeVar
+from typing import TypeVar
 
 import msgspec
 
@@ -47,6 +47,11 @@ class PostprocessParams(msgspec.Struct, frozen=True, omit_defaults=True, kw_only
     return_token_ids: bool = False
     return_tokens_as_token_ids: bool = False
     parser: ParserRequest = ParserRequest()
+
+    @property
+    def annotates_tokens(self) -> bool:
+        """Whether deltas carry the ids or logprobs of their tokens."""
+        return self.logprobs is not None or self.return_token_ids
 
 
 class WorkerCard(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
@@ -148,6 +153,17 @@ class PostprocessedChunk(msgspec.Struct, omit_defaults=True):
     usage: Usage | None = None
 
 
+class EngineLogprob(msgspec.Struct, frozen=True, omit_defaults=True):
+    """One alternative of a token, as Dynamo's `LLMEngineOutput` carries it.
+
+    rank: 1 for the most likely token. logprob: natural logarithm; may be minus infinity.
+    """
+
+    token_id: int | None = None
+    rank: int | None = None
+    logprob: float = 0.0
+
+
 class Chunk(msgspec.Struct, frozen=True, kw_only=True):
     """One engine output for one choice, as Dynamo carries it.
 
@@ -160,7 +176,7 @@ class Chunk(msgspec.Struct, frozen=True, kw_only=True):
     finish_reason: str | None = None
     stop_reason: str | int | None = None
     logprobs: list[float] | None = None
-    top_logprobs: list[list[dict[str, Any]]] | None = None
+    top_logprobs: list[list[EngineLogprob]] | None = None
     prompt_tokens: int | None = None
     cached_tokens: int | None = None
 

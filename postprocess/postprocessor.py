@@ -1,4 +1,4 @@
-"""All choices of one request: where the core is entered."""
+"""All choices of one request: the one door to the core."""
 
 from __future__ import annotations
 
@@ -11,8 +11,11 @@ from ..parsers.passthrough import PassthroughParsers
 from ..tokenization.detokenizer import DetokenizerFactory
 from .aggregate import aggregate_deltas
 from .choice import Choice
-from .fallback import OnError, Report
+from .choice_stages import PostprocessSetup, build_stages
+from .fallback import FallbackParser, OnError, Report
 from .messages import ChoiceDelta, Chunk, PostprocessParams, Usage
+from .stage_timing import Clock, StageClock
+from .usage import UsageCounter
 
 logger = logging.getLogger(__name__)
 
@@ -25,10 +28,10 @@ def log_failure(failure: ParserFailedError) -> None:
 class Postprocessor:
     """Turns the chunks of one request into OpenAI deltas, for all its choices.
 
-    parsers: None for a model without any. prompt_token_ids: as rendered, without
-    generated tokens; parsers look whether it leaves reasoning open.
-    on_error: what a parser that raises does to this request. report: told of it.
     With `params.stream` False the deltas of a choice come as one, at its finish.
+
+    choices: to be looked at; what changes them goes through the methods here.
+    usage_counter: the tokens of the request.
     """
 
     def __init__(
@@ -40,47 +43,38 @@ class Postprocessor:
         prompt_token_ids: Sequence[int] = (),
         on_error: OnError = "degrade",
         report: Report = log_failure,
+        clock: Clock | None = None,
     ) -> None:
+        """Build all choices.
+
+        parsers: None for a model without any. prompt_token_ids: as rendered, without generated
+            tokens; parsers look whether it leaves reasoning open.
+        on_error: what a parser that raises does to this request. report: called with the failure.
+        clock: to measure the stages with; None to leave them alone.
+        Raises `ParserFailedError` if a parser cannot be built and `on_error` is "fail".
+        """
         self.params = params
-        self._choices = [
-            Choice(
-                params,
-                index,
-                detokenizers,
-                parsers or PassthroughParsers(),
-                prompt_token_ids,
-                on_error,
-                report,
-            )
+        setup = PostprocessSetup(detokenizers, parsers or PassthroughParsers(), on_error, report)
+        self.choices: tuple[Choice, ...] = tuple(
+            Choice(params, build_stages(params, index, prompt_token_ids, setup, StageClock(clock)))
             for index in range(params.n)
-        ]
-        self._prompt_tokens = params.prompt_length
-        self._cached_tokens: int | None = None
-        self._resumed = 0
+        )
+        self.usage_counter = UsageCounter(params.prompt_length)
 
     @property
     def finished(self) -> bool:
         """Whether every choice has finished."""
-        return all(choice.finished for choice in self._choices)
+        return all(choice.finished for choice in self.choices)
+
+    @property
+    def ended_early(self) -> bool:
+        """Whether any choice finished before the engine: its work must be ended."""
+        return any(choice.ended_early for choice in self.choices)
 
     @property
     def usage(self) -> Usage:
         """Tokens so far."""
-        return Usage(
-            self._prompt_tokens,
-            sum(choice.tokens for choice in self._choices),
-            sum(choice.reasoning_tokens for choice in self._choices),
-            self._cached_tokens,
-        )
-
-    def ended_early(self, index: int | None = None) -> bool:
-        """Whether the choice (any of them, for None) finished before the engine: its work must be ended."""
-        choices = self._choices if index is None else [self._choices[index]]
-        return any(choice.ended_early for choice in choices)
-
-    def choice(self, index: int) -> Choice:
-        """Return one choice. Raises IndexError for one that the request does not have."""
-        return self._choices[index]
+        return self.usage_counter.total(self.choices)
 
     def feed(self, chunk: Chunk) -> list[ChoiceDelta]:
         """Return the deltas that `chunk` completes.
@@ -93,44 +87,40 @@ class Postprocessor:
 
     def add(self, chunk: Chunk) -> None:
         """Take `chunk`; the deltas wait for `take`. Raises as `feed`."""
-        self.note_usage(chunk)
-        choice = self._choices[chunk.index]
+        if chunk.prompt_tokens is not None or chunk.cached_tokens is not None:
+            self.usage_counter.read(chunk)
+        choice = self.choices[chunk.index]
         if not choice.finished:
             choice.feed(chunk)
 
-    def note_usage(self, chunk: Chunk) -> None:
-        """Take what `chunk` says of the prompt."""
-        if chunk.prompt_tokens is not None:
-            # A migrated request counts its generated tokens as prompt.
-            self._prompt_tokens = chunk.prompt_tokens - self._resumed
-        if chunk.cached_tokens is not None:
-            self._cached_tokens = chunk.cached_tokens
-
     def take(self, index: int) -> list[ChoiceDelta]:
-        """Return the deltas of a choice since the last call; without `params.stream` one delta, at its finish."""
-        choice = self._choices[index]
+        """Return the deltas of a choice since the last call.
+
+        Without `params.stream` that is one delta, at the finish.
+        """
+        choice = self.choices[index]
         if self.params.stream:
             return choice.take()
         if not choice.finished or not choice.pending:
             return []
         return [aggregate_deltas(choice.take())]
 
-    def resume(self, token_ids: Sequence[int], index: int = 0) -> list[ChoiceDelta]:
-        """Take tokens whose text the client has got already, from another process.
+    def degrade(self, index: int, error: Exception) -> None:
+        """Go on without the parser of a choice, as if it had raised `error`. Raises as `feed`."""
+        self.choices[index].degrade(error)
 
-        Returns nothing, unless they end the choice: then the finish, which the
-        client may not have got.
-        """
-        if not token_ids:
-            return []
-        self._resumed += len(token_ids)
-        deltas = self.feed(Chunk(index=index, token_ids=list(token_ids)))
-        if not self._choices[index].finished:
-            return []
-        if not self.params.stream:
-            return deltas
-        return [
-            ChoiceDelta(
-                index, finish_reason=deltas[-1].finish_reason, stop_reason=deltas[-1].stop_reason
-            )
-        ]
+
+def starts_in_reasoning(
+    params: PostprocessParams,
+    parsers: ParserFactory,
+    prompt_token_ids: Sequence[int],
+    report: Report = log_failure,
+) -> bool:
+    """Whether the first token of an answer to this prompt counts as reasoning.
+
+    A parser that cannot be built is reported, and has no reasoning.
+    """
+    parser = FallbackParser(
+        parsers, params.parser, prompt_token_ids, params.response_id, "degrade", report
+    )
+    return parser.in_reasoning

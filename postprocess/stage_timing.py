@@ -1,27 +1,33 @@
-"""What each stage of post-processing takes, measured on a few requests; the others are not touched by it."""
+"""The time that each stage of post-processing takes, measured in a few requests.
+
+In the other requests the stages are not touched: `StageClock.measure` returns them unchanged.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, Literal
+from typing import Literal, ParamSpec, TypeVar, cast
 
 import msgspec
 
 Stage = Literal["detokenize", "stop", "parse", "write", "encode"]
 Clock = Callable[[], float]
-"""Seconds since whenever, in steps far below a microsecond. The caller's: the core has none of its own."""
+"""Seconds since any moment, in steps far below a microsecond; the core has no clock of its own."""
 
-# What `Choice` calls of the part that does a stage.
+# The methods that do the work of a stage.
 METHODS: dict[Stage, tuple[str, ...]] = {
     "detokenize": ("feed", "feed_all"),
     "stop": ("feed", "flush"),
     "parse": ("reads_together", "feed", "finish", "degrade"),
-    "write": ("write", "note", "finish", "take"),
+    "write": ("write", "annotate", "finish", "take"),
 }
+
+P = ParamSpec("P")
+T = TypeVar("T")
 
 
 class StageTime(msgspec.Struct, array_like=True):
-    """How long a stage took for so many tokens."""
+    """The seconds that a stage took for a number of tokens."""
 
     stage: Stage
     seconds: float
@@ -29,46 +35,49 @@ class StageTime(msgspec.Struct, array_like=True):
 
 
 class StageClock:
-    """Measures the stages of one choice."""
+    """Measures the stages of one choice. clock: None to measure nothing."""
 
-    def __init__(self, clock: Clock) -> None:
+    def __init__(self, clock: Clock | None = None) -> None:
         self._clock = clock
         self._seconds: dict[Stage, float] = {}
         self._tokens = 0
 
-    def timed(self, stage: Stage, part: Any) -> Any:
-        """Return `part` with the time of its methods measured."""
+    def measure(self, stage: Stage, part: T) -> T:
+        """Return `part` with the time of its methods measured; `part` itself without a clock."""
+        if self._clock is None:
+            return part
         self._seconds[stage] = 0.0
-        return _TimedPart(
-            part, {name: self._timed(stage, getattr(part, name)) for name in METHODS[stage]}
-        )
+        methods = {
+            name: self._measure(stage, self._clock, getattr(part, name)) for name in METHODS[stage]
+        }
+        return cast("T", _MeasuredPart(part, methods))
 
     def take(self, tokens: int) -> list[StageTime]:
-        """Return what was measured since the last call. tokens: of the choice so far."""
+        """Return the times since the last call. tokens: of the choice so far."""
+        if self._clock is None:
+            return []
         new, self._tokens = tokens - self._tokens, tokens
         times = [StageTime(stage, seconds, new) for stage, seconds in self._seconds.items()]
         self._seconds = dict.fromkeys(self._seconds, 0.0)
         return times
 
-    def _timed(self, stage: Stage, method: Callable[..., Any]) -> Callable[..., Any]:
-        clock = self._clock
-
-        def timed(*args: Any, **kwargs: Any) -> Any:
+    def _measure(self, stage: Stage, clock: Clock, method: Callable[P, T]) -> Callable[P, T]:
+        def measured(*args: P.args, **kwargs: P.kwargs) -> T:
             began = clock()
             try:
                 return method(*args, **kwargs)
             finally:
                 self._seconds[stage] += clock() - began
 
-        return timed
+        return measured
 
 
-class _TimedPart:
-    """Stands for `part`: calls of `methods` instead of its own, and everything else is its."""
+class _MeasuredPart:
+    """Stands for `part`: `methods` replace methods of it, all other attributes are its own."""
 
-    def __init__(self, part: Any, methods: dict[str, Callable[..., Any]]) -> None:
+    def __init__(self, part: object, methods: dict[str, Callable[..., object]]) -> None:
         self._part = part
         self.__dict__.update(methods)
 
-    def __getattr__(self, name: str) -> Any:
+    def __getattr__(self, name: str) -> object:
         return getattr(self._part, name)

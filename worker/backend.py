@@ -143,9 +143,8 @@ class InlineBackend(PostprocessBackend):
             prompt_token_ids=token_ids[: params.prompt_length],
             on_error=self._on_error,
             report=self._report,
+            clock=clock,
         )
         stream = InlineStream(postprocessor, self._delays)
-        if clock is not None:
-            stream.measure(clock)
         stream.resume(token_ids[params.prompt_length :], now)
         return stream

@@ -13,6 +13,7 @@ from ...parsers.errors import BackedgeError, ProtocolError
 from ...parsers.json_types import JsonObject
 from ...postprocess.engine_output import engine_error, parse_engine_output
 from ...postprocess.messages import KEY, Chunk, PostprocessedChunk, PostprocessParams, read
+from ...postprocess.migration import resume
 from ...postprocess.postprocessor import Postprocessor
 from ..dynamo_types import AnnotatedItem, Context, RoutedEngine
 
@@ -124,7 +125,7 @@ class StreamReader:
         if self._postprocessor is None:
             self._postprocessor = self._make_postprocessor()
             for index, token_ids in enumerate(self._processed_token_ids):
-                self._postprocessor.resume(token_ids, index)
+                resume(self._postprocessor, token_ids, index)
         deltas = self._postprocessor.feed(chunk)
         is_last = self._postprocessor.finished and any(delta.finish_reason for delta in deltas)
         shows_usage = is_last or self._params.continuous_usage_stats
@@ -134,7 +135,7 @@ class StreamReader:
     def _ended_early(self) -> bool:
         """Whether a stop string found here ended the response while the worker generates on."""
         postprocessor = self._postprocessor
-        return postprocessor is not None and postprocessor.finished and postprocessor.ended_early()
+        return postprocessor is not None and postprocessor.finished and postprocessor.ended_early
 
 
 def _read_processed(output: JsonObject) -> PostprocessedChunk | None:

@@ -124,7 +124,7 @@ def counts_reasoning(tokens: int) -> Callable[[Core, ChoiceDelta], None]:
 
 def ended_early(core: Core, _whole: ChoiceDelta) -> None:
     """Check that the engine is told to stop."""
-    assert core.post.ended_early(0)
+    assert core.post.choices[0].ended_early
 
 
 WRITE_FILE = '{"name": "run", "arguments": {"command": "' + "echo one two three; " * 20 + '"}}'

@@ -528,7 +528,7 @@ def test_without_parallel_calls_the_first_is_the_last(
     whole = core.run(cutter(encode(core.tokenizer, rule.output(pair) + pair.end)))
     assert outcome(whole) == rule.outcome(pair)
     assert whole.finish_reason == "tool_calls"
-    assert core.post.ended_early(0)
+    assert core.post.choices[0].ended_early
 
 
 @pytest.mark.parametrize("pair", PAIRS, ids=lambda pair: pair.id)

@@ -20,6 +20,7 @@ from backedge.parsers.errors import UnusableParserError
 from backedge.parsers.native.vllm import VllmParsers
 from backedge.parsers.parser_lookup import Kind
 from backedge.postprocess import Chunk, PostprocessParams
+from backedge.postprocess.messages import EngineLogprob
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -166,8 +167,8 @@ def test_30_logprobs_name_each_token_with_its_bytes():
     core = plain_core(bpe(), encode(bpe(), USER), logprobs=2)
     token_ids = encode(bpe(), "是")
     top = [
-        {"rank": 1, "token_id": token_ids[0], "logprob": -0.5},
-        {"rank": 2, "token_id": 0, "logprob": -2.0},
+        EngineLogprob(token_ids[0], 1, -0.5),
+        EngineLogprob(0, 2, -2.0),
     ]
     count = len(token_ids)
     chunk = Chunk(

@@ -21,7 +21,7 @@ from backedge.postprocess.chunk_scheduler import (
     ScheduledChunk,
     engine_wait_s,
 )
-from backedge.postprocess.messages import ChoiceDelta, Usage
+from backedge.postprocess.messages import ChoiceDelta, EngineLogprob, Usage
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
@@ -104,7 +104,7 @@ def parse_engine_output(
         token_ids=ids,
         finish_reason=reason,
         logprobs=[-float(position) for position in range(start, end)],
-        top_logprobs=[[{"rank": 1, "token_id": token_id, "logprob": -0.5}] for token_id in ids],
+        top_logprobs=[[EngineLogprob(token_id, 1, -0.5)] for token_id in ids],
         prompt_tokens=11,
         cached_tokens=5,
     )
@@ -399,7 +399,7 @@ def test_flush_makes_everything_due(case: Case, delays: MergeDelays, data: st.Da
             if arrival.chunk.index == index
             for token_id in arrival.chunk.token_ids
         ]
-        assert token_ids == fed or post.ended_early(index)
+        assert token_ids == fed or post.choices[index].ended_early
         assert token_ids == fed[: len(token_ids)]
 
 
@@ -426,7 +426,7 @@ def test_forget_drops_what_another_process_has_sent(
         done[index] += 1
         if done[index] == seen[index]:
             second.forget(index)
-            assert second.due == min(waiting.due for waiting in second._waiting)
+            assert second.due == min(waiting.due for waiting in second._next)
         if all(now >= before for now, before in zip(done, seen, strict=True)):
             out += second.take(arrival.at)
     out += second.take(END)

@@ -76,7 +76,7 @@ def normal(whole: ChoiceDelta) -> tuple[dict[str, Any], Any, Any]:
 def result(core: Core, chunks: Sequence[Chunk]) -> tuple[Any, Usage, int]:
     whole = core.run(chunks)
     assert core.failures == []
-    return normal(whole), core.post.usage, core.post.choice(0).tokens
+    return normal(whole), core.post.usage, core.post.choices[0].tokens
 
 
 @pytest.mark.parametrize("vocabulary", VOCABULARIES)

@@ -12,6 +12,7 @@ from backedge.parsers.native.vllm import VllmParsers
 from backedge.parsers.parser_lookup import Kind, linear_parsers
 from backedge.postprocess import Chunk, Postprocessor, postprocessor
 from backedge.postprocess.aggregate import aggregate_deltas
+from backedge.postprocess.migration import resume
 from backedge.tokenization.detokenizer import read_vocabulary
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -139,7 +140,7 @@ def test_another_process_goes_on_anywhere(
     )
     deltas = feed(first, [Chunk(token_ids=token_ids[:died_at])])
     if not first.finished:
-        second.resume(token_ids[:died_at])
+        resume(second, token_ids[:died_at])
         rest = chunks(token_ids[died_at:], (), "length" if "max_tokens" in transcript else "stop")
         deltas += feed(second, rest)
     assert message(aggregate_deltas(deltas)) == transcript["expect"]

@@ -23,8 +23,7 @@ from typing_extensions import override
 from ...parsers.base import ParserFactory, ParserNames
 from ...parsers.errors import SetupError
 from ...parsers.json_types import JsonObject
-from ...postprocess.fallback import FallbackParser
-from ...postprocess.messages import PostprocessParams
+from ...postprocess.postprocessor import starts_in_reasoning
 from .. import flags
 from ..dynamo_types import (
     RuntimeConfig,
@@ -201,15 +200,11 @@ class SglangWorker(Worker[SglangConfig, SglangHandler]):
         self, call: GenerateCall[SglangHandler]
     ) -> tuple[AsyncIterator[JsonObject], EngineRequestHandle]:
         manager, params = call.handler.engine.tokenizer_manager, call.params
-        reasons = functools.partial(self._begins_in_reasoning, params, call.prompt_token_ids)
+        reasons = functools.partial(
+            starts_in_reasoning, params, self.parsers, call.prompt_token_ids, self.metrics.report
+        )
         handle = SglangRequestHandle(manager, params.n, reasons)
         return handle.outputs(call.start), handle
-
-    def _begins_in_reasoning(self, params: PostprocessParams, prompt: list[int]) -> bool:
-        parser = FallbackParser(
-            self.parsers, params.parser, prompt, params.response_id, "degrade", self.metrics.report
-        )
-        return parser.in_reasoning
 
 
 class SglangRequestHandle(EngineRequestHandle):
