@@ -5,7 +5,10 @@ from __future__ import annotations
 from collections.abc import AsyncIterator
 from typing import Protocol
 
+import msgspec
+
 from ..parsers.json_types import JsonObject
+from ..postprocess.messages import KEY
 
 
 class ModelType(Protocol):
@@ -28,12 +31,35 @@ class ModelCard(Protocol):
         ...
 
     def runtime_config(self) -> JsonObject:
-        """Return what the model's workers registered; see `read_runtime_config`."""
+        """Return what the model's workers registered; `RuntimeConfig` has its types."""
         ...
 
     def model_type(self) -> ModelType:
         """Return which requests the model serves."""
         ...
+
+
+class RuntimeData(msgspec.Struct):
+    """The engines' own entries of a card. worker_card: the text of a `WorkerCard`."""
+
+    worker_card: object = msgspec.field(default=None, name=KEY)
+
+
+class RuntimeConfig(msgspec.Struct):
+    """What a model's workers registered. Source: `dynamo.llm.ModelRuntimeConfig`.
+
+    context_length: in tokens. tool_call_parser, reasoning_parser: for Dynamo's own frontend.
+    """
+
+    context_length: int | None = None
+    tool_call_parser: str | None = None
+    reasoning_parser: str | None = None
+    runtime_data: RuntimeData | None = None
+
+
+def read_runtime_config(card: ModelCard) -> RuntimeConfig:
+    """Return the typed configuration on a model's card."""
+    return msgspec.convert(card.runtime_config(), RuntimeConfig)
 
 
 class Context(Protocol):

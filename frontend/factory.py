@@ -16,7 +16,13 @@ from ..tokenization import split_name
 from ..tokenization.flags import BACKENDS, TokenizerSelection
 from ..tokenization.selection import select_tokenizer
 from .chat_model import ChatModel
-from .dynamo_types import Context, FrontendConfig, ModelCard, RoutedEngine
+from .dynamo_types import (
+    Context,
+    FrontendConfig,
+    ModelCard,
+    RoutedEngine,
+    read_runtime_config,
+)
 from .edges import load_builder
 from .http_errors import as_http_errors
 from .parser_names import read_worker_card
@@ -62,7 +68,7 @@ class EngineFactory:
         """
         if not card.model_type().supports_chat():
             raise SetupError(f"model {card.name()!r} serves no chat completions.")
-        worker_card = read_worker_card(card.runtime_config())
+        worker_card = read_worker_card(read_runtime_config(card))
         backend, selection = select_tokenizer(
             self._tokenizer,
             advertised_tokenizer(worker_card),

@@ -10,9 +10,9 @@ import msgspec
 
 from ..parsers.base import ParserNames
 from ..parsers.errors import ProtocolError
-from ..parsers.json_types import JsonObject
 from ..parsers.parser_lookup import Kind, known_formats, reasoning_format, tool_format, uses_native
-from ..postprocess.messages import KEY, WorkerCard, read
+from ..postprocess.messages import WorkerCard, read
+from .dynamo_types import RuntimeConfig, RuntimeData
 
 logger = logging.getLogger(__name__)
 
@@ -56,20 +56,17 @@ class ConfiguredParsers(msgspec.Struct, frozen=True):
     by_worker: bool
 
 
-def read_worker_card(runtime_config: JsonObject) -> WorkerCard | None:
-    """Return what a model's workers advertise; None for plain workers.
-
-    runtime_config: the model card's.
-    """
+def read_worker_card(runtime_config: RuntimeConfig) -> WorkerCard | None:
+    """Return what a model's workers advertise; None for plain workers."""
     try:
-        return read(WorkerCard, (runtime_config.get("runtime_data") or {}).get(KEY))
+        return read(WorkerCard, (runtime_config.runtime_data or RuntimeData()).worker_card)
     except ProtocolError as error:
         logger.warning("a model's workers count as plain ones: %s", error)
         return None
 
 
 def read_configured_parsers(
-    flags: argparse.Namespace, runtime_config: JsonObject, worker_card: WorkerCard | None
+    flags: argparse.Namespace, runtime_config: RuntimeConfig, worker_card: WorkerCard | None
 ) -> ConfiguredParsers:
     """Return the parsers that are set for a model.
 
@@ -81,8 +78,8 @@ def read_configured_parsers(
         names = ParserNames(worker_card.tool_call_parser, worker_card.reasoning_parser)
         return ConfiguredParsers(names, by_worker=True)
     names = ParserNames(
-        flags.tool_call_parser or runtime_config.get("tool_call_parser"),
-        flags.reasoning_parser or runtime_config.get("reasoning_parser"),
+        flags.tool_call_parser or runtime_config.tool_call_parser,
+        flags.reasoning_parser or runtime_config.reasoning_parser,
     )
     return ConfiguredParsers(names, by_worker=False)
 

@@ -9,7 +9,7 @@ from ...parsers.parser_lookup import Kind
 from ...postprocess.messages import WorkerCard
 from ...tokenization.flags import TokenizerSelection
 from ..chat_model import ChatModel
-from ..dynamo_types import FrontendConfig, ModelCard, RoutedEngine
+from ..dynamo_types import FrontendConfig, ModelCard, RoutedEngine, read_runtime_config
 from ..parser_names import (
     FrontendParsers,
     InstalledParsers,
@@ -43,9 +43,10 @@ class ChatModelBuilder(abc.ABC):
         self.card = card
         self.path = card.local_dir()
         self.runtime_config = card.runtime_config()
-        self.context_length: int | None = self.runtime_config.get("context_length")
+        runtime_config = read_runtime_config(card)
+        self.context_length = runtime_config.context_length
         self.worker_card = worker_card
-        self.configured = read_configured_parsers(flags, self.runtime_config, worker_card)
+        self.configured = read_configured_parsers(flags, runtime_config, worker_card)
 
     @abc.abstractmethod
     async def model(self, instance_id: object, routed_engine: RoutedEngine) -> ChatModel:

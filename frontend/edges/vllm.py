@@ -8,7 +8,7 @@ import weakref
 from collections.abc import AsyncIterator
 from contextlib import AbstractAsyncContextManager, aclosing, asynccontextmanager
 from contextvars import ContextVar
-from typing import Any, Protocol
+from typing import Protocol
 
 import msgspec
 from dynamo.frontend import vllm_processor
@@ -101,14 +101,18 @@ def wrap_chat_template(renderer: Renderer, engine: str) -> None:
         return
 
     def render(
-        model_config: object, tokenizer: object, conversation: object, **options: Any
+        model_config: object,
+        tokenizer: object,
+        conversation: object,
+        *,
+        tools: list[JsonObject] | None = None,
+        **options: object,
     ) -> object:
-        if engine != "vllm":
-            options["tools"] = spell_tools(options.get("tools"), engine)
+        spelled = tools if engine == "vllm" else spell_tools(tools, engine)
         try:
             return render_in_time(
                 lambda: hf.safe_apply_chat_template(
-                    model_config, tokenizer, conversation, **options
+                    model_config, tokenizer, conversation, tools=spelled, **options
                 )
             )
         except TimeoutError as error:
@@ -190,6 +194,18 @@ class VllmPreprocessed(msgspec.Struct):
     include_reasoning: bool
 
 
+class VllmOptions(msgspec.Struct):
+    """The sampling option that post-processing has to know of. It is in Dynamo's form."""
+
+    guided_decoding: JsonObject | None = None
+
+
+class VllmFields(EngineFields, kw_only=True):
+    """The fields of Dynamo's own preprocessed request that post-processing has to know of."""
+
+    sampling_options: VllmOptions
+
+
 class VllmProcessor(vllm_processor.VllmProcessor):
     """Renders and tokenizes as Dynamo does, and stops where Dynamo would send the request."""
 
@@ -230,10 +246,11 @@ class VllmProcessor(vllm_processor.VllmProcessor):
 
 def build_prepared(request: ChatRequest, made: VllmPreprocessed) -> Prepared:
     """Return the request, ready to be sent."""
+    fields = msgspec.convert(made.preprocessed, VllmFields)
     parser = build_parser_request(
         request,
-        made.preprocessed["sampling_options"].get("guided_decoding"),
-        msgspec.convert(made.preprocessed, EngineFields).chat_template_kwargs,
+        fields.sampling_options.guided_decoding,
+        fields.chat_template_kwargs,
         include_reasoning=made.include_reasoning,
     )
     params = build_postprocess_params(

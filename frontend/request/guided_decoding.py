@@ -9,6 +9,7 @@ from __future__ import annotations
 import copy
 from collections.abc import Sequence
 
+import msgspec
 from dynamo.common.utils.guided_json import admits_only_empty_object
 from dynamo.frontend.utils import legacy_guided_decoding
 
@@ -17,6 +18,13 @@ from ...parsers.json_types import JsonObject
 from .chat_request import ChatRequest, Tool
 
 EMPTY_OBJECT = r"\{\}"
+
+
+class _Grammar(msgspec.Struct):
+    """What Dynamo's `guided_decoding` says of a forced call's syntax."""
+
+    json: object = None
+    regex: object = None
 
 
 def build_guided_decoding(request: ChatRequest) -> JsonObject | None:
@@ -41,8 +49,8 @@ def constrains_to_json(guided_decoding: JsonObject | None) -> bool:
 
     A regular expression is Dynamo's grammar for a named call without arguments.
     """
-    guided = guided_decoding or {}
-    return guided.get("json") is not None or guided.get("regex") == EMPTY_OBJECT
+    grammar = msgspec.convert(guided_decoding or {}, _Grammar)
+    return grammar.json is not None or grammar.regex == EMPTY_OBJECT
 
 
 def _constrain_response(request: ChatRequest) -> JsonObject | None:

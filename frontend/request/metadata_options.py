@@ -14,20 +14,27 @@ from ...parsers.json_types import JsonObject
 from .chat_request import ChatRequest
 
 METADATA_KEY = "backedge"
-# Each option's type, and the words for it in an error message.
-TOKEN_IDS = list[int], "a list of token ids"
-SWITCH = bool, "true or false"
+
+
+class Option(msgspec.Struct, frozen=True):
+    """One option. field: the request's. type: of its value. allowed: its type in words."""
+
+    field: str
+    type: type
+    allowed: str
+
+
+def _switch(field: str) -> Option:
+    return Option(field, bool, "true or false")
+
+
 OPTIONS = {
-    "stop_token_ids": TOKEN_IDS,
-    "return_token_ids": SWITCH,
-    "spaces_between_special_tokens": SWITCH,
-    "include_reasoning": SWITCH,
-    "no_stop_trim": SWITCH,
-}
-# SGLang's name for an option -> vLLM's.
-SAME_AS = {"no_stop_trim": "include_stop_str_in_output"}
-REJECTED = {
-    "stop_regex": "no patterns, since a stream is searched for strings only; use `stop`",
+    "stop_token_ids": Option("stop_token_ids", list[int], "a list of token ids"),
+    "return_token_ids": _switch("return_token_ids"),
+    "spaces_between_special_tokens": _switch("spaces_between_special_tokens"),
+    "include_reasoning": _switch("include_reasoning"),
+    # SGLang's name for vLLM's field.
+    "no_stop_trim": _switch("include_stop_str_in_output"),
 }
 
 
@@ -45,15 +52,20 @@ def apply_metadata_options(request: ChatRequest) -> None:
     if given is None:
         return
     for name, value in _decode_options(given).items():
-        field = f"metadata.{METADATA_KEY}.{name}"
+        path = f"metadata.{METADATA_KEY}.{name}"
         if name not in OPTIONS:
-            known = f"no such option; the options are {', '.join(OPTIONS)}"
-            raise RequestError(field, value, REJECTED.get(name, known))
-        type_, allowed = OPTIONS[name]
+            raise RequestError(path, value, _explain_unknown(name))
+        option = OPTIONS[name]
         try:
-            request.set_field(SAME_AS.get(name, name), msgspec.convert(value, type_))
+            request.set_field(option.field, msgspec.convert(value, option.type))
         except msgspec.ValidationError as error:
-            raise RequestError(field, value, allowed) from error
+            raise RequestError(path, value, option.allowed) from error
+
+
+def _explain_unknown(name: str) -> str:
+    if name == "stop_regex":
+        return "no patterns, since a stream is searched for strings only; use `stop`"
+    return f"no such option; the options are {', '.join(OPTIONS)}"
 
 
 def _move_stop_token_ids(request: ChatRequest) -> None:

@@ -28,7 +28,7 @@ BACKENDS = {
         "--tokenizer-backend",
         "python",
         MODULE,
-        "tests.frontend.edge_tokenizer",
+        "tests.frontend.edges.edge_tokenizer",
         CLASS,
         "Wrapped",
     ),

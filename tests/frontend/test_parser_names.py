@@ -2,7 +2,9 @@
 
 import argparse
 
+import msgspec
 import pytest
+from backedge.frontend.dynamo_types import RuntimeConfig
 from backedge.frontend.parser_names import (
     FrontendParsers,
     InstalledParsers,
@@ -44,14 +46,19 @@ NAMES = [
 ]
 
 
+def configure(given, card):
+    config = msgspec.convert(card, RuntimeConfig)
+    return read_configured_parsers(given, config, read_worker_card(config))
+
+
 @pytest.mark.parametrize(("given", "card", "names"), NAMES)
 def test_the_parsers_of_a_model(given, card, names):
-    assert select_parsers(read_configured_parsers(given, card, read_worker_card(card))) == names
+    assert select_parsers(configure(given, card)) == names
 
 
 def test_a_name_that_no_linear_parser_has_is_refused():
     with pytest.raises(UnknownParserError, match="hermes"):
-        select_parsers(read_configured_parsers(flags("nonsense"), {}, None))
+        select_parsers(configure(flags("nonsense"), {}))
 
 
 def check_native(names, also_known):
@@ -90,14 +97,9 @@ WITH_AN_ENGINE = [
 
 @pytest.mark.parametrize(("given", "card", "kind", "names"), WITH_AN_ENGINE)
 def test_the_parsers_of_a_model_where_an_engines_are_there(given, card, kind, names):
-    assert (
-        select_parsers(
-            read_configured_parsers(given, card, read_worker_card(card)), kind, INSTALLED
-        )
-        == names
-    )
+    assert select_parsers(configure(given, card), kind, INSTALLED) == names
 
 
 def test_a_name_that_nobody_has_is_refused_with_ours_among_the_known():
     with pytest.raises(UnknownParserError, match="qwen3_coder"):
-        select_parsers(read_configured_parsers(flags("nonsense"), {}, None), "auto", INSTALLED)
+        select_parsers(configure(flags("nonsense"), {}), "auto", INSTALLED)

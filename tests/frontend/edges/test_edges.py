@@ -9,6 +9,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from backedge.frontend.dynamo_types import read_runtime_config
 from backedge.frontend.edges import load_builder
 from backedge.frontend.parser_names import read_worker_card
 from backedge.frontend.runtime.prompt_queue import PromptQueue
@@ -101,7 +102,7 @@ CONFIG = SimpleNamespace(
 
 async def load(backend, flags, prompt_queue, card):
     """Return the model of `card` behind this back end's edge."""
-    worker_card = read_worker_card(card.runtime_config())
+    worker_card = read_worker_card(read_runtime_config(card))
     return await load_builder(backend)(
         CONFIG, flags, prompt_queue, CHOICES[backend], card, worker_card
     ).model(1, None)  # type: ignore[arg-type]  # nothing is sent
