@@ -1,0 +1,72 @@
+"""A wheel, installed outside the checkout: it brings the examples that it replays."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.e2e.client import Client
+from tests.support import TRANSCRIPTS
+from tools.stack import ROOT, Stack
+
+# What the wheel is built from, besides the folders of pyproject.toml.
+FILES = ("pyproject.toml", "README.md", "LICENSE")
+FOLDERS = ("examples", "frontend", "parsers", "postprocess", "tokenization", "worker")
+NAME = "tiny_model"
+
+
+def run_pip(*arguments: str | Path) -> None:
+    command = [sys.executable, "-m", "pip", "--quiet", "--disable-pip-version-check", *arguments]
+    subprocess.run(command, check=True)
+
+
+@pytest.fixture(scope="module")
+def site_packages(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return the folder of a fresh installation. Nothing is downloaded."""
+    folder = tmp_path_factory.mktemp("wheel")
+    # A copy: setuptools leaves its build folder in the source tree, and packages what is there.
+    source, wheels, target = folder / "source", folder / "wheels", folder / "site-packages"
+    for name in FOLDERS:
+        shutil.copytree(ROOT / name, source / name)
+    for name in FILES:
+        shutil.copy(ROOT / name, source)
+    offline = ("--no-deps", "--no-index")
+    run_pip("wheel", *offline, "--no-build-isolation", "--wheel-dir", wheels, source)
+    (wheel,) = wheels.glob("*.whl")
+    run_pip("install", *offline, "--target", target, wheel)
+    return target
+
+
+def test_the_replay_worker_finds_the_examples_of_its_own_installation(
+    site_packages: Path, tmp_path: Path
+) -> None:
+    program = "from backedge.worker.replay.transcripts import EXAMPLES; print(EXAMPLES)"
+    printed = subprocess.run(
+        [sys.executable, "-c", program],
+        cwd=tmp_path,
+        env={**os.environ, "PYTHONPATH": str(site_packages)},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    examples = Path(printed.stdout.strip())
+    assert examples == site_packages / "backedge" / "examples"
+    names = {path.name for path in examples.rglob("*")}
+    assert {"tokenizer.json", "chat_template.jinja", "text.jsonl"} <= names
+    assert "model.safetensors" not in names
+
+
+def test_a_stack_from_the_wheel_answers(site_packages: Path, tmp_path: Path) -> None:
+    parsers = ("--tool-call-parser", "hermes", "--reasoning-parser", "qwen3")
+    with Stack(tmp_path, PYTHONPATH=str(site_packages)) as stack:
+        stack.replay(*parsers, name=NAME, wait=False)
+        frontend = stack.frontend("--tokenizer-backend", "huggingface", wait=False)
+        stack.wait_for_model(frontend, NAME)
+        transcript = TRANSCRIPTS["reasoning_text"]
+        response = Client(frontend.url, NAME).ask(transcript, stream=True)
+    assert response.message == transcript["expect"]
