@@ -128,7 +128,7 @@ class DeltaBuilder:
         return deltas
 
     def _append_trimmed(self, text: str) -> None:
-        """Append content; hold back trailing whitespace, which is dropped if a tool call follows."""
+        """Append content; hold back trailing whitespace, which a tool call after it drops."""
         if self._whitespace:
             text = self._whitespace + text
         shown = text.rstrip()

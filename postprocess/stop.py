@@ -1,9 +1,9 @@
-"""Stop strings: the earliest one to be complete wins, and only what could still become one is held back.
+"""Stop strings: the earliest complete one wins, and only a possible beginning is held back.
 
-An Aho-Corasick automaton, so that a character costs the same however many and however
-long the stop strings are. Two things differ from the textbook. The trie stores where
-stop strings part, not each of their characters. And the links are worked out as far as
-the text needs them, for most texts never match more than a few characters.
+This is an Aho-Corasick automaton, so a character costs the same whatever the number and the
+length of the stop strings. It differs from the textbook in two ways. The trie stores the places
+where stop strings part, not each of their characters. And links are worked out only as far as
+the text needs them, since most texts never match more than a few characters.
 """
 
 from __future__ import annotations
@@ -14,12 +14,12 @@ from collections.abc import Iterable, Sequence
 from functools import lru_cache
 
 Piece = tuple[str, int | None]
-"""The text of one token, and the token; None for text that the parser has read already."""
+"""The text of one token, and its id; None for text that the parser has read already."""
 
 ROOT = 0
-"""The state in which no stop string has begun."""
+"""The state before the beginning of any stop string."""
 
-# Lists kept for the next request of the same application: at most about 1 MB each.
+# Tries kept for the next request with the same list: at most about 1 MB each.
 KEPT_LISTS = 64
 KEPT_STOPS = 1024
 KEPT_CHARACTERS = 32_768
@@ -28,16 +28,16 @@ KEPT_CHARACTERS = 32_768
 class StopStrings:
     """A list of stop strings as a trie. It never changes, so choices share it.
 
-    A state is a beginning of one or more stop strings. A stop string that parts from
-    those before it becomes a line, which owns the states from there on: the first
-    `depth` characters of line `n` are the state `n * stride + depth`.
+    A state is a prefix of one or more stop strings. A stop string that parts from those before
+    it becomes a line of its own, which owns the states from there on: the first `depth`
+    characters of line `n` are the state `n * stride + depth`.
 
-    ends: the states that are all of a stop string, with its place in the list.
-    begins: finds the next place in a text where a stop string may begin.
+    ends: the states that are a whole stop string, with its place in the list.
+    begins: finds the next position in a text where a stop string may begin.
     """
 
     def __init__(self, stops: Sequence[str]) -> None:
-        # Longest first: then no stop string goes on behind the end of a line.
+        # Longest first: then no stop string goes on after the end of a line.
         ranked = sorted(enumerate(stops), key=lambda entry: -len(entry[1]))
         self._lines = [stop for _, stop in ranked[:1]]
         self._stride = max(map(len, stops), default=0) + 1
@@ -48,7 +48,7 @@ class StopStrings:
         self.begins = re.compile(_beginnings(stops)).search
 
     def child(self, state: int, char: str) -> int | None:
-        """Return the state that is longer by `char`, None if no stop string begins so."""
+        """Return the state longer by `char`, None if no stop string has this prefix."""
         line, depth = divmod(state, self._stride)
         stop = self._lines[line]
         if depth < len(stop) and stop[depth] == char:
@@ -56,12 +56,12 @@ class StopStrings:
         return self._branches.get((state, char))
 
     def open_length(self, state: int) -> int | None:
-        """Return the length of the beginning that the state is, None if no stop string goes on from there."""
+        """Return the length of the state's prefix, None if no stop string is longer than that."""
         line, depth = divmod(state, self._stride)
         return depth if depth < len(self._lines[line]) else None
 
     def _insert(self, stop: str) -> int:
-        """Return the state that is all of `stop`."""
+        """Add `stop`; return the state that is the whole of it."""
         line = depth = 0
         while True:
             depth = _shared(self._lines[line], stop, depth)
@@ -76,7 +76,7 @@ class StopStrings:
 
 
 def _shared(line: str, stop: str, low: int) -> int:
-    """Return how many characters the two begin with in common; `low` are known to be."""
+    """Return the length of the common prefix; at least `low` characters are known to be equal."""
     high = min(len(line), len(stop))
     while low < high:
         middle = (low + high + 1) // 2
@@ -88,7 +88,10 @@ def _shared(line: str, stop: str, low: int) -> int:
 
 
 def _beginnings(stops: Iterable[str]) -> str:
-    """Return a pattern of the first two characters of each stop string, the second of which may be still to come."""
+    """Return a pattern of the first two characters of each stop string.
+
+    At the end of the text the first one is enough: the second may still come.
+    """
     seconds: dict[str, set[str]] = {}
     for stop in stops:
         seconds.setdefault(stop[0], set()).add(stop[1:2])
@@ -111,29 +114,29 @@ def stop_strings(stops: Sequence[str]) -> StopStrings:
 
 
 class StopSearch:
-    """Reads one text. Its state is the longest end of the text that a stop string begins with.
+    """Searches one text. Its state is the longest suffix of the text that is a prefix of a stop.
 
-    The next longest such end is the state's link, and so on down to the root: whatever
-    may still become a stop string is on this chain. A character makes the state longer
-    by one at most, and a link makes it shorter, so no more links are followed than
-    there are characters. The same holds for the links worked out along a stop string.
+    The next longest such suffix is the state's link, and so on down to the root: everything
+    that may still become a stop string is on this chain. A character makes the state longer by
+    at most one, and a link makes it shorter, so the search follows no more links than there are
+    characters. The same holds for the links worked out along a stop string.
     """
 
     def __init__(self, stops: StopStrings) -> None:
         self._stops = stops
         self._links = {ROOT: ROOT}
-        # States that end with all of a stop string, and the first of the list that they do.
+        # States that end with a whole stop string, and the first such string of the list.
         self._complete: dict[int, tuple[int, str]] = {}
         self.state = ROOT
 
     def feed(self, text: str, *, min_tokens_reached: bool) -> tuple[int, str] | None:
-        """Read `text`; return where in it the first stop string is complete, and that one.
+        """Read `text`; return the position after its first stop string, and that string.
 
-        min_tokens_reached: False if a stop string that is complete within `text` does not count.
+        min_tokens_reached: False if a stop string that ends within `text` does not count.
         """
         position = 0
         while position < len(text):
-            if self.state == ROOT:  # most of most texts: passed over in C
+            if self.state == ROOT:  # nearly always; the pattern skips ahead in C
                 begin = self._stops.begins(text, position)
                 if begin is None:
                     return None
@@ -145,14 +148,14 @@ class StopSearch:
         return None
 
     def held_back(self) -> int:
-        """Return the length of the longest end of the text that a stop string goes on from."""
+        """Return the length of the longest suffix of the text that a stop string continues."""
         while (length := self._stops.open_length(self.state)) is None:
-            # Complete before it was min_tokens_reached: what follows can only go on from the link.
+            # Complete before min_tokens were reached: the text can only go on from the link.
             self.state = self._links[self.state]
         return length
 
     def _next(self, char: str) -> int:
-        """Return the state behind `char`."""
+        """Return the state after `char`."""
         state = self.state
         while (longer := self._stops.child(state, char)) is None:
             if state == ROOT:
@@ -163,7 +166,7 @@ class StopSearch:
         return longer
 
     def _reach(self, new: int, state: int, char: str) -> None:
-        """RequestStream out the link of `new`, which is `state` and `char`, and those of the new states behind it."""
+        """Work out the link of `new`, which is `state` and `char`, and of new states on the way."""
         chain = [new]
         while True:
             link = ROOT
@@ -182,14 +185,14 @@ class StopSearch:
 
 
 class StopStringFilter:
-    """Lets the pieces of one choice through, up to a stop string.
+    """Lets the pieces of one choice pass, up to a stop string.
 
-    stops: non-empty strings. If two are complete at the same character, the
-        first of the list wins, as in vLLM.
-    include: the stop string itself is let through, too.
-    splits: a piece may be let through in two parts. If not, a piece waits
-        until all of it may pass, so that text and token ids stay aligned.
-    matched: the stop string that ended the text. Nothing passes behind it.
+    stops: non-empty strings. If two are complete at the same character, the first of the list
+        wins, as in vLLM.
+    include: the stop string itself passes, too.
+    splits: a piece may pass in two parts. If not, a piece waits until all of it may pass, so
+        that text and token ids stay aligned.
+    matched: the stop string that ended the text. Nothing passes after it.
     """
 
     def __init__(self, stops: Sequence[str], *, include: bool, splits: bool) -> None:
@@ -207,13 +210,12 @@ class StopStringFilter:
     ) -> list[Piece]:
         """Return the pieces that may pass now; sets `matched` when a stop string is complete.
 
-        min_tokens_reached: False while `min_tokens` are not reached; a stop string that
-            is complete by then does not count.
+        min_tokens_reached: False if a stop string that ends within `text` does not count.
         """
         if self.matched is not None:
             return []
         if self._search.state == ROOT and self._stops.begins(text) is None:
-            return [(text, token_id)]  # in the root nothing is held back
+            return [(text, token_id)]  # nothing is held back, and nothing begins here
         self._pieces.append((text, token_id))
         self._waiting += len(text)
         match = self._search.feed(text, min_tokens_reached=min_tokens_reached)

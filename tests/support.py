@@ -1,4 +1,4 @@
-"""What the tests share: transcripts, the tiny model's tokenizer, and running the core over tokens."""
+"""What the tests share: transcripts, the tiny tokenizer, and the core run over tokens."""
 
 from __future__ import annotations
 

@@ -76,7 +76,7 @@ CASES = [
 
 
 def pieces_of(text: str, cuts: set[int], armed_from: int) -> list[tuple[str, int]]:
-    """Cut `text` also where it is min_tokens_reached; each piece with the position at which it starts."""
+    """Cut `text` also where min_tokens are reached; return each piece with its position."""
     edges = sorted(
         {0, len(text), min(armed_from, len(text)), *(cut for cut in cuts if cut < len(text))}
     )
@@ -103,7 +103,7 @@ def test_every_cut_gives_the_same(case, splits, cuts):
 
 
 def first_complete(stops: list[str], text: str, armed_from: int) -> tuple[int, str | None]:
-    """Return where the first stop string is complete in the whole text, by trying every end and every stop."""
+    """Return where the first stop string is complete, by trying every end and every stop."""
     for end in range(armed_from + 1, len(text) + 1):
         for stop in stops:
             if text[:end].endswith(stop):
@@ -112,7 +112,7 @@ def first_complete(stops: list[str], text: str, armed_from: int) -> tuple[int, s
 
 
 def longest_open_end(stops: list[str], text: str) -> int:
-    """Return the length of the longest end of `text` that a stop string begins with and is longer than."""
+    """Return the length of the longest suffix of `text` that a stop string continues."""
     lengths = range(len(text), 0, -1)
     return next(
         (n for n in lengths if any(len(stop) > n and stop.startswith(text[-n:]) for stop in stops)),

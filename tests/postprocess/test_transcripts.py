@@ -1,4 +1,4 @@
-"""Every transcript through the whole core, with each kind of parsers: any chunking gives the same."""
+"""Every transcript through the whole core, with each kind of parsers, at any cut."""
 
 from __future__ import annotations
 
@@ -131,7 +131,7 @@ def test_pieces_reach_the_parser_whole_although_a_stop_string_cuts_them(
 def test_another_process_goes_on_anywhere(
     parsers: ParserFactory, transcript: Transcript, died_at: int
 ) -> None:
-    """In the middle of a call, a character, a stop string: what both sent adds up to the transcript."""
+    """In the middle of a call, a character, a stop string: both parts make up the transcript."""
     token_ids = encode(transcript["output"])[: transcript.get("max_tokens")]
     request = params(stop=transcript.get("stop", []), parser=parser_request(transcript))
     first, second = (

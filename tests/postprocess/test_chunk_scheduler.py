@@ -56,7 +56,7 @@ class Arrival:
 
 @dataclass(frozen=True)
 class Case:
-    """A request, its parsers' prompt, and what the engine generates for it; `tokens` and `reasons` are by choice."""
+    """A request, its prompt, and the engine's output; `tokens` and `reasons` are by choice."""
 
     params: PostprocessParams
     prompt: list[int]
@@ -316,14 +316,14 @@ def test_nothing_waits_beyond_its_bound(case: Case, delays: MergeDelays) -> None
 def check_texts(
     delays: MergeDelays, now: float, held: list[Arrival], kinds: list[set[str]], *, opened: bool
 ) -> None:
-    """Check when text goes out. kinds: of text that each chunk has completed. opened: it is not the first."""
+    """Check when text leaves. kinds: of text that each chunk completes. opened: not the first."""
     for arrival, texts in zip(held, kinds, strict=True):
         for kind in texts:
             assert not late(now, arrival, getattr(delays, kind) if opened else 0.0), kind
 
 
 def late(now: float, arrival: Arrival, bound: float) -> bool:
-    """Whether `arrival` has waited for longer than its bound, of which a part may have been over when it came."""
+    """Whether `arrival` has waited for longer than its delay, its age included."""
     return now > max(arrival.at, arrival.at - arrival.age + bound)
 
 
@@ -347,7 +347,7 @@ def test_lowest_never_merges(case: Case) -> None:
 @pytest.mark.parametrize("bound", [0.03, 0.1, 0.5])
 @pytest.mark.parametrize("gap", [0.005, 0.02, 0.05])
 def test_as_many_chunks_as_the_bound_says(bound: float, gap: float) -> None:
-    """A bound begins with the first token that waits, so chunks are a bound and at most a token apart."""
+    """A delay begins with the first token that waits: chunks are at most a delay and a token apart."""
     merging = ChunkScheduler(
         Postprocessor(params(), tiny_detokenizers()), MergeDelays(content=bound)
     )
@@ -408,7 +408,7 @@ def test_flush_makes_everything_due(case: Case, delays: MergeDelays, data: st.Da
 def test_forget_drops_what_another_process_has_sent(
     case: Case, delays: MergeDelays, data: st.DataObject
 ) -> None:
-    """As the pool does: the second process reads everything again and forgets what the client has got."""
+    """As in the pool: a second process reads all again and forgets what the client has got."""
     died_at = data.draw(st.integers(0, len(case.arrivals)))
     first, second = (ChunkScheduler(case.post(), delays) for _ in range(2))
     out: list[ScheduledChunk] = []
@@ -535,7 +535,7 @@ def test_what_follows_the_end_of_a_choice_is_dropped() -> None:
 
 
 def test_forget_keeps_what_the_next_delta_is_to_carry() -> None:
-    """The first process has sent "a", then (they waited too long) the tokens of half a character, which give none."""
+    """The first process has sent "a", then tokens of half a character, which waited too long."""
     token_ids = encode("aж")
     assert len(token_ids) == 3
     request = params(return_token_ids=True)

@@ -194,7 +194,7 @@ def parser_of(format_: Format, vocabulary: Vocabulary) -> LinearParser:
 
 @st.composite
 def soups(draw: st.DrawFn) -> tuple[Format, Vocabulary, list[Token]]:
-    """Return a format, a vocabulary with any of its markers, and tokens in any order, markers cut anywhere."""
+    """Return a format, a vocabulary with some of its markers, and tokens that cut markers."""
     format_ = draw(st.sampled_from(FORMATS))
     markers = sorted(
         {

@@ -1,4 +1,4 @@
-"""Stop strings where reasoning ends: what the last token holds behind its marker is checked, too."""
+"""Stop strings where reasoning ends: the text after the marker in its token is checked, too."""
 
 import pytest
 from backedge.parsers.events import Content, Reasoning

@@ -1,0 +1,50 @@
+"""Which stages a choice gets, by its request and by its model's parsers."""
+
+import pytest
+from backedge.parsers.base import ParserRequest
+from backedge.parsers.passthrough import PassthroughParsers
+from backedge.postprocess.choice_stages import PostprocessSetup, build_stages
+from backedge.postprocess.fallback import FallbackParser
+from backedge.postprocess.postprocessor import log_failure
+from backedge.postprocess.special_tokens import SpecialTokenHider
+from backedge.postprocess.stage_timing import StageClock
+from backedge.postprocess.stop_filter import StopFilteredParser
+from backedge.tokenization.detokenizer import DetokenizerOptions
+
+from tests.support import params, tiny_detokenizers
+
+
+class SeeingParsers(PassthroughParsers):
+    """Parsers that have to see special tokens."""
+
+    def shows_special_tokens(self, request):
+        return True
+
+
+SHOWN = DetokenizerOptions(skip_special_tokens=False)
+CASES = [
+    (PassthroughParsers, {}, FallbackParser, True),
+    (PassthroughParsers, {"stop": ["x"]}, StopFilteredParser, False),
+    (SeeingParsers, {}, SpecialTokenHider, False),
+    (SeeingParsers, {"detokenizer": SHOWN}, FallbackParser, True),
+    (SeeingParsers, {"stop": ["x"]}, StopFilteredParser, False),
+    (PassthroughParsers, {"logprobs": 0}, FallbackParser, False),
+    (PassthroughParsers, {"return_token_ids": True}, FallbackParser, False),
+    (PassthroughParsers, {"parser": ParserRequest(include_reasoning=False)}, FallbackParser, False),
+    (
+        PassthroughParsers,
+        {"parser": ParserRequest(parallel_tool_calls=False)},
+        FallbackParser,
+        False,
+    ),
+]
+
+
+@pytest.mark.parametrize(("parsers", "fields", "outermost", "reads_runs"), CASES)
+def test_stages(parsers, fields, outermost, reads_runs):
+    setup = PostprocessSetup(tiny_detokenizers(), parsers(), "degrade", log_failure)
+    stages = build_stages(params(**fields), 0, (), setup, StageClock())
+    assert type(stages.parser) is outermost
+    assert (stages.stop is not None) == bool(fields.get("stop"))
+    assert stages.reads_runs == reads_runs
+    assert (stages.logprobs is not None) == ("logprobs" in fields)

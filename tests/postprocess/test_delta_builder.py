@@ -1,0 +1,116 @@
+"""Events to deltas: one kind of text in each, calls numbered without gaps, nothing lost."""
+
+import pytest
+from backedge.parsers.events import (
+    Content,
+    Reasoning,
+    ToolCallArguments,
+    ToolCallCut,
+    ToolCallStarted,
+)
+from backedge.postprocess.aggregate import aggregate_deltas
+from backedge.postprocess.delta_builder import DeltaBuilder
+from hypothesis import given
+from hypothesis import strategies as st
+
+F = ToolCallStarted(0, "f", "call-f")
+G = ToolCallStarted(7, "g", "call-f")  # the parser repeats an id
+
+
+def build(events, *, trims=False, cut=False):
+    builder = DeltaBuilder(0, trims=trims)
+    for event in events:
+        builder.write(event)
+    builder.finish("length" if cut else "stop", None, cut=cut)
+    return builder.take()
+
+
+def shown(delta):
+    calls = [(call.index, call.function.name, call.function.arguments) for call in delta.tool_calls]
+    return delta.reasoning_content, delta.content, calls
+
+
+KINDS = [
+    ([Reasoning("a"), Reasoning("b"), Content("c")], [("ab", None, []), (None, "c", [])]),
+    (
+        [Content("c"), F, ToolCallArguments(0, "{"), ToolCallArguments(0, "}")],
+        [(None, "c", []), (None, None, [(0, "f", "{}")])],
+    ),
+    ([F, G, ToolCallArguments(7, "1")], [(None, None, [(0, "f", "{}"), (1, "g", "1")])]),
+    (
+        [F, Content(" ")],
+        [(None, None, [(0, "f", "")]), (None, " ", []), (None, None, [(0, None, "{}")])],
+    ),
+    ([], [(None, None, [])]),
+]
+
+
+@pytest.mark.parametrize(("events", "deltas"), KINDS)
+def test_each_delta_holds_one_kind_of_text(events, deltas):
+    built = build(events)
+    assert [shown(part.delta) for part in built] == deltas
+    assert [part.delta.role for part in built] == ["assistant"] + [None] * (len(built) - 1)
+    assert [part.finish_reason for part in built] == [None] * (len(built) - 1) + ["stop"]
+
+
+def test_a_repeated_or_missing_id_is_replaced():
+    built = aggregate_deltas(build([F, G, ToolCallStarted(8, "h")]))
+    ids = [call.id for call in built.delta.tool_calls]
+    assert ids[0] == "call-f"
+    assert len(set(ids)) == 3
+    assert all(ids)
+
+
+WHITESPACE = [
+    ([Content("a \n"), F], ("a", ["f"])),
+    ([Content("a "), Content(" b"), F, Content(" \n"), G], ("a  b", ["f", "g"])),
+    ([F, Content("\n c")], ("\n c", ["f"])),
+    ([Content("a \n")], ("a \n", [])),
+    ([Content(" \n")], (" \n", [])),
+]
+
+
+@pytest.mark.parametrize(("events", "expected"), WHITESPACE)
+def test_whitespace_around_calls_is_dropped(events, expected):
+    delta = aggregate_deltas(build(events, trims=True)).delta
+    assert (delta.content, [call.function.name for call in delta.tool_calls]) == expected
+
+
+OUTCOMES = [
+    ([F, G], False, False, ["complete", "complete"]),
+    ([F, ToolCallArguments(0, '{"a')], True, False, ["cut"]),
+    ([F, ToolCallArguments(0, "{}"), Content("text")], True, False, ["complete"]),
+    ([F, ToolCallCut(None, "<tool")], True, False, ["complete", "cut"]),
+    ([F, ToolCallArguments(0, '{"a')], False, True, ["raw"]),
+    ([Content("text")], True, False, []),
+]
+
+
+@pytest.mark.parametrize(("events", "cut", "failed", "outcomes"), OUTCOMES)
+def test_outcomes_of_calls(events, cut, failed, outcomes):
+    builder = DeltaBuilder(0, trims=True)
+    for event in events:
+        builder.write(event)
+    assert builder.call_outcomes(cut=cut, failed=failed) == outcomes
+
+
+@given(
+    st.lists(st.sampled_from([Content("x"), Reasoning("y"), None]), max_size=12),
+    st.lists(st.booleans(), min_size=1, max_size=5),
+)
+def test_every_token_id_leaves_once_and_in_order(events, takes):
+    """None is a token that leads to no event. `takes`: when the deltas are taken."""
+    builder = DeltaBuilder(0, trims=False)
+    sent = []
+    for number, event in enumerate(events):
+        if event is not None:
+            builder.write(event)
+        builder.annotate(number, None)
+        if takes[number % len(takes)]:
+            sent += builder.take()
+    builder.finish("stop", None, cut=False)
+    sent += builder.take()
+    assert [token_id for part in sent for token_id in part.token_ids or []] == list(
+        range(len(events))
+    )
+    assert builder.pending == []

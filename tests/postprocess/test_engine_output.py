@@ -1,0 +1,79 @@
+"""Dynamo's engine outputs, whole and with all that may be missing."""
+
+import msgspec
+import pytest
+from backedge.postprocess.engine_output import engine_error, parse_engine_output
+from backedge.postprocess.messages import Chunk, EngineLogprob
+
+WHOLE = {
+    "index": 2,
+    "token_ids": [5, 6],
+    "log_probs": [-0.5, -1.5],
+    "top_logprobs": [
+        [{"rank": 1, "token_id": 5, "token": "a", "logprob": -0.5, "bytes": None}],
+        [{"rank": None, "token_id": 9, "logprob": float("-inf")}, {"logprob": -2}],
+    ],
+    "finish_reason": "stop",
+    "stop_reason": 6,
+    "completion_usage": {
+        "prompt_tokens": 11,
+        "completion_tokens": 2,
+        "prompt_tokens_details": {"cached_tokens": 4},
+    },
+}
+
+
+def test_a_whole_output():
+    assert parse_engine_output(WHOLE) == Chunk(
+        index=2,
+        token_ids=[5, 6],
+        finish_reason="stop",
+        stop_reason=6,
+        logprobs=[-0.5, -1.5],
+        top_logprobs=[
+            [EngineLogprob(5, 1, -0.5)],
+            [EngineLogprob(9, None, float("-inf")), EngineLogprob(None, None, -2.0)],
+        ],
+        prompt_tokens=11,
+        cached_tokens=4,
+    )
+
+
+@pytest.mark.parametrize("name", [*WHOLE])
+@pytest.mark.parametrize("is_null", [True, False])
+def test_any_field_may_be_missing(name, is_null):
+    output = {key: value for key, value in WHOLE.items() if key != name}
+    chunk = parse_engine_output({**output, name: None} if is_null else output)
+    unchanged = [field for field in ("index", "stop_reason", "token_ids") if field != name]
+    whole = parse_engine_output(WHOLE)
+    assert [getattr(chunk, field) for field in unchanged] == [
+        getattr(whole, field) for field in unchanged
+    ]
+
+
+@pytest.mark.parametrize(
+    ("engines", "openais"),
+    [("eos", "stop"), ("cancelled", "length"), ("stop", "stop"), ("length", "length"), ("", None)],
+)
+def test_finish_reasons_are_openais(engines, openais):
+    assert parse_engine_output({"token_ids": [], "finish_reason": engines}).finish_reason == openais
+
+
+@pytest.mark.parametrize("alternatives", [[[{"token_id": "5"}]], [{"token_id": 5}], "text"])
+def test_alternatives_of_another_form_are_refused(alternatives):
+    with pytest.raises(msgspec.ValidationError):
+        parse_engine_output({"token_ids": [5], "top_logprobs": alternatives})
+
+
+@pytest.mark.parametrize(
+    ("output", "error"),
+    [
+        ({"token_ids": [], "finish_reason": "error: out of memory"}, "error: out of memory"),
+        ({"message": "no such model", "code": 404}, "no such model"),
+        ({"status": 1}, "not an engine output: {'status': 1}"),
+        ({"token_ids": [], "finish_reason": "stop"}, None),
+        ({"token_ids": [1]}, None),
+    ],
+)
+def test_errors(output, error):
+    assert engine_error(output) == error
