@@ -3,9 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import Protocol
 
-from .choice import Choice
 from .messages import Chunk, Usage
+
+
+class TokenCounts(Protocol):
+    """Output tokens of one choice so far, and those of them that are reasoning."""
+
+    tokens: int
+
+    @property
+    def reasoning_tokens(self) -> int:
+        """Without the markers of reasoning."""
+        ...
 
 
 class UsageCounter:
@@ -30,7 +41,7 @@ class UsageCounter:
         if chunk.cached_tokens is not None:
             self._cached_tokens = chunk.cached_tokens
 
-    def total(self, choices: Iterable[Choice]) -> Usage:
+    def total(self, choices: Iterable[TokenCounts]) -> Usage:
         """Return the usage so far."""
         choices = tuple(choices)
         return Usage(

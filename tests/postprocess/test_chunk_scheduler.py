@@ -347,7 +347,7 @@ def test_lowest_never_merges(case: Case) -> None:
 @pytest.mark.parametrize("bound", [0.03, 0.1, 0.5])
 @pytest.mark.parametrize("gap", [0.005, 0.02, 0.05])
 def test_as_many_chunks_as_the_bound_says(bound: float, gap: float) -> None:
-    """A delay begins with the first token that waits: chunks are at most a delay and a token apart."""
+    """A delay begins with the first token that waits: chunks are a delay and a token apart."""
     merging = ChunkScheduler(
         Postprocessor(params(), tiny_detokenizers()), MergeDelays(content=bound)
     )

@@ -49,7 +49,7 @@ class Parsers:
 
 
 def build_fallback(on_error="degrade", **options):
-    failures = []
+    failures: list[ParserFailedError] = []
     parser = FallbackParser(Parsers(**options), ParserRequest(), (), "r", on_error, failures.append)
     return parser, failures
 

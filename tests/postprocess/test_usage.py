@@ -29,4 +29,4 @@ def test_total(resumed, chunks, usage):
     counter.resume(resumed)
     for fields in chunks:
         counter.read(Chunk(**fields))
-    assert counter.total(iter(CHOICES)) == usage
+    assert counter.total(CHOICES) == usage
