@@ -1,6 +1,8 @@
-"""Tokenizers of the user's own: what they offer, how they are loaded, and the kit that checks them.
+"""Tokenizers and detokenizers, for the worker and the frontend alike.
 
-Nothing here imports an engine or Dynamo; `mistral.py`, which needs mistral-common, is loaded by name.
+Users' own tokenizers: what they offer, how they are loaded, and the kit that checks them.
+The model's own: its files and chat template. Nothing here imports an engine or Dynamo;
+`mistral.py`, which needs mistral-common, is loaded by name.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""A tokenizer of the user's own, its results checked: what it does wrong becomes a typed error that names it."""
+"""A wrapper that checks the results of a user's tokenizer and names it in typed errors."""
 
 from __future__ import annotations
 
@@ -7,111 +7,113 @@ from collections.abc import Callable, Sequence
 from typing import Annotated, Any
 
 import msgspec
+from typing_extensions import override
 
 from ..parsers.errors import RequestError
+from ..parsers.json_types import JsonObject
 from .errors import TokenizerFailedError, TokenizerResultError
-from .protocol import Message, Tool
+from .protocol import Tokenizer
 
 TOKEN_IDS = "list[int], each >= 0"
 TokenId = Annotated[int, msgspec.Meta(ge=0)]
 
 
-class CheckedTokenizer:
-    """`encode`, `encode_batch` and `decode` of a tokenizer, and the prompts that it writes.
+class CheckedTokenizer(Tokenizer):
+    """`encode`, `encode_batch` and `decode` of a tokenizer, and its prompts, all checked.
 
-    Every other attribute is the tokenizer's own, so that this stands wherever a
-    tokenizer can, `detokenizers` and `read_vocabulary` included.
+    Every other attribute is the tokenizer's own, so this works wherever a tokenizer does,
+    in `detokenizers` and `read_vocabulary` too.
 
-    name: what errors call it.
-    All methods raise `TokenizerFailedError` for what the tokenizer raises, and
-    `TokenizerResultError` for what it returns against its contract.
+    name: of the tokenizer in errors.
+    All methods raise `TokenizerFailedError` if the tokenizer raises, and
+    `TokenizerResultError` if it returns what its contract does not allow.
     """
 
-    def __init__(self, name: str, inner: Any = None) -> None:
+    def __init__(self, name: str, inner: object = None) -> None:
         self._name = name
         self._inner = inner
 
-    def get(self) -> Any:
+    def unwrap(self) -> object:
         """Return the tokenizer itself."""
         return self._inner
 
+    @override
     def encode(self, text: str) -> list[int]:
-        """See `Tokenizer`."""
-        return self._token_ids("encode", self._call("encode", text))
+        return self._check_token_ids("encode", self._call("encode", text))
 
+    @override
     def encode_batch(self, texts: Sequence[str]) -> list[list[int]]:
-        """See `Tokenizer`."""
         results = self._call("encode_batch", list(texts))
         if not isinstance(results, list) or len(results) != len(texts):
             raise TokenizerResultError(
                 self._name, "encode_batch", results, f"a list of {len(texts)} lists of ids"
             )
-        return [self._token_ids("encode_batch", result) for result in results]
+        return [self._check_token_ids("encode_batch", result) for result in results]
 
+    @override
     def decode(self, token_ids: Sequence[int], skip_special_tokens: bool = True) -> str:
-        """See `Tokenizer`."""
         text = self._call("decode", token_ids, skip_special_tokens=skip_special_tokens)
-        return self._text("decode", text)
+        return self._check_text("decode", text)
 
     def prompt_token_ids(
         self,
-        messages: list[Message],
-        tools: list[Tool] | None = None,
+        messages: list[JsonObject],
+        tools: list[JsonObject] | None = None,
         *,
         model: str = "",
-        **template_kwargs: Any,
+        **template_kwargs: object,
     ) -> list[int] | None:
-        """Return the prompt of a conversation; None if the tokenizer brings no template.
+        """Return the prompt of a conversation; None if the tokenizer has no template.
 
-        Then the caller renders the model's own template and calls `encode`.
-        template_kwargs: those that the request gives.
-        Raises `RequestError` for messages, or a template argument, that the tokenizer does not take.
+        In that case the caller renders the model's own template and calls `encode`.
+        template_kwargs: the template arguments of the request.
+        Raises `RequestError` for messages, or a template argument, that the tokenizer does
+        not accept.
         """
-        inner = self.get()
+        inner = self.unwrap()
         if (tokenize := getattr(inner, "tokenize", None)) is not None:
-            prompt = self._prompt(
-                tokenize, messages, {"model": model, "tools": tools}, template_kwargs
-            )
-            return self._token_ids("tokenize", prompt)
+            own: dict[str, object] = {"model": model, "tools": tools}
+            prompt = self._call_template(tokenize, messages, own, template_kwargs)
+            return self._check_token_ids("tokenize", prompt)
         if (template := getattr(inner, "apply_chat_template", None)) is not None:
-            prompt = self._prompt(template, messages, {"tools": tools}, template_kwargs)
-            return self.encode(self._text("apply_chat_template", prompt))
+            prompt = self._call_template(template, messages, {"tools": tools}, template_kwargs)
+            return self.encode(self._check_text("apply_chat_template", prompt))
         return None
 
-    def _prompt(
+    def _call_template(
         self,
-        method: Callable[..., Any],
-        messages: list[Message],
-        own: dict[str, Any],
-        template_kwargs: dict[str, Any],
-    ) -> Any:
+        method: Callable[..., object],
+        messages: list[JsonObject],
+        own: dict[str, object],
+        template_kwargs: dict[str, object],
+    ) -> object:
         for name, value in template_kwargs.items():
-            if not takes(method, name):
+            if not accepts(method, name):
                 raise RequestError(
                     f"chat_template_kwargs.{name}",
                     value,
-                    f"what {self._name}.{method.__name__} takes, not this",
+                    f"the arguments of {self._name}.{method.__name__}, which has no {name}",
                 )
         try:
             return method(messages, **own, **template_kwargs)
         except RequestError:
             raise
         except ValueError as error:
-            raise RequestError(
-                "messages", messages, f"what {self._name} takes ({error})"
-            ) from error
+            allowed = f"messages that {self._name} accepts ({error})"
+            raise RequestError("messages", messages, allowed) from error
         except Exception as error:
             raise TokenizerFailedError(self._name, method.__name__, messages, error) from error
 
-    def _call(self, method: str, argument: object, **options: Any) -> Any:
-        inner = self.get()
+    def _call(self, method: str, argument: object, **options: object) -> object:
+        inner = self.unwrap()
         try:
-            return getattr(inner, method)(argument, **options)
+            result: object = getattr(inner, method)(argument, **options)
         except Exception as error:
             raise TokenizerFailedError(self._name, method, argument, error) from error
+        return result
 
-    def _token_ids(self, method: str, result: Any) -> list[int]:
-        # In one call of C, since prompts have 200,000 of them and other streams wait.
+    def _check_token_ids(self, method: str, result: object) -> list[int]:
+        # One call into C: a prompt may have 200,000 ids, and other streams wait meanwhile.
         try:
             if isinstance(result, list):
                 return msgspec.convert(result, list[TokenId])
@@ -119,24 +121,24 @@ class CheckedTokenizer:
             pass
         raise TokenizerResultError(self._name, method, result, TOKEN_IDS)
 
-    def _text(self, method: str, result: Any) -> str:
+    def _check_text(self, method: str, result: object) -> str:
         if isinstance(result, str):
             return result
         raise TokenizerResultError(self._name, method, result, "a str")
 
     def __getattr__(self, name: str) -> Any:
-        # Neither what pickle and copy ask of an object that they have not filled yet.
+        # Raise for what pickle and copy look up on an object whose attributes are not set yet.
         if name.startswith("__") or name in {"_inner", "_name"}:
             raise AttributeError(name)
-        return getattr(self.get(), name)
+        return getattr(self.unwrap(), name)
 
 
-def takes(method: Callable[..., Any], keyword: str) -> bool:
+def accepts(method: Callable[..., object], keyword: str) -> bool:
     """Whether `method` can be called with the argument `keyword`."""
     parameters = inspect.signature(method).parameters.values()
-    named = {inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY}
+    by_name = {inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY}
     return any(
         parameter.kind is inspect.Parameter.VAR_KEYWORD
-        or (parameter.name == keyword and parameter.kind in named)
+        or (parameter.name == keyword and parameter.kind in by_name)
         for parameter in parameters
     )

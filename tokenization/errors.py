@@ -1,4 +1,4 @@
-"""What goes wrong with a tokenizer of the user's own: neither the request's fault nor ours."""
+"""Errors of a user's own tokenizer: neither the request's fault nor Backedge's."""
 
 from __future__ import annotations
 
@@ -10,38 +10,45 @@ from ..parsers.errors import BackedgeError
 Stage = Literal["imported", "found", "constructed"]
 REMEDIES: dict[Stage, str] = {
     "imported": "Install the module where this process runs, or set --tokenizer-module to another.",
-    "found": "Set --tokenizer-class to a class of that module with encode, encode_batch and decode.",
-    "constructed": "The class is called with the model's path and nothing else; see docs/tokenizers.md.",
+    "found": (
+        "Set --tokenizer-class to a class of that module with encode, encode_batch and decode."
+    ),
+    "constructed": (
+        "The class is called with the model's path and nothing else; see docs/tokenizers.md."
+    ),
 }
 
 
 class TokenizerError(BackedgeError):
-    """The user's tokenizer cannot serve this request. HTTP 503: nothing is wrong with the request."""
+    """The user's tokenizer cannot serve this request. HTTP 503: the request is not at fault."""
 
 
 class TokenizerLoadError(TokenizerError):
     """The class could not be imported, found or constructed.
 
-    name: `module:Class`. stage: how far it came. reason: the cause, with its type.
+    name: `module:Class`. stage: the step that failed. reason: the cause, with its type.
     """
 
     def __init__(self, name: str, model_path: str, stage: Stage, reason: str) -> None:
         self.name, self.model_path, self.stage, self.reason = name, model_path, stage, reason
         super().__init__(
-            f"tokenizer {name} for model {model_path} could not be {stage}: {reason.rstrip('.')}. {REMEDIES[stage]}"
+            f"tokenizer {name} for model {model_path} could not be {stage}: "
+            f"{reason.rstrip('.')}. {REMEDIES[stage]}"
         )
 
 
 class TokenizerFailedError(TokenizerError):
-    """A method of the class raised. cause: what it raised."""
+    """A method of the class raised. cause: the exception."""
 
     def __init__(self, name: str, method: str, argument: object, cause: Exception) -> None:
         self.name, self.method, self.cause = name, method, cause
-        super().__init__(f"{name}.{method}({reprlib.repr(argument)}) raised {described(cause)}")
+        super().__init__(
+            f"{name}.{method}({reprlib.repr(argument)}) raised {describe_error(cause)}"
+        )
 
 
 class TokenizerResultError(TokenizerError):
-    """A method of the class returned what its contract does not allow."""
+    """A method of the class returned a value that its contract does not allow."""
 
     def __init__(self, name: str, method: str, result: object, allowed: str) -> None:
         self.name, self.method, self.result = name, method, result
@@ -50,9 +57,9 @@ class TokenizerResultError(TokenizerError):
 
 
 class ContractError(BackedgeError):
-    """A tokenizer breaks its contract; found by the kit."""
+    """A check of the kit found that a tokenizer breaks its contract."""
 
 
-def described(error: BaseException) -> str:
+def describe_error(error: BaseException) -> str:
     """Return the type and the text of `error`."""
     return f"{type(error).__name__}: {error}" if str(error) else type(error).__name__

@@ -1,4 +1,4 @@
-"""Whose tokenizer a model's requests go through: the flags of a worker and of a frontend, and what they mean."""
+"""The flags that select a tokenizer, of the worker and of the frontend, and their meaning."""
 
 from __future__ import annotations
 
@@ -16,22 +16,25 @@ BACKEND_FLAG, MODULE_FLAG, CLASS_FLAG = (
     "--tokenizer-module",
     "--tokenizer-class",
 )
+# Names and options of argparse's add_argument.
 FLAGS: tuple[tuple[tuple[str, ...], dict[str, Any]], ...] = (
     (
         (BACKEND_FLAG,),
         {
             "choices": BACKENDS,
             "default": None,
-            "help": "Who renders and tokenizes: 'huggingface' by the model's tokenizer.json and chat template alone, "
-            "'vllm' and 'sglang' by the engine's own renderer and tokenizers, 'python' by a class of yours. Without "
-            "this flag, the engine of the model's workers where it is installed in the frontend, else 'huggingface'.",
+            "help": "Who renders and tokenizes: 'huggingface' by the model's tokenizer.json and "
+            "chat template alone, 'vllm' and 'sglang' by the engine's own renderer and "
+            "tokenizers, 'python' by a class of yours. Without this flag, the engine of the "
+            "model's workers where it is installed in the frontend, else 'huggingface'.",
         },
     ),
     (
         (MODULE_FLAG,),
         {
             "default": None,
-            "help": f"For {BACKEND_FLAG} python: the module of the class, importable on both sides.",
+            "help": f"For {BACKEND_FLAG} python: the module of the class, importable on both "
+            "sides.",
         },
     ),
     (
@@ -45,33 +48,33 @@ FLAGS: tuple[tuple[tuple[str, ...], dict[str, Any]], ...] = (
 
 
 class TokenizerSelection(msgspec.Struct, frozen=True):
-    """What the flags say. backend: None for nothing. module, class_name: of a class of the user's."""
+    """The values of the flags. backend: None if not set. module, class_name: the user's class."""
 
     backend: Backend | None = None
     module: str | None = None
     class_name: str | None = None
 
 
-def add_to(group: Any) -> None:
-    """Add the flags to an argparse parser or group."""
+def add_to(parser: argparse.ArgumentParser) -> None:
+    """Add the flags to `parser`."""
     for names, options in FLAGS:
-        group.add_argument(*names, **options)
+        parser.add_argument(*names, **options)
 
 
 def parse_tokenizer_flags(arguments: argparse.Namespace) -> TokenizerSelection:
-    """Return what parsed flags say. Raises `SetupError` if they contradict each other."""
-    backend = (
-        arguments.tokenizer_backend if arguments.tokenizer_backend in BACKENDS else None
-    )  # SGLang has others
-    choice = TokenizerSelection(backend, arguments.tokenizer_module, arguments.tokenizer_class)
-    named = {MODULE_FLAG: choice.module, CLASS_FLAG: choice.class_name}
-    for flag, value in named.items():
-        if choice.backend == "python" and not value:
+    """Return the values of parsed flags. Raises `SetupError` if they contradict each other."""
+    # SGLang has a flag of the same name with values of its own.
+    backend = arguments.tokenizer_backend if arguments.tokenizer_backend in BACKENDS else None
+    selection = TokenizerSelection(backend, arguments.tokenizer_module, arguments.tokenizer_class)
+    values = {MODULE_FLAG: selection.module, CLASS_FLAG: selection.class_name}
+    for flag, value in values.items():
+        if selection.backend == "python" and not value:
             raise SetupError(
                 f"{BACKEND_FLAG} python needs {flag}: the tokenizer is a class of yours."
             )
-        if choice.backend != "python" and value:
+        if selection.backend != "python" and value:
             raise SetupError(
-                f"{flag} {value!r} is for {BACKEND_FLAG} python, which is not set; add it, or leave {flag} out."
+                f"{flag} {value!r} is for {BACKEND_FLAG} python, which is not set; add it, or "
+                f"leave {flag} out."
             )
-    return choice
+    return selection

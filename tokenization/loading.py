@@ -1,4 +1,4 @@
-"""A tokenizer class by its name: imported and constructed on first use, once per process."""
+"""Loads a tokenizer class by its name: imported and constructed on first use, once per process."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ import logging
 import threading
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 from weakref import WeakValueDictionary
 
 import msgspec
+from typing_extensions import override
 
 from ..parsers.errors import SetupError
 from .checked import CheckedTokenizer
-from .errors import Stage, TokenizerLoadError, described
+from .errors import Stage, TokenizerLoadError, describe_error
 
 logger = logging.getLogger(__name__)
 
@@ -23,7 +23,7 @@ REQUIRED = ("encode", "encode_batch", "decode")
 
 
 class Source(msgspec.Struct, frozen=True):
-    """Which class, and what it is constructed with."""
+    """The class to load, and the argument of its constructor."""
 
     module: str
     class_name: str
@@ -31,27 +31,27 @@ class Source(msgspec.Struct, frozen=True):
 
     @property
     def name(self) -> str:
-        """What logs and errors call it."""
+        """`module:Class`, as in logs and errors."""
         return f"{self.module}:{self.class_name}"
 
-    def failed(self, stage: Stage, reason: str) -> TokenizerLoadError:
-        """Return the error of this class that did not get further than `stage`."""
+    def load_error(self, stage: Stage, reason: str) -> TokenizerLoadError:
+        """Return the error for a failure at `stage`."""
         return TokenizerLoadError(self.name, self.model_path, stage, reason)
 
 
 def split_name(name: str) -> tuple[str, str]:
-    """Return module and class of `package.module:Class`. Raises `SetupError` for any other form."""
+    """Return module and class of `package.module:Class`. Raises `SetupError` for other forms."""
     module, colon, class_name = name.partition(":")
     if not (module and colon and class_name):
-        raise SetupError(f"{name!r} names no class; write it as package.module:Class.")
+        raise SetupError(f"{name!r} does not name a class; write it as package.module:Class.")
     return module, class_name
 
 
 def load(module: str, class_name: str, model_path: str | Path) -> LazyTokenizer:
     """Return the tokenizer `class_name` of `module` for a model; nothing is imported yet.
 
-    The same three arguments give the same tokenizer for as long as anybody holds it,
-    so a process constructs it once; with the last holder it goes.
+    The same three arguments give the same tokenizer while anything refers to it, so a
+    process constructs it once. Without references it is freed.
     """
     source = Source(module, class_name, str(model_path))
     with _loading:
@@ -62,11 +62,12 @@ def load(module: str, class_name: str, model_path: str | Path) -> LazyTokenizer:
 
 
 class LazyTokenizer(CheckedTokenizer):
-    """See `CheckedTokenizer`; also raises `TokenizerLoadError`, from whatever is asked of it first.
+    """A checked tokenizer whose first use imports and constructs the class.
 
-    A failure to load is remembered, not retried: the same module and files would fail
-    again, and each request would wait seconds for that, one behind the other. A model
-    that comes back is a new `load`, which tries again.
+    That first use, whatever it is, also raises `TokenizerLoadError`.
+    A failure to load is remembered and not retried: the same module and files would fail
+    again, and requests would wait seconds for that, one after the other. A model that
+    comes back is a new `load`, which tries again.
     Pickled as its names, and loaded where it is unpickled.
     """
 
@@ -76,19 +77,20 @@ class LazyTokenizer(CheckedTokenizer):
         self._constructing = threading.RLock()
         self._failure: tuple[Stage, str] | None = None
 
-    def get(self) -> Any:
-        """Return the instance of the user's class, constructed by the first thread that asks."""
+    @override
+    def unwrap(self) -> object:
+        # The first thread constructs; the others wait for it.
         if self._inner is None:
             with self._constructing:
                 if self._inner is None:
                     self._inner = self._construct()
         return self._inner
 
-    def _construct(self) -> Any:
+    def _construct(self) -> object:
         if self._failure is not None:
-            # A new error each time: one that is raised again and again keeps every traceback.
-            raise self.source.failed(*self._failure)
-        # For a constructor that asks for its own tokenizer, which comes back here.
+            # A new error each time: one error raised again and again keeps every traceback.
+            raise self.source.load_error(*self._failure)
+        # For a constructor that loads its own tokenizer and so calls this method again.
         self._failure = ("constructed", "its constructor asks for this very tokenizer")
         try:
             tokenizer = construct(self.source)
@@ -99,25 +101,26 @@ class LazyTokenizer(CheckedTokenizer):
         self._failure = None
         return tokenizer
 
-    def __reduce__(self) -> tuple[Callable[..., Any], tuple[Any, ...]]:
+    @override
+    def __reduce__(self) -> tuple[Callable[..., object], tuple[object, ...]]:
         return load, (self.source.module, self.source.class_name, self.source.model_path)
 
+    @override
     def __repr__(self) -> str:
         return f"LazyTokenizer({self.source.name}, {self.source.model_path!r})"
 
 
-def construct(source: Source) -> Any:
+def construct(source: Source) -> object:
     """Return a new instance of the class. Raises `TokenizerLoadError`."""
     tokenizer_class = find_class(source)
     try:
-        tokenizer = tokenizer_class(source.model_path)
+        tokenizer: object = tokenizer_class(source.model_path)
     except (Exception, SystemExit) as error:
-        raise source.failed("constructed", described(error)) from error
+        raise source.load_error("constructed", describe_error(error)) from error
     missing = [method for method in REQUIRED if not callable(getattr(tokenizer, method, None))]
     if missing:
-        raise source.failed(
-            "found", f"it has no {', '.join(missing)}; BaseTokenizer brings encode_batch"
-        )
+        reason = f"it has no {', '.join(missing)}; BaseTokenizer has encode_batch"
+        raise source.load_error("found", reason)
     return tokenizer
 
 
@@ -125,22 +128,22 @@ def find_class(source: Source) -> type:
     """Import the class. Raises `TokenizerLoadError`."""
     try:
         module = importlib.import_module(source.module)
-    # A script without a main guard may end by sys.exit(); that must not end a worker.
+    # A script without a main guard may call sys.exit(), which must not end a worker.
     except (Exception, SystemExit) as error:
-        raise source.failed("imported", described(error)) from error
+        raise source.load_error("imported", describe_error(error)) from error
     found = getattr(module, source.class_name, None)
     if isinstance(found, type):
         return found
     if found is not None:
-        raise source.failed("found", f"{source.class_name} is no class but {found!r}")
+        raise source.load_error("found", f"{source.class_name} is not a class but {found!r}")
     known = [
         name
         for name, value in vars(module).items()
-        if isinstance(value, type) and hasattr(value, "encode")
+        if isinstance(value, type) and hasattr(value, "encode") and not inspect.isabstract(value)
     ]
-    usable = ", ".join(name for name in known if not inspect.isabstract(vars(module)[name]))
-    raise source.failed(
-        "found", f"the module has no {source.class_name}; its tokenizers: {usable or 'none'}"
+    names = ", ".join(known) or "none"
+    raise source.load_error(
+        "found", f"the module has no {source.class_name}; its tokenizers: {names}"
     )
 
 

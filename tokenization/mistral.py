@@ -1,9 +1,9 @@
-"""mistral-common behind the protocol: tekken or SentencePiece, with Mistral's own chat template.
+"""mistral-common as a tokenizer: tekken or SentencePiece, with Mistral's own chat template.
 
     --tokenizer-module backedge.tokenization.mistral --tokenizer-class MistralTokenizer
 
-For models that have a tekken.json or a tokenizer.model.v* and no tokenizer.json.
-Prompts and text are those of vLLM with `--tokenizer-mode mistral`.
+For models with a tekken.json or a tokenizer.model.v* but no tokenizer.json. Prompts and
+text are the same as those of vLLM with `--tokenizer-mode mistral`.
 """
 
 from __future__ import annotations
@@ -11,7 +11,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from itertools import groupby
 from pathlib import Path
-from typing import Any
 
 from mistral_common.protocol.instruct.request import ChatCompletionRequest
 from mistral_common.protocol.instruct.validator import ValidationMode
@@ -19,9 +18,11 @@ from mistral_common.tokens.tokenizers.base import SpecialTokenPolicy, SpecialTok
 from mistral_common.tokens.tokenizers.mistral import MistralTokenizer as MistralCommon
 from mistral_common.tokens.tokenizers.tekken import is_tekkenizer
 from mistral_common.tokens.tokenizers.utils import get_one_valid_tokenizer_file
+from typing_extensions import override
 
 from ..parsers.errors import RequestError
-from .protocol import BaseTokenizer, Message, Tool
+from ..parsers.json_types import JsonObject
+from .protocol import BaseTokenizer, PromptTokenizer
 
 # Special tokens that stay in the text: parsers find calls and reasoning by them.
 # Source: vllm/tokenizers/mistral.py, convert_ids_to_tokens.
@@ -31,26 +32,26 @@ ALWAYS_SHOWN = (
     SpecialTokens.begin_think,
     SpecialTokens.end_think,
 )
-# Mistral's ids have this length; of a longer one vLLM, too, takes the end.
+# The length of Mistral's own ids. Of a longer id vLLM keeps the end, and so does this class.
 TOOL_CALL_ID_CHARACTERS = 9
 TEXT_PARTS = ("text", "thinking")
 
 
-class MistralTokenizer(BaseTokenizer):
-    """See `PromptTokenizer`.
+class MistralTokenizer(BaseTokenizer, PromptTokenizer):
+    """Encodes, decodes and applies the template with mistral-common.
 
-    model_path: a folder with a tokenizer file of mistral-common's, or that file.
-    Special tokens in a text are encoded as text, as everywhere in mistral-common, so
-    no message can fake one; only `tokenize` writes them.
+    model_path: a folder with a tokenizer file of mistral-common, or that file.
+    Special tokens in a text are encoded as text, as everywhere in mistral-common, so no
+    message can fake one; only `tokenize` writes them.
     Raises FileNotFoundError for a folder without such a file.
     """
 
     def __init__(self, model_path: str) -> None:
-        self._mistral: Any = MistralCommon.from_file(
+        self._mistral = MistralCommon.from_file(
             tokenizer_file(Path(model_path)), mode=ValidationMode.test
         )
-        # This name and the next are what the worker's detokenizer for tekken asks for.
-        self.tokenizer: Any = self._mistral.instruct_tokenizer.tokenizer
+        # The worker's detokenizer for tekken reads this attribute and the next.
+        self.tokenizer = self._mistral.instruct_tokenizer.tokenizer
         self.is_tekken = bool(is_tekkenizer(self.tokenizer))
         self.all_special_ids = [
             token_id
@@ -68,45 +69,47 @@ class MistralTokenizer(BaseTokenizer):
         self._special = frozenset(self.all_special_ids)
         self._hidden = self._special - shown
 
+    @override
     def encode(self, text: str) -> list[int]:
-        """See `Tokenizer`."""
         token_ids: list[int] = self.tokenizer.encode(text, bos=False, eos=False)
         return token_ids
 
+    @override
     def decode(self, token_ids: Sequence[int], skip_special_tokens: bool = True) -> str:
-        """See `Tokenizer`; `ALWAYS_SHOWN` are never skipped."""
+        # `ALWAYS_SHOWN` are never skipped.
         if self.is_tekken:
             return self.convert_tokens_to_string(
                 self.convert_ids_to_tokens(token_ids, skip_special_tokens)
             )
-        # Each run by itself, as vLLM does: SentencePiece has no text for its control tokens.
+        # Each run separately, as in vLLM: SentencePiece has no text for its control tokens.
         runs = groupby(self._shown(token_ids, skip_special_tokens), self._special.__contains__)
         return "".join(
-            (self._spelled if special else self.tokenizer.decode)(list(run))
+            (self._join_pieces if special else self.tokenizer.decode)(list(run))
             for special, run in runs
         )
 
+    @override
     def tokenize(
         self,
-        messages: list[Message],
+        messages: list[JsonObject],
         model: str = "",
-        tools: list[Tool] | None = None,
+        tools: list[JsonObject] | None = None,
         *,
         continue_final_message: bool = False,
         reasoning_effort: str | None = None,
     ) -> list[int]:
-        """See `PromptTokenizer`.
+        """Return the prompt's token ids.
 
         continue_final_message: the last message is the beginning of the answer.
-        reasoning_effort: of models that take one (version 15 of the tokenizer, or later).
-        Raises `RequestError` for a part that is no text, and for what mistral-common refuses.
+        reasoning_effort: ignored by tokenizers before version 15.
+        Raises `RequestError` for a part that is not text, and if mistral-common raises.
         """
-        settings: dict[str, Any] = {}
+        settings: JsonObject = {}
         if self._mistral.version.supports_model_settings:
             settings["reasoning_effort"] = reasoning_effort
         try:
             conversation = [
-                _message(position, message) for position, message in enumerate(messages)
+                _convert_message(position, message) for position, message in enumerate(messages)
             ]
             request = ChatCompletionRequest.from_openai(
                 conversation, tools, continue_final_message, model=model, **settings
@@ -115,14 +118,17 @@ class MistralTokenizer(BaseTokenizer):
         except RequestError:
             raise
         except Exception as error:
-            # It raises errors of its own, of pydantic and asserts; by raising it refuses the messages.
+            # mistral-common refuses messages with errors of its own, of pydantic, and asserts.
             raise RequestError(
-                "messages", messages, f"what mistral-common takes ({error})"
+                "messages", messages, f"messages that mistral-common accepts ({error})"
             ) from error
         return token_ids
 
     def get_vocab(self) -> dict[str, int]:
-        """Return the pieces as text with their ids; of several that are parts of characters, the lowest."""
+        """Return the ids of the pieces' texts.
+
+        Several parts of characters have the same text, U+FFFD; it gets the lowest id.
+        """
         return {
             piece: token_id for token_id, piece in reversed(list(enumerate(self.tokenizer.vocab())))
         }
@@ -130,14 +136,14 @@ class MistralTokenizer(BaseTokenizer):
     def convert_ids_to_tokens(
         self, token_ids: Sequence[int], skip_special_tokens: bool = False
     ) -> list[bytes]:
-        """Return tekken's pieces, which may be parts of characters; the worker's detokenizer asks for them."""
+        """Return tekken's pieces for the worker's detokenizer; they may be parts of characters."""
         shown = self._shown(token_ids, skip_special_tokens)
         return [
             self.tokenizer.id_to_byte_piece(token_id, SpecialTokenPolicy.KEEP) for token_id in shown
         ]
 
     def convert_tokens_to_string(self, tokens: Sequence[bytes]) -> str:
-        """Return the text of tekken's pieces, U+FFFD for what is no character."""
+        """Return the text of tekken's pieces, with U+FFFD for invalid bytes."""
         return b"".join(tokens).decode("utf-8", "replace")
 
     def _shown(self, token_ids: Sequence[int], skip_special_tokens: bool) -> Sequence[int]:
@@ -145,7 +151,7 @@ class MistralTokenizer(BaseTokenizer):
             return token_ids
         return [token_id for token_id in token_ids if token_id not in self._hidden]
 
-    def _spelled(self, token_ids: list[int]) -> str:
+    def _join_pieces(self, token_ids: list[int]) -> str:
         return "".join(map(self.tokenizer.id_to_piece, token_ids))
 
 
@@ -160,24 +166,27 @@ def tokenizer_file(path: Path) -> Path:
     return path / name
 
 
-def _message(position: int, message: Message) -> Message:
-    """Return `message` with ids that Mistral's template takes. Raises `RequestError` for a part that is no text."""
+def _convert_message(position: int, message: JsonObject) -> JsonObject:
+    """Return `message` with ids that Mistral's template accepts.
+
+    Raises `RequestError` for a part that is not text.
+    """
     content = message.get("content")
     for number, part in enumerate(content if isinstance(content, list) else []):
         kind = part.get("type") if isinstance(part, dict) else None
-        # mistral-common would load an image from wherever the client says.
+        # mistral-common would load an image from any address that the client gives.
         if kind not in TEXT_PARTS:
             allowed = " and ".join(TEXT_PARTS) + "; media need --tokenizer-backend vllm"
             raise RequestError(f"messages[{position}].content[{number}].type", kind, allowed)
     changed = dict(message)
     if message.get("tool_calls"):
         changed["tool_calls"] = [
-            {**call, "id": _short(call["id"])} for call in message["tool_calls"]
+            {**call, "id": _shorten_id(call["id"])} for call in message["tool_calls"]
         ]
     if "tool_call_id" in message:
-        changed["tool_call_id"] = _short(message["tool_call_id"])
+        changed["tool_call_id"] = _shorten_id(message["tool_call_id"])
     return changed
 
 
-def _short(tool_call_id: str) -> str:
+def _shorten_id(tool_call_id: str) -> str:
     return tool_call_id[-TOOL_CALL_ID_CHARACTERS:]

@@ -1,25 +1,71 @@
-"""The small files of a model's folder: its tokenizer, its chat template, and what it says of generation."""
+"""The small files of a model's folder: tokenizer, chat template, settings of generation."""
 
 from __future__ import annotations
 
 import functools
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import msgspec
+from msgspec import UNSET, UnsetType
 from tokenizers import Tokenizer
 
 from ..parsers.errors import SetupError
-from .chat_template import DEFAULT, ChatTemplate, Message
+from ..parsers.json_types import JsonObject
+from .chat_template import DEFAULT, ChatTemplate
+
+T = TypeVar("T")
+
+TokenIds = int | list[int]
+
+
+class GenerationConfig(msgspec.Struct, frozen=True):
+    """generation_config.json: end-of-sequence tokens, and defaults of sampling; None if unset."""
+
+    eos_token_id: TokenIds | UnsetType | None = UNSET
+    temperature: float | None = None
+    top_p: float | None = None
+    top_k: int | None = None
+    min_p: float | None = None
+    repetition_penalty: float | None = None
+    frequency_penalty: float | None = None
+    presence_penalty: float | None = None
+
+
+class TextConfig(msgspec.Struct, frozen=True):
+    """The settings of a language model in config.json."""
+
+    eos_token_id: TokenIds | UnsetType | None = UNSET
+    max_position_embeddings: int | UnsetType | None = UNSET
+
+
+class ModelConfig(TextConfig, frozen=True):
+    """config.json. text_config: of the language model inside a model that also reads images."""
+
+    text_config: TextConfig | None = None
+
+
+class NamedTemplate(msgspec.Struct, frozen=True):
+    """One of a model's several chat templates."""
+
+    name: str
+    template: str
+
+
+class TemplateConfig(msgspec.Struct, frozen=True):
+    """chat_template.json, or the templates in tokenizer_config.json."""
+
+    chat_template: str | list[NamedTemplate] | None = None
 
 
 class ModelFolder:
-    """What the small files of a folder say, whatever tokenizer the model has.
+    """The small files of a folder, whatever tokenizer the model has.
 
-    folder: each of its files is read where it is there.
-    engine: of the model's workers, by whose server's ways prompts are made.
-    token_id: of a token by its text, None for one that the model's tokenizer does not have.
+    folder: any of the files may be missing.
+    engine: of the model's workers; prompts are made as its server makes them.
+    token_id: returns the id of a token's text, None if the tokenizer has no such token.
+    Raises `SetupError` for a file that is not JSON of the expected types.
     """
 
     def __init__(
@@ -31,55 +77,64 @@ class ModelFolder:
         self.folder = Path(folder)
         self._engine = engine
         self._token_id = token_id
-        self.generation_config = self._read("generation_config.json")
+        self.generation_config = self._read("generation_config.json", GenerationConfig)
 
     @functools.cached_property
     def eos_token_ids(self) -> list[int]:
-        """The end-of-sequence token that the tokenizer names; without one, those of the model."""
+        """The tokenizer's end-of-sequence token; if it names none, those of the model."""
         name = self._special_tokens.get("eos_token")
         token_id = self._token_id(name) if name else None
         return [token_id] if token_id is not None else self.further_eos_token_ids
 
     @functools.cached_property
     def further_eos_token_ids(self) -> list[int]:
-        """The end-of-sequence tokens that generation_config.json (or config.json) names."""
-        named = self.generation_config.get("eos_token_id", self._config.get("eos_token_id"))
-        if named is None:
+        """The end-of-sequence tokens in generation_config.json, else in config.json."""
+        found = self.generation_config.eos_token_id
+        if found is UNSET:
+            found = self._config.eos_token_id
+        if found is UNSET or found is None:
             return []
-        return [named] if isinstance(named, int) else list(named)
+        return [found] if isinstance(found, int) else found
 
     @functools.cached_property
     def context_length(self) -> int | None:
-        """Tokens of prompt and output together that the model was made for; None if it does not say."""
-        length: int | None = self._config.get("max_position_embeddings")
-        return length
+        """The model's limit on tokens of prompt and output; None if config.json has none."""
+        length = self._config.max_position_embeddings
+        return None if length is UNSET else length
 
     def load_template(self, given: str | None = None) -> ChatTemplate:
         """Return the model's chat template.
 
-        given: path of a Jinja file that takes the place of the model's own.
-        Raises `SetupError` if there is none.
+        given: path of a Jinja file to use instead of the model's own.
+        Raises `SetupError` if there is no template.
         """
         return ChatTemplate(self._templates(given), self._special_tokens, self._engine)
 
     @functools.cached_property
-    def _config(self) -> dict[str, Any]:
-        config = self._read("config.json")
-        # Models that take images, too, have their language model one level down.
-        return {**(config.get("text_config") or {}), **config}
+    def _config(self) -> TextConfig:
+        config = self._read("config.json", ModelConfig)
+        if (text := config.text_config) is None:
+            return config
+        return TextConfig(
+            text.eos_token_id if config.eos_token_id is UNSET else config.eos_token_id,
+            text.max_position_embeddings
+            if config.max_position_embeddings is UNSET
+            else config.max_position_embeddings,
+        )
 
     @functools.cached_property
     def _special_tokens(self) -> dict[str, str]:
-        tokens = {**self._read("special_tokens_map.json"), **self._read("tokenizer_config.json")}
+        """The texts of all `*_token` entries, as chat templates use them."""
+        entries = {
+            **self._read("special_tokens_map.json", dict[str, object]),
+            **self._read("tokenizer_config.json", dict[str, object]),
+        }
         texts = {
-            name: token.get("content") if isinstance(token, dict) else token
-            for name, token in tokens.items()
+            name: token["content"] if isinstance(token, dict) and "content" in token else token
+            for name, token in entries.items()
+            if name.endswith("_token")
         }
-        return {
-            name: text
-            for name, text in texts.items()
-            if name.endswith("_token") and isinstance(text, str)
-        }
+        return {name: text for name, text in texts.items() if isinstance(text, str)}
 
     def _templates(self, given: str | None) -> dict[str, str]:
         """Return the chat templates by name, from the first place that has any."""
@@ -89,33 +144,31 @@ class ModelFolder:
                 return {DEFAULT: path.read_text(encoding="utf-8")}
             except (OSError, UnicodeDecodeError) as error:
                 raise SetupError(
-                    f"{path}: it cannot be read as a chat template ({error}); name a Jinja file."
+                    f"{path} cannot be read as a chat template ({error}); name a Jinja file."
                 ) from error
         for name in ("tokenizer_config.json", "chat_template.json"):
-            template = self._read(name).get("chat_template")
-            if isinstance(template, str):
-                return {DEFAULT: template}
-            if template:
-                return {entry["name"]: entry["template"] for entry in template}
+            found = self._read(name, TemplateConfig).chat_template
+            if isinstance(found, str):
+                return {DEFAULT: found}
+            if found:
+                return {entry.name: entry.template for entry in found}
         raise SetupError(
             f"{self.folder} has no chat template; name a Jinja file with --chat-template."
         )
 
-    def _read(self, name: str) -> dict[str, Any]:
-        """Return the object in a JSON file of the folder, empty if there is no such file."""
+    def _read(self, name: str, content: type[T]) -> T:
+        """Return the content of a JSON file; without such a file, that of `{}`."""
         path = self.folder / name
-        if not path.is_file():
-            return {}
         try:
-            return msgspec.json.decode(path.read_bytes(), type=dict[str, Any])
+            return msgspec.json.decode(path.read_bytes() if path.is_file() else b"{}", type=content)
         except msgspec.DecodeError as error:
-            raise SetupError(f"{path} is no JSON object: {error}.") from error
+            raise SetupError(f"{path} cannot be used: {error}.") from error
 
 
 class ModelFiles(ModelFolder):
     """A folder with tokenizer.json and a chat template.
 
-    chat_template: path of a Jinja file that takes the place of the model's own.
+    chat_template: path of a Jinja file to use instead of the model's own.
     Raises `SetupError` for a folder without tokenizer.json or without any template.
     """
 
@@ -126,30 +179,30 @@ class ModelFiles(ModelFolder):
         if not path.is_file():
             raise SetupError(
                 f"{folder} has no tokenizer.json, which --tokenizer-backend huggingface reads; "
-                "choose vllm or sglang, which read other tokenizers, too, or python for one of your own."
+                "choose vllm or sglang, which read other tokenizers, too, or python for one of "
+                "your own."
             )
         self.tokenizer: Tokenizer = Tokenizer.from_file(str(path))
-        # What a tokenizer.json says of these is left over from training.
+        # A tokenizer.json may have these settings left over from training.
         self.tokenizer.no_padding()
         self.tokenizer.no_truncation()
         super().__init__(folder, engine, self.tokenizer.token_to_id)
         self.template = self.load_template(chat_template)
 
     def encode(self, text: str) -> list[int]:
-        """Return the token ids of rendered text, which has its special tokens written out."""
-        # A batch of one: `encode` keeps the interpreter to itself for the whole text, a batch lets it go.
-        token_ids: list[int] = self.tokenizer.encode_batch_fast([text], add_special_tokens=False)[
-            0
-        ].ids
+        """Return the token ids of rendered text, in which special tokens are written out."""
+        # A batch of one: unlike `encode`, it releases the interpreter lock for the whole text.
+        [encoding] = self.tokenizer.encode_batch_fast([text], add_special_tokens=False)
+        token_ids: list[int] = encoding.ids
         return token_ids
 
     def prompt_token_ids(
         self,
-        messages: list[Message],
-        tools: list[dict[str, Any]] | None,
+        messages: list[JsonObject],
+        tools: list[JsonObject] | None,
         *,
         model: str = "",
         **template_kwargs: Any,
     ) -> list[int]:
-        """Return the prompt of a conversation. Raises `RequestError` for what the template does not take."""
+        """Return the prompt of a conversation. Raises `RequestError` if the template raises."""
         return self.encode(self.template.render(messages, tools, **template_kwargs))

@@ -1,7 +1,7 @@
-"""What a tokenizer of the user's own offers, and a base class that needs two methods only.
+"""What a user's own tokenizer offers, and a base class that needs two methods only.
 
-Required are `encode`, `encode_batch` and `decode` (`Tokenizer`). Everything else is
-optional, each with its own protocol; a class offers it by having the method.
+`encode`, `encode_batch` and `decode` are required (`Tokenizer`). Everything else is
+optional and has a protocol of its own; a class offers it by having the method.
 The class is constructed with the model's path, a str, as its only argument.
 """
 
@@ -10,22 +10,24 @@ from __future__ import annotations
 import functools
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import Any, Protocol, Self
+from typing import Protocol, Self, TypeVar
 
+from typing_extensions import override
+
+from ..parsers.json_types import JsonObject
 from .detokenizer import DetokenizerFactory, DetokenizerOptions, detokenizers
 
-Message = dict[str, Any]
-Tool = dict[str, Any]
+T = TypeVar("T")
 
 
 class Tokenizer(Protocol):
-    """Text to token ids and back. Called from several threads at once."""
+    """Text to token ids and back. Several threads call it at once."""
 
     def encode(self, text: str) -> list[int]:
-        """Return the token ids of `text`, each >= 0, and add none.
+        """Return the token ids of `text`, each >= 0, and no others.
 
-        text: any length, also empty; may hold special tokens written out, as chat
-            templates write them. No BOS or EOS of its own: the template writes those.
+        text: any length, also empty. It may contain special tokens, as chat templates
+            write them. Do not add BOS or EOS: the template writes them.
         """
         ...
 
@@ -36,36 +38,44 @@ class Tokenizer(Protocol):
     def decode(self, token_ids: Sequence[int], skip_special_tokens: bool = True) -> str:
         """Return the text of `token_ids`, shape (n,), n >= 0.
 
-        Of encoded text it is that text, special tokens included if they are not
-        skipped. Any slice of it must decode too, U+FFFD standing for half a character:
-        a stream is decoded a few tokens at a time.
+        Decoding the ids of a text gives that text, with its special tokens unless they
+        are skipped. Any slice of the ids must decode too, with U+FFFD for an incomplete
+        character: a stream is decoded a few tokens at a time.
         """
         ...
 
 
 class TemplateTokenizer(Tokenizer, Protocol):
-    """Brings its own chat template, as text."""
+    """Has its own chat template, which writes text."""
 
     def apply_chat_template(
-        self, messages: list[Message], tools: list[Tool] | None = None, **kwargs: Any
+        self,
+        messages: list[JsonObject],
+        tools: list[JsonObject] | None = None,
+        **kwargs: object,
     ) -> str:
         """Return the prompt's text, up to where the assistant begins; it is then encoded.
 
-        messages, tools: in OpenAI's form, not to be changed. kwargs: the request's
-            chat_template_kwargs and its like.
-        Raises ValueError for messages that the model does not take: HTTP 400.
+        messages, tools: in OpenAI's form; do not change them. kwargs: the request's
+            chat_template_kwargs and similar options.
+        Raises ValueError for messages that the model does not accept: HTTP 400.
         """
         ...
 
 
 class PromptTokenizer(Tokenizer, Protocol):
-    """Does template and encoding in one, as mistral-common does. ScheduledChunk before `apply_chat_template`."""
+    """Applies its template and encodes in one step, as mistral-common does.
 
-    def tokenize(self, messages: list[Message], model: str, tools: list[Tool] | None) -> list[int]:
+    Takes precedence over `apply_chat_template`.
+    """
+
+    def tokenize(
+        self, messages: list[JsonObject], model: str, tools: list[JsonObject] | None
+    ) -> list[int]:
         """Return the prompt's token ids.
 
-        model: the name that the request gives. The rest, also further keyword
-        arguments, as for `TemplateTokenizer`.
+        model: the name in the request. All else, including further keyword arguments, is
+        as for `TemplateTokenizer`.
         """
         ...
 
@@ -78,55 +88,55 @@ class StreamingTokenizer(Tokenizer, Protocol):
     def __call__(self, texts: Iterable[str]) -> Iterator[list[str]]:
         """Yield the tokens of each of `texts`, in their order.
 
-        Lazy and in one pass: the n-th text is taken when the n-th list is asked for,
-        and never before. Calls do not know of each other.
+        Lazy and in one pass: the n-th text is taken when the n-th list is requested, never
+        before. Calls do not affect each other.
         """
         ...
 
 
-class BaseTokenizer(ABC):
-    """All that can be had of `encode` and `decode`: see `Tokenizer` and `StreamingTokenizer`.
+class BaseTokenizer(StreamingTokenizer, ABC):
+    """Derives everything that can be derived from `encode` and `decode`.
 
-    special_toks: the tokens, as text, that `skip_special_tokens` leaves out; set it in
-        the class or its constructor.
-    An instance is pickled as its constructor's arguments and made anew from them, so
-    whatever else it holds (locks, handles, a vocabulary of many MB) neither hinders that
-    nor travels. What is changed after construction is not kept: then override `__reduce__`.
+    special_toks: the tokens, as text, that `skip_special_tokens` hides; set it in the
+        class or its constructor.
+    An instance is pickled as its constructor's arguments and constructed again from them.
+    So its other attributes (locks, handles, a vocabulary of many MB) are not pickled and
+    need not be picklable. Changes after construction are lost: to keep them, override
+    `__reduce__`.
     """
 
     special_toks: Sequence[str] = ()
-    _arguments: tuple[tuple[Any, ...], dict[str, Any]]
+    _arguments: tuple[tuple[object, ...], dict[str, object]]
 
-    def __new__(cls, *args: Any, **kwargs: Any) -> Self:
-        """Keep the arguments, for `pickle` and `repr`."""
+    def __new__(cls, *args: object, **kwargs: object) -> Self:
+        """Keep the arguments for `pickle` and `repr`."""
         # Here and not in __init__, so that a subclass need not call super().__init__().
-        made = super().__new__(cls)
-        made._arguments = (args, kwargs)
-        return made
+        instance = super().__new__(cls)
+        instance._arguments = (args, kwargs)
+        return instance
 
+    @override
     @abstractmethod
-    def encode(self, text: str) -> list[int]:
-        """See `Tokenizer`."""
+    def encode(self, text: str) -> list[int]: ...
 
+    @override
     @abstractmethod
-    def decode(self, token_ids: Sequence[int], skip_special_tokens: bool = True) -> str:
-        """See `Tokenizer`."""
+    def decode(self, token_ids: Sequence[int], skip_special_tokens: bool = True) -> str: ...
 
+    @override
     def encode_batch(self, texts: Sequence[str]) -> list[list[int]]:
-        """See `Tokenizer`."""
         return [self.encode(text) for text in texts]
 
+    @override
     def __call__(self, texts: Iterable[str]) -> Iterator[list[str]]:
-        """See `StreamingTokenizer`; the tokens of a text add up to what `decode` gives of it.
-
-        Ids that spell one character together are one token.
-        """
+        # The tokens of a text add up to what `decode` gives for it. Ids that form one
+        # character together are one token.
         for text in texts:
             yield self._tokens(text)
 
     @functools.cached_property
     def all_special_ids(self) -> list[int]:
-        """The ids of those `special_toks` that `encode` gives as a single one."""
+        """The ids of those `special_toks` that `encode` gives as a single id."""
         return [
             token_ids[0]
             for token_ids in self.encode_batch(list(self.special_toks))
@@ -137,7 +147,7 @@ class BaseTokenizer(ABC):
         token_ids = self.encode(text)
         feed = self._detokenizers(DetokenizerOptions(skip_special_tokens=False), ()).feed
         tokens = [token for token_id in token_ids if (token := feed(token_id))]
-        # A detokenizer holds back a U+FFFD at the end, of which it cannot know that it is one.
+        # A detokenizer holds back a U+FFFD at the end, which may be an unfinished character.
         rest = self.decode(token_ids, skip_special_tokens=False)[sum(map(len, tokens)) :]
         return [*tokens, rest] if rest else tokens
 
@@ -145,14 +155,18 @@ class BaseTokenizer(ABC):
     def _detokenizers(self) -> DetokenizerFactory:
         return detokenizers(self)
 
-    def __reduce__(self) -> tuple[Callable[..., Any], tuple[Any, ...]]:
-        return _make, (type(self), *self._arguments)
+    @override
+    def __reduce__(self) -> tuple[Callable[..., object], tuple[object, ...]]:
+        return _construct, (type(self), *self._arguments)
 
+    @override
     def __repr__(self) -> str:
         args, kwargs = self._arguments
         shown = [*map(repr, args), *(f"{name}={value!r}" for name, value in kwargs.items())]
         return f"{type(self).__name__}({', '.join(shown)})"
 
 
-def _make(made: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    return made(*args, **kwargs)
+def _construct(
+    tokenizer_class: Callable[..., T], args: tuple[object, ...], kwargs: dict[str, object]
+) -> T:
+    return tokenizer_class(*args, **kwargs)

@@ -1,4 +1,4 @@
-"""Which tokenizer a model gets, in this order: the frontend's flags, its worker's, its engine's."""
+"""Which tokenizer a model gets: by the frontend's flags, else its worker's, else its engine."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from .flags import BACKEND_FLAG, BACKENDS, Backend, TokenizerSelection
 
 
 def is_installed(backend: Backend) -> bool:
-    """Whether this process can use `backend`: an engine's own needs the engine."""
+    """Whether this process can use `backend`: "vllm" and "sglang" need that engine's package."""
     return backend not in ("vllm", "sglang") or importlib.util.find_spec(backend) is not None
 
 
@@ -25,10 +25,10 @@ def check_installed(backend: Backend) -> None:
 def select_tokenizer(
     flags: TokenizerSelection, worker: TokenizerSelection, engine: str | None
 ) -> tuple[Backend, TokenizerSelection]:
-    """Return the back end for a model, and the flags that named it.
+    """Return the back end for a model, and the flags that selected it.
 
-    flags: the frontend's. worker: what the model's workers advertise.
-    engine: of these workers; None for plain ones, which do not say.
+    flags: the frontend's. worker: advertised by the model's workers.
+    engine: of these workers; None for workers without the plugin, which do not say.
     Without any flag it is the back end of the engine if that is installed here, else
     "huggingface".
     Raises `SetupError` for a back end that is not installed here.

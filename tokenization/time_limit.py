@@ -1,8 +1,8 @@
-"""A limit on the time of code that nobody trusts to end: a model's chat template.
+"""A time limit for code that may never end: a model's chat template.
 
-Python offers no way to stop a thread but to raise an exception in it, which
-`PyThreadState_SetAsyncExc` of the C API does at one of its next bytecodes, wherever that
-is. So the thread that is watched takes no lock which such an exception could leave held.
+The only way Python offers to stop a thread is to raise an exception in it:
+`PyThreadState_SetAsyncExc` of the C API does that at one of its next bytecodes, wherever
+that is. So the limited thread takes no lock that such an exception could leave held.
 """
 
 from __future__ import annotations
@@ -19,11 +19,15 @@ R = TypeVar("R")
 
 
 class _Expired(BaseException):
-    """Raised in the thread; no `except Exception` of the code stops it."""
+    """Raised in the limited thread. Not an Exception: no `except Exception` there stops it."""
 
 
 class _Limit:
-    """One call. The watch writes `claimed`, looks at `ended`, then writes `sent`; the thread the other way round."""
+    """The limit of one call.
+
+    The watch writes `claimed`, reads `ended`, then writes `sent`. The limited thread
+    writes `ended` before it reads `claimed` and `sent`. So one of them sees the other.
+    """
 
     __slots__ = ("claimed", "ended", "sent", "thread")
 
@@ -43,14 +47,14 @@ class _Limit:
         self.sent = sent
 
     def end(self) -> None:
-        """Lift the limit; raises `_Expired` if that is on its way, so that it arrives nowhere else."""
+        """Lift the limit. Raises `_Expired` here if it is on its way, so never anywhere else."""
         self.ended = True
         while self.claimed and self.sent is not False:
             time.sleep(0)
 
 
 class _Watch:
-    """The thread that watches over all limits; it is started with the first one and never ends."""
+    """The thread that enforces all limits. It starts with the first limit and never ends."""
 
     def __init__(self) -> None:
         self._changed = threading.Condition()
@@ -76,7 +80,7 @@ class _Watch:
             self._next().expire()
 
     def _next(self) -> _Limit:
-        """Wait for the next limit to expire."""
+        """Wait until a limit expires, and return it."""
         with self._changed:
             while True:
                 while self._deadlines and self._deadlines[0][2].ended:
@@ -90,8 +94,8 @@ class _Watch:
 _watch = _Watch()
 
 
-def limit_time(seconds: float, function: Callable[[], R]) -> R:
-    """Return what `function` returns. Raises `TimeoutError` in it once it has run for so long.
+def call_with_time_limit(seconds: float, function: Callable[[], R]) -> R:
+    """Return the result of `function`. Raises `TimeoutError` if it takes longer than `seconds`.
 
     Code that runs no bytecode, as in a library of C or Rust, is stopped when it returns.
     """

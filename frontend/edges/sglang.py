@@ -21,7 +21,7 @@ from ...parsers.errors import RequestError
 from ...parsers.json_types import JsonObject
 from ...parsers.native.sglang import SglangParsers, check_names
 from ...parsers.parser_lookup import linear_parsers
-from ...tokenization.chat_template import render_in_time, spell_tools
+from ...tokenization.chat_template import format_tools, render_with_time_limit
 from ...tokenization.detokenizer import detokenizers, read_vocabulary
 from ...tokenization.model_files import ModelFolder
 from ..chat_model import ChatModel
@@ -134,9 +134,9 @@ class SglangPrompts:
         """Return the prompt. Raises `RequestError` for messages that the template rejects."""
         messages = request.raw["messages"]
         try:
-            preprocessed = render_in_time(
+            preprocessed = render_with_time_limit(
                 lambda: sglang_prepost.preprocess_chat_request(
-                    self._spell_tools(request), tokenizer=self._tokenizer, **self._options
+                    self._format_tools(request), tokenizer=self._tokenizer, **self._options
                 )
             )
             media, uuids = extract_mm_urls(messages)
@@ -160,7 +160,7 @@ class SglangPrompts:
             fields.reasoning_parser_kwargs = ReasoningParserKwargs(template_kwargs)
         return Prompt(preprocessed.prompt_token_ids, preprocessed.guided_decoding, fields)
 
-    def _spell_tools(self, request: ChatRequest) -> JsonObject:
+    def _format_tools(self, request: ChatRequest) -> JsonObject:
         """Return the request with its tools as the model's engine spells them.
 
         Dynamo spells tools as SGLang does; the template's arguments override its spelling.
@@ -170,5 +170,5 @@ class SglangPrompts:
         if self._engine == "sglang" or not request.tools or hidden:
             return raw
         template_kwargs = request.chat_template_kwargs or request.chat_template_args or {}
-        tools = spell_tools(raw["tools"], self._engine)
+        tools = format_tools(raw["tools"], self._engine)
         return {**raw, "chat_template_kwargs": {**template_kwargs, "tools": tools}}

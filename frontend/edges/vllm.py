@@ -26,7 +26,7 @@ from ...parsers.errors import RequestError
 from ...parsers.json_types import JsonObject
 from ...parsers.native.vllm import VllmParsers, check_names
 from ...parsers.parser_lookup import linear_parsers
-from ...tokenization.chat_template import render_in_time, spell_tools
+from ...tokenization.chat_template import format_tools, render_with_time_limit
 from ...tokenization.detokenizer import detokenizers, read_vocabulary
 from ..chat_model import ChatModel, Prepared
 from ..dynamo_types import Context, ModelCard, RoutedEngine
@@ -108,9 +108,9 @@ def wrap_chat_template(renderer: Renderer, engine: str) -> None:
         tools: list[JsonObject] | None = None,
         **options: object,
     ) -> object:
-        spelled = tools if engine == "vllm" else spell_tools(tools, engine)
+        spelled = tools if engine == "vllm" else format_tools(tools, engine)
         try:
-            return render_in_time(
+            return render_with_time_limit(
                 lambda: hf.safe_apply_chat_template(
                     model_config, tokenizer, conversation, tools=spelled, **options
                 )

@@ -14,7 +14,7 @@ from msgspec import UNSET, UnsetType
 
 from ...parsers.errors import RequestError
 from ...parsers.json_types import JsonObject
-from ...tokenization.model_files import ModelFolder
+from ...tokenization.model_files import GenerationConfig, ModelFolder
 from .chat_request import ChatRequest
 
 # Used where neither the request nor the model's generation_config.json has a value.
@@ -157,19 +157,19 @@ def _build_stop_token_ids(request: ChatRequest, folder: ModelFolder) -> list[int
 
 
 def build_sampling_options(
-    request: ChatRequest, generation_config: JsonObject, guided_decoding: JsonObject | None
+    request: ChatRequest, generation_config: GenerationConfig, guided_decoding: JsonObject | None
 ) -> SamplingOptions:
     """Return the client's options, then the model's, then the defaults.
 
     guided_decoding: in Dynamo's form; None for an unconstrained answer.
     """
     options: JsonObject = {
-        name: _first_set(getattr(request, name), generation_config.get(name), default)
+        name: _first_set(getattr(request, name), getattr(generation_config, name), default)
         for name, default in DEFAULTS.items()
     }
     for name in ("top_k", "min_p"):
         # Only a client may turn them off: a worker may read 0 as an unset option.
-        configured = generation_config.get(name) or 0
+        configured = getattr(generation_config, name) or 0
         options[name] = _first_set(getattr(request, name), configured if configured > 0 else None)
     return SamplingOptions(
         n=request.n or 1,

@@ -185,7 +185,7 @@ class Broken(NamedTuple):
 
 BROKEN = (
     Broken(NoSkip, "signatures", "got an unexpected keyword argument 'skip_special_tokens'"),
-    Broken(ShowsByDefault, "signatures", "skip_special_tokens is True unless given"),
+    Broken(ShowsByDefault, "signatures", "skip_special_tokens must default to True"),
     Broken(GivesStrings, "results", "GivesStrings.encode returned list ['H', 'e',"),
     Broken(RaisesLate, "endurance", "raised RuntimeError: out of handles"),
     Broken(DependsOnLast, "independent", "again: ["),
@@ -197,14 +197,14 @@ BROKEN = (
     Broken(NeedsWholeCharacters, "incremental", "NeedsWholeCharacters.decode"),
     Broken(OneBuffer, "threads", "encode in 8 threads"),
     Broken(HoldsLambda, "pickle", "lambda"),
-    Broken(TakesFirstAtOnce, "stream lazy", "1 texts are taken before any tokens are asked for"),
+    Broken(TakesFirstAtOnce, "stream lazy", "1 texts are taken before any tokens are requested"),
     Broken(ReadsAhead, "stream lazy", "6 texts are taken for 1 lists of tokens"),
-    Broken(GivesIds, "stream tokens", "[111, 110, 101, 32, 116, 119, ...] is no list of str"),
-    Broken(LastFirst, "stream order", "of each text by itself"),
+    Broken(GivesIds, "stream tokens", "[111, 110, 101, 32, 116, 119, ...] is not a list of str"),
+    Broken(LastFirst, "stream order", "of each text alone"),
     Broken(SharesStream, "stream re-entrant", "tokens of the first of two streams, read in turns"),
     Broken(ShowsSpecial, "special_toks", "decode of '<|im_start|>', skipped"),
     Broken(ShowsAddress, "repr", "with an address in memory"),
-    Broken(ForgetsMessages, "template", "is without 'Name a prime number.'"),
+    Broken(ForgetsMessages, "template", "lacks 'Name a prime number.'"),
     Broken(ChangesMessages, "template", "changes the messages"),
-    Broken(TemplateOfIds, "prompt", "no list"),
+    Broken(TemplateOfIds, "prompt", "not a list"),
 )

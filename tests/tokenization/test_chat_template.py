@@ -2,7 +2,11 @@
 
 import pytest
 from backedge.parsers.errors import RequestError, SetupError
-from backedge.tokenization.chat_template import ChatTemplate, environment, takes_parts
+from backedge.tokenization.chat_template import (
+    ChatTemplate,
+    create_environment,
+    reads_content_parts,
+)
 from backedge.tokenization.model_files import ModelFiles
 from transformers import AutoTokenizer
 
@@ -159,7 +163,7 @@ def test_what_cannot_be_rendered_is_refused(source, messages, field, part):
     ],
 )
 def test_a_loop_over_the_content_wants_parts(source, parts):
-    assert takes_parts(environment().parse(source)) is parts
+    assert reads_content_parts(create_environment().parse(source)) is parts
 
 
 # files, chat_template, what the prompt of one message is
@@ -203,7 +207,7 @@ def test_the_template_is_found(tmp_path, files, given, text):
     ("files", "part"),
     [
         ({}, "--chat-template"),
-        ({"chat_template.jinja": "x", "generation_config.json": "{"}, "no JSON object"),
+        ({"chat_template.jinja": "x", "generation_config.json": "{"}, "cannot be used"),
     ],
 )
 def test_a_folder_that_does_not_do_says_why(tmp_path, files, part):

@@ -7,7 +7,7 @@ import pytest
 from backedge.parsers.errors import RequestError
 from backedge.tokenization import TokenizerLoadError, load
 from backedge.tokenization.detokenizer import DetokenizerOptions, detokenizers, read_vocabulary
-from backedge.tokenization.detokenizer.offsets import OffsetDetokenizers, decoder
+from backedge.tokenization.detokenizer.offsets import OffsetDetokenizers, decode_function
 from backedge.tokenization.detokenizer.tekken import TekkenDetokenizers
 from backedge.tokenization.mistral import MistralTokenizer, tokenizer_file
 from hypothesis import given
@@ -130,7 +130,7 @@ def test_is_found_in_a_folder_that_has_nothing_else(name, tmp_path):
     assert len(list(folder.iterdir())) == 1
     tokenizer = load(MODULE, "MistralTokenizer", folder)
     assert tokenizer.decode(tokenizer.encode("Grüße 😀")) == "Grüße 😀"
-    assert repr(tokenizer.get()) == f"MistralTokenizer({str(folder)!r})"
+    assert repr(tokenizer.unwrap()) == f"MistralTokenizer({str(folder)!r})"
 
 
 def test_a_folder_without_a_tokenizer_is_named(tmp_path):
@@ -138,9 +138,9 @@ def test_a_folder_without_a_tokenizer_is_named(tmp_path):
         TokenizerLoadError,
         match=r"FileNotFoundError: .* has neither tekken.json nor tokenizer.model",
     ):
-        load(MODULE, "MistralTokenizer", tmp_path).get()
+        load(MODULE, "MistralTokenizer", tmp_path).unwrap()
     with pytest.raises(TokenizerLoadError, match="FileNotFoundError"):
-        load(MODULE, "MistralTokenizer", tmp_path / "missing").get()
+        load(MODULE, "MistralTokenizer", tmp_path / "missing").unwrap()
 
 
 @NAMES
@@ -196,7 +196,9 @@ def test_hidden_text_is_the_engines(name, skip, engine, numbers):
     if not (skip or ours.is_tekken):
         # vLLM's shows no special tokens of SentencePiece at all.
         token_ids = [token_id for token_id in token_ids if token_id not in ours.all_special_ids]
-    assert ours.decode(token_ids, skip) == decoder(theirs, skip_special_tokens=skip)(token_ids)
+    assert ours.decode(token_ids, skip) == decode_function(theirs, skip_special_tokens=skip)(
+        token_ids
+    )
 
 
 @NAMES

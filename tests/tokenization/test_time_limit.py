@@ -9,7 +9,7 @@ import pytest
 from backedge.parsers.errors import RequestError
 from backedge.tokenization import chat_template as template
 from backedge.tokenization.chat_template import DEFAULT, ChatTemplate
-from backedge.tokenization.time_limit import limit_time
+from backedge.tokenization.time_limit import call_with_time_limit
 
 
 def spin(seconds=float("inf")):
@@ -30,16 +30,16 @@ def stubborn():
 @pytest.mark.parametrize("endless", [spin, stubborn])
 def test_what_does_not_end_is_stopped(endless):
     with pytest.raises(TimeoutError, match="stopped after"):
-        limit_time(0.05, endless)
+        call_with_time_limit(0.05, endless)
 
 
 def test_what_ends_gives_its_result():
-    assert limit_time(10.0, lambda: "result") == "result"
+    assert call_with_time_limit(10.0, lambda: "result") == "result"
 
 
 def test_what_fails_fails_as_it_did():
     with pytest.raises(ZeroDivisionError):
-        limit_time(10.0, lambda: 1 // 0)
+        call_with_time_limit(10.0, lambda: 1 // 0)
 
 
 def test_a_limit_that_is_about_to_expire_hits_nothing_but_its_own_code():
@@ -48,7 +48,7 @@ def test_a_limit_that_is_about_to_expire_hits_nothing_but_its_own_code():
     def many():
         for _ in range(200):
             try:
-                outcomes.append(limit_time(0.001, lambda: spin(random.random() * 0.002)))
+                outcomes.append(call_with_time_limit(0.001, lambda: spin(random.random() * 0.002)))
             except TimeoutError:
                 outcomes.append("stopped")
 

@@ -1,4 +1,4 @@
-"""What a detokenizer is."""
+"""The detokenizer's interface, and what it requires of a tokenizer."""
 
 from __future__ import annotations
 
@@ -7,14 +7,22 @@ from typing import Protocol
 
 import msgspec
 
-# What decoders write for bytes that are no character.
+# Decoders write this character for bytes that are not valid UTF-8.
 REPLACEMENT = "\ufffd"
 
 
-class DetokenizerOptions(msgspec.Struct, frozen=True):
-    """How special tokens appear in the text, in vLLM's sense of these names.
+class SupportsDecode(Protocol):
+    """A tokenizer, as far as every detokenizer needs it."""
 
-    spaces_between_special_tokens: matters only where special tokens are shown.
+    def decode(self, token_ids: list[int], /, *, skip_special_tokens: bool) -> str:
+        """Return the text of `token_ids`, shape (n,), n >= 0."""
+        ...
+
+
+class DetokenizerOptions(msgspec.Struct, frozen=True):
+    """How special tokens appear in the text. The names and their meaning are vLLM's.
+
+    spaces_between_special_tokens: has an effect only if special tokens are shown.
     """
 
     skip_special_tokens: bool = True
@@ -22,29 +30,31 @@ class DetokenizerOptions(msgspec.Struct, frozen=True):
 
 
 class Detokenizer(Protocol):
-    """Turns the output tokens of one choice into text, piece by piece.
+    """Turns the output tokens of one choice into text, token by token.
 
-    Fed in any pieces, the texts add up to what the tokenizer's `decode()` gives
-    for the whole sequence behind the prompt, less a character that is cut off at
-    the end: half a character is never emitted, not even as U+FFFD. Where decode()
-    takes back a character because of bytes behind it that are none (a run of byte
-    pieces, see `sentencepiece.py`), the character stays: it has been given out.
+    However the tokens are split into calls, the returned texts add up to what the
+    tokenizer's `decode()` adds after the prompt, with two exceptions:
+
+    - An unfinished character at the end is not returned, not even as U+FFFD.
+    - `decode()` may replace a character with U+FFFD once invalid bytes follow it (a run
+      of byte pieces, see `sentencepiece.py`). A detokenizer has already returned the
+      character by then, so it stays.
     """
 
     def feed(self, token_id: int) -> str:
-        """Return the text that `token_id` completes; empty in the middle of a character."""
+        """Return the text that `token_id` completes; "" in the middle of a character."""
         ...
 
     def feed_all(self, token_ids: Sequence[int]) -> str:
-        """Return the text that `token_ids` complete together: what `feed` gives for each, joined."""
+        """Return the joined texts that `feed` gives for each of `token_ids`."""
         return "".join(map(self.feed, token_ids))
 
 
 class DetokenizerFactory(Protocol):
-    """Makes one detokenizer per choice; built once per tokenizer."""
+    """Creates a detokenizer for each choice. Built once per tokenizer."""
 
     def __call__(self, options: DetokenizerOptions, prompt_token_ids: Sequence[int]) -> Detokenizer:
-        """Return a detokenizer that goes on behind `prompt_token_ids`."""
+        """Return a detokenizer for the tokens that follow `prompt_token_ids`."""
         ...
 
     def token_bytes(self, token_id: int) -> bytes:
@@ -52,5 +62,5 @@ class DetokenizerFactory(Protocol):
         ...
 
     def is_special(self, token_id: int) -> bool:
-        """Whether `skip_special_tokens` leaves this token out."""
+        """Whether `skip_special_tokens` hides this token."""
         ...

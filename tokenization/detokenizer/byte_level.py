@@ -1,23 +1,28 @@
-"""Byte-level BPE (GPT-2's alphabet: Llama 3, Qwen, DeepSeek, gpt-oss): a table from tokens to text or bytes."""
+"""Detokenizer for byte-level BPE: Llama 3, Qwen, DeepSeek, gpt-oss.
+
+The vocabulary writes bytes in GPT-2's alphabet; a table maps tokens to text or bytes.
+"""
 
 from __future__ import annotations
 
 import codecs
 
-from .pieces import byte_level_bytes, read_piece
+from typing_extensions import override
+
+from .pieces import byte_level_bytes, lookup_piece
 from .table import NO_TEXTS, Piece, PieceTable, TableDetokenizer, TableDetokenizers
 
 
 class ByteLevelDetokenizers(TableDetokenizers):
-    """See `DetokenizerFactory`. For tokenizers whose decoder is `ByteLevel` and nothing else."""
+    """Factory for fast tokenizers whose decoder is `ByteLevel` and nothing else."""
 
-    def detokenizer(self, table: PieceTable, *, at_start: bool) -> ByteLevelDetokenizer:
-        """See `TableDetokenizers`."""
+    @override
+    def build(self, table: PieceTable, *, at_start: bool) -> ByteLevelDetokenizer:
         return ByteLevelDetokenizer(table)
 
+    @override
     def piece(self, token_id: int) -> Piece:
-        """See `TableDetokenizers`."""
-        piece = read_piece(self._tokenizer, token_id)
+        piece = lookup_piece(self._tokenizer, token_id)
         if piece is None:
             return b""
         content = byte_level_bytes(piece)
@@ -28,12 +33,13 @@ class ByteLevelDetokenizers(TableDetokenizers):
 
 
 class ByteLevelDetokenizer(TableDetokenizer):
-    """See `Detokenizer`."""
+    """Joins bytes to characters; each run of invalid bytes becomes U+FFFD at once."""
 
     def __init__(self, table: PieceTable) -> None:
         super().__init__(table)
-        self._pending = b""  # the beginning of a character
+        self._pending = b""  # the bytes of an unfinished character
 
+    @override
     def _feed(self, token_id: int) -> str:
         piece = self._table[token_id]
         content = self._pending + (piece.encode() if isinstance(piece, str) else piece)

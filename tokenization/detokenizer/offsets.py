@@ -1,71 +1,79 @@
-"""Tokenizers that offer only `decode()`: mistral-common's, custom Python classes."""
+"""Detokenizer for tokenizers with nothing but `decode()`: mistral-common's, custom classes."""
 
 from __future__ import annotations
 
 import functools
 import itertools
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Protocol, cast
 
-from .base import REPLACEMENT, Detokenizer, DetokenizerFactory, DetokenizerOptions
+from typing_extensions import override
+
+from .base import (
+    REPLACEMENT,
+    Detokenizer,
+    DetokenizerFactory,
+    DetokenizerOptions,
+    SupportsDecode,
+)
 from .vocabulary import special_ids
 
 UNFINISHED_BYTES = 3
-# Enough for any rule by which a tokenizer lets a token depend on those before it.
+# Enough for every known rule by which a token's text depends on the tokens before it.
 CONTEXT_TOKENS = 8
-# A window is cut where the rest decodes as it did; one that cannot be is cut at this length.
+# A window is shortened where the rest still decodes to the same text, and at this length
+# in any case.
 MAX_WINDOW_TOKENS = 32
 
 
 class OffsetDetokenizers(DetokenizerFactory):
-    """See `DetokenizerFactory`."""
+    """Factory for any object with `decode`."""
 
-    def __init__(self, tokenizer: Any) -> None:
+    def __init__(self, tokenizer: SupportsDecode) -> None:
         self._tokenizer = tokenizer
         self._special = special_ids(tokenizer)
 
+    @override
     def __call__(self, options: DetokenizerOptions, prompt_token_ids: Sequence[int]) -> Detokenizer:
-        """See `DetokenizerFactory`."""
         return OffsetDetokenizer(self._tokenizer, self._special, options, prompt_token_ids)
 
+    @override
     def token_bytes(self, token_id: int) -> bytes:
-        """See `DetokenizerFactory`."""
-        text: str = self._tokenizer.decode([token_id], skip_special_tokens=False)
-        return text.encode()
+        return self._tokenizer.decode([token_id], skip_special_tokens=False).encode()
 
+    @override
     def is_special(self, token_id: int) -> bool:
-        """See `DetokenizerFactory`."""
         return token_id in self._special
 
 
 class OffsetDetokenizer(Detokenizer):
-    """Decodes a short window per token and gives out what is new at its end.
+    """Decodes a short window of tokens at each step and returns the new text at its end.
 
-    The window begins some tokens before the first one not given out, because a
-    token's leading space depends on the token before it. Special tokens that show
-    nothing are not kept in it: however many follow each other, text before them is seen.
+    The window begins some tokens before the first token without returned text, because a
+    token's leading space depends on the token before it. Hidden special tokens are not
+    kept in the window: otherwise a row of them would push the text before them out of it.
     """
 
     def __init__(
         self,
-        tokenizer: Any,
+        tokenizer: SupportsDecode,
         special: frozenset[int],
         options: DetokenizerOptions,
         prompt_token_ids: Sequence[int],
     ) -> None:
-        self._decode = decoder(tokenizer, skip_special_tokens=options.skip_special_tokens)
+        self._decode = decode_function(tokenizer, skip_special_tokens=options.skip_special_tokens)
         self._special = special
-        self._window, complete = read_context(self._decode, prompt_token_ids, special)
-        # Half a character at the end of the prompt belongs to the output that completes it.
-        self._given = whole_characters(self._decode(self._window))
-        # Tokens since the window's text stopped beginning with what was given out.
+        self._window, complete = select_context(self._decode, prompt_token_ids, special)
+        # A character that the prompt leaves unfinished belongs to the output.
+        self._given = drop_unfinished_character(self._decode(self._window))
+        # Tokens since the window's text no longer begins with the text already returned.
         self._rewritten = 0
         before = self._decode(self._window[:complete])
         if not self._given.startswith(before):
             self._given, self._rewritten = before, len(self._window) - complete
 
+    @override
     def feed(self, token_id: int) -> str:
-        """See `Detokenizer`."""
         if token_id in self._special and not self._decode([token_id]):
             return ""
         self._window.append(token_id)
@@ -73,13 +81,13 @@ class OffsetDetokenizer(Detokenizer):
         if not text.startswith(self._given):
             self._rewritten += 1
             if text.endswith(REPLACEMENT) and self._rewritten <= UNFINISHED_BYTES:
-                return ""  # the character that these tokens begin may still put it right
-            # What was given out cannot be taken back; go on from the tokens that rewrote it.
+                return ""  # once these tokens form a character, the text may fit again
+            # Returned text cannot be taken back; continue from the tokens that changed it.
             del self._window[: -self._rewritten]
             self._given = ""
             text = self._decode(self._window)
         self._rewritten = 0
-        whole = whole_characters(text)
+        whole = drop_unfinished_character(text)
         new = whole[len(self._given) :]
         self._given = whole
         if len(self._window) > 2 * CONTEXT_TOKENS:
@@ -87,7 +95,7 @@ class OffsetDetokenizer(Detokenizer):
         return new
 
     def _cut(self, text: str) -> None:
-        """Drop the window's beginning, where the rest of its text stays as it is."""
+        """Drop the window's beginning if that leaves the text of the rest unchanged."""
         held = len(text) - len(self._given)
         for tokens in range(CONTEXT_TOKENS, CONTEXT_TOKENS + UNFINISHED_BYTES + 1):
             rest = self._decode(self._window[-tokens:])
@@ -96,51 +104,80 @@ class OffsetDetokenizer(Detokenizer):
         else:
             if len(self._window) < MAX_WINDOW_TOKENS:
                 return
-            held = len(rest) - len(whole_characters(rest))
+            held = len(rest) - len(drop_unfinished_character(rest))
         del self._window[:-tokens]
         self._given = rest[: len(rest) - held]
 
 
-def decoder(tokenizer: Any, *, skip_special_tokens: bool) -> Callable[[list[int]], str]:
-    """Return what decodes token ids, as the engine does.
+class TransformersTokenizer(Protocol):
+    """A tokenizer of transformers."""
 
-    vLLM's tokenizer for mistral-common is asked for tokens first, as vLLM itself
-    does: its `decode` writes the raw pieces of SentencePiece, and leaves out
-    [TOOL_CALLS] with other special tokens. Only tekken's special tokens, where
-    they are to be shown, come out right of `decode` alone.
+    def decode(
+        self,
+        token_ids: list[int],
+        /,
+        *,
+        skip_special_tokens: bool,
+        clean_up_tokenization_spaces: bool,
+    ) -> str:
+        """Return the text of `token_ids`."""
+        ...
+
+
+class SupportsTokens(Protocol):
+    """A tokenizer with vLLM's two steps of decoding."""
+
+    def convert_ids_to_tokens(
+        self, token_ids: list[int], *, skip_special_tokens: bool
+    ) -> list[str] | list[bytes]:
+        """Return the pieces of `token_ids`."""
+        ...
+
+    def convert_tokens_to_string(self, tokens: list[str] | list[bytes], /) -> str:
+        """Return the text of pieces."""
+        ...
+
+
+def decode_function(
+    tokenizer: SupportsDecode, *, skip_special_tokens: bool
+) -> Callable[[list[int]], str]:
+    """Return the function that decodes as vLLM's server does.
+
+    vLLM decodes mistral-common's tokenizers in two steps, by pieces. Their `decode` would
+    return the raw pieces of SentencePiece, and would hide [TOOL_CALLS] with the other
+    special tokens. But shown special tokens of tekken are right with `decode` only.
     """
-    by_tokens = getattr(tokenizer, "is_spm", False) or (
+    by_pieces = getattr(tokenizer, "is_spm", False) or (
         skip_special_tokens and getattr(tokenizer, "is_tekken", False)
     )
-    if by_tokens:
+    if by_pieces:
+        pieces = cast("SupportsTokens", tokenizer)
 
         def decode(token_ids: list[int]) -> str:
-            tokens = tokenizer.convert_ids_to_tokens(
-                token_ids, skip_special_tokens=skip_special_tokens
+            return pieces.convert_tokens_to_string(
+                pieces.convert_ids_to_tokens(token_ids, skip_special_tokens=skip_special_tokens)
             )
-            text: str = tokenizer.convert_tokens_to_string(tokens)
-            return text
 
         return decode
     if hasattr(tokenizer, "clean_up_tokenization_spaces"):
-        # A transformers tokenizer: the clean-up takes back spaces that were given out,
+        # A transformers tokenizer: its clean-up removes spaces that were already returned,
         # and vLLM's server, which decodes token by token, never does it.
         return functools.partial(
-            tokenizer.decode,
+            cast("TransformersTokenizer", tokenizer).decode,
             skip_special_tokens=skip_special_tokens,
             clean_up_tokenization_spaces=False,
         )
     return functools.partial(tokenizer.decode, skip_special_tokens=skip_special_tokens)
 
 
-def read_context(
+def select_context(
     decode: Callable[[list[int]], str], prompt_token_ids: Sequence[int], special: frozenset[int]
 ) -> tuple[list[int], int]:
-    """Return the last tokens of a prompt, and how many of them end with a whole character.
+    """Return the last tokens of a prompt, and how many of them form whole characters.
 
-    special: the ids of special tokens; those that show nothing are left out.
-    A few more than `CONTEXT_TOKENS` if these begin in the middle of a character and
-    hold nothing but such parts.
+    special: the ids of special tokens; those without text are left out.
+    These are `CONTEXT_TOKENS` tokens, or up to `UNFINISHED_BYTES` more if those begin in
+    the middle of a character and no prefix of them ends with a whole one.
     """
     shown = (
         token_id
@@ -156,11 +193,11 @@ def read_context(
     return last[-CONTEXT_TOKENS:], 0
 
 
-def whole_characters(text: str) -> str:
-    """Return `text` without the replacement characters that may still become one.
+def drop_unfinished_character(text: str) -> str:
+    """Return `text` without the replacement characters at its end that may become a character.
 
-    An unfinished character has at most three bytes, and decoders write one
-    replacement for all of them or one for each; further ones are final.
+    An unfinished character has at most three bytes. Decoders write one U+FFFD for all of
+    them or one for each; any further U+FFFD is final.
     """
     end = len(text)
     while end and len(text) - end < UNFINISHED_BYTES and text[end - 1] == REPLACEMENT:

@@ -1,130 +1,129 @@
-"""SentencePiece as Hugging Face writes it (Llama 2, Mistral, Gemma, T5): a table from tokens to text or bytes.
+"""Detokenizer for SentencePiece as Hugging Face writes it (Llama 2, Mistral, Gemma, T5).
 
-Pieces spell spaces as U+2581 and, with byte fallback, characters that the vocabulary
-lacks as their bytes, `<0xE4>` `<0xB8>` `<0x96>`. Two rules of decode() look at more
-than one token:
+A table maps tokens to text or bytes. Pieces write a space as U+2581 and, with byte
+fallback, a character that the vocabulary lacks as its bytes, `<0xE4>` `<0xB8>` `<0x96>`.
+Two rules of decode() look at more than one token:
 
-- The text's leading space goes: one space of the whole text (`Strip`, the older form),
-  or the marks of the first token (`Metaspace`). Gemma keeps it.
-- Neighbouring byte pieces are one run. If a run as a whole is no UTF-8, decode() writes
-  U+FFFD for every byte of it, also for those that spell whole characters. A stream has
-  given out the characters before the first wrong byte, and nobody waits for a run's
-  end, which may never come: these characters stay, and the bytes from the wrong one (or
-  the unfinished character) on become U+FFFD each, up to the run's end. So the text
-  differs from decode() in such characters only. (`DecodeStream`, and vLLM with it, loses
-  the wrong bytes there: the piece behind the run is an "invalid prefix" to it.)
+- The text's leading space is dropped: one space of the whole text (`Strip`, the older
+  form), or the space marks of the first token (`Metaspace`). Gemma keeps it.
+- Neighbouring byte pieces form a run. If a run as a whole is not valid UTF-8, decode()
+  writes U+FFFD for every byte of it, even for bytes of valid characters. A stream cannot
+  wait for the end of a run, which may never come. So it returns the characters before the
+  first invalid byte, then U+FFFD for each further byte up to the end of the run. Its text
+  differs from decode() in those first characters only. (`DecodeStream`, and vLLM with it,
+  loses the invalid bytes: the piece after the run is an "invalid prefix" to it.)
 """
 
 from __future__ import annotations
 
 import codecs
-from typing import Any
 
 import msgspec
 from tokenizers import Tokenizer
+from typing_extensions import override
 
+from ...parsers.json_types import JsonObject
 from .base import REPLACEMENT
-from .pieces import BYTE_PIECE, read_piece
+from .pieces import BYTE_PIECE, decoder_steps, lookup_piece
 from .table import NO_TEXTS, Piece, PieceTable, TableDetokenizer, TableDetokenizers
 
 
-class Spelling(msgspec.Struct, frozen=True):
-    """How pieces spell text, read from a tokenizer's decoder.
+class PieceRules(msgspec.Struct, frozen=True):
+    """How a tokenizer's decoder turns pieces into text.
 
-    replaced: strings and what stands for them, in this order.
-    has_bytes: some pieces are bytes.
-    drops_marks: what the first token loses wherever it is in it; "" for nothing.
-    strips: what the text loses at its beginning, once; "" for nothing.
+    replacements: pairs of a string and its replacement, in this order.
+    byte_fallback: some pieces are bytes.
+    first_token_drops: removed from the first token wherever it occurs; "" for nothing.
+    text_drops: removed once from the beginning of the text; "" for nothing.
     """
 
-    replaced: tuple[tuple[str, str], ...]
-    has_bytes: bool = False
-    drops_marks: str = ""
-    strips: str = ""
+    replacements: tuple[tuple[str, str], ...]
+    byte_fallback: bool = False
+    first_token_drops: str = ""
+    text_drops: str = ""
 
-    def piece(self, token: str) -> Piece:
-        """Return what `token` spells behind other text."""
-        for old, new in self.replaced:
+    def decode(self, token: str) -> Piece:
+        """Return the text or bytes of `token` after other text."""
+        for old, new in self.replacements:
             token = token.replace(old, new)
-        if self.has_bytes and (byte := BYTE_PIECE.fullmatch(token)):
+        if self.byte_fallback and (byte := BYTE_PIECE.fullmatch(token)):
             return bytes.fromhex(byte[1])
         return token
 
-    def first_piece(self, token: str) -> Piece:
-        """Return what `token` spells if no text is before it."""
-        if self.drops_marks:
-            token = token.replace(self.drops_marks, "")
-        piece = self.piece(token)
+    def decode_first(self, token: str) -> Piece:
+        """Return the text or bytes of `token` at the beginning of the text."""
+        if self.first_token_drops:
+            token = token.replace(self.first_token_drops, "")
+        piece = self.decode(token)
         if isinstance(piece, str):
-            return piece.removeprefix(self.strips)
-        return piece.removeprefix(self.strips.encode())
+            return piece.removeprefix(self.text_drops)
+        return piece.removeprefix(self.text_drops.encode())
 
 
-def read_spelling(decoder: dict[str, Any]) -> Spelling | None:
-    """Return how a decoder of one of the known forms spells text, None for another one.
+def parse_piece_rules(decoder: JsonObject) -> PieceRules | None:
+    """Return the rules of a decoder of a known form, None for any other decoder.
 
-    decoder: the "decoder" of a tokenizer.json. The forms: `Metaspace`, or any number of
-        `Replace`, then `ByteFallback`, `Fuse` and `Strip` of one leading character,
-        each of which may be missing; but only what is fused is stripped as a whole.
+    decoder: the "decoder" of a tokenizer.json. The known forms are `Metaspace`, or any
+        number of `Replace`, followed by `ByteFallback`, `Fuse` and `Strip` of one leading
+        character. Each of these three may be missing, but `Strip` needs `Fuse`: without
+        it, every token would be stripped.
     """
-    steps = list(decoder.get("decoders", [decoder] if decoder else []))
-    spelling = _marks(steps)
-    if spelling is None:
+    steps = decoder_steps(decoder)
+    rules = _take_space_rules(steps)
+    if rules is None:
         return None
-    if steps and steps[0]["type"] == "ByteFallback":
-        spelling = msgspec.structs.replace(spelling, has_bytes=True)
-        steps.pop(0)
-    fused = bool(steps) and steps[0]["type"] == "Fuse"
-    if fused:
-        steps.pop(0)
-    if (
-        fused
-        and steps
-        and steps[0]["type"] == "Strip"
-        and (steps[0]["start"], steps[0]["stop"]) == (1, 0)
-    ):
-        spelling = msgspec.structs.replace(spelling, strips=steps.pop(0)["content"])
-    return None if steps else spelling
+    if _take(steps, {"type": "ByteFallback"}) is not None:
+        rules = msgspec.structs.replace(rules, byte_fallback=True)
+    if _take(steps, {"type": "Fuse"}) is not None:
+        strip = _take(steps, {"type": "Strip", "start": 1, "stop": 0})
+        if strip is not None:
+            rules = msgspec.structs.replace(rules, text_drops=strip["content"])
+    return None if steps else rules
 
 
-def _marks(steps: list[dict[str, Any]]) -> Spelling | None:
-    """Take the steps that spell spaces off the front of `steps`."""
-    if steps and steps[0]["type"] == "Metaspace":
-        step = steps.pop(0)
+def _take_space_rules(steps: list[JsonObject]) -> PieceRules | None:
+    """Take the steps that write spaces off the front of `steps`; None if there is no such step."""
+    if (step := _take(steps, {"type": "Metaspace"})) is not None:
         mark = step["replacement"]
-        return Spelling(
-            ((mark, " "),), drops_marks="" if step["prepend_scheme"] == "never" else mark
-        )
-    replaced = []
+        dropped = "" if step["prepend_scheme"] == "never" else mark
+        return PieceRules(((mark, " "),), first_token_drops=dropped)
+    replacements = []
     while steps and steps[0]["type"] == "Replace" and "String" in steps[0]["pattern"]:
         step = steps.pop(0)
-        replaced.append((step["pattern"]["String"], step["content"]))
-    return Spelling(tuple(replaced)) if replaced else None
+        replacements.append((step["pattern"]["String"], step["content"]))
+    return PieceRules(tuple(replacements)) if replacements else None
+
+
+def _take(steps: list[JsonObject], fields: JsonObject) -> JsonObject | None:
+    """Take the first step off `steps` if it has these fields, else return None."""
+    if steps and all(steps[0].get(name) == value for name, value in fields.items()):
+        return steps.pop(0)
+    return None
 
 
 class SentencePieceDetokenizers(TableDetokenizers):
-    """See `DetokenizerFactory`."""
+    """Factory for fast tokenizers with a decoder that `parse_piece_rules` knows."""
 
-    def __init__(self, tokenizer: Tokenizer, spelling: Spelling) -> None:
-        self._spelling = spelling
+    def __init__(self, tokenizer: Tokenizer, rules: PieceRules) -> None:
+        self._rules = rules
         super().__init__(tokenizer)
 
-    def detokenizer(self, table: PieceTable, *, at_start: bool) -> SentencePieceDetokenizer:
-        """See `TableDetokenizers`."""
+    @override
+    def build(self, table: PieceTable, *, at_start: bool) -> SentencePieceDetokenizer:
         return SentencePieceDetokenizer(self, table, at_start=at_start)
 
+    @override
     def piece(self, token_id: int) -> Piece:
-        """See `TableDetokenizers`."""
-        piece = read_piece(self._tokenizer, token_id)
-        return b"" if piece is None else self._spelling.piece(piece)
+        piece = lookup_piece(self._tokenizer, token_id)
+        return b"" if piece is None else self._rules.decode(piece)
 
     def first_piece(self, token_id: int) -> Piece:
-        """Return the token's piece if no text is before it."""
-        return self._spelling.first_piece(self._tokenizer.id_to_token(token_id) or "")
+        """Return the token's piece at the beginning of the text."""
+        return self._rules.decode_first(self._tokenizer.id_to_token(token_id) or "")
 
 
 class SentencePieceDetokenizer(TableDetokenizer):
-    """See `Detokenizer`."""
+    """Drops the leading space of the text and joins runs of byte pieces to characters."""
 
     def __init__(
         self, factory: SentencePieceDetokenizers, table: PieceTable, *, at_start: bool
@@ -132,23 +131,24 @@ class SentencePieceDetokenizer(TableDetokenizer):
         super().__init__(table)
         self._factory = factory
         self._at_start = at_start
-        # The beginning of a character; None in a run of bytes that is no UTF-8.
+        # The bytes of an unfinished character; None in a run of bytes that is not UTF-8.
         self._pending: bytes | None = b""
-        self._look_up()
+        self._choose_texts()
 
+    @override
     def _feed(self, token_id: int) -> str:
         piece = self._table[token_id]
         if piece == b"":
-            return ""  # decode() leaves it out first of all, so it ends neither a run nor the start
+            return ""  # decode() drops it first, so it ends neither a run nor the start
         if self._at_start:
             self._at_start = False
             piece = self._factory.first_piece(token_id)
         text = self._end_of_run() + piece if isinstance(piece, str) else self._part(piece)
-        self._look_up()
+        self._choose_texts()
         return text
 
     def _part(self, part: bytes) -> str:
-        """Return the text that `part` completes, or U+FFFD for each byte of a run that is no UTF-8."""
+        """Return the text that `part` completes; U+FFFD per byte in a run that is not UTF-8."""
         if self._pending is None:
             return REPLACEMENT * len(part)
         pending = self._pending + part
@@ -161,11 +161,11 @@ class SentencePieceDetokenizer(TableDetokenizer):
         return text
 
     def _end_of_run(self) -> str:
-        """Return U+FFFD for each byte of a character that is now never finished."""
+        """Return U+FFFD for each byte of a character that stays unfinished."""
         unfinished = REPLACEMENT * len(self._pending or b"")
         self._pending = b""
         return unfinished
 
-    def _look_up(self) -> None:
-        """Look texts up in the table from now on, unless they depend on what came before."""
+    def _choose_texts(self) -> None:
+        """Choose the table for the next token: none if its text depends on what precedes it."""
         self._texts = NO_TEXTS if self._at_start or self._pending != b"" else self._table.texts

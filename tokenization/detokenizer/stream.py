@@ -1,4 +1,4 @@
-"""Fast tokenizers of Hugging Face, through `tokenizers.decoders.DecodeStream`."""
+"""Detokenizer for all other fast tokenizers, with `tokenizers.decoders.DecodeStream`."""
 
 from __future__ import annotations
 
@@ -6,20 +6,21 @@ from collections.abc import Sequence
 
 from tokenizers import Tokenizer
 from tokenizers.decoders import DecodeStream
+from typing_extensions import override
 
 from .base import Detokenizer, DetokenizerFactory, DetokenizerOptions
-from .offsets import OffsetDetokenizer, decoder, read_context
-from .pieces import piece_bytes, read_decoder, read_piece
-from .spaces import without_spaces
+from .offsets import OffsetDetokenizer, decode_function, select_context
+from .pieces import lookup_piece, piece_bytes, read_decoder
+from .spaces import remove_spaces
 from .vocabulary import special_ids
 
-# A character has at most 4 bytes, so a longer run without text is no character
-# but bytes that never become one; DecodeStream would re-decode the run every step.
+# A character has at most 4 bytes, so a longer run without text never becomes a character,
+# and DecodeStream would decode the whole run again for each token.
 MAX_HELD_TOKENS = 8
 
 
 class StreamDetokenizers(DetokenizerFactory):
-    """See `DetokenizerFactory`."""
+    """Factory for any `tokenizers.Tokenizer`."""
 
     def __init__(self, tokenizer: Tokenizer) -> None:
         self._tokenizer = tokenizer
@@ -30,25 +31,25 @@ class StreamDetokenizers(DetokenizerFactory):
         self._special = special_ids(tokenizer)
         self._decoder = read_decoder(tokenizer)
 
+    @override
     def __call__(self, options: DetokenizerOptions, prompt_token_ids: Sequence[int]) -> Detokenizer:
-        """See `DetokenizerFactory`."""
         stream = StreamDetokenizer(self._tokenizer, self._special, options, prompt_token_ids)
-        return without_spaces(stream, options, self._added)
+        return remove_spaces(stream, options, self._added)
 
+    @override
     def token_bytes(self, token_id: int) -> bytes:
-        """See `DetokenizerFactory`."""
         if (content := self._added.get(token_id)) is not None:
             return content.encode()
-        piece = read_piece(self._tokenizer, token_id)
+        piece = lookup_piece(self._tokenizer, token_id)
         return b"" if piece is None else piece_bytes(piece, self._decoder)
 
+    @override
     def is_special(self, token_id: int) -> bool:
-        """See `DetokenizerFactory`."""
         return token_id in self._special
 
 
 class StreamDetokenizer(Detokenizer):
-    """See `Detokenizer`."""
+    """Steps a `DecodeStream`; switches to offsets where the stream fails or gets stuck."""
 
     def __init__(
         self,
@@ -62,19 +63,19 @@ class StreamDetokenizer(Detokenizer):
         self._options = options
         self._skip = options.skip_special_tokens
         self._fallback: OffsetDetokenizer | None = None
-        decode = decoder(tokenizer, skip_special_tokens=self._skip)
-        context, complete = read_context(decode, prompt_token_ids, special)
-        # DecodeStream started behind half a character gives out its whole start
-        # (vllm-project/vllm 48853), so the rest is fed to it instead.
+        decode = decode_function(tokenizer, skip_special_tokens=self._skip)
+        context, complete = select_context(decode, prompt_token_ids, special)
+        # A DecodeStream that starts after half a character returns all of its start
+        # (vllm-project/vllm 48853), so the rest of the prompt is fed to it instead.
         self._stream = DecodeStream(ids=context[:complete], skip_special_tokens=self._skip)
-        # The tokens since the last text, and those of it: a fallback goes on behind these.
+        # The tokens since the last text, and those of the last text: a fallback needs both.
         self._held: list[int] = []
         self._before = context[:complete]
         for token_id in context[complete:]:
             self.feed(token_id)
 
+    @override
     def feed(self, token_id: int) -> str:
-        """See `Detokenizer`."""
         if self._fallback is not None:
             return self._fallback.feed(token_id)
         self._held.append(token_id)
@@ -82,9 +83,9 @@ class StreamDetokenizer(Detokenizer):
             text = self._stream.step(self._tokenizer, token_id)
         except (OverflowError, TypeError):
             self._held.pop()
-            return ""  # not an id at all (negative, beyond 32 bits): it has no text
+            return ""  # not an id at all (negative, more than 32 bits): it has no text
         except Exception as error:
-            # The library raises a bare Exception when a decoder rewrites text it has given out already.
+            # The library raises a bare Exception if a decoder changes text already returned.
             if not str(error).startswith("Invalid prefix encountered"):
                 raise
             return self._fall_back()
@@ -94,7 +95,7 @@ class StreamDetokenizer(Detokenizer):
         return text
 
     def _fall_back(self) -> str:
-        """Go on by offsets, and return the text of the tokens held."""
+        """Switch to offsets, and return the text of the held tokens."""
         self._fallback = OffsetDetokenizer(
             self._tokenizer, self._special, self._options, self._before
         )

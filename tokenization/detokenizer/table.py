@@ -1,4 +1,4 @@
-"""What `byte_level.py` and `sentencepiece.py` share: a table from tokens to text or bytes."""
+"""Detokenizers with a table from tokens to text or bytes: the part that they share."""
 
 from __future__ import annotations
 
@@ -6,19 +6,20 @@ from abc import abstractmethod
 from collections.abc import Callable, Iterable, Sequence
 
 from tokenizers import Tokenizer
+from typing_extensions import override
 
 from .base import Detokenizer, DetokenizerFactory, DetokenizerOptions
-from .spaces import without_spaces
+from .spaces import remove_spaces
 from .vocabulary import special_ids
 
-# Text, or bytes that are part of a character; b"" for what is no token.
+# Text, or bytes that are part of a character; b"" for an id that is not in the vocabulary.
 Piece = str | bytes
 
 
 class PieceTable(dict[int, Piece]):
-    """The pieces of a vocabulary, filled as its tokens occur; b"" also for a hidden one.
+    """The pieces of a vocabulary, filled as its tokens occur; b"" for a hidden token.
 
-    texts: the tokens that are text whatever is around them, which are most.
+    texts: the tokens whose text does not depend on their neighbours, which are most.
     """
 
     def __init__(self, read: Callable[[int], Piece], hidden: Iterable[int]) -> None:
@@ -34,71 +35,70 @@ class PieceTable(dict[int, Piece]):
 
 
 class TableDetokenizers(DetokenizerFactory):
-    """See `DetokenizerFactory`. For fast tokenizers whose pieces spell their text alone, whatever is around them."""
+    """Factory for fast tokenizers whose pieces each have their own text or bytes."""
 
     def __init__(self, tokenizer: Tokenizer) -> None:
         self._tokenizer = tokenizer
         self._special = special_ids(tokenizer)
-        # Nearly always an added token spells its content, so that there are no spaces to leave out.
         added = {
             token_id: token.content
             for token_id, token in tokenizer.get_added_tokens_decoder().items()
         }
-        self._respelled = any(
+        # Nearly always an added token's text is its content, and there is no space to remove.
+        self._adds_spaces = any(
             self.piece(token_id) != content for token_id, content in added.items()
         )
         self._added = added
         self._shown = PieceTable(self.piece, ())
         self._hidden = PieceTable(self.piece, self._special)
 
+    @override
     def __call__(self, options: DetokenizerOptions, prompt_token_ids: Sequence[int]) -> Detokenizer:
-        """See `DetokenizerFactory`."""
         table = self._hidden if options.skip_special_tokens else self._shown
         end = len(prompt_token_ids)
         while end and (isinstance(piece := table[prompt_token_ids[end - 1]], bytes) or not piece):
             end -= 1
-        detokenizer = self.detokenizer(table, at_start=not end)
-        # Half a character at the prompt's end belongs to the output.
+        detokenizer = self.build(table, at_start=not end)
+        # A character that the prompt leaves unfinished belongs to the output.
         detokenizer.feed_all(prompt_token_ids[end:])
-        return without_spaces(detokenizer, options, self._added) if self._respelled else detokenizer
+        if not self._adds_spaces:
+            return detokenizer
+        return remove_spaces(detokenizer, options, self._added)
 
     @abstractmethod
-    def detokenizer(self, table: PieceTable, *, at_start: bool) -> Detokenizer:
-        """Return a detokenizer of this kind. at_start: there is no text yet."""
+    def build(self, table: PieceTable, *, at_start: bool) -> Detokenizer:
+        """Return a new detokenizer. at_start: no text precedes its first token."""
 
     @abstractmethod
     def piece(self, token_id: int) -> Piece:
-        """Return the token's piece, shown if it is a special one."""
+        """Return the token's piece; a special token's as if it were shown."""
 
+    @override
     def token_bytes(self, token_id: int) -> bytes:
-        """See `DetokenizerFactory`."""
         piece = self.piece(token_id)
         return piece.encode() if isinstance(piece, str) else piece
 
+    @override
     def is_special(self, token_id: int) -> bool:
-        """See `DetokenizerFactory`."""
         return token_id in self._special
 
 
 class TableDetokenizer(Detokenizer):
-    """See `Detokenizer`.
-
-    table: what is known of the tokens so far, shared by all of a tokenizer.
-    """
+    """Looks tokens up in a table, which all detokenizers of a tokenizer share."""
 
     def __init__(self, table: PieceTable) -> None:
         self._table = table
-        # Where a token's text depends on what came before, this is NO_TEXTS instead:
-        # one look-up tells both, for nearly every token the only thing done.
+        # Where a token's text depends on what precedes it, this is NO_TEXTS instead. So
+        # one look-up decides both, and for nearly every token nothing else is done.
         self._texts = table.texts
 
+    @override
     def feed(self, token_id: int) -> str:
-        """See `Detokenizer`."""
         text = self._texts.get(token_id)
         return self._feed(token_id) if text is None else text
 
+    @override
     def feed_all(self, token_ids: Sequence[int]) -> str:
-        """See `Detokenizer`."""
         texts, whole = self._texts, ""
         for token_id in token_ids:
             text = texts.get(token_id)
@@ -110,7 +110,10 @@ class TableDetokenizer(Detokenizer):
 
     @abstractmethod
     def _feed(self, token_id: int) -> str:
-        """Return the text of a token that is new to the table, part of a character, or behind such a part."""
+        """Return the text of a token that needs more than a look-up.
+
+        It is new to the table, part of a character, or follows such a part.
+        """
 
 
 NO_TEXTS: dict[int, str] = {}

@@ -1,34 +1,56 @@
-"""Tekken, mistral-common's byte-level BPE, behind vLLM's tokenizer class: a table from tokens to text or bytes."""
+"""Detokenizer for tekken, mistral-common's byte-level BPE: a table from tokens to text or bytes.
+
+The tokenizer is vLLM's class around mistral-common, or `backedge.tokenization.mistral`.
+"""
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Protocol, cast
 
+from typing_extensions import override
+
+from .base import SupportsDecode
 from .byte_level import ByteLevelDetokenizer
-from .offsets import decoder
+from .offsets import decode_function
 from .table import Piece, PieceTable, TableDetokenizers
 
 
-class TekkenDetokenizers(TableDetokenizers):
-    """See `DetokenizerFactory`. tokenizer: vLLM's, with mistral-common's `Tekkenizer` in it."""
+class Tekken(Protocol):
+    """mistral-common's `Tekkenizer`."""
 
-    def __init__(self, tokenizer: Any) -> None:
-        self._tekken = tokenizer.tokenizer
-        self._special = frozenset(tokenizer.all_special_ids)
+    def id_to_byte_piece(self, token_id: int, /) -> bytes:
+        """Return the bytes of one token."""
+        ...
+
+
+class TekkenWrapper(SupportsDecode, Protocol):
+    """A tokenizer class around a `Tekkenizer`."""
+
+    tokenizer: Tekken
+    all_special_ids: list[int]
+
+
+class TekkenDetokenizers(TableDetokenizers):
+    """Factory for tokenizers that say `is_tekken` and keep a `Tekkenizer` as `tokenizer`."""
+
+    def __init__(self, tokenizer: SupportsDecode) -> None:
+        wrapper = cast("TekkenWrapper", tokenizer)
+        self._tekken = wrapper.tokenizer
+        self._special = frozenset(wrapper.all_special_ids)
         self._added: dict[int, str] = {}
-        self._respelled = False
-        # vLLM keeps a few special tokens in the text whatever it is asked, so each is decoded once.
-        self._show = decoder(tokenizer, skip_special_tokens=False)
-        self._hide = decoder(tokenizer, skip_special_tokens=True)
+        self._adds_spaces = False
+        # vLLM shows a few special tokens even if asked to skip them, so each is decoded once.
+        self._show = decode_function(tokenizer, skip_special_tokens=False)
+        self._hide = decode_function(tokenizer, skip_special_tokens=True)
         self._shown = PieceTable(self.piece, ())
         self._hidden = PieceTable(self._hidden_piece, ())
 
-    def detokenizer(self, table: PieceTable, *, at_start: bool) -> ByteLevelDetokenizer:
-        """See `TableDetokenizers`."""
+    @override
+    def build(self, table: PieceTable, *, at_start: bool) -> ByteLevelDetokenizer:
         return ByteLevelDetokenizer(table)
 
+    @override
     def piece(self, token_id: int) -> Piece:
-        """See `TableDetokenizers`."""
         return self._show([token_id]) if token_id in self._special else self._ordinary(token_id)
 
     def _hidden_piece(self, token_id: int) -> Piece:
@@ -36,9 +58,9 @@ class TekkenDetokenizers(TableDetokenizers):
 
     def _ordinary(self, token_id: int) -> Piece:
         try:
-            content: bytes = self._tekken.id_to_byte_piece(token_id)
+            content = self._tekken.id_to_byte_piece(token_id)
         except (IndexError, KeyError, ValueError, OverflowError):
-            return b""  # no token of this vocabulary
+            return b""  # not a token of this vocabulary
         try:
             return content.decode()
         except UnicodeDecodeError:

@@ -1,20 +1,20 @@
-"""What the parsers have to know of a tokenizer."""
+"""What the parsers and detokenizers read of a tokenizer's vocabulary."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 from tokenizers import Tokenizer
 
 from ...parsers.linear_parsers import Vocabulary
+from .base import SupportsDecode
 
 
-def read_vocabulary(tokenizer: Any) -> Vocabulary:
-    """Return the vocabulary of `tokenizer`.
+def read_vocabulary(tokenizer: SupportsDecode) -> Vocabulary:
+    """Return the vocabulary of `tokenizer`, as the parsers need it.
 
-    A marker counts as a token only if it is an added one: an ordinary token with
-    the same text is one of many ways to write it.
+    Only added tokens count as markers: an ordinary token with the same text is just one
+    of many ways to write that text.
 
     tokenizer: a `tokenizers.Tokenizer`, a transformers tokenizer, or any object with
         `all_special_ids` and `decode(token_ids, skip_special_tokens=...)`.
@@ -23,22 +23,30 @@ def read_vocabulary(tokenizer: Any) -> Vocabulary:
     def decode(token_ids: Sequence[int]) -> str:
         return str(tokenizer.decode(list(token_ids), skip_special_tokens=False))
 
-    backend = (
-        tokenizer if isinstance(tokenizer, Tokenizer) else getattr(tokenizer, "_tokenizer", None)
-    )
-    if isinstance(backend, Tokenizer):
-        added = backend.get_added_tokens_decoder()
-        return Vocabulary(
-            {token.content: token_id for token_id, token in added.items()},
-            special_ids(backend),
-            decode,
-        )
+    if (fast := fast_tokenizer(tokenizer)) is not None:
+        added = fast.get_added_tokens_decoder()
+        ids = {token.content: token_id for token_id, token in added.items()}
+        return Vocabulary(ids, special_ids(fast), decode)
     special = special_ids(tokenizer)
     return Vocabulary({decode([token_id]): token_id for token_id in special}, special, decode)
 
 
-def special_ids(tokenizer: Any) -> frozenset[int]:
-    """Return the tokens that `skip_special_tokens` leaves out; none of an object without `all_special_ids`."""
+def fast_tokenizer(tokenizer: SupportsDecode) -> Tokenizer | None:
+    """Return the `tokenizers.Tokenizer` that `tokenizer` is or keeps as `_tokenizer`, or None.
+
+    transformers' fast tokenizers and `BaseTokenizer` subclasses may keep one there.
+    """
+    if isinstance(tokenizer, Tokenizer):
+        return tokenizer
+    inner = getattr(tokenizer, "_tokenizer", None)
+    return inner if isinstance(inner, Tokenizer) else None
+
+
+def special_ids(tokenizer: SupportsDecode) -> frozenset[int]:
+    """Return the tokens that `skip_special_tokens` hides.
+
+    None of them for an object without `all_special_ids`.
+    """
     if isinstance(tokenizer, Tokenizer):
         added = tokenizer.get_added_tokens_decoder()
         return frozenset(token_id for token_id, token in added.items() if token.special)

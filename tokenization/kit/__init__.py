@@ -1,4 +1,4 @@
-"""The contract kit: checks whether a tokenizer of the user's own keeps its contract.
+"""The contract kit: checks whether a user's own tokenizer keeps its contract.
 
     python -m backedge.tokenization.kit my_package:MyTokenizer --model PATH
 

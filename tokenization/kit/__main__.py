@@ -1,4 +1,4 @@
-"""`python -m backedge.tokenization.kit my_package:MyTokenizer --model PATH`: the tokenizer kit.
+"""`python -m backedge.tokenization.kit my_package:MyTokenizer --model PATH`: the contract kit.
 
 Exit status: 0 if the class keeps the contract, 1 if not, 2 if it cannot be loaded.
 """
@@ -28,38 +28,38 @@ class Report(msgspec.Struct, frozen=True):
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the kit on a class and print the outcome; return the exit status."""
+    """Run the kit on a class and print the report; return the exit status."""
     parser = argparse.ArgumentParser(prog="backedge.tokenization.kit", description=__doc__)
     parser.add_argument("tokenizer", help="the class, as package.module:Class")
     parser.add_argument(
         "--model", required=True, help="the model's folder; the class is constructed with it"
     )
     parser.add_argument("--json", action="store_true", help="print JSON instead of a table")
-    chosen = parser.parse_args(arguments)
+    options = parser.parse_args(arguments)
     try:
-        source = Source(*split_name(chosen.tokenizer), chosen.model)
+        source = Source(*split_name(options.tokenizer), options.model)
         outcomes = run(lambda: construct(source))
     except BackedgeError as error:
         sys.stderr.write(f"{parser.prog}: {error}\n")
         return NOT_LOADED
     report = Report(source.name, source.model_path, passed(outcomes), outcomes)
-    sys.stdout.write(as_json(report) if chosen.json else as_table(report))
+    sys.stdout.write(format_json(report) if options.json else format_table(report))
     return KEPT if report.passed else BROKEN
 
 
-def as_json(report: Report) -> str:
-    """Return the report as JSON, indented."""
+def format_json(report: Report) -> str:
+    """Return the report as indented JSON."""
     return msgspec.json.format(msgspec.json.encode(report)).decode() + "\n"
 
 
-def as_table(report: Report) -> str:
-    """Return a line for each check, and a sum."""
-    demands = {check.name: check.demand for check in CHECKS}
+def format_table(report: Report) -> str:
+    """Return a line for each check, and a summary."""
+    requirements = {check.name: check.requirement for check in CHECKS}
     rows = [
         (
             outcome.outcome,
             outcome.check,
-            demands[outcome.check],
+            requirements[outcome.check],
             outcome.detail.replace("\n", "\\n"),
         )
         for outcome in report.checks

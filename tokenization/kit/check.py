@@ -1,4 +1,4 @@
-"""What the kit's checks are made of: the tokenizer under test, a check, and how one says what is wrong."""
+"""The parts of the kit's checks: the tokenizer under test, a check, and its assertions."""
 
 from __future__ import annotations
 
@@ -11,91 +11,92 @@ from ..errors import ContractError
 SHOWN = 30
 
 
-class Subject:
-    """The tokenizer under test.
+class TokenizerUnderTest:
+    """The tokenizer that the kit checks.
 
-    factory: makes an instance; a new one is made where a check wants its own, and after
-        a check has failed.
+    factory: makes an instance. It is called again after a failed check, and by checks that
+        need an instance of their own.
     """
 
-    def __init__(self, factory: Callable[[], Any]) -> None:
+    def __init__(self, factory: Callable[[], object]) -> None:
         self.factory = factory
-        self._made: Any = None
+        self._instance: object = None
 
     @property
-    def made(self) -> Any:
+    def instance(self) -> Any:
         """The instance itself."""
-        if self._made is None:
+        if self._instance is None:
             self.construct()
-        return self._made
+        return self._instance
 
     def construct(self) -> None:
         """Make an instance now. Raises what the factory raises."""
-        self._made = self.factory()
+        self._instance = self.factory()
 
     @property
     def tokenizer(self) -> CheckedTokenizer:
-        """The instance, its results checked as in production."""
-        return guarded(self.made)
+        """The instance, with its results checked as in production."""
+        return wrap_checked(self.instance)
 
-    def drop(self) -> None:
-        """Have the next check make an instance of its own."""
-        self._made = None
+    def discard(self) -> None:
+        """Let the next check make a new instance."""
+        self._instance = None
 
 
 class Check(NamedTuple):
-    """One demand. name: short, unique. demand: what a tokenizer has to do.
+    """One requirement. name: short, unique. requirement: in words, for reports.
 
-    needs: the optional attribute that it is about. package: the optional package it takes.
-    basic: nothing else is worth trying if this fails.
+    run: returns what it saw; raises `ContractError` if the requirement is not met.
+    needs: the optional attribute that is checked. package: the optional package that is used.
+    basic: if this fails, no other check is run.
     """
 
     name: str
-    demand: str
-    run: Callable[[Subject], str]
+    requirement: str
+    run: Callable[[TokenizerUnderTest], str]
     needs: str = ""
     package: str = ""
     basic: bool = False
 
     @property
     def required(self) -> bool:
-        """Whether it is for every tokenizer."""
+        """Whether the check applies to every tokenizer."""
         return not self.needs and not self.package
 
 
-def guarded(tokenizer: Any) -> CheckedTokenizer:
+def wrap_checked(tokenizer: object) -> CheckedTokenizer:
     """Return `tokenizer` with its results checked, under the name of its class."""
     return CheckedTokenizer(type(tokenizer).__name__, tokenizer)
 
 
-def offers(tokenizer: Any, name: str) -> bool:
-    """Whether `tokenizer` has an attribute that not every object has."""
+def has_own_attribute(tokenizer: object, name: str) -> bool:
+    """Whether `tokenizer` has an attribute `name` that is not the one of every object."""
     return hasattr(tokenizer, name) and getattr(type(tokenizer), name, tokenizer) is not getattr(
         object, name, None
     )
 
 
-def demand(held: bool, otherwise: str) -> None:
-    """Raise `ContractError` with the text `otherwise` unless `held`."""
-    if not held:
-        raise ContractError(otherwise)
+def require(condition: bool, message: str) -> None:
+    """Raise `ContractError` with `message` unless `condition` holds."""
+    if not condition:
+        raise ContractError(message)
 
 
-def same(found: Sequence[Any], expected: Sequence[Any], what: str) -> None:
-    """Demand equal texts or equal lists, and show where they part."""
+def require_equal(found: Sequence[object], expected: Sequence[object], subject: str) -> None:
+    """Require equal texts or lists, and show the place of the first difference."""
     if found == expected:
         return
-    start = max(parting(found, expected) - SHOWN // 2, 0)
+    start = max(common_prefix_length(found, expected) - SHOWN // 2, 0)
     here, there = (repr(items[start : start + SHOWN]) for items in (found, expected))
     place = (
         f" (from {start:,} on; {len(found):,} long, not {len(expected):,})"
         if len(expected) > SHOWN
         else ""
     )
-    raise ContractError(f"{what}: {here} instead of {there}{place}")
+    raise ContractError(f"{subject}: {here} instead of {there}{place}")
 
 
-def parting(one: Sequence[Any], other: Sequence[Any]) -> int:
-    """Return how many items the two begin with in common."""
+def common_prefix_length(one: Sequence[object], other: Sequence[object]) -> int:
+    """Return the number of equal items at the beginning of both."""
     shorter = min(len(one), len(other))
     return next((at for at in range(shorter) if one[at] != other[at]), shorter)

@@ -1,6 +1,6 @@
-"""The checks of what a tokenizer may offer: a chat template, a stream of tokens for training code, niceties.
+"""The checks of optional features: a chat template, a stream of tokens, `special_toks`, repr.
 
-Functions as in `contract.py`.
+Each is a function that returns what it saw and raises `ContractError` for a broken contract.
 """
 
 from __future__ import annotations
@@ -10,17 +10,17 @@ import itertools
 import re
 import reprlib
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import Any
 
-from .check import Subject, demand, same
+from ..errors import ContractError
+from .check import TokenizerUnderTest, require, require_equal
 from .samples import CONVERSATION, OTHER_STREAM, STREAM
 
 ADDRESS = re.compile(r"0x[0-9a-f]{6,}")
 MODEL = "model"
 
 
-class Counted:
-    """An iterator over texts that counts how many have been taken."""
+class CountingIterator:
+    """Iterates over texts and counts those taken."""
 
     def __init__(self, texts: Iterable[str]) -> None:
         self._texts = iter(texts)
@@ -35,58 +35,60 @@ class Counted:
         return text
 
 
-def stream_tokens(subject: Subject) -> str:
-    """Demand an iterator of lists of str, one per text."""
-    stream = subject.made(iter(STREAM))
-    demand(
-        iter(stream) is stream, f"a call returns {type(stream).__name__}; it has to be an iterator"
+def stream_tokens(target: TokenizerUnderTest) -> str:
+    """Require an iterator of lists of str, one per text."""
+    stream = target.instance(iter(STREAM))
+    require(
+        iter(stream) is stream, f"a call returns {type(stream).__name__}; it must be an iterator"
     )
     tokens = list(stream)
-    demand(len(tokens) == len(STREAM), f"{len(tokens)} lists for {len(STREAM)} texts")
+    require(len(tokens) == len(STREAM), f"{len(tokens)} lists for {len(STREAM)} texts")
     for found in tokens:
         right = isinstance(found, list) and all(isinstance(token, str) for token in found)
-        demand(right, f"{reprlib.repr(found)} is no list of str")
+        require(right, f"{reprlib.repr(found)} is not a list of str")
     return f"{sum(map(len, tokens))} tokens of {len(tokens)} texts"
 
 
-def stream_lazy(subject: Subject) -> str:
-    """Demand that a text is taken when its tokens are asked for, and not before."""
-    texts = Counted(STREAM)
-    stream = subject.made(texts)
-    demand(not texts.taken, f"{texts.taken} texts are taken before any tokens are asked for")
+def stream_lazy(target: TokenizerUnderTest) -> str:
+    """Require that a text is taken when its tokens are requested, not before."""
+    texts = CountingIterator(STREAM)
+    stream = target.instance(texts)
+    require(not texts.taken, f"{texts.taken} texts are taken before any tokens are requested")
     for number, _ in enumerate(stream, 1):
-        demand(texts.taken == number, f"{texts.taken} texts are taken for {number} lists of tokens")
-    demand(texts.taken == len(STREAM), f"{texts.taken} of {len(STREAM)} texts are taken")
+        require(
+            texts.taken == number, f"{texts.taken} texts are taken for {number} lists of tokens"
+        )
+    require(texts.taken == len(STREAM), f"{texts.taken} of {len(STREAM)} texts are taken")
     return "taken one by one"
 
 
-def stream_order(subject: Subject) -> str:
-    """Demand tokens in the order of their texts."""
-    tokens = list(subject.made(iter(STREAM)))
-    alone = [next(iter(subject.made([text]))) for text in STREAM]
-    same(tokens, alone, "tokens of the stream, and of each text by itself")
+def stream_order(target: TokenizerUnderTest) -> str:
+    """Require tokens in the order of their texts."""
+    tokens = list(target.instance(iter(STREAM)))
+    alone = [next(iter(target.instance([text]))) for text in STREAM]
+    require_equal(tokens, alone, "tokens of the stream, and of each text alone")
     return f"{len(STREAM)} texts"
 
 
-def stream_reentrant(subject: Subject) -> str:
-    """Demand that a second call does not disturb the first."""
-    alone = [list(subject.made(texts)) for texts in (STREAM, OTHER_STREAM)]
-    streams = [subject.made(iter(texts)) for texts in (STREAM, OTHER_STREAM)]
+def stream_reentrant(target: TokenizerUnderTest) -> str:
+    """Require that a second call does not disturb the first."""
+    alone = [list(target.instance(texts)) for texts in (STREAM, OTHER_STREAM)]
+    streams = [target.instance(iter(texts)) for texts in (STREAM, OTHER_STREAM)]
     in_turns = zip(*itertools.zip_longest(*streams), strict=True)
     for tokens, expected, which in zip(in_turns, alone, ("first", "second"), strict=True):
         found = [item for item in tokens if item is not None]
-        same(found, expected, f"tokens of the {which} of two streams, read in turns")
+        require_equal(found, expected, f"tokens of the {which} of two streams, read in turns")
     return "two streams, read in turns"
 
 
-def hidden(subject: Subject) -> str:
-    """Demand that `skip_special_tokens` leaves out what `special_toks` says."""
-    tokenizer, special = subject.tokenizer, subject.made.special_toks
-    demand(
+def special_toks(target: TokenizerUnderTest) -> str:
+    """Require that `skip_special_tokens` hides the tokens in `special_toks`."""
+    tokenizer, special = target.tokenizer, target.instance.special_toks
+    require(
         isinstance(special, Sequence) and not isinstance(special, str),
-        f"special_toks is {special!r}, no list",
+        f"special_toks is {special!r}, not a list",
     )
-    demand(
+    require(
         all(isinstance(token, str) for token in special),
         f"special_toks is {reprlib.repr(special)}, not of str",
     )
@@ -94,41 +96,51 @@ def hidden(subject: Subject) -> str:
         (token, token_ids) for token in special if len(token_ids := tokenizer.encode(token)) == 1
     ]
     for token, token_ids in single:
-        same(tokenizer.decode(token_ids), "", f"decode of {token!r}, skipped")
+        require_equal(tokenizer.decode(token_ids), "", f"decode of {token!r}, skipped")
     return f"{len(special)} special tokens, {len(single)} of them encoded as one id"
 
 
-def readable(subject: Subject) -> str:
-    """Demand a repr that names the class and shows no address."""
-    shown = repr(subject.made)
-    demand(type(subject.made).__name__ in shown, f"repr is {shown}, without the name of the class")
-    demand(not ADDRESS.search(shown), f"repr is {shown}, with an address in memory")
+def readable_repr(target: TokenizerUnderTest) -> str:
+    """Require a repr that names the class and shows no address."""
+    shown = repr(target.instance)
+    require(
+        type(target.instance).__name__ in shown, f"repr is {shown}, without the name of the class"
+    )
+    require(not ADDRESS.search(shown), f"repr is {shown}, with an address in memory")
     return shown
 
 
-def template(subject: Subject) -> str:
-    """Demand a prompt that holds the messages, of `apply_chat_template`."""
-    return _prompts(subject, subject.made.apply_chat_template)
+def template(target: TokenizerUnderTest) -> str:
+    """Require of `apply_chat_template` a prompt with all messages."""
+    text = _call_twice(target.instance.apply_chat_template)
+    if not isinstance(text, str):
+        raise ContractError(f"apply_chat_template returns {reprlib.repr(text)}, not a str")
+    return _check_prompt(target, target.tokenizer.encode(text))
 
 
-def prompt(subject: Subject) -> str:
-    """Demand a prompt that holds the messages, of `tokenize`."""
-    return _prompts(subject, subject.made.tokenize, model=MODEL)
+def prompt(target: TokenizerUnderTest) -> str:
+    """Require of `tokenize` a prompt with all messages."""
+    token_ids = _call_twice(target.instance.tokenize, model=MODEL)
+    if not isinstance(token_ids, list):
+        raise ContractError(f"tokenize returns {reprlib.repr(token_ids)}, not a list")
+    return _check_prompt(target, token_ids)
 
 
-def _prompts(subject: Subject, method: Callable[..., Any], **own: Any) -> str:
+def _call_twice(method: Callable[..., object], **options: object) -> object:
+    """Return the result for `CONVERSATION`; require that the next call gives it again."""
     conversation = copy.deepcopy(CONVERSATION)
-    found = method(conversation, tools=None, **own)
-    same(conversation, CONVERSATION, f"{method.__name__} changes the messages")
-    same(method(conversation, tools=None, **own), found, f"{method.__name__}, the second time")
-    kind = str if method.__name__ == "apply_chat_template" else list
-    demand(
-        isinstance(found, kind),
-        f"{method.__name__} returns {reprlib.repr(found)}, no {kind.__name__}",
+    first = method(conversation, tools=None, **options)
+    require_equal(conversation, CONVERSATION, f"{method.__name__} changes the messages")
+    second = method(conversation, tools=None, **options)
+    require(
+        first == second,
+        f"{method.__name__} returns {reprlib.repr(first)}, then {reprlib.repr(second)}",
     )
-    tokenizer = subject.tokenizer
-    token_ids = tokenizer.encode(found) if isinstance(found, str) else found
-    text = tokenizer.decode(token_ids, skip_special_tokens=False)
+    return first
+
+
+def _check_prompt(target: TokenizerUnderTest, token_ids: list[int]) -> str:
+    text = target.tokenizer.decode(token_ids, skip_special_tokens=False)
     for message in CONVERSATION:
-        demand(message["content"] in text, f"the prompt {text!r} is without {message['content']!r}")
+        require(message["content"] in text, f"the prompt {text!r} lacks {message['content']!r}")
     return f"{len(token_ids)} tokens for {len(CONVERSATION)} messages"

@@ -1,4 +1,4 @@
-"""Texts on which the kit tries a tokenizer. All are in Unicode's NFC, which tokenizers may make of a text."""
+"""Texts for the checks, all in Unicode's NFC: a tokenizer may normalize a text to it."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ CODE = (
     "for (int i = 0; i < n; ++i) { a[i] <<= 2; }\r\n",
     "  two  spaces, three   and a tab\t.",
 )
-# Whether a tokenizer has these as tokens or not, they are text that a template may write.
+# Text that a template may write, whether a tokenizer has it as tokens or not.
 MARKERS = (
     "<s>",
     "</s>",
@@ -31,7 +31,7 @@ MARKERS = (
     "[INST]",
     "<tool_call>{}</tool_call>",
 )
-# Of one byte per character, so that nothing but streaming itself is tried.
+# One byte per character, so only the streaming itself is tested.
 STREAM = ("one two three", "", "four, five (6)", "seven\neight", "nine nine nine", "ten")
 OTHER_STREAM = ("alpha", "beta gamma", "delta", "", "epsilon; zeta")
 LONG_CHARACTERS = 200_000

@@ -184,7 +184,7 @@ class Worker(abc.ABC, Generic[ConfigT, HandlerT]):
             tokenizer = model.tokenizer
         else:
             tokenizer = checked = load_tokenizer(*own)
-            checked.get()  # raises now what is wrong with it
+            checked.unwrap()  # raises now what is wrong with it
         is_native = uses_native(settings.parsers, settings.names)
         processes = settings.pool_processes(is_native=is_native)
         backend: PostprocessBackend

@@ -4,8 +4,8 @@ from collections.abc import Sequence
 
 import pytest
 from backedge.tokenization.detokenizer import DetokenizerFactory, DetokenizerOptions, detokenizers
-from backedge.tokenization.detokenizer.agreement import streams, vocabulary_ids
-from backedge.tokenization.detokenizer.offsets import decoder
+from backedge.tokenization.detokenizer.agreement import is_streamed_text, vocabulary_ids
+from backedge.tokenization.detokenizer.offsets import decode_function
 from backedge.tokenization.detokenizer.table import TableDetokenizers
 from hypothesis import example, given
 from hypothesis import strategies as st
@@ -56,9 +56,9 @@ def test_the_way_that_the_definition_allows_is_chosen(name):
 def test_random_tokens_give_what_decode_gives(name, skip, numbers):
     kind = KINDS[name]
     token_ids = sequence(kind, numbers)
-    whole = decoder(kind.tokenizer(), skip_special_tokens=skip)(token_ids)
+    whole = decode_function(kind.tokenizer(), skip_special_tokens=skip)(token_ids)
     text = text_of(FACTORIES[name], token_ids, skip=skip)
-    assert streams(text, whole), (text, whole)
+    assert is_streamed_text(text, whole), (text, whole)
 
 
 @NAMES
@@ -103,7 +103,7 @@ def test_text_goes_on_behind_any_prompt(name, text, split):
 def test_encoded_text_is_that_of_decode(name, text):
     kind = KINDS[name]
     token_ids = kind.encode(text)
-    assert text_of(FACTORIES[name], token_ids) == decoder(
+    assert text_of(FACTORIES[name], token_ids) == decode_function(
         kind.tokenizer(), skip_special_tokens=True
     )(token_ids)
 
@@ -137,5 +137,5 @@ def test_hidden_tokens_do_not_cut_off_the_context(name):
         if FACTORIES[name].is_special(token_id)
     )
     token_ids = [*ordinary, *[special] * 70, *kind.encode("logs")]
-    expected = decoder(kind.tokenizer(), skip_special_tokens=True)(token_ids)
+    expected = decode_function(kind.tokenizer(), skip_special_tokens=True)(token_ids)
     assert text_of(FACTORIES[name], token_ids) == expected

@@ -5,10 +5,10 @@ from typing import Any
 
 import pytest
 from backedge.tokenization.detokenizer import DetokenizerOptions, detokenizers
-from backedge.tokenization.detokenizer.agreement import streams
+from backedge.tokenization.detokenizer.agreement import is_streamed_text
 from backedge.tokenization.detokenizer.byte_level import ByteLevelDetokenizers
 from backedge.tokenization.detokenizer.offsets import OffsetDetokenizers
-from backedge.tokenization.detokenizer.sentencepiece import Spelling
+from backedge.tokenization.detokenizer.sentencepiece import PieceRules
 from backedge.tokenization.detokenizer.stream import StreamDetokenizer, StreamDetokenizers
 from tokenizers import Tokenizer, decoders, models
 from transformers import PreTrainedTokenizerFast
@@ -18,7 +18,7 @@ from tests.support import encode, tiny_tokenizer
 
 TABLE = "a table of SentencePiece pieces would not give"
 STREAM = "tokenizers' DecodeStream would not give"
-OFFSETS = "offsets into decode(), the last way, does not always give"
+OFFSETS = "offsets into decode(), the last choice, does not always give"
 
 
 def text_of(tokenizer: Any, token_ids: list[int]) -> str:
@@ -33,8 +33,12 @@ def wrong(self: Any, *_: Any) -> str:
     ("broken", "way", "logged"),
     [
         ([], None, []),
-        ([(Spelling, "piece")], StreamDetokenizers, [TABLE]),
-        ([(Spelling, "piece"), (StreamDetokenizer, "feed")], OffsetDetokenizers, [TABLE, STREAM]),
+        ([(PieceRules, "decode")], StreamDetokenizers, [TABLE]),
+        (
+            [(PieceRules, "decode"), (StreamDetokenizer, "feed")],
+            OffsetDetokenizers,
+            [TABLE, STREAM],
+        ),
     ],
 )
 def test_a_way_that_differs_is_left_for_the_next(monkeypatch, caplog, broken, way, logged):
@@ -128,4 +132,4 @@ def test_a_byte_level_decoder_in_a_sequence_is_not_taken_for_one():
     ],
 )
 def test_what_a_stream_may_give(text, whole, expected):
-    assert streams(text, whole) is expected
+    assert is_streamed_text(text, whole) is expected

@@ -3,7 +3,7 @@ from typing import Any, NamedTuple
 
 import pytest
 from backedge.tokenization.detokenizer import DetokenizerOptions, detokenizers
-from backedge.tokenization.detokenizer.sentencepiece import read_spelling
+from backedge.tokenization.detokenizer.sentencepiece import parse_piece_rules
 from hypothesis import given
 from hypothesis import strategies as st
 from tokenizers import Tokenizer
@@ -213,4 +213,4 @@ def strip(start: int, stop: int) -> dict[str, Any]:
     ],
 )
 def test_decoders_of_other_forms_are_left_to_the_next_way(steps):
-    assert read_spelling({"type": "Sequence", "decoders": steps}) is None
+    assert parse_piece_rules({"type": "Sequence", "decoders": steps}) is None
