@@ -1,8 +1,11 @@
-"""The light edge's prompts: the same as transformers' for every transcript, and vLLM's form of messages."""
+"""Prompts: the same as transformers' for every transcript, with messages in vLLM's form."""
 
+import jinja2
 import pytest
-from backedge.parsers.errors import RequestError, SetupError
+from backedge.parsers.errors import RequestError
+from backedge.tokenization import chat_template
 from backedge.tokenization.chat_template import (
+    DEFAULT,
     ChatTemplate,
     create_environment,
     reads_content_parts,
@@ -84,15 +87,18 @@ MESSAGES = [
     ("parts stay parts", PARTS, [{"role": "user", "content": TEXTS}], "a;b;|"),
     ("text becomes parts", PARTS, [USER], "hi;|"),
     ("a tool's are text", CONTENT + PARTS, [{"role": "tool", "content": TEXTS}], "a\nb|;;;|"),
-    ("none is empty", CONTENT, [{"role": "assistant", "content": None, "tool_calls": [call("{}")]}], "|"),
+    ("none is empty", CONTENT,
+     [{"role": "assistant", "content": None, "tool_calls": [call("{}")]}], "|"),
     ("arguments are an object", "{{ messages[0].tool_calls[0].function.arguments.a }}",
      [{"role": "assistant", "tool_calls": [call('{"a": 1}')]}], "1"),
     ("arguments that were cut", "{{ messages[0].tool_calls[0].function.arguments }}",
      [{"role": "assistant", "tool_calls": [call('{"a')]}], "{}"),
     ("reasoning has both names", "{{ messages[0].reasoning }}{{ messages[0].reasoning_content }}",
      [{"role": "assistant", "content": "x", "reasoning_content": "r"}], "rr"),
-    ("developer is system", "{{ messages[0].role }}{{ messages[0].content }}{{ messages | length }}",
-     [USER, {"role": "developer", "content": "d"}, {"role": "system", "content": "s"}], "systemd\n\ns2"),
+    ("developer is system",
+     "{{ messages[0].role }}{{ messages[0].content }}{{ messages | length }}",
+     [USER, {"role": "developer", "content": "d"}, {"role": "system", "content": "s"}],
+     "systemd\n\ns2"),
     ("developer where a template knows it", "{{ messages[0].role == 'developer' }}",
      [{"role": "developer", "content": "d"}], "True"),
 ]  # fmt: skip
@@ -112,7 +118,10 @@ def test_a_tool_is_shown_in_vllms_form():
         "function": {"parameters": {"type": "object"}, "name": "f", "extra": 1},
         "type": "function",
     }
-    expected = '{"type": "function", "function": {"name": "f", "description": null, "parameters": {"type": "object"}}}'
+    expected = (
+        '{"type": "function", "function": '
+        '{"name": "f", "description": null, "parameters": {"type": "object"}}}'
+    )
     assert shown("{{ tools[0] | tojson }}", tools=[tool]) == expected
 
 
@@ -166,68 +175,18 @@ def test_a_loop_over_the_content_wants_parts(source, parts):
     assert reads_content_parts(create_environment().parse(source)) is parts
 
 
-# files, chat_template, what the prompt of one message is
-FOLDERS = [
-    (
-        {
-            "tokenizer_config.json": '{"chat_template": "config", "eos_token": {"content": "<|im_end|>"}}'
-        },
-        None,
-        "config",
-    ),
-    (
-        {"tokenizer_config.json": '{"chat_template": [{"name": "default", "template": "named"}]}'},
-        None,
-        "named",
-    ),
-    ({"chat_template.json": '{"chat_template": "json"}'}, None, "json"),
-    (
-        {"chat_template.jinja": "jinja", "chat_template.json": '{"chat_template": "json"}'},
-        None,
-        "jinja",
-    ),
-    ({"chat_template.jinja": "jinja", "mine": "flag"}, "mine", "flag"),
-]
+FOREVER = "{% for a in range(99999) %}{% for b in range(99999) %}{% endfor %}{% endfor %}"
 
 
-def folder(tmp_path, files):
-    (tmp_path / "tokenizer.json").write_bytes((TINY_MODEL / "tokenizer.json").read_bytes())
-    for name, text in files.items():
-        (tmp_path / name).write_text(text)
-    return tmp_path
-
-
-@pytest.mark.parametrize(("files", "given", "text"), FOLDERS)
-def test_the_template_is_found(tmp_path, files, given, text):
-    path = folder(tmp_path, files)
-    assert ModelFiles(path, str(path / given) if given else None).template.render([USER]) == text
+def test_a_template_that_does_not_end_is_refused(monkeypatch):
+    monkeypatch.setattr(chat_template, "TEMPLATE_SECONDS", 0.1)
+    with pytest.raises(RequestError, match="stopped after"):
+        ChatTemplate({DEFAULT: FOREVER}, {}).render([{"role": "user", "content": "hi"}])
 
 
 @pytest.mark.parametrize(
-    ("files", "part"),
-    [
-        ({}, "--chat-template"),
-        ({"chat_template.jinja": "x", "generation_config.json": "{"}, "cannot be used"),
-    ],
+    "source", ["{{ ''.__class__.__mro__ }}", "{{ messages.append(1) }}", "{% include 'x' %}"]
 )
-def test_a_folder_that_does_not_do_says_why(tmp_path, files, part):
-    with pytest.raises(SetupError, match=part):
-        ModelFiles(folder(tmp_path, files))
-
-
-def test_without_a_tokenizer_the_other_ways_are_named(tmp_path):
-    with pytest.raises(SetupError, match="choose vllm or sglang"):
-        ModelFiles(tmp_path)
-
-
-def test_ends_of_sequence():
-    assert (FILES.eos_token_ids, FILES.further_eos_token_ids, FILES.context_length) == (
-        [553],
-        [553, 551],
-        2048,
-    )
-
-
-def test_a_template_file_that_cannot_be_read_is_named(tmp_path):
-    with pytest.raises(SetupError, match=r"missing\.jinja.*No such file.*name a Jinja file"):
-        ModelFiles(folder(tmp_path, {}), str(tmp_path / "missing.jinja"))
+def test_a_template_gets_out_of_its_box_nowhere(source):
+    with pytest.raises((RequestError, jinja2.TemplateError)):
+        ChatTemplate({DEFAULT: source}, {}).render([{"role": "user", "content": "hi"}])

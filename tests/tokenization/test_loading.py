@@ -6,25 +6,13 @@ import threading
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
-from backedge.parsers.errors import BackedgeError, RequestError, SetupError
-from backedge.tokenization import (
-    LazyTokenizer,
-    TokenizerError,
-    TokenizerFailedError,
-    TokenizerLoadError,
-    TokenizerResultError,
-    load,
-    split_name,
-)
-from backedge.tokenization.checked import CheckedTokenizer
-from backedge.tokenization.detokenizer import DetokenizerOptions, detokenizers, read_vocabulary
+from backedge.parsers.errors import SetupError
+from backedge.tokenization import LazyTokenizer, TokenizerLoadError, load, split_name
 
-from tests.tokenization.bad_modules import Slow, SlowToFail, Wrong
-from tests.tokenization.broken import RaisesLate
+from tests.tokenization.bad_modules import Slow, SlowToFail
 
 BAD = "tests.tokenization.bad_modules"
 EXAMPLE = ("examples.my_tokenizer", "MyTokenizer")
-HELLO = [{"role": "user", "content": "Hello"}]
 THREADS = 8
 
 
@@ -75,7 +63,8 @@ def test_a_failure_is_remembered_and_logged_once(caplog):
         errors = list(pool.map(lambda _: engine_error(tokenizer), range(THREADS)))
     (said,) = set(map(str, errors))
     assert said == (
-        f"tokenizer {BAD}:SlowToFail for model model could not be constructed: RuntimeError: no licence. "
+        f"tokenizer {BAD}:SlowToFail for model model could not be constructed: "
+        "RuntimeError: no licence. "
         "The class is called with the model's path and nothing else; see docs/tokenizers.md."
     )
     assert SlowToFail.made == before + 1
@@ -151,99 +140,6 @@ def test_a_module_that_raises_is_an_error_of_its_own(code, tmp_path, monkeypatch
         match=r"could not be imported: (SystemExit|ZeroDivisionError|SyntaxError)",
     ):
         load(name, "X", "model").unwrap()
-
-
-@pytest.mark.parametrize(
-    ("result", "shown"),
-    [
-        (["a", "b"], "list ['a', 'b']"),
-        ((1, 2), "tuple (1, 2)"),
-        ([1, -1], "list [1, -1]"),
-        ([1, True], "list [1, True]"),
-        ([1, 2.0], "list [1, 2.0]"),
-        (None, "NoneType None"),
-        (b"text", "bytes b'text'"),
-    ],
-)
-def test_a_wrong_result_is_named(result, shown, monkeypatch):
-    monkeypatch.setattr(Wrong, "result", result)
-    tokenizer = load(BAD, "Wrong", "model")
-    for method, argument in (("encode", "x"), ("encode_batch", ["x", "y", "z"]), ("decode", [1])):
-        with pytest.raises(TokenizerResultError) as caught:
-            getattr(tokenizer, method)(argument)
-        assert str(caught.value).startswith(
-            f"{BAD}:Wrong.{method} returned {shown}; its contract is "
-        )
-    with pytest.raises(TokenizerResultError, match="apply_chat_template returned"):
-        tokenizer.prompt_token_ids(HELLO)
-
-
-def test_a_batch_of_wrong_lists_is_named(monkeypatch):
-    monkeypatch.setattr(Wrong, "result", [[1], ["a"]])
-    with pytest.raises(TokenizerResultError, match=r"encode_batch returned list \['a'\]"):
-        load(BAD, "Wrong", "model").encode_batch(["x", "y"])
-
-
-def test_what_raises_late_is_named_with_its_cause():
-    tokenizer = CheckedTokenizer("RaisesLate", RaisesLate("model"))
-    for _ in range(999):
-        assert tokenizer.decode([104]) == "h"
-    with pytest.raises(
-        TokenizerFailedError,
-        match=r"RaisesLate.decode\(\[104\]\) raised RuntimeError: out of handles",
-    ):
-        tokenizer.decode([104])
-    assert tokenizer.decode([104]) == "h"
-
-
-def test_the_errors_are_in_the_tree():
-    for error in (TokenizerLoadError, TokenizerFailedError, TokenizerResultError):
-        assert issubclass(error, TokenizerError)
-        assert issubclass(error, BackedgeError)
-        assert not issubclass(error, RequestError | SetupError)
-
-
-def test_a_template_of_text_is_encoded():
-    tokenizer = load(*EXAMPLE, "model")
-    prompt = tokenizer.prompt_token_ids(HELLO, thinking=True) or []
-    assert tokenizer.decode(prompt, skip_special_tokens=False) == (
-        "<|im_start|>user\nHello<|im_end|>\n<|im_start|>assistant\n"
-    )
-
-
-def test_template_and_encoding_in_one_come_first():
-    tokenizer = load(BAD, "Strict", "model")
-    assert tokenizer.prompt_token_ids(HELLO, [{}, {}], model="abc", terse=True) == [1, 3, 2, 1]
-
-
-def test_without_a_template_it_is_the_callers():
-    assert (
-        load("tests.tokenization.examples", "WordTokenizer", "model").prompt_token_ids(HELLO)
-        is None
-    )
-
-
-def test_what_a_template_does_not_take_is_the_requests_fault():
-    with pytest.raises(RequestError, match=r"`messages` is .*this model calls no tools"):
-        load(*EXAMPLE, "model").prompt_token_ids(HELLO, [{"type": "function"}])
-    with pytest.raises(
-        RequestError,
-        match=r"`chat_template_kwargs.verbose` is 1; allowed: the arguments of .*tokenize, which has no verbose",
-    ):
-        load(BAD, "Strict", "model").prompt_token_ids(HELLO, verbose=1)
-
-
-def test_what_a_template_raises_else_is_the_classs_fault():
-    with pytest.raises(TokenizerFailedError, match=r"apply_chat_template.*KeyError: 'role'"):
-        load(*EXAMPLE, "model").prompt_token_ids([{"content": "x"}])
-
-
-def test_stands_where_a_tokenizer_can():
-    tokenizer = load(*EXAMPLE, "model")
-    stream = detokenizers(tokenizer)(DetokenizerOptions(), ())
-    assert [stream.feed(token_id) for token_id in "é!".encode()] == ["", "é", "!"]
-    assert read_vocabulary(tokenizer).ids["<|im_end|>"] == 257
-    assert not hasattr(tokenizer, "is_tekken")
 
 
 def test_a_name_has_two_parts():

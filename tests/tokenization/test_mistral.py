@@ -4,7 +4,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from backedge.parsers.base import ParserNames, ParserRequest
 from backedge.parsers.errors import RequestError
+from backedge.parsers.parser_lookup import linear_parsers
+from backedge.postprocess.aggregate import aggregate_deltas
+from backedge.postprocess.messages import Chunk
+from backedge.postprocess.postprocessor import Postprocessor
 from backedge.tokenization import TokenizerLoadError, load
 from backedge.tokenization.detokenizer import DetokenizerOptions, detokenizers, read_vocabulary
 from backedge.tokenization.detokenizer.offsets import OffsetDetokenizers, decode_function
@@ -16,6 +21,7 @@ from mistral_common.exceptions import MistralCommonException
 from vllm.tokenizers import get_tokenizer
 from vllm.tokenizers.mistral import truncate_tool_call_ids
 
+from tests.support import params
 from tests.tokenization.examples import MISTRAL_FILES, mistral
 
 FILES = {file.name: file for file in MISTRAL_FILES}
@@ -300,3 +306,37 @@ def test_a_version_without_tools_leaves_them_out_like_the_engine(engine):
     assert "[TOOL_CALLS]" not in tokenizer.special_toks
     expected = engine("tokenizer.model.v1").apply_chat_template([USER], tools=[WEATHER])
     assert tokenizer.tokenize([USER], tools=[WEATHER]) == expected
+
+
+TOOL = {
+    "type": "function",
+    "function": {"name": "weather", "parameters": {"type": "object", "properties": {}}},
+}
+CALL_FILES = ["tekken_240911.json", "mistral_instruct_tokenizer_241114.model.v7"]
+ARGUMENTS = '{"city": "Zürich 😀"}'
+
+
+@pytest.mark.parametrize("size", [1, 3, 1000])
+@pytest.mark.parametrize("file", CALL_FILES)
+def test_a_call_streams(file, size):
+    tokenizer = mistral(FILES[file])
+    marker = next(
+        token_id
+        for token_id, text in zip(tokenizer.all_special_ids, tokenizer.special_toks, strict=True)
+        if text == "[TOOL_CALLS]"
+    )
+    call = '[{"name": "weather", "arguments": ' + ARGUMENTS + "}]"
+    token_ids = [*tokenizer.encode("Let me see."), marker, *tokenizer.encode(call)]
+    parsers = linear_parsers(ParserNames("mistral"), read_vocabulary(tokenizer))
+    asked = params(parser=ParserRequest(tools=[TOOL], tool_choice="auto"))
+    post = Postprocessor(asked, detokenizers(tokenizer), parsers)
+    deltas = []
+    for start in range(0, len(token_ids), size):
+        part = token_ids[start : start + size]
+        last = start + size >= len(token_ids)
+        deltas += post.feed(Chunk(token_ids=part, finish_reason="stop" if last else None))
+    choice = aggregate_deltas(deltas)
+    assert choice.delta.content == "Let me see."
+    (made,) = choice.delta.tool_calls
+    assert (made.function.name, made.function.arguments) == ("weather", ARGUMENTS)
+    assert choice.finish_reason == "tool_calls"

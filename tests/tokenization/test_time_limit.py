@@ -1,14 +1,10 @@
-"""Code that does not end is stopped, and nothing else is."""
+"""Code that does not end is stopped, and no other code."""
 
 import random
 import threading
 import time
 
-import jinja2
 import pytest
-from backedge.parsers.errors import RequestError
-from backedge.tokenization import chat_template as template
-from backedge.tokenization.chat_template import DEFAULT, ChatTemplate
 from backedge.tokenization.time_limit import call_with_time_limit
 
 
@@ -60,20 +56,3 @@ def test_a_limit_that_is_about_to_expire_hits_nothing_but_its_own_code():
         assert not thread.is_alive()
     assert len(outcomes) == 800
     assert set(outcomes) == {"spun", "stopped"}
-
-
-FOREVER = "{% for a in range(99999) %}{% for b in range(99999) %}{% endfor %}{% endfor %}"
-
-
-def test_a_template_that_does_not_end_is_refused(monkeypatch):
-    monkeypatch.setattr(template, "TEMPLATE_SECONDS", 0.1)
-    with pytest.raises(RequestError, match="stopped after"):
-        ChatTemplate({DEFAULT: FOREVER}, {}).render([{"role": "user", "content": "hi"}])
-
-
-@pytest.mark.parametrize(
-    "source", ["{{ ''.__class__.__mro__ }}", "{{ messages.append(1) }}", "{% include 'x' %}"]
-)
-def test_a_template_gets_out_of_its_box_nowhere(source):
-    with pytest.raises((RequestError, jinja2.TemplateError)):
-        ChatTemplate({DEFAULT: source}, {}).render([{"role": "user", "content": "hi"}])

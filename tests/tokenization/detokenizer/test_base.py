@@ -1,4 +1,4 @@
-"""What holds for every tokenizer, on any sequence of its tokens and for every cut."""
+"""The contract of `Detokenizer`, for every kind of tokenizer, token sequence and cut."""
 
 from collections.abc import Sequence
 
@@ -18,7 +18,7 @@ from tests.support import cut
 FACTORIES = {name: detokenizers(kind.tokenizer()) for name, kind in KINDS.items()}
 NAMES = pytest.mark.parametrize("name", KINDS)
 HIDDEN = pytest.mark.parametrize("skip", [True, False], ids=["hidden", "shown"])
-# Hypothesis numbers tokens from the end too, where added tokens are; the first ones are special, then bytes.
+# Also from the end, where added tokens are; the first ones are special, then bytes.
 TOKENS = st.lists(
     st.one_of(st.integers(0, 300), st.integers(0, 1 << 20), st.integers(-16, -1)), max_size=40
 )
