@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterator
-from typing import NamedTuple
+from typing import NamedTuple, cast
 
 from tokenizers import Tokenizer
 
@@ -28,22 +28,22 @@ class Candidate(NamedTuple):
     build: Callable[[], DetokenizerFactory]
 
 
-def detokenizers(tokenizer: SupportsDecode) -> DetokenizerFactory:
+def detokenizers(tokenizer: object) -> DetokenizerFactory:
     """Return the detokenizer factory for `tokenizer`.
 
-    tokenizer: a `tokenizers.Tokenizer`, a transformers tokenizer, or any other object
-        with `decode(token_ids, skip_special_tokens=...) -> str`.
+    tokenizer: a `tokenizers.Tokenizer`, a transformers tokenizer, or any other object with
+        `decode(token_ids, skip_special_tokens=...) -> str`; engines declare no type for it.
     The fastest candidate is tried on a sample of tokens. If its text differs from that of
     `decode`, a warning is logged and the next candidate is tried. The last one is used
     whatever it gives.
     """
     # Of a transformers tokenizer take the fast tokenizer inside, and so ignore its
     # `clean_up_tokenization_spaces`: vLLM's server also decodes with the inner one.
-    tokenizer = fast_tokenizer(tokenizer) or tokenizer
-    *faster, last = _candidates(tokenizer)
+    decoding = fast_tokenizer(tokenizer) or cast("SupportsDecode", tokenizer)
+    *faster, last = _candidates(decoding)
     for candidate in faster:
         factory = candidate.build()
-        if (difference := find_difference(factory, tokenizer)) is None:
+        if (difference := find_difference(factory, decoding)) is None:
             return factory
         logger.warning(
             "detokenizing by %s would not give what this tokenizer's decode() gives: %s",
@@ -51,7 +51,7 @@ def detokenizers(tokenizer: SupportsDecode) -> DetokenizerFactory:
             difference,
         )
     factory = last.build()
-    if (difference := find_difference(factory, tokenizer)) is not None:
+    if (difference := find_difference(factory, decoding)) is not None:
         logger.warning(
             "detokenizing by %s, the last choice, does not always give what decode() gives: %s",
             last.name,

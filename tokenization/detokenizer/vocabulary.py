@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import cast
 
 from tokenizers import Tokenizer
 
@@ -10,7 +11,7 @@ from ...parsers.linear_parsers import Vocabulary
 from .base import SupportsDecode
 
 
-def read_vocabulary(tokenizer: SupportsDecode) -> Vocabulary:
+def read_vocabulary(tokenizer: object) -> Vocabulary:
     """Return the vocabulary of `tokenizer`, as the parsers need it.
 
     Only added tokens count as markers: an ordinary token with the same text is just one
@@ -19,9 +20,10 @@ def read_vocabulary(tokenizer: SupportsDecode) -> Vocabulary:
     tokenizer: a `tokenizers.Tokenizer`, a transformers tokenizer, or any object with
         `all_special_ids` and `decode(token_ids, skip_special_tokens=...)`.
     """
+    decoding = cast("SupportsDecode", tokenizer)
 
     def decode(token_ids: Sequence[int]) -> str:
-        return str(tokenizer.decode(list(token_ids), skip_special_tokens=False))
+        return str(decoding.decode(list(token_ids), skip_special_tokens=False))
 
     if (fast := fast_tokenizer(tokenizer)) is not None:
         added = fast.get_added_tokens_decoder()
@@ -31,7 +33,7 @@ def read_vocabulary(tokenizer: SupportsDecode) -> Vocabulary:
     return Vocabulary({decode([token_id]): token_id for token_id in special}, special, decode)
 
 
-def fast_tokenizer(tokenizer: SupportsDecode) -> Tokenizer | None:
+def fast_tokenizer(tokenizer: object) -> Tokenizer | None:
     """Return the `tokenizers.Tokenizer` that `tokenizer` is or keeps as `_tokenizer`, or None.
 
     transformers' fast tokenizers and `BaseTokenizer` subclasses may keep one there.
@@ -42,7 +44,7 @@ def fast_tokenizer(tokenizer: SupportsDecode) -> Tokenizer | None:
     return inner if isinstance(inner, Tokenizer) else None
 
 
-def special_ids(tokenizer: SupportsDecode) -> frozenset[int]:
+def special_ids(tokenizer: object) -> frozenset[int]:
     """Return the tokens that `skip_special_tokens` hides.
 
     None of them for an object without `all_special_ids`.
