@@ -11,6 +11,7 @@ import functools
 import logging
 from typing import Any, Protocol
 
+import msgspec
 from dynamo.frontend.thinking import (
     apply_default_thinking_mode_to_template_kwargs,
     runtime_default_thinking_mode,
@@ -28,12 +29,7 @@ from ..chat_model import ChatModel
 from ..dynamo_types import RoutedEngine
 from ..request.chat_request import ChatRequest
 from ..request.guided_decoding import build_guided_decoding
-from ..request.preprocessed_request import (
-    EngineFields,
-    Prompt,
-    ReasoningParserKwargs,
-    to_json_object,
-)
+from ..request.preprocessed_request import EngineFields, Prompt, ReasoningParserKwargs
 from .base import ChatModelBuilder
 from .prompt_preprocessor import PromptPreprocessor
 
@@ -228,5 +224,5 @@ def _build_engine_fields(request: ChatRequest, template_kwargs: JsonObject) -> E
     if template_kwargs.get("enable_thinking") is False or request.include_reasoning is False:
         fields.reasoning_ended = True
     # Workers look for them in extra_args: Dynamo's router drops fields that it does not declare.
-    fields.extra_args = to_json_object(fields)
+    fields.extra_args = msgspec.to_builtins(fields)
     return fields

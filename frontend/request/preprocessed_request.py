@@ -103,14 +103,11 @@ def build_preprocessed_request(
     )
 
 
-def to_json_object(struct: msgspec.Struct) -> JsonObject:
-    """Return the fields that are set, as Dynamo takes them.
+def to_json_object(request: PreprocessedRequest) -> JsonObject:
+    """Return the request as Dynamo takes it, without fields that are unset.
 
-    Lists and objects are shared, not copied: `msgspec.to_builtins` would walk through all
-    token ids of a long prompt in the event loop.
+    The token ids are shared, not copied: a long prompt would hold up the event loop.
     """
-    return {
-        name: to_json_object(value) if isinstance(value, msgspec.Struct) else value
-        for name, value in msgspec.structs.asdict(struct).items()
-        if value is not UNSET
-    }
+    fields: JsonObject = msgspec.to_builtins(msgspec.structs.replace(request, token_ids=[]))
+    fields["token_ids"] = request.token_ids
+    return fields

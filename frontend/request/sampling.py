@@ -180,4 +180,7 @@ def build_sampling_options(
 
 
 def _first_set(*values: float | None) -> float | None:
-    return next((value for value in values if value is not None), None)
+    for value in values:
+        if value is not None:
+            return value
+    return None

@@ -2,13 +2,16 @@
 
 import json
 
+import msgspec
 from backedge.frontend.request.preprocessed_request import (
     EngineFields,
+    Prompt,
     ReasoningParserKwargs,
+    build_preprocessed_request,
     to_json_object,
 )
 
-from tests.frontend.chat_requests import TOOL, preprocessed
+from tests.frontend.chat_requests import FILES, TOOL, chat_request, preprocessed
 
 
 def test_nothing_asked_for_is_what_dynamo_sends():
@@ -44,15 +47,22 @@ def test_nothing_asked_for_is_what_dynamo_sends():
 def test_fields_of_engines_are_left_out_unless_set():
     kwargs = {"enable_thinking": False}
     fields = EngineFields(reasoning_parser_kwargs=ReasoningParserKwargs(kwargs))
-    assert to_json_object(fields) == {"reasoning_parser_kwargs": {"chat_template_kwargs": kwargs}}
+    json_fields = {"reasoning_parser_kwargs": {"chat_template_kwargs": kwargs}}
+    assert msgspec.to_builtins(fields) == json_fields
     assert fields.chat_template_kwargs == kwargs
-    assert to_json_object(EngineFields()) == {}
+    assert msgspec.to_builtins(EngineFields()) == {}
     assert EngineFields().chat_template_kwargs is None
 
 
 def test_a_long_prompt_is_not_copied():
     token_ids = list(range(1000))
-    assert to_json_object(EngineFields(extra_args={"x": token_ids}))["extra_args"]["x"] is token_ids
+    fields = EngineFields(require_reasoning=True)
+    prompt = Prompt(token_ids, engine_fields=fields)
+    request = build_preprocessed_request(chat_request(), prompt, FILES, None)
+    made = to_json_object(request)
+    assert made["token_ids"] is token_ids
+    assert made["require_reasoning"] is True
+    assert request.token_ids is token_ids
 
 
 def test_everything_routed_can_be_sent():
