@@ -12,6 +12,8 @@ from backedge.tokenization import selection as backends
 from backedge.tokenization.flags import TokenizerSelection
 from dynamo.llm.exceptions import InvalidArgument
 
+from tests.frontend.doubles import Context
+
 CAPABILITY = WorkerCard(engine="vllm", engine_version="1")
 
 
@@ -53,14 +55,6 @@ def test_the_edge_of_a_model(installed, flag, worker_card, engines, backend):
 def test_a_tokenizer_that_this_version_does_not_know_is_ignored():
     newer = WorkerCard(engine="vllm", engine_version="9", tokenizer_backend="of_tomorrow")
     assert advertised_tokenizer(newer) == TokenizerSelection()
-
-
-class Context:
-    def stop_generating(self):
-        raise NotImplementedError
-
-    def is_stopped(self):
-        return False
 
 
 class Engine:

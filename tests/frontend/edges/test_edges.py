@@ -23,6 +23,7 @@ from vllm.engine.arg_utils import AsyncEngineArgs
 from vllm.entrypoints.launchers.cli_args import FrontendArgs
 from vllm.utils.argparse_utils import FlexibleArgumentParser
 
+from tests.frontend.doubles import Card
 from tests.support import TINY_MODEL
 
 DOCS = Path(__file__).parent.parent.parent.parent / "docs" / "tokenizers.md"
@@ -71,24 +72,10 @@ ENGINES = ["vllm", "sglang"]
 FOREVER = "{% for a in range(99999) %}{% for b in range(99999) %}{% endfor %}{% endfor %}"
 
 
-class Card:
-    """A model card of workers with this engine."""
-
-    def __init__(self, engine):
-        self._engine = engine
-
-    def name(self):
-        return "tiny"
-
-    def local_dir(self):
-        return str(TINY_MODEL)
-
-    def runtime_config(self):
-        worker_card = WorkerCard(engine=self._engine, engine_version="1", tool_call_parser="hermes")
-        return {"runtime_data": {KEY: encode(worker_card)}, "context_length": 2048}
-
-    def model_type(self):
-        return SimpleNamespace(supports_chat=lambda: True)
+def card(engine):
+    """Return the model card of workers with this engine."""
+    worker_card = WorkerCard(engine=engine, engine_version="1", tool_call_parser="hermes")
+    return Card({"runtime_data": {KEY: encode(worker_card)}, "context_length": 2048})
 
 
 CONFIG = SimpleNamespace(
@@ -132,7 +119,7 @@ def models(flags, loop):
         made = {}
         for engine in ENGINES:
             for name in CHOICES:
-                made[engine, name] = await load(name, flags, prompt_queue, Card(engine))
+                made[engine, name] = await load(name, flags, prompt_queue, card(engine))
         return made
 
     return loop.run_until_complete(made())
@@ -229,7 +216,7 @@ def test_a_template_that_does_not_end_is_refused_and_holds_up_nobody(
             delays.append(time.monotonic() - asked)
 
     async def run():
-        model = await load(backend, flags, PromptQueue(threads=1), Card("vllm"))
+        model = await load(backend, flags, PromptQueue(threads=1), card("vllm"))
         watching = asyncio.create_task(watch())
         with pytest.raises(InvalidArgument, match=r"messages.*stopped after 0\.5 s"):
             async with model.prepare(

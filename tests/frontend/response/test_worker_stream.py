@@ -10,50 +10,11 @@ from backedge.postprocess.aggregate import aggregate_deltas
 from backedge.postprocess.messages import KEY, VERSION, encode
 from dynamo.llm.exceptions import HttpError
 
+from tests.frontend.doubles import Annotated, Context, Engine
 from tests.support import encode as tokens
 from tests.support import params, tiny_detokenizers
 
 TEXT = "one, two, three, four"
-
-
-class Annotated:
-    def __init__(self, data=None, error=None):
-        self._data, self._error = data, error
-
-    def data(self):
-        return self._data
-
-    def is_error(self):
-        return self._error is not None
-
-    def comments(self):
-        return [self._error]
-
-
-class Context:
-    stopped = False
-
-    def stop_generating(self):
-        self.stopped = True
-
-    def is_stopped(self):
-        return self.stopped
-
-
-class Engine:
-    """Yields what it is given; an exception among it is raised there."""
-
-    def __init__(self, outputs):
-        self._outputs = outputs
-
-    async def generate(self, request, context):
-        async def stream():
-            for output in self._outputs:
-                if isinstance(output, Exception):
-                    raise output
-                yield output if isinstance(output, Annotated) else Annotated(output)
-
-        return stream()
 
 
 def everything(position):

@@ -6,6 +6,8 @@ import threading
 import pytest
 from backedge.frontend.runtime.prompt_queue import BusyError, PromptQueue
 
+from tests.frontend.runtime.managed import Managed
+
 
 def test_the_event_loop_goes_on_meanwhile():
     async def run():
@@ -47,30 +49,6 @@ def test_a_failure_is_its_requests_own():
     assert asyncio.run(run()) == 1
 
 
-class Managed:
-    """An asynchronous context manager that writes down in which thread it is entered and left."""
-
-    def __init__(self, error=None, go_on=None):
-        self.error = error
-        self.go_on = go_on
-        self.entered = threading.Event()
-        self.left = threading.Event()
-        self.threads = set()
-
-    async def __aenter__(self):
-        self.threads.add(threading.current_thread().name)
-        self.entered.set()
-        if self.error is not None:
-            raise self.error
-        if self.go_on is not None:
-            await asyncio.to_thread(self.go_on.wait, 30.0)
-        return "entered"
-
-    async def __aexit__(self, *error):
-        self.threads.add(threading.current_thread().name)
-        self.left.set()
-
-
 def test_what_is_asynchronous_runs_in_a_loop_of_its_own_from_beginning_to_end():
     managed = Managed()
 
@@ -82,58 +60,6 @@ def test_what_is_asynchronous_runs_in_a_loop_of_its_own_from_beginning_to_end():
     assert asyncio.run(run()) == "entered"
     assert managed.left.wait(10)
     assert managed.threads == {"backedge-prompt-loop"}
-
-
-def test_what_cannot_be_entered_says_why():
-    async def run():
-        prompt_queue = PromptQueue(threads=1)
-        with pytest.raises(ValueError, match="no such part"):
-            async with prompt_queue.enter(Managed(ValueError("no such part"))):
-                pass
-        async with prompt_queue.enter(Managed()) as value:
-            return value
-
-    assert asyncio.run(run()) == "entered"
-
-
-def test_an_error_of_the_one_who_entered_is_his_and_leaves():
-    managed = Managed()
-
-    async def run():
-        async with PromptQueue(threads=1).enter(managed):
-            raise KeyError("mine")
-
-    with pytest.raises(KeyError, match="mine"):
-        asyncio.run(run())
-    assert managed.left.wait(10)
-
-
-@pytest.mark.parametrize("entered_first", [True, False])
-def test_a_request_that_is_cancelled_is_left(entered_first):
-    go_on = threading.Event()
-    managed = Managed(go_on=None if entered_first else go_on)
-
-    async def run():
-        inside = asyncio.Event()
-
-        async def request(prompt_queue):
-            async with prompt_queue.enter(managed):
-                inside.set()
-                await asyncio.sleep(30)
-
-        task = asyncio.create_task(request(PromptQueue(threads=1)))
-        if entered_first:
-            await inside.wait()
-        else:
-            await asyncio.to_thread(managed.entered.wait, 10)
-        task.cancel()
-        with pytest.raises(asyncio.CancelledError):
-            await task
-
-    asyncio.run(run())
-    go_on.set()
-    if entered_first:
-        assert managed.left.wait(10)
 
 
 def test_asynchronous_ones_wait_in_the_same_queue():

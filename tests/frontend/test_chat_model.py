@@ -1,0 +1,101 @@
+"""A model's building blocks, put together over a routed engine of the tests'."""
+
+import asyncio
+
+import pytest
+from backedge.frontend.chat_model import ChatModel
+from backedge.frontend.edges.huggingface import HuggingFacePrompts
+from backedge.frontend.edges.prompt_preprocessor import PromptPreprocessor
+from backedge.frontend.runtime.prompt_queue import PromptQueue
+from backedge.parsers.base import ParserNames
+from backedge.parsers.parser_lookup import linear_parsers
+from backedge.postprocess.messages import KEY, PostprocessParams, read
+from backedge.tokenization.detokenizer import read_vocabulary
+from dynamo.llm.exceptions import InvalidArgument, Unknown, WorkerUnavailable
+
+from tests.frontend.chat_requests import FILES, raw_request
+from tests.frontend.doubles import Annotated, Card, Context, Engine
+from tests.support import encode as tokens
+from tests.support import tiny_detokenizers, tiny_tokenizer
+
+TEXT = "one, two, three"
+OUTPUTS = [
+    {"index": 0, "token_ids": tokens(TEXT)},
+    {"index": 0, "token_ids": tokens("<|im_end|>"), "finish_reason": "stop"},
+]
+
+
+def model(engine):
+    prompts = HuggingFacePrompts(FILES.prompt_token_ids, {}, has_reasoning_parser=False)
+    preprocessor = PromptPreprocessor(prompts, FILES, PromptQueue(threads=1), None)
+    parsers = linear_parsers(ParserNames(), read_vocabulary(tiny_tokenizer()))
+    return ChatModel(Card(), preprocessor, engine, lambda: (tiny_detokenizers(), parsers))
+
+
+def answer(outputs, **fields):
+    """Return the text of the answer, and the request that was sent."""
+    engine = Engine(outputs)
+
+    async def run():
+        return [chunk async for chunk in model(engine).answer(raw_request(**fields), Context())]
+
+    data = [chunk["data"] for chunk in asyncio.run(run()) if "data" in chunk]
+    choices = [choice for response in data for choice in response["choices"]]
+    return "".join(choice["delta"].get("content") or "" for choice in choices), engine.requests
+
+
+def test_a_plain_workers_tokens_become_text_here():
+    text, (sent,) = answer(OUTPUTS)
+    assert text == TEXT
+    assert sent["token_ids"] == FILES.prompt_token_ids(raw_request()["messages"], None)
+    params = read(PostprocessParams, sent["extra_args"][KEY])
+    assert params is not None
+    assert params.prompt_length == len(sent["token_ids"])
+
+
+def test_options_in_the_metadata_reach_the_worker():
+    metadata = {"backedge": {"stop_token_ids": [5], "return_token_ids": True}}
+    _, (sent,) = answer(OUTPUTS, metadata=metadata)
+    assert 5 in sent["stop_conditions"]["stop_token_ids"]
+    params = read(PostprocessParams, sent["extra_args"][KEY])
+    assert params is not None
+    assert params.return_token_ids
+
+
+@pytest.mark.parametrize(
+    ("fields", "field"),
+    [({"n": "two"}, "n"), ({"stop": [""]}, r"stop\[0\]"), ({"messages": [{}]}, r"messages\[0\]")],
+)
+def test_a_bad_request_is_400_and_not_sent(fields, field):
+    engine = Engine(OUTPUTS)
+
+    async def run():
+        async with model(engine).prepare(raw_request(**fields)):
+            pass
+
+    with pytest.raises(InvalidArgument, match=field):
+        asyncio.run(run())
+    assert not engine.requests
+
+
+@pytest.mark.parametrize(
+    ("tail", "error"), [([], WorkerUnavailable), ([Annotated(error="out of memory")], Unknown)]
+)
+def test_a_worker_that_fails_is_an_http_error(tail, error, caplog):
+    with pytest.raises(error):
+        answer([OUTPUTS[0], *tail])
+    assert "request chatcmpl-" in caplog.text
+
+
+def test_media_are_counted():
+    image = {"type": "image_url", "image_url": {"url": "http://x/y.png"}}
+    messages = [{"role": "user", "content": [image, image]}]
+
+    async def run():
+        built = model(Engine([]))
+        async with built.prepare(raw_request()) as prepared:
+            prepared.request.raw["messages"] = messages
+            return built.writer(prepared)
+
+    writer = asyncio.run(run())
+    assert writer._media == {"image_count": 2}
