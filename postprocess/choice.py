@@ -49,17 +49,7 @@ class Choice:
         """
         token_ids = chunk.token_ids
         ends = chunk.finish_reason is not None
-        start = 0
-        if self._reads_runs:
-            # The token that ends generation is read by itself.
-            run = token_ids[:-1] if ends else token_ids
-            start = len(run)
-            if start == 1:
-                self._take_run(run, self._detokenizer.feed(run[0]))
-            elif start and self._stages.fallback.reads_together(run):
-                self._take_run(run, self._detokenizer.feed_all(run))
-            else:
-                start = 0
+        start = self._take_run(token_ids[:-1] if ends else token_ids) if self._reads_runs else 0
         for position in range(start, len(token_ids)):
             if self.finished:
                 return
@@ -83,11 +73,23 @@ class Choice:
         if not self.finished:
             self._write(self._stages.fallback.degrade(error))
 
-    def _take_run(self, token_ids: Sequence[int], text: str) -> None:
-        """Take ordinary tokens together: nobody asks about a single one of them."""
-        self.tokens += len(token_ids)
+    def _take_run(self, token_ids: Sequence[int]) -> int:
+        """Take ordinary tokens together: nobody asks about a single one of them.
+
+        The token that ends generation is never among them. Return how many were taken: all of
+        them, or none if there is a marker.
+        """
+        count = len(token_ids)
+        if count == 1:
+            text = self._detokenizer.feed(token_ids[0])
+        elif count and self._stages.fallback.reads_together(token_ids):
+            text = self._detokenizer.feed_all(token_ids)
+        else:
+            return 0
+        self.tokens += count
         for event in self._parser.feed(text, token_ids):
             self._deltas.write(event)
+        return count
 
     def _take_token(self, chunk: Chunk, position: int) -> None:
         self.tokens += 1
