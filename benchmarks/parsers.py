@@ -410,29 +410,25 @@ def check_claims(rows: list[Row], hermes_us: float | None) -> Claims:
     """Return whether the claims held in `rows`."""
     claims = Claims(hermes_us=hermes_us)
     ours = [row for row in rows if row.parser == OURS]
+    cells = [(row.family, cell) for row in ours for cell in row.cells]
     claims.failed = [
-        f"{row.family} {cell.size}"
-        for row in ours
-        for cell in row.cells
-        if cell.note or cell.at_least
+        f"{family} {cell.size}" for family, cell in cells if cell.note or cell.at_least
     ]
-    costs = [
-        (cell.us, f"{row.family} at {cell.size}")
-        for row in ours
-        for cell in row.cells
-        if cell.us is not None
-    ]
+    costs = [(cell.us, f"{family} at {cell.size}") for family, cell in cells if cell.us is not None]
     if costs:
         claims.worst_us, claims.worst = max(costs)
-        claims.reference_us = claims.worst_us * (
-            REFERENCE_US / hermes_us if hermes_us is not None else 1
-        )
+        scale = 1 if hermes_us is None else REFERENCE_US / hermes_us
+        claims.reference_us = claims.worst_us * scale
         claims.cost_held = claims.reference_us <= CLAIM_US and not claims.failed
+    _check_growth(claims, ours)
+    return claims
+
+
+def _check_growth(claims: Claims, ours: list[Row]) -> None:
     growths = [(growth, row.family) for row in ours if (growth := compute_growth(row)) is not None]
     if growths:
         claims.growth, claims.steepest = max(growths)
         claims.growth_held = claims.growth <= CLAIM_GROWTH and not claims.failed
-    return claims
 
 
 def compute_growth(row: Row) -> float | None:

@@ -194,30 +194,15 @@ def svg(report: Report) -> str:
         TOP + PANEL_HEIGHT + BOTTOM,
         TOP + PANEL_HEIGHT / 2,
     )
+    costs_at = f'transform="translate(20,{middle}) rotate(-90)"'
+    sizes_at = LEFT + panels_width / 2, height - BOTTOM + TITLE_ROOM
     lines = [
         f'<rect width="{width}" height="{height}" rx="8" fill="{PAPER}"/>',
         *heading(report.settings),
+        *(text(LEFT - LABEL_ROOM, TOP + y(cost) + 4, f"{cost:,g}", "end") for cost in y.decades()),
+        text(0, 0, "CPU per token (µs)", colour=INK, more=costs_at),
+        text(*sizes_at, "argument length (tokens)", colour=INK),
     ]
-    lines += [
-        text(LEFT - LABEL_ROOM, TOP + y(cost) + 4, f"{cost:,g}", "end") for cost in y.decades()
-    ]
-    lines.append(
-        text(
-            0,
-            0,
-            "CPU per token (µs)",
-            colour=INK,
-            more=f'transform="translate(20,{middle}) rotate(-90)"',
-        )
-    )
-    lines.append(
-        text(
-            LEFT + panels_width / 2,
-            height - BOTTOM + TITLE_ROOM,
-            "argument length (tokens)",
-            colour=INK,
-        )
-    )
     for number, family in enumerate(families):
         drawn = panel(family, [row for row in rows if row.family == family], x, y)
         lines += [
@@ -225,17 +210,10 @@ def svg(report: Report) -> str:
             *drawn,
             "</g>",
         ]
-    title = f"<title>{TITLE}</title>"
     size = f'viewBox="0 0 {width} {height}" width="{width}" height="{height}"'
     font = 'font-family="system-ui, sans-serif" font-size="12"'
-    return "\n".join(
-        [
-            f'<svg xmlns="http://www.w3.org/2000/svg" role="img" {size} {font}>',
-            title,
-            *lines,
-            "</svg>\n",
-        ]
-    )
+    opening = f'<svg xmlns="http://www.w3.org/2000/svg" role="img" {size} {font}>'
+    return "\n".join([opening, f"<title>{TITLE}</title>", *lines, "</svg>\n"])
 
 
 def main() -> None:

@@ -22,8 +22,8 @@ from tokenizers import (
     trainers,
 )
 
-from benchmarks import answers
-from benchmarks.samples.tokenizers import mistral
+from . import answers
+from .samples.tokenizers import mistral
 
 BYTES = [f"<0x{byte:02X}>" for byte in range(256)]
 SPECIAL = ["<unk>", "<s>", "</s>"]

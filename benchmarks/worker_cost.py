@@ -116,21 +116,32 @@ def cost_rows(rounds: int, limit_s: float) -> Iterator[CostRow]:
         for length in LENGTHS:
             asked = answer(kind, length)
             samples: dict[str, list[float]] = {system: [] for system in systems}
-            for _ in range(rounds):
-                for row in rows:
-                    if None in row.by_length.values():
-                        continue  # shorter answers were given up
-                    try:
-                        cost_us, texts = measure(systems[row.system], asked, limit_s)
-                    except GivenUpError:
-                        row.by_length[length] = None
-                        continue
+            for row in rows * rounds:
+                cost_us = measure_row(row, length, systems[row.system], asked, limit_s)
+                if cost_us is not None:
                     samples[row.system].append(cost_us)
-                    row.wrong = row.wrong or differences(texts, asked.texts)
             for row in rows:
                 if samples[row.system] and length not in row.by_length:
                     row.by_length[length] = statistics.median(samples[row.system])
         yield from rows
+
+
+def measure_row(
+    row: CostRow, length: int, start_answer: StartAnswer, asked: Answer, limit_s: float
+) -> float | None:
+    """Return CPU microseconds per token; None if this or a shorter answer was given up.
+
+    Records in `row` an answer that is given up, and texts that are wrong.
+    """
+    if None in row.by_length.values():
+        return None
+    try:
+        cost_us, texts = measure(start_answer, asked, limit_s)
+    except GivenUpError:
+        row.by_length[length] = None
+        return None
+    row.wrong = row.wrong or differences(texts, asked.texts)
+    return cost_us
 
 
 def differences(given: Texts, wanted: Texts) -> str:

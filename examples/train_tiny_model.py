@@ -210,6 +210,11 @@ def least_probability(
     )
 
 
+def relative_learning_rate(step: int) -> float:
+    """Return the learning rate of a step: a warm-up to 1, then a linear decay to 0.1."""
+    return min((step + 1) / WARMUP_STEPS, max(0.1, 1 - step / MAX_STEPS))
+
+
 def train(
     model: Qwen3ForCausalLM,
     variants: list[list[tuple[list[int], int]]],
@@ -221,10 +226,7 @@ def train(
     Raises SystemExit after MAX_STEPS.
     """
     optimizer = torch.optim.AdamW(model.parameters(), lr=learning_rate, weight_decay=0.01)
-    schedule = torch.optim.lr_scheduler.LambdaLR(
-        optimizer,
-        lambda step: min((step + 1) / WARMUP_STEPS, max(0.1, 1 - step / MAX_STEPS)),
-    )
+    schedule = torch.optim.lr_scheduler.LambdaLR(optimizer, relative_learning_rate)
     started = time.monotonic()
     everything = [sample for samples in variants for sample in samples]
     for step in range(1, MAX_STEPS + 1):

@@ -52,19 +52,15 @@ def missing_files(names: list[str]) -> list[str]:
     A path counts if it begins with one of the repository's folders, a bare name if it ends as
     a source file does. Files called `my_...` are the reader's.
     """
-    tops = {name for name in tracked() if name.count("/") == 1 and name.endswith("/")}
-    bare = {Path(name).name for name in tracked()}
-    found = []
-    for name in names:
-        path = name.split("::")[0]
-        if Path(path).name.startswith("my_"):
-            continue
-        if any(path.startswith(top) for top in tops):
-            if re.fullmatch(r"[\w./-]+", path) and not {path, f"{path}/"} & tracked():
-                found.append(name)
-        elif re.fullmatch(rf"[\w.-]+\.{ENDINGS}", path) and path not in bare | MODEL_FILES:
-            found.append(name)
-    return found
+    return [name for name in names if is_missing(name) and not Path(name).name.startswith("my_")]
+
+
+def is_missing(name: str) -> bool:
+    tops = tuple(folder for folder in tracked() if re.fullmatch(r"[^/]+/", folder))
+    if name.startswith(tops):
+        return bool(re.fullmatch(r"[\w./-]+", name)) and not {name, f"{name}/"} & tracked()
+    bare = {Path(path).name for path in tracked()} | MODEL_FILES
+    return bool(re.fullmatch(rf"[\w.-]+\.{ENDINGS}", name)) and name not in bare
 
 
 def is_module(name: str) -> bool:
