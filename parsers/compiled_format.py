@@ -1,18 +1,25 @@
-"""A format, or a pair of them, made ready for one vocabulary."""
+"""Formats made ready for one vocabulary: what the linear parser looks up while it reads.
+
+A model may use one format for reasoning and another one for tool calls. `compile_format` joins
+both into one table, adds the markers that states share whatever the format, and decides for each
+marker whether the vocabulary has it as a token or whether it must be found in the text.
+"""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass
 
 from .format import CALL_STATES, COMPLETE, TEXT_STATES, Format, Jump, State, Target, target_state
 
 FENCE = "```"
-# Reasoning, and what may turn out to be.
-REASONING_STATES: frozenset[State | Jump] = frozenset(
+# Reasoning, and what may turn out to be reasoning.
+_MAY_REASON: frozenset[State | Jump] = frozenset(
     {State.REASONING, State.REASONING_OPENED, State.HEADER, Jump.BY_HEADER}
 )
+# Markup whose markers keep their place even if what they lead to is left out.
+_KEPT_MARKUP = frozenset({State.IGNORED, State.HEADER})
 Markers = dict[State, dict[str, Target]]
 
 
@@ -20,8 +27,9 @@ Markers = dict[State, dict[str, Target]]
 class Scanner:
     """Finds the markers of one state in text.
 
-    running: its first group matches what may be the beginning of a marker at the
-        end of the text. final: for the end of the output, where nothing may follow.
+    running: for text that may go on. Its first group matches what may be the beginning of a
+        marker at the end of the text.
+    final: for the end of the output, after which nothing follows.
     """
 
     running: re.Pattern[str]
@@ -30,15 +38,18 @@ class Scanner:
 
 @dataclass(frozen=True)
 class CompiledFormat:
-    """Everything the engine asks of its formats while it reads.
+    """A table for one vocabulary.
 
-    markers: by state, each marker's target. scanners: by state, for the markers
-    that are found as text. ids: the markers that are tokens of the vocabulary.
-    parts: tokens of the vocabulary that are part of a marker found as text.
-    headers: what a HEADER leads to. initial_state: the first state.
-    alone: tokens that must be read by themselves. counted: states where a marker found
-    as text begins or ends reasoning, so that only single tokens can be counted.
-    grammar: the format whose calls are read, or a reasoning format without any.
+    formats: the formats it was compiled from; reasoning first.
+    markers: by state, each marker's target.
+    scanners: by state, for the markers that are found in text.
+    ids: the markers that are tokens, by token id.
+    parts: tokens that occur within a marker found in text, by token id.
+    headers: what a HEADER leads to; the first match wins.
+    initial_state: the state before the first token, unless the prompt decides.
+    alone: tokens that must be fed one at a time.
+    counted: states in which a marker found in text may begin or end reasoning, so that tokens of
+        reasoning can be counted only if they come one at a time.
     """
 
     formats: tuple[Format, ...]
@@ -53,108 +64,93 @@ class CompiledFormat:
 
     @property
     def grammar(self) -> Format:
-        """The format that says how names, keys and values are read."""
+        """The format that says how names, keys and values are read: that of the tool calls."""
         return self.formats[-1]
 
 
 def compile_format(
     reasoning: Format | None, tools: Format | None, vocabulary: Mapping[str, int]
 ) -> CompiledFormat:
-    """Return the table for a reasoning format and a tool format, each for its part; one format may be both.
+    """Return the table for a reasoning format and a tool format; one format may be both.
 
-    vocabulary: the added tokens' ids by their text. A marker that is one token there counts
-    as that token only; text that looks like it is text.
+    vocabulary: the added tokens' ids by their text. A marker that is one of these tokens counts
+        as that token only; the same characters as other tokens are text.
     """
-    chosen = (
-        [_part(reasoning, lambda state: state not in CALL_STATES)] if reasoning is not None else []
-    )
-    if tools is not None:
-        # Where a header says what is reasoning, the calls cannot be read without it.
-        keeps_all = tools is reasoning or any(
-            state is State.REASONING for _, state in tools.headers
-        )
-        chosen.append(
-            _part(
-                tools,
-                lambda state: keeps_all or state not in (State.REASONING, State.REASONING_OPENED),
-            )
-        )
     formats = tuple(format_ for format_ in (reasoning, tools) if format_ is not None)
-    markers = _merge(chosen)
-    _spread(markers)
-    known = {marker for by_marker in markers.values() for marker in by_marker}
-    known.update(quote for format_ in formats for quote in format_.quotes)
-    ids = {vocabulary[marker]: marker for marker in known if marker in vocabulary}
-    texts_of_markers = "\0".join(known.difference(vocabulary))
-    parts = {token_id: token for token, token_id in vocabulary.items() if token in texts_of_markers}
-    scanners = {}
-    for state, by_marker in markers.items():
-        texts = [marker for marker in by_marker if marker not in vocabulary and marker != COMPLETE]
-        if state is State.CODE_BLOCK:
-            texts = [FENCE]
-        if texts:
-            scanners[state] = _scanner(texts)
-    headers = tuple(
-        (pattern, State.CONTENT if tools is None and state not in TEXT_STATES else state)
-        for format_ in formats[-1:]
-        for pattern, state in format_.headers
-    )
-    initial_state = formats[-1].initial_state if formats else State.CONTENT
-    counted = frozenset(state for state in scanners if may_reason(state, markers, vocabulary))
+    markers = _choose_markers(reasoning, tools)
+    _add_shared_markers(markers)
+    ids, parts = _find_tokens(_list_markers(formats, markers), vocabulary)
+    scanners = _build_scanners(markers, vocabulary)
     return CompiledFormat(
-        formats,
-        markers,
-        scanners,
-        ids,
-        parts,
-        headers,
-        initial_state,
-        frozenset({*ids, *parts}),
-        counted,
+        formats=formats,
+        markers=markers,
+        scanners=scanners,
+        ids=ids,
+        parts=parts,
+        headers=_choose_headers(formats, reads_calls=tools is not None),
+        initial_state=formats[-1].initial_state if formats else State.CONTENT,
+        alone=frozenset({*ids, *parts}),
+        counted=frozenset(state for state in scanners if _may_reason(state, markers, vocabulary)),
     )
 
 
-def may_reason(state: State, markers: Markers, vocabulary: Mapping[str, int]) -> bool:
-    """Whether text without any token that is a marker may lead from `state` to reasoning, or is reasoning."""
+def _may_reason(state: State, markers: Markers, vocabulary: Collection[str]) -> bool:
+    """Whether `state` is reasoning, or text without any marker token may lead from it to some."""
     found: set[State | Jump] = {state}
-    open_ = [state]
-    while open_:
-        by_marker = markers.get(open_.pop(), {})
+    unvisited = [state]
+    while unvisited:
+        by_marker = markers.get(unvisited.pop(), {})
         new = {
             target_state(target) for marker, target in by_marker.items() if marker not in vocabulary
         } - found
         found |= new
-        open_ += [reached for reached in new if isinstance(reached, State)]
-    return not found.isdisjoint(REASONING_STATES)
+        unvisited += [reached for reached in new if isinstance(reached, State)]
+    return not found.isdisjoint(_MAY_REASON)
 
 
-def _part(format_: Format, keeps: Callable[[State | Jump], bool]) -> Markers:
-    """Return the format's markers, without the states that are not wanted.
+# Which markers count.
 
-    A marker that leads there from text is text; one in the midst of markup leads to content.
+
+def _choose_markers(reasoning: Format | None, tools: Format | None) -> Markers:
+    """Return the markers of both formats, each without what the other one is for."""
+    markers: Markers = {}
+    if reasoning is not None:
+        _merge(markers, _choose_part(reasoning, lambda target: target not in CALL_STATES))
+    if tools is None:
+        return markers
+    # Where a header announces reasoning, the calls cannot be read without it.
+    if tools is reasoning or any(state is State.REASONING for _, state in tools.headers):
+        _merge(markers, _choose_part(tools, lambda _: True))
+    else:
+        no_reasoning = (State.REASONING, State.REASONING_OPENED)
+        _merge(markers, _choose_part(tools, lambda target: target not in no_reasoning))
+    return markers
+
+
+def _choose_part(format_: Format, keeps: Callable[[State | Jump], bool]) -> Markers:
+    """Return the format's markers, except those that lead to a state that is left out.
+
+    In text such a marker becomes text; in markup it leads to content.
     """
     part: Markers = {}
     for state, by_marker in format_.states.items():
         wanted = {
             marker: target for marker, target in by_marker.items() if keeps(target_state(target))
         }
-        if state in (State.IGNORED, State.HEADER):
-            wanted = {marker: wanted.get(marker, State.CONTENT) for marker in by_marker}
-        part[state] = (
-            wanted if state in TEXT_STATES | {State.IGNORED, State.HEADER} else dict(by_marker)
-        )
+        if state in _KEPT_MARKUP:
+            part[state] = {marker: wanted.get(marker, State.CONTENT) for marker in by_marker}
+        else:
+            part[state] = wanted if state in TEXT_STATES else dict(by_marker)
     return part
 
 
-def _merge(parts: Iterable[Markers]) -> Markers:
-    merged: Markers = {}
-    for part in parts:
-        for state, by_marker in part.items():
-            merged.setdefault(state, {}).update(by_marker)
-    return merged
+def _merge(markers: Markers, part: Markers) -> None:
+    """Add the markers of `part`, which win over those that are there."""
+    for state, by_marker in part.items():
+        markers.setdefault(state, {}).update(by_marker)
 
 
-def _spread(markers: Markers) -> None:
+def _add_shared_markers(markers: Markers) -> None:
     """Add the markers that states share by rule, whatever the format."""
     content = markers.setdefault(State.CONTENT, {})
     calls = {
@@ -163,14 +159,9 @@ def _spread(markers: Markers) -> None:
     if State.REASONING in markers:
         # A call may come before reasoning has ended, or in its midst.
         markers[State.REASONING] = {**calls, **markers[State.REASONING]}
-        start = markers.get(State.START, {})
-        leads = (State.REASONING, State.REASONING_OPENED)
-        opening = {
-            marker: target for marker, target in start.items() if target_state(target) in leads
-        }
         markers[State.REASONING_OPENED] = {
             **markers[State.REASONING],
-            **opening,
+            **_select(markers.get(State.START, {}), (State.REASONING, State.REASONING_OPENED)),
             **markers.get(State.REASONING_OPENED, {}),
         }
     if calls:
@@ -180,16 +171,65 @@ def _spread(markers: Markers) -> None:
     markers[State.START] = {**content, **markers.get(State.START, {})}
 
 
-def _scanner(texts: list[str]) -> Scanner:
+def _select(by_marker: Mapping[str, Target], states: Collection[State]) -> dict[str, Target]:
+    """Return the markers that lead to one of `states`."""
+    return {
+        marker: target for marker, target in by_marker.items() if target_state(target) in states
+    }
+
+
+def _choose_headers(
+    formats: tuple[Format, ...], *, reads_calls: bool
+) -> tuple[tuple[re.Pattern[str], State], ...]:
+    """Return the headers of the last format; without tools, a call's header leads to content."""
+    return tuple(
+        (pattern, state if reads_calls or state in TEXT_STATES else State.CONTENT)
+        for format_ in formats[-1:]
+        for pattern, state in format_.headers
+    )
+
+
+# How markers are found.
+
+
+def _list_markers(formats: Iterable[Format], markers: Markers) -> set[str]:
+    """Return all markers and the marks of strings."""
+    known = {marker for by_marker in markers.values() for marker in by_marker}
+    return known.union(quote for format_ in formats for quote in format_.quotes)
+
+
+def _find_tokens(
+    known: set[str], vocabulary: Mapping[str, int]
+) -> tuple[dict[int, str], dict[int, str]]:
+    """Return the tokens that are markers, and those that occur within other markers."""
+    ids = {vocabulary[marker]: marker for marker in known if marker in vocabulary}
+    found_in_text = "\0".join(known.difference(vocabulary))
+    parts = {token_id: token for token, token_id in vocabulary.items() if token in found_in_text}
+    return ids, parts
+
+
+def _build_scanners(markers: Markers, vocabulary: Collection[str]) -> dict[State, Scanner]:
+    """Return a scanner for each state with markers that are not in the vocabulary."""
+    scanners = {}
+    for state, by_marker in markers.items():
+        texts = [marker for marker in by_marker if marker not in vocabulary and marker != COMPLETE]
+        if state is State.CODE_BLOCK:
+            texts = [FENCE]
+        if texts:
+            scanners[state] = _build_scanner(texts)
+    return scanners
+
+
+def _build_scanner(texts: list[str]) -> Scanner:
     longest_first = sorted(texts, key=len, reverse=True)
     whole = "|".join(map(re.escape, longest_first))
     # Beginnings first: a marker that another one begins with waits for that one's rest.
-    partial = _beginnings(longest_first)
+    partial = _match_beginnings(longest_first)
     return Scanner(re.compile(rf"((?:{partial})\Z)|{whole}"), re.compile(rf"(\Z\b\B)|{whole}"))
 
 
-def _beginnings(texts: list[str]) -> str:
-    """Return a pattern for every proper beginning of `texts`."""
+def _match_beginnings(texts: list[str]) -> str:
+    """Return a pattern for every proper beginning of `texts`; one that never matches for none."""
     beginnings = {text[:length] for text in texts for length in range(1, len(text))}
     return (
         "|".join(re.escape(beginning) for beginning in sorted(beginnings, key=len, reverse=True))

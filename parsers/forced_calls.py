@@ -17,9 +17,9 @@ from .arguments.json_repair import JsonRepairer
 from .arguments.tool_calls import ToolCallEmitter
 from .base import ParserRequest, StreamParser
 from .compiled_format import compile_format
-from .engine import LinearParser
 from .events import Content, Event, ToolCallCut, join
 from .format import COMPLETE, Format, ReuseSuffix, State
+from .state_machine import LinearParser
 
 REQUIRED = compile_format(
     None,

@@ -8,13 +8,12 @@ from dataclasses import dataclass, field
 
 from .base import ParserRequest, StreamParser
 from .compiled_format import CompiledFormat, compile_format
-from .engine import LinearParser
 from .errors import REASONING_FLAG, TOOL_CALL_FLAG, UnusableParserError
-from .forced_calls import wrap_forced_calls
 from .format import TEXT_STATES, Format, State, Target, target_state
 from .passthrough import PassthroughParser
 from .prompt_tail import answer_start
 from .schema import read_parameters
+from .state_machine import LinearParser
 
 
 @dataclass(frozen=True)
@@ -65,12 +64,10 @@ class LinearParsers:
         reads_calls = request.parses_tools and not request.json_calls
         table, prompt_table = self._full if reads_calls else self._only_reasoning
         if not table.formats:
-            return wrap_forced_calls(PassthroughParser(), request)
+            return PassthroughParser()
         tail = self._vocabulary.decode(self._tail(table, prompt_token_ids))
         state = self._first_state(state_behind(prompt_table, tail), request)
-        return wrap_forced_calls(
-            LinearParser(table, read_parameters(request.tools), state), request
-        )
+        return LinearParser(table, read_parameters(request.tools), state)
 
     def _first_state(self, decided: State | None, request: ParserRequest) -> State | None:
         """Return the state of the first token, or None for the format's own. decided: what the prompt says."""

@@ -6,7 +6,6 @@ from collections.abc import Sequence
 
 from .base import ParserRequest, StreamParser
 from .events import Content, Event
-from .forced_calls import wrap_forced_calls
 
 
 class PassthroughParser:
@@ -32,7 +31,7 @@ class PassthroughParser:
 
 
 class PassthroughParsers:
-    """The factory for models without parsers; still turns forced JSON calls into tool calls."""
+    """The factory for models without parsers."""
 
     name = "none"
 
@@ -42,4 +41,4 @@ class PassthroughParsers:
 
     def __call__(self, request: ParserRequest, prompt_token_ids: Sequence[int]) -> StreamParser:
         """See `ParserFactory`."""
-        return wrap_forced_calls(PassthroughParser(), request)
+        return PassthroughParser()

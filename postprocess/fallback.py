@@ -10,6 +10,7 @@ from typing_extensions import override
 from ..parsers.base import ParserFactory, ParserRequest, StreamParser
 from ..parsers.errors import ParserFailedError
 from ..parsers.events import Content, Event
+from ..parsers.forced_calls import wrap_forced_calls
 from ..parsers.passthrough import PassthroughParser
 
 OnError = Literal["degrade", "fail"]
@@ -53,7 +54,7 @@ class FallbackParser(StreamParser):
         self._inner: StreamParser = PassthroughParser()
         self.failed = False
         try:
-            self._inner = parsers(request, prompt_token_ids)
+            self._inner = wrap_forced_calls(parsers(request, prompt_token_ids), request)
         except Exception as error:  # noqa: BLE001 - a parser is third-party code
             self._fail(error)
 

@@ -21,7 +21,6 @@ from sglang.srt.parser.reasoning_parser import ReasoningParser
 from ..base import ParserNames, ParserRequest, StreamParser
 from ..errors import REASONING_FLAG, TOOL_CALL_FLAG
 from ..events import Content, Event, Reasoning
-from ..forced_calls import wrap_forced_calls
 from ..passthrough import PassthroughParser
 from .common import (
     PROBE_TOOL,
@@ -114,8 +113,8 @@ class SglangParsers:
                 request, prompt_token_ids, feeds_tool_parser=tools is not None
             )
         if tools is None and reasoning is None:
-            return wrap_forced_calls(PassthroughParser(), request)
-        parser = NativeParser(
+            return PassthroughParser()
+        return NativeParser(
             tools,
             reasoning,
             self._control_ids,
@@ -123,7 +122,6 @@ class SglangParsers:
             follows_text=self._names.reasoning in BY_TEXT,
             call_id=lambda name, index: self._call_id(name, request.history_tool_calls + index),
         )
-        return wrap_forced_calls(parser, request)
 
     def _check_markers(self, flag: str, name: str) -> None:
         marker = NEEDS_TOKEN.get((flag, name))

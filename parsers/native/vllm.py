@@ -29,7 +29,6 @@ from vllm.utils.import_utils import import_from_path
 from ..base import ParserNames, ParserRequest, StreamParser
 from ..errors import REASONING_FLAG, TOOL_CALL_FLAG, SetupError
 from ..events import Content, Event, Reasoning
-from ..forced_calls import wrap_forced_calls
 from ..passthrough import PassthroughParser
 from .common import (
     PROBE_TEXT,
@@ -125,9 +124,9 @@ class VllmParsers:
         chat_request = _chat_request(request)
         parser = self._parser(request, chat_request)
         if parser is None:
-            return wrap_forced_calls(PassthroughParser(), request)
+            return PassthroughParser()
         stream_class = HarmonyStreamParser if isinstance(parser, HarmonyParser) else NativeParser
-        return wrap_forced_calls(stream_class(parser, chat_request, prompt_token_ids), request)
+        return stream_class(parser, chat_request, prompt_token_ids)
 
     def _parser(self, request: ParserRequest, chat_request: ChatCompletionRequest) -> Parser | None:
         """Return a new parser of vLLM's, or None if nothing of this request is to be parsed."""

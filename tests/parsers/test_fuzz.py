@@ -13,12 +13,13 @@ from collections.abc import Sequence
 import pytest
 from backedge.parsers.arguments.json_calls import MAX_WAITING
 from backedge.parsers.base import ParserRequest
-from backedge.parsers.engine import MAX_MARKUP, LinearParser
+from backedge.parsers.call_rollback import MAX_MARKUP
 from backedge.parsers.events import Event, ToolCallArguments, ToolCallStarted, join
 from backedge.parsers.format import Format
 from backedge.parsers.formats.catalog import FORMATS
 from backedge.parsers.formats.qwen3 import QWEN3
 from backedge.parsers.linear_parsers import LinearParsers, Vocabulary
+from backedge.parsers.state_machine import LinearParser
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 

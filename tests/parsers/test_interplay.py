@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 from backedge.parsers.base import ParserNames, ParserRequest
 from backedge.parsers.events import Event, join
+from backedge.parsers.forced_calls import wrap_forced_calls
 from backedge.parsers.linear_parsers import Vocabulary
 from backedge.parsers.parser_lookup import linear_parsers
 from backedge.postprocess import DetokenizerOptions, PostprocessParams
@@ -460,9 +461,11 @@ def by_text(rule: Rule, pair: Pair, size: int) -> list[Event]:
     """Return the joined events of a parser that knows no tokens, fed `size` characters at a time."""
     prompt = pair.prompt(rule.prompt)
     turn = prompt[prompt.rfind(pair.turn[0]) :]
-    parser = linear_parsers(
+    parsers = linear_parsers(
         ParserNames(pair.tools, pair.reasoning), Vocabulary(decode=lambda _: turn)
-    )(rule.parser_request(), [0])
+    )
+    request = rule.parser_request()
+    parser = wrap_forced_calls(parsers(request, [0]), request)
     output = rule.output(pair)
     events = [
         event

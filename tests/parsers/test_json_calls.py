@@ -12,7 +12,8 @@ from backedge.parsers.events import (
     ToolCallStarted,
     join,
 )
-from backedge.parsers.passthrough import PassthroughParsers
+from backedge.parsers.forced_calls import wrap_forced_calls
+from backedge.parsers.passthrough import PassthroughParser
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -82,9 +83,8 @@ CASES = [
 
 
 def parse(pieces: list[str], tool_choice: Any, *, cut: bool = False) -> list[Event]:
-    parser = PassthroughParsers()(
-        ParserRequest(tools=TOOLS, tool_choice=tool_choice, json_calls=True), ()
-    )
+    request = ParserRequest(tools=TOOLS, tool_choice=tool_choice, json_calls=True)
+    parser = wrap_forced_calls(PassthroughParser(), request)
     events = [event for piece in pieces for event in parser.feed(piece)]
     return join(events + parser.finish(cut=cut))
 

@@ -21,6 +21,7 @@ from backedge.parsers.events import (
     ToolCallStarted,
     join,
 )
+from backedge.parsers.forced_calls import wrap_forced_calls
 from backedge.parsers.native.sglang import LOGGERS, SglangParsers
 from backedge.parsers.native.sglang_reasoning import MODES
 from backedge.postprocess import ChoiceDelta
@@ -194,7 +195,8 @@ def test_calls_are_numbered_on_in_their_ids():
 )  # fmt: skip
 def test_forced_calls_in_json(forced: Any, output: str):
     request = ParserRequest(tools=[ADD_NOTE], tool_choice=forced, json_calls=True)
-    parser = SglangParsers(bpe(), ParserNames("qwen25", "qwen3"))(request, [])
+    parsers = SglangParsers(bpe(), ParserNames("qwen25", "qwen3"))
+    parser = wrap_forced_calls(parsers(request, []), request)
     events = parser.feed("hm") + parser.feed("</think>") + parser.finish(output)
     assert join(events) == [
         Reasoning("hm"),

@@ -1,0 +1,141 @@
+"""Text for the client, and rejected calls: the middle layer of `LinearParser`.
+
+How it works
+------------
+A marker that opens a call is a guess. `<tool_call>` in an answer may begin a call, or the model
+may be explaining how its calls look. Until the call's name is complete and valid nothing has
+been sent, so the parser can still change its mind:
+
+- `_begin_markup` notes the marker that left the text (`_opening`), and from then on
+  `_keep_markup` collects everything read since (`_markup`).
+- As soon as the call emitter has numbered a new call the guess was right. The next
+  `_keep_markup` or `_end_markup` drops what was collected; from here on nothing is undone.
+- `_rollback` rejects the call instead: the parser returns to the text it came from, the opening
+  marker is shown as text, and what was collected goes into `_rescan`, to be read again as text.
+  It may hold the opening of a real call, and then the same starts again there.
+- `_finish_open` does the same at the end of the output, as often as needed.
+
+Each rollback turns at least the opening marker into text, so reading again comes to an end. Names,
+keys and headers are limited to `MAX_MARKUP` characters and the grammars have limits of their own:
+what waits here is bounded by them.
+
+White space around calls and in front of an answer belongs to the syntax, not to the text. `_show`
+holds it back in `_space`, at most `MAX_SPACE` characters: text that follows brings it back, a
+marker drops it.
+"""
+
+from __future__ import annotations
+
+import abc
+from collections.abc import Mapping
+
+from .arguments.tool_calls import ToolCallEmitter
+from .compiled_format import CompiledFormat
+from .events import Content, Event, Reasoning
+from .format import TEXT_STATES, Jump, State
+from .json_types import JsonObject
+from .marker_lexer import MarkerLexer
+
+# How much white space before the first word and after a call may turn out not to be text.
+MAX_SPACE = 256
+# Characters between and around calls that are nobody's text.
+BETWEEN_CALLS = " \t\r\n,;]})"
+# The longest name, key or header.
+MAX_MARKUP = 1024
+# The first text in these states belongs to the state after them.
+FIRST_STATES = {State.START: State.CONTENT, State.REASONING_OPENED: State.REASONING}
+# States whose end is no news if the output ends there.
+_ENDS_QUIETLY = TEXT_STATES | {State.IGNORED}
+
+
+class CallRollback(MarkerLexer):
+    """Shows text, and gives back as text what only looked like a call.
+
+    parameters: each declared function's JSON schema by name.
+    """
+
+    def __init__(self, table: CompiledFormat, parameters: Mapping[str, JsonObject]) -> None:
+        super().__init__(table)
+        self._events: list[Event] = []
+        self._calls = ToolCallEmitter(self._events, parameters)
+        self._text_state = State.CONTENT  # the text that calls interrupt
+        self._space = ""
+        self._after_call = False
+        self._opening = ""
+        self._markup: list[str] | None = None
+        self._calls_before = -1
+
+    @abc.abstractmethod
+    def _enter(self, state: State) -> None:
+        """Go to `state`."""
+
+    @abc.abstractmethod
+    def _leave(self, target: State | Jump) -> bool:
+        """Finish what the present state has collected; False rejects the call."""
+
+    def _show(self, text: str) -> None:
+        """Add text for the client, with the white space that was held back in front of it."""
+        if self._space:
+            text = self._space + text
+            self._space = ""
+        if self._after_call or self._state in FIRST_STATES:
+            if not text.strip() and len(text) <= MAX_SPACE:
+                self._space = text
+                return
+            self._after_call = False
+        self._events.append(Reasoning(text) if self._state is State.REASONING else Content(text))
+
+    def _only_space(self, text: str) -> bool:
+        """Whether `text` and all text before it is white space that can still be held back."""
+        return not text.strip() and len(self._space) + len(text) <= MAX_SPACE
+
+    def _begin_markup(self, opening: str) -> None:
+        """Start to collect what may turn out to be text. opening: the marker that left the text."""
+        self._opening = opening
+        self._markup = []
+        self._calls_before = self._calls.index
+
+    def _keep_markup(self, text: str) -> None:
+        """Collect `text` while the call has not begun."""
+        if self._markup is None:
+            return
+        if self._calls.index != self._calls_before:
+            self._end_markup()
+        elif text:
+            self._markup.append(text)
+
+    def _end_markup(self) -> None:
+        """Forget what was collected: it is a call's, or it has become text."""
+        self._opening = ""
+        self._markup = None
+
+    def _rollback(self) -> int:
+        """Reject the call: show its opening marker and have the rest read again as text.
+
+        Return 0, the length taken of the text that was being read.
+        """
+        opening, self._rescan = self._opening, "".join(self._markup or ())
+        self._after_call = self._calls.index >= 0
+        self._enter(self._text_state)
+        if opening:
+            self._show(opening)
+        return 0
+
+    def _finish_open(self) -> None:
+        """End the output: what has not become a call is text, and an open call is closed."""
+        while self._markup is not None and self._state not in _ENDS_QUIETLY:
+            if self._calls.index >= 0 and not self._collected_markup().strip(BETWEEN_CALLS):
+                return
+            self._rollback()
+            self._read_again()
+            self._flush()
+        if self._calls.open:
+            self._leave(State.CONTENT)
+            self._calls.end()
+        elif self._space and self._calls.index < 0:
+            self._after_call = False
+            self._events.append(Content(self._space))
+
+    def _collected_markup(self) -> str:
+        """Return what `_rollback` would give back."""
+        return self._opening + "".join(self._markup or ())

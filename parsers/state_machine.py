@@ -1,0 +1,424 @@
+"""The linear parser: one state machine for the output formats of all models.
+
+How it works
+------------
+A `Format` is a table. Each state says what the text in it is, and lists the markers that end it
+together with the states they lead to. `LinearParser` runs such a table over a model's output; it
+knows no format by name. Three layers share the work, each a class in a file of its own:
+
+    `MarkerLexer`    marker_lexer.py    cuts the output into markers and text
+    `CallRollback`   call_rollback.py   shows text; gives back what only looked like a call
+    `LinearParser`   this file          the states, the grammars and values they read, `feed`
+
+Here is the table of `hermes`, drawn by `python -m backedge.parsers.diagram hermes`:
+
+    stateDiagram-v2
+        [*] --> START
+        START --> JSON_CALLS : #lt;tool_call#gt;
+        JSON_CALLS --> RETURN : #lt;/tool_call#gt;
+
+(docs/formats.md shows it as a picture, and a larger one.) The machine needs no stack. Formats nest
+to one level only: text, calls within it, parameters within a call. The one thing to remember is the
+text that the calls interrupted, `_text_state`, and the target `Jump.RETURN` goes back there. Real
+nesting occurs in arguments only, and there a grammar with a stack of its own reads until its syntax
+says that it has ended; then the state's marker `COMPLETE` is followed.
+
+What the states do with their text:
+
+- text states show it (`_show`);
+- NAME, KEY and HEADER collect it in `_collected`, and the next marker uses it (`_leave`);
+- value states pass it to a `SchemaValue`, which writes it as the JSON the schema asks for;
+- grammar states let an `IncrementalGrammar` read it;
+- IGNORED drops it; in TOOL_SECTION and PARAMETERS only white space and `BETWEEN_CALLS` may stand.
+
+A table lists what may happen. Whatever else happens rejects the call, and what was read of it
+becomes text again (`_rollback`).
+
+Invariants, each of them tested for every format (tests/parsers/test_fuzz.py):
+
+- Nothing is lost: every character is shown, part of a call, or part of the syntax around it.
+- The events, joined, do not depend on how the output was cut into pieces.
+- What waits (`waiting`) is bounded, whatever the model writes.
+- No output raises an exception.
+
+The cost: one regular expression per piece of text, and a constant number of steps per marker. Most
+tokens are text of an answer without anything to look out for. `feed` handles these in its first
+lines without a further call; keep it so (benchmarks/parsers.py measures it).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+
+from typing_extensions import override
+
+from .arguments.incremental_grammar import IncrementalGrammar, Status
+from .arguments.json_calls import JsonCallGrammar
+from .arguments.json_repair import JsonRepairer
+from .arguments.python_calls import PythonCallGrammar
+from .arguments.schema_value import UNDECLARED, SchemaValue
+from .arguments.xml_elements import XmlElements
+from .call_rollback import BETWEEN_CALLS, FIRST_STATES, MAX_MARKUP, CallRollback
+from .compiled_format import CompiledFormat
+from .events import Content, Event, Reasoning, ToolCallCut
+from .format import COMPLETE, TEXT_STATES, Format, Jump, ReuseSuffix, State
+from .json_types import JsonObject
+from .schema import declared_types
+
+GRAMMAR_STATES = frozenset(
+    {State.ARGUMENTS, State.ELEMENTS, State.JSON_CALLS, State.PYTHON_CALLS, State.PYTHON_LINES}
+)
+VALUE_STATES = frozenset({State.VALUE, State.STRING, State.JSON})
+COLLECTED_STATES = frozenset({State.HEADER, State.NAME, State.KEY})
+# States whose tokens count as reasoning.
+REASONING_STATES = frozenset({State.REASONING, State.REASONING_OPENED})
+# Reasoning, and what may lead to it: no stop string counts there.
+UNSTOPPED = REASONING_STATES | {State.HEADER}
+# The event of text in the states where it needs no further reading.
+PLAIN_EVENTS: dict[State, type[Reasoning | Content]] = {
+    State.CONTENT: Content,
+    State.REASONING: Reasoning,
+}
+# Entering one of these ends a call that is open.
+OUTSIDE_CALLS = TEXT_STATES | {State.TOOL_SECTION, State.NAME}
+
+
+class LinearParser(CallRollback):
+    """Parses the output of one choice by a table; a `StreamParser`.
+
+    A marker token must be fed alone, with its own text or none.
+
+    parameters: each declared function's JSON schema by name.
+    state: the state of the first token, if the prompt has decided that.
+    """
+
+    def __init__(
+        self,
+        table: CompiledFormat,
+        parameters: Mapping[str, JsonObject],
+        state: State | None = None,
+    ) -> None:
+        super().__init__(table, parameters)
+        self._alone = table.alone
+        self._format: Format = table.grammar
+        self._collected = ""  # of a name, key or header
+        self._key = ""
+        self._header_state = State.TOOL_SECTION  # what the last header leads to
+        self._grammar: IncrementalGrammar = JsonRepairer(self._calls.arguments)
+        self._value = SchemaValue(self._calls.arguments, UNDECLARED["string"], "")
+        self._plain_event: type[Reasoning | Content] | None
+        self._counts_reasoning: bool
+        self.reasoning_tokens = 0
+        self._enter(state or table.initial_state)
+
+    @property
+    def state(self) -> State:
+        """The state that the next text is in, as far as is known."""
+        return self._state
+
+    @property
+    def token_aligned(self) -> bool:
+        """Whether one token must be fed at a time: there are markers that are tokens."""
+        return bool(self._table.ids or self._table.parts)
+
+    @property
+    def in_reasoning(self) -> bool:
+        """Whether the next text counts as reasoning, as far as is known."""
+        return self._state in UNSTOPPED
+
+    @property
+    def waiting(self) -> int:
+        """How many characters are held back, at most `MAX_WAITING` and two times `MAX_MARKUP`."""
+        markup = len(self._collected_markup()) if self._markup is not None else 0
+        value = len(self._value.held) if self._state in VALUE_STATES else 0
+        return len(self._held) + len(self._space) + len(self._collected) + markup + value
+
+    def reads_together(self, token_ids: Sequence[int]) -> bool:
+        """Whether these tokens may come in one `feed`; one token always may."""
+        if len(token_ids) == 1:
+            return True
+        # A call in the midst of reasoning may end, and reasoning go on, with any character.
+        in_call_of_reasoning = (
+            self._text_state is State.REASONING and self._state not in TEXT_STATES
+        )
+        counts = in_call_of_reasoning or self._state in self._table.counted
+        return not counts and self._alone.isdisjoint(token_ids)
+
+    def feed(self, text: str, token_ids: Sequence[int] = ()) -> list[Event]:
+        """Return the events that `text` completes.
+
+        Raises ValueError if a marker token comes with other tokens.
+        """
+        if (
+            text
+            and self._plain_event is not None
+            and not (self._held or self._space or self._after_call)
+        ):
+            # What most tokens are: text of an answer, without anything to look out for.
+            scanner = self._scanner
+            if self._alone.isdisjoint(token_ids) and (
+                scanner is None or not scanner.running.search(text)
+            ):
+                if self._counts_reasoning:
+                    self.reasoning_tokens += len(token_ids)
+                return [self._plain_event(text)]
+        self._feed(text, token_ids)
+        return self._take() if self._events else []
+
+    def _feed(self, text: str, token_ids: Sequence[int]) -> None:
+        """Read a piece of output that may change the state."""
+        if token_ids:
+            marker = self._table.ids.get(token_ids[0])
+            if marker is not None:
+                if len(token_ids) > 1:
+                    raise ValueError(
+                        f"the marker token {token_ids[0]} ({marker!r}) must be fed alone"
+                    )
+                self._on_token(marker, text)
+                return
+            if self._table.parts:
+                part = self._table.parts.get(token_ids[0], "")
+                text = text if text.endswith(part) else text + part  # special tokens are hidden
+        if text:
+            self._read(text)
+        if self._counts_reasoning:
+            self.reasoning_tokens += len(token_ids)
+
+    def finish(
+        self, text: str = "", token_ids: Sequence[int] = (), *, cut: bool = False
+    ) -> list[Event]:
+        """Feed the last piece and return everything still held back.
+
+        cut: generation ended by a limit. What it left of an open call, and no other event has,
+        is reported as `ToolCallCut`.
+        """
+        events = self.feed(text, token_ids)
+        if cut and self._state not in TEXT_STATES:
+            self._report_cut()
+        else:
+            self._flush()
+            self._finish_open()
+        return events + self._take()
+
+    def _take(self) -> list[Event]:
+        events = self._events
+        self._events = self._calls.events = []
+        return events
+
+    # Transitions.
+
+    @override
+    def _follow(self, marker: str) -> int:
+        to = self._markers[marker]
+        target, reused = (to.state, to.length) if isinstance(to, ReuseSuffix) else (to, 0)
+        if self._state in TEXT_STATES:
+            self._leave_text(marker, reused, target)
+        elif self._opening or self._calls.index < 0:
+            # After a call, a marker is nobody's text.
+            self._keep_markup(marker[: len(marker) - reused])
+        state = self._find_state(target) if self._leave(target) else None
+        if state is None or (state in VALUE_STATES and not self._calls.open):
+            self._rollback()
+            return 0
+        self._enter(state)
+        return reused
+
+    def _leave_text(self, marker: str, reused: int, target: State | Jump) -> None:
+        if target not in TEXT_STATES:
+            self._text_state = FIRST_STATES.get(self._state, self._state)
+            self._begin_markup(marker[: len(marker) - reused])
+        elif State.CODE_BLOCK in (self._state, target):
+            self._show(marker)  # a code block's fence is text, too
+        else:
+            self._space = ""  # white space in front of a marker is part of it
+
+    def _find_state(self, target: State | Jump) -> State:
+        """Return the state that a target leads to now."""
+        if target is Jump.BY_HEADER:
+            return self._header_state
+        if target is Jump.RETURN:
+            self._after_call = True
+            return self._text_state
+        return target
+
+    @override
+    def _enter(self, state: State) -> None:
+        self._look_for(state)
+        self._plain_event = PLAIN_EVENTS.get(state)
+        self._counts_reasoning = state in REASONING_STATES
+        if state in OUTSIDE_CALLS:
+            self._calls.end()
+        if state in TEXT_STATES:
+            self._end_markup()
+            return
+        if self._markup is None and not self._calls.open:
+            self._begin_markup("")
+        self._space = ""
+        self._collected = ""
+        if state in GRAMMAR_STATES:
+            self._step = self._read_grammar
+            self._grammar = self._new_grammar(state)
+        elif state in VALUE_STATES:
+            self._value = self._new_value(state)
+
+    @override
+    def _leave(self, target: State | Jump) -> bool:
+        state = self._state
+        if state is State.NAME:
+            if target is State.JSON_CALLS and not self._collected.strip():
+                return True  # whole call objects, where there might have been a name
+            return self._start_call(self._format.function.fullmatch(self._collected.strip()))
+        if state is State.HEADER:
+            return self._read_header(self._collected.strip())
+        if state is State.KEY:
+            self._key = self._collected.strip()
+        elif state in VALUE_STATES:
+            self._value.finish()
+        elif state in GRAMMAR_STATES and self._grammar.status is not Status.DONE:
+            self._grammar.close()
+        return True
+
+    def _start_call(self, match: re.Match[str] | None) -> bool:
+        if match is None:
+            return False
+        self._calls.start(match["name"], match.groupdict().get("id"))
+        self._end_markup()
+        return True
+
+    def _read_header(self, header: str) -> bool:
+        for pattern, state in self._table.headers:
+            if (match := pattern.search(header)) is not None:
+                self._header_state = state
+                groups = match.groupdict()
+                if "key" in groups:
+                    self._key = groups["key"]
+                return state in TEXT_STATES or "name" not in groups or self._start_call(match)
+        self._header_state = State.TOOL_SECTION
+        return True
+
+    # The text in the states.
+
+    @override
+    def _on_text(self, text: str) -> int:
+        state = self._state
+        if state in TEXT_STATES:
+            first = FIRST_STATES.get(state)
+            if first is not None and not self._only_space(text):
+                self._enter(first)
+                return 0
+            self._show(text)
+        elif state in VALUE_STATES:
+            self._value.feed(text)
+        elif state in COLLECTED_STATES:
+            return self._collect(text)
+        elif not self._calls.open and state is not State.IGNORED:
+            return self._skip(text)
+        return len(text)
+
+    def _collect(self, text: str) -> int:
+        """Add to a name, key or header; reject the call if it cannot be one."""
+        collected = self._collected + text
+        if len(collected) > MAX_MARKUP or not self._may_be(collected.strip()):
+            return self._rollback()
+        self._collected = collected
+        self._keep_markup(text)
+        return len(text)
+
+    def _may_be(self, name: str) -> bool:
+        """Whether `name` may be the beginning of a function's name, if this state reads one."""
+        return (
+            self._state is not State.NAME
+            or not name
+            or self._format.function.fullmatch(name) is not None
+        )
+
+    def _skip(self, text: str) -> int:
+        """Skip what may stand between calls; reject the call at anything else."""
+        skipped = text[: len(text) - len(text.lstrip(BETWEEN_CALLS))]
+        self._keep_markup(skipped)
+        if skipped != text:
+            self._rollback()
+        return len(skipped)
+
+    # States that a grammar reads.
+
+    @override
+    def _in_string(self) -> bool:
+        return self._step != self._scan and self._grammar.in_string
+
+    def _read_grammar(self, text: str, position: int) -> int:
+        """Let the grammar read from `position` on."""
+        grammar = self._grammar
+        start = position
+        position = grammar.read(text, position, final=self._final)
+        if self._markup is not None:
+            self._keep_markup(text[start:position])
+        status = grammar.status
+        if status is Status.MORE and position == len(text):
+            return position
+        match status:
+            case Status.DONE:
+                self._step = self._scan
+                if COMPLETE in self._markers:
+                    self._follow(COMPLETE)
+            case Status.UNEXPECTED:
+                return self._take_unexpected(text, position)
+            case Status.NOT_A_CALL:
+                self._rollback()
+            case Status.MORE:
+                if self._final:
+                    grammar.take_unexpected(text[position])
+                    return position + 1
+                self._held = text[position:]
+                return len(text)
+        return position
+
+    def _take_unexpected(self, text: str, position: int) -> int:
+        """Read on where the grammar cannot: at a marker, or at a character it does not expect."""
+        match = self._match_here(text, position)
+        if match is not None:
+            return self._take_match(text, match)
+        self._grammar.take_unexpected(text[position])
+        self._keep_markup(text[position])
+        return position + 1
+
+    def _new_grammar(self, state: State) -> IncrementalGrammar:
+        calls, format_ = self._calls, self._format
+        match state:
+            case State.ARGUMENTS:
+                return JsonRepairer(calls.arguments, format_.quotes)
+            case State.ELEMENTS:
+                return XmlElements(calls, format_.tag_prefix)
+            case State.JSON_CALLS:
+                return JsonCallGrammar(calls, format_.keys, declared_only=format_.declared_only)
+            case _:
+                bracketed = state is State.PYTHON_CALLS
+                return PythonCallGrammar(
+                    calls, bracketed=bracketed, declared_only=format_.declared_only
+                )
+
+    def _new_value(self, state: State) -> SchemaValue:
+        match state:
+            case State.STRING:
+                kinds = UNDECLARED["string"]
+            case State.JSON:
+                kinds = UNDECLARED["json"]
+            case _:
+                kinds = (
+                    declared_types(self._calls.schema, self._key)
+                    or UNDECLARED[self._format.undeclared_type]
+                )
+        self._calls.member(self._key)
+        return SchemaValue(self._calls.arguments, kinds, self._format.strip)
+
+    def _report_cut(self) -> None:
+        """Report the call that a limit has cut, with what is held back of it."""
+        self._keep_markup("")  # forgets what a call has used
+        if self._markup is not None and self._state is not State.IGNORED:
+            held = self._collected_markup() + self._held
+            if held.strip(BETWEEN_CALLS):
+                self._events.append(ToolCallCut(None, held))
+        elif self._calls.open or self._held:
+            held = self._value.held if self._state in VALUE_STATES else ""
+            self._events.append(ToolCallCut(self._calls.index, held + self._held))
