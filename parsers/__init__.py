@@ -1,4 +1,4 @@
-"""Model output to events: reasoning, content, tool calls. Pure: no I/O, no clock, no asyncio."""
+"""Parsers: model output to events (reasoning, content, tool calls). No I/O, clock or asyncio."""
 
 from __future__ import annotations
 

@@ -1,11 +1,11 @@
-"""The parsers by themselves: for tests, tools and offline use."""
+"""`stream_parser`: a parser without the rest of a worker, for tests, tools and offline use."""
 
 from __future__ import annotations
 
 import importlib
 import importlib.util
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, Literal
+from typing import Literal
 
 from .base import ParserFactory, ParserNames, ParserRequest, StreamParser
 from .errors import SetupError
@@ -13,34 +13,35 @@ from .linear_parsers import Vocabulary
 from .parser_lookup import Kind, linear_parsers, uses_native
 
 Engine = Literal["vllm", "sglang"]
-# The first that is installed is taken. Importing one must not import the other.
+# In order of preference. Importing one engine's parsers must not import the other engine.
 NATIVE: dict[Engine, str] = {"vllm": "VllmParsers", "sglang": "SglangParsers"}
 
 
-def stream_parser(  # noqa: PLR0913 - all by keyword, all with a default
+def stream_parser(  # noqa: PLR0913 - all are keywords with a default
     *,
     tool_call_parser: str | None = None,
     reasoning_parser: str | None = None,
-    tools: Iterable[Mapping[str, Any]] = (),
+    tools: Iterable[Mapping[str, object]] = (),
     kind: Kind = "auto",
     engine: Engine | None = None,
     vocabulary: Vocabulary | None = None,
-    tokenizer: Any = None,
+    tokenizer: object = None,
     prompt_token_ids: Sequence[int] = (),
-    chat_template_kwargs: Mapping[str, Any] | None = None,
+    chat_template_kwargs: Mapping[str, object] | None = None,
 ) -> StreamParser:
     """Return a parser for the output of one choice, as the worker would.
 
         parser = stream_parser(tool_call_parser="hermes", reasoning_parser="qwen3", tools=tools)
         events = parser.feed("text") + parser.finish()
 
-    tools: OpenAI tool definitions; without any, calls are not parsed.
-    vocabulary: the linear parsers' markers that are tokens; without it they are found as text.
-    engine: whose native parsers; None for those of the engine that is installed, of vLLM if both are.
-    tokenizer: the engine's tokenizer of the model; the native parsers need it.
-    prompt_token_ids: they say whether reasoning is open already.
-    Raises `UnknownParserError` for a name that is not known, and `SetupError` for
-    a native parser without a tokenizer or without its engine.
+    tools: OpenAI tool definitions; without tools, calls are not parsed.
+    vocabulary: for linear parsers, the tokens that may be markers; without it all markers are
+        found as text.
+    engine: the engine whose native parsers to use; None for the installed one, vLLM if both are.
+    tokenizer: the engine's tokenizer of the model; native parsers need it.
+    prompt_token_ids: the prompt, whose end may have opened the reasoning.
+    Raises `UnknownParserError` for an unknown name, and `SetupError` for a native parser without
+    a tokenizer or without its engine.
     """
     request = ParserRequest(
         tools=[dict(tool) for tool in tools],
@@ -58,14 +59,18 @@ def stream_parser(  # noqa: PLR0913 - all by keyword, all with a default
     return native_parsers(engine, tokenizer, names)(request, prompt_token_ids)
 
 
-def native_parsers(engine: Engine | None, tokenizer: Any, names: ParserNames) -> ParserFactory:
-    """Return an engine's own parsers; see `stream_parser`."""
+def native_parsers(engine: Engine | None, tokenizer: object, names: ParserNames) -> ParserFactory:
+    """Return the parsers of an engine; None for the one that is installed.
+
+    Raises `SetupError` if it is not installed.
+    """
     installed = [known for known in NATIVE if importlib.util.find_spec(known) is not None]
     wanted = engine or next(iter(installed), None)
     if wanted not in installed:
         raise SetupError(
-            f"the native parsers of {wanted or ' or '.join(NATIVE)} are part of that engine, which is not installed "
-            f"(installed: {', '.join(installed) or 'none'}): install it, or choose kind='linear'."
+            f"the native parsers of {wanted or ' or '.join(NATIVE)} are part of that engine, "
+            f"which is not installed (installed: {', '.join(installed) or 'none'}): "
+            "install it, or choose kind='linear'."
         )
     factory = getattr(importlib.import_module(f".native.{wanted}", __package__), NATIVE[wanted])
     parsers: ParserFactory = factory(tokenizer, names)

@@ -1,13 +1,14 @@
-"""What every parser is, and what it may know of the request."""
+"""The interfaces of all parsers, and the part of a request that they see."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Protocol
+from typing import Protocol
 
 import msgspec
 
 from .events import Event
+from .json_types import JsonObject
 
 
 class ParserNames(msgspec.Struct, frozen=True):
@@ -23,76 +24,78 @@ class ParserNames(msgspec.Struct, frozen=True):
 
 
 class ParserRequest(msgspec.Struct, frozen=True, omit_defaults=True):
-    """The part of a chat request that decides how its output is parsed.
+    """What the parsers need to know of a chat request.
 
     tools: OpenAI tool definitions.
     tool_choice: "none", "auto", "required" or {"type": "function", "function": {"name": ...}}.
-    json_calls: guided decoding makes the model write the forced calls as plain JSON
-        (a named call's arguments, or an array of {"name", "parameters"}, which it may be
-        for a named call, too), whatever the model's own syntax is.
-    history_tool_calls: calls in the conversation so far; some formats number their ids on.
+    json_calls: guided decoding makes the model write forced calls as plain JSON, whatever its own
+        syntax is: an array of {"name", "parameters"}, or a named call's arguments alone.
+    history_tool_calls: number of calls in the conversation so far; the ids of some formats
+        continue this count.
     """
 
-    tools: list[dict[str, Any]] = []
-    tool_choice: str | dict[str, Any] = "none"
+    tools: list[JsonObject] = []
+    tool_choice: str | JsonObject = "none"
     parallel_tool_calls: bool = True
     json_calls: bool = False
-    chat_template_kwargs: dict[str, Any] = {}
+    chat_template_kwargs: JsonObject = {}
     include_reasoning: bool = True
     history_tool_calls: int = 0
 
     @property
     def parses_tools(self) -> bool:
-        """Whether calls may occur: there are tools and the client did not forbid them."""
+        """Whether calls may occur: there are tools, and the client did not forbid calls."""
         return bool(self.tools) and self.tool_choice != "none"
 
     @property
+    def parses_own_syntax(self) -> bool:
+        """Whether calls may occur in the model's own syntax, not as forced plain JSON."""
+        return self.parses_tools and not self.json_calls
+
+    @property
     def forced_name(self) -> str | None:
-        """The function that a named tool_choice demands, or None."""
+        """The function that a named tool_choice demands; None if there is no such choice."""
         return self.tool_choice["function"]["name"] if isinstance(self.tool_choice, dict) else None
 
 
 class StreamParser(Protocol):
-    """Turns the output of one choice into events. One object per choice, fed in order.
-
-    token_aligned: feed one token at a time, each with its own text. Parsers of the
-        engines read text and token ids side by side, and most of them lose data
-        when a step holds several tokens (vllm-project/vllm 31501, 41967).
-    in_reasoning: text fed next counts as reasoning, as far as the parser knows.
-    reasoning_tokens: tokens of reasoning so far, without its markers.
-    """
+    """Turns the output of one choice into events. One object per choice, fed in order."""
 
     @property
     def token_aligned(self) -> bool:
-        """See above."""
+        """Whether each token must be fed by itself, with its own text.
+
+        Parsers of the engines read text and token ids side by side, and most of them lose data
+        when one step holds several tokens (vllm-project/vllm 31501, 41967).
+        """
         ...
 
     @property
     def in_reasoning(self) -> bool:
-        """See above."""
+        """Whether text fed next counts as reasoning, as far as the parser knows."""
         ...
 
     @property
     def reasoning_tokens(self) -> int:
-        """See above."""
+        """How many tokens of reasoning were fed, without its markers."""
         ...
 
     def reads_together(self, token_ids: Sequence[int]) -> bool:
-        """Whether these tokens may come in one `feed`, with the text of all: there is no marker among them."""
+        """Whether these tokens may be fed at once although the parser is token-aligned."""
         ...
 
     def feed(self, text: str, token_ids: Sequence[int] = ()) -> list[Event]:
         """Return the events that `text` completes.
 
-        token_ids: the tokens that `text` was decoded from; may be empty, and
-        `text` may be empty (a token that ends in half a character).
+        text: may be empty, if a token ends in half a character.
+        token_ids: the tokens that `text` was decoded from; may be empty.
         """
         ...
 
     def finish(
         self, text: str = "", token_ids: Sequence[int] = (), *, cut: bool = False
     ) -> list[Event]:
-        """Feed the last piece and return everything still held back.
+        """Feed the last piece; return the events of everything that was held back.
 
         cut: generation ended by a limit, so an open call stays open.
         """
@@ -100,20 +103,21 @@ class StreamParser(Protocol):
 
 
 class ParserFactory(Protocol):
-    """Makes one parser per choice; built once per model.
+    """Makes one parser per choice. Built once per model.
 
-    name: the parsers' names, for log lines and counters.
+    name: the names of its parsers, for log lines and metrics.
     """
 
-    @property
-    def name(self) -> str:
-        """See above."""
-        ...
+    name: str
 
     def shows_special_tokens(self, request: ParserRequest) -> bool:
-        """Whether the parsers for `request` have to see the text of special tokens."""
+        """Whether the parsers for `request` must see the text of special tokens."""
         ...
 
     def __call__(self, request: ParserRequest, prompt_token_ids: Sequence[int]) -> StreamParser:
-        """Return a new parser for one choice of `request`."""
+        """Return a new parser for one choice of `request`.
+
+        Forced calls in plain JSON (`ParserRequest.json_calls`) stay content: whoever feeds the
+        parser wraps it with `forced_calls.wrap_forced_calls`, whatever the factory.
+        """
         ...

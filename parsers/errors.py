@@ -1,8 +1,15 @@
-"""Every error Backedge raises, in one tree.
+"""The errors that more than one package raises.
 
-The first split says whose fault it is: the request's (HTTP 400, before any GPU
-work), the set-up's (the process stops before the engine loads) or ours. The
-tree stands in the lowest package because every other one raises from it.
+The class says who has to act: the client (`RequestError`, HTTP 400 before any GPU work), the
+operator (`SetupError`, the process stops before the engine loads), or the developers of a parser
+or of Backedge (the others). All derive from `BackedgeError`, as do the errors that only one package
+raises and that stand there:
+
+- tokenization/errors.py: `TokenizerError` and its kinds (HTTP 503), `ContractError` of the kit;
+- frontend/response/worker_stream.py: `WorkerError`;
+- frontend/runtime/prompt_queue.py: `BusyError` (HTTP 503).
+
+`ParserDisabledError` of worker/pool/process.py is no such error: it never leaves that process.
 """
 
 from __future__ import annotations
@@ -16,13 +23,14 @@ REASONING_FLAG = "--reasoning-parser"
 
 
 class BackedgeError(Exception):
-    """Base of all errors of this package."""
+    """Base of all errors that Backedge raises."""
 
 
 class RequestError(BackedgeError):
-    """The request is wrong; nothing was generated. HTTP 400.
+    """The request is wrong, and nothing was generated. HTTP 400.
 
-    field: the JSON path of the offending value, for example `tools[0].function.name`.
+    field: the JSON path of the wrong value, for example `tools[0].function.name`.
+    allowed: the values it may have, in words.
     """
 
     def __init__(self, field: str, value: object, allowed: str) -> None:
@@ -32,11 +40,11 @@ class RequestError(BackedgeError):
 
 
 class SetupError(BackedgeError):
-    """A flag, a version or a seam is wrong; the process must not start."""
+    """A flag, an installed version or a patch point is wrong; the process must not start."""
 
 
 class UnknownParserError(SetupError):
-    """No parser has this name."""
+    """There is no parser of this name. known: the names that exist."""
 
     def __init__(self, flag: str, name: str, known: Iterable[str]) -> None:
         super().__init__(
@@ -45,7 +53,7 @@ class UnknownParserError(SetupError):
 
 
 class UnusableParserError(SetupError):
-    """A parser has this name but cannot post-process a stream."""
+    """The parser of this name cannot post-process a stream."""
 
     def __init__(self, flag: str, name: str, reason: str, remedy: str) -> None:
         super().__init__(f"{flag} {name!r} cannot be used: {reason} {remedy}")
@@ -54,11 +62,11 @@ class UnusableParserError(SetupError):
 class ParserFailedError(BackedgeError):
     """A parser raised on the output of one request.
 
-    That request goes on as raw text, or fails with HTTP 500 if the worker was
-    started with --postprocess-on-error=fail; see `postprocess.guard`.
+    The request continues as raw text, or fails with HTTP 500 if the worker was started with
+    --postprocess-on-error=fail (postprocess/fallback.py).
 
-    position: output tokens read before. cause: what it raised, or its description
-        from another process, which is then the reason as a whole.
+    position: number of output tokens read before.
+    cause: the exception, or its description if it was raised in another process.
     """
 
     def __init__(
@@ -69,9 +77,10 @@ class ParserFailedError(BackedgeError):
         self.cause = cause
         self.reason = cause if isinstance(cause, str) else f"{type(cause).__name__}: {cause}"
         super().__init__(
-            f"parser {parser!r} failed on request {request_id} at output token {position}: {self.reason}"
+            f"parser {parser!r} failed on request {request_id} at output token {position}: "
+            f"{self.reason}"
         )
 
 
 class ProtocolError(BackedgeError):
-    """A peer sent a message that is not of the protocol."""
+    """A frontend, worker or pool process sent a message that does not fit the protocol."""

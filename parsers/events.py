@@ -1,4 +1,4 @@
-"""What a parser makes of the output of one choice, in the order of the output."""
+"""The events that a parser makes of the output of one choice, in the order of the output."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ class Content(msgspec.Struct, frozen=True, tag=True):
 class ToolCallStarted(msgspec.Struct, frozen=True, tag=True):
     """A tool call whose name is complete.
 
-    index: the parser's own number of the call, the same in its argument events.
-    id: the id that the format itself carries or demands; None if it has none.
+    index: the number of the call in this choice, repeated by the events of its arguments.
+    id: the id that the model wrote or its format prescribes; None if there is none.
     """
 
     index: int
@@ -30,17 +30,17 @@ class ToolCallStarted(msgspec.Struct, frozen=True, tag=True):
 
 
 class ToolCallArguments(msgspec.Struct, frozen=True, tag=True):
-    """New text of a call's arguments; all of a call's texts make up its JSON object."""
+    """New text of a call's arguments; all texts of one call together are a JSON object."""
 
     index: int
     text: str
 
 
 class ToolCallCut(msgspec.Struct, frozen=True, tag=True):
-    """Generation ended inside a call; the last event there is.
+    """Generation ended inside a call. Always the last event.
 
-    index: the call, or None if its name was not complete.
-    text: what was held back of it, in the model's own syntax; it is in no other event.
+    index: the call; None if its name was not complete.
+    text: the part of the call that no other event has, in the model's own syntax.
     """
 
     index: int | None
@@ -51,7 +51,7 @@ Event = Reasoning | Content | ToolCallStarted | ToolCallArguments | ToolCallCut
 
 
 def join(events: list[Event]) -> list[Event]:
-    """Return `events` with neighbours of one kind (and one call) joined."""
+    """Return `events`, neighbours of the same kind and the same call joined."""
     joined: list[Event] = []
     for event in events:
         last = joined[-1] if joined else None

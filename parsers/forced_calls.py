@@ -1,16 +1,18 @@
 """Forced tool calls that guided decoding makes the model write as plain JSON.
 
-Under tool_choice "required" that is `[{"name": ..., "parameters": {...}}, ...]`,
-under a named choice the arguments alone, or with SGLang's schema that array. Which of the two syntaxes (this one or
-the model's own) a forced call has is decided by whoever built the grammar, not
-by the model, so this parser stands in for the tool parser and leaves reasoning
-to the one it wraps.
+Under tool_choice "required" the model writes `[{"name": ..., "parameters": {...}}, ...]`; under a
+named choice it writes the arguments alone, or with SGLang's schema the same array. The builder of
+the grammar decides whether a forced call has this syntax or the model's own one
+(`ParserRequest.json_calls`); the model has no say. So the parser here takes the place of the tool
+parser, and leaves reasoning to the parser that it wraps.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from typing import Protocol
+
+from typing_extensions import override
 
 from .arguments.incremental_grammar import Status
 from .arguments.json_repair import JsonRepairer
@@ -36,58 +38,57 @@ REQUIRED = compile_format(
 
 
 def wrap_forced_calls(parser: StreamParser, request: ParserRequest) -> StreamParser:
-    """Return `parser`, with its content read as JSON calls if `request` says so."""
+    """Return `parser`, or one that reads its content as JSON calls if `request` forces them."""
     if not (request.json_calls and request.parses_tools):
         return parser
     return ForcedCallParser(parser, request.forced_name)
 
 
-class _Reader(Protocol):
+class _CallReader(Protocol):
     def feed(self, text: str) -> list[Event]: ...
 
     def finish(self, *, cut: bool) -> list[Event]: ...
 
 
-class ForcedCallParser:
-    """Reads the content of `inner` as JSON calls; text of another form stays content.
+class ForcedCallParser(StreamParser):
+    """Reads the content of `inner` as JSON calls; content of another form stays content.
 
     name: the function of a named tool_choice; None for the array of "required".
     """
 
     def __init__(self, inner: StreamParser, name: str | None) -> None:
         self._inner = inner
-        self._calls: _Reader = LinearParser(REQUIRED, {}) if name is None else _NamedCall(name)
+        self._calls: _CallReader = LinearParser(REQUIRED, {}) if name is None else _NamedCall(name)
 
     @property
+    @override
     def token_aligned(self) -> bool:
-        """See `StreamParser`."""
         return self._inner.token_aligned
 
     @property
+    @override
     def in_reasoning(self) -> bool:
-        """See `StreamParser`."""
         return self._inner.in_reasoning
 
     @property
+    @override
     def reasoning_tokens(self) -> int:
-        """See `StreamParser`."""
         return self._inner.reasoning_tokens
 
+    @override
     def reads_together(self, token_ids: Sequence[int]) -> bool:
-        """See `StreamParser`."""
         return self._inner.reads_together(token_ids)
 
+    @override
     def feed(self, text: str, token_ids: Sequence[int] = ()) -> list[Event]:
-        """See `StreamParser`."""
         return self._read(self._inner.feed(text, token_ids))
 
+    @override
     def finish(
         self, text: str = "", token_ids: Sequence[int] = (), *, cut: bool = False
     ) -> list[Event]:
-        """See `StreamParser`."""
-        return self._read(self._inner.finish(text, token_ids, cut=cut)) + self._calls.finish(
-            cut=cut
-        )
+        events = self._read(self._inner.finish(text, token_ids, cut=cut))
+        return events + self._calls.finish(cut=cut)
 
     def _read(self, events: list[Event]) -> list[Event]:
         read: list[Event] = []
@@ -97,7 +98,7 @@ class ForcedCallParser:
 
 
 class _NamedCall:
-    """The arguments of one call, nothing else; or an array of calls."""
+    """Reads the arguments of one call and nothing else, or an array of calls."""
 
     def __init__(self, name: str) -> None:
         self._name = name
@@ -128,7 +129,7 @@ class _NamedCall:
         return self._take()
 
     def finish(self, *, cut: bool) -> list[Event]:
-        """Return what was held back; closes the arguments unless they were cut."""
+        """Return the events of what was held back; close the arguments unless they were cut."""
         if self._array is not None:
             return self._array.finish(cut=cut)
         if self._calls.open and self._arguments.status is not Status.DONE:

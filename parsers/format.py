@@ -1,4 +1,4 @@
-"""A model's output format as a table."""
+"""A model's output format as a table of states and markers."""
 
 from __future__ import annotations
 
@@ -13,21 +13,30 @@ from .arguments.json_calls import CallKeys
 class State(enum.Enum):
     """What the text between two markers is.
 
-    START: nothing but white space so far; then, content.
-    REASONING_OPENED: reasoning that its prompt has opened: the model may still write the marker.
-    CONTENT, REASONING: text for the client. CODE_BLOCK: content in a Markdown code block.
-    IGNORED: ignored, wherever it is. TOOL_SECTION: markup between calls; only white space is expected.
-    HEADER: markup that says by its text what follows; see `Format.headers`.
-    NAME: the function's name. KEY: a parameter's name.
-    PARAMETERS: markup between parameters.
-    VALUE: a parameter's value, typed by the declared schema. STRING: one that is
-        a string whatever is declared. JSON: one that is JSON whatever is declared.
-    ARGUMENTS: the arguments' object, as JSON or close to it. ELEMENTS: its members, as XML elements.
-    JSON_CALLS: call objects with name and arguments. PYTHON_CALLS: calls in a list.
-    PYTHON_LINES: calls one by one.
+    Text for the client:
+
+    START: white space before the first word; from there on, CONTENT.
+    CONTENT, REASONING: the answer and the reasoning.
+    REASONING_OPENED: reasoning that the prompt has opened. The model may still write the marker.
+    CODE_BLOCK: content in a Markdown code block.
+
+    Markup:
+
+    IGNORED: dropped. TOOL_SECTION: between calls; only white space is expected.
+    HEADER: its text says what follows (`Format.headers`).
+    NAME: the function's name. KEY: a parameter's name. PARAMETERS: between parameters.
+
+    Values and calls:
+
+    VALUE: a parameter's value, typed by the declared schema.
+    STRING, JSON: a parameter's value that is a string, or JSON, whatever is declared.
+    ARGUMENTS: the object of all arguments, as JSON or close to it.
+    ELEMENTS: the members of that object as XML elements.
+    JSON_CALLS: objects with name and arguments.
+    PYTHON_CALLS, PYTHON_LINES: a list of calls as in Python, or one call after the other.
     """
 
-    # Enum's own hash is a function in Python, and sets of states are asked for every token.
+    # Enum defines `__hash__` in Python, and states are looked up in sets for every token.
     __hash__ = object.__hash__
 
     START = enum.auto()
@@ -67,7 +76,7 @@ class Jump(enum.Enum):
 TEXT_STATES = frozenset(
     {State.START, State.REASONING_OPENED, State.CONTENT, State.CODE_BLOCK, State.REASONING}
 )
-# What leads into a call; a model without tools does not go there.
+# States that lead into a call; without tools they are never entered.
 CALL_STATES = frozenset(
     {
         State.TOOL_SECTION,
@@ -83,7 +92,10 @@ CALL_STATES = frozenset(
 
 @dataclass(frozen=True)
 class ReuseSuffix:
-    """A target whose text begins with the last `length` characters of the marker."""
+    """A target whose text begins with the last `length` characters of the marker.
+
+    For example, `{` ends a name and begins the arguments.
+    """
 
     state: State
     length: int = 1
@@ -97,33 +109,32 @@ def target_state(target: Target) -> State | Jump:
     return target.state if isinstance(target, ReuseSuffix) else target
 
 
-# A marker of no characters: the grammar of this state is complete.
+# A marker of no characters: followed when the grammar of the state has read a whole value.
 COMPLETE = ""
 
 
 @dataclass(frozen=True)
 class Format:
-    """Markers and what they lead to, by the state in which they count.
+    """Markers and the states they lead to.
 
-    name, aliases: what it is called; one name space for all formats.
-    states: by state, each marker's target. START also knows the markers of
-        CONTENT, REASONING those of CONTENT that lead to calls.
-    initial_state: the state before the first token, where the prompt says nothing else.
-    headers: what a HEADER may say and where that leads, the first match wins.
-        The groups `name`, `id` and `key` of a pattern are the function's name,
-        the call's id and the parameter's name.
-    function: what NAME's text is made of, with groups `name` and maybe `id`.
-    keys: how JSON_CALLS spell a call.
+    name, aliases: formats of calls share one name space, those of reasoning another.
+    states: by state, each marker's target. START also has the markers of CONTENT; REASONING those
+        markers of CONTENT that lead to calls.
+    initial_state: the state before the first token, unless the prompt decides.
+    headers: what the text of a HEADER leads to; the first pattern found in it wins. Its groups
+        `name`, `id` and `key` are the function's name, the call's id and the parameter's name.
+    function: the text of a NAME, with the group `name` and perhaps `id`. It must match every
+        beginning of a name, too.
+    keys: the keys of the objects in JSON_CALLS.
     declared_only: calls that no marker announces count only if their function is declared.
-    quotes: marks of strings in ARGUMENTS besides JSON's.
-    tag_prefix: what stands in front of each tag of ELEMENTS.
-    strip: see `SchemaValue`. undeclared_type: "string" or "json", what a VALUE is that
-        no schema declares.
-    thinks_by_default: for formats with REASONING, whether the model reasons from the first
-        token although its prompt does not say so.
-    thinking_flags: chat_template_kwargs that switch reasoning on or off, with
-        the value that the template takes for granted. Where there are several,
-        one that is on is enough.
+    quotes: marks around strings in ARGUMENTS, besides those of JSON.
+    tag_prefix: text in front of each tag of ELEMENTS.
+    strip: white space around a VALUE that is not part of it (`SchemaValue`).
+    undeclared_type: "string" or "json", for a VALUE that no schema declares.
+    thinks_by_default: for formats with REASONING, whether the model reasons from the first token
+        although its prompt does not say so.
+    thinking_flags: chat_template_kwargs that switch reasoning on or off, each with its default in
+        the template. If there are several, one that is on is enough.
     source: where the format was read from.
     """
 

@@ -1,4 +1,8 @@
-"""The linear parsers of one model: what the registry's tables say, for its vocabulary and each request's prompt."""
+"""The linear parsers of one model: its formats, compiled for its vocabulary.
+
+A new parser starts in the state that the end of the prompt has opened, for example in reasoning if
+the chat template has already written the marker.
+"""
 
 from __future__ import annotations
 
@@ -6,7 +10,9 @@ from collections.abc import Callable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
 
-from .base import ParserRequest, StreamParser
+from typing_extensions import override
+
+from .base import ParserFactory, ParserRequest, StreamParser
 from .compiled_format import CompiledFormat, compile_format
 from .errors import REASONING_FLAG, TOOL_CALL_FLAG, UnusableParserError
 from .format import TEXT_STATES, Format, State, Target, target_state
@@ -20,7 +26,8 @@ from .state_machine import LinearParser
 class Vocabulary:
     """What the parsers have to know of a tokenizer.
 
-    ids: the added tokens' ids by their text. special: ids of those that are special.
+    ids: ids of the added tokens, by their text.
+    special: ids of the special tokens among them.
     decode: token ids to text, special tokens included.
     """
 
@@ -29,48 +36,47 @@ class Vocabulary:
     decode: Callable[[Sequence[int]], str] = lambda _: ""
 
 
-class LinearParsers:
-    """Makes the linear parsers of one model. See `ParserFactory`.
+class LinearParsers(ParserFactory):
+    """Makes the linear parsers of one model.
 
     tools, reasoning: the formats of tool calls and of reasoning; None for none.
-    Raises `UnusableParserError` for a format whose every answer begins with a
-    header, if the vocabulary has none of its markers: all text would be a header.
+    Raises `UnusableParserError` for a format whose every answer begins with a header, if the
+    vocabulary has none of its markers: all text would be a header.
     """
 
     def __init__(
         self, tools: Format | None, reasoning: Format | None, vocabulary: Vocabulary
     ) -> None:
-        self.name = (
-            "+".join(format_.name for format_ in (reasoning, tools) if format_ is not None)
-            or "none"
-        )
+        formats = [format_.name for format_ in (reasoning, tools) if format_ is not None]
+        self.name = "+".join(formats) or "none"
         self._vocabulary = vocabulary
         self._reasoning = reasoning
         for flag, format_ in ((TOOL_CALL_FLAG, tools), (REASONING_FLAG, reasoning)):
             if format_ is not None:
-                check_fits(flag, format_, vocabulary)
-        # For the output, and for the prompt's end, which is read as text.
-        self._full = tuple(compile_format(reasoning, tools, ids) for ids in (vocabulary.ids, {}))
-        self._only_reasoning = tuple(
-            compile_format(reasoning, None, ids) for ids in (vocabulary.ids, {})
-        )
+                check_vocabulary(flag, format_, vocabulary)
+        # One table for the output, one for the end of the prompt, which is read as text.
+        vocabularies: tuple[Mapping[str, int], ...] = (vocabulary.ids, {})
+        self._full = tuple(compile_format(reasoning, tools, ids) for ids in vocabularies)
+        self._only_reasoning = tuple(compile_format(reasoning, None, ids) for ids in vocabularies)
 
+    @override
     def shows_special_tokens(self, request: ParserRequest) -> bool:
-        """See `ParserFactory`. Markers are known by their ids, so none has to show."""
-        return False
+        return False  # markers are known by their ids
 
+    @override
     def __call__(self, request: ParserRequest, prompt_token_ids: Sequence[int]) -> StreamParser:
-        """See `ParserFactory`."""
-        reads_calls = request.parses_tools and not request.json_calls
-        table, prompt_table = self._full if reads_calls else self._only_reasoning
+        table, prompt_table = self._full if request.parses_own_syntax else self._only_reasoning
         if not table.formats:
             return PassthroughParser()
-        tail = self._vocabulary.decode(self._tail(table, prompt_token_ids))
-        state = self._first_state(state_behind(prompt_table, tail), request)
+        tail = self._vocabulary.decode(self._answer_start(table, prompt_token_ids))
+        state = self._choose_state(find_state(prompt_table, tail), request)
         return LinearParser(table, read_parameters(request.tools), state)
 
-    def _first_state(self, decided: State | None, request: ParserRequest) -> State | None:
-        """Return the state of the first token, or None for the format's own. decided: what the prompt says."""
+    def _choose_state(self, decided: State | None, request: ParserRequest) -> State | None:
+        """Return the state of the first token; None for the format's own.
+
+        decided: the state that the prompt has opened.
+        """
         reasoning = self._reasoning
         if decided is not None or reasoning is None or reasoning.initial_state is not State.START:
             return decided
@@ -79,8 +85,8 @@ class LinearParsers:
         is_on = any(asked or reasoning.thinking_flags.values() or (True,))
         return State.REASONING_OPENED if reasoning.thinks_by_default and is_on else State.START
 
-    def _tail(self, table: CompiledFormat, prompt_token_ids: Sequence[int]) -> list[int]:
-        """Return the end of the prompt that belongs to the answer: behind the last special token that is no marker."""
+    def _answer_start(self, table: CompiledFormat, prompt_token_ids: Sequence[int]) -> list[int]:
+        """Return the prompt's tokens after the last special token that is not a marker."""
         special = self._vocabulary.special
         return answer_start(
             prompt_token_ids,
@@ -88,8 +94,8 @@ class LinearParsers:
         )
 
 
-def check_fits(flag: str, format_: Format, vocabulary: Vocabulary) -> None:
-    """Raise `UnusableParserError` for a format that the vocabulary's model cannot write; see `LinearParsers`."""
+def check_vocabulary(flag: str, format_: Format, vocabulary: Vocabulary) -> None:
+    """Raise `UnusableParserError` for a format that a model with this vocabulary cannot write."""
     opened_by_headers = State.HEADER in {
         target_state(target) for target in format_.states.get(State.START, {}).values()
     }
@@ -98,27 +104,29 @@ def check_fits(flag: str, format_: Format, vocabulary: Vocabulary) -> None:
         raise UnusableParserError(
             flag,
             format_.name,
-            f"it does not work with this model's tokenizer, which has none of {', '.join(markers)}.",
+            "it does not work with this model's tokenizer, "
+            f"which has none of {', '.join(markers)}.",
             "Choose the parser of this model's family, or leave the flag out.",
         )
 
 
-def state_behind(table: CompiledFormat, text: str) -> State | None:
-    """Return the text state that the last marker in `text` leads to; None if there is none, or it leads elsewhere.
+def find_state(table: CompiledFormat, text: str) -> State | None:
+    """Return the text state that the last marker in `text` leads to.
 
-    table: of markers that are all found as text.
+    None if `text` has no marker, or the last one leads to another state.
+    table: all its markers are found as text.
     """
     outer = {**table.markers.get(State.HEADER, {}), **table.markers.get(State.CONTENT, {})}
     leads = (
         (
             State.REASONING_OPENED,
-            _markers(table.markers.get(State.START, {}), {State.REASONING, State.REASONING_OPENED}),
+            _select(table.markers.get(State.START, {}), {State.REASONING, State.REASONING_OPENED}),
         ),
         (
             State.START,
-            _markers(table.markers.get(State.REASONING, {}), TEXT_STATES | {State.IGNORED}),
+            _select(table.markers.get(State.REASONING, {}), TEXT_STATES | {State.IGNORED}),
         ),
-        (State.HEADER, _markers(outer, {State.HEADER})),
+        (State.HEADER, _select(outer, {State.HEADER})),
     )
     found = [
         (text.rfind(marker.strip()), len(marker), state)
@@ -137,7 +145,8 @@ def state_behind(table: CompiledFormat, text: str) -> State | None:
     return parser.state if parser.state in TEXT_STATES else None
 
 
-def _markers(markers: Mapping[str, Target], states: AbstractSet[State]) -> set[str]:
+def _select(markers: Mapping[str, Target], states: AbstractSet[State]) -> set[str]:
+    """Return the markers that lead to one of `states`."""
     return {
         marker for marker, target in markers.items() if marker and target_state(target) in states
     }

@@ -1,4 +1,7 @@
-"""All formats by the names that users of vLLM and SGLang know, and the choice between them and an engine's own."""
+"""Formats by name, and the choice between linear parsers and an engine's own.
+
+The names are those that users of vLLM and SGLang know.
+"""
 
 from __future__ import annotations
 
@@ -20,16 +23,16 @@ ENTRY_POINTS = "backedge.formats"
 
 @dataclass(frozen=True)
 class Entry:
-    """What one name stands for: tool calls, reasoning or both, of one format or of two."""
+    """The formats of one name. One format may be both."""
 
     tools: Format | None = None
     reasoning: Format | None = None
 
 
 def index_by_name(formats: Iterable[Format]) -> dict[str, Entry]:
-    """Return what `formats` have by each of their names.
+    """Return `formats` by name and alias.
 
-    Raises `SetupError` if two have tool calls, or two have reasoning, under one name.
+    Raises `SetupError` if two formats with tool calls, or two with reasoning, share a name.
     """
     entries: dict[str, Entry] = {}
     for format_ in formats:
@@ -48,7 +51,10 @@ def index_by_name(formats: Iterable[Format]) -> dict[str, Entry]:
 
 @functools.cache
 def known_formats() -> dict[str, Entry]:
-    """Return our formats and those that other packages add by an entry point of the group `backedge.formats`."""
+    """Return the formats of the catalog, and those of other packages.
+
+    A package adds a format by an entry point of the group `backedge.formats`.
+    """
     plugins = [
         entry_point.load() for entry_point in importlib.metadata.entry_points(group=ENTRY_POINTS)
     ]
@@ -56,20 +62,20 @@ def known_formats() -> dict[str, Entry]:
 
 
 def tool_format(name: str) -> Format | None:
-    """Return the format of that name that has tool calls."""
+    """Return the format with tool calls that has this name, or None."""
     return known_formats().get(name, Entry()).tools
 
 
 def reasoning_format(name: str) -> Format | None:
-    """Return the format of that name that has reasoning."""
+    """Return the format with reasoning that has this name, or None."""
     return known_formats().get(name, Entry()).reasoning
 
 
 def uses_native(kind: Kind, names: ParserNames) -> bool:
-    """Whether the engine's own parsers are to be used.
+    """Whether to use the engine's own parsers.
 
-    kind: "auto" takes the linear parsers where both names have one.
-    Raises `UnknownParserError` if "linear" is asked for and a name has none.
+    kind: "auto" chooses the linear parsers if there is one for each name.
+    Raises `UnknownParserError` if `kind` is "linear" and there is none for a name.
     """
     if kind == "native":
         return True
@@ -87,7 +93,10 @@ def uses_native(kind: Kind, names: ParserNames) -> bool:
 
 
 def linear_parsers(names: ParserNames, vocabulary: Vocabulary) -> LinearParsers:
-    """Return the linear parsers of these names. Raises `UnknownParserError` for a name that has none."""
+    """Return the linear parsers of these names.
+
+    Raises `UnknownParserError` for a name without a linear parser.
+    """
     uses_native("linear", names)
     tools = tool_format(names.tool_call) if names.tool_call else None
     reasoning = reasoning_format(names.reasoning) if names.reasoning else None

@@ -4,41 +4,43 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from .base import ParserRequest, StreamParser
+from typing_extensions import override
+
+from .base import ParserFactory, ParserRequest, StreamParser
 from .events import Content, Event
 
 
-class PassthroughParser:
-    """No parser: all text is content."""
+class PassthroughParser(StreamParser):
+    """Turns all text into content."""
 
     token_aligned = False
     in_reasoning = False
     reasoning_tokens = 0
 
+    @override
     def reads_together(self, token_ids: Sequence[int]) -> bool:
-        """See `StreamParser`."""
         return True
 
+    @override
     def feed(self, text: str, token_ids: Sequence[int] = ()) -> list[Event]:
-        """See `StreamParser`."""
         return [Content(text)] if text else []
 
+    @override
     def finish(
         self, text: str = "", token_ids: Sequence[int] = (), *, cut: bool = False
     ) -> list[Event]:
-        """See `StreamParser`."""
         return self.feed(text)
 
 
-class PassthroughParsers:
-    """The factory for models without parsers."""
+class PassthroughParsers(ParserFactory):
+    """Makes the parsers of a model for which no parser is named."""
 
     name = "none"
 
+    @override
     def shows_special_tokens(self, request: ParserRequest) -> bool:
-        """See `ParserFactory`."""
         return False
 
+    @override
     def __call__(self, request: ParserRequest, prompt_token_ids: Sequence[int]) -> StreamParser:
-        """See `ParserFactory`."""
         return PassthroughParser()

@@ -1,18 +1,19 @@
-"""What the tools of a request declare: the types that argument values are to have."""
+"""The JSON types that a tool's schema declares for the values of its arguments."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from typing import Any
+
+from .json_types import JsonObject
 
 KINDS = frozenset({"string", "integer", "number", "boolean", "null", "object", "array"})
-# Deeper than any sane schema nests; a `$ref` may lead in a circle.
+# Deeper than any sane schema nests: a `$ref` may lead in a circle.
 MAX_DEPTH = 8
 
 
-def read_parameters(tools: Iterable[dict[str, Any]]) -> dict[str, dict[str, Any]]:
+def read_parameters(tools: Iterable[JsonObject]) -> dict[str, JsonObject]:
     """Return each function's parameters schema by the function's name."""
-    schemas: dict[str, dict[str, Any]] = {}
+    schemas: dict[str, JsonObject] = {}
     for tool in tools:
         function = tool.get("function")
         if isinstance(function, dict) and isinstance(name := function.get("name"), str):
@@ -21,21 +22,27 @@ def read_parameters(tools: Iterable[dict[str, Any]]) -> dict[str, dict[str, Any]
     return schemas
 
 
-def declared_types(parameters: dict[str, Any], key: str) -> frozenset[str]:
-    """Return the JSON types that the value of `key` may have; empty if nothing is declared.
+def declared_types(parameters: JsonObject, key: str) -> frozenset[str]:
+    """Return the JSON types that the value of `key` may have; empty if none are declared.
 
     parameters: the JSON schema of a function's parameters.
     """
     return allowed_types(find_member(parameters, key, parameters), parameters)
 
 
-def allowed_types(schema: Any, root: dict[str, Any]) -> frozenset[str]:
-    """Return the JSON types that a value of `schema` may have. root: what its references point into."""
+def allowed_types(schema: object, root: JsonObject) -> frozenset[str]:
+    """Return the JSON types that a value of `schema` may have.
+
+    root: the schema that references in `schema` point into.
+    """
     return frozenset(_kinds(schema, root, MAX_DEPTH))
 
 
-def find_member(schema: Any, key: str, root: dict[str, Any]) -> dict[str, Any]:
-    """Return the schema of an object's member `key`, or of a list's items; empty if nothing is declared."""
+def find_member(schema: object, key: str, root: JsonObject) -> JsonObject:
+    """Return the schema of an object's member `key`, or of an array's items.
+
+    Empty if there is none.
+    """
     if isinstance(schema, dict) and isinstance(reference := schema.get("$ref"), str):
         schema = _resolve(reference, root)
     if not isinstance(schema, dict):
@@ -48,7 +55,7 @@ def find_member(schema: Any, key: str, root: dict[str, Any]) -> dict[str, Any]:
     return declared if isinstance(declared, dict) else {}
 
 
-def _kinds(schema: Any, root: dict[str, Any], depth: int) -> Iterator[str]:
+def _kinds(schema: object, root: JsonObject, depth: int) -> Iterator[str]:
     if not isinstance(schema, dict) or depth == 0:
         return
     declared = schema.get("type")
@@ -56,17 +63,23 @@ def _kinds(schema: Any, root: dict[str, Any], depth: int) -> Iterator[str]:
         names = declared if isinstance(declared, list) else [declared]
         yield from (name for name in names if name in KINDS)
         return
-    for value in (*schema.get("enum", ()), *((schema["const"],) if "const" in schema else ())):
-        yield json_type(value)
-    for word in ("anyOf", "oneOf", "allOf"):
-        for part in schema.get(word) or ():
-            yield from _kinds(part, root, depth - 1)
-    if isinstance(reference := schema.get("$ref"), str):
-        yield from _kinds(_resolve(reference, root), root, depth - 1)
+    yield from map(json_type, schema.get("enum", ()))
+    if "const" in schema:
+        yield json_type(schema["const"])
+    for part in _alternatives(schema, root):
+        yield from _kinds(part, root, depth - 1)
     if "properties" in schema:
         yield "object"
     if "items" in schema:
         yield "array"
+
+
+def _alternatives(schema: JsonObject, root: JsonObject) -> Iterator[object]:
+    """Yield the schemas that `schema` combines or refers to."""
+    for word in ("anyOf", "oneOf", "allOf"):
+        yield from schema.get(word) or ()
+    if isinstance(reference := schema.get("$ref"), str):
+        yield _resolve(reference, root)
 
 
 def json_type(value: object) -> str:
@@ -85,9 +98,9 @@ def json_type(value: object) -> str:
     return "object"
 
 
-def _resolve(reference: str, root: dict[str, Any]) -> Any:
-    """Return what a reference within the schema (`#/$defs/...`) points at, or None."""
-    node: Any = root
+def _resolve(reference: str, root: JsonObject) -> object:
+    """Return the part of the schema that a reference (`#/$defs/...`) points at, or None."""
+    node: object = root
     for part in reference.removeprefix("#").strip("/").split("/"):
         node = (
             node.get(part.replace("~1", "/").replace("~0", "~")) if isinstance(node, dict) else None

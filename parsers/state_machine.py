@@ -10,14 +10,8 @@ knows no format by name. Three layers share the work, each a class in a file of 
     `CallRollback`   call_rollback.py   shows text; gives back what only looked like a call
     `LinearParser`   this file          the states, the grammars and values they read, `feed`
 
-Here is the table of `hermes`, drawn by `python -m backedge.parsers.diagram hermes`:
-
-    stateDiagram-v2
-        [*] --> START
-        START --> JSON_CALLS : #lt;tool_call#gt;
-        JSON_CALLS --> RETURN : #lt;/tool_call#gt;
-
-(docs/formats.md shows it as a picture, and a larger one.) The machine needs no stack. Formats nest
+docs/formats.md shows two tables as diagrams; `python -m backedge.parsers.diagram NAME` draws any.
+The machine needs no stack. Formats nest
 to one level only: text, calls within it, parameters within a call. The one thing to remember is the
 text that the calls interrupted, `_text_state`, and the target `Jump.RETURN` goes back there. Real
 nesting occurs in arguments only, and there a grammar with a stack of its own reads until its syntax
@@ -59,6 +53,7 @@ from .arguments.json_repair import JsonRepairer
 from .arguments.python_calls import PythonCallGrammar
 from .arguments.schema_value import UNDECLARED, SchemaValue
 from .arguments.xml_elements import XmlElements
+from .base import StreamParser
 from .call_rollback import BETWEEN_CALLS, FIRST_STATES, MAX_MARKUP, CallRollback
 from .compiled_format import CompiledFormat
 from .events import Content, Event, Reasoning, ToolCallCut
@@ -84,14 +79,18 @@ PLAIN_EVENTS: dict[State, type[Reasoning | Content]] = {
 OUTSIDE_CALLS = TEXT_STATES | {State.TOOL_SECTION, State.NAME}
 
 
-class LinearParser(CallRollback):
-    """Parses the output of one choice by a table; a `StreamParser`.
+class LinearParser(CallRollback, StreamParser):
+    """Parses the output of one choice by a table.
 
-    A marker token must be fed alone, with its own text or none.
+    A marker token must be fed alone, with its own text or none; `feed` raises ValueError if it
+    comes with other tokens. If generation is cut inside a call, `finish` reports the part of the
+    call that no other event has as `ToolCallCut`.
 
     parameters: each declared function's JSON schema by name.
     state: the state of the first token, if the prompt has decided that.
     """
+
+    reasoning_tokens = 0
 
     def __init__(
         self,
@@ -109,7 +108,6 @@ class LinearParser(CallRollback):
         self._value = SchemaValue(self._calls.arguments, UNDECLARED["string"], "")
         self._plain_event: type[Reasoning | Content] | None
         self._counts_reasoning: bool
-        self.reasoning_tokens = 0
         self._enter(state or table.initial_state)
 
     @property
@@ -118,13 +116,13 @@ class LinearParser(CallRollback):
         return self._state
 
     @property
+    @override
     def token_aligned(self) -> bool:
-        """Whether one token must be fed at a time: there are markers that are tokens."""
         return bool(self._table.ids or self._table.parts)
 
     @property
+    @override
     def in_reasoning(self) -> bool:
-        """Whether the next text counts as reasoning, as far as is known."""
         return self._state in UNSTOPPED
 
     @property
@@ -134,8 +132,8 @@ class LinearParser(CallRollback):
         value = len(self._value.held) if self._state in VALUE_STATES else 0
         return len(self._held) + len(self._space) + len(self._collected) + markup + value
 
+    @override
     def reads_together(self, token_ids: Sequence[int]) -> bool:
-        """Whether these tokens may come in one `feed`; one token always may."""
         if len(token_ids) == 1:
             return True
         # A call in the midst of reasoning may end, and reasoning go on, with any character.
@@ -145,11 +143,8 @@ class LinearParser(CallRollback):
         counts = in_call_of_reasoning or self._state in self._table.counted
         return not counts and self._alone.isdisjoint(token_ids)
 
+    @override
     def feed(self, text: str, token_ids: Sequence[int] = ()) -> list[Event]:
-        """Return the events that `text` completes.
-
-        Raises ValueError if a marker token comes with other tokens.
-        """
         if (
             text
             and self._plain_event is not None
@@ -185,14 +180,10 @@ class LinearParser(CallRollback):
         if self._counts_reasoning:
             self.reasoning_tokens += len(token_ids)
 
+    @override
     def finish(
         self, text: str = "", token_ids: Sequence[int] = (), *, cut: bool = False
     ) -> list[Event]:
-        """Feed the last piece and return everything still held back.
-
-        cut: generation ended by a limit. What it left of an open call, and no other event has,
-        is reported as `ToolCallCut`.
-        """
         events = self.feed(text, token_ids)
         if cut and self._state not in TEXT_STATES:
             self._report_cut()

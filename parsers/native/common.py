@@ -7,7 +7,7 @@ import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
-from ..base import ParserRequest, StreamParser
+from ..base import StreamParser
 from ..errors import BackedgeError, UnknownParserError, UnusableParserError
 from ..events import Event, ToolCallArguments, ToolCallStarted
 
@@ -26,15 +26,6 @@ def check_name(
     """Raise `UnknownParserError` for a name that is not `registered`. also_known: further names for the message."""
     if name and name not in (known := set(registered)):
         raise UnknownParserError(flag, name, known.union(also_known))
-
-
-def reads_calls(request: ParserRequest) -> bool:
-    """Whether the tool parser is to see the output.
-
-    Without tools, or with the forced calls written as plain JSON, it must not:
-    it would take what looks like its markers.
-    """
-    return request.parses_tools and not request.json_calls
 
 
 @contextlib.contextmanager

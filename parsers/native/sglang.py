@@ -29,7 +29,6 @@ from .common import (
     check_name,
     misfit,
     probe,
-    reads_calls,
 )
 from .sglang_reasoning import BY_TEXT, ReasoningParsers
 
@@ -101,12 +100,12 @@ class SglangParsers:
 
     def shows_special_tokens(self, request: ParserRequest) -> bool:
         """See `ParserFactory`. SGLang's parsers read text only, so its server has all tokens shown for calls."""
-        finds_calls = self._names.tool_call is not None and reads_calls(request)
+        finds_calls = self._names.tool_call is not None and request.parses_own_syntax
         return finds_calls or (self._reasoning is not None and self._reasoning.has_special_markers)
 
     def __call__(self, request: ParserRequest, prompt_token_ids: Sequence[int]) -> StreamParser:
         """See `ParserFactory`."""
-        tools = self._tool_parser(request) if reads_calls(request) else None
+        tools = self._tool_parser(request) if request.parses_own_syntax else None
         reasoning = None
         if self._reasoning is not None:
             reasoning = self._reasoning(

@@ -37,7 +37,6 @@ from .common import (
     as_unusable,
     check_name,
     probe,
-    reads_calls,
 )
 
 PLUGIN_FLAG = "--tool-parser-plugin"
@@ -109,7 +108,7 @@ class VllmParsers:
 
     def shows_special_tokens(self, request: ParserRequest) -> bool:
         """See `ParserFactory`. vLLM's parsers say so by adjusting the request."""
-        native_calls = reads_calls(request)
+        native_calls = request.parses_own_syntax
         if native_calls not in self._shows:
             chat_request = _chat_request(request)
             parser = self._parser(request, chat_request)
@@ -130,7 +129,7 @@ class VllmParsers:
 
     def _parser(self, request: ParserRequest, chat_request: ChatCompletionRequest) -> Parser | None:
         """Return a new parser of vLLM's, or None if nothing of this request is to be parsed."""
-        parser_class = self._full_class if reads_calls(request) else self._reasoning_class
+        parser_class = self._full_class if request.parses_own_syntax else self._reasoning_class
         if parser_class is None:
             return None
         return parser_class(
