@@ -250,8 +250,8 @@ def _family(kind: str, name: str, help_: str, labels: Sequence[str]) -> MetricFa
     Imports prometheus_client late: SGLang sets the folder of its files after it has
     imported this module.
     """
-    from prometheus_client import core
+    from prometheus_client import core as families
 
-    family_class = getattr(core, f"{kind}MetricFamily")
+    family_class = getattr(families, f"{kind}MetricFamily")
     family: MetricFamily = family_class(f"backedge_{name}", help_, labels=labels)
     return family

@@ -1,6 +1,7 @@
-"""Thousands of requests, ended in every way: nothing of them is left, in this process or in those of the pool.
+"""Thousands of requests, ended in every way: nothing of them is left, here or in the pool.
 
-Measured in a process of its own (`python -m tests.worker.test_leaks inline|pool`), where no other test disturbs it.
+Measured in a process of its own (`python -m tests.worker.test_leaks inline|pool`), where no
+other test disturbs it.
 """
 
 from __future__ import annotations
@@ -77,10 +78,10 @@ class Engine:
         self._token_ids, self._ending, self._group = token_ids, ending, group
 
     async def abort(self, index: int) -> None:
-        """See `EngineRequestHandle`."""
+        pass
 
     def set_stream_interval(self, index: int, tokens: int) -> None:
-        """See `EngineRequestHandle`."""
+        pass
 
     async def outputs(self) -> AsyncIterator[JsonObject]:
         for start in range(0, len(self._token_ids), self._group):
@@ -155,7 +156,7 @@ async def settled() -> None:
 
 def inline_workers() -> list[WorkerPostprocessor]:
     parsers = linear_parsers(ParserNames("hermes", "qwen3"), read_vocabulary(tiny_tokenizer()))
-    cores = [
+    backends = [
         InlineBackend(tiny_detokenizers(), parsers, delays)
         for delays in (*MERGE_DELAYS.values(), MergeDelays(content=0.02))
     ]
@@ -163,7 +164,7 @@ def inline_workers() -> list[WorkerPostprocessor]:
         InlineBackend(tiny_detokenizers(), BrokenParsers(), MERGE_DELAYS["balanced"], way, ignore)
         for way in ("fail", "degrade")
     ]
-    return [WorkerPostprocessor(backend) for backend in (*cores, *broken)]
+    return [WorkerPostprocessor(backend) for backend in (*backends, *broken)]
 
 
 def ignore(failure: ParserFailedError) -> None:
@@ -212,7 +213,7 @@ async def in_pool(count: int, on_error: Any) -> dict[str, list[int]]:
             for pid, found in memory.items():
                 found.append(resident(pid))
         assert (pool.requests, pool.depth, pool._streams) == (0, 0, {})
-        assert [member.streams for member in pool._processes] == [set(), set()]
+        assert [process.streams for process in pool._processes] == [set(), set()]
         assert sorted(map(str, pool.pids)) == sorted(memory), "no process has died"
     finally:
         pool.close()

@@ -106,7 +106,11 @@ def worker_of(metrics, parsers=None, delays=LATE, on_error="degrade"):
 
 @dataclass
 class Case:
-    """One request. moves: what changes besides `requests_started_total`; `given`, `sent`: chunks, by kind of text."""
+    """One request.
+
+    given: the engine's outputs. sent: chunks by kind of text. moves: what else changes,
+    besides `requests_started_total`.
+    """
 
     id: str
     outcome: str
@@ -447,7 +451,7 @@ NAME = re.compile(r"backedge_[a-z_]+")
 
 
 def names():
-    """Return the names as one writes them in queries: a histogram's without those of its samples."""
+    """Return the names as queries use them: a histogram's without those of its samples."""
     return {family.name + ("_total" if family.type == "counter" else "") for family in families()}
 
 

@@ -388,7 +388,7 @@ def test_what_a_worker_that_died_has_sent_may_be_all(stream: bool) -> None:
 @settings(max_examples=200, deadline=None, database=None)
 @given(data=st.data())
 def test_any_script_comes_through(data: st.DataObject) -> None:
-    """Whatever is generated, when, and however fast the client is: all of it, in order, one finish per choice."""
+    """However fast engine and client are, all tokens arrive in order, and one finish a choice."""
     n = data.draw(st.integers(1, 2))
     delays = data.draw(st.sampled_from([LOWEST, SECOND, NEVER, MERGE_DELAYS["balanced"]]))
     script: list[Step] = []

@@ -13,7 +13,7 @@ LOOP, CRASH, RAISE, SLOW = "LOOP", "CRASH", "RAISE", "SLOW"
 
 
 class Parsers:
-    """See `ParserFactory`. crashes: how many processes die at CRASH, counted in the file `counter`."""
+    """Parsers that misbehave. counter: file that counts the processes that died at CRASH."""
 
     name = "misbehaving"
 

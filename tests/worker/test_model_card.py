@@ -1,0 +1,46 @@
+"""What a worker says on its model card, and that the frontend's side can read it."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from backedge.parsers.base import ParserNames
+from backedge.postprocess.messages import KEY, VERSION, WorkerCard, read
+from backedge.tokenization.flags import TokenizerSelection
+from backedge.worker.model_card import advertise, build_worker_card
+from dynamo.llm import ModelRuntimeConfig
+
+CARDS = [
+    (
+        build_worker_card("vllm", "0.31.0", ParserNames("hermes", "qwen3")),
+        WorkerCard(
+            engine="vllm",
+            engine_version="0.31.0",
+            tool_call_parser="hermes",
+            reasoning_parser="qwen3",
+        ),
+    ),
+    (
+        build_worker_card(
+            "sglang", "0.5.21", ParserNames(), TokenizerSelection("python", "my.module", "My")
+        ),
+        WorkerCard(
+            engine="sglang",
+            engine_version="0.5.21",
+            tokenizer_backend="python",
+            tokenizer_module="my.module",
+            tokenizer_class="My",
+        ),
+    ),
+]
+
+
+@pytest.mark.parametrize(("built", "expected"), CARDS)
+def test_a_card_survives_dynamos_runtime_config(built: WorkerCard, expected: WorkerCard) -> None:
+    config = ModelRuntimeConfig()
+    advertise(built, config)
+    # Dynamo's frontends get the value decoded once; what is left is our text.
+    text = json.loads(config.runtime_data[KEY]) if KEY in config.runtime_data else None
+    assert read(WorkerCard, text) == expected
+    assert built.version == VERSION
