@@ -414,14 +414,18 @@ def check_claims(rows: list[Row], hermes_us: float | None) -> Claims:
     claims.failed = [
         f"{family} {cell.size}" for family, cell in cells if cell.note or cell.at_least
     ]
+    _check_cost(claims, cells)
+    _check_growth(claims, ours)
+    return claims
+
+
+def _check_cost(claims: Claims, cells: list[tuple[str, Cell]]) -> None:
     costs = [(cell.us, f"{family} at {cell.size}") for family, cell in cells if cell.us is not None]
     if costs:
         claims.worst_us, claims.worst = max(costs)
-        scale = 1 if hermes_us is None else REFERENCE_US / hermes_us
+        scale = 1 if claims.hermes_us is None else REFERENCE_US / claims.hermes_us
         claims.reference_us = claims.worst_us * scale
         claims.cost_held = claims.reference_us <= CLAIM_US and not claims.failed
-    _check_growth(claims, ours)
-    return claims
 
 
 def _check_growth(claims: Claims, ours: list[Row]) -> None:
