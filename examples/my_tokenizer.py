@@ -1,4 +1,4 @@
-"""A tokenizer of one's own: bytes, two special tokens, and a chat template.
+"""A custom tokenizer: bytes, two special tokens, and a chat template.
 
 python -m backedge.tokenization.kit examples.my_tokenizer:MyTokenizer --model examples/tiny_model
 """
@@ -16,7 +16,10 @@ START, END = "<|im_start|>", "<|im_end|>"
 
 
 class MyTokenizer(BaseTokenizer):
-    """Ids 0 to 255 are bytes, those behind them the special tokens. model_path: not read; there is no vocabulary."""
+    """Ids 0 to 255 are bytes, the next ones the special tokens.
+
+    model_path: not read, as there is no vocabulary.
+    """
 
     special_toks: Sequence[str] = (START, END)
 
@@ -24,7 +27,7 @@ class MyTokenizer(BaseTokenizer):
         self._marks = re.compile("(" + "|".join(map(re.escape, self.special_toks)) + ")")
 
     def encode(self, text: str) -> list[int]:
-        """Return the ids of `text`."""
+        """Return the ids of the bytes and special tokens in `text`."""
         token_ids: list[int] = []
         for part in self._marks.split(text):
             special = part in self.special_toks
@@ -45,9 +48,9 @@ class MyTokenizer(BaseTokenizer):
         self,
         messages: list[dict[str, Any]],
         tools: list[dict[str, Any]] | None = None,
-        **kwargs: Any,
+        **kwargs: object,
     ) -> str:
-        """Return the prompt. Raises ValueError, which is HTTP 400, for what this model does not know."""
+        """Return the prompt. Raises ValueError, which is HTTP 400, for a request with tools."""
         if tools:
             raise ValueError("this model calls no tools")
         turns = [f"{START}{message['role']}\n{message['content']}{END}\n" for message in messages]

@@ -5,7 +5,9 @@ from collections.abc import Sequence
 import pytest
 from backedge.tokenization.detokenizer import DetokenizerFactory, DetokenizerOptions, detokenizers
 from backedge.tokenization.detokenizer.agreement import is_streamed_text, vocabulary_ids
-from backedge.tokenization.detokenizer.offsets import decode_function
+from backedge.tokenization.detokenizer.byte_level import ByteLevelDetokenizers
+from backedge.tokenization.detokenizer.offsets import OffsetDetokenizers, decode_function
+from backedge.tokenization.detokenizer.stream import StreamDetokenizers
 from backedge.tokenization.detokenizer.table import TableDetokenizers
 from hypothesis import example, given
 from hypothesis import strategies as st
@@ -13,7 +15,7 @@ from tokenizers import Tokenizer
 from tokenizers.decoders import DecodeStream
 
 from benchmarks.tokenizer_kinds import KINDS, Kind, texts
-from tests.support import cut
+from tests.support import TRANSCRIPTS, cut, encode, tiny_tokenizer
 
 FACTORIES = {name: detokenizers(kind.tokenizer()) for name, kind in KINDS.items()}
 NAMES = pytest.mark.parametrize("name", KINDS)
@@ -50,7 +52,7 @@ def test_the_way_that_the_definition_allows_is_chosen(name):
 @NAMES
 @HIDDEN
 @given(numbers=TOKENS)
-# More special tokens than a window has, behind text: was a lost space (mistral's SentencePiece).
+# More special tokens than a window has, after text: was a lost space (mistral's SentencePiece).
 @example(numbers=[*[0] * 9, *[1] * 8, 1098])
 @example(numbers=[*[0] * 9, *[1] * 40, 1098])
 def test_random_tokens_give_what_decode_gives(name, skip, numbers):
@@ -78,7 +80,7 @@ def test_every_cut_gives_the_same_text(name, skip, numbers, cuts):
 )
 @HIDDEN
 @given(numbers=TOKENS, split=st.integers(0, 40))
-def test_random_tokens_go_on_behind_any_prompt(name, skip, numbers, split):
+def test_random_tokens_go_on_after_any_prompt(name, skip, numbers, split):
     token_ids = sequence(KINDS[name], numbers)
     prompt, output = token_ids[:split], token_ids[split:]
     before, text = (
@@ -90,7 +92,7 @@ def test_random_tokens_go_on_behind_any_prompt(name, skip, numbers, split):
 
 @NAMES
 @given(text=st.text(max_size=20), split=st.integers(0, 60))
-def test_text_goes_on_behind_any_prompt(name, text, split):
+def test_text_goes_on_after_any_prompt(name, text, split):
     token_ids = KINDS[name].encode(text)
     before = text_of(FACTORIES[name], token_ids[:split])
     assert before + text_of(FACTORIES[name], token_ids[split:], token_ids[:split]) == text_of(
@@ -139,3 +141,69 @@ def test_hidden_tokens_do_not_cut_off_the_context(name):
     token_ids = [*ordinary, *[special] * 70, *kind.encode("logs")]
     expected = decode_function(kind.tokenizer(), skip_special_tokens=True)(token_ids)
     assert text_of(FACTORIES[name], token_ids) == expected
+
+
+VOCABULARY = tiny_tokenizer().get_vocab_size()
+# Each detokenizer that can serve the example model.
+EXAMPLE_MODEL = [
+    pytest.param(ByteLevelDetokenizers(tiny_tokenizer()), id="byte level"),
+    pytest.param(StreamDetokenizers(tiny_tokenizer()), id="stream"),
+    pytest.param(OffsetDetokenizers(tiny_tokenizer()), id="offsets"),
+]
+
+
+@pytest.mark.parametrize("factory", EXAMPLE_MODEL)
+@pytest.mark.parametrize(
+    "transcript", TRANSCRIPTS.values(), ids=lambda transcript: transcript["id"]
+)
+def test_text_is_that_of_the_whole_sequence(factory, transcript):
+    output = transcript["output"]
+    assert text_of(factory, encode(output), skip=False) == output
+
+
+@pytest.mark.parametrize("factory", EXAMPLE_MODEL)
+@given(token_ids=st.lists(st.integers(0, VOCABULARY - 1), max_size=40))
+def test_random_tokens_of_the_example_model_give_what_decode_gives(factory, token_ids):
+    whole = tiny_tokenizer().decode(token_ids, skip_special_tokens=False)
+    text = text_of(factory, token_ids, skip=False)
+    # Bytes that never become a character may end the text; they are not returned.
+    assert whole.startswith(text)
+    assert set(whole[len(text) :]) <= {"\ufffd"}
+
+
+@pytest.mark.parametrize("factory", EXAMPLE_MODEL)
+@given(text=st.text(max_size=20), split=st.integers(0, 60))
+def test_the_example_model_goes_on_after_any_prompt(factory, text, split):
+    token_ids = encode(text)
+    prompt, output = token_ids[:split], token_ids[split:]
+    given = text_of(factory, output, prompt, skip=False)
+    whole = tiny_tokenizer().decode(token_ids, skip_special_tokens=False)
+    assert whole.endswith(given)
+    # At most the character that the prompt ends in belongs to the prompt alone.
+    complete = tiny_tokenizer().decode(prompt, skip_special_tokens=False).rstrip("\ufffd")
+    assert len(complete) + len(given) >= len(whole.rstrip("\ufffd")) - 1
+
+
+@pytest.mark.parametrize("factory", EXAMPLE_MODEL)
+def test_half_a_character_in_the_prompt_does_not_repeat_the_prompt(factory):
+    token_ids = encode("Say: 世")
+    assert text_of(factory, token_ids[-1:], token_ids[:-1], skip=False) == "世"
+
+
+@pytest.mark.parametrize("factory", EXAMPLE_MODEL)
+def test_half_a_character_is_never_given_out(factory):
+    assert text_of(factory, encode("ok 世")[:-1], skip=False) == "ok "
+
+
+@pytest.mark.parametrize("factory", EXAMPLE_MODEL)
+def test_invalid_bytes_do_not_pile_up(factory):
+    stray = encode("世")[-1]
+    text = text_of(factory, [stray] * 64 + encode("ok"), skip=False)
+    assert text.endswith("ok")
+    assert len(text) > 60
+
+
+@pytest.mark.parametrize("factory", EXAMPLE_MODEL[:2])
+def test_an_id_outside_the_vocabulary_has_no_text(factory):
+    assert text_of(factory, [*encode("a"), -1, 10**6, 2**40, *encode("b")], skip=False) == "ab"
+    assert factory.token_bytes(-1) == b""

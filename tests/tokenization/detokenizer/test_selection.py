@@ -1,11 +1,10 @@
-"""Which way is chosen, and what is logged if it does not give what decode() gives."""
+"""Which detokenizer is selected, and what is logged if it differs from decode()."""
 
 import logging
 from typing import Any
 
 import pytest
 from backedge.tokenization.detokenizer import DetokenizerOptions, detokenizers
-from backedge.tokenization.detokenizer.agreement import is_streamed_text
 from backedge.tokenization.detokenizer.byte_level import ByteLevelDetokenizers
 from backedge.tokenization.detokenizer.offsets import OffsetDetokenizers
 from backedge.tokenization.detokenizer.sentencepiece import PieceRules
@@ -30,7 +29,7 @@ def wrong(self: Any, *_: Any) -> str:
 
 
 @pytest.mark.parametrize(
-    ("broken", "way", "logged"),
+    ("broken", "expected", "logged"),
     [
         ([], None, []),
         ([(PieceRules, "decode")], StreamDetokenizers, [TABLE]),
@@ -41,12 +40,14 @@ def wrong(self: Any, *_: Any) -> str:
         ),
     ],
 )
-def test_a_way_that_differs_is_left_for_the_next(monkeypatch, caplog, broken, way, logged):
+def test_a_candidate_that_differs_is_replaced_by_the_next(
+    monkeypatch, caplog, broken, expected, logged
+):
     for owner, method in broken:
         monkeypatch.setattr(owner, method, wrong)
     with caplog.at_level(logging.WARNING):
         factory = detokenizers(llama())
-    assert way is None or type(factory) is way
+    assert expected is None or type(factory) is expected
     assert len(caplog.messages) == len(logged)
     for message, start in zip(caplog.messages, logged, strict=True):
         assert start in message
@@ -68,7 +69,7 @@ class Raising(DecodeOnly):
 @pytest.mark.parametrize(
     ("tokenizer", "reason"), [(Forgetful, "instead of"), (Raising, "KeyError")]
 )
-def test_the_last_way_is_taken_whatever_it_gives(caplog, tokenizer, reason):
+def test_the_last_candidate_is_taken_whatever_it_gives(caplog, tokenizer, reason):
     with caplog.at_level(logging.WARNING):
         factory = detokenizers(tokenizer(tiny_tokenizer()))
     assert type(factory) is OffsetDetokenizers
@@ -115,21 +116,3 @@ def test_a_byte_level_decoder_in_a_sequence_is_not_taken_for_one():
     tokenizer = Tokenizer.from_str(tiny_tokenizer().to_str())
     tokenizer.decoder = decoders.Sequence([decoders.ByteLevel(), decoders.Strip("x", 1, 0)])
     assert type(detokenizers(tokenizer)) is not ByteLevelDetokenizers
-
-
-@pytest.mark.parametrize(
-    ("text", "whole", "expected"),
-    [
-        ("abc", "abc", True),
-        ("ab", "abc", False),
-        ("a.c", "abc", False),
-        ("a", "a\ufffd\ufffd", True),
-        ("a\ufffd\ufffdb", "a\ufffd\ufffdb", True),
-        ("aXb", "a\ufffd\ufffdb", True),
-        ("aXYZb", "a\ufffd\ufffdb", False),
-        ("ab", "a\ufffdb", False),
-        ("a\n\ufffd", "a\ufffd\ufffd", True),
-    ],
-)
-def test_what_a_stream_may_give(text, whole, expected):
-    assert is_streamed_text(text, whole) is expected

@@ -1,25 +1,17 @@
+"""The command: a table or JSON, and the exit status."""
+
 import json
 import subprocess
 import sys
 
 import pytest
-from backedge.tokenization.kit import CHECKS, contract_tests
+from backedge.tokenization.kit import CHECKS
 from backedge.tokenization.kit.__main__ import main
 
 from tests.support import EXAMPLES
-from tests.tokenization.broken import LosesEmoji
-from tests.tokenization.examples import MinimalTokenizer, WordTokenizer
 
 EXAMPLE = "examples.my_tokenizer:MyTokenizer"
 BROKEN = "tests.tokenization.broken:LosesEmoji"
-
-# As users write it, in a test file of theirs.
-test_words = contract_tests(lambda: WordTokenizer("model"))
-test_minimal = contract_tests(MinimalTokenizer)
-
-
-def check(name):
-    return next(check for check in CHECKS if check.name == name)
 
 
 def test_a_table_and_status_0(capsys):
@@ -77,19 +69,3 @@ def test_as_a_command():
     done = subprocess.run(command, capture_output=True, text=True, cwd=EXAMPLES.parent, check=False)
     assert done.returncode == 0, done.stderr
     assert "keeps the contract" in done.stdout
-
-
-def test_a_pytest_of_a_broken_tokenizer_fails_its_check():
-    run = contract_tests(lambda: LosesEmoji("model"))
-    with pytest.raises(pytest.fail.Exception, match="'' instead of '😀'"):
-        run(check("emoji"))
-    run(check("code"))
-    with pytest.raises(pytest.skip.Exception, match="optional: LosesEmoji has no tokenize"):
-        run(check("prompt"))
-
-
-def test_a_package_that_is_missing_is_a_reason_to_skip(monkeypatch):
-    monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
-    run = contract_tests(lambda: WordTokenizer("model"))
-    with pytest.raises(pytest.skip.Exception, match="dill is not installed"):
-        run(check("dill"))

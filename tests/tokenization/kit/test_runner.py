@@ -1,10 +1,19 @@
+"""Runs of all checks, as a report and as tests of pytest."""
+
 import functools
 
 import pytest
-from backedge.tokenization.kit import CHECKS, passed, run
+from backedge.tokenization.kit import CHECKS, contract_tests, passed, run
 
-from tests.tokenization.broken import BROKEN
-from tests.tokenization.examples import BASE, GOOD, MISTRAL_FILES, mistral
+from tests.tokenization.broken import LosesEmoji, NoSkip
+from tests.tokenization.examples import (
+    BASE,
+    GOOD,
+    MISTRAL_FILES,
+    MinimalTokenizer,
+    WordTokenizer,
+    mistral,
+)
 
 OPTIONAL = {check.name for check in CHECKS if not check.required}
 
@@ -28,10 +37,53 @@ def test_mistral_common_passes(file):
     assert passed(outcomes), [outcome for outcome in outcomes if outcome.outcome == "failed"]
 
 
-@pytest.mark.parametrize("broken", BROKEN, ids=lambda broken: broken.tokenizer.__name__)
-def test_a_broken_tokenizer_fails_the_check_that_it_breaks(broken):
-    outcomes = run(lambda: broken.tokenizer("model"))
-    failed = {outcome.check: outcome.detail for outcome in outcomes if outcome.outcome == "failed"}
-    assert failed.keys() == {broken.check}, failed
-    assert broken.reason in failed[broken.check]
-    assert not passed(outcomes)
+# As users write it, in a test file of theirs.
+test_words = contract_tests(lambda: WordTokenizer("model"))
+test_minimal = contract_tests(MinimalTokenizer)
+
+
+def check(name):
+    return next(check for check in CHECKS if check.name == name)
+
+
+def test_a_pytest_of_a_broken_tokenizer_fails_its_check():
+    run = contract_tests(lambda: LosesEmoji("model"))
+    with pytest.raises(pytest.fail.Exception, match="'' instead of '😀'"):
+        run(check("emoji"))
+    run(check("code"))
+    with pytest.raises(pytest.skip.Exception, match="optional: LosesEmoji has no tokenize"):
+        run(check("prompt"))
+
+
+def test_a_package_that_is_missing_is_a_reason_to_skip(monkeypatch):
+    monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
+    run = contract_tests(lambda: WordTokenizer("model"))
+    with pytest.raises(pytest.skip.Exception, match="dill is not installed"):
+        run(check("dill"))
+
+
+def test_after_a_failed_basic_check_all_others_are_skipped():
+    first, *others = run(lambda: NoSkip("model"))
+    assert (first.check, first.outcome) == ("signatures", "failed")
+    assert {(other.outcome, other.detail) for other in others} == {
+        ("skipped", "the basics fail: signatures")
+    }
+
+
+def test_the_error_of_a_factory_is_raised():
+    def factory():
+        raise FileNotFoundError("no vocab.txt")
+
+    with pytest.raises(FileNotFoundError):
+        run(factory)
+
+
+def test_a_failed_check_gets_a_new_instance():
+    made = []
+
+    def factory():
+        made.append(LosesEmoji("model"))
+        return made[-1]
+
+    assert not passed(run(factory, [check("emoji"), check("code")]))
+    assert len(made) == 2
