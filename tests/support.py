@@ -1,4 +1,4 @@
-"""What the tests share: transcripts, the tiny tokenizer, and the core run over tokens."""
+"""Shared by the tests: transcripts, the tiny model's tokenizer, post-processing of tokens."""
 
 from __future__ import annotations
 

@@ -1,21 +1,19 @@
-"""`make run`: a real frontend and worker, two answers streamed, then up until Ctrl-C."""
+"""`make run`: a real frontend and worker stream two answers, then run until Ctrl-C."""
 
 from __future__ import annotations
 
 import argparse
 import importlib.metadata
 import os
-import signal
 import subprocess
 import sys
 import tempfile
 import time
 from pathlib import Path
-from types import FrameType
 
 from tools.stack import (
     CPU_ENGINE,
-    LIGHT_FRONTEND,
+    HUGGINGFACE_FRONTEND,
     MODEL_NAME,
     ROOT,
     TINY_MODEL,
@@ -42,7 +40,7 @@ Ctrl-C ends it.
 
 
 def main() -> None:
-    """Run the stack; see the module."""
+    """Run the stack until Ctrl-C or SIGTERM."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--engine", choices=("replay", "vllm"), default="replay")
     parser.add_argument("--port", type=int, default=8000)
@@ -53,9 +51,9 @@ def main() -> None:
     options = parser.parse_args()
     if options.engine == "replay" and options.model:
         sys.exit(
-            "run: the replay worker answers from the example model's transcripts; serve a model with ENGINE=vllm"
+            "run: the replay worker answers from the example model's transcripts only; "
+            "to serve a model, add ENGINE=vllm"
         )
-    signal.signal(signal.SIGTERM, interrupt)
     try:
         with (
             tempfile.TemporaryDirectory(prefix="backedge-") as folder,
@@ -68,21 +66,17 @@ def main() -> None:
         print("\nrun: stopped")
 
 
-def interrupt(_number: int, _frame: FrameType | None) -> None:
-    """End as Ctrl-C does."""
-    raise KeyboardInterrupt
-
-
 def serve(stack: Stack, options: argparse.Namespace) -> None:
     """Start both processes, show two answers, and wait."""
     started = time.monotonic()
     if options.engine == "replay":
         print(
-            "run: starting a worker that replays the example transcripts (ENGINE=vllm: a real engine), and a frontend"
+            "run: starting a frontend and a worker that replays the example transcripts "
+            "(ENGINE=vllm: a real engine)"
         )
         name = MODEL_NAME
         stack.replay(*TINY_FLAGS, *REPLAY_PACE, *options.arguments, wait=False)
-        frontend = stack.frontend(command=LIGHT_FRONTEND, port=options.port, wait=False)
+        frontend = stack.frontend(command=HUGGINGFACE_FRONTEND, port=options.port, wait=False)
     else:
         name = Path(options.model).name if options.model else MODEL_NAME
         start_vllm(stack, options.model, name, options.arguments)
@@ -108,7 +102,8 @@ def start_vllm(stack: Stack, model: str, name: str, arguments: list[str]) -> Non
     """Start a vLLM worker with `model`, the example model if empty."""
     on_cpu = "cpu" in importlib.metadata.version("vllm")
     print(
-        f"run: starting vLLM {'on the CPU' if on_cpu else ''} with {model or 'the example model'}, and a frontend"
+        f"run: starting a frontend and vLLM{' on the CPU' if on_cpu else ''} "
+        f"with {model or 'the example model'}"
     )
     stack.worker(
         "--vllm-processing",

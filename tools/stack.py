@@ -1,11 +1,12 @@
-"""A real Dynamo stack on loopback: frontends and workers as processes of their own.
+"""A real Dynamo stack on loopback: every frontend and worker is a process.
 
     with Stack(folder) as stack:
         stack.worker("--vllm-processing", "--tool-call-parser", "hermes")
         frontend = stack.frontend()
         stack.wait_for_model(frontend)
 
-Each process writes its log into the folder.
+Each process writes its log into the folder. All end with the context, and so also on Ctrl-C
+and SIGTERM.
 """
 
 from __future__ import annotations
@@ -17,13 +18,14 @@ import signal
 import socket
 import subprocess
 import sys
+import threading
 import time
 import urllib.error
 import urllib.request
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from types import TracebackType
-from typing import Self
+from typing import Protocol, Self
 
 ROOT = Path(__file__).parent.parent
 TINY_MODEL = ROOT / "examples" / "tiny_model"
@@ -33,36 +35,53 @@ LOOPBACK = "127.0.0.1"
 BACKEDGE_FRONTEND = ("-m", "backedge.frontend")
 STOCK_FRONTEND = ("-m", "dynamo.frontend")
 VLLM_FRONTEND = ("-m", "dynamo.frontend", "--dyn-chat-processor", "vllm")
-# Our forward edge without an engine, also where vLLM is installed.
-LIGHT_FRONTEND = (*BACKEDGE_FRONTEND, "--tokenizer-backend", "huggingface")
+# Needs no engine, but may run where one is installed.
+HUGGINGFACE_FRONTEND = (*BACKEDGE_FRONTEND, "--tokenizer-backend", "huggingface")
 
-# The CPU engine's flags; its attention wants blocks of a multiple of 32.
-# It fills its whole cache with zeros at the start: 4096 blocks take 0.2 GB instead of 1.
+# vLLM's CPU attention wants blocks of a multiple of 32 tokens. The engine fills its whole cache
+# with zeros at the start: 4096 blocks take 0.2 GB instead of 1.
 CPU_ENGINE = (
     *("--enforce-eager", "--dtype", "float32", "--max-model-len", "2048"),
     *("--block-size", "32", "--num-gpu-blocks-override", "4096"),
+    *("--distributed-executor-backend", "uni"),
 )
-# SGLang's; without --sleep-on-idle its scheduler spins on a core.
+CPU_ENVIRONMENT = {
+    # Without this, vLLM runs the model on a CPU in one process more, which imports all again.
+    "VLLM_ENABLE_V1_MULTIPROCESSING": "0",
+    # Engines compile their samplers on first use, which takes 20 s and never pays off here.
+    "TORCHDYNAMO_DISABLE": "1",
+}
+# Without --sleep-on-idle, SGLang's scheduler spins on a core.
 SGLANG_CPU_ENGINE = (
-    *(
-        "--device",
-        "cpu",
-        "--attention-backend",
-        "torch_native",
-        "--sampling-backend",
-        "pytorch",
-        "--dtype",
-        "float32",
-    ),
-    *("--context-length", "2048", "--max-total-tokens", "4096", "--max-running-requests", "8"),
+    *("--device", "cpu", "--dtype", "float32"),
+    *("--attention-backend", "torch_native", "--sampling-backend", "pytorch"),
+    *("--context-length", "2048", "--max-total-tokens", "4096", "--max-running-requests", "32"),
     *("--disable-cuda-graph", "--skip-server-warmup", "--sleep-on-idle"),
 )
+CPU_ENGINES = (CPU_ENGINE, SGLANG_CPU_ENGINE)
 START_TIMEOUT_S = 240.0
 STOP_TIMEOUT_S = 20.0
 
 
 class StackError(RuntimeError):
     """A process of the stack ended or did not get ready; the message shows the end of its log."""
+
+
+class Running(Protocol):
+    """The part of subprocess.Popen that `Process` uses."""
+
+    @property
+    def pid(self) -> int:
+        """Also the id of the process's group and session."""
+
+    def poll(self) -> int | None:
+        """Return the exit status, None as long as the process runs."""
+
+    def wait(self, timeout: float | None = None) -> int:
+        """Return the exit status. Raises subprocess.TimeoutExpired; timeout: in seconds."""
+
+    def terminate(self) -> None:
+        """Send SIGTERM."""
 
 
 class Stack:
@@ -75,7 +94,7 @@ class Stack:
     def __init__(self, folder: Path, **environment: str) -> None:
         self.folder = folder
         self.processes: list[Process] = []
-        self._environment = {
+        self.environment = {
             **os.environ,
             "DYN_DISCOVERY_BACKEND": "file",
             "DYN_FILE_KV": str(folder / "discovery"),
@@ -87,6 +106,8 @@ class Stack:
             "DYN_SYSTEM_HOST": LOOPBACK,
             # Two busy cores overrun the default of 5 s.
             "DYN_TCP_REQUEST_TIMEOUT": "60",
+            # Dynamo's workers wait 5 s before they end, for requests still on their way to them.
+            "DYN_GRACEFUL_SHUTDOWN_GRACE_PERIOD_SECS": "0",
             "OMP_NUM_THREADS": "1",
             "VLLM_CPU_KVCACHE_SPACE": "1",
             "SGLANG_USE_CPU_ENGINE": "1",
@@ -98,6 +119,7 @@ class Stack:
 
     def __enter__(self) -> Self:
         self.folder.mkdir(parents=True, exist_ok=True)
+        end_on_sigterm()
         return self
 
     def __exit__(
@@ -120,19 +142,11 @@ class Stack:
         """Start a vLLM worker; its `url` serves /metrics.
 
         model: a path or name. name: under which it is served.
-        environment: variables besides those of the stack.
+        environment: variables besides those of the stack and of the CPU engine.
         """
-        command = (
-            "-m",
-            "dynamo.vllm",
-            "--model",
-            str(model),
-            "--served-model-name",
-            name,
-            *engine,
-            *flags,
-        )
-        return self._worker(command, wait=wait, **environment)
+        model_flags = ("--model", str(model), "--served-model-name", name)
+        command = ("-m", "dynamo.vllm", *model_flags, *engine, *flags)
+        return self._worker(command, wait=wait, **{**engine_environment(engine), **environment})
 
     def sglang(
         self,
@@ -144,16 +158,17 @@ class Stack:
         wait: bool = True,
         **environment: str,
     ) -> Process:
-        """Start an SGLang worker, as `worker` does one of vLLM. module: what to run."""
-        # SGLang looks for a free port long before it listens there, among those that clients get.
+        """Start an SGLang worker; parameters as for `worker`. module: the Python module to run."""
+        # SGLang picks a port long before it listens on it, from the range of outgoing connections,
+        # so another process may take it meanwhile.
         own = ("--served-model-name", name, "--nccl-port", str(free_port()))
         command = ("-m", module, "--model-path", str(model), *own, *engine, *flags)
-        return self._worker(command, wait=wait, **environment)
+        return self._worker(command, wait=wait, **{**engine_environment(engine), **environment})
 
     def replay(
         self, *flags: str, name: str = MODEL_NAME, wait: bool = True, **environment: str
     ) -> Process:
-        """Start a worker that replays the example transcripts; its `url` serves /metrics. name: as for `worker`."""
+        """Start a worker that replays the example transcripts; parameters as for `worker`."""
         command = ("-m", "backedge.worker.replay", "--served-model-name", name, *flags)
         return self._worker(command, wait=wait, **environment)
 
@@ -198,9 +213,22 @@ class Stack:
     def start(self, command: Sequence[str], port: int = 0, **environment: str) -> Process:
         """Start `python command...` with the stack's environment."""
         log = self.folder / f"{len(self.processes)}-{command[1].rsplit('.', 1)[-1]}.log"
-        process = Process(command, log, port, {**self._environment, **environment})
+        running = self.launch(command, log, {**self.environment, **environment})
+        process = Process(running, log, port)
         self.processes.append(process)
         return process
+
+    def launch(self, command: Sequence[str], log: Path, environment: dict[str, str]) -> Running:
+        """Start `python command...` in a session of its own. environment: all its variables."""
+        with log.open("wb") as output:
+            return subprocess.Popen(
+                [sys.executable, *command],
+                stdin=subprocess.DEVNULL,
+                stdout=output,
+                stderr=subprocess.STDOUT,
+                env=environment,
+                start_new_session=True,
+            )
 
     def stop(self) -> None:
         """End all processes, the frontends first, and wait for them."""
@@ -211,22 +239,12 @@ class Stack:
 
 
 class Process:
-    """One process of the stack, in a process group of its own (the engine is a child)."""
+    """One process of the stack, in a session of its own with its children, such as the engine."""
 
-    def __init__(
-        self, command: Sequence[str], log: Path, port: int, environment: dict[str, str]
-    ) -> None:
+    def __init__(self, popen: Running, log: Path, port: int) -> None:
         self.log = log
         self.url = f"http://{LOOPBACK}:{port}"
-        with log.open("wb") as output:
-            self.popen = subprocess.Popen(
-                [sys.executable, *command],
-                stdin=subprocess.DEVNULL,
-                stdout=output,
-                stderr=subprocess.STDOUT,
-                env=environment,
-                start_new_session=True,
-            )
+        self.popen = popen
 
     def wait_for(self, ready: Callable[[], bool], timeout_s: float = START_TIMEOUT_S) -> None:
         """Wait until `ready()`. Raises `StackError` if the process ends or the time is over."""
@@ -272,6 +290,23 @@ class Process:
     def _signal(self, number: int) -> None:
         with contextlib.suppress(ProcessLookupError):
             os.killpg(self.popen.pid, number)
+
+
+def end_on_sigterm() -> None:
+    """Let SIGTERM raise KeyboardInterrupt, so that contexts end; otherwise it skips them.
+
+    Does nothing outside the main thread, or if the program handles SIGTERM itself.
+    """
+    if (
+        threading.current_thread() is threading.main_thread()
+        and signal.getsignal(signal.SIGTERM) is signal.SIG_DFL
+    ):
+        signal.signal(signal.SIGTERM, signal.default_int_handler)
+
+
+def engine_environment(engine: Sequence[str]) -> dict[str, str]:
+    """Return the variables that the flags of an engine need; none for a GPU."""
+    return CPU_ENVIRONMENT if engine in CPU_ENGINES else {}
 
 
 def free_port() -> int:

@@ -1,4 +1,4 @@
-"""Tokenizers of users' own that fail, each in one way."""
+"""Tokenizers as users write them; each fails in one way."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class EncodesToText(Wrapped):
 
 
 class FailsLater:
-    """Raises once, at the thousandth call of `decode`; offers nothing that is faster than that."""
+    """Raises once, at the thousandth call of `decode`; has no faster method than `decode`."""
 
     def __init__(self, model_path: str) -> None:
         self._inner = Wrapped(model_path)

@@ -1,22 +1,28 @@
-"""The official OpenAI client, and what it read."""
+"""The official OpenAI client, the answers it reads, and the rules every stream keeps."""
 
 from __future__ import annotations
 
+import functools
+from collections.abc import Callable, Mapping
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, TypeVar
 
 import openai
 from openai.types.chat import ChatCompletion, ChatCompletionChunk
 
-from tests.support import Transcript
+from tests.support import TRANSCRIPTS, Transcript
+from tools.stack import Process
 
 REQUEST_FIELDS = ("messages", "tools", "tool_choice", "stop", "max_tokens", "response_format")
 TIMEOUT_S = 120.0
+MAX_AT_ONCE = 64
+Key = TypeVar("Key")
 
 
 @dataclass
 class Answer:
-    """One choice as the client has it, streamed or not, and all that came with it."""
+    """One choice, streamed or whole, with its log probabilities."""
 
     reasoning: str | None = None
     content: str | None = None
@@ -26,7 +32,7 @@ class Answer:
 
     @property
     def message(self) -> dict[str, Any]:
-        """In the form in which the transcripts expect it."""
+        """The choice in the form of a transcript's `expect`."""
         return {
             "reasoning": self.reasoning,
             "content": self.content,
@@ -56,7 +62,7 @@ class Response:
         return self.answer.message
 
     def extend(self, extension: dict[str, Any] | None) -> None:
-        """Take over the `nvext` of a chunk or response."""
+        """Add the `nvext` of a chunk or response."""
         extension = extension or {}
         self.token_ids += extension.get("completion_token_ids") or []
         for index, token_ids in (extension.get("choice_token_ids") or {}).items():
@@ -65,7 +71,7 @@ class Response:
 
 
 class Client:
-    """Asks one model behind one frontend, greedily unless told otherwise."""
+    """Asks one model through one frontend, with temperature 0 unless a field says otherwise."""
 
     def __init__(self, url: str, model: str) -> None:
         self.openai = openai.OpenAI(
@@ -78,10 +84,10 @@ class Client:
     ) -> Response:
         """Send a transcript's request.
 
-        lenient: do not hold the stream to the rules of ours.
-        fields: replace or add to the request; None leaves one out.
+        lenient: skip the rules that Backedge's streams keep.
+        fields: replace or add to the request's; None removes a field.
         """
-        request = request_of(transcript, self.model, fields)
+        request = build_request(transcript, self.model, fields)
         if not stream:
             return whole(self.openai.chat.completions.create(**request))
         request.setdefault("stream_options", {"include_usage": True})
@@ -90,7 +96,40 @@ class Client:
         )
 
 
-def request_of(transcript: Transcript, model: str, fields: dict[str, Any]) -> dict[str, Any]:
+def ask_all(asks: Mapping[Key, Callable[[], Response]]) -> dict[Key, Future[Response]]:
+    """Send many requests at once: an engine is hardly slower with all of them than with one.
+
+    Each future is done and keeps its response or error for the test case that reads it.
+    """
+    with ThreadPoolExecutor(MAX_AT_ONCE) as threads:
+        return {key: threads.submit(ask) for key, ask in asks.items()}
+
+
+@functools.cache
+def ask_transcripts(
+    frontend: Process,
+    model: str,
+    names: tuple[str, ...] = tuple(TRANSCRIPTS),
+    *,
+    lenient: bool = False,
+) -> dict[tuple[str, bool], Future[Response]]:
+    """Ask for transcripts by name, streaming and whole, once in a run; see `ask_all`.
+
+    Return the futures by name and `stream`. lenient: as for `Client.ask`.
+    """
+    client = Client(frontend.url, model)
+    return ask_all(
+        {
+            (name, stream): functools.partial(
+                client.ask, TRANSCRIPTS[name], stream=stream, lenient=lenient
+            )
+            for name in names
+            for stream in (True, False)
+        }
+    )
+
+
+def build_request(transcript: Transcript, model: str, fields: dict[str, Any]) -> dict[str, Any]:
     request = {
         "model": model,
         "temperature": 0,
@@ -125,7 +164,7 @@ def whole(completion: ChatCompletion) -> Response:
 
 
 def streamed(stream: openai.Stream[ChatCompletionChunk], *, lenient: bool = False) -> Response:
-    """Read a stream to its end, holding it to what strict clients demand of one."""
+    """Read a stream to its end. lenient: do not assert what strict clients rely on."""
     response = Response()
     for chunk in stream:
         response.chunks += 1

@@ -1,4 +1,4 @@
-"""A tool parser plugin as a user would write one, and one that raises at the word "boom"."""
+"""A tool parser plugin, as a user writes one, that raises once the model has written "Paris"."""
 
 from vllm.entrypoints.generate.base.protocol import DeltaMessage
 from vllm.tool_parsers import ToolParser, ToolParserManager

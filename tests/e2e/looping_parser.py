@@ -1,4 +1,4 @@
-"""A tool parser plugin that never comes back once the model writes "Paris"."""
+"""A tool parser plugin that loops forever once the model has written "Paris"."""
 
 from vllm.entrypoints.generate.base.protocol import DeltaMessage
 from vllm.tool_parsers import ToolParser, ToolParserManager

@@ -1,4 +1,4 @@
-"""The same through a real etcd and a real NATS, as in a cluster."""
+"""Transcripts through a real etcd and a real NATS, as in a cluster."""
 
 from __future__ import annotations
 
@@ -27,19 +27,9 @@ def frontend(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Process]:
     folder = tmp_path_factory.mktemp("discovery")
     client, peer, nats = (f"http://{LOOPBACK}:{free_port()}" for _ in range(3))
     with ExitStack() as servers:
-        start(servers, folder, "etcd", *etcd_flags(folder, client, peer))
-        start(
-            servers,
-            folder,
-            "nats-server",
-            "-a",
-            LOOPBACK,
-            "-p",
-            nats.rpartition(":")[2],
-            "-js",
-            "-sd",
-            str(folder),
-        )
+        start(servers, folder, "etcd", *build_etcd_flags(folder, client, peer))
+        address = ("-a", LOOPBACK, "-p", nats.rpartition(":")[2])
+        start(servers, folder, "nats-server", *address, "-js", "-sd", str(folder))
         stack = servers.enter_context(
             Stack(
                 folder / "stack",
@@ -58,7 +48,7 @@ def frontend(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Process]:
         yield edge
 
 
-def etcd_flags(folder: Path, client: str, peer: str) -> list[str]:
+def build_etcd_flags(folder: Path, client: str, peer: str) -> list[str]:
     return [
         "--data-dir",
         str(folder / "etcd"),

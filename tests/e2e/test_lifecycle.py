@@ -1,4 +1,4 @@
-"""Models come and go, and with them all that the frontend holds for them."""
+"""Models come and go; the frontend releases what it holds for them."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from tools.stack import MODEL_NAME, Process, Stack, fetch
 
 TURNS = 50
 BACKENDS = ("huggingface", "vllm", "sglang")
-# What allocators, imports on first use and pools of threads may still take behind the first turns.
+# Allocators, imports on first use and thread pools may take this much more after the first turns.
 SPARE = {"threads": 4, "files": 4, "megabytes": 8.0}
 DEADLINE_S = 30.0
 
 
 class Figures:
-    """What a process holds: threads, open files, and megabytes."""
+    """A process's threads, open files, and resident megabytes."""
 
     def __init__(self, process: Process) -> None:
         proc = Path(f"/proc/{process.popen.pid}")
@@ -32,7 +32,7 @@ class Figures:
 
 
 def turn(stack: Stack, frontends: Sequence[Process]) -> None:
-    """Start the model's only instance, be served by it through each frontend, and end it."""
+    """Start the model's only instance, ask it through each frontend, and end it."""
     worker = stack.replay("--tool-call-parser", "hermes", "--reasoning-parser", "qwen3", wait=False)
     deadline = time.monotonic() + DEADLINE_S
     for frontend in frontends:
@@ -54,7 +54,11 @@ def turn(stack: Stack, frontends: Sequence[Process]) -> None:
 
 def test_the_last_instance_takes_all_with_it_fifty_times(tmp_path: Path) -> None:
     with Stack(tmp_path) as stack:
-        frontends = [stack.frontend("--tokenizer-backend", backend) for backend in BACKENDS]
+        frontends = [
+            stack.frontend("--tokenizer-backend", backend, wait=False) for backend in BACKENDS
+        ]
+        for frontend in frontends:
+            frontend.wait_for(frontend.answers)
         seen: list[list[Figures]] = []
         for _ in range(TURNS):
             turn(stack, frontends)

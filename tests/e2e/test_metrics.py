@@ -1,4 +1,4 @@
-"""The metrics where an operator reads them: on Dynamo's own /metrics, with and without vLLM."""
+"""The metrics on Dynamo's own /metrics, where an operator reads them, with and without vLLM."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ import pytest
 from backedge.worker.metrics import WorkerMetrics
 from prometheus_client import CollectorRegistry
 
-from tests.e2e.client import Client, request_of
+from tests.e2e.client import Client, build_request
 from tests.e2e.conftest import Fleet
 from tests.e2e.test_transcripts import STREAMED, generated
 from tests.support import TRANSCRIPTS
-from tools.stack import LIGHT_FRONTEND, Process, Stack, fetch, metric
+from tools.stack import HUGGINGFACE_FRONTEND, Process, Stack, fetch, metric
 
 PARSERS = ("--tool-call-parser", "hermes", "--reasoning-parser", "qwen3")
 FAST, SLOW = "fast", "slow"
@@ -30,14 +30,14 @@ NAMES = (
 
 
 @pytest.fixture(scope="module")
-def light(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, tuple[Process, Client]]]:
+def replay(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, tuple[Process, Client]]]:
     """A worker at full speed and a slow one, each with its client."""
     with Stack(tmp_path_factory.mktemp("metrics")) as stack:
         fast = stack.replay(*PARSERS, name=FAST, wait=False)
         slow = stack.replay(
             *PARSERS, "--tokens-per-second", "20", "--namespace", SLOW, name=SLOW, wait=False
         )
-        frontend = stack.frontend(*PARSERS, command=LIGHT_FRONTEND, wait=False)
+        frontend = stack.frontend(*PARSERS, command=HUGGINGFACE_FRONTEND, wait=False)
         for name in (FAST, SLOW):
             stack.wait_for_model(frontend, name)
         yield {
@@ -47,7 +47,7 @@ def light(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, tuple[
 
 
 def samples(url: str) -> dict[str, float]:
-    """Return our samples by their name and labels, as they stand on the page."""
+    """Return Backedge's samples by name and labels, as the page has them."""
     lines = [line for line in fetch(url + "/metrics").splitlines() if line.startswith("backedge_")]
     return {name: float(value) for name, value in (line.rsplit(" ", 1) for line in lines)}
 
@@ -63,15 +63,15 @@ def counts(url: str) -> list[float]:
     return [metric(url, f"backedge_{name}") for name in NAMES]
 
 
-def known() -> set[str]:
-    """Return the names of the samples that the collector gives."""
+def list_names() -> set[str]:
+    """Return the names of the collector's samples."""
     registry = CollectorRegistry()
     registry.register(WorkerMetrics())
     return {sample.name for family in registry.collect() for sample in family.samples}
 
 
 def check(worker: Process, client: Client, *, stream: bool) -> None:
-    """Have a request with a tool call answered, and see what it moves."""
+    """Ask for a tool call and assert what that adds to the metrics."""
     calls = 'backedge_tool_calls_total{outcome="complete",parser="qwen3+hermes"}'
     before, called = counts(worker.url), samples(worker.url)[calls]
     client.ask(CALL, stream=stream)
@@ -84,16 +84,16 @@ def check(worker: Process, client: Client, *, stream: bool) -> None:
 
 
 @STREAMED
-def test_a_request_is_counted(light: dict[str, tuple[Process, Client]], stream: bool) -> None:
-    check(*light[FAST], stream=stream)
+def test_a_request_is_counted(replay: dict[str, tuple[Process, Client]], stream: bool) -> None:
+    check(*replay[FAST], stream=stream)
 
 
-def test_every_name_is_there(light: dict[str, tuple[Process, Client]]) -> None:
-    assert {name.split("{")[0] for name in samples(light[FAST][0].url)} == known()
+def test_every_name_is_there(replay: dict[str, tuple[Process, Client]]) -> None:
+    assert {name.split("{")[0] for name in samples(replay[FAST][0].url)} == list_names()
 
 
-def test_the_second_request_is_measured(light: dict[str, tuple[Process, Client]]) -> None:
-    worker, client = light[FAST]
+def test_the_second_request_is_measured(replay: dict[str, tuple[Process, Client]]) -> None:
+    worker, client = replay[FAST]
     while metric(worker.url, "backedge_requests_total") < 2:
         client.ask(CALL)
     measured = {
@@ -104,16 +104,16 @@ def test_the_second_request_is_measured(light: dict[str, tuple[Process, Client]]
     assert metric(worker.url, "backedge_stage_seconds_total") > 0
 
 
-def test_a_client_that_goes_away_is_counted(light: dict[str, tuple[Process, Client]]) -> None:
-    worker, client = light[SLOW]
+def test_a_client_that_goes_away_is_counted(replay: dict[str, tuple[Process, Client]]) -> None:
+    worker, client = replay[SLOW]
     cancelled = 'backedge_requests_total{outcome="cancelled"}'
     before = samples(worker.url)[cancelled]
     stream = client.openai.chat.completions.create(
-        **request_of(TRANSCRIPTS["count"], SLOW, {}), stream=True
+        **build_request(TRANSCRIPTS["count"], SLOW, {}), stream=True
     )
     next(iter(stream))
     assert metric(worker.url, "backedge_requests_in_flight") == 1
-    # On the clock of the requests, whatever event loop that is.
+    # By the clock of the event loop that serves requests, whichever that is.
     assert metric(worker.url, "backedge_oldest_wait_seconds") < DEADLINE_S
     stream.close()
     assert eventually(lambda: samples(worker.url)[cancelled] == before + 1)
@@ -123,4 +123,4 @@ def test_a_client_that_goes_away_is_counted(light: dict[str, tuple[Process, Clie
 @STREAMED
 def test_a_vllm_worker_has_the_same(fleet: Fleet, client: Client, stream: bool) -> None:
     check(fleet.worker, client, stream=stream)
-    assert {name.split("{")[0] for name in samples(fleet.worker.url)} == known()
+    assert {name.split("{")[0] for name in samples(fleet.worker.url)} == list_names()

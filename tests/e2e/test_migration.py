@@ -1,24 +1,32 @@
-"""A worker that is killed in mid-stream: another one goes on where it was, in the middle of a call, too.
+"""A worker is killed in mid-stream, also within a call; another one resumes there.
 
-Two workers that replay the transcripts at a pace, so that the first is surely at work when it is killed.
+Both workers replay the transcripts slowly enough that the first is still busy when it is killed.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import partial
 
 import pytest
 
-from tests.e2e.client import Answer, Client, add_delta, request_of
-from tests.e2e.test_light import PARSERS, output_tokens
+from tests.e2e.client import Answer, Client, add_delta, build_request
+from tests.e2e.test_replay import PARSERS, output_tokens
 from tests.support import TRANSCRIPTS
-from tools.stack import LIGHT_FRONTEND, MODEL_NAME, Process, Stack, metric
+from tools.stack import (
+    HUGGINGFACE_FRONTEND,
+    MODEL_NAME,
+    Process,
+    Stack,
+    metric,
+    worker_is_ready,
+)
 
 IN_FLIGHT = "dynamo_component_inflight_requests"
 TOKENS_PER_SECOND = "100"
 
 
-# By latency, the chunk at which the worker is killed: some 80 ms from the beginning.
+# By latency, the chunk at which the worker is killed, about 80 ms after the start.
 KILLED_AT = {"lowest": 8, "balanced": 1}
 
 
@@ -28,8 +36,12 @@ def fleet(
 ) -> Iterator[tuple[Process, list[Process]]]:
     with Stack(tmp_path_factory.mktemp("migration")) as stack:
         flags = ("--tokens-per-second", TOKENS_PER_SECOND, "--postprocess-latency", latency)
-        workers = [stack.replay(*PARSERS, *flags) for _ in range(2)]
-        frontend = stack.frontend(*PARSERS, "--migration-limit", "3", command=LIGHT_FRONTEND)
+        workers = [stack.replay(*PARSERS, *flags, wait=False) for _ in range(2)]
+        frontend = stack.frontend(
+            *PARSERS, "--migration-limit", "3", command=HUGGINGFACE_FRONTEND, wait=False
+        )
+        for worker in workers:
+            worker.wait_for(partial(worker_is_ready, worker.url))
         stack.wait_for_model(frontend)
         yield frontend, workers
 
@@ -44,7 +56,7 @@ def test_the_stream_goes_on(fleet: tuple[Process, list[Process]], latency: str, 
     transcript = TRANSCRIPTS[name]
     client = Client(frontend.url, MODEL_NAME)
     client.ask(TRANSCRIPTS["plain_text"])
-    request = request_of(transcript, MODEL_NAME, {"stream_options": {"include_usage": True}})
+    request = build_request(transcript, MODEL_NAME, {"stream_options": {"include_usage": True}})
     answer, usage, victims = Answer(), None, []
     for number, chunk in enumerate(client.openai.chat.completions.create(**request, stream=True)):
         if number == KILLED_AT[latency]:

@@ -1,4 +1,4 @@
-"""A worker with a tool parser plugin that raises: its own request goes on as raw text, and is counted."""
+"""A tool parser plugin that raises costs only its own request, and is counted."""
 
 from __future__ import annotations
 

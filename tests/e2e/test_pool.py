@@ -1,4 +1,4 @@
-"""Native parsers in processes of their own, on the real engine: nothing changes but who waits for whom."""
+"""Native parsers in processes of their own, on the real engine: same answers, isolated failures."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.e2e.client import Client
+from tests.e2e.client import Client, ask_transcripts
 from tests.e2e.conftest import VLLM_PARSERS, Fleet
 from tests.e2e.test_transcripts import ALL, STREAMED, as_dynamo_folds
 from tests.support import TRANSCRIPTS, Transcript
@@ -20,15 +20,14 @@ from tools.stack import Process, metric
 
 NATIVE = ("--vllm-processing", "--postprocess-parsers", "native", "--postprocess-workers", "2")
 STREAMS = 64
-WHOLE_AGAIN_S = 1.0
 
 
 @pytest.fixture(scope="module")
 def pooled(fleet: Fleet) -> Iterator[Process]:
-    worker = fleet.stack.worker(*NATIVE, *VLLM_PARSERS, name="pooled")
+    worker = fleet.stack.worker(*NATIVE, *VLLM_PARSERS, name="pooled", wait=False)
     fleet.stack.wait_for_model(fleet.frontend, "pooled")
     yield worker
-    (folder,) = {folder_of(pid) for pid in pool_processes(worker)[1:]}
+    (folder,) = {find_folder(pid) for pid in pool_processes(worker)[1:]}
     assert folder.exists()
     worker.terminate()
     worker.reap()
@@ -41,7 +40,7 @@ def pooled(fleet: Fleet) -> Iterator[Process]:
 def test_gives_exactly_the_transcript(
     fleet: Fleet, pooled: Process, stream: bool, transcript: Transcript
 ) -> None:
-    response = Client(fleet.frontend.url, "pooled").ask(transcript, stream=stream)
+    response = ask_transcripts(fleet.frontend, "pooled")[transcript["id"], stream].result()
     assert response.message == (
         transcript["expect"] if stream else as_dynamo_folds(transcript["expect"])
     )
@@ -58,7 +57,7 @@ def test_killed_processes_cost_no_stream_anything(fleet: Fleet, pooled: Process)
     with ThreadPoolExecutor(STREAMS) as threads:
         answers = [threads.submit(client.ask, transcript) for transcript in asked]
         wait_until(lambda: metric(pooled.url, "backedge_requests_in_flight") > STREAMS / 8)
-        # The template is the parent of the others and the first to be there.
+        # The fork server started first and is the parent of the others.
         killed = pool_processes(pooled)[1:]
         for pid in killed:
             os.kill(pid, signal.SIGKILL)
@@ -103,7 +102,7 @@ def test_a_parser_that_loops_costs_its_own_request_only(fleet: Fleet) -> None:
 
 
 def pool_processes(worker: Process) -> list[int]:
-    """Return the pids of the pool's processes, the template first; those of the worker's session."""
+    """Return the pids of the worker's pool, the fork server first."""
     found = []
     for path in Path("/proc").glob("[0-9]*"):
         try:
@@ -116,8 +115,8 @@ def pool_processes(worker: Process) -> list[int]:
     return sorted(found)
 
 
-def folder_of(pid: int) -> Path:
-    """Return the folder of the pool's sockets: a file there is in the process's memory."""
+def find_folder(pid: int) -> Path:
+    """Return the folder of the pool's sockets, of which the process maps a file."""
     maps = Path(f"/proc/{pid}/maps").read_text()
     (path,) = {line.split()[-1] for line in maps.splitlines() if line.endswith(".busy")}
     return Path(path).parent

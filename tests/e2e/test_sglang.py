@@ -1,10 +1,12 @@
-"""SGLang's engine: what vLLM's is tested for, on SGLang's, and what only SGLang has."""
+"""SGLang's engine: the tests of vLLM's, and those of what only SGLang has."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator
+from concurrent.futures import Future
+from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import openai
@@ -12,7 +14,7 @@ import pytest
 from sglang.srt.entrypoints.openai.protocol import Tool
 
 from tests.e2e import test_errors, test_requests
-from tests.e2e.client import TIMEOUT_S, Client, Response, whole
+from tests.e2e.client import TIMEOUT_S, Client, Response, ask_all, whole
 from tests.e2e.conftest import BACKEDGE_MODEL, MAX_MODEL_LEN, PLAIN_MODEL, VLLM_PARSERS, Fleet
 from tests.e2e.test_requests import (  # noqa: F401 - the same tests, on this file's fleet
     STREAMED,
@@ -30,9 +32,10 @@ from tests.e2e.test_requests import (  # noqa: F401 - the same tests, on this fi
     test_usage_as_the_client_asks,
 )
 from tests.e2e.test_transcripts import check, stock_answers
+from tests.pairwise import select
 from tests.support import TRANSCRIPTS, Transcript, encode
 from tools.stack import (
-    LIGHT_FRONTEND,
+    HUGGINGFACE_FRONTEND,
     SGLANG_CPU_ENGINE,
     STOCK_FRONTEND,
     TINY_MODEL,
@@ -42,41 +45,39 @@ from tools.stack import (
     metric,
 )
 
-# SGLang's own flags, so a plain worker has them, too; the last but one is for stock frontends.
+# SGLang's own flags, so a plain worker has them, too; --dyn-reasoning-parser is for stock
+# frontends.
 PARSERS = (
-    *(
-        "--tool-call-parser",
-        "hermes",
-        "--reasoning-parser",
-        "qwen3",
-        "--dyn-reasoning-parser",
-        "qwen3",
-    ),
-    # Where nobody forces a call, Dynamo's grammar leaves out spaces that the example model has learned to write.
+    *("--tool-call-parser", "hermes", "--reasoning-parser", "qwen3"),
+    *("--dyn-reasoning-parser", "qwen3"),
+    # Unless limited to forced calls, Dynamo's grammar forbids spaces that the example model writes.
     *("--dyn-structural-tag", '{"scope": "auto"}'),
 )
 LONG_CONTEXT = ("--context-length", str(MAX_MODEL_LEN), "--max-total-tokens", str(MAX_MODEL_LEN))
 LONG_CONTEXT_ALLOWED = {"SGLANG_ALLOW_OVERWRITE_LONGER_CONTEXT_LEN": "1"}
 ENGINE = (*PARSERS, *LONG_CONTEXT, "--enable-metrics")
 NATIVE = ("--postprocess-parsers", "native", "--postprocess-workers", "2")
+POOLED_MODEL = "pooled"
 VLLM_MODEL = "of-vllm"
 client = test_requests.client
 
 
 @dataclass
 class Engines(Fleet):
-    """SGLang's `worker` and `plain`, and a worker of vLLM's that serves `VLLM_MODEL`.
+    """SGLang's `worker`, `plain` and `pooled`, and a vLLM worker that serves `VLLM_MODEL`.
 
-    frontend: picks an edge for each model. edges: more of ours, by what makes the prompts.
+    frontend: picks an edge for each model. edges: Backedge's frontends by what makes the prompts.
+    pooled: has SGLang's own parsers, in processes.
     """
 
-    edges: dict[str, Process] = field(default_factory=dict)
+    edges: dict[str, Process]
+    pooled: Process
 
 
 @pytest.fixture(scope="module")
 def fleet(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Engines]:
     with Stack(tmp_path_factory.mktemp("sglang"), **LONG_CONTEXT_ALLOWED) as stack:
-        # Namespaces of their own: a frontend would send one model's requests to all workers of an endpoint.
+        # In one namespace, a frontend would send each model's requests to all workers.
         worker = stack.sglang(
             "--sglang-processing", *ENGINE, wait=False, DYN_NAMESPACE="processing"
         )
@@ -84,88 +85,90 @@ def fleet(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Engines]:
         stack.worker(
             "--vllm-processing", *VLLM_PARSERS, name=VLLM_MODEL, wait=False, DYN_NAMESPACE="vllm"
         )
+        # Started with our module, since SGLang is told to leave the plugin out.
+        pooled = stack.sglang(
+            *("--sglang-processing", *PARSERS, *NATIVE),
+            name=POOLED_MODEL,
+            module="backedge.worker.sglang",
+            wait=False,
+            SGLANG_PLUGINS="another",
+            DYN_NAMESPACE="pooled",
+        )
         frontend = stack.frontend(*VLLM_PARSERS, wait=False)
-        light = stack.frontend(*VLLM_PARSERS, command=LIGHT_FRONTEND, wait=False)
+        huggingface = stack.frontend(*VLLM_PARSERS, command=HUGGINGFACE_FRONTEND, wait=False)
         vllm = stack.frontend(*VLLM_PARSERS, "--tokenizer-backend", "vllm", wait=False)
         stock = stack.frontend(command=STOCK_FRONTEND, wait=False)
-        for edge in (frontend, light, vllm, stock):
-            for model in (BACKEDGE_MODEL, PLAIN_MODEL, VLLM_MODEL):
+        for edge in (frontend, huggingface, vllm, stock):
+            for model in (BACKEDGE_MODEL, PLAIN_MODEL, POOLED_MODEL, VLLM_MODEL):
                 stack.wait_for_model(edge, model)
-        edges = {"sglang": frontend, "huggingface": light, "vllm": vllm}
-        yield Engines(stack, worker, plain, frontend, stock, stock, engine="sglang", edges=edges)
-
-
-@pytest.fixture(scope="module")
-def pooled(fleet: Engines) -> Iterator[Process]:
-    """A worker with SGLang's own parsers, in processes; started by us, since SGLang is told to leave the plugin out."""
-    flags = ("--sglang-processing", *PARSERS, *NATIVE)
-    worker = fleet.stack.sglang(
-        *flags,
-        name="pooled",
-        module="backedge.worker.sglang",
-        SGLANG_PLUGINS="another",
-        DYN_NAMESPACE="pooled",
-    )
-    fleet.stack.wait_for_model(fleet.edges["vllm"], "pooled")
-    yield worker
-    worker.terminate()
-    worker.reap()
+        edges = {"sglang": frontend, "huggingface": huggingface, "vllm": vllm}
+        yield Engines(stack, worker, plain, frontend, stock, stock, "sglang", edges, pooled)
 
 
 def as_sglang(tool: dict[str, Any]) -> dict[str, Any]:
-    """Return a tool as SGLang gives it to the template."""
+    """Return a tool in the form in which SGLang gives it to the template."""
     spell_tools: dict[str, Any] = Tool(**tool).model_dump()
     return spell_tools
 
 
-UNFORCED = [name for name, transcript in TRANSCRIPTS.items() if "tool_choice" not in transcript]
-# Only vLLM's edge has a forced call written as the model has learned it.
-AS_RECORDED = [
-    (edge, TRANSCRIPTS[name])
-    for edge, names in (("sglang", UNFORCED), ("huggingface", UNFORCED), ("vllm", TRANSCRIPTS))
-    for name in names
-]
-
-
-@STREAMED
-@pytest.mark.parametrize(
-    ("edge", "transcript"),
-    AS_RECORDED,
-    ids=[f"{transcript['id']}-{edge}" for edge, transcript in AS_RECORDED],
+UNFORCED = {name for name, transcript in TRANSCRIPTS.items() if "tool_choice" not in transcript}
+# The transcripts that each model gives exactly behind one of the edges.
+EXACT = {
+    # Only vLLM's edge lets a forced call be written as the model has learned it.
+    (BACKEDGE_MODEL, "sglang"): UNFORCED,
+    (BACKEDGE_MODEL, "huggingface"): UNFORCED,
+    (BACKEDGE_MODEL, "vllm"): TRANSCRIPTS.keys(),
+    # Of a call that is cut, SGLang's parser keeps the last token's text to itself.
+    (POOLED_MODEL, "vllm"): TRANSCRIPTS.keys() - {"cut_call"},
+    # Nothing tells a plain worker's engine of reasoning before structured output.
+    (PLAIN_MODEL, "sglang"): UNFORCED - {"json_schema_reasoning"},
+}
+ROWS = select(
+    [
+        (served, name, stream)
+        for served, names in EXACT.items()
+        for name in TRANSCRIPTS
+        if name in names
+        for stream in (True, False)
+    ]
 )
+IDS = [
+    f"{name}-{model}-{edge}-{'stream' if stream else 'whole'}"
+    for (model, edge), name, stream in ROWS
+]
+Served = tuple[str, str]
+
+
+@pytest.fixture(scope="module")
+def answers(fleet: Engines) -> dict[tuple[Served, str, bool], Future[Response]]:
+    """All rows of the matrix, asked at once."""
+    return ask_all(
+        {
+            (served, name, stream): partial(
+                Client(fleet.edges[served[1]].url, served[0]).ask, TRANSCRIPTS[name], stream=stream
+            )
+            for served, name, stream in ROWS
+        }
+    )
+
+
+@pytest.mark.parametrize(("served", "name", "stream"), ROWS, ids=IDS)
 def test_gives_exactly_the_transcript(
-    fleet: Engines, edge: str, stream: bool, transcript: Transcript
+    answers: dict[tuple[Served, str, bool], Future[Response]],
+    served: Served,
+    name: str,
+    stream: bool,
 ) -> None:
-    check(
-        Client(fleet.edges[edge].url, BACKEDGE_MODEL),
-        transcript,
-        stream=stream,
-        spell_tools=as_sglang,
-    )
+    # A plain worker's frontend makes the prompt as vLLM does.
+    spell_tools = dict if served[0] == PLAIN_MODEL else as_sglang
+    response = answers[served, name, stream].result()
+    check(response, TRANSCRIPTS[name], stream=stream, spell_tools=spell_tools)
 
 
-# Of a call that is cut, SGLang's parser keeps the last token's text to itself.
-@STREAMED
-@pytest.mark.parametrize("name", [name for name in TRANSCRIPTS if name != "cut_call"])
-def test_sglangs_own_parsers_in_processes(
-    fleet: Engines, pooled: Process, stream: bool, name: str
-) -> None:
-    check(
-        Client(fleet.edges["vllm"].url, "pooled"),
-        TRANSCRIPTS[name],
-        stream=stream,
-        spell_tools=as_sglang,
-    )
-    assert metric(pooled.url, "backedge_pool_processes") == 2
-
-
-# A plain worker's engine is not told of reasoning in front of structured output.
-@STREAMED
-@pytest.mark.parametrize("name", [name for name in UNFORCED if name != "json_schema_reasoning"])
-def test_a_plain_workers_chunks_give_the_same_in_the_frontend(
-    fleet: Engines, stream: bool, name: str
-) -> None:
-    check(Client(fleet.frontend.url, PLAIN_MODEL), TRANSCRIPTS[name], stream=stream)
+def test_sglangs_own_parsers_are_in_processes(fleet: Engines) -> None:
+    client = Client(fleet.edges["vllm"].url, POOLED_MODEL)
+    assert client.ask(TRANSCRIPTS["tool_call"]).message == TRANSCRIPTS["tool_call"]["expect"]
+    assert metric(fleet.pooled.url, "backedge_pool_processes") == 2
 
 
 def test_a_named_call_is_held_to_json_without_an_engines_edge(fleet: Engines) -> None:
@@ -222,7 +225,7 @@ class TestPostProcessedInTheWorker:
 @STREAMED
 def test_stock_frontends_see_no_difference(fleet: Engines, stream: bool) -> None:
     with_plugin, without = (
-        stock_answers(fleet, "stock", model, stream, UNFORCED)
+        stock_answers(fleet, "stock", model, stream, tuple(sorted(UNFORCED)))
         for model in (BACKEDGE_MODEL, PLAIN_MODEL)
     )
     assert with_plugin == without
@@ -306,7 +309,7 @@ RULES: list[tuple[str, dict[str, Any]]] = [
 ]
 
 
-def of_server(server: openai.OpenAI, transcript: Transcript, fields: dict[str, Any]) -> Response:
+def ask_server(server: openai.OpenAI, transcript: Transcript, fields: dict[str, Any]) -> Response:
     extra = {
         "chat_template_kwargs": transcript.get("chat_template_kwargs", {}),
         "stop": None,
@@ -322,20 +325,38 @@ def of_server(server: openai.OpenAI, transcript: Transcript, fields: dict[str, A
     )
 
 
-@STREAMED
-@pytest.mark.parametrize(
-    ("name", "fields"), RULES, ids=[f"{name} {fields}" for name, fields in RULES]
-)
-def test_the_text_is_that_of_sglangs_own_server(
-    fleet: Engines, server: openai.OpenAI, stream: bool, name: str, fields: dict[str, Any]
-) -> None:
-    transcript = TRANSCRIPTS[name]
-    theirs = of_server(server, transcript, fields)
+def ask_backedge(
+    fleet: Engines, transcript: Transcript, fields: dict[str, Any], *, stream: bool
+) -> Response:
     metadata = {"backedge": {field: value for field, value in fields.items() if field in OPTIONS}}
     extra = {field: value for field, value in fields.items() if field not in OPTIONS}
     extra["chat_template_kwargs"] = transcript.get("chat_template_kwargs", {})
-    asked = Client(fleet.frontend.url, BACKEDGE_MODEL)
-    ours = asked.ask(transcript, stream=stream, stop=None, metadata=metadata, extra_body=extra)
+    client = Client(fleet.frontend.url, BACKEDGE_MODEL)
+    return client.ask(transcript, stream=stream, stop=None, metadata=metadata, extra_body=extra)
+
+
+@pytest.fixture(scope="module")
+def compared(
+    fleet: Engines, server: openai.OpenAI
+) -> dict[tuple[int, bool | None], Future[Response]]:
+    """The answers to `RULES`, by their number and `stream`; None for the server's."""
+    asks: dict[tuple[int, bool | None], Callable[[], Response]] = {}
+    for number, (name, fields) in enumerate(RULES):
+        transcript = TRANSCRIPTS[name]
+        asks[number, None] = partial(ask_server, server, transcript, fields)
+        for stream in (True, False):
+            asks[number, stream] = partial(ask_backedge, fleet, transcript, fields, stream=stream)
+    return ask_all(asks)
+
+
+@STREAMED
+@pytest.mark.parametrize(
+    "number", range(len(RULES)), ids=[f"{name} {fields}" for name, fields in RULES]
+)
+def test_the_text_is_that_of_sglangs_own_server(
+    compared: dict[tuple[int, bool | None], Future[Response]], stream: bool, number: int
+) -> None:
+    theirs, ours = compared[number, None].result(), compared[number, stream].result()
     assert ours.message == {**theirs.message, "content": theirs.answer.content or None}
     assert ours.usage.completion_tokens == theirs.usage.completion_tokens
     assert ours.usage.prompt_tokens == theirs.usage.prompt_tokens

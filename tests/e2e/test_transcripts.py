@@ -1,15 +1,16 @@
-"""Every transcript through the real stack, in every row of the mixed-fleet table."""
+"""Every transcript through the real stack, with every pair of a frontend and a worker."""
 
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
+from concurrent.futures import Future
 from typing import Any
 
 import pytest
 from transformers import AutoTokenizer
 
-from tests.e2e.client import Client
+from tests.e2e.client import Client, Response, ask_all, ask_transcripts
 from tests.e2e.conftest import BACKEDGE_MODEL, PLAIN_MODEL, Fleet
 from tests.support import TINY_MODEL, TRANSCRIPTS, Transcript, encode, tiny_tokenizer
 
@@ -24,7 +25,7 @@ BACKEDGE_ROWS = pytest.mark.parametrize(
 
 @functools.cache
 def rendered(name: str, spell_tools: Callable[[Any], Any] = dict) -> list[int]:
-    """Return the prompt. spell_tools: makes of a tool what the template gets."""
+    """Return the prompt's tokens. spell_tools: turns a tool into what the template gets."""
     transcript = TRANSCRIPTS[name]
     tokenizer = AutoTokenizer.from_pretrained(TINY_MODEL)
     text = tokenizer.apply_chat_template(
@@ -67,14 +68,16 @@ def as_dynamo_folds(expected: dict[str, Any]) -> dict[str, Any]:
 
 
 def check(
-    client: Client,
+    response: Response,
     transcript: Transcript,
     *,
     stream: bool,
     spell_tools: Callable[[Any], Any] = dict,
 ) -> None:
-    """Assert that a model gives exactly the transcript, and says how many tokens that took. spell_tools: see `rendered`."""
-    response = client.ask(transcript, stream=stream)
+    """Assert that a response is exactly the transcript, with the right token counts.
+
+    spell_tools: as for `rendered`.
+    """
     expected = transcript["expect"] if stream else as_dynamo_folds(transcript["expect"])
     assert response.message == expected
     assert len({call["id"] for call in response.answer.tool_calls}) == len(
@@ -93,19 +96,28 @@ def check(
 def test_gives_exactly_the_transcript(
     fleet: Fleet, model: str, stream: bool, transcript: Transcript
 ) -> None:
-    check(Client(fleet.frontend.url, model), transcript, stream=stream)
+    response = ask_transcripts(fleet.frontend, model)[transcript["id"], stream].result()
+    check(response, transcript, stream=stream)
+
+
+@pytest.fixture(scope="module")
+def unlimited(fleet: Fleet) -> dict[str, Future[Response]]:
+    """The answers with token ids, without the transcripts' own stops and limits."""
+    client = Client(fleet.frontend.url, BACKEDGE_MODEL)
+    fields: dict[str, Any] = {"extra_body": {"nvext": {"extra_fields": ["completion_token_ids"]}}}
+    return ask_all(
+        {
+            name: functools.partial(client.ask, transcript, stop=None, max_tokens=None, **fields)
+            for name, transcript in TRANSCRIPTS.items()
+        }
+    )
 
 
 @ALL
 def test_the_engine_gives_the_transcript_token_for_token(
-    client: Client, transcript: Transcript
+    unlimited: dict[str, Future[Response]], transcript: Transcript
 ) -> None:
-    response = client.ask(
-        transcript,
-        stop=None,
-        max_tokens=None,
-        extra_body={"nvext": {"extra_fields": ["completion_token_ids"]}},
-    )
+    response = unlimited[transcript["id"]].result()
     assert response.token_ids == encode(transcript["output"])
 
 
@@ -132,12 +144,14 @@ DYNAMO_DIFFERS = {
 
 
 def stock_answers(
-    fleet: Fleet, frontend: str, model: str, stream: bool, names: Iterable[str] = TRANSCRIPTS
+    fleet: Fleet,
+    frontend: str,
+    model: str,
+    stream: bool,
+    names: tuple[str, ...] = tuple(TRANSCRIPTS),
 ) -> dict[str, dict[str, Any]]:
-    client = Client(getattr(fleet, frontend).url, model)
-    return {
-        name: client.ask(TRANSCRIPTS[name], stream=stream, lenient=True).message for name in names
-    }
+    answers = ask_transcripts(getattr(fleet, frontend), model, names, lenient=True)
+    return {name: answers[name, stream].result().message for name in names}
 
 
 @STOCK

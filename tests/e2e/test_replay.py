@@ -1,4 +1,4 @@
-"""The light path: the replay worker and the forward edge without an engine, and each of them with the other kind."""
+"""The replay worker, through the frontend without an engine and through vLLM's forward edge."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import Any
 import openai
 import pytest
 
-from tests.e2e.client import Client, request_of
+from tests.e2e.client import Client, ask_transcripts, build_request
 from tests.e2e.test_transcripts import (
     ALL,
     STREAMED,
@@ -21,10 +21,10 @@ from tests.e2e.test_transcripts import (
     rendered,
 )
 from tests.support import TRANSCRIPTS, Transcript
-from tools.stack import LIGHT_FRONTEND, Process, Stack, metric
+from tools.stack import HUGGINGFACE_FRONTEND, Process, Stack, metric
 
 PARSERS = ("--tool-call-parser", "hermes", "--reasoning-parser", "qwen3")
-# PostprocessedChunk-processed in the worker, and by the frontend with its own flags.
+# Post-processed in the worker; in the frontend, by its own flags; in the worker, but slowly.
 PROCESSED, PLAIN, SLOW = "replay", "plain", "slow"
 ROWS = pytest.mark.parametrize(
     "model", [PROCESSED, PLAIN], ids=["in the worker", "in the frontend"]
@@ -33,8 +33,8 @@ DEADLINE_S = 20.0
 
 
 @dataclass
-class Light:
-    """No process of it imports vLLM or torch, except `vllm`."""
+class ReplayFleet:
+    """Replay workers and two frontends; only `vllm` imports vLLM or torch."""
 
     slow: Process
     frontend: Process
@@ -42,29 +42,29 @@ class Light:
 
 
 @pytest.fixture(scope="module")
-def light(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Light]:
-    with Stack(tmp_path_factory.mktemp("light")) as stack:
+def replay(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ReplayFleet]:
+    with Stack(tmp_path_factory.mktemp("replay")) as stack:
         stack.replay(*PARSERS, name=PROCESSED, wait=False)
-        # Namespaces of their own: a frontend would send one model's requests to all workers of an endpoint.
+        # In one namespace, a frontend would send each model's requests to all three workers.
         stack.replay("--plain", "--namespace", "plain", name=PLAIN, wait=False)
         slow = stack.replay(
             *PARSERS, "--tokens-per-second", "20", "--namespace", "slow", name=SLOW, wait=False
         )
-        frontend = stack.frontend(*PARSERS, command=LIGHT_FRONTEND, wait=False)
+        frontend = stack.frontend(*PARSERS, command=HUGGINGFACE_FRONTEND, wait=False)
         vllm = stack.frontend(*PARSERS, "--tokenizer-backend", "vllm", wait=False)
         for edge in (frontend, vllm):
             for model in (PROCESSED, PLAIN, SLOW):
                 stack.wait_for_model(edge, model)
-        yield Light(slow, frontend, vllm)
+        yield ReplayFleet(slow, frontend, vllm)
 
 
 def output_tokens(transcript: Transcript) -> int | None:
-    """Return how many tokens are generated; None for a forced call, which this edge wants in JSON."""
+    """Return how many tokens are generated; None for a forced call, written as JSON here."""
     return None if transcript.get("tool_choice") else generated(transcript)
 
 
-def test_no_engine_is_loaded(light: Light) -> None:
-    for process in (light.slow, light.frontend):
+def test_no_engine_is_loaded(replay: ReplayFleet) -> None:
+    for process in (replay.slow, replay.frontend):
         libraries = Path(f"/proc/{process.popen.pid}/maps").read_text(encoding="utf-8")
         assert "dynamo" in libraries
         assert "torch" not in libraries
@@ -74,9 +74,9 @@ def test_no_engine_is_loaded(light: Light) -> None:
 @STREAMED
 @ROWS
 def test_gives_exactly_the_transcript(
-    light: Light, model: str, stream: bool, transcript: Transcript
+    replay: ReplayFleet, model: str, stream: bool, transcript: Transcript
 ) -> None:
-    response = Client(light.frontend.url, model).ask(transcript, stream=stream)
+    response = ask_transcripts(replay.frontend, model)[transcript["id"], stream].result()
     assert response.message == (
         transcript["expect"] if stream else as_dynamo_folds(transcript["expect"])
     )
@@ -90,20 +90,21 @@ def test_gives_exactly_the_transcript(
 @ROWS
 @STREAMED
 @pytest.mark.parametrize("name", ["reasoning_call", "required_choice"])
-def test_behind_vllms_edge_it_is_the_same(
-    light: Light, model: str, stream: bool, name: str
+def test_vllms_edge_gives_the_same(
+    replay: ReplayFleet, model: str, stream: bool, name: str
 ) -> None:
     transcript = TRANSCRIPTS[name]
     assert (
-        Client(light.vllm.url, model).ask(transcript, stream=stream).message == transcript["expect"]
+        Client(replay.vllm.url, model).ask(transcript, stream=stream).message
+        == transcript["expect"]
     )
 
 
 @ROWS
 @STREAMED
-def test_two_choices(light: Light, model: str, stream: bool) -> None:
+def test_two_choices(replay: ReplayFleet, model: str, stream: bool) -> None:
     transcript = TRANSCRIPTS["reasoning_call"]
-    response = Client(light.frontend.url, model).ask(
+    response = Client(replay.frontend.url, model).ask(
         transcript, stream=stream, n=2, temperature=0.5
     )
     assert [answer.message for _, answer in sorted(response.answers.items())] == [
@@ -113,38 +114,38 @@ def test_two_choices(light: Light, model: str, stream: bool) -> None:
 
 
 @ROWS
-def test_logprobs(light: Light, model: str) -> None:
+def test_logprobs(replay: ReplayFleet, model: str) -> None:
     transcript = TRANSCRIPTS["plain_text"]
-    response = Client(light.frontend.url, model).ask(transcript, logprobs=True, top_logprobs=1)
+    response = Client(replay.frontend.url, model).ask(transcript, logprobs=True, top_logprobs=1)
     text = "".join(entry.token for entry in response.answer.logprobs)
     assert text == transcript["expect"]["content"] + "<|im_end|>"
 
 
-def test_stop_token_ids(light: Light) -> None:
+def test_stop_token_ids(replay: ReplayFleet) -> None:
     transcript = TRANSCRIPTS["plain_text"]
-    whole = Client(light.frontend.url, PROCESSED).ask(
+    whole = Client(replay.frontend.url, PROCESSED).ask(
         transcript, extra_body={"nvext": {"extra_fields": ["completion_token_ids"]}}
     )
     stop = whole.token_ids[3]
-    response = Client(light.frontend.url, PROCESSED).ask(
+    response = Client(replay.frontend.url, PROCESSED).ask(
         transcript, metadata={"backedge": f'{{"stop_token_ids": [{stop}]}}'}
     )
     assert response.usage.completion_tokens == whole.token_ids.index(stop) + 1
     assert response.stop_reason == stop
 
 
-def test_a_client_that_goes_away_stops_the_worker(light: Light) -> None:
-    client = Client(light.frontend.url, SLOW)
+def test_a_client_that_goes_away_stops_the_worker(replay: ReplayFleet) -> None:
+    client = Client(replay.frontend.url, SLOW)
     stream = client.openai.chat.completions.create(
-        **request_of(TRANSCRIPTS["count"], SLOW, {}), stream=True
+        **build_request(TRANSCRIPTS["count"], SLOW, {}), stream=True
     )
     next(iter(stream))
     stream.close()
     deadline = time.monotonic() + DEADLINE_S  # the whole answer takes 35 s
-    while metric(light.slow.url, "dynamo_component_inflight_requests") > 0:
+    while metric(replay.slow.url, "dynamo_component_inflight_requests") > 0:
         assert time.monotonic() < deadline
         time.sleep(0.1)
-    assert metric(light.slow.url, "dynamo_component_cancellation_total") >= 1
+    assert metric(replay.slow.url, "dynamo_component_cancellation_total") >= 1
 
 
 # fields, part of the message
@@ -168,10 +169,10 @@ REFUSED = [
 
 @STREAMED
 @pytest.mark.parametrize(("fields", "part"), REFUSED)
-def test_what_cannot_be_answered_is_a_400(
-    light: Light, stream: bool, fields: dict[str, Any], part: str
+def test_a_request_that_cannot_be_answered_is_a_400(
+    replay: ReplayFleet, stream: bool, fields: dict[str, Any], part: str
 ) -> None:
     with pytest.raises(openai.BadRequestError, match=part):
-        Client(light.frontend.url, PROCESSED).ask(
+        Client(replay.frontend.url, PROCESSED).ask(
             TRANSCRIPTS["plain_text"], stream=stream, **fields
         )

@@ -1,0 +1,47 @@
+"""How tests spread over the processes of pytest-xdist."""
+
+from __future__ import annotations
+
+from pathlib import PurePosixPath
+
+import pytest
+from xdist.scheduler import LoadScopeScheduling
+
+# Modules of tests/e2e that share a stack run in one process. Groups start in this order, those
+# with the most to do first. A module in no group is one of its own.
+GROUPS = {
+    "fleet": (
+        *("test_transcripts", "test_requests", "test_errors", "test_metrics"),
+        *("test_native_parsers", "test_pool", "test_plugin"),
+    ),
+    "sglang": ("test_sglang",),
+    "routed": ("test_tokenizer_backends", "test_kv_routing"),
+    "lifecycle": ("test_lifecycle",),
+    "replay": ("test_replay", "test_migration"),
+}
+GROUP_BY_MODULE = {module: group for group, modules in GROUPS.items() for module in modules}
+ORDER = list(GROUP_BY_MODULE)
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    for item in items:
+        if "e2e" in item.path.parts:
+            item.add_marker("e2e")
+    items.sort(key=lambda item: rank(item.path.stem) if "e2e" in item.path.parts else -1)
+
+
+def rank(module: str) -> int:
+    return ORDER.index(module) if module in ORDER else len(ORDER)
+
+
+class GroupScheduling(LoadScopeScheduling):
+    """Gives each process one group or file at a time."""
+
+    def _split_scope(self, nodeid: str) -> str:
+        path = PurePosixPath(nodeid.partition("::")[0])
+        return GROUP_BY_MODULE.get(path.stem, str(path)) if path.parent.name == "e2e" else str(path)
+
+
+def pytest_xdist_make_scheduler(config: pytest.Config, log: object) -> GroupScheduling | None:
+    """Replace `--dist loadgroup`, whose marks xdist 3.8 loses under pytest 9.2."""
+    return GroupScheduling(config, log) if config.getvalue("dist") == "loadgroup" else None
