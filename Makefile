@@ -1,5 +1,6 @@
-# make run    starts a frontend and a worker with the example model, and shows a stream
-# make test   runs all tests: first those without a stack, in two processes, then the others one by one
+# make run       starts a frontend and a worker with the example model, and shows a stream
+# make test      runs the tests, a selection of the largest matrices: some 15 minutes on two cores
+# make test-all  runs all cases, and random examples longer
 # Each makes its own virtual environment first; a second call finds it done.
 # `make run` needs neither vLLM nor torch; ENGINE=vllm runs a real engine, and MODEL= wants one.
 
@@ -10,15 +11,19 @@ ENGINE ?= $(if $(MODEL),vllm,replay)
 PYTHON := .venv/bin/python
 RUN_PYTHON := $(if $(filter replay,$(ENGINE)),.venv-light,.venv)/bin/python
 
-.PHONY: run test lint setup
+.PHONY: run test test-all lint setup
 
 run:
 	@tools/setup $(ENGINE)
 	@$(RUN_PYTHON) -m tools.run --engine "$(ENGINE)" --port "$(PORT)" --model "$(MODEL)" -- $(ARGS)
 
+# The engines of the tests in tests/e2e wait a lot, so three processes keep two cores busy.
 test: setup
-	@$(PYTHON) -m pytest -m "not e2e" -n 2 --dist loadfile
-	@$(PYTHON) -m pytest -m e2e
+	@$(PYTHON) -m pytest --ignore tests/e2e -n 2 --dist loadfile
+	@$(PYTHON) -m pytest tests/e2e -n 3 --dist loadgroup --no-loadscope-reorder
+
+test-all:
+	@env -u CI WHOLE_MATRICES=1 FUZZ_EXAMPLES=2000 $(MAKE) test
 
 lint: setup
 	@tools/lint

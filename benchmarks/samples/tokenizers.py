@@ -129,12 +129,18 @@ def harmony() -> HarmonyTokenizer:
     return HarmonyTokenizer()
 
 
+@cache
+def hunyuan() -> HunyuanTokenizer:
+    """Return the tokenizer of Hunyuan A13B's markers."""
+    return HunyuanTokenizer()
+
+
 def load_tokenizer(sample: Sample) -> Any:
     """Return the tokenizer that `sample` names, with its markers."""
     if sample.tokenizer == "harmony":
         return harmony()
     if sample.tokenizer == "hunyuan":
-        return HunyuanTokenizer()
+        return hunyuan()
     if sample.tokenizer in MISTRAL_FILES:
         return mistral(sample.tokenizer)
     return bpe(sample.markers, sample.special)

@@ -154,7 +154,7 @@ def test_a_model_with_a_tekken_file_alone_answers(tekken: list[Process], stream:
 # module, class, part of the log
 BAD_CLASSES = [
     ("no_such_module", "C", "ModuleNotFoundError"),
-    ("tests.frontend.tokenizers.broken", "NoSuchClass", "NoSuchClass"),
+    ("tests.tokenization.broken", "NoSuchClass", "NoSuchClass"),
     ("tests.e2e.bad_tokenizers", "RaisesAtOnce", "no luck"),
     ("tests.e2e.bad_tokenizers", "EncodesToText", "list[int]"),
 ]

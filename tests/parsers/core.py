@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import importlib.util
 import itertools
 import json
@@ -24,11 +25,22 @@ from backedge.postprocess import (
     detokenizers,
 )
 from backedge.postprocess.aggregate import aggregate_deltas
-from backedge.tokenization.detokenizer import read_vocabulary
+from backedge.tokenization.detokenizer import DetokenizerFactory, read_vocabulary
 
 from benchmarks.samples.sample import Call, Outcome, Sample
 from benchmarks.samples.tokenizers import encode, end_of_turn, load_tokenizer
 from tests.parsers.cases import Case
+
+
+# These read a tokenizer's whole vocabulary, which takes longer than most cases.
+@functools.cache
+def cached_detokenizers(tokenizer: Any) -> DetokenizerFactory:
+    return detokenizers(tokenizer)
+
+
+@functools.cache
+def cached_linear_parsers(names: ParserNames, tokenizer: Any) -> ParserFactory:
+    return linear_parsers(names, read_vocabulary(tokenizer))
 
 
 @dataclass
@@ -50,7 +62,7 @@ class Core:
         self.chunks, self.failures = [], []
         self.post = Postprocessor(
             self.params,
-            detokenizers(self.tokenizer),
+            cached_detokenizers(self.tokenizer),
             self.parsers,
             prompt_token_ids=self.prompt_token_ids,
             report=self.failures.append,
@@ -87,7 +99,7 @@ def parsers_of(
     """Return the parsers; raises `UnusableParserError` as at a worker's start."""
     tokenizer = load_tokenizer(sample)
     if kind == "linear":
-        return linear_parsers(names, read_vocabulary(tokenizer))
+        return cached_linear_parsers(names, tokenizer)
     if engine == "sglang":
         # Late: the import takes seconds, which tests of the other engine need not wait for.
         from backedge.parsers.native.sglang import SglangParsers

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from backedge.postprocess import ChoiceDelta, detokenizers
+from backedge.postprocess import ChoiceDelta
 
-from tests.parsers.core import Core
+from tests.parsers.core import Core, cached_detokenizers
 
 
 def check_deltas(core: Core, index: int = 0) -> None:
@@ -50,7 +50,7 @@ def check_tokens(core: Core, whole: ChoiceDelta, fed: list[int]) -> None:
     used = fed[: core.post.usage.completion_tokens]
     assert whole.token_ids == used
     assert whole.logprobs is not None
-    token_bytes = detokenizers(core.tokenizer).token_bytes
+    token_bytes = cached_detokenizers(core.tokenizer).token_bytes
     assert [bytes(entry.bytes or ()) for entry in whole.logprobs] == [
         token_bytes(token_id) for token_id in used
     ]

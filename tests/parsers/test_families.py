@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
+import functools
 import itertools
 import json
-from collections.abc import Collection, Sequence
-from typing import Any
+from collections.abc import Collection
 
 import pytest
-from backedge.parsers.base import ParserNames, ParserRequest
+from backedge.parsers.base import ParserFactory, ParserNames, ParserRequest, StreamParser
 from backedge.parsers.events import (
     Event,
     ToolCallArguments,
@@ -19,11 +19,14 @@ from backedge.parsers.events import (
 from backedge.parsers.formats.catalog import FORMATS
 from backedge.parsers.linear_parsers import Vocabulary
 from backedge.parsers.parser_lookup import linear_parsers
-from backedge.tokenization.detokenizer import DetokenizerOptions, detokenizers, read_vocabulary
+from backedge.tokenization.detokenizer import (
+    DetokenizerOptions,
+)
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from benchmarks.samples.tokenizers import bpe, encode
+from tests.parsers.core import cached_detokenizers, cached_linear_parsers
 from tests.parsers.events import outcome_of
 from tests.parsers.families import FAMILIES
 from tests.parsers.families.family import TOOLS, Case, Family
@@ -38,25 +41,30 @@ every_case = pytest.mark.parametrize(("family", "case"), ROWS)
 MAX_HELD = 1024
 
 
-def parser_of(
-    family: Family, case: Case, vocabulary: Vocabulary, prompt: Sequence[int] = ()
-) -> Any:
+# Compiling a format takes longer than to parse a case, so factories are kept.
+@functools.cache
+def text_parsers(names: ParserNames, turn: str) -> ParserFactory:
+    return linear_parsers(names, Vocabulary(decode=lambda _: turn))
+
+
+def build_names(family: Family) -> ParserNames:
+    return ParserNames(family.tool_parser, family.reasoning_parser)
+
+
+def build_request(case: Case) -> ParserRequest:
     tools = list(TOOLS if case.tools is None else case.tools)
-    request = ParserRequest(tools=tools, tool_choice="auto" if tools else "none")
-    return linear_parsers(ParserNames(family.tool_parser, family.reasoning_parser), vocabulary)(
-        request, prompt
-    )
+    return ParserRequest(tools=tools, tool_choice="auto" if tools else "none")
 
 
-def text_parser_of(family: Family, case: Case) -> Any:
+def build_text_parser(family: Family, case: Case) -> StreamParser:
     """Return a parser that knows no marker as a token; the prompt's turn is one token."""
     turn = case.prompt.rpartition("<|im_start|>")[2]
-    return parser_of(family, case, Vocabulary(decode=lambda _: turn), [0] if case.prompt else [])
+    return text_parsers(build_names(family), turn)(build_request(case), [0] if case.prompt else [])
 
 
 def by_text(family: Family, case: Case, cuts: Collection[int]) -> list[Event]:
     """Return the joined events of a parser that knows no tokens, fed `case` cut at `cuts`."""
-    parser = text_parser_of(family, case)
+    parser = build_text_parser(family, case)
     bounds = [0, *sorted(cuts), len(case.output)]
     events = [
         event
@@ -69,10 +77,10 @@ def by_text(family: Family, case: Case, cuts: Collection[int]) -> list[Event]:
 def by_token(family: Family, case: Case) -> list[Event]:
     """Return the joined events of a parser that knows its markers as tokens."""
     tokenizer = bpe(family.markers, family.special)
-    parser = parser_of(family, case, read_vocabulary(tokenizer), encode(tokenizer, case.prompt))
-    detokenizer = detokenizers(tokenizer)(
-        DetokenizerOptions(spaces_between_special_tokens=False), ()
-    )
+    parsers = cached_linear_parsers(build_names(family), tokenizer)
+    parser = parsers(build_request(case), encode(tokenizer, case.prompt))
+    options = DetokenizerOptions(spaces_between_special_tokens=False)
+    detokenizer = cached_detokenizers(tokenizer)(options, ())
     token_ids = encode(tokenizer, case.output)
     events = [
         event
@@ -112,7 +120,7 @@ def test_truncated_anywhere(family: Family, case: Case) -> None:
     whole = by_text(family, case, ())
     step = max(1, len(case.output) // 60)
     for end in range(0, len(case.output), step):
-        parser = text_parser_of(family, case)
+        parser = build_text_parser(family, case)
         events = join(parser.feed(case.output[:end]) + parser.finish(cut=True))
         shown = [event for event in events if not isinstance(event, ToolCallCut)]
         calls = [event for event in shown if isinstance(event, ToolCallStarted)]

@@ -22,7 +22,7 @@ from backedge.tokenization.detokenizer import read_vocabulary
 
 from benchmarks.samples.sample import Call, Outcome
 from benchmarks.samples.tokenizers import HARMONY_SPECIAL, bpe, encode
-from tests.parsers.core import Core, as_one, cut, every_token, outcome
+from tests.parsers.core import Core, as_one, cached_linear_parsers, cut, every_token, outcome
 from tests.parsers.events import outcome_of
 from tests.parsers.families import gemma, glm45, hermes, openai, qwen3_coder
 from tests.parsers.families.family import function
@@ -478,9 +478,7 @@ def by_text(rule: Rule, pair: Pair, size: int) -> list[Event]:
 def core_of(rule: Rule, pair: Pair, *, special: bool = False) -> Core:
     """Return the core with the linear parsers. special: the markers are special tokens, and hidden."""
     tokenizer = pair.tokenizer(special=special)
-    parsers: Any = linear_parsers(
-        ParserNames(pair.tools, pair.reasoning), read_vocabulary(tokenizer)
-    )
+    parsers: Any = cached_linear_parsers(ParserNames(pair.tools, pair.reasoning), tokenizer)
     prompt = encode(tokenizer, pair.prompt(rule.prompt))
     params = PostprocessParams(
         response_id="chatcmpl-1", created=1, model="m", prompt_length=len(prompt),

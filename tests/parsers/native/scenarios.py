@@ -12,13 +12,13 @@ from backedge.parsers.base import ParserNames, ParserRequest
 from backedge.parsers.events import join
 from backedge.parsers.native.sglang import SglangParsers
 from backedge.parsers.parser_lookup import tool_format
-from backedge.tokenization.detokenizer import DetokenizerOptions, detokenizers
+from backedge.tokenization.detokenizer import DetokenizerOptions
 from sglang.srt.entrypoints.openai.protocol import Tool
 from sglang.srt.function_call.function_call_parser import FunctionCallParser
 
 from benchmarks.samples.sample import Call, Outcome
 from benchmarks.samples.tokenizers import bpe, encode
-from tests.parsers.core import value_of
+from tests.parsers.core import cached_detokenizers, value_of
 from tests.parsers.events import outcome_of
 from tests.parsers.families import FAMILIES
 from tests.parsers.families.family import SCENARIOS_BY_ID, TOOLS, Case, Family
@@ -167,7 +167,7 @@ def streamed(row: Row) -> Outcome:
     request = ParserRequest(tools=row.tools, tool_choice="auto")
     parser = native_parsers(row.name, row.family.name)(request, [])
     options = DetokenizerOptions(skip_special_tokens=False, spaces_between_special_tokens=False)
-    detokenizer = detokenizers(tokenizer)(options, ())
+    detokenizer = cached_detokenizers(tokenizer)(options, ())
     token_ids = encode(tokenizer, row.case.output)
     events = [
         event
