@@ -59,7 +59,7 @@ SGLANG_CPU_ENGINE = (
     *("--disable-cuda-graph", "--skip-server-warmup", "--sleep-on-idle"),
 )
 CPU_ENGINES = (CPU_ENGINE, SGLANG_CPU_ENGINE)
-START_TIMEOUT_S = 240.0
+START_TIMEOUT_S = 480.0
 STOP_TIMEOUT_S = 20.0
 
 
