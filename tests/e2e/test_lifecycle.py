@@ -17,7 +17,7 @@ TURNS = 50
 BACKENDS = ("huggingface", "vllm", "sglang")
 # Allocators, imports on first use and thread pools may take this much more after the first turns.
 SPARE = {"threads": 4, "files": 4, "megabytes": 8.0}
-DEADLINE_S = 30.0
+DEADLINE_S = 120.0
 
 
 class Figures:
