@@ -11,7 +11,6 @@ from typing import Any
 
 import openai
 import pytest
-from sglang.srt.entrypoints.openai.protocol import Tool
 
 from tests.e2e import test_errors, test_requests
 from tests.e2e.client import TIMEOUT_S, Client, Response, ask_all, whole
@@ -107,6 +106,9 @@ def fleet(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Engines]:
 
 def as_sglang(tool: dict[str, Any]) -> dict[str, Any]:
     """Return a tool in the form in which SGLang gives it to the template."""
+    # Late, as `load_tokenizer` imports transformers.
+    from sglang.srt.entrypoints.openai.protocol import Tool
+
     spell_tools: dict[str, Any] = Tool(**tool).model_dump()
     return spell_tools
 

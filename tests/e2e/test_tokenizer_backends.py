@@ -9,7 +9,6 @@ from concurrent.futures import Future
 from pathlib import Path
 from typing import Any
 
-import mistral_common
 import openai
 import pytest
 
@@ -111,9 +110,10 @@ def tekken(tmp_path_factory: pytest.TempPathFactory) -> Iterator[list[Process]]:
     folder = tmp_path_factory.mktemp("tekken")
     model = folder / "model"
     model.mkdir()
-    shutil.copy(
-        Path(mistral_common.__file__).parent / "data" / "tekken_240911.json", model / "tekken.json"
-    )
+    import mistral_common  # late, as in test_transcripts.py
+
+    data = Path(mistral_common.__file__).parent / "data"
+    shutil.copy(data / "tekken_240911.json", model / "tekken.json")
     (model / "config.json").write_text(json.dumps(CONFIG))
     mode = ("--tokenizer-mode", "mistral")
     with ForkingStack(folder / "stack") as stack:

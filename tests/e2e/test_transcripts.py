@@ -8,7 +8,6 @@ from concurrent.futures import Future
 from typing import Any
 
 import pytest
-from transformers import AutoTokenizer
 
 from tests.e2e.client import Client, Response, ask_all, ask_transcripts
 from tests.e2e.conftest import BACKEDGE_MODEL, PLAIN_MODEL, Fleet
@@ -24,11 +23,18 @@ BACKEDGE_ROWS = pytest.mark.parametrize(
 
 
 @functools.cache
+def load_tokenizer() -> Any:
+    # Each process of a run collects all modules, and the import takes seconds.
+    from transformers import AutoTokenizer
+
+    return AutoTokenizer.from_pretrained(TINY_MODEL)
+
+
+@functools.cache
 def rendered(name: str, spell_tools: Callable[[Any], Any] = dict) -> list[int]:
     """Return the prompt's tokens. spell_tools: turns a tool into what the template gets."""
     transcript = TRANSCRIPTS[name]
-    tokenizer = AutoTokenizer.from_pretrained(TINY_MODEL)
-    text = tokenizer.apply_chat_template(
+    text = load_tokenizer().apply_chat_template(
         transcript["messages"],
         tools=[spell_tools(tool) for tool in transcript.get("tools", [])] or None,
         tokenize=False,
