@@ -24,6 +24,7 @@ class Parsers(PassthroughParsers):
         return BrokenParser() if list(prompt_token_ids) == [0] else super().__call__(request, [])
 
 
+LATER = 1e9  # when everything is due
 BROKEN: list[int] = [0]
 UNBUILDABLE: list[int] = [1]
 FINE: list[int] = []
@@ -60,7 +61,7 @@ def answers(process, *requests):
     for request in requests:
         process._take_message(request)
     process._do_steps(float("inf"))
-    process._take_all_due(float("inf"))
+    process._take_all_due(LATER)
     told, process._answers = process._answers, []
     return [answer for answer in told if isinstance(answer, (messages.Result, messages.Failure))]
 
@@ -111,7 +112,7 @@ def test_a_fatal_failure_is_told_once_and_costs_no_other_request_an_answer(
     for step in feeds(2, 1):
         served._take_message(step)
     served._do_steps(float("inf"))
-    served._take_all_due(float("inf"))
+    served._take_all_due(LATER)
     told = answers(served, open_request(1, prompt, processed=processed), *feeds(1))
     assert text(told, 2) == "on"
     assert [(failure.key, failure.fatal) for failure in failures(told)] == [(1, True)]
