@@ -79,7 +79,7 @@ class EngineFactory:
         builder = builder_class(
             self._config, self._flags, self._prompt_queue, selection, card, worker_card
         )
-        model = await builder.model(instance_id, routed_engine)
+        model = await builder.build(instance_id, routed_engine)
         collect_after(model)
         answer = (
             model.answer

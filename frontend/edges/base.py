@@ -49,7 +49,7 @@ class ChatModelBuilder(abc.ABC):
         self.configured = read_configured_parsers(flags, runtime_config, worker_card)
 
     @abc.abstractmethod
-    async def model(self, instance_id: object, routed_engine: RoutedEngine) -> ChatModel:
+    async def build(self, instance_id: object, routed_engine: RoutedEngine) -> ChatModel:
         """Return the model that Dynamo has discovered.
 
         instance_id: Dynamo's name for the model's first worker.
@@ -57,11 +57,11 @@ class ChatModelBuilder(abc.ABC):
         `UnknownParserError` for a configured name that no parser has.
         """
 
-    def engine(self, default: str) -> str:
-        """Return the engine of the model's workers; `default` for workers that do not say."""
+    def engine_name(self, default: str) -> str:
+        """Return the name of the workers' engine; `default` for workers that do not say."""
         return default if self.worker_card is None else self.worker_card.engine
 
-    def parsers(self, installed: InstalledParsers | None = None) -> FrontendParsers:
+    def usable_parsers(self, installed: InstalledParsers | None = None) -> FrontendParsers:
         """Return the parsers for the model's plain workers. Raises `UnknownParserError`.
 
         installed: an engine's own parsers; None where only the linear ones can be used.

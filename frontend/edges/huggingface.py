@@ -58,12 +58,12 @@ class HuggingFaceModelBuilder(ChatModelBuilder):
     """Builds models for "huggingface", and for "python" with a tokenizer class of the user's."""
 
     @override
-    async def model(self, instance_id: object, routed_engine: RoutedEngine) -> ChatModel:
-        return await asyncio.to_thread(self._build, routed_engine)
+    async def build(self, instance_id: object, routed_engine: RoutedEngine) -> ChatModel:
+        return await asyncio.to_thread(self._build_in_thread, routed_engine)
 
-    def _build(self, routed_engine: RoutedEngine) -> ChatModel:
-        names = self.parsers().names
-        engine = self.engine("vllm")
+    def _build_in_thread(self, routed_engine: RoutedEngine) -> ChatModel:
+        names = self.usable_parsers().names
+        engine = self.engine_name("vllm")
         tokenizer, folder, render = self._load_tokenizer(engine)
 
         @functools.cache

@@ -45,18 +45,18 @@ class SglangModelBuilder(ChatModelBuilder):
     """Builds models with SGLang's tokenizer and Dynamo's rendering for SGLang."""
 
     @override
-    async def model(self, instance_id: object, routed_engine: RoutedEngine) -> ChatModel:
-        return await asyncio.to_thread(self._build, routed_engine)
+    async def build(self, instance_id: object, routed_engine: RoutedEngine) -> ChatModel:
+        return await asyncio.to_thread(self._build_in_thread, routed_engine)
 
-    def _build(self, routed_engine: RoutedEngine) -> ChatModel:
-        parsers = self.parsers(INSTALLED)
+    def _build_in_thread(self, routed_engine: RoutedEngine) -> ChatModel:
+        parsers = self.usable_parsers(INSTALLED)
         tokenizer = self._load_tokenizer()
         folder = ModelFolder(self.path, token_id=tokenizer.convert_tokens_to_ids)
         prompts = SglangPrompts(
             tokenizer,
             parsers.names,
             self.runtime_config,
-            self.engine("sglang"),
+            self.engine_name("sglang"),
             hides_unused_tools=self.config.exclude_tools_when_tool_choice_none,
         )
         preprocessor = PromptPreprocessor(prompts, folder, self.prompt_queue, self.context_length)
@@ -65,10 +65,10 @@ class SglangModelBuilder(ChatModelBuilder):
         return ChatModel(self.card, preprocessor, routed_engine, lambda: factories)
 
     def _load_tokenizer(self) -> SglangTokenizer:
-        tokenizer: SglangTokenizer = sglang_processor._load_tokenizer(  # noqa: SLF001 - Dynamo has no public way
+        tokenizer: SglangTokenizer = sglang_processor._load_tokenizer(  # noqa: SLF001 - Dynamo's only way
             self.path, self.config.trust_remote_code
         )
-        template = sglang_processor._load_chat_template(  # noqa: SLF001 - Dynamo has no public way
+        template = sglang_processor._load_chat_template(  # noqa: SLF001 - Dynamo's only way
             self.flags.chat_template
         )
         if template is not None:
@@ -145,8 +145,9 @@ class SglangPrompts:
             raise RequestError(
                 "messages", messages, f"what the model's chat template takes ({error})"
             ) from error
+        require_reasoning = sglang_prepost._guided_output_requires_reasoning  # noqa: SLF001 - Dynamo's
         fields = EngineFields(
-            require_reasoning=sglang_prepost._guided_output_requires_reasoning(  # noqa: SLF001 - Dynamo's own rule
+            require_reasoning=require_reasoning(
                 request.raw,
                 preprocessed.force_reasoning,
                 self._reasoning,

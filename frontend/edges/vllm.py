@@ -48,12 +48,12 @@ class VllmModelBuilder(ChatModelBuilder):
     """Builds models with vLLM's renderer and tokenizers. flags: vLLM's."""
 
     @override
-    async def model(self, instance_id: object, routed_engine: RoutedEngine) -> ChatModel:
-        parsers = self.parsers(INSTALLED)
+    async def build(self, instance_id: object, routed_engine: RoutedEngine) -> ChatModel:
+        parsers = self.usable_parsers(INSTALLED)
         logger.info("model %s: vLLM's forward edge, parsers %s", self.card.name(), parsers)
         processor = await self._build_processor(parsers.names, instance_id, routed_engine)
         renderer = processor.input_processor.renderer
-        wrap_chat_template(renderer, self.engine("vllm"))
+        wrap_chat_template(renderer, self.engine_name("vllm"))
         factories = detokenizers(processor.tokenizer), build_parsers(parsers, processor)
 
         def preprocess(
@@ -108,11 +108,11 @@ def wrap_chat_template(renderer: Renderer, engine: str) -> None:
         tools: list[JsonObject] | None = None,
         **options: object,
     ) -> object:
-        spelled = tools if engine == "vllm" else format_tools(tools, engine)
+        formatted = tools if engine == "vllm" else format_tools(tools, engine)
         try:
             return render_with_time_limit(
                 lambda: hf.safe_apply_chat_template(
-                    model_config, tokenizer, conversation, tools=spelled, **options
+                    model_config, tokenizer, conversation, tools=formatted, **options
                 )
             )
         except TimeoutError as error:
@@ -185,7 +185,7 @@ class VllmPostProcessor(Protocol):
 
 
 class VllmPreprocessed(msgspec.Struct):
-    """What Dynamo's vLLM processor has made of a request when it would send it."""
+    """A request as Dynamo's vLLM processor would send it."""
 
     request_id: str
     preprocessed: JsonObject
@@ -244,19 +244,19 @@ class VllmProcessor(vllm_processor.VllmProcessor):
         )
 
 
-def build_prepared(request: ChatRequest, made: VllmPreprocessed) -> Prepared:
+def build_prepared(request: ChatRequest, intercepted: VllmPreprocessed) -> Prepared:
     """Return the request, ready to be sent."""
-    fields = msgspec.convert(made.preprocessed, VllmFields)
+    fields = msgspec.convert(intercepted.preprocessed, VllmFields)
     parser = build_parser_request(
         request,
         fields.sampling_options.guided_decoding,
         fields.chat_template_kwargs,
-        include_reasoning=made.include_reasoning,
+        include_reasoning=intercepted.include_reasoning,
     )
     params = build_postprocess_params(
-        made.request_id, request, made.sampling, made.prompt_length, parser
+        intercepted.request_id, request, intercepted.sampling, intercepted.prompt_length, parser
     )
-    return Prepared(request, made.preprocessed, params)
+    return Prepared(request, intercepted.preprocessed, params)
 
 
 # Dynamo's factory makes the processor in the task of its caller and keeps it to itself.

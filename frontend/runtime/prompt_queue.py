@@ -83,7 +83,7 @@ class PromptQueue:
 
     @contextmanager
     def _count(self) -> Iterator[None]:
-        """Count one request that waits or is served; refuse it if too many wait."""
+        """Count a request that waits or is served. Raises `BusyError` if too many wait."""
         waiting = self._unfinished - self._threads
         if waiting >= self._limit:
             raise BusyError(waiting, max(1.0, waiting * self._seconds_each / self._threads))

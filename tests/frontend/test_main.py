@@ -1,9 +1,17 @@
 """The frontend's own flags, and what Dynamo is asked for."""
 
+import argparse
+import functools
+import gc
 import importlib.util
+import os
+import sys
+from types import ModuleType, SimpleNamespace
+from typing import Any
 
 import pytest
 from backedge.frontend import main
+from backedge.tokenization.flags import TokenizerSelection
 
 
 @pytest.fixture
@@ -65,3 +73,81 @@ def test_flags_that_contradict_each_other_end_the_process(installed, arguments):
     installed("vllm")
     with pytest.raises(SystemExit, match="--"):
         main.parse_flags(arguments)
+
+
+def config(**fields):
+    return SimpleNamespace(
+        preprocess_workers=0,
+        exclude_tools_when_tool_choice_none=True,
+        trust_remote_code=False,
+        **fields,
+    )
+
+
+@pytest.fixture
+def dynamo_main(monkeypatch):
+    """Stand in for Dynamo's frontend, whose own factory is "Dynamo's"."""
+    module: Any = ModuleType("dynamo.frontend.main")
+    module.setup_engine_factory = lambda config, flags: "Dynamo's"
+    monkeypatch.setitem(sys.modules, "dynamo.frontend.main", module)
+    return module
+
+
+@pytest.mark.parametrize(("flag", "factory"), [(True, "Backedge's"), (False, "Dynamo's")])
+def test_the_flag_of_dynamos_frontend_chooses_the_factory(monkeypatch, dynamo_main, flag, factory):
+    monkeypatch.setattr(main, "build_engine_factory", lambda config, flags: "Backedge's")
+    main.watch_engine_factory()
+    flags = argparse.Namespace(vllm_processing=flag)
+    assert dynamo_main.setup_engine_factory(config(), flags) == factory
+
+
+def test_the_factory_is_replaced_once(dynamo_main):
+    main.watch_engine_factory()
+    replaced = dynamo_main.setup_engine_factory
+    main.watch_engine_factory()
+    assert dynamo_main.setup_engine_factory is replaced
+    dynamo_main.setup_engine_factory = functools.partial(main.build_engine_factory)
+    kept = dynamo_main.setup_engine_factory
+    main.watch_engine_factory()
+    assert dynamo_main.setup_engine_factory is kept
+
+
+def test_outside_of_dynamos_frontend_nothing_happens(monkeypatch):
+    monkeypatch.delitem(sys.modules, "dynamo.frontend.main", raising=False)
+    main.watch_engine_factory()
+    assert "dynamo.frontend.main" not in sys.modules
+
+
+@pytest.fixture
+def collector():
+    yield
+    gc.unfreeze()
+
+
+@pytest.mark.usefixtures("collector")
+def test_the_factory_has_our_defaults_of_dynamos_variables(monkeypatch):
+    kept, default = main.ENVIRONMENT
+    monkeypatch.setenv(kept, "7")
+    monkeypatch.setenv(default, "")  # so that it is as before after the test
+    monkeypatch.delenv(default)
+    flags = argparse.Namespace()
+    frontend_flags = main.FrontendFlags(TokenizerSelection(), "linear", [])
+    assert main.build_engine_factory(config(), flags, frontend_flags=frontend_flags)
+    assert flags.postprocess_parsers == "linear"
+    assert (os.environ[kept], os.environ[default]) == ("7", main.ENVIRONMENT[default])
+
+
+# what cannot be served, and what the message names
+UNSERVED = [
+    ({"user_engine": "no_such_module:Engine"}, {}, "no_such_module:Engine"),
+    ({}, {"preprocess_workers": 2}, "--dyn-preprocess-workers 2"),
+]
+
+
+@pytest.mark.usefixtures("collector")
+@pytest.mark.parametrize(("flags", "fields", "text"), UNSERVED)
+def test_what_cannot_be_served_ends_the_process(flags, fields, text):
+    frontend_flags = main.FrontendFlags(TokenizerSelection(), "auto", [], **flags)
+    given = SimpleNamespace(**vars(config()) | fields)
+    with pytest.raises(SystemExit, match=text):
+        main.build_engine_factory(given, argparse.Namespace(), frontend_flags=frontend_flags)

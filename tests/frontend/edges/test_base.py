@@ -23,7 +23,7 @@ class Config:
 class Builder(ChatModelBuilder):
     """Builds nothing."""
 
-    async def model(self, instance_id, routed_engine):
+    async def build(self, instance_id, routed_engine):
         raise NotImplementedError
 
 
@@ -34,8 +34,8 @@ def builder(worker_card=None, registered=None, **flags):
 
 
 def test_workers_say_their_engine_and_context():
-    assert builder().engine("vllm") == "vllm"
-    assert builder(WorkerCard(engine="sglang", engine_version="1")).engine("vllm") == "sglang"
+    assert builder().engine_name("vllm") == "vllm"
+    assert builder(WorkerCard(engine="sglang", engine_version="1")).engine_name("vllm") == "sglang"
     assert builder(registered={"context_length": 7}).context_length == 7
     assert builder().context_length is None
 
@@ -53,11 +53,11 @@ KINDS = [
 @pytest.mark.parametrize(("flags", "installed", "native"), KINDS)
 def test_the_flag_chooses_between_linear_parsers_and_an_engines(flags, installed, native):
     here = InstalledParsers(lambda names, known: None, lambda: ["of_its_own"], list)
-    parsers = builder(**flags).parsers(here if installed else None)
+    parsers = builder(**flags).usable_parsers(here if installed else None)
     assert parsers.names == ParserNames(flags["tool_call_parser"])
     assert parsers.native is native
 
 
 def test_a_name_that_only_an_engine_has_is_refused_without_it():
     with pytest.raises(UnknownParserError, match="hermes"):
-        builder(tool_call_parser="of_its_own").parsers()
+        builder(tool_call_parser="of_its_own").usable_parsers()

@@ -92,7 +92,7 @@ async def load(backend, flags, prompt_queue, card):
     worker_card = read_worker_card(read_runtime_config(card))
     return await load_builder(backend)(
         CONFIG, flags, prompt_queue, CHOICES[backend], card, worker_card
-    ).model(1, None)  # type: ignore[arg-type]  # nothing is sent
+    ).build(1, None)  # type: ignore[arg-type]  # nothing is sent
 
 
 @pytest.fixture(scope="module")
