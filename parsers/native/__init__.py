@@ -1,4 +1,4 @@
-"""Adapters to the engines' own parsers, which is what gives a model its parser on day 0.
+"""Adapters to the engines' own parsers, which serve a new model from its first day.
 
-Importing a module of this package imports the engine; nothing else here does.
+`vllm.py` and `sglang.py` import their engine; nothing else in `backedge.parsers` does.
 """

@@ -1,10 +1,10 @@
-"""SGLang's reasoning parsers, and when its server has one begin inside reasoning."""
+"""SGLang's reasoning parsers, and in which requests their output begins inside reasoning."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from types import SimpleNamespace
-from typing import Any
+from typing import Protocol
 
 from sglang.srt.entrypoints.openai.protocol import ChatCompletionRequest
 from sglang.srt.parser.reasoning_parser import IQuestQ1ReasoningDetector, ReasoningParser
@@ -12,8 +12,9 @@ from sglang.srt.parser.template_detection import ReasoningToggleConfig, detect_r
 
 from ..base import ParserRequest
 from ..prompt_tail import answer_start
+from .startup_checks import EngineTokenizer
 
-# What a parser's `reasoning_default` stands for where the chat template says nothing.
+# The meaning of a parser's `reasoning_default`, which counts if the chat template has no switch.
 MODES = {
     "always": ReasoningToggleConfig(special_case="always"),
     "mistral": ReasoningToggleConfig(special_case="mistral"),
@@ -24,29 +25,48 @@ MODES = {
 }
 HUNYUAN_EFFORT = "hunyuan_effort"
 NO_EFFORT = ("none", "no_think")
-Kwargs = Mapping[str, Any]
+Kwargs = Mapping[str, object]
 
 
-def _hunyuan(kwargs: Kwargs, toggle: ReasoningToggleConfig | None) -> bool:
+class VocabularyTokenizer(EngineTokenizer, Protocol):
+    """An engine's tokenizer that also tells its vocabulary, as those of transformers do."""
+
+    @property
+    def all_special_ids(self) -> list[int]:
+        """The ids of the special tokens."""
+        ...
+
+    def decode(self, token_ids: Sequence[int], /, *, skip_special_tokens: bool = False) -> str:
+        """Return the text of `token_ids`."""
+        ...
+
+    def get_vocab(self) -> dict[str, int]:
+        """Return all tokens' ids, by their text."""
+        ...
+
+
+def _hunyuan_thinks(kwargs: Kwargs, toggle: ReasoningToggleConfig | None) -> bool:
     effort = kwargs.get("reasoning_effort")
     by_default = toggle is not None and toggle.special_case == HUNYUAN_EFFORT
     return by_default if effort is None else effort not in NO_EFFORT
 
 
-# The parsers that SGLang's server asks other questions of the request.
+# Parsers for which SGLang's server has rules of their own.
 OWN_RULES: dict[str, Callable[[Kwargs, ReasoningToggleConfig | None], bool]] = {
-    "hunyuan": _hunyuan,
+    "hunyuan": _hunyuan_thinks,
     "iquest_q1": lambda kwargs, _: IQuestQ1ReasoningDetector.thinking_enabled(kwargs),
     "minimax-m3": lambda kwargs, _: kwargs.get("thinking_mode") == "enabled",
 }
-# These know the state from the text, and leave `_in_reasoning` where it began.
+# Parsers that find the state in the text and never change `_in_reasoning`.
 BY_TEXT = ("cohere_command4", "gpt-oss", "inkling", "minimax-append-think", "muse")
 
 
-def thinks(kwargs: Kwargs, toggle: ReasoningToggleConfig | None) -> bool:
-    """Return whether the chat template had the model reason.
+def template_thinks(kwargs: Kwargs, toggle: ReasoningToggleConfig | None) -> bool:
+    """Whether the chat template makes the model reason.
 
-    Source: `OpenAIServingChat._get_reasoning_from_request` in sglang/srt/entrypoints/openai/serving_chat.py.
+    kwargs: the request's chat_template_kwargs. toggle: the template's switch for reasoning.
+    Source: `OpenAIServingChat._get_reasoning_from_request` in
+    sglang/srt/entrypoints/openai/serving_chat.py.
     """
     if toggle is None:
         return False
@@ -58,15 +78,15 @@ def thinks(kwargs: Kwargs, toggle: ReasoningToggleConfig | None) -> bool:
     return asked is not False if toggle.default_enabled else asked is True
 
 
-class ReasoningParsers:
-    """Makes SGLang's reasoning parser of one name.
+class ReasoningParserFactory:
+    """Makes SGLang's reasoning parsers of one name.
 
-    tokenizer: of the model, with its chat template. vocabulary: what SGLang's parsers are to see of it.
-    special: the text of its special tokens.
+    tokenizer: the model's, with its chat template.
+    vocabulary: the part of it that SGLang's parsers see. special: its special tokens' text, by id.
     """
 
     def __init__(
-        self, name: str, tokenizer: Any, vocabulary: Any, special: Mapping[int, str]
+        self, name: str, tokenizer: EngineTokenizer, vocabulary: object, special: Mapping[int, str]
     ) -> None:
         self._name = name
         self._tokenizer = tokenizer
@@ -85,35 +105,42 @@ class ReasoningParsers:
     def __call__(
         self, request: ParserRequest, prompt_token_ids: Sequence[int], *, feeds_tool_parser: bool
     ) -> ReasoningParser:
-        """Return a new parser. feeds_tool_parser: what is no reasoning goes to SGLang's tool parser."""
+        """Return a new parser.
+
+        feeds_tool_parser: text that is not reasoning goes to SGLang's tool parser.
+        """
         return ReasoningParser(
             self._name,
             force_reasoning=self.is_forced(request.chat_template_kwargs),
-            request=self._request(request, prompt_token_ids),
+            request=self._build_request(request, prompt_token_ids),
             tokenizer=self._vocabulary,
             tool_call_parser_active=feeds_tool_parser,
         )
 
     def is_forced(self, kwargs: Kwargs) -> bool:
-        """Return whether SGLang's server would have the output begin inside reasoning."""
+        """Whether SGLang's server takes the output to begin inside reasoning."""
         own = OWN_RULES.get(self._name)
         return self._always or (
-            own(kwargs, self._toggle) if own else thinks(kwargs, self._toggle or self._mode)
+            own(kwargs, self._toggle)
+            if own
+            else template_thinks(kwargs, self._toggle or self._mode)
         )
 
-    def _request(
+    def _build_request(
         self, request: ParserRequest, prompt_token_ids: Sequence[int]
     ) -> ChatCompletionRequest:
-        """Return the request in SGLang's own type, as far as its reasoning parsers read it.
+        """Return the request as SGLang's type, with the fields that its reasoning parsers read.
 
-        The prompt's end is, for SGLang, a message to be continued: its markers
-        overrule what the flags let one expect.
+        SGLang sees the end of the prompt as a message to continue; markers in it take precedence
+        over the template's switches.
         """
         tail = answer_start(prompt_token_ids, lambda token: not self._special.get(token, True))
-        said = self._tokenizer.decode(tail)
+        written = self._tokenizer.decode(tail)
         return ChatCompletionRequest.model_construct(
             messages=[
-                SimpleNamespace(role="assistant", content=said[max(0, said.rfind(self._start)) :])
+                SimpleNamespace(
+                    role="assistant", content=written[max(0, written.rfind(self._start)) :]
+                )
             ],
             continue_final_message=True,
             chat_template_kwargs=dict(request.chat_template_kwargs),

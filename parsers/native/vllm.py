@@ -1,8 +1,7 @@
-"""vLLM's own parsers: every name that `--tool-call-parser` and `--reasoning-parser` know.
+"""vLLM's own parsers, by the names of its `--tool-call-parser` and `--reasoning-parser`.
 
-They are reached through `vllm.parser.Parser.parse_delta`, the interface that
-vLLM's own server uses, so plugins and models with a parser of their own
-(Harmony, Kimi K3, Cohere) behave here as they do there.
+They are called through `vllm.parser.Parser.parse_delta`, as vLLM's own server does. Plugins and
+models with a parser of their own (Harmony, Kimi K3, Cohere) therefore behave as they do there.
 """
 
 from __future__ import annotations
@@ -11,8 +10,9 @@ import functools
 import importlib
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import Any
+from typing import cast
 
+from typing_extensions import override
 from vllm.entrypoints.generate.base.protocol import DeltaMessage
 from vllm.entrypoints.openai.chat_completion.protocol import (
     ChatCompletionNamedToolChoiceParam,
@@ -26,30 +26,31 @@ from vllm.reasoning import ReasoningParserManager
 from vllm.tool_parsers import ToolParserManager
 from vllm.utils.import_utils import import_from_path
 
-from ..base import ParserNames, ParserRequest, StreamParser
+from ..base import ParserFactory, ParserNames, ParserRequest, StreamParser
 from ..errors import REASONING_FLAG, TOOL_CALL_FLAG, SetupError
 from ..events import Content, Event, Reasoning
 from ..passthrough import PassthroughParser
-from .common import (
+from .sent_calls import SentCalls
+from .startup_checks import (
     PROBE_TEXT,
     PROBE_TOOL,
-    SentCalls,
-    as_unusable,
+    EngineTokenizer,
     check_name,
-    probe,
+    raise_unusable,
+    try_parser,
 )
 
 PLUGIN_FLAG = "--tool-parser-plugin"
 CANNOT_STREAM = {
-    "phi4_mini_json": "vLLM's parser of that name gives nothing at all, neither calls nor text, when it streams.",
+    "phi4_mini_json": "vLLM's parser of that name returns neither calls nor text when it streams.",
 }
 
 
 def load_tool_parser_plugin(path: str) -> None:
     """Import a user's module or file that registers tool parsers.
 
-    vLLM's own loader logs what goes wrong and goes on without the parser.
-    Raises `SetupError` with the cause.
+    Raises `SetupError` with the cause. vLLM's own loader only logs it and continues without the
+    parser.
     """
     try:
         try:
@@ -65,7 +66,7 @@ def load_tool_parser_plugin(path: str) -> None:
 def check_names(names: ParserNames, also_known: Iterable[str] = ()) -> None:
     """Raise `UnknownParserError` for a name that vLLM does not register; imports no parser.
 
-    also_known: further names for the message.
+    also_known: further names that the message lists.
     """
     check_name(TOOL_CALL_FLAG, names.tool_call, ToolParserManager.list_registered(), also_known)
     check_name(
@@ -73,62 +74,58 @@ def check_names(names: ParserNames, also_known: Iterable[str] = ()) -> None:
     )
 
 
-class VllmParsers:
-    """Makes the parsers of one model.
+class VllmParsers(ParserFactory):
+    """Makes a model's parsers from vLLM's.
 
     tokenizer: vLLM's tokenizer of the model.
     model_config: vLLM's ModelConfig; some parsers read the architecture from it.
-    Raises `UnknownParserError` for a name vLLM does not register, and
-    `UnusableParserError` for a parser that cannot be built on this tokenizer or
-    cannot stream, so that no request finds out (ai-dynamo/dynamo 14936).
+    Raises `UnknownParserError` for a name that vLLM does not register, and `UnusableParserError`
+    for a parser that fails with this tokenizer or cannot stream (ai-dynamo/dynamo 14936).
     """
 
-    def __init__(
-        self,
-        tokenizer: Any,
-        names: ParserNames,
-        model_config: Any = None,
-    ) -> None:
+    def __init__(self, tokenizer: object, names: ParserNames, model_config: object = None) -> None:
         check_names(names)
         self.name = names.label
-        self._tokenizer = tokenizer
+        self._tokenizer = cast("EngineTokenizer", tokenizer)
         self._model_config = model_config
-        self._shows: dict[bool, bool] = {}
+        self._shows_special: dict[bool, bool] = {}  # by whether the tool parser reads the output
         self._reasoning_class: type[Parser] | None = None
         self._full_class: type[Parser] | None = None
         if names.reasoning:
-            with as_unusable("vLLM", REASONING_FLAG, names.reasoning, CANNOT_STREAM):
+            with raise_unusable("vLLM", REASONING_FLAG, names.reasoning, CANNOT_STREAM):
                 only_reasoning = ParserNames(reasoning=names.reasoning)
                 self._reasoning_class = self._full_class = self._parser_class(only_reasoning)
                 self._probe(ParserRequest())
         if names.tool_call:
-            with as_unusable("vLLM", TOOL_CALL_FLAG, names.tool_call, CANNOT_STREAM):
+            with raise_unusable("vLLM", TOOL_CALL_FLAG, names.tool_call, CANNOT_STREAM):
                 self._full_class = self._parser_class(names)
                 self._probe(ParserRequest(tools=[PROBE_TOOL], tool_choice="auto"))
 
+    @override
     def shows_special_tokens(self, request: ParserRequest) -> bool:
-        """See `ParserFactory`. vLLM's parsers say so by adjusting the request."""
+        # vLLM's parsers say it by adjusting the request.
         native_calls = request.parses_own_syntax
-        if native_calls not in self._shows:
-            chat_request = _chat_request(request)
+        if native_calls not in self._shows_special:
+            chat_request = _build_chat_request(request)
             parser = self._parser(request, chat_request)
             for part in (parser.reasoning_parser, parser.tool_parser) if parser is not None else ():
                 if part is not None:
                     chat_request = part.adjust_request(chat_request)
-            self._shows[native_calls] = chat_request.skip_special_tokens is False
-        return self._shows[native_calls]
+            self._shows_special[native_calls] = chat_request.skip_special_tokens is False
+        return self._shows_special[native_calls]
 
+    @override
     def __call__(self, request: ParserRequest, prompt_token_ids: Sequence[int]) -> StreamParser:
-        """See `ParserFactory`."""
-        chat_request = _chat_request(request)
+        chat_request = _build_chat_request(request)
         parser = self._parser(request, chat_request)
         if parser is None:
             return PassthroughParser()
-        stream_class = HarmonyStreamParser if isinstance(parser, HarmonyParser) else NativeParser
+        is_harmony = isinstance(parser, HarmonyParser)
+        stream_class = HarmonyStreamParser if is_harmony else VllmStreamParser
         return stream_class(parser, chat_request, prompt_token_ids)
 
     def _parser(self, request: ParserRequest, chat_request: ChatCompletionRequest) -> Parser | None:
-        """Return a new parser of vLLM's, or None if nothing of this request is to be parsed."""
+        """Return a new parser of vLLM's; None if the request's output needs no parsing."""
         parser_class = self._full_class if request.parses_own_syntax else self._reasoning_class
         if parser_class is None:
             return None
@@ -150,19 +147,24 @@ class VllmParsers:
         return parser_class
 
     def _probe(self, request: ParserRequest) -> None:
-        """Build the parser and feed it a few tokens, as every request will."""
+        """Do with a new parser what every request will do; raises whatever the parser raises."""
         self.shows_special_tokens(request)
         parser = self(request, [])
-        probe(parser, self._tokenizer)
-        if isinstance(parser, NativeParser):
+        try_parser(parser, self._tokenizer)
+        if isinstance(parser, VllmStreamParser):
             last = self._tokenizer.encode(PROBE_TEXT, add_special_tokens=False)[-1]
             parser.probe_reasoning(self._tokenizer.decode([last]), last)
 
 
-class NativeParser:
-    """One of vLLM's parsers behind the interface of ours, for one choice."""
+class VllmStreamParser(StreamParser):
+    """Parses one choice with vLLM's parser of the model.
+
+    request: the request as the parser reads it.
+    """
 
     token_aligned = True
+    in_reasoning = False
+    reasoning_tokens = 0
 
     def __init__(
         self, parser: Parser, request: ChatCompletionRequest, prompt_token_ids: Sequence[int]
@@ -173,7 +175,6 @@ class NativeParser:
         self._calls = SentCalls()
         self._delegates = type(parser).parse_delta is DelegatingParser.parse_delta
         self._only_reasons = self._delegates and parser.tool_parser is None
-        self.reasoning_tokens = 0
         reasoning = parser.reasoning_parser
         self._markers = (
             (reasoning.reasoning_start_str, reasoning.reasoning_end_str) if reasoning else ()
@@ -182,30 +183,30 @@ class NativeParser:
             self._prompt_token_ids
         )
 
+    @override
     def reads_together(self, token_ids: Sequence[int]) -> bool:
-        """See `StreamParser`."""
         return len(token_ids) == 1
 
+    @override
     def feed(self, text: str, token_ids: Sequence[int] = ()) -> list[Event]:
-        """See `StreamParser`."""
-        if self._only_reasons and self._parser._stream_state.reasoning_ended:  # noqa: SLF001 - see _track
-            # What vLLM's parser would do from here on, without building a message for it.
+        if self._only_reasons and self._parser._stream_state.reasoning_ended:  # noqa: SLF001 - as below
+            # vLLM's parser would return the same, after building a message for it.
             return [Content(text)] if text else []
         return self._read(text, token_ids, finished=False)
 
+    @override
     def finish(
         self, text: str = "", token_ids: Sequence[int] = (), *, cut: bool = False
     ) -> list[Event]:
-        """See `StreamParser`."""
         events = self._read(text, token_ids, finished=True)
         parsed = getattr(self._parser.tool_parser, "prev_tool_call_arr", None) or []
-        return events if cut else events + list(self._calls.unsent(parsed))
+        return events if cut else events + list(self._calls.send_rest(parsed))
 
     def probe_reasoning(self, text: str, token_id: int) -> None:
         """Raise NotImplementedError if the reasoning parser cannot split a stream.
 
-        A boundary-only parser says of every prompt that reasoning is over, so
-        feeding it shows nothing: its reasoning would silently become content.
+        A parser that only finds the end of reasoning says of every prompt that reasoning is over.
+        Feeding it therefore shows no error; its reasoning would silently become content.
         """
         if self._delegates and (reasoning_parser := self._parser.reasoning_parser) is not None:
             reasoning_parser.extract_reasoning_streaming("", text, text, [], [token_id], [token_id])
@@ -219,13 +220,13 @@ class NativeParser:
         return events
 
     def _track(self, text: str, token_ids: Sequence[int], events: list[Event]) -> None:
-        """Follow whether the output is in its reasoning, and count its tokens."""
-        ended = self._parser._stream_state.reasoning_ended  # noqa: SLF001 - the only place where vLLM says so
-        if self.in_reasoning and (
-            ended or any(not isinstance(event, Reasoning) for event in events)
-        ):
+        """Update `in_reasoning` and `reasoning_tokens`."""
+        if not self.in_reasoning:
+            return
+        ended = self._parser._stream_state.reasoning_ended  # noqa: SLF001 - vLLM says it nowhere else
+        if ended or any(not isinstance(event, Reasoning) for event in events):
             self.in_reasoning = False
-        elif self.in_reasoning and text not in self._markers:
+        elif text not in self._markers:
             self.reasoning_tokens += len(token_ids)
 
     def _events(self, message: DeltaMessage) -> Iterator[Event]:
@@ -241,37 +242,41 @@ class NativeParser:
             if function.name and call.index not in self._calls:
                 yield self._calls.start(call.index, function.name, call.id)
             if function.arguments and call.index in self._calls:
-                yield self._calls.argue(call.index, function.arguments)
+                yield self._calls.add_arguments(call.index, function.arguments)
 
 
-class HarmonyStreamParser(NativeParser):
-    """gpt-oss: the channel says what is reasoning, and it may come back."""
+class HarmonyStreamParser(VllmStreamParser):
+    """Parses one choice of gpt-oss, where channels tell reasoning apart and it may come again."""
 
     _parser: HarmonyParser
 
+    @override
     def finish(
         self, text: str = "", token_ids: Sequence[int] = (), *, cut: bool = False
     ) -> list[Event]:
-        """See `StreamParser`. vLLM's parser decodes the token itself, so a text that was cut is cut here."""
+        # vLLM's parser decodes the last token itself. Where a stop string has cut its text, the
+        # event must hold the cut text.
         events = super().finish(text, token_ids, cut=cut)
         uncut = Content(self._parser.model_tokenizer.decode(list(token_ids)))
         shown = [Content(text)] if text else []
         return [part for event in events for part in (shown if event == uncut else [event])]
 
+    @override
     def _track(self, text: str, token_ids: Sequence[int], events: list[Event]) -> None:
-        # Between messages there is no channel; what is written there is markup.
-        channel = self._parser._harmony_parser.current_channel  # noqa: SLF001 - vLLM does not offer it
+        parser = self._parser
+        # Between messages there is no channel; text there is markup.
+        channel = parser._harmony_parser.current_channel  # noqa: SLF001 - vLLM says it nowhere else
         self.in_reasoning = channel in (None, "analysis")
-        self.reasoning_tokens = self._parser._num_reasoning_tokens  # noqa: SLF001
+        self.reasoning_tokens = parser._num_reasoning_tokens  # noqa: SLF001 - the same
 
 
-def _chat_request(request: ParserRequest) -> ChatCompletionRequest:
-    """Return the request in vLLM's own type, as far as its parsers read it."""
-    tool_choice: Any = request.tool_choice
+def _build_chat_request(request: ParserRequest) -> ChatCompletionRequest:
+    """Return the request as vLLM's type, with the fields that its parsers read."""
+    tool_choice = request.tool_choice
     if isinstance(tool_choice, dict):
         tool_choice = ChatCompletionNamedToolChoiceParam.model_validate(tool_choice)
     history = [{"role": "assistant", "tool_calls": [{}] * request.history_tool_calls}]
-    # A copy, because pydantic takes 0.3 ms to construct one of these without validation.
+    # A copy, because even without validation pydantic takes 0.3 ms to construct a request.
     chat_request: ChatCompletionRequest = _empty_request().model_copy(
         update={
             "messages": history if request.history_tool_calls else [],

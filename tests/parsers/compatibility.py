@@ -24,7 +24,7 @@ from tests.parsers.core import (
     parsers_of,
     parsers_of_case,
 )
-from tests.parsers.native.scenarios import NOT_A_CALL
+from tests.parsers.native.scenarios import SGLANG_ERRORS
 
 PAGE = Path(__file__).parents[2] / "docs" / "compatibility.md"
 BEGIN, END = "<!-- table:begin -->", "<!-- table:end -->"
@@ -86,7 +86,7 @@ def _scenarios(case: Case) -> list[str]:
         return []
     return [
         wrong.why
-        for wrong in NOT_A_CALL
+        for wrong in SGLANG_ERRORS
         if case.names.tool_call in wrong.names and "stream" in wrong.sides
     ]
 

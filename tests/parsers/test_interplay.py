@@ -24,7 +24,7 @@ from benchmarks.samples.sample import Call, Outcome
 from benchmarks.samples.tokenizers import HARMONY_SPECIAL, bpe, encode
 from tests.parsers.core import Core, as_one, cached_linear_parsers, cut, every_token, outcome
 from tests.parsers.events import outcome_of
-from tests.parsers.families import gemma, glm45, hermes, openai, qwen3_coder
+from tests.parsers.families import gemma, glm45, hermes, openai, qwen3
 from tests.parsers.families.family import function
 from tests.parsers.invariants import check_deltas
 
@@ -142,7 +142,7 @@ ARG = tuple(f"<{slash}arg_{kind}>" for kind in ("key", "value") for slash in (""
 PAIRS = (
     Pair("hermes", "qwen3", think_tags(hermes.write), TOOL_CALL, REASONING_OPENED, CLOSED, "</tool_call></think><tool_call>{}"),
     Pair("hermes", "deepseek_r1", think_tags(hermes.write), TOOL_CALL, REASONING_OPENED, CLOSED, "</tool_call><think>"),
-    Pair("qwen3_coder", "qwen3", think_tags(qwen3_coder.write), TOOL_CALL, REASONING_OPENED, CLOSED,
+    Pair("qwen3_coder", "qwen3", think_tags(qwen3.write), TOOL_CALL, REASONING_OPENED, CLOSED,
          "</tool_call></function></think><tool_call><function=g>"),
     Pair("glm45", "glm45", think_tags(glm45.write), (*TOOL_CALL, *ARG), "<think>", "<think></think>",
          "</tool_call></think><tool_call>g"),

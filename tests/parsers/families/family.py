@@ -53,17 +53,22 @@ SCENARIOS = (
     Scenario("three of one", tuple(("write", {"path": f"{n}", "text": f"t{n}"}) for n in range(3))),
     Scenario("no arguments", (("now", {}),)),
     Scenario("a call behind one without arguments", (("now", {}), ("add", {"a": 1, "b": 2.0}))),
-    Scenario("nested", (("query", {"filter": {"a": {"b": [1, {"c": None}], "d": {}}, "e": []}, "limit": 3}),)),
+    Scenario("nested",
+             (("query",
+               {"filter": {"a": {"b": [1, {"c": None}], "d": {}}, "e": []}, "limit": 3}),)),
     Scenario("lists", (("query", {"tags": ["x", "y, z", "[q]", 'say "w"'], "filter": {}}),)),
-    Scenario("scripts", (("write", {"path": "Münster", "text": "你好 👋🏽 naïve Ω\u00a0é"}),), "Höre 世界 👍."),
-    Scenario("quotes and backslashes", (("write", {"path": 'C:\\new\\"x"', "text": 'say "hi" \\n it\'s \\"so\\"'}),)),
+    Scenario("scripts", (("write", {"path": "Münster", "text": "你好 👋🏽 naïve Ω\u00a0é"}),),
+             "Höre 世界 👍."),
+    Scenario("quotes and backslashes",
+             (("write", {"path": 'C:\\new\\"x"', "text": 'say "hi" \\n it\'s \\"so\\"'}),)),
     Scenario("lines", (("write", {"path": "a", "text": "first\n\n  second\tx\nthird"}),)),
     Scenario("braces", (("write", {"path": "test/{a,b}", "text": "}{ ]} [({"}),)),
     Scenario("types", (("add", {"a": -12, "b": 0.5, "exact": True, "label": None}),)),
     Scenario("strings that look like other types", (("write", {"path": "3", "text": "true"}),)),
     Scenario("an empty string", (("write", {"path": "a", "text": ""}),)),
     Scenario("a long string", (("write", {"path": "f.py", "text": LONG_TEXT.strip()}),)),
-    Scenario("markup", (("write", {"path": "<b>x</b>", "text": "<a href='y'>&amp; <br/></a> 1 < 2 > 0"}),)),
+    Scenario("markup",
+             (("write", {"path": "<b>x</b>", "text": "<a href='y'>&amp; <br/></a> 1 < 2 > 0"}),)),
 )  # fmt: skip
 SCENARIOS_BY_ID = {scenario.id: scenario for scenario in SCENARIOS}
 
@@ -88,13 +93,16 @@ class Thought:
 
 THOUGHTS = (
     Thought("reasoning and text", "17 plus 25.", "It is 42."),
-    Thought("reasoning in lines", "First.\n\nThen <b>this</b>:\n- a < b\n- {c}", "Done.\n\nReally."),
+    Thought("reasoning in lines", "First.\n\nThen <b>this</b>:\n- a < b\n- {c}",
+            "Done.\n\nReally."),
     Thought("reasoning in scripts", "世界 👋🏽 é", "Ωmega 好"),
     Thought("no text behind", "Only this."),
     Thought("no reasoning inside", "", "At once."),
     Thought("opened by the prompt", "17 plus 25.", "It is 42.", prompt="open", tagged=False),
-    Thought("opened by the prompt, cut", "17 plus", prompt="open", tagged=False, ended=False, finish="length"),
-    Thought("opened by the prompt, never ended", "17 plus 25", prompt="open", tagged=False, ended=False),
+    Thought("opened by the prompt, cut", "17 plus", prompt="open", tagged=False, ended=False,
+            finish="length"),
+    Thought("opened by the prompt, never ended", "17 plus 25", prompt="open", tagged=False,
+            ended=False),
     Thought("closed by the prompt", "", "It is 42.", prompt="closed", tagged=False, ended=False),
     Thought("behind an earlier turn", "So 42.", "It is 42.", prompt="history"),
     Thought("cut in its midst", "17 plus", ended=False, finish="length"),
@@ -178,8 +186,8 @@ class Family:
     markers: what its tokenizers have as single tokens; special ones in `special`.
     tags: how it reasons, for a format with reasoning.
     leaves_out: scenarios that its syntax cannot express, by id, and why.
-    vllm: the name of vLLM's tool parser that its batch answer is compared with, or None and why not.
-    vllm_differs: scenarios in which vLLM's batch answer is another one, by id, and why ours is right.
+    vllm: the name of the vLLM tool parser to compare with; None if there is none.
+    vllm_differs: scenarios that vLLM's batch parser reads otherwise, by id, and why ours is right.
     cases: what the scenarios do not show: the syntax's variants, malformed output, reasoning.
     """
 

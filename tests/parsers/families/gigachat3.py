@@ -1,4 +1,4 @@
-"""GigaChat 3: a call is a message of the role "function call", or stands behind `<|function_call|>`."""
+"""GigaChat 3: a call is a message of the role "function call" or follows `<|function_call|>`."""
 
 from __future__ import annotations
 
@@ -37,22 +37,26 @@ FAMILY = Family(
     write,
     special=("<|message_sep|>", "<|role_sep|>", "<|function_call|>"),
     vllm="gigachat3",
-    vllm_differs=dict.fromkeys(
-        ("two calls", "three of one", "a call behind one without arguments"), "gives the markup as content where there are two calls"
-    ),
+    vllm_differs=dict.fromkeys(("two calls", "three of one", "a call behind one without arguments"),
+                               "gives the markup as content where there are two calls"),
     cases=(
         *json_cases(lambda call: START + call, end="<|message_sep|>", vllm=NOT_STRICT),
-        Case("its own token", f"<|function_call|>{json_of('write', {'path': 'a', 'text': 'hi'})}", Outcome(calls=(HI,))),
-        Case("text and its own token", f"I call.<|function_call|>{json_of('now', {})}", Outcome(None, "I call.", (NOW,))),
-        Case("text behind", f"<|function_call|>{json_of('now', {})}\nDone.", Outcome(None, "Done.", (NOW,)),
-             vllm="wants nothing behind the object"),
+        Case("its own token", f"<|function_call|>{json_of('write', {'path': 'a', 'text': 'hi'})}",
+             Outcome(calls=(HI,))),
+        Case("text and its own token", f"I call.<|function_call|>{json_of('now', {})}",
+             Outcome(None, "I call.", (NOW,))),
+        Case("text behind", f"<|function_call|>{json_of('now', {})}\nDone.",
+             Outcome(None, "Done.", (NOW,)), vllm="wants nothing behind the object"),
         Case("the end of the message", "Yes.<|message_sep|>\n\n", Outcome(None, "Yes.")),
-        Case("the end of the message behind a call", f"{START}{json_of('now', {})}<|message_sep|>\n\n", Outcome(calls=(NOW,)),
+        Case("the end of the message behind a call",
+             f"{START}{json_of('now', {})}<|message_sep|>\n\n", Outcome(calls=(NOW,)),
              vllm="wants nothing behind the object"),
-        Case("a token that begins no call", "Use <|function_call|> to call.", Outcome(None, "Use <|function_call|> to call.")),
+        Case("a token that begins no call", "Use <|function_call|> to call.",
+             Outcome(None, "Use <|function_call|> to call.")),
         Case("cut in the name", f'Hi{START}{{"name": "wri', Outcome(None, "Hi"), finish="length",
              vllm="gives the markup as content"),
-        Case("cut in the arguments", f'{START}{{"name": "write", "arguments": {{"path": "a', Outcome(calls=(Call("write", '{"path": "a'),)), finish="length",
+        Case("cut in the arguments", f'{START}{{"name": "write", "arguments": {{"path": "a',
+             Outcome(calls=(Call("write", '{"path": "a'),)), finish="length",
              vllm="gives the markup as content"),
     ),
 )  # fmt: skip

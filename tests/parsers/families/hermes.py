@@ -12,9 +12,10 @@ from tests.parsers.families.family import Case, Family, Invocation
 def write(content: str, calls: Sequence[Invocation]) -> str:
     """Write as the chat templates of Hermes 3 and Qwen 2.5 do."""
     written = [
-        f"<tool_call>\n{json.dumps({'name': name, 'arguments': arguments}, ensure_ascii=False)}\n</tool_call>"
+        json.dumps({"name": name, "arguments": arguments}, ensure_ascii=False)
         for name, arguments in calls
     ]
+    written = [f"<tool_call>\n{call}\n</tool_call>" for call in written]
     return "\n".join(([content] if content else []) + written)
 
 
@@ -27,27 +28,40 @@ FAMILY = Family(
     markers=("<tool_call>", "</tool_call>"),
     vllm="hermes",
     cases=(
-        Case("end marker in a string", '<tool_call>\n{"name": "write", "arguments": {"text": "a </tool_call> b"}}\n</tool_call>',
+        Case("end marker in a string",
+             '<tool_call>\n{"name": "write", "arguments": {"text": "a </tool_call> b"}}\n'
+             '</tool_call>',
              Outcome(calls=(Call("write", {"text": "a </tool_call> b"}),)),
              vllm="ends the call at the first end marker, inside the string"),
-        Case("arguments first", f'<tool_call>\n{{"arguments": {HI_JSON}, "name": "write"}}\n</tool_call>', Outcome(calls=(HI,))),
-        Case("no white space", f'<tool_call>{{"name":"write","arguments":{HI_JSON}}}</tool_call>', Outcome(calls=(HI,))),
-        Case("no end marker", f'<tool_call>\n{{"name": "write", "arguments": {HI_JSON}}}', Outcome(calls=(HI,))),
-        Case("no arguments key", '<tool_call>\n{"name": "now"}\n</tool_call>', Outcome(calls=(Call("now", {}),)),
+        Case("arguments first",
+             f'<tool_call>\n{{"arguments": {HI_JSON}, "name": "write"}}\n</tool_call>',
+             Outcome(calls=(HI,))),
+        Case("no white space", f'<tool_call>{{"name":"write","arguments":{HI_JSON}}}</tool_call>',
+             Outcome(calls=(HI,))),
+        Case("no end marker", f'<tool_call>\n{{"name": "write", "arguments": {HI_JSON}}}',
+             Outcome(calls=(HI,))),
+        Case("no arguments key", '<tool_call>\n{"name": "now"}\n</tool_call>',
+             Outcome(calls=(Call("now", {}),)),
              vllm="wants the key and gives the markup as content"),
-        Case("null arguments", '<tool_call>\n{"name": "now", "arguments": null}\n</tool_call>', Outcome(calls=(Call("now", {}),)),
-             vllm="gives the string null, which is no object"),
-        Case("arguments in a string", '<tool_call>\n{"name": "write", "arguments": "{\\"path\\": \\"a\\", \\"text\\": \\"hi\\"}"}\n</tool_call>',
+        Case("null arguments", '<tool_call>\n{"name": "now", "arguments": null}\n</tool_call>',
+             Outcome(calls=(Call("now", {}),)), vllm="gives the string null, which is no object"),
+        Case("arguments in a string",
+             '<tool_call>\n{"name": "write", "arguments": "{\\"path\\": \\"a\\", \\"text\\": '
+             '\\"hi\\"}"}\n</tool_call>',
              Outcome(calls=(HI,)), vllm="quotes the string once more"),
-        Case("a brace missing", f'<tool_call>\n{{"name": "write", "arguments": {HI_JSON}\n</tool_call>', Outcome(calls=(HI,)),
-             vllm="gives the markup as content"),
-        Case("text behind", f'<tool_call>\n{{"name": "write", "arguments": {HI_JSON}}}\n</tool_call>\nDone.',
+        Case("a brace missing",
+             f'<tool_call>\n{{"name": "write", "arguments": {HI_JSON}\n</tool_call>',
+             Outcome(calls=(HI,)), vllm="gives the markup as content"),
+        Case("text behind",
+             f'<tool_call>\n{{"name": "write", "arguments": {HI_JSON}}}\n</tool_call>\nDone.',
              Outcome(None, "Done.", (HI,)), vllm="drops text behind a call"),
-        Case("a marker that begins no call", "Use <tool_call> to call.", Outcome(None, "Use <tool_call> to call.")),
+        Case("a marker that begins no call", "Use <tool_call> to call.",
+             Outcome(None, "Use <tool_call> to call.")),
         Case("cut in the marker", "Hi <tool_", Outcome(None, "Hi <tool_"), finish="length"),
-        Case("cut in the name", 'Hi\n<tool_call>\n{"name": "wri', Outcome(None, "Hi\n"), finish="length",
-             vllm="gives the markup as content"),
+        Case("cut in the name", 'Hi\n<tool_call>\n{"name": "wri', Outcome(None, "Hi\n"),
+             finish="length", vllm="gives the markup as content"),
         Case("cut in the arguments", '<tool_call>\n{"name": "write", "arguments": {"path": "a',
-             Outcome(calls=(Call("write", '{"path": "a'),)), finish="length", vllm="gives the markup as content"),
+             Outcome(calls=(Call("write", '{"path": "a'),)), finish="length",
+             vllm="gives the markup as content"),
     ),
 )  # fmt: skip

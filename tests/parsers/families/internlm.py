@@ -25,7 +25,7 @@ def wrap(call: str) -> str:
 
 
 def write(content: str, calls: Sequence[Invocation]) -> str:
-    """Write as vLLM's chat template for InternLM 2 does, with the key that its parser looks for first."""
+    """Write as vLLM's template for InternLM 2 does, with the key that its parser tries first."""
     return content + "".join(wrap(json_of(*call, "parameters")) for call in calls)
 
 
@@ -39,23 +39,37 @@ FAMILY = Family(
     reasoning_parser="internlm",
     tags=Tags(),
     vllm="internlm",
-    vllm_differs=dict.fromkeys(
-        ("two calls", "three of one", "a call behind one without arguments"), "raises ValueError where there are two calls"
-    ),
+    vllm_differs=dict.fromkeys(("two calls", "three of one", "a call behind one without arguments"),
+                               "raises ValueError where there are two calls"),
     cases=(
-        *json_cases(wrap, key="parameters", end="<|action_end|>", vllm=STRICT | KEEPS_NULL | QUOTES | ENDS_EARLY),
-        Case("arguments instead of parameters", wrap(json_of("write", {"path": "a", "text": "hi"})), Outcome(calls=(HI,))),
-        Case("white space between the markers", f"<|action_start|> <|plugin|>\n{json_of('now', {})}\n<|action_end|>\n", Outcome(calls=(NOW,)),
-             vllm="wants nothing between the markers"),
-        Case("no end marker", f'{START}{{"name": "write", "parameters": {HI_JSON}}}', Outcome(calls=(HI,))),
+        *json_cases(wrap, key="p"
+                              "a"
+                              "r"
+                              "a"
+                              "m"
+                              "e"
+                              "t"
+                              "e"
+                              "r"
+                              "s", end="<|action_"
+                                       "end|>", vllm=STRICT | KEEPS_NULL | QUOTES | ENDS_EARLY),
+        Case("arguments instead of parameters", wrap(json_of("write", {"path": "a", "text": "hi"})),
+             Outcome(calls=(HI,))),
+        Case("white space between the markers",
+             f"<|action_start|> <|plugin|>\n{json_of('now', {})}\n<|action_end|>\n",
+             Outcome(calls=(NOW,)), vllm="wants nothing between the markers"),
+        Case("no end marker", f'{START}{{"name": "write", "parameters": {HI_JSON}}}',
+             Outcome(calls=(HI,))),
         Case("text behind", wrap(json_of("now", {})) + "\nDone.", Outcome(None, "Done.", (NOW,)),
              vllm="drops text behind a call"),
-        Case("code", "<|action_start|><|interpreter|>\nprint(1)<|action_end|>", Outcome(None, "\nprint(1)"),
-             vllm="gives the markup as content, too"),
-        Case("reasoning and a call", f"<think>So.</think>\n{wrap(json_of('now', {}))}", Outcome("So.", None, (NOW,))),
+        Case("code", "<|action_start|><|interpreter|>\nprint(1)<|action_end|>",
+             Outcome(None, "\nprint(1)"), vllm="gives the markup as content, too"),
+        Case("reasoning and a call", f"<think>So.</think>\n{wrap(json_of('now', {}))}",
+             Outcome("So.", None, (NOW,))),
         Case("cut in the name", f'Hi{START}\n{{"name": "wri', Outcome(None, "Hi"), finish="length",
              vllm="raises JSONDecodeError"),
-        Case("cut in the arguments", f'{START}\n{{"name": "write", "parameters": {{"path": "a', Outcome(calls=(Call("write", '{"path": "a'),)), finish="length",
+        Case("cut in the arguments", f'{START}\n{{"name": "write", "parameters": {{"path": "a',
+             Outcome(calls=(Call("write", '{"path": "a'),)), finish="length",
              vllm="raises JSONDecodeError"),
     ),
 )  # fmt: skip

@@ -22,7 +22,7 @@ LENIENT_STREAM = {
         ("a line break in a string", "a trailing comma"), "leaves the arguments invalid"
     ),
     "Python's literals": "drops the call",
-    "types as the model wrote them": "turns the string into the declared integer; JSON says its own types",
+    "types as the model wrote them": "makes an integer of the string, as declared",
 }
 HI = Call("write", {"path": "a", "text": "hi"})
 HI_JSON = '{"path": "a", "text": "hi"}'
@@ -45,28 +45,43 @@ def json_cases(
     end: str = "",
     vllm: Mapping[str, str] | None = None,
 ) -> tuple[Case, ...]:
-    """Return what every format of JSON objects must bear.
+    """Return cases that every format of JSON objects must pass.
 
-    wrap: one call's object to the output. key: of the arguments. end: the marker that ends a call, or "".
+    wrap: turns one call's object into the output. key: the key of the arguments.
+    end: the marker that ends a call, or "".
     vllm: what its batch parser makes of a case instead, by id.
     """
     hi, now = f'{{"name": "write", "{key}": {HI_JSON}}}', (Call("now", {}),)
     text = f"a {end or ']} b'} c"
     rows: tuple[tuple[str, str, tuple[Call, ...]], ...] = (
-        ("end marker in a string", json_of("write", {"text": text}, key), (Call("write", {"text": text}),)),
+        ("end marker in a string", json_of("write", {"text": text}, key),
+         (Call("write", {"text": text}),)),
         ("arguments first", f'{{"{key}": {HI_JSON}, "name": "write"}}', (HI,)),
         ("no white space", f'{{"name":"write","{key}":{{"path":"a","text":"hi"}}}}', (HI,)),
-        ("white space everywhere", f'\n{{\n  "name" : "write" ,\n  "{key}" : {{\n\t"path" : "a",\n\t"text" : "hi"\n  }}\n}}\n', (HI,)),
-        ("further keys", f'{{"type": "function", "name": "write", "{key}": {HI_JSON}, "note": [1, {{}}]}}', (HI,)),
-        ("escapes", f'{{"name": "write", "{key}": {{"path": "\\u00fc\\ud83d\\udc4b", "text": "\\t\\"\\\\"}}}}', (Call("write", {"path": "ü👋", "text": '\t"\\'}),)),
-        ("a line break in a string", f'{{"name": "write", "{key}": {{"path": "a\nb", "text": "hi"}}}}', (Call("write", {"path": "a\nb", "text": "hi"}),)),
-        ("Python's literals", f"{{'name': 'add', '{key}': {{'a': 1, 'exact': True, 'label': None}}}}", (Call("add", {"a": 1, "exact": True, "label": None}),)),
-        ("a trailing comma", f'{{"name": "write", "{key}": {{"path": "a", "text": "hi",}},}}', (HI,)),
+        ("white space everywhere",
+         (f'\n{{\n  "name" : "write" ,\n  "{key}" : {{\n\t"path" : "a",\n'
+          f'\t"text" : "hi"\n  }}\n}}\n'),
+         (HI,)),
+        ("further keys",
+         f'{{"type": "function", "name": "write", "{key}": {HI_JSON}, "note": [1, {{}}]}}', (HI,)),
+        ("escapes",
+         f'{{"name": "write", "{key}": {{"path": "\\u00fc\\ud83d\\udc4b", "text": "\\t\\"\\\\"}}}}',
+         (Call("write", {"path": "ü👋", "text": '\t"\\'}),)),
+        ("a line break in a string",
+         f'{{"name": "write", "{key}": {{"path": "a\nb", "text": "hi"}}}}',
+         (Call("write", {"path": "a\nb", "text": "hi"}),)),
+        ("Python's literals",
+         f"{{'name': 'add', '{key}': {{'a': 1, 'exact': True, 'label': None}}}}",
+         (Call("add", {"a": 1, "exact": True, "label": None}),)),
+        ("a trailing comma", f'{{"name": "write", "{key}": {{"path": "a", "text": "hi",}},}}',
+         (HI,)),
         ("no arguments key", '{"name": "now"}', now),
         ("null arguments", f'{{"name": "now", "{key}": null}}', now),
         ("arguments in a string", f'{{"name": "write", "{key}": {json.dumps(HI_JSON)}}}', (HI,)),
-        ("types as the model wrote them", json_of("add", {"a": "1", "b": 2}, key), (Call("add", {"a": "1", "b": 2}),)),
-        ("a parameter that is not declared", json_of("now", {"zone": "UTC", "at": [1]}, key), (Call("now", {"zone": "UTC", "at": [1]}),)),
+        ("types as the model wrote them", json_of("add", {"a": "1", "b": 2}, key),
+         (Call("add", {"a": "1", "b": 2}),)),
+        ("a parameter that is not declared", json_of("now", {"zone": "UTC", "at": [1]}, key),
+         (Call("now", {"zone": "UTC", "at": [1]}),)),
         ("a brace missing", hi.removesuffix("}"), (HI,)),
     )  # fmt: skip
     return tuple(

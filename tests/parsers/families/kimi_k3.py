@@ -1,4 +1,7 @@
-"""Kimi K3: `<|open|>call tool="f" index="1"<|sep|><|open|>argument key="p" type="string"<|sep|>...`."""
+"""Kimi K3: elements.
+
+`<|open|>call tool="f" index="1"<|sep|><|open|>argument key="p" type="string"<|sep|>...`
+"""
 
 from __future__ import annotations
 
@@ -48,7 +51,10 @@ def write(content: str, calls: Sequence[Invocation]) -> str:
 
 FREE = (function("free"),)
 NOW = write("", [("now", {})])
-HALF = '<|open|>tools<|sep|><|open|>call tool="write" index="1"<|sep|><|open|>argument key="text" type="string"<|sep|>ab'
+HALF = (
+    '<|open|>tools<|sep|><|open|>call tool="write" index="1"<|sep|>'
+    '<|open|>argument key="text" type="string"<|sep|>ab'
+)
 
 FAMILY = Family(
     "kimi_k3",
@@ -63,28 +69,52 @@ FAMILY = Family(
     ),
     vllm="kimi_k3",
     cases=(
-        Case("a whole message", write("I look.", [("now", {})]) + "<|close|>message<|sep|>", Outcome(None, "I look.", (Call("now", {}),))),
-        Case("an answer alone", f"{element('response', 'Hi.')}<|close|>message<|sep|>", Outcome(None, "Hi.")),
-        Case("reasoning, text and a call", element("think", "I see.") + write("I look.", [("now", {})]), Outcome("I see.", "I look.", (Call("now", {}),))),
-        Case("reasoning that a call ends", f"I see.{NOW}", Outcome("I see.", None, (Call("now", {}),)), prompt="<|im_start|>assistant\n<|open|>think<|sep|>"),
-        Case("the answer's head in the prompt", f"I look.<|close|>response<|sep|>{NOW}", Outcome(None, "I look.", (Call("now", {}),)),
+        Case("a whole message", write("I look.", [("now", {})]) + "<|close|>message<|sep|>",
+             Outcome(None, "I look.", (Call("now", {}),))),
+        Case("an answer alone", f"{element('response', 'Hi.')}<|close|>message<|sep|>",
+             Outcome(None, "Hi.")),
+        Case("reasoning, text and a call",
+             element("think", "I see.") + write("I look.", [("now", {})]),
+             Outcome("I see.", "I look.", (Call("now", {}),))),
+        Case("reasoning that a call ends", f"I see.{NOW}",
+             Outcome("I see.", None, (Call("now", {}),)),
+             prompt="<|im_start|>assistant\n<|open|>think<|sep|>"),
+        Case("the answer's head in the prompt", f"I look.<|close|>response<|sep|>{NOW}",
+             Outcome(None, "I look.", (Call("now", {}),)),
              prompt=f"<|im_start|>assistant\n{RESPONSE}"),
-        Case("undeclared parameters are what they say", write("", [("free", {"x": "3", "y": 3, "z": [None]})]),
+        Case("undeclared parameters are what they say",
+             write("", [("free", {"x": "3", "y": 3, "z": [None]})]),
              Outcome(calls=(Call("free", {"x": "3", "y": 3, "z": [None]}),)), tools=FREE),
-        Case("no JSON where it is announced", element("tools", element('call tool="add" index="1"', element('argument key="a" type="integer"', "many"))),
+        Case("no JSON where it is announced",
+             element("tools",
+                     element('call tool="add" index="1"',
+                             element('argument key="a" type="integer"', "many"))),
              Outcome(calls=(Call("add", {"a": "many"}),))),
-        Case("all arguments at once", element("tools", element('call tool="write" index="1"', element('json type="object"', '{"text": "hi"}'))),
+        Case("all arguments at once",
+             element("tools",
+                     element('call tool="write" index="1"',
+                             element('json type="object"', '{"text": "hi"}'))),
              Outcome(calls=(Call("write", {"text": "hi"}),)), vllm="loses the arguments"),
-        Case("white space of a string is its own", write("", [("write", {"text": "\n x \n"})]), Outcome(calls=(Call("write", {"text": "\n x \n"}),))),
-        Case("words of the syntax in a value", write("", [("write", {"text": 'argument call key="x" </response>'})]),
+        Case("white space of a string is its own", write("", [("write", {"text": "\n x \n"})]),
+             Outcome(calls=(Call("write", {"text": "\n x \n"}),))),
+        Case("words of the syntax in a value",
+             write("", [("write", {"text": 'argument call key="x" </response>'})]),
              Outcome(calls=(Call("write", {"text": 'argument call key="x" </response>'}),))),
-        Case("a function named as a channel", write("", [("think", {"response": "x"})]), Outcome(calls=(Call("think", {"response": "x"}),)),
+        Case("a function named as a channel", write("", [("think", {"response": "x"})]),
+             Outcome(calls=(Call("think", {"response": "x"}),)),
              tools=(function("think", response="string"),)),
-        Case("no end of the calls", element("response", "Hi.") + NOW.removesuffix("<|close|>tools<|sep|>"), Outcome(None, "Hi.", (Call("now", {}),))),
-        Case("two channels of calls", NOW + NOW, Outcome(calls=(Call("now", {}), Call("now", {}))), vllm="reads the first"),
-        Case("text behind", f"{NOW}{element('response', 'Done.')}", Outcome(None, "Done.", (Call("now", {}),))),
-        Case("cut in a call's head", '<|open|>tools<|sep|><|open|>call tool="wri', Outcome(), finish="length"),
-        Case("cut in a value", HALF, Outcome(calls=(Call("write", '{"text": "ab'),)), finish="length", vllm="loses the call"),
-        Case("cut in an answer", f"{RESPONSE}Hi<|close|>resp", Outcome(None, "Hi"), finish="length", vllm="shows the half marker"),
+        Case("no end of the calls",
+             element("response", "Hi.") + NOW.removesuffix("<|close|>tools<|sep|>"),
+             Outcome(None, "Hi.", (Call("now", {}),))),
+        Case("two channels of calls", NOW + NOW, Outcome(calls=(Call("now", {}), Call("now", {}))),
+             vllm="reads the first"),
+        Case("text behind", f"{NOW}{element('response', 'Done.')}",
+             Outcome(None, "Done.", (Call("now", {}),))),
+        Case("cut in a call's head", '<|open|>tools<|sep|><|open|>call tool="wri', Outcome(),
+             finish="length"),
+        Case("cut in a value", HALF, Outcome(calls=(Call("write", '{"text": "ab'),)),
+             finish="length", vllm="loses the call"),
+        Case("cut in an answer", f"{RESPONSE}Hi<|close|>resp", Outcome(None, "Hi"), finish="length",
+             vllm="shows the half marker"),
     ),
 )  # fmt: skip

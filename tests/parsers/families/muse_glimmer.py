@@ -1,4 +1,7 @@
-"""Muse Glimmer: ` to=f<|message|><atem:invoke name="f"><atem:parameter name="p">value</atem:parameter>...<|eom|>`."""
+"""Muse Glimmer: messages to tools.
+
+` to=f<|message|><atem:invoke name="f"><atem:parameter name="p">value</atem:parameter>...<|eom|>`
+"""
 
 from __future__ import annotations
 
@@ -19,8 +22,8 @@ def call(name: str, arguments: dict[str, object]) -> str:
         for key, value in arguments.items()
     )
     return (
-        f' to={name}<|message|><atem:function_calls>\n<atem:invoke name="{name}">\n{parameters}</atem:invoke>\n'
-        "</atem:function_calls>"
+        f' to={name}<|message|><atem:function_calls>\n<atem:invoke name="{name}">\n'
+        f"{parameters}</atem:invoke>\n</atem:function_calls>"
     )
 
 
@@ -46,24 +49,39 @@ FAMILY = Family(
         "strings that look like other types": "reads JSON where strings are declared",
     },
     cases=(
-        Case("reasoning, text and a call", f" to=self<|message|>I see.<|eom|>{TURN}{USER}I look.<|eom|>{TURN}{NOW}<|eom|>",
+        Case("reasoning, text and a call",
+             f" to=self<|message|>I see.<|eom|>{TURN}{USER}I look.<|eom|>{TURN}{NOW}<|eom|>",
              Outcome("I see.", "I look.", (Call("now", {}),))),
-        Case("reasoning between calls", f"{NOW}<|eom|>{TURN} to=self<|message|>So.<|eom|>{TURN}{NOW}<|eom|>", Outcome("So.", None, (Call("now", {}), Call("now", {})))),
-        Case("an invocation in an answer", f'{USER}Write <atem:invoke name="now"></atem:invoke>.<|eot|>',
+        Case("reasoning between calls",
+             f"{NOW}<|eom|>{TURN} to=self<|message|>So.<|eom|>{TURN}{NOW}<|eom|>",
+             Outcome("So.", None, (Call("now", {}), Call("now", {})))),
+        Case("an invocation in an answer",
+             f'{USER}Write <atem:invoke name="now"></atem:invoke>.<|eot|>',
              Outcome(None, 'Write <atem:invoke name="now"></atem:invoke>.')),
         Case("no head", "Just text.", Outcome(None, "Just text.")),
         Case("a head without a name", "<|message|>Just text.<|eot|>", Outcome(None, "Just text.")),
-        Case("two invocations in a message", f"{NOW.removesuffix('</atem:function_calls>')}<atem:invoke name=\"now\">\n</atem:invoke>\n</atem:function_calls><|eom|>",
+        Case("two invocations in a message",
+             f"{NOW.removesuffix('</atem:function_calls>')}<atem:invoke name=\"now\">\n"
+             f"</atem:invoke>\n</atem:function_calls><|eom|>",
              Outcome(calls=(Call("now", {}), Call("now", {})))),
         Case("a name said twice", call("now.now", {}), Outcome(calls=(Call("now", {}),))),
-        Case("white space of a string is its own", write("", [("write", {"text": "\n x \n"})]), Outcome(calls=(Call("write", {"text": "\n x \n"}),))),
-        Case("end markers in a value", write("", [("write", {"text": "a </atem:invoke> b"})]), Outcome(calls=(Call("write", {"text": "a </atem:invoke> b"}),)),
+        Case("white space of a string is its own", write("", [("write", {"text": "\n x \n"})]),
+             Outcome(calls=(Call("write", {"text": "\n x \n"}),))),
+        Case("end markers in a value", write("", [("write", {"text": "a </atem:invoke> b"})]),
+             Outcome(calls=(Call("write", {"text": "a </atem:invoke> b"}),)),
              vllm="loses the parameter"),
-        Case("undeclared parameters are JSON if they can be", write("", [("free", {"x": "3", "y": "z"})]), Outcome(calls=(Call("free", {"x": 3, "y": "z"}),)), tools=FREE),
-        Case("a function whose name begins as a reader's", call("user-list", {}), Outcome(calls=(Call("user-list", {}),)), tools=(function("user-list"),)),
+        Case("undeclared parameters are JSON if they can be",
+             write("", [("free", {"x": "3", "y": "z"})]),
+             Outcome(calls=(Call("free", {"x": 3, "y": "z"}),)), tools=FREE),
+        Case("a function whose name begins as a reader's", call("user-list", {}),
+             Outcome(calls=(Call("user-list", {}),)), tools=(function("user-list"),)),
         Case("no end of the message", NOW, Outcome(calls=(Call("now", {}),))),
-        Case("cut in the name", ' to=write<|message|><atem:function_calls>\n<atem:invoke name="wri', Outcome(), finish="length"),
-        Case("cut in a value", ' to=write<|message|><atem:function_calls>\n<atem:invoke name="write">\n<atem:parameter name="text">ab',
-             Outcome(calls=(Call("write", '{"text": "ab'),)), finish="length", vllm="loses the call"),
+        Case("cut in the name", ' to=write<|message|><atem:function_calls>\n<atem:invoke name="wri',
+             Outcome(), finish="length"),
+        Case("cut in a value",
+             ' to=write<|message|><atem:function_calls>\n<atem:invoke name="write">\n'
+             '<atem:parameter name="text">ab',
+             Outcome(calls=(Call("write", '{"text": "ab'),)), finish="length",
+             vllm="loses the call"),
     ),
 )  # fmt: skip

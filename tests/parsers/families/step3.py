@@ -1,4 +1,7 @@
-"""Step 3: `<steptml:invoke name="f"><steptml:parameter name="p">value</steptml:parameter></steptml:invoke>`."""
+"""Step 3: steptml invocations.
+
+`<steptml:invoke name="f"><steptml:parameter name="p">value</steptml:parameter></steptml:invoke>`
+"""
 
 from __future__ import annotations
 
@@ -45,25 +48,39 @@ FAMILY = Family(
         "markup": "loses a parameter with an angle bracket in it",
     },
     cases=(
-        Case("reasoning and a call", f"I look.\n</think>\nIt is\n{NOW}", Outcome("I look.\n", "It is", (Call("now", {}),)),
+        Case("reasoning and a call", f"I look.\n</think>\nIt is\n{NOW}",
+             Outcome("I look.\n", "It is", (Call("now", {}),)),
              prompt="<|im_start|>assistant\n<think>\n"),
-        Case("a call inside reasoning", f"I look.\n{NOW}So.</think>Done.", Outcome("I look.\nSo.", "Done.", (Call("now", {}),)),
+        Case("a call inside reasoning", f"I look.\n{NOW}So.</think>Done.",
+             Outcome("I look.\nSo.", "Done.", (Call("now", {}),)),
              prompt="<|im_start|>assistant\n<think>\n"),
         Case("line breaks in the block",
-             f'<｜tool_calls_begin｜>\n{BEGIN}<steptml:invoke name="add">\n<steptml:parameter name="a">1</steptml:parameter>\n</steptml:invoke>{END}\n<｜tool_calls_end｜>',
+             f'<｜tool_calls_begin｜>\n{BEGIN}<steptml:invoke name="add">\n'
+             f'<steptml:parameter name="a">1</steptml:parameter>\n</steptml:invoke>{END}\n'
+             f'<｜tool_calls_end｜>',
              Outcome(calls=(Call("add", {"a": 1}),))),
-        Case("a word where a number is declared", write("", [("add", {"a": "many"})]), Outcome(calls=(Call("add", {"a": "many"}),))),
-        Case("undeclared parameters are strings", write("", [("free", {"x": "3"})]), Outcome(calls=(Call("free", {"x": "3"}),)), tools=FREE),
+        Case("a word where a number is declared", write("", [("add", {"a": "many"})]),
+             Outcome(calls=(Call("add", {"a": "many"}),))),
+        Case("undeclared parameters are strings", write("", [("free", {"x": "3"})]),
+             Outcome(calls=(Call("free", {"x": "3"}),)), tools=FREE),
         Case("end markers in a value", write("", [("write", {"text": "a </steptml:invoke> b"})]),
-             Outcome(calls=(Call("write", {"text": "a </steptml:invoke> b"}),)), vllm="loses a parameter with an angle bracket in it"),
-        Case("no kind of call", f'<｜tool_calls_begin｜><｜tool_call_begin｜><steptml:invoke name="now"></steptml:invoke>{END}<｜tool_calls_end｜>',
+             Outcome(calls=(Call("write", {"text": "a </steptml:invoke> b"}),)),
+             vllm="loses a parameter with an angle bracket in it"),
+        Case("no kind of call",
+             '<｜tool_calls_begin｜><｜tool_call_begin｜>'
+             f'<steptml:invoke name="now"></steptml:invoke>{END}<｜tool_calls_end｜>',
              Outcome(calls=(Call("now", {}),)), vllm="wants the separator"),
-        Case("no end of the block", f'<｜tool_calls_begin｜>{BEGIN}<steptml:invoke name="now"></steptml:invoke>{END}',
-             Outcome(calls=(Call("now", {}),)), vllm="wants the end and gives the markup as content"),
+        Case("no end of the block",
+             f'<｜tool_calls_begin｜>{BEGIN}<steptml:invoke name="now"></steptml:invoke>{END}',
+             Outcome(calls=(Call("now", {}),)),
+             vllm="wants the end and gives the markup as content"),
         Case("text behind", f"{NOW}\nDone.", Outcome(None, "Done.", (Call("now", {}),))),
-        Case("cut in the name", f'Hi\n<｜tool_calls_begin｜>{BEGIN}<steptml:invoke name="wri', Outcome(None, "Hi\n"), finish="length",
+        Case("cut in the name", f'Hi\n<｜tool_calls_begin｜>{BEGIN}<steptml:invoke name="wri',
+             Outcome(None, "Hi\n"), finish="length", vllm="gives the markup as content"),
+        Case("cut in a value",
+             f'<｜tool_calls_begin｜>{BEGIN}<steptml:invoke name="write"><steptml:parameter '
+             f'name="text">ab',
+             Outcome(calls=(Call("write", '{"text": "ab'),)), finish="length",
              vllm="gives the markup as content"),
-        Case("cut in a value", f'<｜tool_calls_begin｜>{BEGIN}<steptml:invoke name="write"><steptml:parameter name="text">ab',
-             Outcome(calls=(Call("write", '{"text": "ab'),)), finish="length", vllm="gives the markup as content"),
     ),
 )  # fmt: skip

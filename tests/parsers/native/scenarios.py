@@ -1,4 +1,4 @@
-"""What models call (`tests/parsers/families/`), for every tool parser of SGLang's, and what it gets wrong."""
+"""The scenarios of tests/parsers/families/ for each of SGLang's tool parsers, and its errors."""
 
 from __future__ import annotations
 
@@ -38,7 +38,8 @@ def substitute(*pairs: tuple[str, str]) -> Rewrite:
 
 
 NAME_IN_A_LINE = substitute((r"(<tool_call>\w+)", r"\1\n"))
-# Where SGLang's parser has no family of its name, or reads another dialect: the family, and what differs.
+# For SGLang's parsers without a family of their name, or for another dialect: the family and what
+# to rewrite in its output.
 DIALECTS: dict[str, tuple[str, Rewrite]] = {
     "cohere_command4": ("cohere_command3", substitute((r"<\|(START|END)_RESPONSE\|>", ""))),
     "gigachat35": ("deepseek_v4", substitute(("DSML", "GCML"))),
@@ -53,7 +54,10 @@ DIALECTS: dict[str, tuple[str, Rewrite]] = {
     ),
     "interns1": ("internlm", substitute((r"<\|plugin\|>", " <|plugin|>"))),
     "iquest_q1": ("glm45", substitute(("tool_call>", "iquest_tool_call>"))),
-    "mimo": ("qwen3_coder", substitute((r"(<parameter=\w+>)\n", r"\1"), (r"\n(</parameter>)", r"\1"))),
+    "mimo": (
+        "qwen3_coder",
+        substitute((r"(<parameter=\w+>)\n", r"\1"), (r"\n(</parameter>)", r"\1")),
+    ),
     "nanbeige": ("qwen3_coder", str),
     "spark25": ("glm45", NAME_IN_A_LINE),
     "trinity": ("hermes", str),
@@ -97,20 +101,25 @@ STREAM, BATCH = ("stream",), ("batch",)
 BOTH = STREAM + BATCH
 TYPES = ("types",)
 SECOND_CALLS = ("two calls", "three of one", "a call behind one without arguments")
-NOT_A_CALL = (
-    Wrong(("glm", "glm45", "ling3"), TYPES, BOTH, "makes a string of null if the parameter has a list of types"),
-    Wrong(("k2_horizon",), TYPES, BOTH, "makes a string of null if the parameter has a list of types"),
-    Wrong(("minimax-m3",), TYPES, STREAM, "makes a string of null if the parameter has a list of types"),
+SGLANG_ERRORS = (
+    Wrong(("glm", "glm45", "ling3"), TYPES, BOTH,
+          "makes a string of null if the parameter has a list of types"),
+    Wrong(("k2_horizon",), TYPES, BOTH,
+          "makes a string of null if the parameter has a list of types"),
+    Wrong(("minimax-m3",), TYPES, STREAM,
+          "makes a string of null if the parameter has a list of types"),
     Wrong(
         ("qwen3_coder", "step3p5", "nanbeige"), TYPES, BOTH,
         "makes the string None of null if the parameter has a list of types",
     ),
     Wrong(("gemma4",), ("types", "nested"), BOTH, "makes the string None of null"),
-    Wrong(("hunyuan",), TYPES, BOTH, "loses the rest of a call behind a parameter with a list of types"),
+    Wrong(("hunyuan",), TYPES, BOTH,
+          "loses the rest of a call behind a parameter with a list of types"),
     Wrong(("mimo",), TYPES, BOTH, "raises on a parameter with a list of types"),
     Wrong(("mimo",), ("markup",), BOTH, "replaces HTML's entities in arguments"),
     Wrong(("pythonic",), TYPES, BOTH, "drops a call with a negative number"),
-    Wrong(("pythonic",), ("braces",), STREAM, "counts brackets inside strings, and gives the call as content"),
+    Wrong(("pythonic",), ("braces",), STREAM,
+          "counts brackets inside strings, and gives the call as content"),
     Wrong(("step3",), ("markup",), BOTH, "loses arguments that hold angle brackets"),
     Wrong(
         ("muse",), ("three of one", "strings that look like other types"), BOTH,
@@ -121,19 +130,22 @@ NOT_A_CALL = (
     Wrong(("interns1",), SECOND_CALLS, STREAM, "loses every call but the first"),
     Wrong(("gigachat3",), SECOND_CALLS, BOTH, "takes a second call for arguments of the first"),
     Wrong(("gpt-oss",), ("text",), BOTH, "writes an angle bracket that may begin a marker twice"),
-    # SGLang's batch parsers see the output without what the streaming ones, or the reasoning parser, take away.
+    # SGLang's batch parsers see text that the streaming ones, or the reasoning parser, remove.
     Wrong(
         ("gpt-oss",),
         tuple(SCENARIOS_BY_ID.keys() - {"text", "text and a call", "scripts", *SECOND_CALLS}),
         BATCH, "finds no call without <|start|>assistant before it",
     ),
-    Wrong(("kimi_k3", "muse", "inkling"), ("text",), BATCH, "leaves the markers around the answer in it"),
-    Wrong(("glm", "glm45", "ling3"), ("strings that look like other types",), BATCH, "makes True of the string true"),
-    Wrong(("step3",), ("no arguments", "a call behind one without arguments"), BATCH, "drops a call without arguments"),
+    Wrong(("kimi_k3", "muse", "inkling"), ("text",), BATCH,
+          "leaves the markers around the answer in it"),
+    Wrong(("glm", "glm45", "ling3"), ("strings that look like other types",), BATCH,
+          "makes True of the string true"),
+    Wrong(("step3",), ("no arguments", "a call behind one without arguments"), BATCH,
+          "drops a call without arguments"),
 )  # fmt: skip
 WRONG_SIDES = {
     (name, scenario): wrong
-    for wrong in NOT_A_CALL
+    for wrong in SGLANG_ERRORS
     for name in wrong.names
     for scenario in wrong.scenarios
 }
@@ -178,7 +190,7 @@ def streamed(row: Row) -> Outcome:
 
 
 def batch(row: Row) -> Outcome:
-    """Return what SGLang's parser makes of the whole output, which its own server gives without a stream."""
+    """Return what SGLang's parser makes of the whole output, as its server does without stream."""
     tools = [Tool.model_validate(tool) for tool in row.tools]
     parser = FunctionCallParser(tools, row.name, tokenizer=row.tokenizer())
     content, items = parser.parse_non_stream(row.case.output)

@@ -1,7 +1,7 @@
 """Where SGLang's own server has reasoning begin, beside our adapter.
 
-`python -m tests.parsers.native.sglang_server` prints where they differ. It is a process of its own because
-the server imports all of SGLang, which the tests of its parsers need not carry.
+`python -m tests.parsers.native.sglang_server` prints where they differ. It is a process of its own
+because the server imports all of SGLang, which the tests of its parsers need not carry.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from types import SimpleNamespace
 from typing import Any
 
-from backedge.parsers.native.sglang_reasoning import HUNYUAN_EFFORT, ReasoningParsers
+from backedge.parsers.native.sglang_reasoning import HUNYUAN_EFFORT, ReasoningParserFactory
 from sglang.srt.entrypoints.openai.serving_chat import OpenAIServingChat
 from sglang.srt.parser.reasoning_parser import ReasoningParser
 from sglang.srt.parser.template_detection import detect_reasoning_pattern
@@ -36,8 +36,8 @@ FLAGS: tuple[dict[str, Any], ...] = (
 
 def differences(name: str, template: str | None) -> Iterator[dict[str, Any]]:
     """Yield the chat_template_kwargs with which the two differ."""
-    tokenizer = SimpleNamespace(chat_template=template, get_vocab=dict)
-    parsers = ReasoningParsers(name, tokenizer, tokenizer, {})
+    tokenizer: Any = SimpleNamespace(chat_template=template, get_vocab=dict)
+    parsers = ReasoningParserFactory(name, tokenizer, tokenizer, {})
     always, toggle = detect_reasoning_pattern(template)
     server = SimpleNamespace(
         reasoning_parser=name,

@@ -1,4 +1,4 @@
-"""What holds for the native parsers of every engine, on samples of their families, through the whole core."""
+"""Tests that the native parsers of every engine share, on samples of their families."""
 
 from __future__ import annotations
 
@@ -63,7 +63,10 @@ def without_ids(whole: ChoiceDelta) -> ChoiceDelta:
 
 
 class SampleTests:
-    """A subclass's fixture `case` gives the samples; differences: what is known to be wrong, by case."""
+    """A subclass's fixture `case` returns the samples.
+
+    differences: the known errors, by case.
+    """
 
     differences: Mapping[str, Difference]
 
@@ -102,7 +105,7 @@ class SampleTests:
 
 
 def content_of_plain_text(case: Case, text: str) -> str:
-    """Return the content of an answer of `text` alone, though tools are there; it must hold no call."""
+    """Return the content of an answer that is `text`; it must contain no call."""
     core = core_of(case.sample, parsers_of_case(case))
     sample = replace(case.sample, output=text)
     whole = core.run(every_token(output_of(core, sample)))

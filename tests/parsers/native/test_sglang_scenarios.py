@@ -1,4 +1,4 @@
-"""SGLang's tool parsers on every scenario, streamed by us and in one batch; a table says where they are wrong."""
+"""SGLang's tool parsers on every scenario, streamed by us and in one batch."""
 
 from __future__ import annotations
 

@@ -1,0 +1,84 @@
+"""Checks of an engine's parsers at a worker's start, so that no request finds a broken one."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Protocol
+
+from ..base import StreamParser
+from ..errors import BackedgeError, UnknownParserError, UnusableParserError
+
+# Enough text for a parser to reach its first branch; no parser's marker occurs in it.
+PROBE_TEXT = "a b"
+PROBE_TOOL = {
+    "type": "function",
+    "function": {"name": "probe", "parameters": {"type": "object", "properties": {}}},
+}
+LEAVE_OUT = "Choose another parser, or leave the flag out."
+
+
+class EngineTokenizer(Protocol):
+    """A model's tokenizer as its engine loads it."""
+
+    def encode(self, text: str, /, *, add_special_tokens: bool) -> list[int]:
+        """Return the token ids of `text`."""
+        ...
+
+    def decode(self, token_ids: Sequence[int], /) -> str:
+        """Return the text of `token_ids`, special tokens included."""
+        ...
+
+
+def check_name(
+    flag: str, name: str | None, registered: Iterable[str], also_known: Iterable[str]
+) -> None:
+    """Raise `UnknownParserError` for a name that is not `registered`.
+
+    also_known: further names that the message lists.
+    """
+    if name and name not in (known := set(registered)):
+        raise UnknownParserError(flag, name, known.union(also_known))
+
+
+@contextlib.contextmanager
+def raise_unusable(
+    engine: str, flag: str, name: str, known_unusable: Mapping[str, str] | None = None
+) -> Iterator[None]:
+    """Turn any exception of an engine's parser into `UnusableParserError`.
+
+    engine: its name, for the message.
+    known_unusable: the reasons against parsers that need not be tried, by name.
+    """
+    if known_unusable and name in known_unusable:
+        raise UnusableParserError(flag, name, known_unusable[name], LEAVE_OUT)
+    try:
+        yield
+    except BackedgeError:
+        raise
+    except NotImplementedError as error:
+        reason = (
+            f"{engine}'s parser of that name only finds where reasoning ends; "
+            "it cannot split a stream."
+        )
+        raise UnusableParserError(flag, name, reason, LEAVE_OUT) from error
+    except Exception as error:
+        # The parsers are third-party code. When the tokenizer lacks their markers they raise
+        # anything, and to the user all of it means the same.
+        reason = f"it does not work with this model's tokenizer ({type(error).__name__}: {error})."
+        raise build_wrong_family_error(flag, name, reason) from error
+
+
+def build_wrong_family_error(flag: str, name: str, reason: str) -> UnusableParserError:
+    """Return the error for a parser that belongs to another family of models."""
+    return UnusableParserError(
+        flag, name, reason, "Choose the parser of this model's family, or leave the flag out."
+    )
+
+
+def try_parser(parser: StreamParser, tokenizer: EngineTokenizer) -> None:
+    """Feed `parser` a few tokens, as every request will. Raises whatever the parser raises."""
+    *body, last = tokenizer.encode(PROBE_TEXT, add_special_tokens=False)
+    for token_id in body:
+        parser.feed(tokenizer.decode([token_id]), [token_id])
+    parser.finish(tokenizer.decode([last]), [last])
