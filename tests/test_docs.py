@@ -120,7 +120,7 @@ def test_make_targets_exist(page: str) -> None:
 
 
 def test_what_is_missing_is_found() -> None:
-    names = ["parsers/engine.py", "parsers/none.py", "parsers/", "worker/none/", "none.py", "a b"]
+    names = ["parsers/base.py", "parsers/none.py", "parsers/", "worker/none/", "none.py", "a b"]
     assert missing_files(names) == ["parsers/none.py", "worker/none/", "none.py"]
     text = "python -m backedge.frontend, python -m backedge.none, `backedge.worker.none.Thing`"
     assert missing_modules(text) == ["backedge.none", "backedge.worker.none.Thing"]
