@@ -118,7 +118,7 @@ def pool_processes(worker: Process) -> list[int]:
 def find_folder(pid: int) -> Path:
     """Return the folder of the pool's sockets, of which the process maps a file."""
     maps = Path(f"/proc/{pid}/maps").read_text()
-    (path,) = {line.split()[-1] for line in maps.splitlines() if line.endswith(".busy")}
+    (path,) = {line.split()[-1] for line in maps.splitlines() if line.endswith(".step")}
     return Path(path).parent
 
 

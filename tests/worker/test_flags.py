@@ -32,7 +32,7 @@ def balanced(**delays: float) -> MergeDelays:
     return MergeDelays(**{"content": 0.1, "reasoning": 0.2, "tools": 0.5, "tokens": 1.0, **delays})
 
 
-BOUNDS_ASKED_FOR: list[tuple[list[str], MergeDelays]] = [
+DELAYS_ASKED_FOR: list[tuple[list[str], MergeDelays]] = [
     ([], balanced()),
     (["--postprocess-latency", "lowest"], MergeDelays(content=0, reasoning=0, tools=0, tokens=1.0)),
     (["--postprocess-latency", "balanced"], balanced()),
@@ -60,9 +60,9 @@ BOUNDS_ASKED_FOR: list[tuple[list[str], MergeDelays]] = [
 
 
 @pytest.mark.parametrize(
-    ("words", "delays"), BOUNDS_ASKED_FOR, ids=[" ".join(words) for words, _ in BOUNDS_ASKED_FOR]
+    ("words", "delays"), DELAYS_ASKED_FOR, ids=[" ".join(words) for words, _ in DELAYS_ASKED_FOR]
 )
-def test_bounds(words: list[str], delays: MergeDelays) -> None:
+def test_delays(words: list[str], delays: MergeDelays) -> None:
     assert settings(*words).delays == delays
 
 
@@ -267,7 +267,7 @@ def test_flags_that_a_parser_has_already_stay_its_own() -> None:
 
 
 @pytest.mark.parametrize("latency", MERGE_DELAYS)
-def test_the_help_names_the_bounds(latency: Any) -> None:
+def test_the_help_names_the_delays(latency: Any) -> None:
     text = " ".join(parser().format_help().split())
     if latency != "lowest":
         assert flags.describe_latency(latency) in text

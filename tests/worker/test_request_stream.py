@@ -196,7 +196,7 @@ FAILURES: dict[str, tuple[Step, JsonObject | None]] = {
 @pytest.mark.parametrize("delays", [LOWEST, SECOND, NEVER], ids=["lowest", "a second", "never"])
 @pytest.mark.parametrize("before", [0, 1, 3])
 @pytest.mark.parametrize("pause", [[], [0.1]], ids=["at once", "in time"])
-def test_a_failure_comes_behind_all_that_was_generated(
+def test_a_failure_comes_after_all_that_was_generated(
     failure: Step, last: JsonObject | None, delays: MergeDelays, before: int, pause: list[Step]
 ) -> None:
     engine = Engine([*[output("a"), *pause] * before, failure])
@@ -235,7 +235,7 @@ def test_so_may_one_in_a_process_of_the_pool() -> None:
         raise TimeoutError("the event loop is stuck")
 
     async def test(pool: Any) -> list[Sent]:
-        text = encode("before RAISE and behind")
+        text = encode("before RAISE and after")
         engine = Engine([step for token in text for step in (output([token]), 0.01)])
         return await answer(engine, pool)
 
@@ -308,7 +308,7 @@ def test_a_request_that_is_never_asked_for_starts_nothing() -> None:
 @pytest.mark.parametrize("delays", [LOWEST, SECOND], ids=["lowest", "a second"])
 @pytest.mark.parametrize("pause_s", [0.0, 0.35, 3.0])
 def test_a_slow_client_gets_larger_chunks(pause_s: float, delays: MergeDelays) -> None:
-    """It is never behind by more than what it is taking: nothing queues up for it."""
+    """It lags by one chunk at most: nothing queues up for it."""
     script = [step for _ in range(200) for step in (output("a"), 0.05)] + [
         output("", finish_reason="length")
     ]

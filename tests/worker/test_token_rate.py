@@ -57,26 +57,26 @@ def steady(count: int, gap: float, start: float = 0.0) -> list[float]:
 @pytest.mark.parametrize("latency", ["balanced", "throughput"])
 @pytest.mark.parametrize("gap", [0.0005, 0.002, 0.01, 0.05, 1.0])
 @pytest.mark.parametrize("stream", [True, False])
-def test_the_engine_is_asked_for_groups_that_fit_the_bound(
+def test_the_engine_is_asked_for_groups_that_fit_the_delay(
     latency: Any, gap: float, stream: bool
 ) -> None:
     engine, delays = CollectingEngine([], moments=steady(1000, gap)), MERGE_DELAYS[latency]
     sent = run_in_virtual_time(answer(engine, CountingBackend(delays), stream=stream))
-    bound = delays.content if stream else delays.tokens
+    delay_s = delays.content if stream else delays.tokens
     groups = [tokens for _, tokens in engine.intervals]
     assert all(
-        1 < group <= min(MAX_ENGINE_TOKENS, 1.01 * ENGINE_PART * bound / gap) for group in groups
+        1 < group <= min(MAX_ENGINE_TOKENS, 1.01 * ENGINE_PART * delay_s / gap) for group in groups
     )
     assert all(later >= 2 * group for group, later in pairwise(groups)), "each change has its price"
-    assert bool(groups) == (ENGINE_PART * bound / gap >= 2)
-    check_delays(engine.moments, sent, bound)
+    assert bool(groups) == (ENGINE_PART * delay_s / gap >= 2)
+    check_delays(engine.moments, sent, delay_s)
 
 
-def check_delays(moments: Sequence[float], sent: Sequence[Sent], bound: float) -> None:
-    """Check that each token is out within its bound of being generated."""
+def check_delays(moments: Sequence[float], sent: Sequence[Sent], delay_s: float) -> None:
+    """Check that each token is out within `delay_s` of being generated."""
     out = [part.at for part in sent for _ in part.chunk["token_ids"]]
     assert len(out) == len(moments)
-    assert max(at - moment for at, moment in zip(out, moments, strict=True)) <= bound + 0.002
+    assert max(at - moment for at, moment in zip(out, moments, strict=True)) <= delay_s + 0.002
 
 
 def test_and_for_single_ones_again_when_the_pace_falls() -> None:

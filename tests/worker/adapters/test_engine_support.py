@@ -31,12 +31,12 @@ def test_other_versions_are_refused_by_name(
 
 
 @ADAPTERS
-def test_these_versions_and_seams_are_the_supported_ones(engine: Any) -> None:
+def test_these_versions_and_patch_points_are_the_supported_ones(engine: Any) -> None:
     engine.check_versions()
     engine.check_patch_points()
 
 
-SEAMS = [
+PATCH_POINTS = [
     (engine, module, path)
     for engine in (vllm.ENGINE, sglang.ENGINE)
     for module, path, _ in engine.patch_points
@@ -44,9 +44,11 @@ SEAMS = [
 
 
 @pytest.mark.parametrize(
-    ("engine", "module", "path"), SEAMS, ids=[f"{module}.{path}" for _, module, path in SEAMS]
+    ("engine", "module", "path"),
+    PATCH_POINTS,
+    ids=[f"{module}.{path}" for _, module, path in PATCH_POINTS],
 )
-def test_a_seam_that_is_not_there_is_refused_by_name(
+def test_a_patch_point_that_is_not_there_is_refused_by_name(
     engine: Any, module: str, path: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     *parents, name = path.split(".")
