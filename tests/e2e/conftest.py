@@ -88,9 +88,9 @@ def fleet(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Fleet]:
         frontend = stack.frontend(*VLLM_PARSERS, wait=False)
         stock = stack.frontend(command=STOCK_FRONTEND, wait=False)
         stock_python = stack.frontend(*VLLM_PARSERS, command=VLLM_FRONTEND, wait=False)
-        for edge in (frontend, stock, stock_python):
+        for each in (frontend, stock, stock_python):
             for model in (BACKEDGE_MODEL, PLAIN_MODEL):
-                stack.wait_for_model(edge, model)
+                stack.wait_for_model(each, model)
         yield Fleet(forked, worker, plain, frontend, stock, stock_python, "vllm")
 
 

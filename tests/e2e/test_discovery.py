@@ -41,11 +41,11 @@ def frontend(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Process]:
             )
         )
         worker = stack.worker("--vllm-processing", *VLLM_PARSERS, wait=False)
-        edge = stack.frontend(wait=False)
-        stack.wait_for_model(edge)
+        frontend = stack.frontend(wait=False)
+        stack.wait_for_model(frontend)
         assert worker.popen.poll() is None
         assert fetch(client + "/health")
-        yield edge
+        yield frontend
 
 
 def build_etcd_flags(folder: Path, client: str, peer: str) -> list[str]:

@@ -52,9 +52,9 @@ def replay(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ReplayFleet]:
         )
         frontend = stack.frontend(*PARSERS, command=HUGGINGFACE_FRONTEND, wait=False)
         vllm = stack.frontend(*PARSERS, "--tokenizer-backend", "vllm", wait=False)
-        for edge in (frontend, vllm):
+        for each in (frontend, vllm):
             for model in (PROCESSED, PLAIN, SLOW):
-                stack.wait_for_model(edge, model)
+                stack.wait_for_model(each, model)
         yield ReplayFleet(slow, frontend, vllm)
 
 

@@ -97,9 +97,9 @@ def fleet(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Engines]:
         huggingface = stack.frontend(*VLLM_PARSERS, command=HUGGINGFACE_FRONTEND, wait=False)
         vllm = stack.frontend(*VLLM_PARSERS, "--tokenizer-backend", "vllm", wait=False)
         stock = stack.frontend(command=STOCK_FRONTEND, wait=False)
-        for edge in (frontend, huggingface, vllm, stock):
+        for each in (frontend, huggingface, vllm, stock):
             for model in (BACKEDGE_MODEL, PLAIN_MODEL, POOLED_MODEL, VLLM_MODEL):
-                stack.wait_for_model(edge, model)
+                stack.wait_for_model(each, model)
         edges = {"sglang": frontend, "huggingface": huggingface, "vllm": vllm}
         yield Engines(stack, worker, plain, frontend, stock, stock, "sglang", edges, pooled)
 
