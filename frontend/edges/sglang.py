@@ -7,7 +7,9 @@ import logging
 from typing import Protocol
 
 from dynamo.common.multimodal.cache_uuid import reject_unsupported_multimodal_uuids
-from dynamo.frontend import sglang_prepost, sglang_processor
+from dynamo.frontend import sglang_prepost
+from dynamo.frontend.sglang_prepost import _guided_output_requires_reasoning
+from dynamo.frontend.sglang_processor import _load_chat_template, _load_tokenizer
 from dynamo.frontend.structural_tag_policy import runtime_structural_tag_options
 from dynamo.frontend.thinking import runtime_default_thinking_mode
 from dynamo.frontend.utils import PreprocessError, extract_mm_urls
@@ -65,12 +67,8 @@ class SglangModelBuilder(ChatModelBuilder):
         return ChatModel(self.card, preprocessor, routed_engine, lambda: factories)
 
     def _load_tokenizer(self) -> SglangTokenizer:
-        tokenizer: SglangTokenizer = sglang_processor._load_tokenizer(  # noqa: SLF001 - Dynamo's only way
-            self.path, self.config.trust_remote_code
-        )
-        template = sglang_processor._load_chat_template(  # noqa: SLF001 - Dynamo's only way
-            self.flags.chat_template
-        )
+        tokenizer: SglangTokenizer = _load_tokenizer(self.path, self.config.trust_remote_code)
+        template = _load_chat_template(self.flags.chat_template)
         if template is not None:
             tokenizer.chat_template = template
         return tokenizer
@@ -145,9 +143,8 @@ class SglangPrompts:
             raise RequestError(
                 "messages", messages, f"what the model's chat template takes ({error})"
             ) from error
-        require_reasoning = sglang_prepost._guided_output_requires_reasoning  # noqa: SLF001 - Dynamo's
         fields = EngineFields(
-            require_reasoning=require_reasoning(
+            require_reasoning=_guided_output_requires_reasoning(
                 request.raw,
                 preprocessed.force_reasoning,
                 self._reasoning,
