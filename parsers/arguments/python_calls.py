@@ -11,6 +11,8 @@ from .json_repair import JsonRepairer
 from .tool_calls import MAX_NAME, ToolCallEmitter
 
 _SPACE = " \t\r\n"
+_BETWEEN_CALLS = re.compile(r"[ \t\r\n,;]+")
+_BETWEEN_ARGUMENTS = re.compile(r"[ \t\r\n,]+")
 _NAME = re.compile(r"[^\W\d][\w.\-]*")
 _KEYWORD = re.compile(r"([^\W\d]\w*)\s*=(?!=)")
 _VALUE_START = re.compile(r"[\w\"'{\[(.+\-]")
@@ -70,10 +72,11 @@ class PythonCallGrammar(IncrementalGrammar):
 
     def _between(self, text: str, position: int) -> int:
         """Read what stands between the calls."""
-        char = text[position]
-        if char in _SPACE or char in ",;":
-            return position + 1
-        if char == "]" and self._bracketed:
+        if (space := _BETWEEN_CALLS.match(text, position)) is not None:
+            position = space.end()
+            if position == len(text):
+                return position
+        if text[position] == "]" and self._bracketed:
             self.status = Status.DONE if self._calls.index >= 0 else Status.NOT_A_CALL
             return position + 1
         return self._name(text, position)
@@ -101,10 +104,11 @@ class PythonCallGrammar(IncrementalGrammar):
 
     def _argument(self, text: str, position: int) -> int:
         """Read what stands before an argument, or the end of the call."""
-        char = text[position]
-        if char in _SPACE or char == ",":
-            return position + 1
-        if char == ")":
+        if (space := _BETWEEN_ARGUMENTS.match(text, position)) is not None:
+            position = space.end()
+            if position == len(text):
+                return position
+        if text[position] == ")":
             self._calls.end()
             self._state = self._between
             return position + 1
