@@ -40,7 +40,7 @@ TICK = 1 / 1024  # times are multiples of it, so that sums of them are exact
 BALANCED = MERGE_DELAYS["balanced"]
 END = 1e9  # later than anything
 KINDS = ("content", "reasoning", "tools")
-merging_settings = settings(
+scheduling_settings = settings(
     max_examples=200, deadline=None, database=None, suppress_health_check=[HealthCheck.too_slow]
 )
 
@@ -199,44 +199,46 @@ def allowed_types(delta: ChoiceDelta) -> list[str]:
 
 @dataclass(frozen=True)
 class Sent:
-    """What has been taken, when, and behind how many of the request's arrivals."""
+    """A chunk that left: when, and after how many arrivals of the request."""
 
     now: float
     arrived: int
-    taken: ScheduledChunk
+    scheduled: ScheduledChunk
 
 
-def played(merging: ChunkScheduler, arrivals: Sequence[Arrival]) -> list[Sent]:
+def played(scheduler: ChunkScheduler, arrivals: Sequence[Arrival]) -> list[Sent]:
     """Take at every due; return what goes out."""
     sent: list[Sent] = []
     for arrived, arrival in enumerate(arrivals):
-        sent += dues(merging, arrival.at, arrived)
-        merging.add(arrival.chunk, arrival.at, arrival.age)
-        sent += [Sent(arrival.at, arrived + 1, taken) for taken in merging.take(arrival.at)]
-        assert merging.due > arrival.at
-    return sent + list(dues(merging, inf, len(arrivals)))
+        sent += dues(scheduler, arrival.at, arrived)
+        scheduler.add(arrival.chunk, arrival.at, arrival.age)
+        sent += [
+            Sent(arrival.at, arrived + 1, scheduled) for scheduled in scheduler.take(arrival.at)
+        ]
+        assert scheduler.due > arrival.at
+    return sent + list(dues(scheduler, inf, len(arrivals)))
 
 
-def dues(merging: ChunkScheduler, before: float, arrived: int) -> Iterator[Sent]:
+def dues(scheduler: ChunkScheduler, before: float, arrived: int) -> Iterator[Sent]:
     """Take whatever becomes due before a moment, exactly then."""
-    while (now := merging.due) < before:
-        yield from (Sent(now, arrived, taken) for taken in merging.take(now))
-        assert merging.due > now, "what take leaves would be due for ever"
+    while (now := scheduler.due) < before:
+        yield from (Sent(now, arrived, scheduled) for scheduled in scheduler.take(now))
+        assert scheduler.due > now, "what take leaves would be due for ever"
 
 
 def check_whole(case: Case, out: Sequence[ScheduledChunk]) -> None:
     """Check what the client gets of each choice, and the usage at the finish."""
     wholes, usage = case.one_by_one
     for index, whole in enumerate(wholes):
-        parts = [taken for taken in out if taken.index == index]
-        deltas = [delta for taken in parts for delta in taken.deltas]
+        parts = [scheduled for scheduled in out if scheduled.index == index]
+        deltas = [delta for scheduled in parts for delta in scheduled.deltas]
         assert normal(aggregate_deltas(deltas)) == normal(whole)
         assert [delta.delta.role for delta in deltas] == ["assistant"] + [None] * (len(deltas) - 1)
         assert [bool(delta.finish_reason) for delta in deltas] == [False] * (len(deltas) - 1) + [
             True
         ]
-        assert [taken.finished for taken in parts] == [False] * (len(parts) - 1) + [True]
-        token_ids = [token_id for taken in parts for token_id in taken.token_ids]
+        assert [scheduled.finished for scheduled in parts] == [False] * (len(parts) - 1) + [True]
+        token_ids = [token_id for scheduled in parts for token_id in scheduled.token_ids]
         assert token_ids == case.tokens[index][: len(token_ids)], "in order, none left out"
         if parts[-1].ended_early:
             assert len(token_ids) >= len(aggregate_deltas(deltas).token_ids or ())
@@ -246,12 +248,12 @@ def check_whole(case: Case, out: Sequence[ScheduledChunk]) -> None:
             assert all(len(allowed_types(delta)) <= 1 for delta in deltas)
         else:
             assert len(deltas) == 1
-    assert [taken.usage for taken in out][-1] == usage
+    assert [scheduled.usage for scheduled in out][-1] == usage
     if not case.params.continuous_usage_stats:
-        assert [taken.usage for taken in out[:-1]] == [None] * (len(out) - 1)
+        assert [scheduled.usage for scheduled in out[:-1]] == [None] * (len(out) - 1)
 
 
-@merging_settings
+@scheduling_settings
 @given(
     case=cases(),
     delays=delays,
@@ -262,32 +264,32 @@ def test_the_deltas_add_up_to_those_of_one_token_at_a_time(
     case: Case, delays: MergeDelays, moments: list[bool], gap_list: list[int]
 ) -> None:
     """Whenever `take` is called: never before the end, at any moment, or at every due."""
-    merging = ChunkScheduler(case.post(), delays)
+    scheduler = ChunkScheduler(case.post(), delays)
     out: list[ScheduledChunk] = []
     calls, later = itertools.cycle(moments), itertools.cycle(gap_list)
     for arrival in case.arrivals:
-        merging.add(arrival.chunk, arrival.at, arrival.age)
+        scheduler.add(arrival.chunk, arrival.at, arrival.age)
         if next(calls):
             now = arrival.at + next(later) * TICK
-            is_due = merging.due <= now
-            taken = merging.take(now)
-            assert bool(taken) == is_due
-            assert merging.due > now
-            out += taken
-    out += merging.take(END)
-    assert merging.due == inf
+            is_due = scheduler.due <= now
+            scheduled = scheduler.take(now)
+            assert bool(scheduled) == is_due
+            assert scheduler.due > now
+            out += scheduled
+    out += scheduler.take(END)
+    assert scheduler.due == inf
     check_whole(case, out)
-    assert all(taken.waited_s >= 0 for taken in out)
+    assert all(scheduled.waited_s >= 0 for scheduled in out)
 
 
-@merging_settings
+@scheduling_settings
 @given(case=cases(), delays=delays)
 def test_nothing_waits_beyond_its_bound(case: Case, delays: MergeDelays) -> None:
     sent = played(ChunkScheduler(case.post(), delays), case.arrivals)
-    check_whole(case, [out.taken for out in sent])
+    check_whole(case, [out.scheduled for out in sent])
     for index in range(case.params.n):
         shadow, before, opened = case.post(), 0, not case.params.stream
-        for number, out in enumerate(out for out in sent if out.taken.index == index):
+        for number, out in enumerate(out for out in sent if out.scheduled.index == index):
             held = [
                 arrival
                 for arrival in case.arrivals[before : out.arrived]
@@ -299,18 +301,18 @@ def test_nothing_waits_beyond_its_bound(case: Case, delays: MergeDelays) -> None
             ]
             assert [
                 token_id for arrival in held for token_id in arrival.chunk.token_ids
-            ] == out.taken.token_ids
+            ] == out.scheduled.token_ids
             if case.params.stream:
                 check_texts(delays, out.now, held, kinds, opened=opened)
             elif not number:
                 assert out.now == held[0].at, "without a stream the first tokens go at once"
             else:
-                assert bool(out.taken.deltas) == out.taken.finished
+                assert bool(out.scheduled.deltas) == out.scheduled.finished
             if not (case.params.stream and kinds[0]):
                 assert not late(out.now, held[0], delays.tokens)
-            if out.taken.finished:
+            if out.scheduled.finished:
                 assert out.now == held[-1].at, "the finish never waits"
-            before, opened = out.arrived, opened or bool(out.taken.deltas)
+            before, opened = out.arrived, opened or bool(out.scheduled.deltas)
 
 
 def check_texts(
@@ -327,10 +329,10 @@ def late(now: float, arrival: Arrival, bound: float) -> bool:
     return now > max(arrival.at, arrival.at - arrival.age + bound)
 
 
-@merging_settings
+@scheduling_settings
 @given(case=cases(stream=True))
 def test_lowest_never_merges(case: Case) -> None:
-    """Every chunk that gives text goes out at once, as it would without merging."""
+    """Every chunk that gives text goes out at once, as it would without scheduler."""
     post = case.post()
     expected = [
         (arrival.at, [normal(delta) for delta in deltas])
@@ -339,7 +341,9 @@ def test_lowest_never_merges(case: Case) -> None:
     ]
     outs = played(ChunkScheduler(case.post(), MERGE_DELAYS["lowest"]), case.arrivals)
     sent = [
-        (out.now, [normal(delta) for delta in out.taken.deltas]) for out in outs if out.taken.deltas
+        (out.now, [normal(delta) for delta in out.scheduled.deltas])
+        for out in outs
+        if out.scheduled.deltas
     ]
     assert sent == expected
 
@@ -348,50 +352,53 @@ def test_lowest_never_merges(case: Case) -> None:
 @pytest.mark.parametrize("gap", [0.005, 0.02, 0.05])
 def test_as_many_chunks_as_the_bound_says(bound: float, gap: float) -> None:
     """A delay begins with the first token that waits: chunks are a delay and a token apart."""
-    merging = ChunkScheduler(
+    scheduler = ChunkScheduler(
         Postprocessor(params(), tiny_detokenizers()), MergeDelays(content=bound)
     )
     tokens = [
         Arrival(number * gap, 0.0, Chunk(token_ids=encode("a")))
         for number in range(round(10 / gap))
     ]
-    sent = played(merging, tokens)
+    sent = played(scheduler, tokens)
     assert 10 / (bound + gap) - 1 <= len(sent) <= 1.25 * 10 / bound + 2
     assert (
         max(after.now - before.now for before, after in itertools.pairwise(sent))
         <= bound + gap + TICK
     )
-    assert all(out.taken.waited_s <= bound + TICK for out in sent)
+    assert all(out.scheduled.waited_s <= bound + TICK for out in sent)
 
 
-@merging_settings
+@scheduling_settings
 @given(case=cases(), delays=delays, data=st.data())
 def test_flush_makes_everything_due(case: Case, delays: MergeDelays, data: st.DataObject) -> None:
     """The engine has stopped somewhere without a finish: what can be shown of it is."""
     before = case.arrivals[: data.draw(st.integers(0, len(case.arrivals)))]
-    merging, post = ChunkScheduler(case.post(), delays), case.post()
+    scheduler, post = ChunkScheduler(case.post(), delays), case.post()
     deltas = [delta for arrival in before for delta in post.feed(arrival.chunk)]
     now = before[-1].at if before else 0.0
     out: list[ScheduledChunk] = []
     for arrival in before:
-        merging.add(arrival.chunk, arrival.at, arrival.age)
+        scheduler.add(arrival.chunk, arrival.at, arrival.age)
         if data.draw(st.booleans()):
-            out += merging.take(arrival.at)
-    merging.flush(now)
-    assert merging.due in (now, inf)
-    out += merging.take(now)
-    assert merging.due == inf
-    assert merging.take(END) == []
-    merging.flush(now)
-    assert merging.due == inf, "a second flush finds nothing"
+            out += scheduler.take(arrival.at)
+    scheduler.flush(now)
+    assert scheduler.due in (now, inf)
+    out += scheduler.take(now)
+    assert scheduler.due == inf
+    assert scheduler.take(END) == []
+    scheduler.flush(now)
+    assert scheduler.due == inf, "a second flush finds nothing"
     for index in range(case.params.n):
-        ours = [delta for taken in out for delta in taken.deltas if delta.index == index]
+        ours = [delta for scheduled in out for delta in scheduled.deltas if delta.index == index]
         theirs = [delta for delta in deltas if delta.index == index]
         assert [normal(aggregate_deltas(parts)) for parts in (ours,) if parts] == [
             normal(aggregate_deltas(parts)) for parts in (theirs,) if parts
         ]
         token_ids = [
-            token_id for taken in out if taken.index == index for token_id in taken.token_ids
+            token_id
+            for scheduled in out
+            if scheduled.index == index
+            for token_id in scheduled.token_ids
         ]
         fed = [
             token_id
@@ -403,7 +410,7 @@ def test_flush_makes_everything_due(case: Case, delays: MergeDelays, data: st.Da
         assert token_ids == fed[: len(token_ids)]
 
 
-@merging_settings
+@scheduling_settings
 @given(case=cases(), delays=delays, data=st.data())
 def test_forget_drops_what_another_process_has_sent(
     case: Case, delays: MergeDelays, data: st.DataObject
@@ -416,9 +423,9 @@ def test_forget_drops_what_another_process_has_sent(
     for arrival in case.arrivals[:died_at]:
         first.add(arrival.chunk, arrival.at, arrival.age)
         added[arrival.chunk.index] += 1
-        for taken in first.take(arrival.at):
-            seen[taken.index] = added[taken.index]
-            out.append(taken)
+        for scheduled in first.take(arrival.at):
+            seen[scheduled.index] = added[scheduled.index]
+            out.append(scheduled)
     done = [0] * case.params.n
     for arrival in case.arrivals:
         index = arrival.chunk.index
@@ -433,7 +440,7 @@ def test_forget_drops_what_another_process_has_sent(
     check_whole(case, out)
 
 
-@merging_settings
+@scheduling_settings
 @given(case=cases(n=1, logprobs=None), delays=delays, data=st.data())
 def test_a_migrated_request_goes_on(case: Case, delays: MergeDelays, data: st.DataObject) -> None:
     """What the worker that died has sent, and what the next one sends, add up."""
@@ -445,16 +452,16 @@ def test_a_migrated_request_goes_on(case: Case, delays: MergeDelays, data: st.Da
     wholes, usage = case.one_by_one
     if first.finished:
         assert second.due == 3.0, "the client may not have got the finish"
-        (taken,) = second.take(3.0)
-        assert (taken.finished, taken.ended_early, taken.token_ids) == (True, True, [])
-        (finish,) = taken.deltas
+        (scheduled,) = second.take(3.0)
+        assert (scheduled.finished, scheduled.ended_early, scheduled.token_ids) == (True, True, [])
+        (finish,) = scheduled.deltas
         assert (finish.finish_reason, finish.stop_reason) == (
             wholes[0].finish_reason,
             wholes[0].stop_reason,
         )
         assert allowed_types(finish) == [] or not case.params.stream
-        assert taken.usage is not None
-        assert taken.usage.completion_tokens == usage.completion_tokens
+        assert scheduled.usage is not None
+        assert scheduled.usage.completion_tokens == usage.completion_tokens
         second.add(parse_engine_output(0, token_ids, sent, len(token_ids), reason), 4.0)
         assert second.due == inf, "nothing follows the finish"
         return
@@ -470,9 +477,9 @@ def test_a_migrated_request_goes_on(case: Case, delays: MergeDelays, data: st.Da
         )
         for number, piece in enumerate(pieces)
     ]
-    out = [sent.taken for sent in played(second, rest)]
+    out = [sent.scheduled for sent in played(second, rest)]
     if case.params.stream:
-        deltas += [delta for taken in out for delta in taken.deltas]
+        deltas += [delta for scheduled in out for delta in scheduled.deltas]
     else:
         deltas = out[-1].deltas
     assert normal(aggregate_deltas(deltas)) == normal(wholes[0])
@@ -507,7 +514,7 @@ def test_the_engine_may_collect_as_long_as_the_text_that_came_last_may_wait() ->
     name = "reasoning_call"
     prompt_ids, output, _ = source(name)
     request = params(parser=parser_request(TRANSCRIPTS[name]))
-    merging = ChunkScheduler(
+    scheduler = ChunkScheduler(
         Postprocessor(
             request, tiny_detokenizers(), parsers_of("linear"), prompt_token_ids=prompt_ids
         ),
@@ -515,23 +522,30 @@ def test_the_engine_may_collect_as_long_as_the_text_that_came_last_may_wait() ->
     )
     waits = []
     for token_id in output:
-        merging.add(Chunk(token_ids=[token_id]), 0.0)
-        waits.append(merging.engine_wait_s(0) / ENGINE_PART)
+        scheduler.add(Chunk(token_ids=[token_id]), 0.0)
+        waits.append(scheduler.engine_wait_s(0) / ENGINE_PART)
     assert [wait for wait, _ in itertools.groupby(waits)] == [0.1, 0.2, 0.5]
 
 
 def test_what_follows_the_end_of_a_choice_is_dropped() -> None:
-    merging = ChunkScheduler(Postprocessor(params(stop=["b"], n=2), tiny_detokenizers()), BALANCED)
-    merging.add(Chunk(token_ids=encode("a")), 0.0)
-    merging.add(Chunk(token_ids=encode("b")), 1.0)
-    (taken,) = merging.take(1.0)
-    assert (taken.index, taken.finished, taken.ended_early, taken.usage) == (0, True, True, None)
-    merging.add(Chunk(token_ids=encode("c"), finish_reason="length"), 2.0)
-    merging.flush(2.0)
-    assert merging.due == inf
-    merging.add(Chunk(index=1, token_ids=encode("b")), 3.0)
-    (taken,) = merging.take(3.0)
-    assert (taken.index, taken.usage) == (1, Usage(0, 3))
+    scheduler = ChunkScheduler(
+        Postprocessor(params(stop=["b"], n=2), tiny_detokenizers()), BALANCED
+    )
+    scheduler.add(Chunk(token_ids=encode("a")), 0.0)
+    scheduler.add(Chunk(token_ids=encode("b")), 1.0)
+    (scheduled,) = scheduler.take(1.0)
+    assert (scheduled.index, scheduled.finished, scheduled.ended_early, scheduled.usage) == (
+        0,
+        True,
+        True,
+        None,
+    )
+    scheduler.add(Chunk(token_ids=encode("c"), finish_reason="length"), 2.0)
+    scheduler.flush(2.0)
+    assert scheduler.due == inf
+    scheduler.add(Chunk(index=1, token_ids=encode("b")), 3.0)
+    (scheduled,) = scheduler.take(3.0)
+    assert (scheduled.index, scheduled.usage) == (1, Usage(0, 3))
 
 
 def test_forget_keeps_what_the_next_delta_is_to_carry() -> None:
@@ -547,17 +561,18 @@ def test_forget_keeps_what_the_next_delta_is_to_carry() -> None:
         first.add(Chunk(token_ids=[token_id]), 2.0 * now)
         sent += first.take(2.0 * now + 1)
         second.add(Chunk(token_ids=[token_id]), 2.0 * now)
-    assert [taken.token_ids for taken in sent] == [token_ids[:1], token_ids[1:2]]
+    assert [scheduled.token_ids for scheduled in sent] == [token_ids[:1], token_ids[1:2]]
     second.forget(0)
     second.add(Chunk(token_ids=token_ids[2:], finish_reason="length"), 4.0)
     sent += second.take(4.0)
     assert (
-        aggregate_deltas([delta for taken in sent for delta in taken.deltas]).token_ids == token_ids
+        aggregate_deltas([delta for scheduled in sent for delta in scheduled.deltas]).token_ids
+        == token_ids
     )
 
 
 @pytest.mark.parametrize("index", [-3, 2])
 def test_a_choice_that_the_request_does_not_have(index: int) -> None:
-    merging = ChunkScheduler(Postprocessor(params(n=2), tiny_detokenizers()), BALANCED)
+    scheduler = ChunkScheduler(Postprocessor(params(n=2), tiny_detokenizers()), BALANCED)
     with pytest.raises(IndexError):
-        merging.add(Chunk(index=index, token_ids=encode("a")), 0.0)
+        scheduler.add(Chunk(index=index, token_ids=encode("a")), 0.0)
