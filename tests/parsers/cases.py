@@ -25,7 +25,7 @@ class Case:
     engine: Engine = "vllm"
 
 
-def cases_of(
+def build_cases(
     engine: Engine,
     tool_calls: Mapping[str, Sample],
     reasoning_samples: Mapping[str, Sample],
@@ -47,8 +47,8 @@ def cases_of(
     return {case.id: case for case in [*tools, *reasoning, *pairs]}
 
 
-CASES = cases_of("vllm", TOOL_CALLS, REASONING_SAMPLES, REASONED_CALLS)
-SGLANG_CASES = cases_of("sglang", SGLANG_TOOL_CALLS, SGLANG_REASONING, SGLANG_REASONED_CALLS)
+CASES = build_cases("vllm", TOOL_CALLS, REASONING_SAMPLES, REASONED_CALLS)
+SGLANG_CASES = build_cases("sglang", SGLANG_TOOL_CALLS, SGLANG_REASONING, SGLANG_REASONED_CALLS)
 
 
 @dataclass(frozen=True)

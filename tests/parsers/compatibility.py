@@ -15,16 +15,16 @@ from backedge.parsers.formats.catalog import FORMATS
 from backedge.parsers.parser_lookup import uses_native
 
 from tests.parsers.cases import ARCHITECTURE_BOUND, ENGINES, Case, EngineCases
-from tests.parsers.core import (
-    Core,
-    core_of,
-    every_token,
-    outcome,
-    output_of,
-    parsers_of,
-    parsers_of_case,
-)
 from tests.parsers.native.scenarios import SGLANG_ERRORS
+from tests.parsers.sample_model import (
+    SampleModel,
+    build_case_parsers,
+    build_model,
+    build_parsers,
+    encode_output,
+    every_token,
+    read_outcome,
+)
 
 PAGE = Path(__file__).parents[2] / "docs" / "compatibility.md"
 BEGIN, END = "<!-- table:begin -->", "<!-- table:end -->"
@@ -95,7 +95,7 @@ def linear_result(case: Case) -> str:
     """Return the result of our own parser for the sample; "" if there is none of that name."""
     if uses_native("auto", case.names):
         return ""
-    return _run(case, parsers_of(case.sample, case.names, "linear"))[0]
+    return _run(case, build_parsers(case.sample, case.names, "linear"))[0]
 
 
 def _result(engine: EngineCases, case: Case) -> tuple[str, str, str, str]:
@@ -104,7 +104,7 @@ def _result(engine: EngineCases, case: Case) -> tuple[str, str, str, str]:
         remark = f"needs the module `{case.sample.needs}`, which {engine.title} may come without"
         return "if installed", "not run", "not run", remark
     try:
-        parsers = parsers_of_case(case)
+        parsers = build_case_parsers(case)
     except UnusableParserError as error:
         return "no", "not run", "not run", str(error).partition(" cannot be used: ")[2]
     right, streams = _run(case, parsers)
@@ -116,16 +116,19 @@ def _result(engine: EngineCases, case: Case) -> tuple[str, str, str, str]:
 
 def _run(case: Case, parsers: ParserFactory) -> tuple[str, str]:
     """Return whether the result is what the model meant, and whether it came in pieces."""
-    core = core_of(case.sample, parsers)
-    right = outcome(core.run(every_token(output_of(core, case.sample)))) == case.sample.expected
+    model = build_model(case.sample, parsers)
+    right = (
+        read_outcome(model.run(every_token(encode_output(model, case.sample))))
+        == case.sample.expected
+    )
     return "right" if right else "**wrong**", "yes" if _pieces(
-        core, tools=bool(case.sample.tools)
+        model, tools=bool(case.sample.tools)
     ) > 1 else IN_ONE_PIECE
 
 
-def _pieces(core: Core, *, tools: bool) -> int:
+def _pieces(model: SampleModel, *, tools: bool) -> int:
     """Return the number of chunks with arguments; without tools, with reasoning or else content."""
-    deltas = [delta.delta for chunk in core.chunks for delta in chunk]
+    deltas = [delta.delta for chunk in model.chunks for delta in chunk]
     if tools:
         return sum(any(call.function.arguments for call in delta.tool_calls) for delta in deltas)
     return sum(bool(delta.reasoning_content) for delta in deltas) or sum(

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from backedge.postprocess import ChoiceDelta
 
-from tests.parsers.core import Core, cached_detokenizers
+from tests.parsers.sample_model import SampleModel, cached_detokenizers
 
 
-def check_deltas(core: Core, index: int = 0) -> None:
+def check_deltas(model: SampleModel, index: int = 0) -> None:
     """Check the deltas of one choice of the last run."""
-    deltas = [delta for chunk in core.chunks for delta in chunk if delta.index == index]
+    deltas = [delta for chunk in model.chunks for delta in chunk if delta.index == index]
     assert [delta.delta.role for delta in deltas] == ["assistant"] + [None] * (len(deltas) - 1)
     assert [bool(delta.finish_reason) for delta in deltas] == [False] * (len(deltas) - 1) + [True]
-    if core.params.stream:
+    if model.params.stream:
         _check_kinds(deltas)
     _check_calls(deltas)
 
@@ -45,12 +45,12 @@ def _check_calls(deltas: list[ChoiceDelta]) -> None:
         assert all(text.strip() for text in contents), "white space around calls is no content"
 
 
-def check_tokens(core: Core, whole: ChoiceDelta, fed: list[int]) -> None:
+def check_tokens(model: SampleModel, whole: ChoiceDelta, fed: list[int]) -> None:
     """Check that token ids and logprobs are complete, up to the finish, and in order."""
-    used = fed[: core.post.usage.completion_tokens]
+    used = fed[: model.post.usage.completion_tokens]
     assert whole.token_ids == used
     assert whole.logprobs is not None
-    token_bytes = cached_detokenizers(core.tokenizer).token_bytes
+    token_bytes = cached_detokenizers(model.tokenizer).token_bytes
     assert [bytes(entry.bytes or ()) for entry in whole.logprobs] == [
         token_bytes(token_id) for token_id in used
     ]

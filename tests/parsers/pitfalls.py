@@ -13,8 +13,8 @@ from backedge.postprocess import ChoiceDelta, Chunk, DetokenizerOptions, Postpro
 
 from benchmarks.samples.sample import Call, Outcome, Sample
 from benchmarks.samples.tokenizers import bpe, encode, load_tokenizer
-from tests.parsers.core import Core, outcome, parsers_of
 from tests.parsers.invariants import check_deltas, check_tokens
+from tests.parsers.sample_model import SampleModel, build_parsers, read_outcome
 
 USER = "<|im_start|>user\nGo on.<|im_end|>\n<|im_start|>assistant\n"
 NO_THINKING = USER + "<think>\n\n</think>\n\n"
@@ -70,7 +70,7 @@ class Pitfall:
     markers: tuple[str, ...] = ()
     special: tuple[str, ...] = ()
     tokenizer: str = "bpe"
-    check: Callable[[Core, ChoiceDelta], None] | None = None
+    check: Callable[[SampleModel, ChoiceDelta], None] | None = None
     vllm: tuple[Outcome, str] | None = None
 
     @property
@@ -97,34 +97,34 @@ def qwen(name: str, **arguments: str) -> str:
     return f"<tool_call>\n<function={name}>\n{parameters}</function>\n</tool_call>"
 
 
-def streams_arguments(core: Core, _whole: ChoiceDelta) -> None:
+def streams_arguments(model: SampleModel, _whole: ChoiceDelta) -> None:
     """Check that no token of a long argument waits for the next ones."""
-    pieces = [call for chunk in core.chunks for delta in chunk for call in delta.delta.tool_calls]
-    assert len(pieces) > len(core.chunks) / 2
+    pieces = [call for chunk in model.chunks for delta in chunk for call in delta.delta.tool_calls]
+    assert len(pieces) > len(model.chunks) / 2
     assert max(len(call.function.arguments) for call in pieces) < 40
 
 
-def keeps_text(*texts: str) -> Callable[[Core, ChoiceDelta], None]:
+def keeps_text(*texts: str) -> Callable[[SampleModel, ChoiceDelta], None]:
     """Return a check that the arguments hold these texts as the model wrote them."""
 
-    def check(_core: Core, whole: ChoiceDelta) -> None:
+    def check(_core: SampleModel, whole: ChoiceDelta) -> None:
         assert all(text in whole.delta.tool_calls[0].function.arguments for text in texts)
 
     return check
 
 
-def counts_reasoning(tokens: int) -> Callable[[Core, ChoiceDelta], None]:
+def counts_reasoning(tokens: int) -> Callable[[SampleModel, ChoiceDelta], None]:
     """Return a check of the usage."""
 
-    def check(core: Core, _whole: ChoiceDelta) -> None:
-        assert core.post.usage.reasoning_tokens == tokens
+    def check(model: SampleModel, _whole: ChoiceDelta) -> None:
+        assert model.post.usage.reasoning_tokens == tokens
 
     return check
 
 
-def ended_early(core: Core, _whole: ChoiceDelta) -> None:
+def ended_early(model: SampleModel, _whole: ChoiceDelta) -> None:
     """Check that the engine is told to stop."""
-    assert core.post.choices[0].ended_early
+    assert model.post.choices[0].ended_early
 
 
 WRITE_FILE = '{"name": "run", "arguments": {"command": "' + "echo one two three; " * 20 + '"}}'
@@ -306,14 +306,14 @@ CASES = (
 )  # fmt: skip
 
 
-def core_for(case: Pitfall, kind: Kind = "native") -> Core:
-    """Return the core for the request of `case`, as the frontend would set it up."""
+def build_model(case: Pitfall, kind: Kind = "native") -> SampleModel:
+    """Return the model and the request of `case`, as the frontend would set it up."""
     sample = Sample(
         "", Outcome(), "", case.markers, case.special,
         tokenizer=case.tokenizer, architecture="gpt_oss" if case.tokenizer == "harmony" else None,
     )  # fmt: skip
     tokenizer = load_tokenizer(sample)
-    parsers = parsers_of(sample, ParserNames(*case.parsers), kind) if any(case.parsers) else None
+    parsers = build_parsers(sample, ParserNames(*case.parsers), kind) if any(case.parsers) else None
     tool_choice = "auto" if case.tools else "none"
     request = ParserRequest(
         **{"tools": list(case.tools), "tool_choice": tool_choice} | case.request
@@ -327,16 +327,16 @@ def core_for(case: Pitfall, kind: Kind = "native") -> Core:
     params = PostprocessParams(
         response_id="chatcmpl-1", created=1, model="m", prompt_length=len(prompt), parser=request, **settings_
     )  # fmt: skip
-    return Core(tokenizer, parsers, params, prompt)
+    return SampleModel(tokenizer, parsers, params, prompt)
 
 
-def count_tokens(case: Pitfall, core: Core) -> list[int]:
+def count_tokens(case: Pitfall, model: SampleModel) -> list[int]:
     """Return the output's tokens, with the end of the turn where the model ended it."""
     parts = (case.output,) if isinstance(case.output, str) else case.output
-    token_ids = [token_id for part in parts for token_id in encode(core.tokenizer, part)]
+    token_ids = [token_id for part in parts for token_id in encode(model.tokenizer, part)]
     if case.engine != "stop" or "".join(parts).endswith("<|call|>"):
         return token_ids
-    return token_ids + encode(core.tokenizer, "<|return|>" if case.tokenizer == "harmony" else END)
+    return token_ids + encode(model.tokenizer, "<|return|>" if case.tokenizer == "harmony" else END)
 
 
 def with_logprobs(chunks: list[Chunk]) -> list[Chunk]:
@@ -350,10 +350,10 @@ def with_logprobs(chunks: list[Chunk]) -> list[Chunk]:
     return numbered
 
 
-def answer(core: Core, chunks: list[Chunk]) -> tuple[Outcome, str | None, str | int | None]:
+def answer(model: SampleModel, chunks: list[Chunk]) -> tuple[Outcome, str | None, str | int | None]:
     """Return what the client gets; check what holds for every answer."""
-    whole = core.run(with_logprobs(chunks))
-    assert core.failures == []
-    check_deltas(core)
-    check_tokens(core, whole, [token_id for chunk in chunks for token_id in chunk.token_ids])
-    return outcome(whole), whole.finish_reason, whole.stop_reason
+    whole = model.run(with_logprobs(chunks))
+    assert model.failures == []
+    check_deltas(model)
+    check_tokens(model, whole, [token_id for chunk in chunks for token_id in chunk.token_ids])
+    return read_outcome(whole), whole.finish_reason, whole.stop_reason

@@ -26,10 +26,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from benchmarks.samples.tokenizers import bpe, encode
-from tests.parsers.core import cached_detokenizers, cached_linear_parsers
-from tests.parsers.events import outcome_of
+from tests.parsers.event_outcome import join_outcome
 from tests.parsers.families import FAMILIES
 from tests.parsers.families.family import TOOLS, Case, Family
+from tests.parsers.sample_model import cached_detokenizers, cached_linear_parsers
 
 ROWS = [
     pytest.param(family, case, id=f"{family.name}-{case.id}")
@@ -92,7 +92,7 @@ def by_token(family: Family, case: Case) -> list[Event]:
 
 @every_case
 def test_the_whole_text(family: Family, case: Case) -> None:
-    assert outcome_of(by_text(family, case, ())) == case.expected
+    assert join_outcome(by_text(family, case, ())) == case.expected
 
 
 @every_case
@@ -102,7 +102,7 @@ def test_one_character_at_a_time(family: Family, case: Case) -> None:
 
 @every_case
 def test_one_token_at_a_time(family: Family, case: Case) -> None:
-    assert outcome_of(by_token(family, case)) == case.expected
+    assert join_outcome(by_token(family, case)) == case.expected
 
 
 @pytest.mark.parametrize("family", FAMILIES.values(), ids=lambda family: family.name)
@@ -142,7 +142,7 @@ def test_truncated_anywhere(family: Family, case: Case) -> None:
 @every_case
 def test_complete_calls_are_json(family: Family, case: Case) -> None:
     if case.finish == "stop":
-        for call in outcome_of(by_text(family, case, ())).calls:
+        for call in join_outcome(by_text(family, case, ())).calls:
             assert not isinstance(call.arguments, str), call
             json.dumps(call.arguments)
 

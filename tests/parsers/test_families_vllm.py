@@ -10,9 +10,9 @@ from vllm.tool_parsers import ToolParserManager
 
 from benchmarks.samples.sample import Call, Outcome
 from benchmarks.samples.tokenizers import bpe
-from tests.parsers.core import value_of
 from tests.parsers.families import FAMILIES
 from tests.parsers.families.family import TOOLS, Case, Family
+from tests.parsers.sample_model import parse_arguments
 
 ROWS = [
     pytest.param(family, case, id=f"{family.name}-{case.id}")
@@ -41,7 +41,8 @@ def batch(family: Family, case: Case) -> Outcome | str:
     except Exception as error:  # noqa: BLE001 - whatever it raises, it gives no result
         return type(error).__name__
     calls = tuple(
-        Call(call.function.name, value_of(call.function.arguments)) for call in found.tool_calls
+        Call(call.function.name, parse_arguments(call.function.arguments))
+        for call in found.tool_calls
     )
     content = found.content or None
     return Outcome(None, (content.strip() or None) if content and calls else content, calls)

@@ -61,7 +61,7 @@ def outputs(format_: Format) -> st.SearchStrategy[list[str]]:
     return soup | mutated
 
 
-def parser_of(format_: Format, vocabulary: Vocabulary) -> LinearParser:
+def build_parser(format_: Format, vocabulary: Vocabulary) -> LinearParser:
     tools = format_ if format_.parses_tools else None
     reasoning = format_ if format_.parses_reasoning else THINK
     parsers = LinearParsers(tools, reasoning, vocabulary)
@@ -100,17 +100,17 @@ def check_calls(events: Sequence[Event]) -> None:
 def test_text(format_: Format, data: st.DataObject, cut: bool) -> None:
     pieces = data.draw(outputs(format_))
     text = "".join(pieces)
-    whole = run(parser_of(format_, Vocabulary()), [text], cut=cut)
+    whole = run(build_parser(format_, Vocabulary()), [text], cut=cut)
     if not cut:
         check_calls(whole)
-    assert run(parser_of(format_, Vocabulary()), pieces, cut=cut) == whole
-    assert run(parser_of(format_, Vocabulary()), list(text), cut=cut) == whole
+    assert run(build_parser(format_, Vocabulary()), pieces, cut=cut) == whole
+    assert run(build_parser(format_, Vocabulary()), list(text), cut=cut) == whole
     bounds = sorted(
         {0, len(text), *data.draw(st.sets(st.integers(0, max(1, len(text))), max_size=9))}
     )
     assert (
         run(
-            parser_of(format_, Vocabulary()),
+            build_parser(format_, Vocabulary()),
             [text[a:b] for a, b in itertools.pairwise(bounds)],
             cut=cut,
         )
@@ -145,7 +145,7 @@ def test_marker_tokens(format_: Format, shown: bool, data: st.DataObject, cut: b
         return found
 
     def fed(stream: list[tuple[str, int]]) -> list[Event]:
-        parser = parser_of(format_, Vocabulary(ids))
+        parser = build_parser(format_, Vocabulary(ids))
         events = [event for text, token_id in stream for event in parser.feed(text, [token_id])]
         return join(events + parser.finish(cut=cut))
 

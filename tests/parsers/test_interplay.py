@@ -22,11 +22,18 @@ from backedge.tokenization.detokenizer import read_vocabulary
 
 from benchmarks.samples.sample import Call, Outcome
 from benchmarks.samples.tokenizers import HARMONY_SPECIAL, bpe, encode
-from tests.parsers.core import Core, as_one, cached_linear_parsers, cut, every_token, outcome
-from tests.parsers.events import outcome_of
+from tests.parsers.event_outcome import join_outcome
 from tests.parsers.families import gemma, glm45, hermes, openai, qwen3
 from tests.parsers.families.family import function
 from tests.parsers.invariants import check_deltas
+from tests.parsers.sample_model import (
+    SampleModel,
+    as_one,
+    cached_linear_parsers,
+    cut,
+    every_token,
+    read_outcome,
+)
 
 TOOLS = (function("f", a="string", b="integer"), function("g", a="string"))
 NAMED = {"type": "function", "function": {"name": "f"}}
@@ -475,8 +482,8 @@ def by_text(rule: Rule, pair: Pair, size: int) -> list[Event]:
     return join(events + parser.finish(cut=rule.finish == "length"))
 
 
-def core_of(rule: Rule, pair: Pair, *, special: bool = False) -> Core:
-    """Return the core with the linear parsers. special: the markers are special tokens, and hidden."""
+def build_model(rule: Rule, pair: Pair, *, special: bool = False) -> SampleModel:
+    """Return a model with linear parsers. special: the markers are special tokens, and hidden."""
     tokenizer = pair.tokenizer(special=special)
     parsers: Any = cached_linear_parsers(ParserNames(pair.tools, pair.reasoning), tokenizer)
     prompt = encode(tokenizer, pair.prompt(rule.prompt))
@@ -485,13 +492,13 @@ def core_of(rule: Rule, pair: Pair, *, special: bool = False) -> Core:
         detokenizer=DetokenizerOptions(skip_special_tokens=True, spaces_between_special_tokens=False),
         parser=rule.parser_request(),
     )  # fmt: skip
-    return Core(tokenizer, parsers, params, prompt)
+    return SampleModel(tokenizer, parsers, params, prompt)
 
 
 @every_rule
 def test_text(rule: Rule, pair: Pair) -> None:
     whole = by_text(rule, pair, 1 << 20)
-    assert outcome_of(whole) == rule.outcome(pair)
+    assert join_outcome(whole) == rule.outcome(pair)
     assert by_text(rule, pair, 1) == whole
     assert by_text(rule, pair, 3) == whole
 
@@ -501,19 +508,19 @@ def test_text(rule: Rule, pair: Pair) -> None:
 def test_tokens(rule: Rule, pair: Pair, special: bool) -> None:
     if special and not rule.as_special:
         pytest.skip("special tokens do not show in text")
-    core = core_of(rule, pair, special=special)
+    model = build_model(rule, pair, special=special)
     token_ids = encode(
-        core.tokenizer, rule.output(pair) + (pair.end if rule.finish == "stop" else "")
+        model.tokenizer, rule.output(pair) + (pair.end if rule.finish == "stop" else "")
     )
     for cuts in (range(len(token_ids)), ()):
-        whole = core.run(cut(token_ids, cuts, rule.finish))
+        whole = model.run(cut(token_ids, cuts, rule.finish))
         expected = rule.outcome(pair, token=True)
-        assert outcome(whole) == expected
+        assert read_outcome(whole) == expected
         assert whole.finish_reason == (
             "tool_calls" if expected.calls and rule.finish == "stop" else rule.finish
         )
-        assert core.failures == []
-        check_deltas(core)
+        assert model.failures == []
+        check_deltas(model)
 
 
 @pytest.mark.parametrize("pair", PAIRS, ids=lambda pair: pair.id)
@@ -525,20 +532,20 @@ def test_without_parallel_calls_the_first_is_the_last(
         "one call only", (Think("One."), Text("Two."), CALL_X, CALL_Y), Outcome("One.", "Two.", (X,)),
         request={"parallel_tool_calls": False},
     )  # fmt: skip
-    core = core_of(rule, pair)
-    whole = core.run(cutter(encode(core.tokenizer, rule.output(pair) + pair.end)))
-    assert outcome(whole) == rule.outcome(pair)
+    model = build_model(rule, pair)
+    whole = model.run(cutter(encode(model.tokenizer, rule.output(pair) + pair.end)))
+    assert read_outcome(whole) == rule.outcome(pair)
     assert whole.finish_reason == "tool_calls"
-    assert core.post.choices[0].ended_early
+    assert model.post.choices[0].ended_early
 
 
 @pytest.mark.parametrize("pair", PAIRS, ids=lambda pair: pair.id)
 def test_a_call_that_is_cut_stays_open(pair: Pair) -> None:
     rule = Rule("cut in a call", (Think("One."), Invoke({"a": "xyz"})), Outcome(), finish="length")
-    core = core_of(rule, pair)
+    model = build_model(rule, pair)
     output = rule.output(pair)
-    token_ids = encode(core.tokenizer, output[: output.rindex("xyz") + 2])
-    whole = core.run(cut(token_ids, range(len(token_ids)), "length"))
+    token_ids = encode(model.tokenizer, output[: output.rindex("xyz") + 2])
+    whole = model.run(cut(token_ids, range(len(token_ids)), "length"))
     (call,) = whole.delta.tool_calls
     assert (whole.delta.reasoning_content, whole.delta.content, call.function.name) == (
         "One.",
@@ -586,6 +593,6 @@ def test_flags_and_prompts(name: str, kwargs: dict[str, bool], ending: str, reas
         parser = linear_parsers(ParserNames(reasoning=name), vocabulary)(request, prompt)
         assert parser.in_reasoning == reasons
         events = parser.feed("It is 42.") + parser.finish()
-        assert outcome_of(events) == (
+        assert join_outcome(events) == (
             Outcome("It is 42.") if reasons else Outcome(None, "It is 42.")
         )

@@ -1,4 +1,4 @@
-"""Our own parsers on the samples of every family, and pair of families, that have them; through the whole core."""
+"""Our own parsers on the samples of every family, and pair of families, that have them; through the whole post-processor."""
 
 from __future__ import annotations
 
@@ -10,7 +10,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.parsers.cases import CASES, Case
-from tests.parsers.core import core_of, cut, every_token, outcome, output_of, parsers_of
+from tests.parsers.sample_model import (
+    build_model,
+    build_parsers,
+    cut,
+    encode_output,
+    every_token,
+    read_outcome,
+)
 
 LINEAR = [case for case in CASES.values() if not uses_native("auto", case.names)]
 
@@ -19,8 +26,8 @@ LINEAR = [case for case in CASES.values() if not uses_native("auto", case.names)
 @settings(max_examples=5, deadline=None, database=None)
 @given(cuts=st.sets(st.integers(1, 100)))
 def test_gives_what_the_model_meant(case: Case, cuts: Collection[int]) -> None:
-    core = core_of(case.sample, parsers_of(case.sample, case.names, "linear"))
-    token_ids = output_of(core, case.sample)
-    assert outcome(core.run(every_token(token_ids))) == case.sample.expected
-    assert outcome(core.run(cut(token_ids, cuts))) == case.sample.expected
-    assert core.failures == []
+    model = build_model(case.sample, build_parsers(case.sample, case.names, "linear"))
+    token_ids = encode_output(model, case.sample)
+    assert read_outcome(model.run(every_token(token_ids))) == case.sample.expected
+    assert read_outcome(model.run(cut(token_ids, cuts))) == case.sample.expected
+    assert model.failures == []

@@ -28,7 +28,14 @@ from hypothesis import strategies as st
 from benchmarks.samples.sample import ADD_NOTE
 from benchmarks.samples.tokenizers import bpe
 from tests.parsers.cases import CASES, Case
-from tests.parsers.core import Core, core_of, cut, every_token, output_of, parsers_of
+from tests.parsers.sample_model import (
+    SampleModel,
+    build_model,
+    build_parsers,
+    cut,
+    encode_output,
+    every_token,
+)
 from tests.support import encode, message, params, run, tiny_tokenizer
 
 runs_settings = settings(
@@ -63,9 +70,9 @@ VOCABULARIES = {"token markers": LINEAR, "text markers": WITH_TEXT_MARKERS}
 
 
 @functools.cache
-def core_for(vocabulary: str, name: str) -> Core:
+def choose_model(vocabulary: str, name: str) -> SampleModel:
     case = VOCABULARIES[vocabulary][name]
-    return core_of(case.sample, parsers_of(case.sample, case.names, "linear"))
+    return build_model(case.sample, build_parsers(case.sample, case.names, "linear"))
 
 
 def normal(whole: ChoiceDelta) -> tuple[dict[str, Any], Any, Any]:
@@ -73,10 +80,10 @@ def normal(whole: ChoiceDelta) -> tuple[dict[str, Any], Any, Any]:
     return message(whole), whole.token_ids, whole.stop_reason
 
 
-def result(core: Core, chunks: Sequence[Chunk]) -> tuple[Any, Usage, int]:
-    whole = core.run(chunks)
-    assert core.failures == []
-    return normal(whole), core.post.usage, core.post.choices[0].tokens
+def result(model: SampleModel, chunks: Sequence[Chunk]) -> tuple[Any, Usage, int]:
+    whole = model.run(chunks)
+    assert model.failures == []
+    return normal(whole), model.post.usage, model.post.choices[0].tokens
 
 
 @pytest.mark.parametrize("vocabulary", VOCABULARIES)
@@ -84,23 +91,23 @@ def result(core: Core, chunks: Sequence[Chunk]) -> tuple[Any, Usage, int]:
 @given(data=st.data(), cuts=cuts)
 def test_any_run_of_a_sample(vocabulary: str, data: st.DataObject, cuts: Collection[int]) -> None:
     name = data.draw(st.sampled_from(list(VOCABULARIES[vocabulary])))
-    core = core_for(vocabulary, name)
-    token_ids = output_of(core, VOCABULARIES[vocabulary][name].sample)
+    model = choose_model(vocabulary, name)
+    token_ids = encode_output(model, VOCABULARIES[vocabulary][name].sample)
     length = data.draw(st.sampled_from([len(token_ids)]) | st.integers(1, len(token_ids)))
     reason = "stop" if length == len(token_ids) else "length"
-    one_by_one = result(core, cut(token_ids[:length], range(length), reason))
-    assert result(core, cut(token_ids[:length], cuts, reason)) == one_by_one
-    assert result(core, cut(token_ids[:length], (), reason)) == one_by_one
+    one_by_one = result(model, cut(token_ids[:length], range(length), reason))
+    assert result(model, cut(token_ids[:length], cuts, reason)) == one_by_one
+    assert result(model, cut(token_ids[:length], (), reason)) == one_by_one
 
 
 @pytest.mark.parametrize("vocabulary", VOCABULARIES)
 def test_every_run_of_two_tokens_in_every_sample(vocabulary: str) -> None:
     for name, case in VOCABULARIES[vocabulary].items():
-        core = core_for(vocabulary, name)
-        token_ids = output_of(core, case.sample)
-        one_by_one = result(core, every_token(token_ids))
+        model = choose_model(vocabulary, name)
+        token_ids = encode_output(model, case.sample)
+        one_by_one = result(model, every_token(token_ids))
         for first in (0, 1):
-            found = result(core, cut(token_ids, range(first, len(token_ids), 2)))
+            found = result(model, cut(token_ids, range(first, len(token_ids), 2)))
             assert found == one_by_one, f"{name}, pairs from token {first} on"
 
 
@@ -122,13 +129,13 @@ def test_what_else_the_request_asks_for(
     """Some of it needs every token by itself, some of it does not."""
     vocabulary = data.draw(st.sampled_from(list(VOCABULARIES)))
     name = data.draw(st.sampled_from(list(VOCABULARIES[vocabulary])))
-    core = core_for(vocabulary, name)
-    parser = msgspec.structs.replace(core.params.parser, **fields.get("parser", {}))
-    core = replace(
-        core, params=msgspec.structs.replace(core.params, **{**fields, "parser": parser})
+    model = choose_model(vocabulary, name)
+    parser = msgspec.structs.replace(model.params.parser, **fields.get("parser", {}))
+    model = replace(
+        model, params=msgspec.structs.replace(model.params, **{**fields, "parser": parser})
     )
-    token_ids = output_of(core, VOCABULARIES[vocabulary][name].sample)
-    assert result(core, cut(token_ids, cuts)) == result(core, every_token(token_ids))
+    token_ids = encode_output(model, VOCABULARIES[vocabulary][name].sample)
+    assert result(model, cut(token_ids, cuts)) == result(model, every_token(token_ids))
 
 
 JSON_CALLS = {
@@ -182,7 +189,7 @@ SOUP = (
 )
 
 
-def parser_of(format_: Format, vocabulary: Vocabulary) -> LinearParser:
+def build_parser(format_: Format, vocabulary: Vocabulary) -> LinearParser:
     tools = format_ if format_.parses_tools else None
     reasoning = format_ if format_.parses_reasoning else QWEN3
     parser = LinearParsers(tools, reasoning, vocabulary)(
@@ -242,12 +249,12 @@ def test_what_the_parser_reads_together(
 ) -> None:
     format_, vocabulary, tokens = soup
     try:
-        one_by_one = read(parser_of(format_, vocabulary), [[token] for token in tokens])
+        one_by_one = read(build_parser(format_, vocabulary), [[token] for token in tokens])
     except UnusableParserError:
         return
     edges = sorted({0, len(tokens), *(position for position in cuts if position < len(tokens))})
     groups = [tokens[start:end] for start, end in itertools.pairwise(edges)]
-    assert read(parser_of(format_, vocabulary), groups) == one_by_one
+    assert read(build_parser(format_, vocabulary), groups) == one_by_one
 
 
 # Format, markers that are tokens, what comes before, and a run that is read together.
@@ -271,7 +278,7 @@ def test_a_call_in_the_midst_of_reasoning(
     """Reasoning may go on behind any of its characters, so its tokens are counted one at a time."""
     format_ = next(format_ for format_ in FORMATS if format_.name == name)
     ids = {marker: number for number, marker in enumerate(markers, 1)}
-    one_by_one, together = (parser_of(format_, Vocabulary(ids=ids)) for _ in range(2))
+    one_by_one, together = (build_parser(format_, Vocabulary(ids=ids)) for _ in range(2))
     for parser in (one_by_one, together):
         for number, text in enumerate(before):
             parser.feed(text, (ids.get(text, 1000 + number),))
@@ -283,7 +290,7 @@ def test_reasoning_that_begins_two_markers_further() -> None:
     """Content leads to START, and that to reasoning, within one run."""
     cohere = next(format_ for format_ in FORMATS if format_.name == "cohere_command3")
     tokens = [("Hm.", 1), ("<|END_RESPONSE|>", 2), ("<|START_THINKING|>", 3)]
-    one_by_one, together = (parser_of(cohere, Vocabulary()) for _ in range(2))
+    one_by_one, together = (build_parser(cohere, Vocabulary()) for _ in range(2))
     assert read(together, [tokens[:1], tokens[1:]]) == read(
         one_by_one, [[token] for token in tokens]
     )

@@ -18,10 +18,10 @@ from sglang.srt.function_call.function_call_parser import FunctionCallParser
 
 from benchmarks.samples.sample import Call, Outcome
 from benchmarks.samples.tokenizers import bpe, encode
-from tests.parsers.core import cached_detokenizers, value_of
-from tests.parsers.events import outcome_of
+from tests.parsers.event_outcome import join_outcome
 from tests.parsers.families import FAMILIES
 from tests.parsers.families.family import SCENARIOS_BY_ID, TOOLS, Case, Family
+from tests.parsers.sample_model import cached_detokenizers, parse_arguments
 
 Rewrite = Callable[[str], str]
 
@@ -186,7 +186,7 @@ def streamed(row: Row) -> Outcome:
         for token_id in token_ids
         for event in parser.feed(detokenizer.feed(token_id), [token_id])
     ]
-    return outcome_of(join(events + parser.finish()))
+    return join_outcome(join(events + parser.finish()))
 
 
 def batch(row: Row) -> Outcome:
@@ -194,5 +194,5 @@ def batch(row: Row) -> Outcome:
     tools = [Tool.model_validate(tool) for tool in row.tools]
     parser = FunctionCallParser(tools, row.name, tokenizer=row.tokenizer())
     content, items = parser.parse_non_stream(row.case.output)
-    calls = tuple(Call(item.name, value_of(item.parameters)) for item in items)
+    calls = tuple(Call(item.name, parse_arguments(item.parameters)) for item in items)
     return Outcome(None, (content.strip() if calls else content) or None, calls)

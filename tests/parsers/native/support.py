@@ -13,16 +13,16 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from tests.parsers.cases import Case, Difference
-from tests.parsers.core import (
-    Core,
+from tests.parsers.sample_model import (
+    SampleModel,
     as_one,
-    core_of,
+    build_case_parsers,
+    build_model,
     cut,
+    encode_output,
     every_token,
-    missing,
-    outcome,
-    output_of,
-    parsers_of_case,
+    is_missing,
+    read_outcome,
 )
 
 few_cuts = settings(
@@ -39,7 +39,9 @@ def case_id(case: Case) -> str:
 
 def usable(cases: Mapping[str, Case], refused: Mapping[str, str]) -> list[Case]:
     """Return the cases whose parsers can be built here."""
-    return [case for case in cases.values() if not missing(case.sample) and case.id not in refused]
+    return [
+        case for case in cases.values() if not is_missing(case.sample) and case.id not in refused
+    ]
 
 
 def in_plain_text(cases: list[Case]) -> list[Case]:
@@ -71,44 +73,48 @@ class SampleTests:
     differences: Mapping[str, Difference]
 
     @pytest.fixture
-    def core(self, case: Case) -> Core:
-        return core_of(case.sample, parsers_of_case(case))
+    def model(self, case: Case) -> SampleModel:
+        return build_model(case.sample, build_case_parsers(case))
 
     @pytest.fixture
-    def whole(self, case: Case, core: Core) -> ChoiceDelta:
+    def whole(self, case: Case, model: SampleModel) -> ChoiceDelta:
         """What the sample gives, one token at a time."""
-        return core.run(every_token(output_of(core, case.sample)))
+        return model.run(every_token(encode_output(model, case.sample)))
 
-    def test_a_sample_gives_what_its_model_meant(self, case: Case, core: Core, whole: ChoiceDelta):
+    def test_a_sample_gives_what_its_model_meant(
+        self, case: Case, model: SampleModel, whole: ChoiceDelta
+    ):
         difference = self.differences.get(case.id)
         if difference is not None:
-            assert outcome(whole) != case.sample.expected, (
+            assert read_outcome(whole) != case.sample.expected, (
                 f"{case.id} works now: remove it from the differences"
             )
-        assert outcome(whole) == (difference.gives if difference else case.sample.expected)
-        assert core.failures == []
+        assert read_outcome(whole) == (difference.gives if difference else case.sample.expected)
+        assert model.failures == []
 
     @few_cuts
     @given(cuts=st.sets(st.integers(1, 200)))
     def test_every_chunking_gives_the_same(
-        self, case: Case, core: Core, whole: ChoiceDelta, cuts: Collection[int]
+        self, case: Case, model: SampleModel, whole: ChoiceDelta, cuts: Collection[int]
     ):
-        assert without_ids(core.run(cut(output_of(core, case.sample), cuts))) == without_ids(whole)
+        assert without_ids(model.run(cut(encode_output(model, case.sample), cuts))) == without_ids(
+            whole
+        )
 
     def test_one_chunk_and_no_stream_give_the_same(
-        self, case: Case, core: Core, whole: ChoiceDelta
+        self, case: Case, model: SampleModel, whole: ChoiceDelta
     ):
-        token_ids = output_of(core, case.sample)
-        assert without_ids(core.run(as_one(token_ids))) == without_ids(whole)
-        core.params = msgspec.structs.replace(core.params, stream=False)
-        assert without_ids(core.run(every_token(token_ids))) == without_ids(whole)
+        token_ids = encode_output(model, case.sample)
+        assert without_ids(model.run(as_one(token_ids))) == without_ids(whole)
+        model.params = msgspec.structs.replace(model.params, stream=False)
+        assert without_ids(model.run(every_token(token_ids))) == without_ids(whole)
 
 
 def content_of_plain_text(case: Case, text: str) -> str:
     """Return the content of an answer that is `text`; it must contain no call."""
-    core = core_of(case.sample, parsers_of_case(case))
+    model = build_model(case.sample, build_case_parsers(case))
     sample = replace(case.sample, output=text)
-    whole = core.run(every_token(output_of(core, sample)))
+    whole = model.run(every_token(encode_output(model, sample)))
     assert whole.delta.tool_calls == []
     # SentencePiece writes the space before a word, also before the first.
     return (whole.delta.content or "").removeprefix(
@@ -119,4 +125,4 @@ def content_of_plain_text(case: Case, text: str) -> str:
 def check_refused(case: Case, message: str) -> None:
     """Check that no worker starts with the case's parsers."""
     with pytest.raises(UnusableParserError, match=message):
-        parsers_of_case(case)
+        build_case_parsers(case)

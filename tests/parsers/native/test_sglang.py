@@ -1,4 +1,4 @@
-"""SGLang's own parsers, each on a sample of its family's output, through the whole core."""
+"""SGLang's own parsers, each on a sample of its family's output, through the whole post-processor."""
 
 from __future__ import annotations
 
@@ -27,13 +27,19 @@ from benchmarks.samples.sample import ADD_NOTE, ANSWER, NOTE_JSON, THOUGHT
 from benchmarks.samples.sglang import SGLANG_REASONING, SGLANG_TOOL_CALLS
 from benchmarks.samples.tokenizers import bpe, encode, load_tokenizer
 from tests.parsers.cases import SGLANG_CASES, SGLANG_DIFFERENCES, Case
-from tests.parsers.core import Core, core_of, cut, every_token, parsers_of_case
 from tests.parsers.native.support import (
     SampleTests,
     case_id,
     content_of_plain_text,
     few_cuts,
     in_plain_text,
+)
+from tests.parsers.sample_model import (
+    SampleModel,
+    build_case_parsers,
+    build_model,
+    cut,
+    every_token,
 )
 
 SAMPLES = list(SGLANG_CASES.values())
@@ -74,20 +80,22 @@ class TestSamples(SampleTests):
         found: Case = request.param
         return found
 
-    def test_its_reasoning_is_counted(self, case: Case, core: Core, whole: ChoiceDelta):
+    def test_its_reasoning_is_counted(self, case: Case, model: SampleModel, whole: ChoiceDelta):
         expected = case.sample.expected.reasoning
-        assert core.post.usage.reasoning_tokens == (
-            len(encode(core.tokenizer, expected)) if expected else 0
+        assert model.post.usage.reasoning_tokens == (
+            len(encode(model.tokenizer, expected)) if expected else 0
         )
 
     @few_cuts
     @given(share=st.floats(0, 1))
     def test_what_a_limit_leaves_is_a_beginning(
-        self, case: Case, core: Core, whole: ChoiceDelta, share: float
+        self, case: Case, model: SampleModel, whole: ChoiceDelta, share: float
     ):
-        token_ids = encode(core.tokenizer, case.sample.output)
-        left = core.run(cut(token_ids[: 1 + int(share * (len(token_ids) - 1))], (), "length")).delta
-        assert core.failures == []
+        token_ids = encode(model.tokenizer, case.sample.output)
+        left = model.run(
+            cut(token_ids[: 1 + int(share * (len(token_ids) - 1))], (), "length")
+        ).delta
+        assert model.failures == []
         for call, complete in zip(left.tool_calls, whole.delta.tool_calls, strict=False):
             assert complete.function.arguments.startswith(call.function.arguments)
         if not left.tool_calls and case.names.reasoning not in SHOWS_CUT_MARKERS:
@@ -169,7 +177,7 @@ def test_arguments_that_a_limit_cut_stay_open():
 def test_calls_are_numbered_on_in_their_ids():
     case = SGLANG_CASES["tool kimi_k2"]
     request = msgspec.structs.replace(TOOLS, history_tool_calls=2)
-    parser = parsers_of_case(case)(request, [])
+    parser = build_case_parsers(case)(request, [])
     tokenizer = load_tokenizer(case.sample)
     events = [
         event
@@ -214,7 +222,7 @@ def test_special_tokens_are_shown_where_sglangs_server_shows_them():
 def test_a_stop_string_belongs_to_the_answer():
     """Reasoning has no stop strings (pitfall 26)."""
     case = SGLANG_CASES["reasoning qwen3"]
-    core = core_of(case.sample, parsers_of_case(case))
-    core.params = msgspec.structs.replace(core.params, stop=["4", "plus"])
-    whole = core.run(every_token(encode(core.tokenizer, case.sample.output))).delta
+    model = build_model(case.sample, build_case_parsers(case))
+    model.params = msgspec.structs.replace(model.params, stop=["4", "plus"])
+    whole = model.run(every_token(encode(model.tokenizer, case.sample.output))).delta
     assert (whole.reasoning_content, whole.content) == (THOUGHT, ANSWER.partition("4")[0])

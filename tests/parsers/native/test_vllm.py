@@ -1,4 +1,4 @@
-"""vLLM's own parsers, each on a sample of its family's output, through the whole core."""
+"""vLLM's own parsers, each on a sample of its family's output, through the whole post-processor."""
 
 from __future__ import annotations
 
@@ -13,7 +13,6 @@ from benchmarks.samples.reasoning import REASONING_SAMPLES
 from benchmarks.samples.tokenizers import bpe
 from benchmarks.samples.tool_calls import TOOL_CALLS
 from tests.parsers.cases import ARCHITECTURE_BOUND, CASES, KNOWN_DIFFERENCES, REFUSED, Case
-from tests.parsers.core import missing
 from tests.parsers.native.support import (
     SampleTests,
     case_id,
@@ -22,9 +21,10 @@ from tests.parsers.native.support import (
     in_plain_text,
     usable,
 )
+from tests.parsers.sample_model import is_missing
 
 USABLE = usable(CASES, REFUSED)
-BROKEN_INSTALLS = [case for case in CASES.values() if missing(case.sample)]
+BROKEN_INSTALLS = [case for case in CASES.values() if is_missing(case.sample)]
 
 
 @pytest.mark.parametrize(

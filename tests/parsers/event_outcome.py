@@ -7,10 +7,10 @@ from collections.abc import Sequence
 from backedge.parsers.events import Content, Event, Reasoning, ToolCallArguments, ToolCallStarted
 
 from benchmarks.samples.sample import Call, Outcome
-from tests.parsers.core import value_of
+from tests.parsers.sample_model import parse_arguments
 
 
-def outcome_of(events: Sequence[Event]) -> Outcome:
+def join_outcome(events: Sequence[Event]) -> Outcome:
     """Return what the client gets; white space around calls is dropped, as the writer does."""
     reasoning = "".join(event.text for event in events if isinstance(event, Reasoning))
     content = "".join(event.text for event in events if isinstance(event, Content))
@@ -23,5 +23,7 @@ def outcome_of(events: Sequence[Event]) -> Outcome:
         )
         for index in range(len(names))
     ]
-    calls = tuple(Call(name, value_of(text)) for name, text in zip(names, arguments, strict=True))
+    calls = tuple(
+        Call(name, parse_arguments(text)) for name, text in zip(names, arguments, strict=True)
+    )
     return Outcome(reasoning or None, (content.strip() if calls else content) or None, calls)

@@ -1,4 +1,4 @@
-"""Runs text through the whole core, cut into chunks as a test likes."""
+"""Runs text through the whole post-processor, cut into chunks as a test likes."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def cached_linear_parsers(names: ParserNames, tokenizer: Any) -> ParserFactory:
 
 
 @dataclass
-class Core:
+class SampleModel:
     """A model's tokenizer and parsers, and one request to it.
 
     chunks: what `feed` returned, one list per chunk. failures: what the guard reported.
@@ -90,7 +90,7 @@ def cut(
     ]
 
 
-def parsers_of(
+def build_parsers(
     sample: Sample,
     names: ParserNames,
     kind: Kind = "native",
@@ -109,13 +109,13 @@ def parsers_of(
     return VllmParsers(tokenizer, names, model_config if sample.architecture else None)
 
 
-def parsers_of_case(case: Case) -> ParserFactory:
+def build_case_parsers(case: Case) -> ParserFactory:
     """Return the native parsers of `case`; raises `UnusableParserError` as at a worker's start."""
-    return parsers_of(case.sample, case.names, engine=case.engine)
+    return build_parsers(case.sample, case.names, engine=case.engine)
 
 
-def core_of(sample: Sample, parsers: ParserFactory) -> Core:
-    """Return the core for a request to the model that wrote `sample`."""
+def build_model(sample: Sample, parsers: ParserFactory) -> SampleModel:
+    """Return the model that wrote `sample`, with the request it answered."""
     tokenizer = load_tokenizer(sample)
     request = ParserRequest(
         tools=list(sample.tools),
@@ -131,28 +131,28 @@ def core_of(sample: Sample, parsers: ParserFactory) -> Core:
         detokenizer=DetokenizerOptions(spaces_between_special_tokens=False),
         parser=request,
     )
-    return Core(tokenizer, parsers, params, prompt)
+    return SampleModel(tokenizer, parsers, params, prompt)
 
 
-def output_of(core: Core, sample: Sample) -> list[int]:
+def encode_output(model: SampleModel, sample: Sample) -> list[int]:
     """Return the output's tokens with the one that ends the turn."""
-    return [*encode(core.tokenizer, sample.output), *end_of_turn(core.tokenizer, sample)]
+    return [*encode(model.tokenizer, sample.output), *end_of_turn(model.tokenizer, sample)]
 
 
-def outcome(whole: ChoiceDelta) -> Outcome:
+def read_outcome(whole: ChoiceDelta) -> Outcome:
     """Return what the client got."""
     delta = whole.delta
     return Outcome(
         delta.reasoning_content,
         delta.content,
         tuple(
-            Call(call.function.name or "", value_of(call.function.arguments))
+            Call(call.function.name or "", parse_arguments(call.function.arguments))
             for call in delta.tool_calls
         ),
     )
 
 
-def value_of(arguments: str) -> Any:
+def parse_arguments(arguments: str) -> Any:
     """Return the JSON value of `arguments`, or the text itself if it is no JSON."""
     try:
         return json.loads(arguments)
@@ -160,7 +160,7 @@ def value_of(arguments: str) -> Any:
         return arguments
 
 
-def missing(sample: Sample) -> bool:
+def is_missing(sample: Sample) -> bool:
     """Whether the module that the parser needs is not installed."""
     return sample.needs is not None and importlib.util.find_spec(sample.needs) is None
 

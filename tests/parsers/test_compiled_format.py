@@ -1,0 +1,117 @@
+"""Formats compiled for a vocabulary: which markers count, and whether as token or as text."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+from backedge.parsers.compiled_format import FENCE, compile_format
+from backedge.parsers.format import Format, Jump, State
+from backedge.parsers.formats.catalog import FORMATS
+from hypothesis import given
+from hypothesis import strategies as st
+
+THINK = Format(
+    "think",
+    {
+        State.START: {"<think>": State.REASONING},
+        State.REASONING: {"</think>": State.START},
+    },
+    source="this test",
+)
+CALLS = Format(
+    "calls",
+    {
+        State.CONTENT: {"<call>": State.ARGUMENTS},
+        State.ARGUMENTS: {"</call>": Jump.RETURN, "</calls>": Jump.RETURN},
+    },
+    source="this test",
+    quotes=("<q>",),
+)
+HEADED = Format(
+    "headed",
+    {
+        State.START: {"<head>": State.HEADER},
+        State.HEADER: {"|": Jump.BY_HEADER},
+        State.REASONING: {"<head>": State.HEADER},
+    },
+    source="this test",
+    headers=((re.compile("think"), State.REASONING), (re.compile("f"), State.ARGUMENTS)),
+)
+IN_TEXT = compile_format(None, CALLS, {})
+
+
+def test_states_share_markers_by_rule() -> None:
+    markers = compile_format(THINK, CALLS, {}).markers
+    assert markers[State.CONTENT] == {"<call>": State.ARGUMENTS, FENCE: State.CODE_BLOCK}
+    assert markers[State.CODE_BLOCK] == {"<call>": State.ARGUMENTS, FENCE: State.CONTENT}
+    assert markers[State.START] == {**markers[State.CONTENT], "<think>": State.REASONING}
+    assert markers[State.REASONING] == {"<call>": State.ARGUMENTS, "</think>": State.START}
+    assert markers[State.REASONING_OPENED] == {
+        **markers[State.REASONING],
+        "<think>": State.REASONING,
+    }
+
+
+def test_without_tools_calls_are_text() -> None:
+    table = compile_format(THINK, None, {})
+    assert State.ARGUMENTS not in table.markers
+    assert "<call>" not in table.markers[State.START]
+    assert FENCE not in table.markers[State.CONTENT]
+
+
+def test_without_a_reasoning_parser_a_tool_format_has_no_reasoning() -> None:
+    both = Format("both", {**THINK.states, **CALLS.states}, source="this test")
+    assert "<think>" not in compile_format(None, both, {}).markers[State.START]
+    assert "<think>" in compile_format(both, both, {}).markers[State.START]
+
+
+def test_headers_that_announce_reasoning_keep_it() -> None:
+    assert compile_format(None, HEADED, {}).headers == HEADED.headers
+    assert State.REASONING in compile_format(None, HEADED, {}).markers
+    without_calls = [state for _, state in compile_format(HEADED, None, {}).headers]
+    assert without_calls == [State.REASONING, State.CONTENT]
+
+
+def test_a_token_counts_as_token_only() -> None:
+    table = compile_format(THINK, CALLS, {"<think>": 1, "</call>": 2, "<q>": 3, "<": 4, "x": 5})
+    assert table.ids == {1: "<think>", 2: "</call>", 3: "<q>"}
+    assert table.parts == {4: "<"}
+    assert table.alone == {1, 2, 3, 4}
+    assert table.scanners[State.ARGUMENTS].final.search("</call>") is None
+    found = table.scanners[State.ARGUMENTS].final.search("a</calls>")
+    assert found is not None
+    assert found.group() == "</calls>"
+
+
+def test_reasoning_is_counted_by_token_where_text_may_begin_or_end_it() -> None:
+    in_text = compile_format(THINK, CALLS, {}).counted
+    assert {State.START, State.REASONING} <= in_text
+    as_tokens = compile_format(THINK, CALLS, {"<think>": 1, "</think>": 2}).counted
+    assert State.CONTENT not in as_tokens
+
+
+@given(st.text(st.sampled_from("<>/cals`"), max_size=12))
+def test_a_scanner_finds_a_marker_or_holds_its_beginning(text: str) -> None:
+    markers = ("</call>", "</calls>")
+    scanner = IN_TEXT.scanners[State.ARGUMENTS]
+    beginnings = [
+        text.endswith(marker[:length]) for marker in markers for length in range(1, len(marker))
+    ]
+    found = scanner.running.search(text)
+    assert (found is not None) == (any(beginnings) or any(marker in text for marker in markers))
+    final = scanner.final.search(text)
+    assert (final is not None) == any(marker in text for marker in markers)
+
+
+@pytest.mark.parametrize("format_", FORMATS, ids=lambda format_: format_.name)
+def test_every_format_compiles_with_and_without_tokens(format_: Format) -> None:
+    markers = {m for by_marker in format_.states.values() for m in by_marker if m}
+    vocabulary = {marker: number for number, marker in enumerate(sorted(markers))}
+    by_text, by_token = (compile_format(format_, format_, ids) for ids in ({}, vocabulary))
+    assert by_text.markers == by_token.markers
+    assert by_text.alone == frozenset()
+    assert set(by_token.ids.values()) >= markers
+    assert by_token.scanners.keys() <= {State.CODE_BLOCK} | {
+        state for state, found in by_token.markers.items() if FENCE in found
+    }
