@@ -17,10 +17,9 @@ run:
 	@tools/setup $(ENGINE)
 	@$(RUN_PYTHON) -m tools.run --engine "$(ENGINE)" --port "$(PORT)" --model "$(MODEL)" -- $(ARGS)
 
-# The engines of the tests in tests/e2e wait a lot, so three processes keep two cores busy.
 test: setup
 	@$(PYTHON) -m pytest --ignore tests/e2e -n 2 --dist loadfile
-	@$(PYTHON) -m pytest tests/e2e -n 3 --dist loadgroup --no-loadscope-reorder
+	@$(PYTHON) -m pytest tests/e2e -n 2 --dist loadgroup --no-loadscope-reorder
 
 test-all:
 	@env -u CI WHOLE_MATRICES=1 FUZZ_EXAMPLES=2000 $(MAKE) test

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from pathlib import PurePosixPath
+from pathlib import PurePath
 
 import pytest
 from xdist.scheduler import LoadScopeScheduling
@@ -10,11 +10,11 @@ from xdist.scheduler import LoadScopeScheduling
 # Modules of tests/e2e that share a stack run in one process. Groups start in this order, those
 # with the most to do first. A module in no group is one of its own.
 GROUPS = {
+    "sglang": ("test_sglang",),
     "fleet": (
         *("test_transcripts", "test_requests", "test_errors", "test_metrics"),
         *("test_native_parsers", "test_pool", "test_plugin"),
     ),
-    "sglang": ("test_sglang",),
     "routed": ("test_tokenizer_backends", "test_kv_routing"),
     "lifecycle": ("test_lifecycle",),
     "replay": ("test_replay", "test_migration"),
@@ -34,12 +34,16 @@ def rank(module: str) -> int:
     return ORDER.index(module) if module in ORDER else len(ORDER)
 
 
+def name_group(path: PurePath) -> str:
+    """Return the group of a test file, or the file."""
+    return GROUP_BY_MODULE.get(path.stem, str(path)) if path.parent.name == "e2e" else str(path)
+
+
 class GroupScheduling(LoadScopeScheduling):
     """Gives each process one group or file at a time."""
 
     def _split_scope(self, nodeid: str) -> str:
-        path = PurePosixPath(nodeid.partition("::")[0])
-        return GROUP_BY_MODULE.get(path.stem, str(path)) if path.parent.name == "e2e" else str(path)
+        return name_group(PurePath(nodeid.partition("::")[0]))
 
 
 def pytest_xdist_make_scheduler(config: pytest.Config, log: object) -> GroupScheduling | None:

@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from tests.conftest import name_group
 from tests.e2e.client import Client
 from tests.e2e.forked import ForkingStack
 from tools.stack import (
@@ -67,6 +68,18 @@ class Fleet:
         return idle and self.generated(worker) > before
 
 
+# Stacks that end with the last test of their group. A frontend holds four of a user's 128 inotify
+# instances for each model, so that not all stacks of a run have room beside each other.
+open_stacks: list[Stack] = []
+
+
+@pytest.hookimpl(trylast=True)  # after the fixtures of modules
+def pytest_runtest_teardown(item: pytest.Item, nextitem: pytest.Item | None) -> None:
+    if nextitem is None or name_group(item.path) != name_group(nextitem.path):
+        while open_stacks:
+            open_stacks.pop().stop()
+
+
 @pytest.fixture(scope="session")
 def fleet(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Fleet]:
     folder = tmp_path_factory.mktemp("fleet")
@@ -91,6 +104,7 @@ def fleet(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Fleet]:
         for each in (frontend, stock, stock_python):
             for model in (BACKEDGE_MODEL, PLAIN_MODEL):
                 stack.wait_for_model(each, model)
+        open_stacks.extend((stack, forked))
         yield Fleet(forked, worker, plain, frontend, stock, stock_python, "vllm")
 
 
@@ -154,6 +168,7 @@ def routed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RoutedFleet]:
             worker.wait_for(partial(worker_is_ready, worker.url))
         for frontend in frontends.values():
             stack.wait_for_model(frontend)
+        open_stacks.extend((stack, forked))
         yield RoutedFleet(forked, workers, frontends)
 
 

@@ -250,3 +250,5 @@ def test_dynamos_frontend_with_the_flag_is_the_same(fleet: Fleet) -> None:
     assert client.ask(transcript).message == transcript["expect"]
     with pytest.raises(openai.BadRequestError, match="top_logprobs"):
         client.ask(transcript, top_logprobs=2)
+    frontend.terminate()
+    frontend.reap()
