@@ -208,7 +208,7 @@ def decode(kind: type[M], text: str) -> M | None:
     Raises `ProtocolError` if it is not a message of this kind at all.
     """
     try:
-        return _decoders[kind].decode(text)  # type: ignore[return-value]
+        return _decoders[kind].decode(text)  # type: ignore[return-value]  # a table has one type
     except msgspec.DecodeError as error:
         # A newer version may have changed what it likes, so its shape is no fault.
         try:

@@ -17,7 +17,7 @@ class GivesStrings(MyTokenizer):
 
 
 class NoSkip(MyTokenizer):
-    def decode(self, token_ids: Sequence[int]) -> str:  # type: ignore[override]
+    def decode(self, token_ids: Sequence[int]) -> str:  # type: ignore[override]  # is what is broken
         return super().decode(token_ids, False)
 
 

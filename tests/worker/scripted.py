@@ -35,8 +35,8 @@ class VirtualLoop(asyncio.SelectorEventLoop):
     def __init__(self) -> None:
         super().__init__()
         self.now = 1000.0
-        self._select = self._selector.select  # type: ignore[attr-defined]
-        self._selector.select = self._pass  # type: ignore[attr-defined]
+        self._select = self._selector.select  # type: ignore[attr-defined]  # asyncio's own
+        self._selector.select = self._pass  # type: ignore[attr-defined]  # as above
 
     def time(self) -> float:
         return self.now
