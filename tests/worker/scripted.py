@@ -49,7 +49,8 @@ class VirtualLoop(asyncio.SelectorEventLoop):
     @property
     def timers(self) -> list[asyncio.TimerHandle]:
         """Those that will ring."""
-        return [timer for timer in self._scheduled if not timer.cancelled()]  # type: ignore[attr-defined]
+        scheduled = self._scheduled  # type: ignore[attr-defined]  # as above
+        return [timer for timer in scheduled if not timer.cancelled()]
 
 
 def run_in_virtual_time(main: Coroutine[Any, Any, T]) -> T:
