@@ -1,4 +1,4 @@
-"""Parsers by name: formats of the catalog and of plugins, and the choice between linear and native ones."""
+"""Parsers by name: formats of the catalog and of plugins, linear or native."""
 
 from __future__ import annotations
 
