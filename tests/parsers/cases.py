@@ -17,7 +17,7 @@ from benchmarks.samples.tool_calls import PYTHONIC, TOOL_CALLS
 
 @dataclass(frozen=True)
 class Case:
-    """A sample and the names that an engine has for its parsers. id: as in the tables of differences."""
+    """A sample, and an engine's names for its parsers. id: as in the tables of differences."""
 
     id: str
     names: ParserNames
@@ -79,15 +79,18 @@ KNOWN_DIFFERENCES: dict[str, Difference] = {
     ),
     "reasoning ernie45": Difference(
         Outcome(THOUGHT, f"\n\n<response>\n{ANSWER}</response>\n"),
-        "is not asked any more once reasoning is over, so the tags of the response stay in the content",
+        "is not asked any more once reasoning is over, so the tags of the response stay in "
+        "the content",
     ),
     "reasoning hunyuan_a13b": Difference(
         Outcome(THOUGHT, f"{ANSWER}\n</answer>"),
-        "is not asked any more once reasoning is over, so the tag that ends the answer stays in the content",
+        "is not asked any more once reasoning is over, so the tag that ends the answer stays in "
+        "the content",
     ),
     "pair olmo3+olmo3": Difference(
         Outcome(THOUGHT, f"<function_calls>{PYTHONIC}</function_calls"),
-        "looks for the end of reasoning in the token ids; where the marker's last character shares a token with "
+        "looks for the end of reasoning in the token ids; where the marker's last character "
+        "shares a token with "
         "the next text it is not found, and the tool parser is never asked",
     ),
 }
@@ -110,7 +113,7 @@ ARCHITECTURE_BOUND = {case.id for case in CASES.values() if case.sample.architec
 
 @dataclass(frozen=True)
 class EngineCases:
-    """All of an engine's cases, and what its parsers get wrong of them. title: the engine's name."""
+    """All cases of an engine, and the errors of its parsers. title: the engine's name."""
 
     title: str
     cases: Mapping[str, Case]

@@ -67,7 +67,10 @@ def test_whose_native_parsers(
         (
             (),
             None,
-            r"of vllm or sglang are part of that engine, which is not installed \(installed: none\)",
+            (
+                r"of vllm or sglang are part of that engine, which is not installed "
+                r"\(installed: none\)"
+            ),
         ),
         (
             ("vllm",),

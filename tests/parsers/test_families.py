@@ -1,4 +1,4 @@
-"""Every case of every family: whole, by character, by token, at any cut, and beside vLLM's batch parser."""
+"""Every case of every family: whole, by character, by token, and at any cut."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""vLLM's batch parsers on every case of every family: where they differ from what is expected, the tables say why."""
+"""vLLM's batch parsers on every case of every family; tables give the reason of a difference."""
 
 from __future__ import annotations
 

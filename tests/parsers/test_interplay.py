@@ -1,4 +1,4 @@
-"""Reasoning, calls and the request together: the rules that hold for every pair of parsers, as tables.
+"""Reasoning, calls and the request together: rules for every pair of parsers, as tables.
 
 Each case is written once, in parts, and rendered in the syntax of each pair; it is read as
 text, whole and by character, and as tokens through the post-processor, in one chunk and one by one.
@@ -147,20 +147,67 @@ TOOL_CALL = ("<tool_call>", "</tool_call>", *THINK)
 REASONING_OPENED, CLOSED = "<think>\n", "<think>\n\n</think>\n\n"
 ARG = tuple(f"<{slash}arg_{kind}>" for kind in ("key", "value") for slash in ("", "/"))
 PAIRS = (
-    Pair("hermes", "qwen3", think_tags(hermes.write), TOOL_CALL, REASONING_OPENED, CLOSED, "</tool_call></think><tool_call>{}"),
-    Pair("hermes", "deepseek_r1", think_tags(hermes.write), TOOL_CALL, REASONING_OPENED, CLOSED, "</tool_call><think>"),
-    Pair("qwen3_coder", "qwen3", think_tags(qwen3.write), TOOL_CALL, REASONING_OPENED, CLOSED,
-         "</tool_call></function></think><tool_call><function=g>"),
-    Pair("glm45", "glm45", think_tags(glm45.write), (*TOOL_CALL, *ARG), "<think>", "<think></think>",
-         "</tool_call></think><tool_call>g"),
-    Pair("gemma4", "gemma4", lambda parts: in_tags(gemma.CHANNEL, gemma.CHANNEL_END, gemma.gemma4, parts),
-         ("<|channel>", gemma.CHANNEL_END, "<|tool_call>", "<tool_call|>", gemma.MARK),
-         gemma.CHANNEL, gemma.CHANNEL + gemma.CHANNEL_END, "<tool_call|><channel|><|tool_call>call:g{}", special=True),
-    Pair("openai", "openai_gptoss", in_channels, HARMONY_SPECIAL, openai.ANALYSIS, openai.FINAL,
-         "<|end|><|start|>assistant<|channel|>final<|message|>", special=True,
-         turn=("<|start|>assistant", "<|call|>"), user="<|start|>user<|message|>Go on.<|end|>",
-         tool="<|start|>functions.f to=assistant<|channel|>commentary<|message|>42<|end|>", end="<|return|>"),
-)  # fmt: skip
+    Pair(
+        "hermes",
+        "qwen3",
+        think_tags(hermes.write),
+        TOOL_CALL,
+        REASONING_OPENED,
+        CLOSED,
+        "</tool_call></think><tool_call>{}",
+    ),
+    Pair(
+        "hermes",
+        "deepseek_r1",
+        think_tags(hermes.write),
+        TOOL_CALL,
+        REASONING_OPENED,
+        CLOSED,
+        "</tool_call><think>",
+    ),
+    Pair(
+        "qwen3_coder",
+        "qwen3",
+        think_tags(qwen3.write),
+        TOOL_CALL,
+        REASONING_OPENED,
+        CLOSED,
+        "</tool_call></function></think><tool_call><function=g>",
+    ),
+    Pair(
+        "glm45",
+        "glm45",
+        think_tags(glm45.write),
+        (*TOOL_CALL, *ARG),
+        "<think>",
+        "<think></think>",
+        "</tool_call></think><tool_call>g",
+    ),
+    Pair(
+        "gemma4",
+        "gemma4",
+        lambda parts: in_tags(gemma.CHANNEL, gemma.CHANNEL_END, gemma.gemma4, parts),
+        ("<|channel>", gemma.CHANNEL_END, "<|tool_call>", "<tool_call|>", gemma.MARK),
+        gemma.CHANNEL,
+        gemma.CHANNEL + gemma.CHANNEL_END,
+        "<tool_call|><channel|><|tool_call>call:g{}",
+        special=True,
+    ),
+    Pair(
+        "openai",
+        "openai_gptoss",
+        in_channels,
+        HARMONY_SPECIAL,
+        openai.ANALYSIS,
+        openai.FINAL,
+        "<|end|><|start|>assistant<|channel|>final<|message|>",
+        special=True,
+        turn=("<|start|>assistant", "<|call|>"),
+        user="<|start|>user<|message|>Go on.<|end|>",
+        tool="<|start|>functions.f to=assistant<|channel|>commentary<|message|>42<|end|>",
+        end="<|return|>",
+    ),
+)
 HERMES, R1, CODER, GLM, GEMMA, HARMONY = PAIRS
 TAGGED = (HERMES, R1, CODER, GLM, GEMMA)
 
@@ -171,7 +218,8 @@ class Rule:
 
     parts: what the model writes; a tuple, or what makes one for a pair. prompt: see `Pair.prompt`.
     request: fields of the ParserRequest. finish: the engine's reason.
-    by_token: what differs where the markers are tokens. as_special: also for markers that are special tokens.
+    by_token: what differs where the markers are tokens. as_special: also for markers that are
+        special tokens.
     """
 
     id: str
@@ -465,7 +513,7 @@ every_rule = pytest.mark.parametrize(("rule", "pair"), ROWS)
 
 
 def by_text(rule: Rule, pair: Pair, size: int) -> list[Event]:
-    """Return the joined events of a parser that knows no tokens, fed `size` characters at a time."""
+    """Return the joined events of a parser without tokens, fed `size` characters at a time."""
     prompt = pair.prompt(rule.prompt)
     turn = prompt[prompt.rfind(pair.turn[0]) :]
     parsers = linear_parsers(
@@ -488,10 +536,15 @@ def build_model(rule: Rule, pair: Pair, *, special: bool = False) -> SampleModel
     parsers: Any = cached_linear_parsers(ParserNames(pair.tools, pair.reasoning), tokenizer)
     prompt = encode(tokenizer, pair.prompt(rule.prompt))
     params = PostprocessParams(
-        response_id="chatcmpl-1", created=1, model="m", prompt_length=len(prompt),
-        detokenizer=DetokenizerOptions(skip_special_tokens=True, spaces_between_special_tokens=False),
+        response_id="chatcmpl-1",
+        created=1,
+        model="m",
+        prompt_length=len(prompt),
+        detokenizer=DetokenizerOptions(
+            skip_special_tokens=True, spaces_between_special_tokens=False
+        ),
         parser=rule.parser_request(),
-    )  # fmt: skip
+    )
     return SampleModel(tokenizer, parsers, params, prompt)
 
 
@@ -529,9 +582,11 @@ def test_without_parallel_calls_the_first_is_the_last(
     pair: Pair, cutter: Callable[..., Any]
 ) -> None:
     rule = Rule(
-        "one call only", (Think("One."), Text("Two."), CALL_X, CALL_Y), Outcome("One.", "Two.", (X,)),
+        "one call only",
+        (Think("One."), Text("Two."), CALL_X, CALL_Y),
+        Outcome("One.", "Two.", (X,)),
         request={"parallel_tool_calls": False},
-    )  # fmt: skip
+    )
     model = build_model(rule, pair)
     whole = model.run(cutter(encode(model.tokenizer, rule.output(pair) + pair.end)))
     assert read_outcome(whole) == rule.outcome(pair)
@@ -580,7 +635,7 @@ FLAGS: tuple[tuple[str, dict[str, bool], str, bool], ...] = (
     ("olmo3", {}, "<think>", True),
     ("kimi", {}, "", False),
     ("granite_thinking_parser", {"enable_thinking": False}, "", False),
-)  # fmt: skip
+)
 
 
 @pytest.mark.parametrize(("name", "kwargs", "ending", "reasons"), FLAGS)

@@ -1,4 +1,4 @@
-"""Our own parsers on the samples of every family, and pair of families, that have them; through the whole post-processor."""
+"""The linear parsers on the samples of their families, through the whole post-processor."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Pitfalls 1 to 34 of docs/pitfalls.md, each through the whole post-processor: fed whole, by token and at random cuts.
+"""Pitfalls 1 to 34 of docs/pitfalls.md through the post-processor: whole, by token, at any cut.
 
 A case's number is the pitfall's. What the post-processor alone cannot show is checked
 where it can be:

@@ -1,4 +1,4 @@
-"""SGLang's own parsers, each on a sample of its family's output, through the whole post-processor."""
+"""SGLang's own parsers, each on a sample of its family, through the whole post-processor."""
 
 from __future__ import annotations
 
