@@ -56,7 +56,7 @@ SLICE = 64
 # Widths of the table's columns: family, parser, one per size.
 NAME_WIDTH, PARSER_WIDTH, CELL_WIDTH = 24, 8, 15
 TWO_DECIMALS_BELOW = 100
-WRONG, FAILS, NO_PARSER = "wrong", "fails", "none"
+DIFFERS, FAILS, NO_PARSER = "wrong", "fails", "none"
 FUNCTION = "add_note"
 LINES = (
     "def step_{n}(rows: dict[str, int]) -> str:\n",
@@ -293,7 +293,7 @@ class Trial:
                 self.cell.at_least = True
                 break
             if not self._call.is_right(outcome.names, "".join(outcome.arguments)):
-                self.cell.note = WRONG
+                self.cell.note = DIFFERS
         return ns, tokens
 
 

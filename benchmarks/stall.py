@@ -25,9 +25,9 @@ from typing import Any
 import msgspec
 import uvloop
 from backedge.parsers.base import ParserNames
+from backedge.parsers.json_types import JsonObject
 from backedge.parsers.parser_lookup import Kind
 from backedge.postprocess.chunk_scheduler import MERGE_DELAYS
-from backedge.postprocess.engine_output import JsonDict
 from backedge.postprocess.messages import KEY, PostprocessedChunk, read
 from backedge.tokenization.detokenizer import detokenizers
 from backedge.worker.adapters.vllm import build_parsers
@@ -113,7 +113,7 @@ class Generation(EngineRequestHandle):
     def set_stream_interval(self, index: int, tokens: int) -> None:
         pass  # tokens are not collected here, so that all delay is the worker's
 
-    async def outputs(self) -> AsyncIterator[JsonDict]:
+    async def outputs(self) -> AsyncIterator[JsonObject]:
         """Yield the tokens generated since the last output, as vLLM's output collector does."""
         token_ids = self.asked.token_ids
         loop = asyncio.get_running_loop()
@@ -122,7 +122,7 @@ class Generation(EngineRequestHandle):
             done = min(
                 len(token_ids), max(self.sent + 1, int((loop.time() - self._start) * self.pace) + 1)
             )
-            output: JsonDict = {"index": 0, "token_ids": token_ids[self.sent : done]}
+            output: JsonObject = {"index": 0, "token_ids": token_ids[self.sent : done]}
             if done == len(token_ids):
                 output["finish_reason"] = "stop"
             self.sent = done

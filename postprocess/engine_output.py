@@ -7,7 +7,6 @@ import msgspec
 from ..parsers.json_types import JsonObject
 from .messages import Chunk, EngineLogprob
 
-JsonDict = JsonObject
 # OpenAI's words for the engines'. An abort ends the text like a limit does.
 FINISH_REASONS = {"eos": "stop", "cancelled": "length"}
 ALTERNATIVES = list[list[EngineLogprob]]

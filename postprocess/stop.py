@@ -45,7 +45,7 @@ class StopStrings:
         self.ends: dict[int, tuple[int, str]] = {}
         for place, stop in ranked:
             self.ends.setdefault(self._insert(stop), (place, stop))
-        self.begins = re.compile(_beginnings(stops)).search
+        self.search_start = re.compile(_beginnings(stops)).search
 
     def child(self, state: int, char: str) -> int | None:
         """Return the state longer by `char`, None if no stop string has this prefix."""
@@ -137,7 +137,7 @@ class StopSearch:
         position = 0
         while position < len(text):
             if self.state == ROOT:  # nearly always; the pattern skips ahead in C
-                begin = self._stops.begins(text, position)
+                begin = self._stops.search_start(text, position)
                 if begin is None:
                     return None
                 position = begin.start()
@@ -214,7 +214,7 @@ class StopStringFilter:
         """
         if self.matched is not None:
             return []
-        if self._search.state == ROOT and self._stops.begins(text) is None:
+        if self._search.state == ROOT and self._stops.search_start(text) is None:
             return [(text, token_id)]  # nothing is held back, and nothing begins here
         self._pieces.append((text, token_id))
         self._waiting += len(text)

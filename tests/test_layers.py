@@ -25,7 +25,7 @@ CORE = ("parsers", "postprocess", "tokenization/detokenizer")
 SOURCES = [path for layer in ALLOWED for path in sorted((ROOT / layer).rglob("*.py"))]
 
 
-def name_of(path: Path) -> str:
+def relative_name(path: Path) -> str:
     return path.relative_to(ROOT).as_posix()
 
 
@@ -42,18 +42,18 @@ def imports(path: Path) -> set[str]:
     return names
 
 
-@pytest.mark.parametrize("path", SOURCES, ids=name_of)
+@pytest.mark.parametrize("path", SOURCES, ids=relative_name)
 def test_imports_point_one_way(path: Path) -> None:
     layer = path.relative_to(ROOT).parts[0]
     layers = {name.split(".")[1] for name in imports(path) if name.startswith("backedge.")}
     assert layers <= ALLOWED[layer] | {layer}
 
 
-def module_of(path: Path) -> str:
+def module_name(path: Path) -> str:
     return ".".join(("backedge", *path.relative_to(ROOT).with_suffix("").parts))
 
 
-MODULES = {module_of(path).removesuffix(".__init__"): path for path in SOURCES}
+MODULES = {module_name(path).removesuffix(".__init__"): path for path in SOURCES}
 
 
 def imported_modules(path: Path) -> set[str]:
@@ -105,7 +105,7 @@ def test_a_circle_is_found() -> None:
 
 
 @pytest.mark.parametrize(
-    "path", [path for path in SOURCES if name_of(path).startswith(CORE)], ids=name_of
+    "path", [path for path in SOURCES if relative_name(path).startswith(CORE)], ids=relative_name
 )
 def test_the_core_does_no_io(path: Path) -> None:
     assert not {name.split(".")[0] for name in imports(path)} & IMPURE
@@ -118,7 +118,9 @@ ADAPTERS = (
 
 
 @pytest.mark.parametrize(
-    "path", [path for path in SOURCES if not name_of(path).startswith(ADAPTERS)], ids=name_of
+    "path",
+    [path for path in SOURCES if not relative_name(path).startswith(ADAPTERS)],
+    ids=relative_name,
 )
 def test_engines_are_imported_by_adapters_only(path: Path) -> None:
     assert not {module.split(".")[0] for module in imports(path)} & {

@@ -40,7 +40,7 @@ class MetricFamily(Protocol):
         ...
 
 
-class RunningRequest(Protocol):
+class RequestInFlight(Protocol):
     """A request that is being answered."""
 
     @property
@@ -66,22 +66,22 @@ class WorkerMetrics:
         self.tokens = 0
         self.parsers_name = "none"
         self.pool: PoolSupervisor | None = None
-        self._running: set[RunningRequest] = set()
+        self._running: set[RequestInFlight] = set()
         self._started = 0
         self._ended: dict[Outcome, int] = dict.fromkeys(get_args(Outcome), 0)
         self._waits = {kind: _Histogram() for kind in get_args(Kind)}
         self._seconds: dict[Stage, float] = dict.fromkeys(get_args(Stage), 0.0)
-        self._tokens_of: dict[Stage, int] = dict.fromkeys(get_args(Stage), 0)
+        self._stage_tokens: dict[Stage, int] = dict.fromkeys(get_args(Stage), 0)
         self._calls: dict[CallOutcome, int] = dict.fromkeys(get_args(CallOutcome), 0)
         self._errors: dict[str, int] = {}
 
-    def start_request(self, request: RunningRequest) -> Clock | None:
+    def start_request(self, request: RequestInFlight) -> Clock | None:
         """Count a request that begins; return a clock if its stages are to be measured."""
         self._running.add(request)
         self._started += 1
         return time.perf_counter if self._started % MEASURED_ONE_IN == FIRST_MEASURED else None
 
-    def end_request(self, request: RunningRequest, outcome: Outcome) -> None:
+    def end_request(self, request: RequestInFlight, outcome: Outcome) -> None:
         """Count the end of a request."""
         self._running.discard(request)
         self._ended[outcome] += 1
@@ -97,7 +97,7 @@ class WorkerMetrics:
         if scheduled.times:
             for time_ in scheduled.times:
                 self._seconds[time_.stage] += time_.seconds
-                self._tokens_of[time_.stage] += time_.tokens
+                self._stage_tokens[time_.stage] += time_.tokens
 
     def report(self, failure: ParserFailedError) -> None:
         """Count and log a parser that raised; a `fallback.Report`."""
@@ -159,7 +159,7 @@ class WorkerMetrics:
                 self._seconds,
                 "stage",
             ),
-            _counter("stage_tokens", "Tokens that this time was for.", self._tokens_of, "stage"),
+            _counter("stage_tokens", "Tokens that this time was for.", self._stage_tokens, "stage"),
         ]
 
     def _correctness(self) -> list[MetricFamily]:

@@ -34,7 +34,7 @@ def build_worker_card(
     )
 
 
-def advertise(worker_card: WorkerCard, runtime_config: RuntimeConfig) -> None:
+def publish_worker_card(worker_card: WorkerCard, runtime_config: RuntimeConfig) -> None:
     """Put the card into `runtime_config`, before the model is registered with it."""
     # Dynamo parses the value as JSON and sends the result, so the card, which travels as
     # text like all messages, is encoded once more.

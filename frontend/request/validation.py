@@ -99,14 +99,14 @@ def _find_schemas(request: ChatRequest) -> Iterator[tuple[str, object]]:
         yield "guided_json", _decode_guided_json(request.guided_json)
 
 
-def _decode_guided_json(guided: object) -> object:
+def _decode_guided_json(guided_json: object) -> object:
     """Return the schema in `guided_json`, which may be a schema or the text of one."""
     try:
-        schema = msgspec.json.decode(guided) if isinstance(guided, str) else guided
+        schema = msgspec.json.decode(guided_json) if isinstance(guided_json, str) else guided_json
     except msgspec.DecodeError:
-        schema = guided
+        schema = guided_json
     if not isinstance(schema, dict | bool):
-        raise RequestError("guided_json", guided, "a JSON Schema, or the text of one")
+        raise RequestError("guided_json", guided_json, "a JSON Schema, or the text of one")
     return schema
 
 

@@ -85,19 +85,19 @@ class PythonCallGrammar(IncrementalGrammar):
         """Read a function's name and the parenthesis after it."""
         match = _NAME.match(text, position)
         if match is None or match.end() - position > MAX_NAME:
-            return self._reject(position)
+            return self._refuse(position)
         end = match.end()
         if end == len(text):
-            return position if not self._final else self._reject(position)
+            return position if not self._final else self._refuse(position)
         if text[end] != "(" or (self._declared_only and not self._calls.declares(match.group())):
-            return self._reject(position)
+            return self._refuse(position)
         self._declared_only = False
         self._calls.start(match.group())
         self._position = 0
         self._state = self._argument
         return end + 1
 
-    def _reject(self, position: int) -> int:
+    def _refuse(self, position: int) -> int:
         """Stop at text that is not a call."""
         self.status = Status.NOT_A_CALL if self._calls.index < 0 else Status.UNEXPECTED
         return position

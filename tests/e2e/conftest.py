@@ -145,7 +145,7 @@ class RoutedFleet:
 
 
 @pytest.fixture(scope="session")
-def routed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RoutedFleet]:
+def routed_fleet(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RoutedFleet]:
     flags = ("--vllm-processing", *VLLM_PARSERS, "--postprocess-parsers", "linear")
     folder = tmp_path_factory.mktemp("routed")
     with Stack(folder) as stack, ForkingStack(folder / "forked", **stack.environment) as forked:

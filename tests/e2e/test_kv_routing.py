@@ -22,20 +22,20 @@ def ask(frontend: Process, prefix: str, question: str) -> Response:
     return Client(frontend.url, BACKEDGE_MODEL).ask({"messages": messages}, max_tokens=4)
 
 
-def test_a_shared_prefix_goes_to_the_worker_that_has_it(routed: RoutedFleet) -> None:
-    frontend = routed.frontends["vllm"]
+def test_a_shared_prefix_goes_to_the_worker_that_has_it(routed_fleet: RoutedFleet) -> None:
+    frontend = routed_fleet.frontends["vllm"]
     homes: dict[str, int] = {}
     for prefix in PREFIXES:
-        before = routed.prompt_tokens()
+        before = routed_fleet.prompt_tokens()
         response = ask(frontend, prefix, "first")
         assert response.usage.prompt_tokens_details.cached_tokens == 0
-        homes[prefix] = find_busy(before, routed.prompt_tokens())
+        homes[prefix] = find_busy(before, routed_fleet.prompt_tokens())
     for round_number in range(3):
         for prefix, home in homes.items():
-            before = routed.prompt_tokens()
+            before = routed_fleet.prompt_tokens()
             response = ask(frontend, prefix, f"again {round_number}")
             prefix_blocks = response.usage.prompt_tokens // BLOCK - 1
-            assert find_busy(before, routed.prompt_tokens()) == home
+            assert find_busy(before, routed_fleet.prompt_tokens()) == home
             assert response.usage.prompt_tokens_details.cached_tokens >= prefix_blocks * BLOCK
             overlap, total = map(int, OVERLAP.findall(frontend.log.read_text())[-1])
             assert overlap >= prefix_blocks, f"the router saw {overlap} of {total} blocks"

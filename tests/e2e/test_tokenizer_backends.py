@@ -56,11 +56,11 @@ CONFIG = {
 
 
 @pytest.fixture(scope="module")
-def answers(routed: RoutedFleet) -> dict[tuple[str, str, bool], Future[Response]]:
+def answers(routed_fleet: RoutedFleet) -> dict[tuple[str, str, bool], Future[Response]]:
     names = ("multilingual_text", "reasoning_call", "parallel_calls", "after_tool_result")
     return {
         (backend, *case): future
-        for backend, frontend in routed.frontends.items()
+        for backend, frontend in routed_fleet.frontends.items()
         for case, future in ask_transcripts(frontend, BACKEDGE_MODEL, names).items()
     }
 
@@ -82,24 +82,24 @@ def test_the_same_conversation_gets_the_same_answer(
 @ALL
 @STREAMED
 def test_linear_parsers_give_exactly_the_transcript(
-    routed: RoutedFleet, stream: bool, transcript: Transcript
+    routed_fleet: RoutedFleet, stream: bool, transcript: Transcript
 ) -> None:
-    answers = ask_transcripts(routed.frontends["vllm"], BACKEDGE_MODEL)
+    answers = ask_transcripts(routed_fleet.frontends["vllm"], BACKEDGE_MODEL)
     check(answers[transcript["id"], stream].result(), transcript, stream=stream)
-    for worker in routed.workers:
+    for worker in routed_fleet.workers:
         assert "linear parsers qwen3+hermes" in worker.log.read_text()
 
 
-def test_a_prefix_goes_to_the_same_worker(routed: RoutedFleet) -> None:
+def test_a_prefix_goes_to_the_same_worker(routed_fleet: RoutedFleet) -> None:
     homes = set()
-    for number, frontend in enumerate(routed.frontends.values()):
-        before = routed.prompt_tokens()
+    for number, frontend in enumerate(routed_fleet.frontends.values()):
+        before = routed_fleet.prompt_tokens()
         messages = [
             {"role": "system", "content": PREFIX},
             {"role": "user", "content": f"question {number}"},
         ]
         response = Client(frontend.url, BACKEDGE_MODEL).ask({"messages": messages}, max_tokens=4)
-        homes.add(find_busy(before, routed.prompt_tokens()))
+        homes.add(find_busy(before, routed_fleet.prompt_tokens()))
         assert (response.usage.prompt_tokens_details.cached_tokens > 0) is (number > 0)
     assert len(homes) == 1
 
@@ -220,13 +220,13 @@ def test_a_worker_detokenizes_with_the_class_that_encodes(tmp_path: Path) -> Non
         assert "FailsLater.decode" in worker.log.read_text()
 
 
-def test_an_engine_of_the_users_own(routed: RoutedFleet) -> None:
+def test_an_engine_of_the_users_own(routed_fleet: RoutedFleet) -> None:
     """The example engine factory adds a system prompt and logs the tokens."""
-    own = routed.stack.frontend("--engine-factory", "my_engine:HouseRule", **ON_PATH)
-    routed.stack.wait_for_model(own)
+    own = routed_fleet.stack.frontend("--engine-factory", "my_engine:HouseRule", **ON_PATH)
+    routed_fleet.stack.wait_for_model(own)
     question = TRANSCRIPTS["plain_text"]
     messages = [{"role": "system", "content": "Answer briefly."}, *question["messages"]]
-    plain = Client(routed.frontends["vllm"].url, BACKEDGE_MODEL)
+    plain = Client(routed_fleet.frontends["vllm"].url, BACKEDGE_MODEL)
     expected = plain.ask({**question, "messages": messages}, max_tokens=8)
     response = Client(own.url, BACKEDGE_MODEL).ask(question, max_tokens=8)
     assert response.message == expected.message

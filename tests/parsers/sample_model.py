@@ -78,12 +78,12 @@ def cut(
     token_ids: Sequence[int], cuts: Collection[int], finish_reason: str = "stop"
 ) -> list[Chunk]:
     """Return `token_ids` cut before each position of `cuts`; the last chunk finishes."""
-    bounds = [
+    positions = [
         0,
         *sorted({position for position in cuts if 0 < position < len(token_ids)}),
         len(token_ids),
     ]
-    pieces = [list(token_ids[start:end]) for start, end in itertools.pairwise(bounds)]
+    pieces = [list(token_ids[start:end]) for start, end in itertools.pairwise(positions)]
     return [
         Chunk(token_ids=piece, finish_reason=finish_reason if number == len(pieces) else None)
         for number, piece in enumerate(pieces, start=1)

@@ -65,10 +65,10 @@ def build_text_parser(family: Family, case: Case) -> StreamParser:
 def by_text(family: Family, case: Case, cuts: Collection[int]) -> list[Event]:
     """Return the joined events of a parser that knows no tokens, fed `case` cut at `cuts`."""
     parser = build_text_parser(family, case)
-    bounds = [0, *sorted(cuts), len(case.output)]
+    positions = [0, *sorted(cuts), len(case.output)]
     events = [
         event
-        for start, end in itertools.pairwise(bounds)
+        for start, end in itertools.pairwise(positions)
         for event in parser.feed(case.output[start:end])
     ]
     return join(events + parser.finish(cut=case.finish == "length"))

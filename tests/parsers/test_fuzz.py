@@ -108,13 +108,13 @@ def test_text(format_: Format, data: st.DataObject, cut: bool) -> None:
         check_calls(whole)
     assert run(build_parser(format_, Vocabulary()), pieces, cut=cut) == whole
     assert run(build_parser(format_, Vocabulary()), list(text), cut=cut) == whole
-    bounds = sorted(
+    positions = sorted(
         {0, len(text), *data.draw(st.sets(st.integers(0, max(1, len(text))), max_size=9))}
     )
     assert (
         run(
             build_parser(format_, Vocabulary()),
-            [text[a:b] for a, b in itertools.pairwise(bounds)],
+            [text[a:b] for a, b in itertools.pairwise(positions)],
             cut=cut,
         )
         == whole

@@ -278,20 +278,20 @@ def test_a_call_in_the_midst_of_reasoning(
     """Reasoning may go on behind any of its characters, so its tokens are counted one at a time."""
     format_ = next(format_ for format_ in FORMATS if format_.name == name)
     ids = {marker: number for number, marker in enumerate(markers, 1)}
-    one_by_one, together = (build_parser(format_, Vocabulary(ids=ids)) for _ in range(2))
-    for parser in (one_by_one, together):
+    one_by_one, in_one_feed = (build_parser(format_, Vocabulary(ids=ids)) for _ in range(2))
+    for parser in (one_by_one, in_one_feed):
         for number, text in enumerate(before):
             parser.feed(text, (ids.get(text, 1000 + number),))
     tokens = [(text, 2000 + number) for number, text in enumerate(run)]
-    assert read(together, [tokens]) == read(one_by_one, [[token] for token in tokens])
+    assert read(in_one_feed, [tokens]) == read(one_by_one, [[token] for token in tokens])
 
 
 def test_reasoning_that_begins_two_markers_further() -> None:
     """Content leads to START, and that to reasoning, within one run."""
     cohere = next(format_ for format_ in FORMATS if format_.name == "cohere_command3")
     tokens = [("Hm.", 1), ("<|END_RESPONSE|>", 2), ("<|START_THINKING|>", 3)]
-    one_by_one, together = (build_parser(cohere, Vocabulary()) for _ in range(2))
-    assert read(together, [tokens[:1], tokens[1:]]) == read(
+    one_by_one, in_one_feed = (build_parser(cohere, Vocabulary()) for _ in range(2))
+    assert read(in_one_feed, [tokens[:1], tokens[1:]]) == read(
         one_by_one, [[token] for token in tokens]
     )
 

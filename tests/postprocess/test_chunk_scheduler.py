@@ -25,7 +25,7 @@ from backedge.postprocess.messages import ChoiceDelta, EngineLogprob, Usage
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from tests.postprocess.test_transcripts import parsers_of, prompt
+from tests.postprocess.test_transcripts import build_parsers, prompt
 from tests.support import (
     TRANSCRIPTS,
     cut,
@@ -74,7 +74,7 @@ class Case:
 
     def post(self) -> Postprocessor:
         return Postprocessor(
-            self.params, tiny_detokenizers(), parsers_of("linear"), prompt_token_ids=self.prompt
+            self.params, tiny_detokenizers(), build_parsers("linear"), prompt_token_ids=self.prompt
         )
 
     @functools.cached_property
@@ -516,7 +516,7 @@ def test_the_engine_may_collect_as_long_as_the_text_that_came_last_may_wait() ->
     request = params(parser=parser_request(TRANSCRIPTS[name]))
     scheduler = ChunkScheduler(
         Postprocessor(
-            request, tiny_detokenizers(), parsers_of("linear"), prompt_token_ids=prompt_ids
+            request, tiny_detokenizers(), build_parsers("linear"), prompt_token_ids=prompt_ids
         ),
         BALANCED,
     )

@@ -75,7 +75,7 @@ CASES = [
 ]
 
 
-def pieces_of(text: str, cuts: set[int], armed_from: int) -> list[tuple[str, int]]:
+def cut_pieces(text: str, cuts: set[int], armed_from: int) -> list[tuple[str, int]]:
     """Cut `text` also where min_tokens are reached; return each piece with its position."""
     edges = sorted(
         {0, len(text), min(armed_from, len(text)), *(cut for cut in cuts if cut < len(text))}
@@ -86,7 +86,7 @@ def pieces_of(text: str, cuts: set[int], armed_from: int) -> list[tuple[str, int
 def run(case: Case, cuts: set[int], *, splits: bool) -> tuple[str, str | None]:
     gate = StopStringFilter(case.stops, include=case.include, splits=splits)
     passed = ""
-    for piece, start in pieces_of(case.text, cuts, case.armed_from):
+    for piece, start in cut_pieces(case.text, cuts, case.armed_from):
         passed += "".join(
             text for text, _ in gate.feed(piece, start, min_tokens_reached=start >= case.armed_from)
         )
@@ -153,7 +153,7 @@ STOPS = st.one_of(
 def test_equals_a_search_of_the_whole(stops, text, cuts, armed_from, include, splits):
     end, matched = first_complete(stops, text, armed_from)
     gate = StopStringFilter(stops, include=include, splits=splits)
-    pieces = pieces_of(text, cuts, armed_from)
+    pieces = cut_pieces(text, cuts, armed_from)
     passed: list[Piece] = []
     for piece, start in pieces:
         passed += gate.feed(piece, start, min_tokens_reached=start >= armed_from)

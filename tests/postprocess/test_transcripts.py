@@ -44,7 +44,7 @@ def tokenizer() -> Any:
 
 
 @functools.cache
-def parsers_of(kind: Kind) -> ParserFactory:
+def build_parsers(kind: Kind) -> ParserFactory:
     if kind == "native":
         return VllmParsers(tokenizer(), ParserNames("hermes", "qwen3"))
     return linear_parsers(ParserNames("hermes", "qwen3"), read_vocabulary(tokenizer()))
@@ -52,7 +52,7 @@ def parsers_of(kind: Kind) -> ParserFactory:
 
 @pytest.fixture(scope="module", params=["linear", "native"])
 def parsers(request: pytest.FixtureRequest) -> ParserFactory:
-    return parsers_of(request.param)
+    return build_parsers(request.param)
 
 
 def prompt(transcript: Transcript) -> list[int]:

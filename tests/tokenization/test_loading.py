@@ -37,10 +37,10 @@ def test_nothing_is_imported_before_it_is_used(tmp_path, monkeypatch):
 
 def test_threads_that_ask_at_once_get_one_instance():
     tokenizers = [load(BAD, "Slow", "model") for _ in range(THREADS)]
-    together = threading.Barrier(THREADS)
+    barrier = threading.Barrier(THREADS)
 
     def ask(tokenizer: LazyTokenizer) -> object:
-        together.wait()
+        barrier.wait()
         return tokenizer.unwrap()
 
     before = Slow.made

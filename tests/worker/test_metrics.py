@@ -97,7 +97,7 @@ async def answer(worker, given, leave_at=None, **fields):
     await stream.aclose()
 
 
-def worker_of(metrics, parsers=None, delays=LATE, on_error="degrade"):
+def build_worker(metrics, parsers=None, delays=LATE, on_error="degrade"):
     backend = InlineBackend(
         tiny_detokenizers(), parsers or PassthroughParsers(), delays, on_error, metrics.report
     )
@@ -209,7 +209,7 @@ CASES = [
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.id)
 def test_a_request_moves_these(case):
     metrics = WorkerMetrics()
-    worker = worker_of(metrics, **case.worker)
+    worker = build_worker(metrics, **case.worker)
     before = exposed(metrics)
     asyncio.run(answer(worker, case.given, case.leave_at, **case.fields))
     read = case.given[: len(case.given) - case.unread]
@@ -278,7 +278,7 @@ CALL_CASES = [
 def test_tool_calls_by_outcome(length, finish_reason, fields, raises_at, outcomes):
     assert len(CALL_IDS) == 45
     metrics = WorkerMetrics()
-    worker = worker_of(metrics, parsers=RaisesAt(raises_at) if raises_at else HERMES)
+    worker = build_worker(metrics, parsers=RaisesAt(raises_at) if raises_at else HERMES)
     request = msgspec.structs.replace(parser_request(CALLS), **fields)
     asyncio.run(
         answer(worker, outputs(CALL_IDS[:length], finish_reason=finish_reason), parser=request)
@@ -293,7 +293,7 @@ def test_tool_calls_by_outcome(length, finish_reason, fields, raises_at, outcome
 
 def test_requests_in_flight_and_the_oldest_token():
     metrics = WorkerMetrics()
-    worker = worker_of(metrics)
+    worker = build_worker(metrics)
 
     async def run():
         stop = asyncio.Event()
@@ -322,7 +322,7 @@ def test_requests_in_flight_and_the_oldest_token():
 @pytest.mark.parametrize("stop", [[], ["never"]])
 def test_few_requests_are_measured(stop):
     metrics = WorkerMetrics()
-    worker = worker_of(metrics)
+    worker = build_worker(metrics)
     measured = []
 
     async def run():
@@ -424,7 +424,7 @@ def test_label_values_are_few_and_there_from_the_start():
 
 def test_metrics_are_collected_while_requests_come_and_go():
     metrics = WorkerMetrics()
-    worker = worker_of(metrics)
+    worker = build_worker(metrics)
 
     async def load():
         for _ in range(30):

@@ -8,7 +8,7 @@ import pytest
 from backedge.parsers.base import ParserNames
 from backedge.postprocess.messages import KEY, VERSION, WorkerCard, read
 from backedge.tokenization.flags import TokenizerSelection
-from backedge.worker.model_card import advertise, build_worker_card
+from backedge.worker.model_card import build_worker_card, publish_worker_card
 from dynamo.llm import ModelRuntimeConfig
 
 CARDS = [
@@ -39,7 +39,7 @@ CARDS = [
 @pytest.mark.parametrize(("built", "expected"), CARDS)
 def test_a_card_survives_dynamos_runtime_config(built: WorkerCard, expected: WorkerCard) -> None:
     config = ModelRuntimeConfig()
-    advertise(built, config)
+    publish_worker_card(built, config)
     # Dynamo's frontends get the value decoded once; what is left is our text.
     text = json.loads(config.runtime_data[KEY]) if KEY in config.runtime_data else None
     assert read(WorkerCard, text) == expected

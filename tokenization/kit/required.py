@@ -172,10 +172,10 @@ def threads(target: TokenizerUnderTest) -> str:
     expected = {
         text: (ids := tokenizer.encode(text), tokenizer.decode(ids)) for text in (*TEXTS, SHORT)
     }
-    together = threading.Barrier(THREADS)
+    barrier = threading.Barrier(THREADS)
 
     def call_all(number: int) -> None:
-        together.wait()
+        barrier.wait()
         # Each thread starts at another text, so at any moment they work on different ones.
         rotated = [*expected.items()][number:] + [*expected.items()][:number]
         for text, (token_ids, decoded) in rotated * ROUNDS:

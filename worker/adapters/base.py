@@ -1,7 +1,7 @@
 """The engines' workers, as far as they are alike: what an adapter provides, and what is made of it.
 
 An adapter derives its class from `Worker` and calls `enable` when Dynamo has parsed the flags.
-`install` patches Dynamo's functions; `build`, `advertise`, `with_metrics` and
+`install` patches Dynamo's functions; `build`, `publish_worker_card`, `with_metrics` and
 `with_postprocessing` are what the patches call.
 """
 
@@ -29,7 +29,7 @@ from ..backend import InlineBackend, PostprocessBackend
 from ..dynamo_types import RequestContext, RuntimeConfig
 from ..flags import WorkerSettings
 from ..metrics import WorkerMetrics
-from ..model_card import advertise, build_worker_card
+from ..model_card import build_worker_card, publish_worker_card
 from ..pool import PoolSupervisor
 from ..request_stream import EngineRequestHandle, WorkerPostprocessor, read_params
 from .engine_support import EngineSupport, patch
@@ -240,7 +240,7 @@ class Worker(abc.ABC, Generic[ConfigT, HandlerT]):
 
         return set_up_both
 
-    async def advertise(self, runtime_config: RuntimeConfig | None) -> None:
+    async def publish_worker_card(self, runtime_config: RuntimeConfig | None) -> None:
         """Put the worker's card on the model card, once the worker can post-process.
 
         runtime_config: None for a model that Dynamo registers without one.
@@ -256,7 +256,7 @@ class Worker(abc.ABC, Generic[ConfigT, HandlerT]):
         version = importlib.metadata.version(engine)
         settings = self.settings
         worker_card = build_worker_card(engine, version, settings.names, settings.tokenizer)
-        advertise(worker_card, runtime_config)
+        publish_worker_card(worker_card, runtime_config)
 
     def with_postprocessing(self, generate: Generate[HandlerT]) -> Generate[HandlerT]:
         """Return a handler's `generate`, post-processing requests with `PostprocessParams`."""

@@ -102,8 +102,8 @@ def pick_fields(record: object, names: Iterable[str]) -> JsonObject:
     return {name: getattr(record, name) for name in names}
 
 
-def patch(module: str, path: str, wrap: Callable[[Callable[..., T]], Callable[..., T]]) -> None:
-    """Replace the function that `path` names in a module by `wrap` of it."""
+def patch(module: str, path: str, replace: Callable[[Callable[..., T]], Callable[..., T]]) -> None:
+    """Replace the function that `path` names in a module by what `replace` makes of it."""
     *parents, name = path.split(".")
     owner = functools.reduce(getattr, parents, importlib.import_module(module))
-    setattr(owner, name, wrap(getattr(owner, name)))
+    setattr(owner, name, replace(getattr(owner, name)))

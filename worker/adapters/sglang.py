@@ -180,7 +180,7 @@ class SglangWorker(Worker[SglangConfig, SglangHandler]):
         @functools.wraps(get_runtime_config)
         async def get_and_advertise(*args: object, **kwargs: object) -> ConfigT:
             runtime_config = await get_runtime_config(*args, **kwargs)
-            await self.advertise(runtime_config)
+            await self.publish_worker_card(runtime_config)
             return runtime_config
 
         return get_and_advertise

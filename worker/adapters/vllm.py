@@ -176,7 +176,7 @@ class VllmWorker(Worker[VllmConfig, VllmHandler]):
         async def register(
             *args: object, runtime_config: RuntimeConfig | None = None, **kwargs: object
         ) -> T:
-            await self.advertise(runtime_config)
+            await self.publish_worker_card(runtime_config)
             return await register_model(*args, runtime_config=runtime_config, **kwargs)
 
         return register

@@ -99,21 +99,21 @@ class Recordings:
         Raises Dynamo's HttpError 400 for a prompt that no transcript has.
         """
         token_ids = request["token_ids"]
-        guided = (request.get("sampling_options") or {}).get("guided_decoding") or {}
+        guided_decoding = (request.get("sampling_options") or {}).get("guided_decoding") or {}
         if (whole := self._known.get(tuple(token_ids))) is not None:
-            return self._output(whole, guided)
+            return self._output(whole, guided_decoding)
         for prompt, transcript in self._known.items():
             sent = token_ids[len(prompt) :]
-            output = self._output(transcript, guided)
+            output = self._output(transcript, guided_decoding)
             if sent and tuple(token_ids[: len(prompt)]) == prompt and output[: len(sent)] == sent:
                 return output[len(sent) :]
         raise HttpError(400, self._describe_known())
 
-    def _output(self, transcript: Transcript, guided: JsonObject) -> list[int]:
+    def _output(self, transcript: Transcript, guided_decoding: JsonObject) -> list[int]:
         in_json = (
             transcript.calls
             and transcript.tool_choice
-            and not guided.keys().isdisjoint(("json", "regex"))
+            and not guided_decoding.keys().isdisjoint(("json", "regex"))
         )
         return self._files.encode(transcript.output_in_json if in_json else transcript.output)
 

@@ -15,7 +15,7 @@ from ...parsers.json_types import JsonObject
 from ...postprocess.messages import WorkerCard
 from ..dynamo_types import RequestContext
 from ..metrics import WorkerMetrics
-from ..model_card import advertise
+from ..model_card import publish_worker_card
 from ..request_stream import WorkerPostprocessor, read_params
 from .engine import ReplayEngine
 
@@ -69,7 +69,7 @@ class ReplayModel(msgspec.Struct, frozen=True, kw_only=True):
         # A vLLM worker's default; without it Dynamo's Python frontend merges 20 tokens.
         config.set_engine_specific("stream_interval", "1")
         if self.worker_card is not None:
-            advertise(self.worker_card, config)
+            publish_worker_card(self.worker_card, config)
         return config
 
 

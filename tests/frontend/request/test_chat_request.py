@@ -47,7 +47,7 @@ def test_what_is_read(fields, read, value):
 
 
 # field, request
-WRONG = [
+WRONG_TYPES = [
     ("model", {"model": None}),
     ("messages", {"messages": "hi"}),
     ("messages[1].role", {"messages": [{"role": "user"}, {"content": "x"}]}),
@@ -70,7 +70,7 @@ WRONG = [
 ]
 
 
-@pytest.mark.parametrize(("field", "fields"), WRONG, ids=[field for field, _ in WRONG])
+@pytest.mark.parametrize(("field", "fields"), WRONG_TYPES, ids=[field for field, _ in WRONG_TYPES])
 def test_a_wrong_type_names_the_field(field, fields):
     with pytest.raises(RequestError) as caught:
         chat_request(**fields)

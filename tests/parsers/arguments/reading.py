@@ -23,9 +23,9 @@ class Reading:
     rest: str
 
 
-def pieces_of(text: str, cuts: Collection[int]) -> list[str]:
-    bounds = sorted({0, len(text), *(cut for cut in cuts if cut < len(text))})
-    return [text[start:end] for start, end in itertools.pairwise(bounds)]
+def cut_pieces(text: str, cuts: Collection[int]) -> list[str]:
+    positions = sorted({0, len(text), *(cut for cut in cuts if cut < len(text))})
+    return [text[start:end] for start, end in itertools.pairwise(positions)]
 
 
 def read_calls(
@@ -40,7 +40,7 @@ def read_calls(
     events: list[Event] = []
     grammar = make(ToolCallEmitter(events, parameters or {}))
     held, taken = "", 0
-    for piece in pieces_of(text, cuts):
+    for piece in cut_pieces(text, cuts):
         held = _read(grammar, held + piece, final=False)
         taken += len(piece)
         if grammar.status in (Status.DONE, Status.NOT_A_CALL):

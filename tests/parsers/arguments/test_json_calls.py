@@ -21,7 +21,7 @@ def grammar(keys: CallKeys | None = None, *, declared_only: bool = False) -> Mak
     return lambda calls: JsonCallGrammar(calls, keys or CallKeys(), declared_only=declared_only)
 
 
-def calls_of(reading: Reading) -> list[tuple[str, str | None, object]]:
+def parse_calls(reading: Reading) -> list[tuple[str, str | None, object]]:
     started = [event for event in reading.events if isinstance(event, ToolCallStarted)]
     texts = [event.text for event in reading.events if isinstance(event, ToolCallArguments)]
     assert len(started) == len(texts)
@@ -54,7 +54,7 @@ CASES = [
 @given(cuts=cuts)
 def test_calls_are_read(text, calls, rest, cuts):
     reading = read_calls(grammar(), text, cuts)
-    assert (calls_of(reading), reading.rest) == (calls, rest)
+    assert (parse_calls(reading), reading.rest) == (calls, rest)
 
 
 @pytest.mark.parametrize("text", ["text", "[1]", '{"a": 1}', '[{"arguments": {}}]', "]"])
@@ -67,14 +67,14 @@ def test_other_text_is_not_a_call(text, cuts):
 @given(cuts=cuts)
 def test_the_name_is_the_key(cuts):
     reading = read_calls(grammar(CallKeys(name_is_key=True)), '[{"f": {"a": 1}}, {"g": {}}]', cuts)
-    assert calls_of(reading) == [F, ("g", None, {})]
+    assert parse_calls(reading) == [F, ("g", None, {})]
 
 
 @given(cuts=cuts)
 def test_the_first_function_must_be_declared(cuts):
     make, declared = grammar(declared_only=True), {"f": {"type": "object"}}
     assert read_calls(make, '{"name": "g"}', cuts, declared).status is Status.NOT_A_CALL
-    calls = calls_of(read_calls(make, '{"name": "f"}, {"name": "g"}', cuts, declared))
+    calls = parse_calls(read_calls(make, '{"name": "f"}, {"name": "g"}', cuts, declared))
     assert [name for name, _, _ in calls] == ["f", "g"]
 
 
@@ -123,7 +123,7 @@ def test_arguments_are_the_json_that_was_written(calls, ascii_only, nested, cuts
         ensure_ascii=ascii_only,
     )
     expected = [(name, None, arguments) for name, arguments in calls]
-    assert calls_of(read_calls(grammar(), text, cuts)) == expected
+    assert parse_calls(read_calls(grammar(), text, cuts)) == expected
 
 
 @given(text=st.text("[]{},:;\"'\\ nfa1", max_size=40), cuts=cuts)

@@ -20,8 +20,8 @@ def read(text: str, cuts: Collection[int] = (), quotes: tuple[str, ...] = ()) ->
     out: list[str] = []
     literal = JsonRepairer(out.append, quotes)
     held = ""
-    bounds = sorted({0, len(text), *(cut for cut in cuts if cut < len(text))})
-    for start, end in itertools.pairwise(bounds):
+    positions = sorted({0, len(text), *(cut for cut in cuts if cut < len(text))})
+    for start, end in itertools.pairwise(positions):
         held = literal.read_through(held + text[start:end])
         assert len(held) <= MAX_WORD + 1
         if literal.status is Status.DONE:

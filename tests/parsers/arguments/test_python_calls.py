@@ -22,7 +22,7 @@ def grammar(*, bracketed: bool = True, declared_only: bool = False) -> MakeGramm
     return lambda calls: PythonCallGrammar(calls, bracketed=bracketed, declared_only=declared_only)
 
 
-def calls_of(reading: Reading) -> list[tuple[str, object]]:
+def parse_calls(reading: Reading) -> list[tuple[str, object]]:
     names = [event.name for event in reading.events if isinstance(event, ToolCallStarted)]
     texts = [event.text for event in reading.events if isinstance(event, ToolCallArguments)]
     return list(zip(names, map(json.loads, texts), strict=True))
@@ -51,20 +51,20 @@ CASES = [
 @given(cuts=cuts)
 def test_calls_in_a_list(text, calls, status, rest, cuts):
     reading = read_calls(grammar(), text, cuts, PARAMETERS)
-    assert (calls_of(reading), reading.status, reading.rest) == (calls, status, rest)
+    assert (parse_calls(reading), reading.status, reading.rest) == (calls, status, rest)
 
 
 @given(cuts=cuts)
 def test_calls_on_lines(cuts):
     reading = read_calls(grammar(bracketed=False), "f(a=1)\n\ng(b=[2])\n", cuts)
-    assert calls_of(reading) == [("f", {"a": 1}), ("g", {"b": [2]})]
+    assert parse_calls(reading) == [("f", {"a": 1}), ("g", {"b": [2]})]
 
 
 @given(cuts=cuts)
 def test_the_first_function_must_be_declared(cuts):
     make = grammar(declared_only=True)
     assert read_calls(make, "[g()]", cuts, PARAMETERS).status is Status.NOT_A_CALL
-    assert calls_of(read_calls(make, "[f(), g()]", cuts, PARAMETERS)) == [("f", {}), ("g", {})]
+    assert parse_calls(read_calls(make, "[f(), g()]", cuts, PARAMETERS)) == [("f", {}), ("g", {})]
 
 
 def test_a_name_that_is_too_long_is_not_a_call():
@@ -102,7 +102,7 @@ def test_what_python_writes_is_read(calls, cuts):
         for name, arguments in calls
     )
     reading = read_calls(grammar(), f"[{written}]", cuts)
-    assert calls_of(reading) == calls
+    assert parse_calls(reading) == calls
     assert (reading.status, reading.rest) == (Status.DONE, "")
 
 

@@ -20,12 +20,12 @@ def read(
     text: str, kinds: frozenset[str], strip: str | None = "\n", cuts: Iterable[int] = ()
 ) -> str:
     out: list[str] = []
-    typed = SchemaValue(out.append, kinds, strip)
-    bounds = sorted({0, len(text), *(cut for cut in cuts if cut < len(text))})
-    for start, end in itertools.pairwise(bounds):
-        typed.feed(text[start:end])
-        assert len(typed.held) <= MAX_WORD + 1
-    typed.finish()
+    schema_value = SchemaValue(out.append, kinds, strip)
+    positions = sorted({0, len(text), *(cut for cut in cuts if cut < len(text))})
+    for start, end in itertools.pairwise(positions):
+        schema_value.feed(text[start:end])
+        assert len(schema_value.held) <= MAX_WORD + 1
+    schema_value.finish()
     return "".join(out)
 
 

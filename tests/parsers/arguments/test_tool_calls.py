@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 SCHEMA = {"type": "object", "properties": {"a": {"type": "integer"}}}
 
 
-def arguments_of(events: list[Event]) -> list[str]:
+def read_arguments(events: list[Event]) -> list[str]:
     return [event.text for event in join(events) if isinstance(event, ToolCallArguments)]
 
 
@@ -45,7 +45,7 @@ def test_arguments_that_are_there_are_kept():
     calls.arguments("")
     calls.arguments('{"a": 1}')
     calls.end()
-    assert arguments_of(events) == ['{"a": 1}']
+    assert read_arguments(events) == ['{"a": 1}']
 
 
 def test_declared_functions_are_known():
@@ -63,4 +63,4 @@ def test_members_make_up_an_object(members: dict[str, int]):
         calls.member(key)
         calls.arguments(str(value))
     calls.end()
-    assert [json.loads(text) for text in arguments_of(events)] == [members]
+    assert [json.loads(text) for text in read_arguments(events)] == [members]

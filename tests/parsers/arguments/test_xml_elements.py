@@ -13,7 +13,7 @@ from backedge.parsers.events import Event, ToolCallArguments, join
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.parsers.arguments.reading import pieces_of
+from tests.parsers.arguments.reading import cut_pieces
 
 S = "]<]x[>["
 SCHEMA: dict[str, Any] = {
@@ -40,7 +40,7 @@ def read(text: str, cuts: Any = ()) -> tuple[str, str]:
     calls.start("f")
     grammar = XmlElements(calls, S)
     held, taken = "", 0
-    for piece in pieces_of(text, cuts):
+    for piece in cut_pieces(text, cuts):
         taken += len(piece)
         held += piece
         held = held[grammar.read(held) :]

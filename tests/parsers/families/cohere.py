@@ -12,7 +12,7 @@ from tests.parsers.families.json_objects import HI, HI_JSON
 START, END = "<|START_ACTION|>", "<|END_ACTION|>"
 
 
-def json_of(number: int, name: str, arguments: Arguments) -> str:
+def to_json(number: int, name: str, arguments: Arguments) -> str:
     return json.dumps(
         {"tool_call_id": f"{number}", "tool_name": name, "parameters": arguments},
         ensure_ascii=False,
@@ -20,7 +20,7 @@ def json_of(number: int, name: str, arguments: Arguments) -> str:
 
 
 def action(calls: Sequence[Invocation]) -> str:
-    written = ",\n    ".join(json_of(number, *call) for number, call in enumerate(calls))
+    written = ",\n    ".join(to_json(number, *call) for number, call in enumerate(calls))
     return f"{START}[\n    {written}\n]{END}"
 
 
@@ -70,9 +70,9 @@ FAMILY = Family(
              Outcome(calls=(HI,))),
         Case("no parameters", f'{START}[{{"tool_call_id": "0", "tool_name": "now"}}]{END}',
              Outcome(calls=(NOW,))),
-        Case("one object", f"{START}{json_of(0, 'now', {})}{END}", Outcome(calls=(NOW,))),
-        Case("no end marker", f"{START}[{json_of(0, 'now', {})}]", Outcome(calls=(NOW,))),
-        Case("a brace missing", f"{START}[{json_of(0, 'now', {})[:-1]}{END}",
+        Case("one object", f"{START}{to_json(0, 'now', {})}{END}", Outcome(calls=(NOW,))),
+        Case("no end marker", f"{START}[{to_json(0, 'now', {})}]", Outcome(calls=(NOW,))),
+        Case("a brace missing", f"{START}[{to_json(0, 'now', {})[:-1]}{END}",
              Outcome(calls=(NOW,))),
         Case("text behind", f"{action([('now', {})])}\nDone.", Outcome(None, "Done.", (NOW,))),
         Case("an action that is none", f"{START}Nothing.", Outcome(None, f"{START}Nothing.")),

@@ -13,11 +13,11 @@ from tests.parsers.families.json_objects import (
     QUOTES,
     STRICT,
     json_cases,
-    json_of,
+    to_json,
 )
 
 
-def wrap(call: str) -> str:
+def enclose(call: str) -> str:
     return f"<tool_call>\n{call}\n</tool_call>\n"
 
 
@@ -26,7 +26,7 @@ def write(content: str, calls: Sequence[Invocation]) -> str:
     return (
         content
         + ("\n" if content and calls else "")
-        + "".join(wrap(json_of(*call)) for call in calls)
+        + "".join(enclose(to_json(*call)) for call in calls)
     )
 
 
@@ -40,21 +40,21 @@ FAMILY = Family(
     tags=Tags(prompt_closed=None),
     vllm="ernie45",
     cases=(
-        *json_cases(wrap, end="</tool_call>", vllm=STRICT | KEEPS_NULL | QUOTES),
+        *json_cases(enclose, end="</tool_call>", vllm=STRICT | KEEPS_NULL | QUOTES),
         Case("an answer in tags", "So.\n</think>\n\n<response>\nYes.\n</response>\n",
              Outcome("So.\n", "Yes.\n"), tools=(), prompt="<think>\n"),
         Case("an answer in tags, cut", "So.\n</think>\n\n<response>\nYes", Outcome("So.\n", "Yes"),
              tools=(), prompt="<think>\n", finish="length"),
         Case("an answer without tags", "So.\n</think>\nYes.", Outcome("So.\n", "Yes."), tools=(),
              prompt="<think>\n"),
-        Case("reasoning and a call", f"So.\n</think>\n\n\n{wrap(json_of('now', {}))}",
+        Case("reasoning and a call", f"So.\n</think>\n\n\n{enclose(to_json('now', {}))}",
              Outcome("So.\n", None, (NOW,)), prompt="<think>\n"),
         Case("reasoning, an answer and a call",
-             f"So.\n</think>\n\n<response>\nI call.\n</response>\n{wrap(json_of('now', {}))}",
+             f"So.\n</think>\n\n<response>\nI call.\n</response>\n{enclose(to_json('now', {}))}",
              Outcome("So.\n", "I call.", (NOW,)), prompt="<think>\n"),
         Case("no end marker", f'<tool_call>{{"name": "write", "arguments": {HI_JSON}}}',
              Outcome(calls=(HI,)), vllm="gives nothing at all"),
-        Case("text behind", wrap(json_of("now", {})) + "Done.", Outcome(None, "Done.", (NOW,)),
+        Case("text behind", enclose(to_json("now", {})) + "Done.", Outcome(None, "Done.", (NOW,)),
              vllm="drops text behind a call"),
         Case("a marker that begins no call", "Use <tool_call> to call.",
              Outcome(None, "Use <tool_call> to call."), vllm="drops everything from the marker on"),

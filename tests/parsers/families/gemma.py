@@ -12,7 +12,7 @@ CHANNEL, CHANNEL_END = "<|channel>thought\n", "<channel|>"
 MARK, ESCAPE = '<|"|>', "<escape>"
 
 
-def value_of(value: Any, mark: str) -> str:
+def parse_value(value: Any, mark: str) -> str:
     """Return a value as both chat templates write it: JSON but for strings and keys."""
     match value:
         case str():
@@ -21,17 +21,19 @@ def value_of(value: Any, mark: str) -> str:
             return "true" if value else "false"
         case dict():
             return (
-                "{" + ",".join(f"{key}:{value_of(value[key], mark)}" for key in sorted(value)) + "}"
+                "{"
+                + ",".join(f"{key}:{parse_value(value[key], mark)}" for key in sorted(value))
+                + "}"
             )
         case list():
-            return "[" + ",".join(value_of(item, mark) for item in value) + "]"
+            return "[" + ",".join(parse_value(item, mark) for item in value) + "]"
     return str(value)
 
 
 def gemma4(content: str, calls: Sequence[Invocation]) -> str:
     """Write as the chat template of Gemma 4 does, with the answer's text in front."""
     written = [
-        f"<|tool_call>call:{name}{value_of(arguments, MARK)}<tool_call|>"
+        f"<|tool_call>call:{name}{parse_value(arguments, MARK)}<tool_call|>"
         for name, arguments in calls
     ]
     return content + "".join(written)
@@ -40,7 +42,7 @@ def gemma4(content: str, calls: Sequence[Invocation]) -> str:
 def functiongemma(content: str, calls: Sequence[Invocation]) -> str:
     """Write as the chat template of FunctionGemma does."""
     written = [
-        f"<start_function_call>call:{name}{value_of(arguments, ESCAPE)}<end_function_call>"
+        f"<start_function_call>call:{name}{parse_value(arguments, ESCAPE)}<end_function_call>"
         for name, arguments in calls
     ]
     return content + "".join(written)

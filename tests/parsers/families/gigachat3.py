@@ -13,7 +13,7 @@ from tests.parsers.families.json_objects import (
     STRICT,
     WANTS_KEY,
     json_cases,
-    json_of,
+    to_json,
 )
 
 START = "<|message_sep|>\n\nfunction call<|role_sep|>\n"
@@ -21,7 +21,7 @@ START = "<|message_sep|>\n\nfunction call<|role_sep|>\n"
 
 def write(content: str, calls: Sequence[Invocation]) -> str:
     """Write as vLLM's parser describes it."""
-    return content + "".join(START + json_of(*call) for call in calls)
+    return content + "".join(START + to_json(*call) for call in calls)
 
 
 # It allows control characters in strings.
@@ -41,15 +41,15 @@ FAMILY = Family(
                                "gives the markup as content where there are two calls"),
     cases=(
         *json_cases(lambda call: START + call, end="<|message_sep|>", vllm=NOT_STRICT),
-        Case("its own token", f"<|function_call|>{json_of('write', {'path': 'a', 'text': 'hi'})}",
+        Case("its own token", f"<|function_call|>{to_json('write', {'path': 'a', 'text': 'hi'})}",
              Outcome(calls=(HI,))),
-        Case("text and its own token", f"I call.<|function_call|>{json_of('now', {})}",
+        Case("text and its own token", f"I call.<|function_call|>{to_json('now', {})}",
              Outcome(None, "I call.", (NOW,))),
-        Case("text behind", f"<|function_call|>{json_of('now', {})}\nDone.",
+        Case("text behind", f"<|function_call|>{to_json('now', {})}\nDone.",
              Outcome(None, "Done.", (NOW,)), vllm="wants nothing behind the object"),
         Case("the end of the message", "Yes.<|message_sep|>\n\n", Outcome(None, "Yes.")),
         Case("the end of the message behind a call",
-             f"{START}{json_of('now', {})}<|message_sep|>\n\n", Outcome(calls=(NOW,)),
+             f"{START}{to_json('now', {})}<|message_sep|>\n\n", Outcome(calls=(NOW,)),
              vllm="wants nothing behind the object"),
         Case("a token that begins no call", "Use <|function_call|> to call.",
              Outcome(None, "Use <|function_call|> to call.")),

@@ -13,7 +13,7 @@ from benchmarks.samples.sample import Call, Outcome
 from tests.parsers.families.family import Case, Family, Invocation, Tags, function
 
 
-def text_of(value: Any) -> str:
+def read_text(value: Any) -> str:
     """Return a value's text: strings as they are, JSON of the rest."""
     return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
 
@@ -23,7 +23,7 @@ def write(content: str, calls: Sequence[Invocation], line: str = "") -> str:
     written = [
         f"<tool_call>{name}{line}"
         + "".join(
-            f"<arg_key>{key}</arg_key>{line}<arg_value>{text_of(value)}</arg_value>{line}"
+            f"<arg_key>{key}</arg_key>{line}<arg_value>{read_text(value)}</arg_value>{line}"
             for key, value in arguments.items()
         )
         + "</tool_call>"

@@ -12,20 +12,20 @@ from tests.parsers.families.json_objects import (
     QUOTES,
     STRICT,
     WANTS_KEY,
-    array_of,
+    call_array,
     json_cases,
-    json_of,
+    to_json,
 )
 
 
 def write(content: str, calls: Sequence[Invocation]) -> str:
     """Write as vLLM's parser describes Granite 3.0."""
-    return content + (f"<|tool_call|>{array_of(calls)}" if calls else "")
+    return content + (f"<|tool_call|>{call_array(calls)}" if calls else "")
 
 
 def write_20b(content: str, calls: Sequence[Invocation]) -> str:
     """Write as vLLM's chat template for granite-20b-functioncalling does."""
-    return content + "".join(f"<function_call> {json_of(*call)}\n" for call in calls)
+    return content + "".join(f"<function_call> {to_json(*call)}\n" for call in calls)
 
 
 NOW = Call("now", {})
@@ -41,14 +41,14 @@ FAMILIES = (
         vllm="granite",
         cases=(
             *json_cases(lambda call: f"<|tool_call|>[{call}]", vllm=KEEPS_NULL | LENIENT_STREAM),
-            Case("the marker as text", f"<tool_call>{array_of([('now', {})])}",
+            Case("the marker as text", f"<tool_call>{call_array([('now', {})])}",
                  Outcome(calls=(NOW,))),
             Case("white space behind the marker",
-                 f"<|tool_call|> \n{array_of([('now', {}), ('now', {})])}",
+                 f"<|tool_call|> \n{call_array([('now', {}), ('now', {})])}",
                  Outcome(calls=(NOW, NOW))),
-            Case("one object", f"<|tool_call|>{json_of('now', {})}", Outcome(calls=(NOW,)),
+            Case("one object", f"<|tool_call|>{to_json('now', {})}", Outcome(calls=(NOW,)),
                  vllm="gives the object as content"),
-            Case("text behind", f"<|tool_call|>{array_of([('now', {})])}\nDone.",
+            Case("text behind", f"<|tool_call|>{call_array([('now', {})])}\nDone.",
                  Outcome(None, "Done.", (NOW,)), vllm="drops text behind a call"),
             Case("a marker that begins no call", "Use <tool_call> to call.",
                  Outcome(None, "Use <tool_call> to call."), vllm="drops the marker"),
@@ -58,7 +58,7 @@ FAMILIES = (
                  Outcome(None, "So: Here is my thought process: I add."), tools=()),
             Case("reasoning and a call",
                  "Here is my thought process:So. Here is my response:<|tool_call|>"
-                 + array_of([("now", {})]),
+                 + call_array([("now", {})]),
                  Outcome("So. ", None, (NOW,))),
             Case("cut in the name", 'Hi<|tool_call|>[{"name": "wri', Outcome(None, "Hi"),
                  finish="length"),
@@ -75,13 +75,13 @@ FAMILIES = (
             *json_cases(lambda call: f"<function_call> {call}",
                         vllm=STRICT | WANTS_KEY | KEEPS_NULL | QUOTES),
             Case("nothing between calls",
-                 f"<function_call>{json_of('now', {})}<function_call>{json_of('now', {})}",
+                 f"<function_call>{to_json('now', {})}<function_call>{to_json('now', {})}",
                  Outcome(calls=(NOW, NOW))),
             Case("the marker in a string",
-                 f"<function_call> {json_of('write', {'text': 'a <function_call> b'})}",
+                 f"<function_call> {to_json('write', {'text': 'a <function_call> b'})}",
                  Outcome(calls=(Call("write", {"text": "a <function_call> b"}),)),
                  vllm="begins another call at the marker inside the string"),
-            Case("text behind", f"<function_call> {json_of('now', {})}\nDone.",
+            Case("text behind", f"<function_call> {to_json('now', {})}\nDone.",
                  Outcome(None, "Done.", (NOW,)), vllm="drops text behind a call"),
             Case("a marker that begins no call", "Use <function_call> to call.",
                  Outcome(None, "Use <function_call> to call.")),

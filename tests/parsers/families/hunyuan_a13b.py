@@ -13,15 +13,15 @@ from tests.parsers.families.json_objects import (
     KEEPS_NULL,
     STRICT,
     WANTS_KEY,
-    array_of,
+    call_array,
     json_cases,
-    json_of,
+    to_json,
 )
 
 
 def write(content: str, calls: Sequence[Invocation]) -> str:
     """Write as vLLM's chat template for Hunyuan A13B does."""
-    return content + (f"<tool_calls>{array_of(calls)}</tool_calls>" if calls else "")
+    return content + (f"<tool_calls>{call_array(calls)}</tool_calls>" if calls else "")
 
 
 NOW = Call("now", {})
@@ -50,7 +50,7 @@ FAMILY = Family(
              Outcome(None, "Yes, 助手：x.")),
         Case("no end marker", f'<tool_calls>[{{"name": "write", "arguments": {HI_JSON}}}]',
              Outcome(calls=(HI,)), vllm="wants the end marker"),
-        Case("one object", f"<tool_calls>{json_of('now', {})}</tool_calls>", Outcome(calls=(NOW,)),
+        Case("one object", f"<tool_calls>{to_json('now', {})}</tool_calls>", Outcome(calls=(NOW,)),
              vllm="wants an array"),
         Case("text behind", write("", [("now", {})]) + "\nDone.", Outcome(None, "Done.", (NOW,)),
              vllm="drops text behind a call"),

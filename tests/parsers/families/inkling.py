@@ -11,7 +11,7 @@ from tests.parsers.families.json_objects import (
     KEEPS_NULL,
     LENIENT_STREAM,
     json_cases,
-    json_of,
+    to_json,
 )
 
 MESSAGE, END = "<|message_model|>", "<|end_message|>"
@@ -21,7 +21,7 @@ TEXT, THINKING, CALL = "<|content_text|>", "<|content_thinking|>", "<|content_in
 def write(content: str, calls: Sequence[Invocation]) -> str:
     """Write as the model does behind a prompt that ends with MESSAGE."""
     messages = [f"{TEXT}{content}{END}"] if content else []
-    messages += [f"{CALL}{json_of(name, arguments, 'args')}{END}" for name, arguments in calls]
+    messages += [f"{CALL}{to_json(name, arguments, 'args')}{END}" for name, arguments in calls]
     return MESSAGE.join(messages)
 
 
@@ -43,22 +43,22 @@ FAMILY = Family(
         Case("the message's token, too", f"{MESSAGE}{THINKING}So.{END}{MESSAGE}{TEXT}Yes.{END}",
              Outcome("So.", "Yes.")),
         Case("the function's name in front of its call",
-             f"now{CALL}{json_of('now', {}, 'args')}{END}", Outcome(calls=(NOW,)),
+             f"now{CALL}{to_json('now', {}, 'args')}{END}", Outcome(calls=(NOW,)),
              vllm="gives the name in front of the first call as content"),
-        Case("a call behind a question", f"now{CALL}{json_of('now', {}, 'args')}{END}",
+        Case("a call behind a question", f"now{CALL}{to_json('now', {}, 'args')}{END}",
              Outcome(calls=(NOW,)), prompt=QUESTION),
         Case("text behind a question", f"{TEXT}Yes.{END}", Outcome(None, "Yes."), prompt=QUESTION),
         Case("the end of sampling", f"{TEXT}Yes.<|content_model_end_sampling|>",
              Outcome(None, "Yes.")),
         Case("reasoning and a call",
-             f"{THINKING}So.{END}{MESSAGE}now{CALL}{json_of('now', {}, 'args')}{END}",
+             f"{THINKING}So.{END}{MESSAGE}now{CALL}{to_json('now', {}, 'args')}{END}",
              Outcome("So.", None, (NOW,))),
         Case("reasoning that has no end",
-             f"{THINKING}So.{MESSAGE}now{CALL}{json_of('now', {}, 'args')}{END}",
+             f"{THINKING}So.{MESSAGE}now{CALL}{to_json('now', {}, 'args')}{END}",
              Outcome("So.", None, (NOW,))),
         Case("text between calls",
-             f"{CALL}{json_of('now', {}, 'args')}{END}{MESSAGE}{TEXT}And.{END}{MESSAGE}{CALL}"
-             f"{json_of('now', {}, 'args')}{END}",
+             f"{CALL}{to_json('now', {}, 'args')}{END}{MESSAGE}{TEXT}And.{END}{MESSAGE}{CALL}"
+             f"{to_json('now', {}, 'args')}{END}",
              Outcome(None, "And.", (NOW, NOW))),
         Case("reasoning twice",
              f"{THINKING}So.{END}{MESSAGE}{TEXT}Yes.{END}{MESSAGE}{THINKING}But.{END}{MESSAGE}"
@@ -67,7 +67,7 @@ FAMILY = Family(
         Case("no markers at all", "Yes, of course.", Outcome(None, "Yes, of course.")),
         Case("a call that is no JSON", "<|content_invoke_tool_text|>now()" + END,
              Outcome(None, "now()")),
-        Case("no end of the message", f"{CALL}{json_of('now', {}, 'args')}", Outcome(calls=(NOW,))),
+        Case("no end of the message", f"{CALL}{to_json('now', {}, 'args')}", Outcome(calls=(NOW,))),
         Case("cut in the name", f'{TEXT}Hi{END}{MESSAGE}{CALL}{{"name": "wri', Outcome(None, "Hi"),
              finish="length"),
         Case("cut in the arguments", f'{CALL}{{"name": "write", "args": {{"path": "a',

@@ -14,19 +14,19 @@ from tests.parsers.families.json_objects import (
     QUOTES,
     STRICT,
     json_cases,
-    json_of,
+    to_json,
 )
 
 START = "<|action_start|><|plugin|>"
 
 
-def wrap(call: str) -> str:
+def enclose(call: str) -> str:
     return f"{START}\n{call}<|action_end|>"
 
 
 def write(content: str, calls: Sequence[Invocation]) -> str:
     """Write as vLLM's template for InternLM 2 does, with the key that its parser tries first."""
-    return content + "".join(wrap(json_of(*call, "parameters")) for call in calls)
+    return content + "".join(enclose(to_json(*call, "parameters")) for call in calls)
 
 
 NOW = Call("now", {})
@@ -42,7 +42,7 @@ FAMILY = Family(
     vllm_differs=dict.fromkeys(("two calls", "three of one", "a call behind one without arguments"),
                                "raises ValueError where there are two calls"),
     cases=(
-        *json_cases(wrap, key="p"
+        *json_cases(enclose, key="p"
                               "a"
                               "r"
                               "a"
@@ -53,18 +53,18 @@ FAMILY = Family(
                               "r"
                               "s", end="<|action_"
                                        "end|>", vllm=STRICT | KEEPS_NULL | QUOTES | ENDS_EARLY),
-        Case("arguments instead of parameters", wrap(json_of("write", {"path": "a", "text": "hi"})),
-             Outcome(calls=(HI,))),
+        Case("arguments instead of parameters",
+             enclose(to_json("write", {"path": "a", "text": "hi"})), Outcome(calls=(HI,))),
         Case("white space between the markers",
-             f"<|action_start|> <|plugin|>\n{json_of('now', {})}\n<|action_end|>\n",
+             f"<|action_start|> <|plugin|>\n{to_json('now', {})}\n<|action_end|>\n",
              Outcome(calls=(NOW,)), vllm="wants nothing between the markers"),
         Case("no end marker", f'{START}{{"name": "write", "parameters": {HI_JSON}}}',
              Outcome(calls=(HI,))),
-        Case("text behind", wrap(json_of("now", {})) + "\nDone.", Outcome(None, "Done.", (NOW,)),
+        Case("text behind", enclose(to_json("now", {})) + "\nDone.", Outcome(None, "Done.", (NOW,)),
              vllm="drops text behind a call"),
         Case("code", "<|action_start|><|interpreter|>\nprint(1)<|action_end|>",
              Outcome(None, "\nprint(1)"), vllm="gives the markup as content, too"),
-        Case("reasoning and a call", f"<think>So.</think>\n{wrap(json_of('now', {}))}",
+        Case("reasoning and a call", f"<think>So.</think>\n{enclose(to_json('now', {}))}",
              Outcome("So.", None, (NOW,))),
         Case("cut in the name", f'Hi{START}\n{{"name": "wri', Outcome(None, "Hi"), finish="length",
              vllm="raises JSONDecodeError"),

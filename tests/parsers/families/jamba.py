@@ -14,19 +14,19 @@ from tests.parsers.families.json_objects import (
     QUOTES,
     STRICT,
     WANTS_KEY,
-    array_of,
+    call_array,
     json_cases,
-    json_of,
+    to_json,
 )
 
 
-def wrap(call: str) -> str:
+def enclose(call: str) -> str:
     return f"<tool_calls>[\n  {call}\n]</tool_calls>"
 
 
 def write(content: str, calls: Sequence[Invocation]) -> str:
     """Write as in vLLM's tests of its parser: one object per line."""
-    return content + (wrap(",\n  ".join(json_of(*call) for call in calls)) if calls else "")
+    return content + (enclose(",\n  ".join(to_json(*call) for call in calls)) if calls else "")
 
 
 NOW = Call("now", {})
@@ -37,19 +37,19 @@ FAMILY = Family(
     special=("<tool_calls>", "</tool_calls>"),
     vllm="jamba",
     cases=(
-        *json_cases(wrap, end="</tool"
+        *json_cases(enclose, end="</tool"
                               "_calls"
                               ">", vllm=STRICT | WANTS_KEY | KEEPS_NULL | QUOTES | ENDS_EARLY),
-        Case("one object", f"<tool_calls>{json_of('now', {})}</tool_calls>", Outcome(calls=(NOW,)),
+        Case("one object", f"<tool_calls>{to_json('now', {})}</tool_calls>", Outcome(calls=(NOW,)),
              vllm="wants an array"),
         Case("no end marker", f'<tool_calls>[{{"name": "write", "arguments": {HI_JSON}}}]',
              Outcome(calls=(HI,)), vllm="wants the end marker"),
         Case("no comma between calls",
-             f"<tool_calls>[{json_of('now', {})} {json_of('now', {})}]</tool_calls>",
+             f"<tool_calls>[{to_json('now', {})} {to_json('now', {})}]</tool_calls>",
              Outcome(calls=(NOW, NOW)), vllm="reads only valid JSON"),
-        Case("two sections", 2 * f"<tool_calls>{array_of([('now', {})])}</tool_calls>",
+        Case("two sections", 2 * f"<tool_calls>{call_array([('now', {})])}</tool_calls>",
              Outcome(calls=(NOW, NOW)), vllm="reads the first section only"),
-        Case("text behind", f"<tool_calls>{array_of([('now', {})])}</tool_calls>\nDone.",
+        Case("text behind", f"<tool_calls>{call_array([('now', {})])}</tool_calls>\nDone.",
              Outcome(None, "Done.", (NOW,)), vllm="drops text behind a call"),
         Case("a marker that begins no call", "Use <tool_calls> to call.",
              Outcome(None, "Use <tool_calls> to call.")),

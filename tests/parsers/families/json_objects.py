@@ -28,18 +28,18 @@ HI = Call("write", {"path": "a", "text": "hi"})
 HI_JSON = '{"path": "a", "text": "hi"}'
 
 
-def json_of(name: str, arguments: Arguments, key: str = "arguments") -> str:
+def to_json(name: str, arguments: Arguments, key: str = "arguments") -> str:
     """Return a call as chat templates' `tojson` writes it."""
     return json.dumps({"name": name, key: arguments}, ensure_ascii=False)
 
 
-def array_of(calls: Sequence[Invocation], key: str = "arguments") -> str:
+def call_array(calls: Sequence[Invocation], key: str = "arguments") -> str:
     """Return calls as an array."""
-    return "[" + ", ".join(json_of(name, arguments, key) for name, arguments in calls) + "]"
+    return "[" + ", ".join(to_json(name, arguments, key) for name, arguments in calls) + "]"
 
 
 def json_cases(
-    wrap: Callable[[str], str],
+    enclose: Callable[[str], str],
     *,
     key: str = "arguments",
     end: str = "",
@@ -54,7 +54,7 @@ def json_cases(
     hi, now = f'{{"name": "write", "{key}": {HI_JSON}}}', (Call("now", {}),)
     text = f"a {end or ']} b'} c"
     rows: tuple[tuple[str, str, tuple[Call, ...]], ...] = (
-        ("end marker in a string", json_of("write", {"text": text}, key),
+        ("end marker in a string", to_json("write", {"text": text}, key),
          (Call("write", {"text": text}),)),
         ("arguments first", f'{{"{key}": {HI_JSON}, "name": "write"}}', (HI,)),
         ("no white space", f'{{"name":"write","{key}":{{"path":"a","text":"hi"}}}}', (HI,)),
@@ -78,13 +78,13 @@ def json_cases(
         ("no arguments key", '{"name": "now"}', now),
         ("null arguments", f'{{"name": "now", "{key}": null}}', now),
         ("arguments in a string", f'{{"name": "write", "{key}": {json.dumps(HI_JSON)}}}', (HI,)),
-        ("types as the model wrote them", json_of("add", {"a": "1", "b": 2}, key),
+        ("types as the model wrote them", to_json("add", {"a": "1", "b": 2}, key),
          (Call("add", {"a": "1", "b": 2}),)),
-        ("a parameter that is not declared", json_of("now", {"zone": "UTC", "at": [1]}, key),
+        ("a parameter that is not declared", to_json("now", {"zone": "UTC", "at": [1]}, key),
          (Call("now", {"zone": "UTC", "at": [1]}),)),
         ("a brace missing", hi.removesuffix("}"), (HI,)),
     )  # fmt: skip
     return tuple(
-        Case(id_, wrap(written), Outcome(calls=calls), vllm=(vllm or {}).get(id_, ""))
+        Case(id_, enclose(written), Outcome(calls=calls), vllm=(vllm or {}).get(id_, ""))
         for id_, written, calls in rows
     )

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 
 from benchmarks.samples.sample import Call, Outcome
 from tests.parsers.families.family import Case, Family, Invocation, Tags, function
-from tests.parsers.families.glm45 import text_of
+from tests.parsers.families.glm45 import read_text
 
 
 def block(*calls: str) -> str:
@@ -26,7 +26,7 @@ def write(content: str, calls: Sequence[Invocation], kind: str = "") -> str:
         name
         + "".join(
             f"\n<ifm|arg_key>{key}</ifm|arg_key>{typed}"
-            f"<ifm|arg_value>{text_of(value)}</ifm|arg_value>"
+            f"<ifm|arg_value>{read_text(value)}</ifm|arg_value>"
             for key, value in arguments.items()
         )
         for name, arguments in calls

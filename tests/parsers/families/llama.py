@@ -13,7 +13,7 @@ from tests.parsers.families.json_objects import (
     STRICT,
     WANTS_KEY,
     json_cases,
-    json_of,
+    to_json,
 )
 
 KEY = "parameters"
@@ -21,7 +21,7 @@ KEY = "parameters"
 
 def write(content: str, calls: Sequence[Invocation]) -> str:
     """Write as vLLM's template for Llama 3.1 does; after text the token for code begins calls."""
-    written = "; ".join(json_of(name, arguments, KEY) for name, arguments in calls)
+    written = "; ".join(to_json(name, arguments, KEY) for name, arguments in calls)
     return content + ("<|python_tag|>" if content and calls else "") + written
 
 
@@ -36,27 +36,27 @@ FAMILY = Family(
     cases=(
         *json_cases(str, key=KEY, vllm=STRICT | WANTS_KEY | KEEPS_NULL | QUOTES),
         Case("announced as code",
-             f'<|python_tag|>{json_of("write", {"path": "a", "text": "hi"}, KEY)}',
+             f'<|python_tag|>{to_json("write", {"path": "a", "text": "hi"}, KEY)}',
              Outcome(calls=(HI,))),
-        Case("arguments instead of parameters", json_of("write", {"path": "a", "text": "hi"}),
+        Case("arguments instead of parameters", to_json("write", {"path": "a", "text": "hi"}),
              Outcome(calls=(HI,))),
-        Case("one per line", "\n".join(json_of("now", {}, KEY) for _ in range(2)),
+        Case("one per line", "\n".join(to_json("now", {}, KEY) for _ in range(2)),
              Outcome(calls=(Call("now", {}),) * 2)),
         Case("announced twice",
-             f"<|python_tag|>{json_of('now', {}, KEY)}<|python_tag|>{json_of('now', {}, KEY)}",
+             f"<|python_tag|>{to_json('now', {}, KEY)}<|python_tag|>{to_json('now', {}, KEY)}",
              Outcome(calls=(Call("now", {}),) * 2)),
         Case("code that is no JSON", '<|python_tag|>search.call(query="x")',
              Outcome(None, '<|python_tag|>search.call(query="x")')),
         Case("an object that is no call", '{"result": [1, 2]}',
              Outcome(None, '{"result": [1, 2]}')),
         Case("an object with a name", PERSON, Outcome(None, PERSON)),
-        Case("a function that is not declared", json_of("other", {"x": 1}, KEY),
-             Outcome(None, json_of("other", {"x": 1}, KEY)), tools=(function("now"),),
+        Case("a function that is not declared", to_json("other", {"x": 1}, KEY),
+             Outcome(None, to_json("other", {"x": 1}, KEY)), tools=(function("now"),),
              vllm="takes any object with these keys for a call"),
-        Case("JSON behind text", f"It is {json_of('now', {}, KEY)}",
-             Outcome(None, f"It is {json_of('now', {}, KEY)}"),
+        Case("JSON behind text", f"It is {to_json('now', {}, KEY)}",
+             Outcome(None, f"It is {to_json('now', {}, KEY)}"),
              vllm="takes the first object anywhere and drops the text"),
-        Case("text behind", json_of("now", {}, KEY) + "\nDone.",
+        Case("text behind", to_json("now", {}, KEY) + "\nDone.",
              Outcome(None, "Done.", (Call("now", {}),)), vllm="drops text behind a call"),
         Case("cut in the name", '{"name": "wri', Outcome(), finish="length",
              vllm="gives the markup as content"),

@@ -16,17 +16,17 @@ from tests.parsers.families.json_objects import (
     STRICT,
     WANTS_KEY,
     json_cases,
-    json_of,
+    to_json,
 )
 
 
-def wrap(call: str) -> str:
+def enclose(call: str) -> str:
     return f"<longcat_tool_call>\n{call}\n</longcat_tool_call>"
 
 
 def write(content: str, calls: Sequence[Invocation]) -> str:
     """Write as LongCat-Flash-Chat does: nothing stands between calls."""
-    return content + "".join(wrap(json_of(*call)) for call in calls)
+    return content + "".join(enclose(to_json(*call)) for call in calls)
 
 
 JSON_ONLY = "reads only JSON"
@@ -44,7 +44,7 @@ FAMILY = Family(
     markers=("<longcat_tool_call>", "</longcat_tool_call>"),
     vllm="longcat",
     cases=(
-        *json_cases(wrap, end="</long"
+        *json_cases(enclose, end="</long"
                               "cat_to"
                               "ol_cal"
                               "l>", vllm=STRICT | WANTS_KEY | KEEPS_NULL | QUOTES | ENDS_EARLY),
@@ -59,7 +59,7 @@ FAMILY = Family(
              vllm=JSON_ONLY),
         Case("no end marker", f'<longcat_tool_call>{{"name": "write", "arguments": {HI_JSON}}}',
              Outcome(calls=(HI,))),
-        Case("text behind", wrap(json_of("now", {})) + "\nDone.",
+        Case("text behind", enclose(to_json("now", {})) + "\nDone.",
              Outcome(None, "Done.", (Call("now", {}),)), vllm="drops text behind a call"),
         Case("a marker that begins no call", "Use <longcat_tool_call> to call.",
              Outcome(None, "Use <longcat_tool_call> to call.")),

@@ -7,12 +7,12 @@ from typing import Any
 
 from benchmarks.samples.sample import Call, Outcome
 from tests.parsers.families.family import Case, Family, Invocation, function
-from tests.parsers.families.glm45 import text_of
+from tests.parsers.families.glm45 import read_text
 
 
 def param(key: str, value: Any) -> str:
     """Write a parameter: in CDATA, if it is more than one plain line."""
-    text = text_of(value)
+    text = read_text(value)
     plain = not isinstance(value, str) or set("<>&\n").isdisjoint(text)
     return f'<param name="{key}">{text if plain else f"<![CDATA[{text}]]>"}</param>'
 

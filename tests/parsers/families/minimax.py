@@ -7,13 +7,13 @@ from typing import Any
 
 from benchmarks.samples.sample import Call, Outcome
 from tests.parsers.families.family import Case, Family, Invocation, Tags, function
-from tests.parsers.families.glm45 import text_of
+from tests.parsers.families.glm45 import read_text
 
 
 def invoke(name: str, arguments: dict[str, object], quote: str = '"') -> str:
     """Write one call."""
     parameters = "".join(
-        f"<parameter name={quote}{key}{quote}>{text_of(value)}</parameter>\n"
+        f"<parameter name={quote}{key}{quote}>{read_text(value)}</parameter>\n"
         for key, value in arguments.items()
     )
     return f"<invoke name={quote}{name}{quote}>\n{parameters}</invoke>\n"
@@ -88,7 +88,7 @@ M2 = Family(
 S = "]<]minimax[>["
 
 
-def elements_of(value: Any) -> str:
+def write_elements(value: Any) -> str:
     """Return a value as elements: an object by its keys, a list as items, the rest as JSON."""
     if isinstance(value, dict):
         return "".join(element(key, part) for key, part in value.items())
@@ -100,7 +100,7 @@ def elements_of(value: Any) -> str:
 
 
 def element(key: str, value: Any) -> str:
-    return f"{S}<{key}>{elements_of(value)}{S}</{key}>"
+    return f"{S}<{key}>{write_elements(value)}{S}</{key}>"
 
 
 def write_m3(content: str, calls: Sequence[Invocation]) -> str:

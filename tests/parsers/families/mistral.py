@@ -10,7 +10,7 @@ from collections.abc import Sequence
 
 from benchmarks.samples.sample import Call, Outcome
 from tests.parsers.families.family import SCENARIOS, Case, Family, Invocation, Tags
-from tests.parsers.families.json_objects import HI, HI_JSON, array_of
+from tests.parsers.families.json_objects import HI, HI_JSON, call_array
 
 
 def write(content: str, calls: Sequence[Invocation]) -> str:
@@ -23,7 +23,7 @@ def write(content: str, calls: Sequence[Invocation]) -> str:
 
 def write_array(content: str, calls: Sequence[Invocation]) -> str:
     """Write as the tokenizers up to version 7 do."""
-    return content + (f"[TOOL_CALLS] {array_of(calls)}" if calls else "")
+    return content + (f"[TOOL_CALLS] {call_array(calls)}" if calls else "")
 
 
 ARRAYS = tuple(
@@ -67,7 +67,7 @@ FAMILY = Family(
              Outcome(calls=(HI, NOW)), vllm="leaves the arguments invalid"),
         Case("text behind", "[TOOL_CALLS]now[ARGS]{}\nDone.", Outcome(None, "Done.", (NOW,)),
              vllm="drops text behind a call"),
-        Case("text behind an array", f"[TOOL_CALLS] {array_of([('now', {})])}\nDone.",
+        Case("text behind an array", f"[TOOL_CALLS] {call_array([('now', {})])}\nDone.",
              Outcome(None, "Done.", (NOW,)), vllm="takes the bracket for the name"),
         Case("a marker that begins no call", "Write [TOOL_CALLS] first.",
              Outcome(None, "Write [TOOL_CALLS] first."), vllm="takes the next words for a name"),

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 
 from benchmarks.samples.sample import Call, Outcome
 from tests.parsers.families.family import Case, Family, Invocation, Tags, function
-from tests.parsers.families.glm45 import text_of
+from tests.parsers.families.glm45 import read_text
 
 TURN = "<|start|>assistant"
 USER = " to=user<|message|>"
@@ -18,7 +18,7 @@ USER = " to=user<|message|>"
 def call(name: str, arguments: dict[str, object]) -> str:
     """Write a message to a tool."""
     parameters = "".join(
-        f'<atem:parameter name="{key}">{text_of(value)}</atem:parameter>\n'
+        f'<atem:parameter name="{key}">{read_text(value)}</atem:parameter>\n'
         for key, value in arguments.items()
     )
     return (

@@ -11,14 +11,14 @@ from tests.parsers.families.json_objects import (
     QUOTES,
     STRICT,
     WANTS_KEY,
-    array_of,
+    call_array,
     json_cases,
 )
 
 
 def write(content: str, calls: Sequence[Invocation]) -> str:
     """Write as vLLM's chat template for Phi-4-mini-instruct asks the model to."""
-    return content + (f"functools{array_of(calls)}" if calls else "")
+    return content + (f"functools{call_array(calls)}" if calls else "")
 
 
 ENDS_AT_BRACKET = (
@@ -41,14 +41,14 @@ FAMILY = Family(
         *json_cases(lambda call: f"functools[{call}]",
                     vllm=STRICT | WANTS_KEY | KEEPS_NULL | QUOTES | FIRST_BRACKET),
         Case("parameters instead of arguments",
-             f"functools{array_of([('now', {'zone': 'UTC'})], 'parameters')}",
+             f"functools{call_array([('now', {'zone': 'UTC'})], 'parameters')}",
              Outcome(calls=(Call("now", {"zone": "UTC"}),))),
-        Case("white space in front of the array", f"functools {array_of([('now', {})])}",
+        Case("white space in front of the array", f"functools {call_array([('now', {})])}",
              Outcome(calls=(NOW,)), vllm="wants nothing in front of the array"),
         Case("the word in a sentence", "Import functools and [x] for it.",
              Outcome(None, "Import functools and [x] for it.")),
         Case("a list that is no call", "functools[0]", Outcome(None, "functools[0]")),
-        Case("text behind", f"functools{array_of([('now', {})])}\nDone.",
+        Case("text behind", f"functools{call_array([('now', {})])}\nDone.",
              Outcome(None, "Done.", (NOW,)), vllm="drops text behind a call"),
         Case("cut in the marker", "Hi func", Outcome(None, "Hi func")),
         Case("cut in the name", 'Hi functools[{"name": "wri', Outcome(None, "Hi "), finish="length",

@@ -86,7 +86,7 @@ LLAMA4 = Family(
 )  # fmt: skip
 
 
-def value_of(value: Any) -> str:
+def parse_value(value: Any) -> str:
     """Return strings in single quotes, the rest as JSON.
 
     Unlike the template, it escapes what would end a string.
@@ -96,7 +96,7 @@ def value_of(value: Any) -> str:
 
 def olmo_call(name: str, arguments: dict[str, Any]) -> str:
     """Return a call with keyword arguments."""
-    return f"{name}({', '.join(f'{key}={value_of(value)}' for key, value in arguments.items())})"
+    return f"{name}({', '.join(f'{key}={parse_value(value)}' for key, value in arguments.items())})"
 
 
 def write_olmo(content: str, calls: Sequence[Invocation]) -> str:

@@ -15,7 +15,7 @@ QWEN3 = Family(
 )
 
 
-def text_of(value: Any) -> str:
+def read_text(value: Any) -> str:
     """Return a parameter's text: strings unchanged, JSON of objects and lists, else str()."""
     if isinstance(value, str):
         return value
@@ -27,7 +27,7 @@ def write(content: str, calls: Sequence[Invocation]) -> str:
     written = []
     for name, arguments in calls:
         parameters = "".join(
-            f"<parameter={key}>\n{text_of(value)}\n</parameter>\n"
+            f"<parameter={key}>\n{read_text(value)}\n</parameter>\n"
             for key, value in arguments.items()
         )
         written.append(f"<tool_call>\n<function={name}>\n{parameters}</function>\n</tool_call>")

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 
 from benchmarks.samples.sample import Call, Outcome
 from tests.parsers.families.family import Case, Family, Invocation, Tags, function
-from tests.parsers.families.glm45 import text_of
+from tests.parsers.families.glm45 import read_text
 
 BEGIN, END = "<｜tool_call_begin｜>function<｜tool_sep｜>", "<｜tool_call_end｜>"
 
@@ -19,7 +19,7 @@ def write(content: str, calls: Sequence[Invocation]) -> str:
     written = []
     for name, arguments in calls:
         parameters = "".join(
-            f'<steptml:parameter name="{key}">{text_of(value)}</steptml:parameter>'
+            f'<steptml:parameter name="{key}">{read_text(value)}</steptml:parameter>'
             for key, value in arguments.items()
         )
         written.append(f'{BEGIN}<steptml:invoke name="{name}">{parameters}</steptml:invoke>{END}')

@@ -11,7 +11,7 @@ from tests.parsers.families.json_objects import (
     KEEPS_NULL,
     STRICT,
     WANTS_KEY,
-    array_of,
+    call_array,
     json_cases,
 )
 
@@ -19,11 +19,11 @@ from tests.parsers.families.json_objects import (
 def write(content: str, calls: Sequence[Invocation]) -> str:
     """Write as vLLM's chat template for xLAM does; calls behind text stand in a code block."""
     if content and calls:
-        return f"{content}\n```json\n{array_of(calls)}\n```"
-    return content or array_of(calls)
+        return f"{content}\n```json\n{call_array(calls)}\n```"
+    return content or call_array(calls)
 
 
-HIS = array_of([("write", {"path": "a", "text": "hi"})])
+HIS = call_array([("write", {"path": "a", "text": "hi"})])
 CODE = "```python\nx = [1]\n```"
 NOW = Call("now", {})
 

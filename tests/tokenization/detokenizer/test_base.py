@@ -32,7 +32,7 @@ def sequence(kind: Kind, numbers: Sequence[int]) -> list[int]:
     return [token_ids[number % len(token_ids)] for number in numbers]
 
 
-def text_of(
+def read_text(
     factory: DetokenizerFactory,
     token_ids: Sequence[int],
     prompt: Sequence[int] = (),
@@ -59,7 +59,7 @@ def test_random_tokens_give_what_decode_gives(name, skip, numbers):
     kind = KINDS[name]
     token_ids = sequence(kind, numbers)
     whole = decode_function(kind.tokenizer(), skip_special_tokens=skip)(token_ids)
-    text = text_of(FACTORIES[name], token_ids, skip=skip)
+    text = read_text(FACTORIES[name], token_ids, skip=skip)
     assert is_streamed_text(text, whole), (text, whole)
 
 
@@ -70,7 +70,7 @@ def test_every_cut_gives_the_same_text(name, skip, numbers, cuts):
     token_ids = sequence(KINDS[name], numbers)
     detokenizer = FACTORIES[name](DetokenizerOptions(skip_special_tokens=skip), ())
     pieces = cut(token_ids, cuts)
-    assert "".join(map(detokenizer.feed_all, pieces)) == text_of(
+    assert "".join(map(detokenizer.feed_all, pieces)) == read_text(
         FACTORIES[name], token_ids, skip=skip
     )
 
@@ -84,18 +84,18 @@ def test_random_tokens_go_on_after_any_prompt(name, skip, numbers, split):
     token_ids = sequence(KINDS[name], numbers)
     prompt, output = token_ids[:split], token_ids[split:]
     before, text = (
-        text_of(FACTORIES[name], prompt, skip=skip),
-        text_of(FACTORIES[name], output, prompt, skip=skip),
+        read_text(FACTORIES[name], prompt, skip=skip),
+        read_text(FACTORIES[name], output, prompt, skip=skip),
     )
-    assert before + text == text_of(FACTORIES[name], token_ids, skip=skip)
+    assert before + text == read_text(FACTORIES[name], token_ids, skip=skip)
 
 
 @NAMES
 @given(text=st.text(max_size=20), split=st.integers(0, 60))
 def test_text_goes_on_after_any_prompt(name, text, split):
     token_ids = KINDS[name].encode(text)
-    before = text_of(FACTORIES[name], token_ids[:split])
-    assert before + text_of(FACTORIES[name], token_ids[split:], token_ids[:split]) == text_of(
+    before = read_text(FACTORIES[name], token_ids[:split])
+    assert before + read_text(FACTORIES[name], token_ids[split:], token_ids[:split]) == read_text(
         FACTORIES[name], token_ids
     )
 
@@ -105,7 +105,7 @@ def test_text_goes_on_after_any_prompt(name, text, split):
 def test_encoded_text_is_that_of_decode(name, text):
     kind = KINDS[name]
     token_ids = kind.encode(text)
-    assert text_of(FACTORIES[name], token_ids) == decode_function(
+    assert read_text(FACTORIES[name], token_ids) == decode_function(
         kind.tokenizer(), skip_special_tokens=True
     )(token_ids)
 
@@ -126,7 +126,7 @@ def test_decode_stream_gives_the_same_where_no_byte_is_wrong(name, skip, numbers
     prompt, output = token_ids[:split], token_ids[split:]
     stream = DecodeStream(ids=prompt, skip_special_tokens=skip)
     expected = "".join(stream.step(tokenizer, token_id) or "" for token_id in output)
-    assert text_of(FACTORIES[name], output, prompt, skip=skip) == expected
+    assert read_text(FACTORIES[name], output, prompt, skip=skip) == expected
 
 
 @NAMES
@@ -140,7 +140,7 @@ def test_hidden_tokens_do_not_cut_off_the_context(name):
     )
     token_ids = [*ordinary, *[special] * 70, *kind.encode("logs")]
     expected = decode_function(kind.tokenizer(), skip_special_tokens=True)(token_ids)
-    assert text_of(FACTORIES[name], token_ids) == expected
+    assert read_text(FACTORIES[name], token_ids) == expected
 
 
 VOCABULARY = tiny_tokenizer().get_vocab_size()
@@ -158,14 +158,14 @@ EXAMPLE_MODEL = [
 )
 def test_text_is_that_of_the_whole_sequence(factory, transcript):
     output = transcript["output"]
-    assert text_of(factory, encode(output), skip=False) == output
+    assert read_text(factory, encode(output), skip=False) == output
 
 
 @pytest.mark.parametrize("factory", EXAMPLE_MODEL)
 @given(token_ids=st.lists(st.integers(0, VOCABULARY - 1), max_size=40))
 def test_random_tokens_of_the_example_model_give_what_decode_gives(factory, token_ids):
     whole = tiny_tokenizer().decode(token_ids, skip_special_tokens=False)
-    text = text_of(factory, token_ids, skip=False)
+    text = read_text(factory, token_ids, skip=False)
     # Bytes that never become a character may end the text; they are not returned.
     assert whole.startswith(text)
     assert set(whole[len(text) :]) <= {"\ufffd"}
@@ -176,7 +176,7 @@ def test_random_tokens_of_the_example_model_give_what_decode_gives(factory, toke
 def test_the_example_model_goes_on_after_any_prompt(factory, text, split):
     token_ids = encode(text)
     prompt, output = token_ids[:split], token_ids[split:]
-    given = text_of(factory, output, prompt, skip=False)
+    given = read_text(factory, output, prompt, skip=False)
     whole = tiny_tokenizer().decode(token_ids, skip_special_tokens=False)
     assert whole.endswith(given)
     # At most the character that the prompt ends in belongs to the prompt alone.
@@ -187,23 +187,23 @@ def test_the_example_model_goes_on_after_any_prompt(factory, text, split):
 @pytest.mark.parametrize("factory", EXAMPLE_MODEL)
 def test_half_a_character_in_the_prompt_does_not_repeat_the_prompt(factory):
     token_ids = encode("Say: 世")
-    assert text_of(factory, token_ids[-1:], token_ids[:-1], skip=False) == "世"
+    assert read_text(factory, token_ids[-1:], token_ids[:-1], skip=False) == "世"
 
 
 @pytest.mark.parametrize("factory", EXAMPLE_MODEL)
 def test_half_a_character_is_never_given_out(factory):
-    assert text_of(factory, encode("ok 世")[:-1], skip=False) == "ok "
+    assert read_text(factory, encode("ok 世")[:-1], skip=False) == "ok "
 
 
 @pytest.mark.parametrize("factory", EXAMPLE_MODEL)
 def test_invalid_bytes_do_not_pile_up(factory):
     stray = encode("世")[-1]
-    text = text_of(factory, [stray] * 64 + encode("ok"), skip=False)
+    text = read_text(factory, [stray] * 64 + encode("ok"), skip=False)
     assert text.endswith("ok")
     assert len(text) > 60
 
 
 @pytest.mark.parametrize("factory", EXAMPLE_MODEL[:2])
 def test_an_id_outside_the_vocabulary_has_no_text(factory):
-    assert text_of(factory, [*encode("a"), -1, 10**6, 2**40, *encode("b")], skip=False) == "ab"
+    assert read_text(factory, [*encode("a"), -1, 10**6, 2**40, *encode("b")], skip=False) == "ab"
     assert factory.token_bytes(-1) == b""

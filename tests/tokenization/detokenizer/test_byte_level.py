@@ -13,7 +13,7 @@ FACTORY = ByteLevelDetokenizers(tiny_tokenizer())
 SHOW = DetokenizerOptions(skip_special_tokens=False)
 
 
-def text_of(token_ids, options=SHOW):
+def read_text(token_ids, options=SHOW):
     return "".join(map(FACTORY(options, ()).feed, token_ids))
 
 
@@ -29,7 +29,7 @@ def text_of(token_ids, options=SHOW):
     ],
 )
 def test_special_tokens(options, expected):
-    assert text_of(encode("a<|im_start|><think>b<|im_end|>"), options) == expected
+    assert read_text(encode("a<|im_start|><think>b<|im_end|>"), options) == expected
 
 
 @given(st.text(max_size=30))

@@ -20,7 +20,7 @@ STREAM = "tokenizers' DecodeStream would not give"
 OFFSETS = "offsets into decode(), the last choice, does not always give"
 
 
-def text_of(tokenizer: Any, token_ids: list[int]) -> str:
+def read_text(tokenizer: Any, token_ids: list[int]) -> str:
     return detokenizers(tokenizer)(DetokenizerOptions(), ()).feed_all(token_ids)
 
 
@@ -83,14 +83,14 @@ def test_a_tokenizer_without_a_vocabulary_cannot_be_checked(caplog):
         def decode(self, token_ids, skip_special_tokens=True):
             return tiny_tokenizer().decode(token_ids, skip_special_tokens=skip_special_tokens)
 
-    assert text_of(Bare(), encode("Say: 世!")) == "Say: 世!"
+    assert read_text(Bare(), encode("Say: 世!")) == "Say: 世!"
     assert not caplog.messages
 
 
 def test_a_tokenizer_without_a_decoder_goes_by_stream():
     tokenizer = Tokenizer(models.WordLevel({"a": 0, "b": 1}, unk_token="a"))
     assert type(detokenizers(tokenizer)) is StreamDetokenizers
-    assert text_of(tokenizer, [0, 1, 0]) == "a b a"
+    assert read_text(tokenizer, [0, 1, 0]) == "a b a"
 
 
 def test_clean_up_is_not_done_as_in_vllm():
@@ -98,7 +98,7 @@ def test_clean_up_is_not_done_as_in_vllm():
     # BertPreTokenizer takes it apart; transformers' clean-up joins it again.
     token_ids = backend.encode("do n't , no", add_special_tokens=False).ids
     tokenizer = PreTrainedTokenizerFast(tokenizer_object=backend, clean_up_tokenization_spaces=True)
-    assert text_of(tokenizer, token_ids) == backend.decode(token_ids)
+    assert read_text(tokenizer, token_ids) == backend.decode(token_ids)
 
 
 def test_clean_up_of_python_tokenizers_is_turned_off():
@@ -109,7 +109,7 @@ def test_clean_up_of_python_tokenizers_is_turned_off():
             text = super().decode(token_ids, skip_special_tokens)
             return text if clean_up_tokenization_spaces is False else text.replace(" .", ".")
 
-    assert text_of(Cleaning(tiny_tokenizer()), encode("a . b")) == "a . b"
+    assert read_text(Cleaning(tiny_tokenizer()), encode("a . b")) == "a . b"
 
 
 def test_a_byte_level_decoder_in_a_sequence_is_not_taken_for_one():

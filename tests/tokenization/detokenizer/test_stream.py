@@ -14,7 +14,7 @@ from tests.support import encode, tiny_tokenizer
 SHOW = DetokenizerOptions(skip_special_tokens=False)
 
 
-def id_of(tokenizer: Tokenizer, piece: str) -> int:
+def find_id(tokenizer: Tokenizer, piece: str) -> int:
     token_id = tokenizer.token_to_id(piece)
     assert token_id is not None
     return token_id
@@ -32,7 +32,7 @@ def test_a_run_without_text_is_given_out_after_a_bound():
 def test_a_decoder_that_takes_text_back_is_followed_by_offsets():
     tokenizer = llama()
     pieces = ["s", "<0x41>", "<0xFF>", "s"]
-    token_ids = [id_of(tokenizer, piece) for piece in pieces]
+    token_ids = [find_id(tokenizer, piece) for piece in pieces]
     stream = DecodeStream(ids=[], skip_special_tokens=False)
     with pytest.raises(Exception, match="Invalid prefix encountered"):
         list(map(partial(stream.step, tokenizer), token_ids))
@@ -48,11 +48,11 @@ def test_an_id_that_is_none_has_no_text():
 def test_bytes_of_tokens():
     factory = StreamDetokenizers(wordpiece())
     tokenizer = wordpiece()
-    assert factory.token_bytes(id_of(tokenizer, "<think>")) == b"<think>"
-    assert factory.token_bytes(id_of(tokenizer, "##s")) == b"s"
+    assert factory.token_bytes(find_id(tokenizer, "<think>")) == b"<think>"
+    assert factory.token_bytes(find_id(tokenizer, "##s")) == b"s"
     assert factory.token_bytes(-1) == b""
-    assert factory.is_special(id_of(tokenizer, "</s>"))
-    assert not factory.is_special(id_of(tokenizer, "<think>"))
+    assert factory.is_special(find_id(tokenizer, "</s>"))
+    assert not factory.is_special(find_id(tokenizer, "<think>"))
 
 
 def test_a_tokenizer_without_a_decoder():

@@ -125,8 +125,10 @@ def test_the_card_names_parsers_and_tokenizer() -> None:
     worker = ScriptedWorker(names=NAMES, tokenizer=TokenizerSelection("vllm"))
     worker.build()
     config = ModelRuntimeConfig()
-    asyncio.run(worker.advertise(config))
-    asyncio.run(worker.advertise(None))  # a model that is registered without a configuration
+    asyncio.run(worker.publish_worker_card(config))
+    asyncio.run(
+        worker.publish_worker_card(None)
+    )  # a model that is registered without a configuration
     card = read(WorkerCard, json.loads(config.runtime_data[KEY]))
     assert card is not None
     assert (card.engine, card.tool_call_parser, card.reasoning_parser, card.tokenizer_backend) == (

@@ -38,7 +38,7 @@ class Process:
         return [type(request).__name__ for request in self.sent]
 
 
-class Told:
+class Answered:
     """What a stream has told."""
 
     def __init__(self):
@@ -51,7 +51,7 @@ class Told:
 
 
 def begin(**fields):
-    told, process = Told(), Process()
+    told, process = Answered(), Process()
     callbacks = StreamCallbacks(told.wake, told.failures.append, told.closed.append)
     pooled = PooledStream(KEY, params(**fields), [], MERGE_DELAYS["balanced"], callbacks)
     pooled.move(process)
