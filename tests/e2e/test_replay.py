@@ -150,7 +150,10 @@ def test_a_client_that_goes_away_stops_the_worker(replay: ReplayFleet) -> None:
 
 # fields, part of the message
 REFUSED = [
-    ({"messages": [{"role": "user", "content": "unheard of"}]}, r"only replays \d+ transcripts, and none"),
+    (
+        {"messages": [{"role": "user", "content": "unheard of"}]},
+        r"only replays \d+ transcripts, and none",
+    ),
     ({"max_tokens": 5, "extra_body": {"min_tokens": 9}}, "`min_tokens`"),
     (
         {
