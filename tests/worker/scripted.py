@@ -118,7 +118,7 @@ class CountingBackend(InlineBackend):
         def close() -> None:
             self.closes[number] += 1
 
-        stream.close = close  # type: ignore[method-assign]
+        stream.close = close  # type: ignore[method-assign]  # to see it closed
         return stream
 
 
