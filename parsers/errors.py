@@ -9,7 +9,8 @@ raises and that stand there:
 - frontend/response/worker_stream.py: `WorkerError`;
 - frontend/runtime/prompt_queue.py: `BusyError` (HTTP 503).
 
-`ParserDisabledError` of worker/pool/process.py is no such error: it never leaves that process.
+Two errors are only causes of a `ParserFailedError` and reach nobody else: `HeldTooMuchError` of
+postprocess/fallback.py and `ParserDisabledError` of worker/pool/process.py.
 """
 
 from __future__ import annotations
