@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Protocol
 
 import msgspec
+from typing_extensions import override
 
 from .events import Event
 from .json_types import JsonObject
@@ -100,6 +101,32 @@ class StreamParser(Protocol):
         cut: generation ended by a limit, so an open call stays open.
         """
         ...
+
+
+class ParserWrapper(StreamParser):
+    """A parser around `inner`, which answers for it except in `feed` and `finish`."""
+
+    def __init__(self, inner: StreamParser) -> None:
+        self._inner = inner
+
+    @property
+    @override
+    def token_aligned(self) -> bool:
+        return self._inner.token_aligned
+
+    @property
+    @override
+    def in_reasoning(self) -> bool:
+        return self._inner.in_reasoning
+
+    @property
+    @override
+    def reasoning_tokens(self) -> int:
+        return self._inner.reasoning_tokens
+
+    @override
+    def reads_together(self, token_ids: Sequence[int]) -> bool:
+        return self._inner.reads_together(token_ids)
 
 
 class ParserFactory(Protocol):

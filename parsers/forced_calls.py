@@ -17,7 +17,7 @@ from typing_extensions import override
 from .arguments.incremental_grammar import Status
 from .arguments.json_repair import JsonRepairer
 from .arguments.tool_calls import ToolCallEmitter
-from .base import ParserRequest, StreamParser
+from .base import ParserRequest, ParserWrapper, StreamParser
 from .compiled_format import compile_format
 from .events import Content, Event, ToolCallCut, join
 from .format import COMPLETE, Format, ReuseSuffix, State
@@ -50,34 +50,15 @@ class _CallReader(Protocol):
     def finish(self, *, cut: bool) -> list[Event]: ...
 
 
-class ForcedCallParser(StreamParser):
+class ForcedCallParser(ParserWrapper):
     """Reads the content of `inner` as JSON calls; content of another form stays content.
 
     name: the function of a named tool_choice; None for the array of "required".
     """
 
     def __init__(self, inner: StreamParser, name: str | None) -> None:
-        self._inner = inner
+        super().__init__(inner)
         self._calls: _CallReader = LinearParser(REQUIRED, {}) if name is None else _NamedCall(name)
-
-    @property
-    @override
-    def token_aligned(self) -> bool:
-        return self._inner.token_aligned
-
-    @property
-    @override
-    def in_reasoning(self) -> bool:
-        return self._inner.in_reasoning
-
-    @property
-    @override
-    def reasoning_tokens(self) -> int:
-        return self._inner.reasoning_tokens
-
-    @override
-    def reads_together(self, token_ids: Sequence[int]) -> bool:
-        return self._inner.reads_together(token_ids)
 
     @override
     def feed(self, text: str, token_ids: Sequence[int] = ()) -> list[Event]:

@@ -7,7 +7,7 @@ from typing import Literal
 
 from typing_extensions import override
 
-from ..parsers.base import ParserFactory, ParserRequest, StreamParser
+from ..parsers.base import ParserFactory, ParserRequest, ParserWrapper
 from ..parsers.errors import ParserFailedError
 from ..parsers.events import Content, Event
 from ..parsers.forced_calls import wrap_forced_calls
@@ -25,7 +25,7 @@ class HeldTooMuchError(Exception):
     """The parser has given out nothing for more than `MAX_HELD_CHARACTERS` characters."""
 
 
-class FallbackParser(StreamParser):
+class FallbackParser(ParserWrapper):
     """Feeds a parser until it raises; from then on the raw text is content.
 
     The text that the parser has taken since its last event comes out again as content,
@@ -51,7 +51,7 @@ class FallbackParser(StreamParser):
         self._position = 0
         self._held: list[str] = []
         self._held_characters = 0
-        self._inner: StreamParser = PassthroughParser()
+        super().__init__(PassthroughParser())
         self.failed = False
         try:
             self._inner = wrap_forced_calls(parsers(request, prompt_token_ids), request)
@@ -60,18 +60,8 @@ class FallbackParser(StreamParser):
 
     @property
     @override
-    def token_aligned(self) -> bool:
-        return self._inner.token_aligned
-
-    @property
-    @override
     def in_reasoning(self) -> bool:
         return self._inner.in_reasoning and not self.failed
-
-    @property
-    @override
-    def reasoning_tokens(self) -> int:
-        return self._inner.reasoning_tokens
 
     @override
     def reads_together(self, token_ids: Sequence[int]) -> bool:

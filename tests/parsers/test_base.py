@@ -5,7 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from backedge.parsers.base import ParserNames, ParserRequest
+from backedge.parsers.base import ParserNames, ParserRequest, ParserWrapper
+from backedge.parsers.forced_calls import ForcedCallParser
+from backedge.parsers.passthrough import PassthroughParser
 
 TOOL = {"type": "function", "function": {"name": "f"}}
 
@@ -40,3 +42,19 @@ def test_what_a_request_has_parsed(
 ) -> None:
     request = ParserRequest(tools=tools, tool_choice=tool_choice, json_calls=json_calls)
     assert (request.parses_tools, request.parses_own_syntax, request.forced_name) == expected
+
+
+class ReasoningParser(PassthroughParser):
+    token_aligned, in_reasoning, reasoning_tokens = True, True, 3
+
+    def reads_together(self, token_ids: Any) -> bool:
+        return len(token_ids) == 2
+
+
+@pytest.mark.parametrize("inner", [PassthroughParser(), ReasoningParser()])
+def test_a_wrapper_answers_as_the_parser_in_it(inner: Any) -> None:
+    wrapper: ParserWrapper = ForcedCallParser(inner, None)
+    for name in ("token_aligned", "in_reasoning", "reasoning_tokens"):
+        assert getattr(wrapper, name) == getattr(inner, name)
+    for token_ids in ([1], [1, 2]):
+        assert wrapper.reads_together(token_ids) == inner.reads_together(token_ids)
