@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from .arguments.json_calls import CallKeys
+from .errors import SetupError
 
 
 class State(enum.Enum):
@@ -153,6 +154,21 @@ class Format:
     undeclared_type: str = "string"
     thinks_by_default: bool = False
     thinking_flags: Mapping[str, bool] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        """Refuse a table that could read a rejected call again for ever.
+
+        Raises `SetupError` for a marker of a text state whose whole text is reused: a rejected
+        call becomes text of that state again, and the marker with it. At the start of the
+        output that cannot happen, since the text behind it is in another state.
+        """
+        for state in (State.CONTENT, State.REASONING, State.CODE_BLOCK):
+            for marker, target in self.states.get(state, {}).items():
+                if isinstance(target, ReuseSuffix) and target.length >= len(marker):
+                    raise SetupError(
+                        f"format {self.name!r}: marker {marker!r} of {state.name} reuses all its "
+                        "text; reuse less of it, or put it into START."
+                    )
 
     @property
     def parses_tools(self) -> bool:

@@ -7,6 +7,7 @@ import pickle
 import re
 
 import pytest
+from backedge.parsers.errors import SetupError
 from backedge.parsers.format import Format, Jump, ReuseSuffix, State, Target, target_state
 
 
@@ -57,3 +58,13 @@ HEADED: dict[State, dict[str, Target]] = {
 )
 def test_what_a_format_parses(format_: Format, tools: bool, reasoning: bool) -> None:
     assert (format_.parses_tools, format_.parses_reasoning) == (tools, reasoning)
+
+
+@pytest.mark.parametrize("state", [State.CONTENT, State.REASONING, State.CODE_BLOCK])
+def test_a_marker_of_text_may_not_reuse_all_its_text(state: State) -> None:
+    """A rejected call would be read again for ever."""
+    states: dict[State, dict[str, Target]] = {state: {"@{": ReuseSuffix(State.JSON_CALLS)}}
+    Format("test", states, source="this test")
+    states[state]["{"] = ReuseSuffix(State.JSON_CALLS)
+    with pytest.raises(SetupError, match=f"marker '{{' of {state.name} reuses all its text"):
+        Format("test", states, source="this test")

@@ -54,7 +54,7 @@ KEYED = compile_states(
 OBJECTS = compile_states(
     {
         **THINK,
-        State.CONTENT: {"{": ReuseSuffix(State.JSON_CALLS)},
+        State.CONTENT: {"@{": ReuseSuffix(State.JSON_CALLS)},
         State.JSON_CALLS: {COMPLETE: Jump.RETURN},
     }
 )
@@ -85,16 +85,16 @@ CASES: list[tuple[str, CompiledFormat, str, list[Event]]] = [
     (
         "a grammar ends by itself",
         OBJECTS,
-        '{"name": "f", "arguments": {}} ok',
+        '@{"name": "f", "arguments": {}} ok',
         [F, ToolCallArguments(0, "{}"), Content("ok")],
     ),
     (
         "a call returns to the reasoning it interrupted",
         OBJECTS,
-        '<t>a{"name": "f", "arguments": {}}b</t>c',
+        '<t>a@{"name": "f", "arguments": {}}b</t>c',
         [Reasoning("a"), F, ToolCallArguments(0, "{}"), Reasoning("b"), Content("c")],
     ),
-    ("an object that is no call", OBJECTS, '{"a": 1}', [Content('{"a": 1}')]),
+    ("an object that is no call", OBJECTS, '@{"a": 1}', [Content('@{"a": 1}')]),
     (
         "a header says what follows",
         HEADED,

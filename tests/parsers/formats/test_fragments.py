@@ -111,7 +111,7 @@ def test_merging_keeps_the_markers_of_all():
 BASE = Format(
     "base",
     {
-        State.CONTENT: {"<call>": State.NAME, "[": ReuseSuffix(State.JSON_CALLS)},
+        State.CONTENT: {"<call>": State.NAME, "@[": ReuseSuffix(State.JSON_CALLS)},
         State.NAME: {"<args>": State.ARGUMENTS},
         State.ARGUMENTS: {"</call>": Jump.RETURN},
     },
@@ -132,7 +132,7 @@ def test_a_variant_changes_strings_and_keeps_the_rest():
         undeclared_type="json",
     )
     assert changed.states == {
-        State.CONTENT: {"<args>": State.NAME, "[": ReuseSuffix(State.JSON_CALLS)},
+        State.CONTENT: {"<args>": State.NAME, "@[": ReuseSuffix(State.JSON_CALLS)},
         State.NAME: {"<call>": State.ARGUMENTS},
         State.ARGUMENTS: {"</args>": Jump.RETURN},
         **think(),
