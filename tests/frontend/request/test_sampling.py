@@ -3,6 +3,7 @@
 import pytest
 from backedge.frontend.request.sampling import build_sampling_options, read_sampling
 from backedge.parsers.errors import RequestError
+from backedge.tokenization.model_files import GenerationConfig
 
 from tests.frontend.chat_requests import chat_request, preprocessed
 
@@ -55,7 +56,8 @@ MODELS = [
 
 @pytest.mark.parametrize(("model", "fields", "option", "value"), MODELS)
 def test_the_models_own_options_are_the_defaults(model, fields, option, value):
-    options = build_sampling_options(chat_request(**fields), model, None)
+    config = GenerationConfig(**model)
+    options = build_sampling_options(chat_request(**fields), config, None)
     assert getattr(options, option) == value
 
 
