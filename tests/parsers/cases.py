@@ -103,9 +103,7 @@ SGLANG_DIFFERENCES: dict[str, Difference] = {
 }
 
 # What a worker does not start with, and what it says.
-REFUSED: dict[str, str] = {
-    "tool phi4_mini_json": "gives nothing at all, neither calls nor text, when it streams"
-}
+REFUSED: dict[str, str] = {"tool phi4_mini_json": "returns neither calls nor text when it streams"}
 
 # Constructed only with a model of this architecture; refused at the worker's start with any other.
 ARCHITECTURE_BOUND = {case.id for case in CASES.values() if case.sample.architecture}
