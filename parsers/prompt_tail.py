@@ -1,20 +1,128 @@
-"""The end of the prompt, where the chat template may have begun the answer."""
+"""The end of the prompt, where the chat template, or an answer to continue, may have begun.
+
+The last marker that opens or closes reasoning decides in which state the answer begins, however
+long the thought after it is. Markers that are tokens are searched by their ids, without decoding;
+only what the vocabulary has no token for is searched as text.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 
-# How many tokens at the end of the prompt are read for what they say about the answer.
-MAX_TAIL = 64
+from .compiled_format import CompiledFormat
+from .format import TEXT_STATES, State, Target, target_state
+from .state_machine import LinearParser
+
+# How many tokens at the end of the prompt are decoded, at most, in search of markers that are text.
+MAX_DECODED = 8192
+# The first part of them that is decoded, and how much longer each next part is.
+_FIRST_DECODED, _GROWTH = 128, 8
+# No header has more tokens, from its first marker to the one after it.
+_MAX_HEADER = 64
+# Tokens that are compared at a time; a search through ids takes about 20 ns per token.
+_WINDOW = 4096
+
+Decode = Callable[[Sequence[int]], str]
 
 
-def answer_start(prompt_token_ids: Sequence[int], ends_turn: Callable[[int], bool]) -> list[int]:
-    """Return the tokens at the end of the prompt that belong to the answer, at most `MAX_TAIL`.
+class PromptReader:
+    """Finds out in which state a prompt leaves the answer.
 
-    They come after the last token that ends an earlier turn or a role's header (`ends_turn`): what
-    earlier turns left in the prompt says nothing about this one.
+    table: the formats, compiled for the vocabulary. text_table: the same, with all markers as text.
+    special, decode: as in `Vocabulary`.
     """
-    end = start = len(prompt_token_ids)
-    while start > max(0, end - MAX_TAIL) and not ends_turn(prompt_token_ids[start - 1]):
-        start -= 1
-    return list(prompt_token_ids[start:])
+
+    def __init__(
+        self,
+        table: CompiledFormat,
+        text_table: CompiledFormat,
+        special: AbstractSet[int],
+        decode: Decode,
+    ) -> None:
+        leads = _find_leads(table)
+        tokens = set(table.ids.values())
+        self._text_table = text_table
+        self._decode = decode
+        self._by_id = {token: leads[text] for token, text in table.ids.items() if text in leads}
+        self._by_text = {text: lead for text, lead in leads.items() if text not in tokens}
+        # What an earlier turn left in the prompt says nothing about this one.
+        ends_turn = special - table.ids.keys() - table.parts.keys()
+        self._deciding = frozenset(ends_turn | self._by_id.keys())
+
+    def read(self, prompt_token_ids: Sequence[int]) -> State | None:
+        """Return the text state that the prompt's last marker leads to.
+
+        None if the present turn has no marker, or its last one leads to another state.
+        """
+        last = find_last(prompt_token_ids, self._deciding)
+        if self._by_text:
+            for text in decode_back(prompt_token_ids, last + 1, self._decode):
+                start, lead = _find_marker(self._by_text, text)
+                if lead is not None:
+                    return lead if lead is not State.HEADER else self._read_header(text[start:])
+        if last < 0 or (lead := self._by_id.get(prompt_token_ids[last])) is not State.HEADER:
+            return None if last < 0 else lead
+        return self._read_header(self._decode(prompt_token_ids[last : last + _MAX_HEADER]))
+
+    def _read_header(self, text: str) -> State | None:
+        """Return the text state after the header that `text` begins with, or None."""
+        parser = LinearParser(self._text_table, {})
+        parser.feed(text)
+        if parser.state is State.REASONING:
+            return State.REASONING_OPENED
+        return parser.state if parser.state in TEXT_STATES else None
+
+
+def find_last(token_ids: Sequence[int], wanted: AbstractSet[int]) -> int:
+    """Return the position of the last of `token_ids` that is in `wanted`; -1 if none is."""
+    end = len(token_ids)
+    while end > 0:
+        start = max(0, end - _WINDOW)
+        window = token_ids[start:end]
+        if not wanted.isdisjoint(window):
+            return (
+                end
+                - 1
+                - next(back for back, token in enumerate(reversed(window)) if token in wanted)
+            )
+        end = start
+    return -1
+
+
+def decode_back(token_ids: Sequence[int], start: int, decode: Decode) -> Iterator[str]:
+    """Yield longer and longer texts of the end of `token_ids[start:]`, at most `MAX_DECODED`."""
+    length = len(token_ids) - start
+    size = _FIRST_DECODED
+    while length > 0:
+        yield decode(token_ids[-min(size, length) :])
+        if size >= min(length, MAX_DECODED):
+            return
+        size *= _GROWTH
+
+
+def _find_leads(table: CompiledFormat) -> dict[str, State]:
+    """Return the markers that decide, each with the state it leads to."""
+    markers = table.markers
+    outer = {**markers.get(State.HEADER, {}), **markers.get(State.CONTENT, {})}
+    ends = _select(markers.get(State.REASONING, {}), TEXT_STATES | {State.IGNORED})
+    starts = _select(markers.get(State.START, {}), {State.REASONING, State.REASONING_OPENED})
+    return {
+        **dict.fromkeys(_select(outer, {State.HEADER}), State.HEADER),
+        **dict.fromkeys(ends, State.START),
+        **dict.fromkeys(starts, State.REASONING_OPENED),
+    }
+
+
+def _select(markers: Mapping[str, Target], states: AbstractSet[State]) -> set[str]:
+    """Return the markers that lead to one of `states`."""
+    return {
+        marker for marker, target in markers.items() if marker and target_state(target) in states
+    }
+
+
+def _find_marker(leads: Mapping[str, State], text: str) -> tuple[int, State | None]:
+    """Return where the last marker in `text` begins, and its state; the longer one if two do."""
+    found = ((text.rfind(marker.strip()), len(marker), marker) for marker in leads)
+    start, _, marker = max(found, default=(-1, 0, ""))
+    return start, leads[marker] if start >= 0 else None

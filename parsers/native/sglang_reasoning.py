@@ -11,7 +11,7 @@ from sglang.srt.parser.reasoning_parser import IQuestQ1ReasoningDetector, Reason
 from sglang.srt.parser.template_detection import ReasoningToggleConfig, detect_reasoning_pattern
 
 from ..base import ParserRequest
-from ..prompt_tail import answer_start
+from ..prompt_tail import MAX_DECODED, find_last
 from .startup_checks import EngineTokenizer
 
 # The meaning of a parser's `reasoning_default`, which counts if the chat template has no switch.
@@ -97,10 +97,13 @@ class ReasoningParserFactory:
         detector = ReasoningParser(name, tokenizer=vocabulary).detector
         self._mode = MODES[detector.reasoning_default]
         self._start, self._end = detector.think_start_token, detector.think_end_token
-        self._special = {
-            token_id: text in self._start or text in self._end for token_id, text in special.items()
+        parts = {
+            token_id
+            for token_id, text in special.items()
+            if text in self._start or text in self._end
         }
-        self.has_special_markers = any(self._special.values())
+        self._ends_turn = special.keys() - parts
+        self.has_special_markers = bool(parts)
 
     def __call__(
         self, request: ParserRequest, prompt_token_ids: Sequence[int], *, feeds_tool_parser: bool
@@ -134,8 +137,9 @@ class ReasoningParserFactory:
         SGLang sees the end of the prompt as a message to continue; markers in it take precedence
         over the template's switches.
         """
-        tail = answer_start(prompt_token_ids, lambda token: not self._special.get(token, True))
-        written = self._tokenizer.decode(tail)
+        start = find_last(prompt_token_ids, self._ends_turn) + 1
+        tail = prompt_token_ids[max(start, len(prompt_token_ids) - MAX_DECODED) :]
+        written = self._tokenizer.decode(list(tail))
         return ChatCompletionRequest.model_construct(
             messages=[
                 SimpleNamespace(

@@ -9,9 +9,15 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from backedge.parsers.base import ParserFactory, ParserNames, ParserRequest
-from backedge.parsers.events import Content, Reasoning, ToolCallArguments, ToolCallCut, join
+from backedge.parsers.events import (
+    Content,
+    Reasoning,
+    ToolCallArguments,
+    ToolCallCut,
+    ToolCallStarted,
+    join,
+)
 from backedge.parsers.events import Event as ParserEvent
-from backedge.parsers.events import ToolCallStarted
 from backedge.parsers.forced_calls import wrap_forced_calls
 from backedge.parsers.linear_parsers import Vocabulary
 from backedge.parsers.parser_lookup import linear_parsers, tool_format
@@ -21,8 +27,8 @@ from tests.parsers.families import FAMILIES
 from tests.parsers.families.family import Family
 
 TEXT_KINDS = {Content: "text", Reasoning: "reasoning"}
-TEXT_TOKEN, PROMPT_TOKEN = 0, 1
-FIRST_MARKER_TOKEN = 2
+TEXT_TOKEN = 0
+FIRST_MARKER_TOKEN = 1
 
 
 def find_family(names: ParserNames) -> Family:
@@ -43,7 +49,26 @@ def build_vocabulary(names: ParserNames) -> dict[str, int]:
 
 @functools.cache
 def build_parsers(names: ParserNames, prompt: str) -> ParserFactory:
-    return linear_parsers(names, Vocabulary(build_vocabulary(names), decode=lambda _: prompt))
+    vocabulary = build_vocabulary(names)
+    texts = {token_id: marker for marker, token_id in vocabulary.items()}
+    # The text between markers is one token each.
+    texts |= dict(zip(encode_prompt(names, prompt), split_prompt(names, prompt), strict=True))
+    return linear_parsers(
+        names, Vocabulary(vocabulary, decode=lambda ids: "".join(map(texts.__getitem__, ids)))
+    )
+
+
+def split_prompt(names: ParserNames, prompt: str) -> list[str]:
+    """Return the prompt's markers and the texts between them."""
+    return [text for text, _ in tokenize(names, [prompt])]
+
+
+def encode_prompt(names: ParserNames, prompt: str) -> list[int]:
+    """Return the prompt's tokens; one for each text between markers."""
+    return [
+        -number if token == TEXT_TOKEN else token
+        for number, (_, token) in enumerate(tokenize(names, [prompt]), start=1)
+    ]
 
 
 def read_prompt(case: Case) -> str:
@@ -61,7 +86,9 @@ def build_request(case: Case) -> ParserRequest:
         tool_choice=(
             {"type": "function", "function": {"name": case.named_tool}}
             if case.named_tool
-            else "required" if forced else "auto"
+            else "required"
+            if forced
+            else "auto"
         ),
         json_calls=forced,
         chat_template_kwargs={"enable_thinking": case.start == "Reasoning"},
@@ -82,7 +109,7 @@ def run(case: Case, length: int | None = None) -> list[Event]:
     request = build_request(case)
     prompt = read_prompt(case)
     parsers = build_parsers(case.names, prompt)
-    parser = wrap_forced_calls(parsers(request, [PROMPT_TOKEN] if prompt else []), request)
+    parser = wrap_forced_calls(parsers(request, encode_prompt(case.names, prompt)), request)
     events: list[ParserEvent] = []
     for text, token in tokenize(case.names, [case.output]):
         step = length if length is not None and token == TEXT_TOKEN else len(text)
