@@ -131,6 +131,7 @@ class Format:
     quotes: marks around strings in ARGUMENTS, besides those of JSON.
     tag_prefix: text in front of each tag of ELEMENTS.
     strip: white space around a VALUE that is not part of it (`SchemaValue`).
+    quotes_json: a VALUE that is a string, but looks like JSON, is written as a JSON string.
     undeclared_type: "string" or "json", for a VALUE that no schema declares.
     thinks_by_default: for formats with REASONING, whether the model reasons from the first token
         although its prompt does not say so.
@@ -151,6 +152,7 @@ class Format:
     quotes: tuple[str, ...] = ()
     tag_prefix: str = ""
     strip: str | None = "\n"
+    quotes_json: bool = False
     undeclared_type: str = "string"
     thinks_by_default: bool = False
     thinking_flags: Mapping[str, bool] = field(default_factory=dict)

@@ -1,14 +1,43 @@
-"""The JSON types that a tool's schema declares for the values of its arguments."""
+"""The JSON schemas that tools declare, compiled to type the values of arguments.
+
+`FunctionSchema` compiles the parameters of one function. Each part of the schema becomes one
+`ValueSchema`, however many references lead to it, so the cost is linear in the schema and a
+reference may lead in a circle. A `ValueSchema` says which JSON types a value may have, which is
+enough to stream most values, and whether it accepts a value, which decides the others.
+
+Not checked: `pattern` (a client's expression may take exponential time), `format`, `not`,
+`multipleOf`, `uniqueItems`, conditions, and references out of the schema. A value that only these
+forbid is accepted.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
+from functools import cached_property
+from urllib.parse import unquote
 
 from .json_types import JsonObject
+from .type_names import ANY, JSON_TYPES, to_json_type
 
-KINDS = frozenset({"string", "integer", "number", "boolean", "null", "object", "array"})
-# Deeper than any sane schema nests: a `$ref` may lead in a circle.
-MAX_DEPTH = 8
+# The most parts of one schema, and the most steps to validate one value. What is beyond is
+# not checked.
+MAX_PARTS = 1024
+MAX_CHECKS = 4096
+# The deepest nesting of schemas and of values that is checked.
+MAX_DEPTH = 48
+
+# Python's types of decoded JSON. bool is a subclass of int and comes first.
+_PYTHON_TYPES = (
+    ("boolean", bool),
+    ("string", str),
+    ("integer", int),
+    ("number", float),
+    ("array", list),
+)
+# Types that contain others.
+_SMALLER_TYPES = {"number": {"number", "integer"}, ANY: JSON_TYPES}
+# Keywords that say of which type a value is if nothing else does.
+_IMPLIED_TYPES = {"properties": "object", "items": "array", "prefixItems": "array"}
 
 
 def read_parameters(tools: Iterable[JsonObject]) -> dict[str, JsonObject]:
@@ -22,87 +51,268 @@ def read_parameters(tools: Iterable[JsonObject]) -> dict[str, JsonObject]:
     return schemas
 
 
-def declared_types(parameters: JsonObject, key: str) -> frozenset[str]:
-    """Return the JSON types that the value of `key` may have; empty if none are declared.
+class FunctionSchema:
+    """The compiled parts of one function's parameters, made when they are asked for.
 
-    parameters: the JSON schema of a function's parameters.
+    parameters: the JSON schema; references point into it. It must not change.
     """
-    return allowed_types(find_member(parameters, key, parameters), parameters)
+
+    def __init__(self, parameters: JsonObject) -> None:
+        self._root = parameters
+        self._parts: dict[int, ValueSchema] = {}
+
+    @property
+    def size(self) -> int:
+        """How many parts of the schema have been compiled, at most `MAX_PARTS`."""
+        return len(self._parts)
+
+    def member(self, key: str) -> ValueSchema:
+        """Return the schema of the parameter `key`."""
+        return self.compile(self._root).member(key)
+
+    def compile(self, schema: object, depth: int = 0) -> ValueSchema:
+        """Return the compiled form of `schema`, a part of the parameters."""
+        if not isinstance(schema, dict):
+            return NEVER if schema is False else UNDECLARED
+        part = self._parts.get(id(schema))
+        if part is None:
+            if len(self._parts) >= MAX_PARTS or depth > MAX_DEPTH:
+                return UNDECLARED
+            part = self._parts[id(schema)] = ValueSchema(self, schema)
+            part.read_alternatives(depth + 1)
+        return part
+
+    def resolve(self, reference: object) -> object:
+        """Return the part that a reference (`#/$defs/Name`) points at; True if there is none."""
+        if not isinstance(reference, str) or not reference.startswith("#"):
+            return True
+        found: object = self._root
+        for part in unquote(reference).split("/")[1:]:
+            key = part.replace("~1", "/").replace("~0", "~")
+            if isinstance(found, dict):
+                found = found.get(key, True)
+            elif isinstance(found, list) and key.isdecimal() and int(key) < len(found):
+                found = found[int(key)]
+            else:
+                return True
+        return found
 
 
-def allowed_types(schema: object, root: JsonObject) -> frozenset[str]:
-    """Return the JSON types that a value of `schema` may have.
+class ValueSchema:
+    """What the schema says of one value.
 
-    root: the schema that references in `schema` point into.
+    types: the JSON types that `type` allows; None if it allows all.
+    literals: the values of `const` and `enum`, of which one must match each list.
+    all_of, any_of, one_of: further schemas, of which all, one at least or exactly one of each
+        tuple must accept the value.
     """
-    return frozenset(_kinds(schema, root, MAX_DEPTH))
+
+    def __init__(self, owner: FunctionSchema, schema: JsonObject) -> None:
+        self._owner = owner
+        self._schema = schema
+        self.types = _read_types(schema)
+        self.nullable = schema.get("nullable") is True
+        self.literals = tuple(_read_literals(schema))
+        self.all_of: tuple[ValueSchema, ...] = ()
+        self.any_of: tuple[ValueSchema, ...] = ()
+        self.one_of: tuple[ValueSchema, ...] = ()
+        self._members: dict[str, ValueSchema] = {}
+
+    def read_alternatives(self, depth: int) -> None:
+        """Compile the schemas that this one combines or refers to."""
+        schema, compile_ = self._schema, self._owner.compile
+        every = list(_read_list(schema, "allOf"))
+        if "$ref" in schema:
+            every.append(self._owner.resolve(schema["$ref"]))
+        self.all_of = tuple(compile_(part, depth) for part in every)
+        self.any_of = tuple(compile_(part, depth) for part in _read_list(schema, "anyOf"))
+        self.one_of = tuple(compile_(part, depth) for part in _read_list(schema, "oneOf"))
+
+    @property
+    def parts(self) -> tuple[ValueSchema, ...]:
+        """The schemas that this one combines or refers to."""
+        return (*self.all_of, *self.any_of, *self.one_of)
+
+    @property
+    def declared(self) -> bool:
+        """Whether the schema says anything about the value's type."""
+        return _UNDECLARED not in self._found_kinds
+
+    @property
+    def kinds(self) -> frozenset[str]:
+        """The JSON types that a value may have; all of them if nothing is declared.
+
+        Whole numbers are "integer", so "number" comes with "integer".
+        """
+        return self._found_kinds - {_UNDECLARED}
+
+    @cached_property
+    def has_literals(self) -> bool:
+        """Whether `const` or `enum` occurs in it or in what it refers to."""
+        return any(part.literals for part in _find_reachable(self))
+
+    @cached_property
+    def _found_kinds(self) -> frozenset[str]:
+        """The kinds, with `_UNDECLARED` among them if nothing is declared."""
+        reachable = _find_reachable(self)
+        found = dict.fromkeys(map(id, reachable), frozenset[str]())
+        # From the inside out, again and again while references lead in circles.
+        changed = True
+        while changed:
+            changed = False
+            for part in reversed(reachable):
+                kinds = part.combine_kinds(found)
+                changed = changed or kinds != found[id(part)]
+                found[id(part)] = kinds
+        # What contradicts itself, or refers to itself alone, declares nothing.
+        return found[id(self)] or _ANY_KIND
+
+    def combine_kinds(self, found: Mapping[int, frozenset[str]]) -> frozenset[str]:
+        """Return the kinds of this schema, given those of its parts by their ids."""
+        kinds = self._own_kinds
+        for part in self.all_of:
+            kinds &= found[id(part)]
+        for parts in (self.any_of, self.one_of):
+            if parts:
+                kinds &= frozenset().union(*(found[id(part)] for part in parts)) - {_UNDECLARED}
+        return kinds | {"null"} if self.nullable and _UNDECLARED not in kinds else kinds
+
+    @cached_property
+    def _own_kinds(self) -> frozenset[str]:
+        kinds = _ANY_KIND if self.types is None else self.types
+        for values in self.literals:
+            kinds &= frozenset(map(json_type, values))
+        if self.types is None and not self.literals:
+            implied = {kind for word, kind in _IMPLIED_TYPES.items() if word in self._schema}
+            kinds = frozenset(implied) or kinds
+        return kinds
+
+    # Members and items.
+
+    def member(self, key: str) -> ValueSchema:
+        """Return the schema of an object's member `key`, or of an array's items."""
+        if key not in self._members:
+            found = [
+                declared
+                for part in _find_reachable(self)
+                if isinstance(declared := part.find_member(key), dict)
+            ]
+            schema = {"anyOf": found} if len(found) > 1 else (*found, True)[0]
+            self._members[key] = self._owner.compile(schema)
+        return self._members[key]
+
+    def find_member(self, key: str) -> object:
+        """Return the schema that this one itself gives for a member or for items, or None."""
+        properties = self._schema.get("properties")
+        declared = properties.get(key) if isinstance(properties, dict) else None
+        for word in ("items", "additionalProperties"):
+            if declared is None:
+                declared = self._schema.get(word)
+        return declared
+
+    def find_property(self, key: str) -> ValueSchema:
+        """Return what this schema itself demands of an object's member `key`."""
+        properties = self._schema.get("properties")
+        if isinstance(properties, dict) and key in properties:
+            return self._owner.compile(properties[key])
+        if "patternProperties" in self._schema:
+            return UNDECLARED
+        return self._owner.compile(self._schema.get("additionalProperties"))
+
+    def find_item(self, position: int) -> ValueSchema:
+        """Return what this schema itself demands of an array's item."""
+        items = self._schema.get("items")
+        first, rest = self._schema.get("prefixItems"), items
+        if isinstance(items, list):  # as draft 7 has it
+            first, rest = items, self._schema.get("additionalItems")
+        if isinstance(first, list) and position < len(first):
+            return self._owner.compile(first[position])
+        return self._owner.compile(rest)
+
+    @cached_property
+    def has_members(self) -> bool:
+        """Whether this schema itself says anything of an object's members or an array's items."""
+        return not _MEMBER_WORDS.isdisjoint(self._schema)
+
+    @cached_property
+    def required(self) -> tuple[str, ...]:
+        """The keys that an object must have."""
+        return tuple(key for key in _read_list(self._schema, "required") if isinstance(key, str))
+
+    @cached_property
+    def limits(self) -> Mapping[str, float]:
+        """The keywords that limit a number, or the length of a string, object or array."""
+        return {
+            word: limit
+            for word in LIMITS
+            if isinstance(limit := self._schema.get(word), int | float)
+            and not isinstance(limit, bool)
+        }
 
 
-def find_member(schema: object, key: str, root: JsonObject) -> JsonObject:
-    """Return the schema of an object's member `key`, or of an array's items.
-
-    Empty if there is none.
-    """
-    if isinstance(schema, dict) and isinstance(reference := schema.get("$ref"), str):
-        schema = _resolve(reference, root)
-    if not isinstance(schema, dict):
-        return {}
-    properties = schema.get("properties")
-    declared = properties.get(key) if isinstance(properties, dict) else None
-    for word in ("items", "additionalProperties"):
-        if declared is None:
-            declared = schema.get(word)
-    return declared if isinstance(declared, dict) else {}
-
-
-def _kinds(schema: object, root: JsonObject, depth: int) -> Iterator[str]:
-    if not isinstance(schema, dict) or depth == 0:
-        return
-    declared = schema.get("type")
-    if declared is not None:
-        names = declared if isinstance(declared, list) else [declared]
-        yield from (name for name in names if name in KINDS)
-        return
-    yield from map(json_type, schema.get("enum", ()))
-    if "const" in schema:
-        yield json_type(schema["const"])
-    for part in _alternatives(schema, root):
-        yield from _kinds(part, root, depth - 1)
-    if "properties" in schema:
-        yield "object"
-    if "items" in schema:
-        yield "array"
-
-
-def _alternatives(schema: JsonObject, root: JsonObject) -> Iterator[object]:
-    """Yield the schemas that `schema` combines or refers to."""
-    for word in ("anyOf", "oneOf", "allOf"):
-        yield from schema.get(word) or ()
-    if isinstance(reference := schema.get("$ref"), str):
-        yield _resolve(reference, root)
+_MEMBER_WORDS = frozenset(
+    {"properties", "additionalProperties", "required", "items", "additionalItems", "prefixItems"}
+)
+_UNDECLARED = "undeclared"
+_ANY_KIND = JSON_TYPES | {_UNDECLARED}
+LIMITS = (
+    *("minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum"),
+    *("minLength", "maxLength", "minItems", "maxItems", "minProperties", "maxProperties"),
+)
 
 
 def json_type(value: object) -> str:
-    """Return the JSON type of a value that was decoded from JSON."""
+    """Return the JSON type of a value that was decoded from JSON; 1.0 is an integer."""
     if value is None:
         return "null"
-    for kind, types in (
-        ("boolean", bool),
-        ("string", str),
-        ("integer", int),
-        ("number", float),
-        ("array", list),
-    ):
+    for kind, types in _PYTHON_TYPES:
         if isinstance(value, types):
-            return kind
+            whole = isinstance(value, float) and value.is_integer()
+            return "integer" if whole else kind
     return "object"
 
 
-def _resolve(reference: str, root: JsonObject) -> object:
-    """Return the part of the schema that a reference (`#/$defs/...`) points at, or None."""
-    node: object = root
-    for part in reference.removeprefix("#").strip("/").split("/"):
-        node = (
-            node.get(part.replace("~1", "/").replace("~0", "~")) if isinstance(node, dict) else None
-        )
-    return node
+def declare(*kinds: str) -> ValueSchema:
+    """Return the schema of values of these types."""
+    return FunctionSchema({}).compile({"type": list(kinds)})
+
+
+def _find_reachable(schema: ValueSchema) -> list[ValueSchema]:
+    """Return `schema` and what it combines or refers to, each once."""
+    found = {id(schema): schema}
+    waiting = [schema]
+    while waiting:
+        for part in waiting.pop().parts:
+            if id(part) not in found:
+                found[id(part)] = part
+                waiting.append(part)
+    return list(found.values())
+
+
+def _read_types(schema: JsonObject) -> frozenset[str] | None:
+    """Return the types that `type` names; None if it allows any, or names an unknown one."""
+    declared = schema.get("type")
+    names = declared if isinstance(declared, list) else [declared]
+    types: set[str] = set()
+    for name in names:
+        kind = to_json_type(name) if isinstance(name, str) else None
+        if kind is None:
+            return None
+        types |= _SMALLER_TYPES.get(kind, {kind})
+    return frozenset(types)
+
+
+def _read_literals(schema: JsonObject) -> Iterator[tuple[object, ...]]:
+    if "const" in schema:
+        yield (schema["const"],)
+    if isinstance(values := schema.get("enum"), list) and values:
+        yield tuple(values)
+
+
+def _read_list(schema: JsonObject, word: str) -> list[object]:
+    found = schema.get(word)
+    return found if isinstance(found, list) else []
+
+
+UNDECLARED = FunctionSchema({}).compile({})
+NEVER = FunctionSchema({}).compile({"type": []})

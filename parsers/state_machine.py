@@ -51,7 +51,7 @@ from .arguments.incremental_grammar import IncrementalGrammar, Status
 from .arguments.json_calls import JsonCallGrammar
 from .arguments.json_repair import JsonRepairer
 from .arguments.python_calls import PythonCallGrammar
-from .arguments.schema_value import UNDECLARED, SchemaValue
+from .arguments.schema_value import JSON, STRING, UNDECLARED, SchemaValue
 from .arguments.xml_elements import XmlElements
 from .base import StreamParser
 from .call_rollback import BETWEEN_CALLS, FIRST_STATES, MAX_MARKUP, CallRollback
@@ -59,7 +59,6 @@ from .compiled_format import CompiledFormat
 from .events import Content, Event, Reasoning, ToolCallCut
 from .format import COMPLETE, TEXT_STATES, Format, Jump, ReuseSuffix, State
 from .json_types import JsonObject
-from .schema import declared_types
 
 GRAMMAR_STATES = frozenset(
     {State.ARGUMENTS, State.ELEMENTS, State.JSON_CALLS, State.PYTHON_CALLS, State.PYTHON_LINES}
@@ -105,7 +104,7 @@ class LinearParser(CallRollback, StreamParser):
         self._key = ""
         self._header_state = State.TOOL_SECTION  # what the last header leads to
         self._grammar: IncrementalGrammar = JsonRepairer(self._calls.arguments)
-        self._value = SchemaValue(self._calls.arguments, UNDECLARED["string"], "")
+        self._value = SchemaValue(self._calls.arguments, STRING, "")
         self._plain_event: type[Reasoning | Content] | None
         self._counts_reasoning: bool
         self._enter(state or table.initial_state)
@@ -392,16 +391,16 @@ class LinearParser(CallRollback, StreamParser):
     def _new_value(self, state: State) -> SchemaValue:
         match state:
             case State.STRING:
-                kinds = UNDECLARED["string"]
+                schema = STRING
             case State.JSON:
-                kinds = UNDECLARED["json"]
+                schema = JSON
             case _:
-                kinds = (
-                    declared_types(self._calls.schema, self._key)
-                    or UNDECLARED[self._format.undeclared_type]
-                )
+                schema = self._calls.value_schema(self._key)
+                if not schema.declared:
+                    schema = UNDECLARED[self._format.undeclared_type]
         self._calls.member(self._key)
-        return SchemaValue(self._calls.arguments, kinds, self._format.strip)
+        quoted = state is State.JSON or self._format.quotes_json
+        return SchemaValue(self._calls.arguments, schema, self._format.strip, quoted=quoted)
 
     def _report_cut(self) -> None:
         """Report the call that a limit has cut, with what is held back of it."""

@@ -5,51 +5,72 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 
+from ..schema import ValueSchema, declare
+from ..type_names import JSON_TYPES
 from .incremental_grammar import Status
 from .json_repair import MAX_WORD, JsonRepairer
-from .json_text import WriteJson, escape_json, is_number, word_to_json
+from .json_text import WriteJson, escape_json
+from .text_value import SPACE, text_to_json
 
-_KEYWORDS = {"null": ("null", "none"), "boolean": ("true", "false")}
-_KEYWORD_JSON = {"none": "null", "null": "null", "true": "true", "false": "false"}
+# The longest text that waits for its end because the schema allows strings and objects or arrays.
+MAX_HELD = 1 << 16
+
 _BRACKETS = {"object": "{", "array": "[("}
-# A number or the beginning of one.
-_PARTIAL_NUMBER = re.compile(r"[+-]?(?:\d[\d_]*)?(?:\.\d*)?(?:[eE][+-]?\d*)?")
-_SPACE = " \t\r\n"
-_JSON_KINDS = frozenset({"null", "boolean", "integer", "number", "object", "array", "string"})
-# The types that the value of an undeclared parameter may have, by `Format.undeclared_type`.
-UNDECLARED = {"string": frozenset({"string"}), "json": _JSON_KINDS}
+# A number, or the beginning of one.
+_PARTIAL_NUMBER = re.compile(r"[+-]?(?:0[xX][\da-fA-F]*|(?:\d[\d_]*)?(?:\.\d*)?(?:[eE][+-]?\d*)?)")
+_KEYWORDS = {"null": ("null", "none"), "boolean": ("true", "false")}
+
+STRING = declare("string")
+# Any type, for values of which the model says that they are no strings.
+JSON = declare(*(JSON_TYPES - {"string"}))
+# The schema of an undeclared parameter, by `Format.undeclared_type`.
+UNDECLARED = {"string": STRING, "json": declare(*JSON_TYPES)}
 
 
 class SchemaValue:
-    r"""Writes one parameter's text as JSON of a declared type. Strings, objects and arrays stream.
+    r"""Writes one parameter's text as JSON of a declared type; `text_to_json` has the rule.
+
+    Where the type is clear, the value streams: a string if nothing else is declared or the text
+    can be nothing else, an object or array if strings are not allowed. Other text waits for its
+    end; if it gets too long, it is a string.
 
     write: takes the pieces of JSON text.
-    kinds: the JSON types that the value may have, at least one. A text that fits none of them is
-        written as a string, declared or not.
     strip: the white space around the text that is markup: "\n" for one line break on each side,
         "" for nothing, None for all white space.
+    quoted: strings that look like JSON are written as JSON strings.
 
-    Holds back a number or keyword of at most `MAX_WORD` characters and white space of as many, and
-    what `JsonRepairer` holds back of an object or array.
+    Holds back a word of at most `MAX_WORD` characters and white space of as many, text in brackets
+    or quotes of at most `MAX_HELD`, and what `JsonRepairer` holds back of an object or array.
     """
 
-    def __init__(self, write: WriteJson, kinds: frozenset[str], strip: str | None) -> None:
+    def __init__(
+        self, write: WriteJson, schema: ValueSchema, strip: str | None, *, quoted: bool = False
+    ) -> None:
         self._write = write
+        self._schema = schema
         self._strip = strip
-        self._words = tuple(
-            word for kind, words in _KEYWORDS.items() if kind in kinds for word in words
-        )
-        self._numbers = not kinds.isdisjoint({"integer", "number"})
+        self._quoted = quoted
+        kinds = schema.kinds
+        self._only_string = kinds == {"string"} and not schema.has_literals
+        self._allows_string = "string" in kinds
         self._brackets = "".join(brackets for kind, brackets in _BRACKETS.items() if kind in kinds)
-        self._only_string = kinds == {"string"}
+        self._words = tuple(
+            word
+            for kind, words in _KEYWORDS.items()
+            if kind in kinds or not self._allows_string
+            for word in words
+        )
+        self._numbers = not kinds.isdisjoint({"integer", "number", "boolean"})
         self._json = JsonRepairer(write)
         self._held = ""
+        self._waiting: list[str] = []  # pieces of a text that waits for its end
+        self._length = 0  # of `_waiting`, in characters
         self._state: Callable[[str], None] = self._open
 
     @property
     def held(self) -> str:
         """The text held back."""
-        return self._held
+        return self._held + "".join(self._waiting)
 
     def feed(self, text: str) -> None:
         """Read the next piece of the text."""
@@ -60,48 +81,66 @@ class SchemaValue:
 
     def finish(self) -> None:
         """Write what is held back: the text ends here."""
-        held, self._held = self._held, ""
+        held, self._held = self.held, ""
         if self._state == self._in_json:
             self._finish_json(held)
-            return
-        if self._state != self._in_string:
-            word = held.strip(_SPACE)
-            if not self._only_string and word and self._fits(word, whole=True):
-                self._write(word_to_json(_KEYWORD_JSON.get(word.lower(), word)))
-                return
-            self._write('"')
-        self._write(escape_json(self._strip_end(held)) + '"')
+        elif self._state == self._in_string:
+            self._write(escape_json(self._strip_end(held)) + '"')
+        else:
+            text = self._strip_end(held)
+            self._write(text_to_json(text, self._schema, quoted=self._quoted))
 
     def _open(self, text: str) -> None:
         if self._strip:
             text = text.removeprefix(self._strip)
         elif self._strip is None:
-            text = text.lstrip(_SPACE)
+            text = text.lstrip(SPACE)
             if not text:
                 return
-        self._state = self._begin_string if self._only_string else self._find_type
+        self._state = self._find_type
         self._state(text)
 
     def _find_type(self, text: str) -> None:
-        """Wait while the text may be a number or a keyword."""
-        word = text.strip(_SPACE)
-        if word and word[0] in self._brackets:
+        """Wait while the text may be anything but a string."""
+        word = text.lstrip(SPACE)
+        first = word[:1]
+        if not self._allows_string and first and first in self._brackets:
             self._state = self._in_json
             self._in_json(text)
-        elif len(text) <= MAX_WORD and (not word or self._fits(word, whole=False)):
+        elif first and self._may_be_long(first):
+            self._state = self._wait
+            self._wait(text)
+        elif len(text) <= MAX_WORD and self._may_be_word(word.rstrip(SPACE)):
             self._held = text
         else:
             self._begin_string(text)
 
-    def _fits(self, word: str, *, whole: bool) -> bool:
-        """Whether `word` is a number or keyword of `kinds`, or begins one unless `whole`."""
-        lower = word.lower()
-        if whole:
-            return lower in self._words or (self._numbers and is_number(word))
-        number = _PARTIAL_NUMBER.match(word) if self._numbers else None
-        return any(keyword.startswith(lower) for keyword in self._words) or (
-            number is not None and number.end() == len(word)
+    def _may_be_long(self, first: str) -> bool:
+        """Whether a text that begins so may be JSON of any length."""
+        may_be_json = bool(self._brackets) or not self._allows_string
+        return (first in "{[(" and may_be_json) or (
+            first == '"' and (self._quoted or not self._allows_string)
         )
+
+    def _may_be_word(self, word: str) -> bool:
+        """Whether `word` is a number, keyword or literal of the schema, or begins one."""
+        if self._only_string:
+            return False
+        if not word or self._schema.has_literals:
+            return True
+        number = _PARTIAL_NUMBER.match(word) if self._numbers else None
+        return (number is not None and number.end() == len(word)) or any(
+            keyword.startswith(word.lower()) for keyword in self._words
+        )
+
+    def _wait(self, text: str) -> None:
+        """Hold all text, up to a limit."""
+        self._waiting.append(text)
+        self._length += len(text)
+        if self._length > MAX_HELD:
+            text = "".join(self._waiting)
+            self._waiting.clear()
+            self._begin_string(text)
 
     def _begin_string(self, text: str) -> None:
         self._write('"')
@@ -118,7 +157,7 @@ class SchemaValue:
 
     def _strip_end(self, text: str) -> str:
         """Return `text` without the white space that is markup if the text ends here."""
-        return text.rstrip(_SPACE) if self._strip is None else text.removesuffix(self._strip)
+        return text.rstrip(SPACE) if self._strip is None else text.removesuffix(self._strip)
 
     def _in_json(self, text: str) -> None:
         if self._json.status is not Status.DONE:

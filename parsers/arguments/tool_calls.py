@@ -6,6 +6,7 @@ from collections.abc import Mapping
 
 from ..events import Event, ToolCallArguments, ToolCallStarted
 from ..json_types import JsonObject
+from ..schema import FunctionSchema, ValueSchema
 from .json_text import escape_json
 
 # No function's or parameter's name is longer.
@@ -22,6 +23,7 @@ class ToolCallEmitter:
     def __init__(self, events: list[Event], parameters: Mapping[str, JsonObject]) -> None:
         self.events = events
         self._parameters = parameters
+        self._compiled: dict[str, FunctionSchema] = {}
         self._index = -1
         self._has_arguments = False
         self._members = 0
@@ -37,6 +39,13 @@ class ToolCallEmitter:
     def schema(self) -> JsonObject:
         """The parameters' schema of the last call; empty if its function is not declared."""
         return self._parameters.get(self.name, {})
+
+    def value_schema(self, key: str) -> ValueSchema:
+        """Return the schema of a parameter of the last call."""
+        compiled = self._compiled.get(self.name)
+        if compiled is None:
+            compiled = self._compiled[self.name] = FunctionSchema(self.schema)
+        return compiled.member(key)
 
     def declares(self, name: str) -> bool:
         """Whether the request declares a function of this name."""

@@ -7,8 +7,7 @@ from dataclasses import dataclass
 
 from typing_extensions import override
 
-from ..json_types import JsonObject
-from ..schema import allowed_types, find_member
+from ..schema import ValueSchema
 from .incremental_grammar import IncrementalGrammar, Status, partial_length
 from .json_text import escape_json
 from .schema_value import UNDECLARED, SchemaValue
@@ -30,14 +29,14 @@ _SPACE = " \t\r\n"
 class _Element:
     """An open element.
 
-    end: its end tag. schema: the JSON schema declared for it.
+    end: its end tag. schema: what is declared for it.
     closer: the bracket that closes the object or list it turned out to be; empty while that is not
         known, and if it contains text.
     """
 
     tag: str
     end: str
-    schema: JsonObject
+    schema: ValueSchema
     value: SchemaValue | None = None
     closer: str = ""
     members: int = 0
@@ -136,10 +135,9 @@ class XmlElements(IncrementalGrammar):
     def _begin(self, tag: str) -> None:
         """Open an element; its parent is therefore a list or an object."""
         self._space = ""
-        root = self._calls.schema
         if not self._open:
             self._calls.member(tag)
-            self._open.append(_Element(tag, f"</{tag}>", find_member(root, tag, root)))
+            self._open.append(_Element(tag, f"</{tag}>", self._calls.value_schema(tag)))
             return
         parent = self._open[-1]
         if not parent.closer:
@@ -148,7 +146,7 @@ class XmlElements(IncrementalGrammar):
         key = "" if parent.closer == "]" else f'"{escape_json(tag)}": '
         self._calls.arguments((", " if parent.members else "") + key)
         parent.members += 1
-        self._open.append(_Element(tag, f"</{tag}>", find_member(parent.schema, tag, root)))
+        self._open.append(_Element(tag, f"</{tag}>", parent.schema.member(tag)))
 
     def _end(self) -> None:
         """Close the innermost element and write what is held back of its text."""
@@ -157,7 +155,7 @@ class XmlElements(IncrementalGrammar):
             self._calls.arguments(element.closer)
             return
         if element.value is None:
-            empty = _EMPTY.get(self._kinds(element)) if not self._space else None
+            empty = _EMPTY.get(element.schema.kinds) if not self._space else None
             if empty is not None:
                 self._calls.arguments(empty)
                 return
@@ -168,10 +166,8 @@ class XmlElements(IncrementalGrammar):
         element.value.finish()
 
     def _new_value(self, element: _Element) -> SchemaValue:
-        return SchemaValue(self._calls.arguments, self._kinds(element) or UNDECLARED["json"], "")
-
-    def _kinds(self, element: _Element) -> frozenset[str]:
-        return allowed_types(element.schema, self._calls.schema)
+        schema = element.schema if element.schema.declared else UNDECLARED["json"]
+        return SchemaValue(self._calls.arguments, schema, "")
 
 
 def _may_be_tag(text: str, start: int) -> bool:

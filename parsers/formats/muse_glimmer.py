@@ -34,6 +34,7 @@ MUSE_GLIMMER = Format(
     function=re.compile(r"(?:([^\s<>\".]+)\.(?=\1\Z))?(?P<name>[^\s<>\"]+)"),
     aliases=("muse",),
     strip="",
+    quotes_json=True,
     undeclared_type="json",
     source="vllm 0.31 tool_parsers/muse_glimmer_tool_parser.py, "
     "reasoning/muse_glimmer_reasoning_parser.py; "

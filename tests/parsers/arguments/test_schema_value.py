@@ -9,7 +9,16 @@ from typing import Any
 
 import pytest
 from backedge.parsers.arguments.json_repair import MAX_WORD
-from backedge.parsers.arguments.schema_value import UNDECLARED, SchemaValue
+from backedge.parsers.arguments.schema_value import (
+    JSON,
+    MAX_HELD,
+    STRING,
+    UNDECLARED,
+    SchemaValue,
+)
+from backedge.parsers.arguments.text_value import text_to_json
+from backedge.parsers.schema import ValueSchema, declare
+from backedge.parsers.type_names import JSON_TYPES
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -17,47 +26,59 @@ ANY = UNDECLARED["json"]
 
 
 def read(
-    text: str, kinds: frozenset[str], strip: str | None = "\n", cuts: Iterable[int] = ()
+    text: str,
+    schema: ValueSchema,
+    strip: str | None = "\n",
+    cuts: Iterable[int] = (),
+    *,
+    quoted: bool = False,
 ) -> str:
     out: list[str] = []
-    schema_value = SchemaValue(out.append, kinds, strip)
+    schema_value = SchemaValue(out.append, schema, strip, quoted=quoted)
     positions = sorted({0, len(text), *(cut for cut in cuts if cut < len(text))})
     for start, end in itertools.pairwise(positions):
         schema_value.feed(text[start:end])
-        assert len(schema_value.held) <= MAX_WORD + 1
+        waits = text.strip()[:1] in ("{", "[", "(", '"')
+        assert len(schema_value.held) <= (MAX_HELD if waits else MAX_WORD + 1)
     schema_value.finish()
     return "".join(out)
 
 
-def kinds(*names: str) -> frozenset[str]:
-    return frozenset(names)
-
-
-CASES: list[tuple[str, frozenset[str], Any]] = [
-    ("3", kinds("string"), "3"),
-    ("true", kinds("string"), "true"),
-    ("null", kinds("string"), "null"),
-    ('{"a": 1}', kinds("string"), '{"a": 1}'),
-    ("", kinds("string"), ""),
-    ("3", kinds("integer"), 3),
-    ("-3.5", kinds("number"), -3.5),
-    ("1e3", kinds("number"), 1000.0),
-    ("many", kinds("integer"), "many"),
-    ("12 apples", kinds("integer"), "12 apples"),
-    ("True", kinds("boolean"), True),
-    ("false", kinds("boolean"), False),
-    ("falsehood", kinds("boolean"), "falsehood"),
-    ("null", kinds("string", "null"), None),
-    ("None", kinds("string", "null"), None),
-    ("nullify it", kinds("string", "null"), "nullify it"),
-    ("3", kinds("string", "null"), "3"),
-    ("3", kinds("string", "integer"), 3),
-    ('{"a": [1, true]}', kinds("object"), {"a": [1, True]}),
-    ("{'a': True, 'b': None}", kinds("object"), {"a": True, "b": None}),
-    ("[1, 2]", kinds("array"), [1, 2]),
-    ("x, y", kinds("array"), "x, y"),
-    ("[1, 2]", kinds("object"), "[1, 2]"),
-    ('{"a": 1', kinds("object"), {"a": 1}),
+CASES: list[tuple[str, ValueSchema, Any]] = [
+    ("3", declare("string"), "3"),
+    ("true", declare("string"), "true"),
+    ("null", declare("string"), "null"),
+    ('{"a": 1}', declare("string"), '{"a": 1}'),
+    ("", declare("string"), ""),
+    ("3", declare("integer"), 3),
+    ("-3.5", declare("number"), -3.5),
+    ("1e3", declare("number"), 1000.0),
+    ("1e3", declare("integer"), 1000),
+    ("many", declare("integer"), "many"),
+    ("12 apples", declare("integer"), "12 apples"),
+    ("True", declare("boolean"), True),
+    ("false", declare("boolean"), False),
+    ("falsehood", declare("boolean"), "falsehood"),
+    ("null", declare("string", "null"), None),
+    ("None", declare("string", "null"), None),
+    ("nullify it", declare("string", "null"), "nullify it"),
+    ("3", declare("string", "null"), "3"),
+    ("3", declare("string", "integer"), 3),
+    ('{"a": [1, true]}', declare("object"), {"a": [1, True]}),
+    ("{'a': True, 'b': None}", declare("object"), {"a": True, "b": None}),
+    ("[1, 2]", declare("array"), [1, 2]),
+    ("x, y", declare("array"), "x, y"),
+    ("[1, 2]", declare("object"), [1, 2]),
+    ("[INFO] up", declare("object"), "[INFO] up"),
+    ("[INFO] up", declare("string", "array"), "[INFO] up"),
+    ("{name} is {age}", declare("string", "object"), "{name} is {age}"),
+    ("[1, 2]", declare("string", "array"), [1, 2]),
+    ("[1, 2] and more", declare("string", "array"), "[1, 2] and more"),
+    ("42.5", declare("string", "integer"), "42.5"),
+    ("42.0", declare("integer"), 42),
+    ("null", declare("integer"), None),
+    ('"42"', declare("integer"), 42),
+    ('{"a": 1', declare("object"), {"a": 1}),
     ("3", ANY, 3),
     ("hello", ANY, "hello"),
     ('["x"]', ANY, ["x"]),
@@ -68,7 +89,7 @@ CASES: list[tuple[str, frozenset[str], Any]] = [
 @pytest.mark.parametrize("framed", [True, False], ids=["framed", "bare"])
 @given(cuts=st.sets(st.integers(1, 30)))
 def test_the_declared_type_decides(
-    text: str, declared: frozenset[str], value: Any, framed: bool, cuts: set[int]
+    text: str, declared: ValueSchema, value: Any, framed: bool, cuts: set[int]
 ) -> None:
     written = f"\n{text}\n" if framed else text
     found = json.loads(read(written, declared, cuts=cuts))
@@ -91,22 +112,71 @@ def test_the_declared_type_decides(
 def test_white_space_that_is_markup(
     text: str, strip: str | None, value: str, cuts: set[int]
 ) -> None:
-    assert json.loads(read(text, kinds("string"), strip, cuts)) == value
+    assert json.loads(read(text, declare("string"), strip, cuts)) == value
 
 
 @given(
     text=st.text(),
     cuts=st.sets(st.integers(1, 40)),
-    declared=st.sets(st.sampled_from(sorted(ANY)), min_size=1),
+    declared=st.sets(st.sampled_from(sorted(JSON_TYPES)), min_size=1),
+    quoted=st.booleans(),
 )
 def test_whatever_it_is_the_result_is_json_and_does_not_depend_on_the_cut(
-    text: str, cuts: set[int], declared: set[str]
+    text: str, cuts: set[int], declared: set[str], quoted: bool
 ) -> None:
-    whole = read(text, frozenset(declared))
+    schema = declare(*declared)
+    whole = read(text, schema, quoted=quoted)
     json.loads(whole)
-    assert read(text, frozenset(declared), cuts=cuts) == whole
+    assert read(text, schema, cuts=cuts, quoted=quoted) == whole
 
 
 @given(text=st.text(), cuts=st.sets(st.integers(1, 40)))
 def test_a_string_is_kept_as_it_is(text: str, cuts: set[int]) -> None:
-    assert json.loads(read(f"\n{text}\n", kinds("string"), cuts=cuts)) == text
+    assert json.loads(read(f"\n{text}\n", declare("string"), cuts=cuts)) == text
+
+
+@given(cuts=st.sets(st.integers(1, 30)))
+def test_strings_that_are_written_as_json(cuts: set[int]) -> None:
+    for schema in (STRING, ANY, declare("string", "integer")):
+        assert read('"42"', schema, cuts=cuts, quoted=True) == '"42"'
+        assert read('"say \\"x\\""', schema, cuts=cuts, quoted=True) == '"say \\"x\\""'
+        assert json.loads(read('"a" and "b"', schema, cuts=cuts, quoted=True)) == '"a" and "b"'
+    # The model says that it is no string.
+    assert read('"42"', JSON, cuts=cuts, quoted=True) == "42"
+    assert read('"x"', JSON, cuts=cuts, quoted=True) == '"x"'
+
+
+def test_strings_stream_as_soon_as_they_can_be_nothing_else() -> None:
+    for schema in (STRING, declare("string", "null"), declare("string", "array", "number")):
+        out: list[str] = []
+        schema_value = SchemaValue(out.append, schema, "\n")
+        schema_value.feed("\nHello ")
+        assert "".join(out) == '"Hello '
+
+
+def test_objects_stream_where_no_string_is_allowed() -> None:
+    for schema in (declare("object"), declare("object", "null"), JSON):
+        out: list[str] = []
+        schema_value = SchemaValue(out.append, schema, "\n")
+        schema_value.feed('\n{"a": [1, "x')
+        assert "".join(out) == '{"a": [1, "x'
+
+
+@pytest.mark.parametrize("size", [MAX_HELD - 2, MAX_HELD - 1, MAX_HELD + 1])
+def test_a_text_too_long_to_wait_is_a_string(size: int) -> None:
+    text = "[" + "1" + " " * (size - 2) + "]"
+    schema = declare("string", "array")
+    whole = read(text, schema)
+    assert json.loads(whole) == ([1] if size < MAX_HELD else text)
+    for cuts in ({1}, {MAX_HELD - 3}, range(1, size, 500)):
+        assert read(text, schema, cuts=cuts) == whole
+
+
+@given(
+    text=st.text("\"{}[]:,ab1 \\n'-.", max_size=30),
+    declared=st.sets(st.sampled_from(sorted(JSON_TYPES)), min_size=1),
+)
+def test_a_stream_says_what_the_whole_text_says(text: str, declared: set[str]) -> None:
+    """Except that an object or array streams, and is mended, where strings are not allowed."""
+    schema = declare("string", *declared)
+    assert json.loads(read(text, schema, "")) == json.loads(text_to_json(text, schema))

@@ -157,7 +157,7 @@ M3 = Family(
              Outcome(calls=(Call("query", {"filter": {"a": [1]}}),))),
         Case("undeclared values are JSON or strings",
              write_m3("", [("free", {"x": 3, "y": "word", "z": "[1"})]),
-             Outcome(calls=(Call("free", {"x": 3, "y": "word", "z": [1]}),)), tools=FREE),
+             Outcome(calls=(Call("free", {"x": 3, "y": "word", "z": "[1"}),)), tools=FREE),
         Case("end tags without the sigil", invoke_m3(f"{S}<path>a</path>{S}<text>hi</text>"),
              Outcome(calls=(Call("write", {"path": "a", "text": "hi"}),))),
         Case("line breaks between elements",

@@ -1,0 +1,204 @@
+"""What JSON a parameter's text stands for, by the declared schema.
+
+Many formats write a parameter's value as plain text: strings as they are, anything else as JSON or
+as Python's `str`. `42` is then a number or a string, and only the schema can tell. One rule decides
+for all formats. Of these readings the first that the schema accepts is the value:
+
+1. the text as JSON, except as a JSON string, whose quotes are part of the text;
+2. the text as a literal of Python: `None`, `True`, `{'a': 1}`;
+3. the text as a string;
+4. what the model may have meant: the string without white space or quotes around it, `TRUE`,
+   `007`, `+5`, 1 for true, JSON with faults.
+
+So a union of a string with another type is the other type where the text spells one exactly (as in
+vllm 0.31 tool_parsers/utils.py), and "007" or "[INFO] up" stay strings. If the schema accepts no
+reading, the first one of a declared type counts, else the very first.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from ..schema import ValueSchema, json_type
+from ..schema_validation import accepts
+from .incremental_grammar import Status
+from .json_repair import MAX_WORD, JsonRepairer
+from .json_text import escape_json
+
+SPACE = " \t\r\n"
+_PYTHON_WORDS: dict[str, bool | None] = {"None": None, "True": True, "False": False}
+_LOOSE_WORDS: dict[str, bool | None] = {"": None, "null": None, "none": None} | {
+    "true": True,
+    "false": False,
+    "1": True,
+    "0": False,
+}
+_DECIMAL = re.compile(r"(-?)(\d+)(?:\.(\d+))?(?:[eE]([+-]?\d{1,9}))?")
+# An object, list or tuple of Python's and JSON's literals, as far as an expression can say that.
+_CONTAINER = re.compile(
+    r"[\[({](?:[\s\[\](){},:]|'(?:[^'\\]|\\.)*+'|\"(?:[^\"\\]|\\.)*+\""
+    r"|-?\d[\d.eE+\-]*+|(?:True|False|None|true|false|null)\b)*+",
+    re.DOTALL,
+)
+
+
+class _Reading(NamedTuple):
+    """One reading of a text. json: its JSON text. exact: a float's value is not rounded."""
+
+    value: object
+    json: str
+    exact: bool = True
+
+
+def text_to_json(text: str, schema: ValueSchema, *, quoted: bool = False) -> str:
+    """Return the JSON of the value that `text` stands for where `schema` is declared.
+
+    quoted: the format writes strings that look like JSON as JSON strings, so that the quotes
+        are not part of the text.
+    Nothing is evaluated; the cost is linear in the text.
+    """
+    kinds = schema.kinds
+    readings = [
+        reading
+        for reading in _read(text, kinds, quoted=quoted)
+        if reading.exact or "number" in kinds
+    ]
+    for reading in readings:
+        if accepts(schema, reading.value):
+            return reading.json
+    for reading in readings:
+        if json_type(reading.value) in kinds:
+            return reading.json
+    return readings[0].json
+
+
+def _read(text: str, kinds: frozenset[str], *, quoted: bool) -> Iterator[_Reading]:
+    """Yield the readings of `text`, the most literal one first."""
+    word = text.strip(SPACE)
+    string: str | None = None
+    if word[:1] == '"':
+        decoded = _decode(word)
+        if decoded is not None and isinstance(decoded.value, str):
+            string = decoded.value
+            if quoted:
+                yield decoded
+    else:
+        yield from _read_literal(word, kinds)
+    yield _Reading(text, _write_string(text))
+    yield _Reading(word, _write_string(word))
+    if string is not None:
+        yield _Reading(string, _write_string(string))
+        yield from _read_literal(string, kinds)
+        word = string
+    yield from _read_loosely(word)
+
+
+def _read_literal(word: str, kinds: frozenset[str]) -> Iterator[_Reading]:
+    """Yield what `word` is as JSON, or else in Python."""
+    if len(word) <= MAX_WORD and (match := _DECIMAL.fullmatch(word)) is not None:
+        yield from _read_number(match, kinds)
+    elif (decoded := _decode(word)) is not None:
+        yield decoded
+    elif word in _PYTHON_WORDS:
+        yield _write(_PYTHON_WORDS[word])
+    elif _CONTAINER.fullmatch(word):
+        yield from _repair(word, whole=True)
+
+
+def _read_number(match: re.Match[str], kinds: frozenset[str]) -> Iterator[_Reading]:
+    """Yield the number of a decimal text, unless it has zeros in front or is too large."""
+    decoded = _decode(match.group())
+    if decoded is None:
+        return
+    whole = _find_integer(match)
+    if whole is None:
+        yield decoded._replace(exact=not float(match.group()).is_integer())
+    elif "number" in kinds or "integer" not in kinds:
+        yield decoded
+    else:
+        yield _Reading(whole, str(whole))  # 42.0 for an integer is 42
+
+
+def _find_integer(match: re.Match[str]) -> int | None:
+    """Return the exact integer of a decimal text; None for a fraction or a huge number."""
+    sign, digits, fraction, exponent = match.groups(default="")
+    point = len(digits) + int(exponent or 0)
+    digits += fraction
+    if not digits.strip("0"):
+        return 0
+    if point > MAX_WORD or digits[max(point, 0) :].strip("0"):
+        return None
+    return int(sign + digits[:point].ljust(point, "0"))
+
+
+def _read_loosely(word: str) -> Iterator[_Reading]:
+    """Yield what `word` may have been meant to be."""
+    if len(word) <= MAX_WORD:
+        yield from _read_loose_number(word)
+    if (lower := word.lower()) in _LOOSE_WORDS:
+        yield _write(_LOOSE_WORDS[lower])
+    if word[:1] in ("{", "[", "("):
+        yield from _repair(word, whole=False)
+
+
+def _read_loose_number(word: str) -> Iterator[_Reading]:
+    """Yield the number of a text that is none of JSON: `007`, `+5`, `1_000`, `.5`, `0x1f`."""
+    if not word.isascii() or not any(map(str.isdigit, word)):
+        return
+    for number in (int, lambda text: int(text, 0), float):
+        try:
+            value = number(word)
+        except ValueError:
+            continue
+        if math.isfinite(value):
+            yield _write(int(value) if value == int(value) else value)
+        return
+
+
+def _decode(text: str) -> _Reading | None:
+    """Return a JSON text's value; None for other text and numbers that no float holds."""
+    try:
+        return _Reading(json.loads(text, parse_constant=_refuse, parse_float=_to_float), text)
+    except (ValueError, RecursionError):
+        return None
+
+
+def _to_float(text: str) -> float:
+    value = float(text)
+    return value if math.isfinite(value) else _refuse(text)
+
+
+def _refuse(text: str) -> float:
+    raise ValueError(text)
+
+
+def _repair(word: str, *, whole: bool) -> Iterator[_Reading]:
+    """Yield the object or array of a text that is close to JSON.
+
+    whole: only if the text is complete and nothing follows.
+    """
+    pieces: list[str] = []
+    repairer = JsonRepairer(pieces.append)
+    position = repairer.read(word, final=True)
+    if whole and (repairer.status is not Status.DONE or word[position:]):
+        return
+    while repairer.status is Status.UNEXPECTED:
+        repairer.take_unexpected(word[position])
+        position = repairer.read(word, position + 1, final=True)
+    if repairer.status is not Status.DONE:
+        repairer.close()
+    decoded = _decode("".join(pieces))
+    if decoded is not None:
+        yield decoded
+
+
+def _write(value: float | bool | None) -> _Reading:
+    return _Reading(value, json.dumps(value))
+
+
+def _write_string(text: str) -> str:
+    return f'"{escape_json(text)}"'
