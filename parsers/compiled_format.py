@@ -46,6 +46,7 @@ class CompiledFormat:
     ids: the markers that are tokens, by token id.
     parts: tokens that occur within a marker found in text, by token id.
     headers: what a HEADER leads to; the first match wins.
+    prefix: content in front of the answer.
     initial_state: the state before the first token, unless the prompt decides.
     alone: tokens that must be fed one at a time.
     counted: states in which a marker found in text may begin or end reasoning, so that tokens of
@@ -58,6 +59,7 @@ class CompiledFormat:
     ids: Mapping[int, str]
     parts: Mapping[int, str]
     headers: tuple[tuple[re.Pattern[str], State], ...]
+    prefix: str
     initial_state: State
     alone: frozenset[int]
     counted: frozenset[State]
@@ -88,6 +90,7 @@ def compile_format(
         ids=ids,
         parts=parts,
         headers=_choose_headers(formats, reads_calls=tools is not None),
+        prefix=formats[0].prefix if formats else "",
         initial_state=formats[-1].initial_state if formats else State.CONTENT,
         alone=frozenset({*ids, *parts}),
         counted=frozenset(state for state in scanners if _may_reason(state, markers, vocabulary)),

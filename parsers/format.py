@@ -137,6 +137,8 @@ class Format:
         although its prompt does not say so.
     thinking_flags: chat_template_kwargs that switch reasoning on or off, each with its default in
         the template. If there are several, one that is on is enough.
+    prefix: content in front of every answer, which the model does not write.
+    suffix: what a checkpoint may add to the names of the markers (`spell_markers`).
     source: where the format was read from.
     """
 
@@ -156,6 +158,8 @@ class Format:
     undeclared_type: str = "string"
     thinks_by_default: bool = False
     thinking_flags: Mapping[str, bool] = field(default_factory=dict)
+    prefix: str = ""
+    suffix: re.Pattern[str] | None = None
 
     def __post_init__(self) -> None:
         """Refuse a table that could read a rejected call again for ever.

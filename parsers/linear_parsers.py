@@ -6,8 +6,8 @@ the chat template has already written the marker.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 
 from typing_extensions import override
 
@@ -49,6 +49,12 @@ class LinearParsers(ParserFactory):
         formats = [format_.name for format_ in (reasoning, tools) if format_ is not None]
         self.name = "+".join(formats) or "none"
         self._vocabulary = vocabulary
+        same = tools is reasoning
+        tools = spell_markers(tools, vocabulary.ids) if tools is not None else None
+        if same:
+            reasoning = tools  # one format stays one
+        elif reasoning is not None:
+            reasoning = spell_markers(reasoning, vocabulary.ids)
         self._reasoning = reasoning
         for flag, format_ in ((TOOL_CALL_FLAG, tools), (REASONING_FLAG, reasoning)):
             if format_ is not None:
@@ -89,6 +95,25 @@ class LinearParsers(ParserFactory):
         asked = [flags[flag] for flag in reasoning.thinking_flags if flag in flags]
         is_on = any(asked or reasoning.thinking_flags.values() or (True,))
         return State.REASONING_OPENED if reasoning.thinks_by_default and is_on else State.START
+
+
+def spell_markers(format_: Format, tokens: Collection[str]) -> Format:
+    """Return `format_` with its markers as the vocabulary spells them.
+
+    tokens: the added tokens. One that is a marker with the format's suffix in front of its last
+        character stands for that marker.
+    """
+    if format_.suffix is None:
+        return format_
+    plain = {format_.suffix.sub("", token): token for token in tokens}
+    states = {
+        state: {
+            marker if marker in tokens else plain.get(marker, marker): target
+            for marker, target in by_marker.items()
+        }
+        for state, by_marker in format_.states.items()
+    }
+    return replace(format_, states=states)
 
 
 def check_vocabulary(flag: str, format_: Format, vocabulary: Vocabulary) -> None:

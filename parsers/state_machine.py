@@ -107,6 +107,8 @@ class LinearParser(CallRollback, StreamParser):
         self._value = SchemaValue(self._calls.arguments, STRING, "")
         self._plain_event: type[Reasoning | Content] | None
         self._counts_reasoning: bool
+        if table.prefix:
+            self._events.append(Content(table.prefix))
         self._enter(state or table.initial_state)
 
     @property

@@ -7,15 +7,16 @@ from __future__ import annotations
 from ..format import Format
 from .apertus import APERTUS
 from .cohere import COHERE_COMMAND
-from .deepseek_dsml import DEEPSEEK_V4, DEEPSEEK_V32, DEEPSEEK_V41
+from .deepseek_dsml import DEEPSEEK_V4, DEEPSEEK_V32, DEEPSEEK_V41, GIGACHAT35
 from .deepseek_v3 import DEEPSEEK_V3, DEEPSEEK_V31
 from .dots import DOTS
 from .ernie45 import ERNIE45
 from .gemma import FUNCTIONGEMMA, GEMMA4
 from .gigachat3 import GIGACHAT3
-from .glm45 import GLM45, POOLSIDE_V1
+from .glm45 import GLM45, IQUEST_Q1, POOLSIDE_V1
 from .granite import GRANITE, GRANITE_20B_FC
-from .hermes import HERMES
+from .hermes import HERMES, NEMOTRON_DECI
+from .hunyuan import HY_V3
 from .hunyuan_a13b import HUNYUAN_A13B
 from .inkling import INKLING
 from .internlm import INTERNLM
@@ -26,7 +27,7 @@ from .kimi_k3 import KIMI_K3
 from .llama import LLAMA_JSON
 from .longcat import LONGCAT
 from .minicpm5 import MINICPM5
-from .minimax import MINIMAX_M2, MINIMAX_M3
+from .minimax import MINIMAX_M2, MINIMAX_M2_APPEND_THINK, MINIMAX_M3
 from .mistral import MISTRAL
 from .muse_glimmer import MUSE_GLIMMER
 from .openai import OPENAI

@@ -1,4 +1,7 @@
-"""DeepSeek V3.2 to V4.1: calls in DSML, where each parameter says whether it is a string."""
+"""DeepSeek V3.2 to V4.1: calls in DSML, where each parameter says whether it is a string.
+
+GigaChat 3.5 writes the same under another name.
+"""
 
 import re
 
@@ -66,9 +69,20 @@ DEEPSEEK_V4 = variant(
 DEEPSEEK_V41 = variant(
     DEEPSEEK_V32,
     "deepseek_v41",
-    aliases=("deepseekv41",),
+    aliases=("deepseekv41", "deepseek-v41"),
     markers={"｜DSML｜": "｜DSML｜ ", "function_calls": "calls"},
     states=think(extra_end=True),
     source="DeepSeek V4.1 encoding (vllm 0.31 tokenizers/deepseek_v41_encoding.py); "
     "vllm 0.31 parser/deepseek_v41.py",
+)
+
+GIGACHAT35 = variant(
+    DEEPSEEK_V32,
+    "gigachat35",
+    markers={"｜DSML｜": "｜GCML｜", "function_calls": "tool_calls"},
+    # The separator of messages ends an answer.
+    states={**think(), State.CONTENT: {"<|message_sep|>": State.CONTENT}},
+    thinks_by_default=True,
+    source="sglang function_call/gigachat35_detector.py, "
+    "parser/reasoning_parser.py DeepSeekR1Detector",
 )

@@ -108,6 +108,8 @@ class Changes(TypedDict, total=False):
     quotes: tuple[str, ...]
     strip: str | None
     undeclared_type: str
+    thinks_by_default: bool
+    thinking_flags: Mapping[str, bool]
 
 
 def variant(

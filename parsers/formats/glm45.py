@@ -1,4 +1,7 @@
-"""GLM 4.5 to 4.7, and the models that write calls in the same way: Ling 3 and Poolside's."""
+"""GLM 4.5 to 4.7, and models that write calls in the same way.
+
+Ling 3, Spark 2.5, IQuest Q1 and Poolside's.
+"""
 
 from ..format import Format, Jump, State
 from .fragments import keyed_values, think, variant
@@ -17,10 +20,10 @@ GLM45 = Format(
             then={"</tool_call>": Jump.RETURN},
         ),
     },
-    aliases=("glm47", "glm", "ling3"),
+    aliases=("glm47", "glm", "ling3", "spark25"),
     strip="",
     source="zai-org/GLM-4.5 and GLM-4.7 chat templates; vllm 0.31 parser/glm47_moe.py, "
-    "parser/ling3.py; sglang function_call/glm4_moe_detector.py",
+    "parser/ling3.py; sglang function_call/glm4_moe_detector.py, function_call/spark25_detector.py",
 )
 
 POOLSIDE_V1 = variant(
@@ -29,4 +32,14 @@ POOLSIDE_V1 = variant(
     undeclared_type="json",
     source="vllm 0.31 tool_parsers/poolside_v1_tool_parser.py, "
     "reasoning/poolside_v1_reasoning_parser.py; sglang function_call/poolside_v1_detector.py",
+)
+
+IQUEST_Q1 = variant(
+    GLM45,
+    "iquest_q1",
+    markers={"tool_call>": "iquest_tool_call>"},
+    thinks_by_default=True,
+    thinking_flags={"thinking": True, "enable_thinking": True},
+    source="sglang function_call/iquest_q1_detector.py, "
+    "parser/reasoning_parser.py IQuestQ1ReasoningDetector",
 )

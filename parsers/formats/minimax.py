@@ -24,6 +24,16 @@ MINIMAX_M2 = Format(
     "sglang function_call/minimax_m2.py",
 )
 
+MINIMAX_M2_APPEND_THINK = Format(
+    "minimax_m2_append_think",
+    # Reasoning stays in the content, after the start marker that the prompt has written.
+    {State.REASONING: {}},
+    aliases=("minimax-append-think",),
+    prefix="<think>",
+    source="vllm 0.31 reasoning/minimax_m2_reasoning_parser.py; "
+    "sglang parser/reasoning_parser.py MiniMaxAppendThinkDetector",
+)
+
 _PREFIX = "]<]minimax[>["
 
 MINIMAX_M3 = Format(

@@ -8,9 +8,11 @@ QWEN3 = Format(
     think(extra_end=True),
     aliases=(
         "qwen3-thinking",
+        "dots",
         "granite_thinking_parser",
         "mimo",
         "minimax",
+        "nanbeige",
         "nemotron_3",
         "nemotron_v3",
         "step3p5",
@@ -44,7 +46,7 @@ QWEN3_CODER = Format(
         # A parameter whose end marker is missing ends where the next line begins another.
         State.VALUE: {**_PARAMETERS[State.VALUE], "\n<parameter=": State.KEY},
     },
-    aliases=("qwen3_xml", "mimo", "step3p5", "nemotron_v3"),
+    aliases=("qwen3_xml", "mimo", "nanbeige", "step3p5", "nemotron_v3"),
     source="Qwen/Qwen3-Coder-30B-A3B-Instruct chat template; vllm 0.31 parser/qwen3.py; "
     "sglang function_call/qwen3_coder_detector.py, function_call/mimo_detector.py",
 )

@@ -12,6 +12,9 @@ from backedge.parsers.parser_lookup import (
 from backedge.parsers.passthrough import PassthroughParser
 from backedge.parsers.state_machine import LinearParser
 
+from benchmarks.samples.sample import Call, Outcome
+from tests.parsers.event_outcome import join_outcome
+
 TOOLS = [{"type": "function", "function": {"name": "f"}}]
 
 
@@ -53,3 +56,45 @@ def test_a_model_without_formats_gets_a_parser_that_does_nothing() -> None:
     assert parsers.name == "hermes"
     assert isinstance(parsers(ParserRequest(), []), PassthroughParser)
     assert isinstance(parsers(ParserRequest(tools=TOOLS, tool_choice="auto"), []), LinearParser)
+
+
+SUFFIXED = ("<think:a1>", "</think:a1>", "<tool_calls:a1>", "</tool_calls:a1>", "<tool_call:a1>",
+            "</tool_call:a1>", "<tool_sep:a1>", "<arg_key:a1>", "</arg_key:a1>", "<arg_value:a1>",
+            "</arg_value:a1>")  # fmt: skip
+PLAIN = tuple(marker.replace(":a1", "") for marker in SUFFIXED)
+
+
+@pytest.mark.parametrize(
+    ("markers", "written"),
+    [(SUFFIXED, SUFFIXED), (PLAIN, PLAIN), ((*PLAIN, *SUFFIXED), PLAIN), ((), PLAIN)],
+    ids=["with suffix", "without", "both", "as text"],
+)
+def test_a_checkpoint_may_add_a_suffix_to_its_markers(
+    markers: tuple[str, ...], written: tuple[str, ...]
+) -> None:
+    ids = {marker: token for token, marker in enumerate(markers, start=1)}
+    parsers = linear_parsers(ParserNames("hy_v3", "hy_v3"), Vocabulary(ids))
+    parser = parsers(ParserRequest(tools=TOOLS, tool_choice="auto"), [])
+    start, end, calls, calls_end, call, call_end, separator, key, key_end, value, value_end = (
+        written
+    )
+    pieces = (start, "So.", end, "I call.", calls, call, "f", separator, key, "a", key_end, value,
+              "x", value_end, call_end, calls_end)  # fmt: skip
+    events = [event for piece in pieces for event in parser.feed(piece, [ids.get(piece, 0)])]
+    assert join_outcome(events + parser.finish()) == Outcome(
+        "So.", "I call.", (Call("f", {"a": "x"}),)
+    )
+
+
+def test_reasoning_that_stays_in_the_content_is_read_for_calls() -> None:
+    parsers = linear_parsers(ParserNames("hermes", "minimax_m2_append_think"), Vocabulary())
+    parser = parsers(ParserRequest(tools=TOOLS, tool_choice="auto"), [])
+    events = [
+        event
+        for char in 'So.</think>Yes.<tool_call>{"name": "f"}</tool_call>'
+        for event in parser.feed(char)
+    ]
+    assert join_outcome(events + parser.finish()) == Outcome(
+        None, "<think>So.</think>Yes.", (Call("f", {}),)
+    )
+    assert parser.reasoning_tokens == 0

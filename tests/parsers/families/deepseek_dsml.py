@@ -1,4 +1,7 @@
-"""DeepSeek V3.2, V4 and V4.1: DSML, in which each parameter says whether it is a string."""
+"""DeepSeek V3.2, V4 and V4.1: DSML, in which each parameter says whether it is a string.
+
+GigaChat 3.5 writes the same under another name.
+"""
 
 from __future__ import annotations
 
@@ -102,6 +105,8 @@ def thinking_cases(write: Writer) -> tuple[Case, ...]:
 
 TAG = "｜DSML｜"
 V32, V4, V41 = writer("function_calls", TAG), writer("tool_calls", TAG), writer("calls", TAG + " ")
+GCML = "｜GCML｜"
+GIGACHAT35 = writer("tool_calls", GCML)
 TAGS = Tags(prompt_open="<think>", prompt_closed="</think>")
 THINK = ("<think>", "</think>")
 
@@ -141,5 +146,21 @@ FAMILIES = (
         tags=TAGS,
         vllm="deepseek_v41",
         cases=(*cases(V41, "calls", TAG + " "), *thinking_cases(V41)),
+    ),
+    Family(
+        "gigachat35",
+        GIGACHAT35,
+        markers=(*THINK, GCML),
+        special=("<|message_sep|>",),
+        reasoning_parser="gigachat35",
+        tags=TAGS,
+        prompt="<|im_start|>assistant\n</think>",
+        cases=(
+            *cases(GIGACHAT35, "tool_calls", GCML),
+            *thinking_cases(GIGACHAT35)[:2],
+            Case(
+                "the end of the message", "Done.<|message_sep|>", Outcome(None, "Done."), tools=()
+            ),
+        ),
     ),
 )

@@ -7,7 +7,7 @@ called. So the expected result is what went in, and no parser had a hand in it.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from benchmarks.samples.sample import Call, Outcome
@@ -189,6 +189,7 @@ class Family:
     vllm: the name of the vLLM tool parser to compare with; None if there is none.
     vllm_differs: scenarios that vLLM's batch parser reads otherwise, by id, and why ours is right.
     cases: what the scenarios do not show: the syntax's variants, malformed output, reasoning.
+    prompt: precedes the outputs of cases that name none, for models that reason unless it says not.
     """
 
     tool_parser: str | None = None
@@ -201,6 +202,7 @@ class Family:
     vllm: str | None = None
     vllm_differs: Mapping[str, str] = field(default_factory=dict)
     cases: tuple[Case, ...] = ()
+    prompt: str = ""
 
     @property
     def name(self) -> str:
@@ -220,4 +222,8 @@ class Family:
             for scenario in SCENARIOS
             if self.write is not None and scenario.id not in self.leaves_out
         ]
-        return [*written, *(self.tags.cases() if self.tags is not None else ()), *self.cases]
+        thoughts = self.tags.cases() if self.tags is not None else ()
+        return [
+            replace(case, prompt=case.prompt or self.prompt)
+            for case in (*written, *thoughts, *self.cases)
+        ]

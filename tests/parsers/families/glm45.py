@@ -1,4 +1,4 @@
-"""GLM 4.5 to 4.7, Ling 3 and Poolside.
+"""GLM 4.5 to 4.7, Ling 3, Spark 2.5, IQuest Q1 and Poolside.
 
 `<tool_call>f<arg_key>p</arg_key><arg_value>value</arg_value></tool_call>`
 """
@@ -129,4 +129,37 @@ POOLSIDE_V1 = Family(
              vllm="gives the markup as content"),
     ),
 )  # fmt: skip
-FAMILIES = (GLM45, POOLSIDE_V1)
+
+
+def write_iquest(content: str, calls: Sequence[Invocation]) -> str:
+    """Write as SGLang's parser of IQuest Q1 reads."""
+    return write_lines(content, calls).replace("tool_call>", "iquest_tool_call>")
+
+
+NOW_IQUEST = write_iquest("", [("now", {})])
+
+IQUEST_Q1 = Family(
+    "iquest_q1",
+    write_iquest,
+    markers=tuple(marker.replace("tool_call", "iquest_tool_call") for marker in GLM45.markers),
+    reasoning_parser="iquest_q1",
+    tags=Tags(),
+    prompt="<|im_start|>assistant\n<think>\n\n</think>\n\n",
+    cases=(
+        Case("no lines", write("", PAIR).replace("tool_call>", "iquest_tool_call>"),
+             Outcome(calls=PAIR_CALLS)),
+        Case("nobody opens the reasoning", f"I look.</think>It is{NOW_IQUEST}",
+             Outcome("I look.", "It is", (Call("now", {}),)), prompt="<|im_start|>assistant\n"),
+        Case("a call inside reasoning", f"I look.{NOW_IQUEST}",
+             Outcome("I look.", None, (Call("now", {}),)), prompt="<|im_start|>assistant\n"),
+        Case("another model's marker", "Use <tool_call> to call.",
+             Outcome(None, "Use <tool_call> to call.")),
+        Case("text behind", f"{NOW_IQUEST}\nDone.",
+             Outcome(None, "Done.", (Call("now", {}),))),
+        Case("cut in a value",
+             "<iquest_tool_call>write\n<arg_key>text</arg_key><arg_value>ab",
+             Outcome(calls=(Call("write", '{"text": "ab'),)), finish="length"),
+    ),
+)  # fmt: skip
+
+FAMILIES = (GLM45, POOLSIDE_V1, IQUEST_Q1)

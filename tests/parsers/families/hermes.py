@@ -1,4 +1,7 @@
-"""Hermes 2 Pro, Qwen 2.5 and 3: `<tool_call>{"name": ..., "arguments": {...}}</tool_call>`."""
+"""Hermes 2 Pro, Qwen 2.5 and 3: `<tool_call>{"name": ..., "arguments": {...}}</tool_call>`.
+
+Nemotron's models by DeciLM write arrays of such objects.
+"""
 
 from __future__ import annotations
 
@@ -7,6 +10,7 @@ from collections.abc import Sequence
 
 from benchmarks.samples.sample import Call, Outcome
 from tests.parsers.families.family import Case, Family, Invocation
+from tests.parsers.families.json_objects import call_array, json_cases
 
 
 def write(content: str, calls: Sequence[Invocation]) -> str:
@@ -22,7 +26,7 @@ def write(content: str, calls: Sequence[Invocation]) -> str:
 HI = Call("write", {"path": "a", "text": "hi"})
 HI_JSON = '{"path": "a", "text": "hi"}'
 
-FAMILY = Family(
+HERMES = Family(
     "hermes",
     write,
     markers=("<tool_call>", "</tool_call>"),
@@ -65,3 +69,29 @@ FAMILY = Family(
              vllm="gives the markup as content"),
     ),
 )  # fmt: skip
+
+
+def write_array(content: str, calls: Sequence[Invocation]) -> str:
+    """Write as the chat template of Llama-3_3-Nemotron-Super-49B-v1 asks for."""
+    return content + (f"<TOOLCALL>{call_array(calls)}</TOOLCALL>" if calls else "")
+
+
+NOW, NOW_CALL = write_array("", [("now", {})]), Call("now", {})
+
+NEMOTRON_DECI = Family(
+    "nemotron_deci",
+    write_array,
+    cases=(
+        *json_cases(lambda call: f"<TOOLCALL>[{call}]</TOOLCALL>", end="</TOOLCALL>"),
+        Case("one object", '<TOOLCALL>{"name": "now", "arguments": {}}</TOOLCALL>',
+             Outcome(calls=(NOW_CALL,))),
+        Case("no end marker", NOW.removesuffix("</TOOLCALL>"), Outcome(calls=(NOW_CALL,))),
+        Case("text behind", f"{NOW}\nDone.", Outcome(None, "Done.", (NOW_CALL,))),
+        Case("a marker that begins no call", "Use <TOOLCALL> to call.",
+             Outcome(None, "Use <TOOLCALL> to call.")),
+        Case("cut in the arguments", '<TOOLCALL>[{"name": "write", "arguments": {"path": "a',
+             Outcome(calls=(Call("write", '{"path": "a'),)), finish="length"),
+    ),
+)  # fmt: skip
+
+FAMILIES = (HERMES, NEMOTRON_DECI)

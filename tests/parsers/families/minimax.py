@@ -1,4 +1,7 @@
-"""MiniMax M2 writes parameters between tags, MiniMax M3 nested elements."""
+"""MiniMax M2 writes parameters between tags, MiniMax M3 nested elements.
+
+M2's reasoning may stay in the content.
+"""
 
 from __future__ import annotations
 
@@ -6,7 +9,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from benchmarks.samples.sample import Call, Outcome
-from tests.parsers.families.family import Case, Family, Invocation, Tags, function
+from tests.parsers.families.family import THOUGHTS, Case, Family, Invocation, Tags, function
 from tests.parsers.families.glm45 import read_text
 
 
@@ -186,4 +189,27 @@ M3 = Family(
 )  # fmt: skip
 
 
-FAMILIES = (M2, M3)
+PROMPT = "<|im_start|>assistant\n<think>\n"
+
+
+def appended(case: str, output: str, prompt: str = PROMPT, finish: str = "stop") -> Case:
+    """Return a case whose whole output is content."""
+    expected = Outcome(None, f"<think>{output}")
+    return Case(case, output, expected, finish=finish, tools=(), prompt=prompt)
+
+
+APPEND_THINK = Family(
+    reasoning_parser="minimax_m2_append_think",
+    markers=("<think>", "</think>"),
+    cases=(
+        *(appended(thought.id, f"{thought.reasoning}\n</think>\n\n{thought.content}",
+                   finish=thought.finish) for thought in THOUGHTS),
+        appended("the prompt says nothing", "So.</think>Yes.", ""),
+        appended("closed by the prompt, too", "Yes.", "<|im_start|>assistant\n<think></think>"),
+        appended("the start marker, too", "<think>So.</think>Yes."),
+        appended("half a marker at the end", "So.</thi", finish="length"),
+        appended("nothing at all", ""),
+    ),
+)  # fmt: skip
+
+FAMILIES = (M2, M3, APPEND_THINK)
