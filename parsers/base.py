@@ -49,6 +49,11 @@ class ParserRequest(msgspec.Struct, frozen=True, omit_defaults=True):
         return bool(self.tools) and self.tool_choice != "none"
 
     @property
+    def drops_calls(self) -> bool:
+        """Whether the client forbids calls: one that the model makes all the same is left out."""
+        return bool(self.tools) and self.tool_choice == "none"
+
+    @property
     def parses_own_syntax(self) -> bool:
         """Whether calls may occur in the model's own syntax, not as forced plain JSON."""
         return self.parses_tools and not self.json_calls

@@ -64,6 +64,8 @@ class CallRollback(MarkerLexer):
         self._opening = ""
         self._markup: list[str] | None = None
         self._calls_before = -1
+        self._declared_only = False  # the call's function must be declared
+        self._named: tuple[str, str | None] | None = None  # a call's name and id, before it starts
 
     @abc.abstractmethod
     def _enter(self, state: State) -> None:
@@ -72,6 +74,15 @@ class CallRollback(MarkerLexer):
     @abc.abstractmethod
     def _leave(self, target: State | Jump) -> bool:
         """Finish what the present state has collected; False rejects the call."""
+
+    @property
+    @abc.abstractmethod
+    def _in_argument(self) -> bool:
+        """Whether an argument of the open call has begun and has not ended."""
+
+    @abc.abstractmethod
+    def _report_cut(self) -> None:
+        """Report a call that the end of the output has cut, with what is held back of it."""
 
     def _show(self, text: str) -> None:
         """Add text for the client, with the white space that was held back in front of it."""
@@ -116,6 +127,7 @@ class CallRollback(MarkerLexer):
         """
         opening, self._rescan = self._opening, "".join(self._markup or ())
         self._after_call = self._calls.index >= 0
+        self._named = None
         self._enter(self._text_state)
         if opening:
             self._show(opening)
@@ -129,7 +141,9 @@ class CallRollback(MarkerLexer):
             self._rollback()
             self._read_again()
             self._flush()
-        if self._calls.open:
+        if self._calls.open and self._in_argument:
+            self._report_cut()
+        elif self._calls.open:
             self._leave(State.CONTENT)
             self._calls.end()
         elif self._space and self._calls.index < 0:

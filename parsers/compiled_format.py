@@ -11,13 +11,33 @@ import re
 from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass
 
-from .format import CALL_STATES, COMPLETE, TEXT_STATES, Format, Jump, State, Target, target_state
+from .format import (
+    CALL_STATES,
+    CODE_STATES,
+    COMPLETE,
+    TEXT_STATES,
+    Format,
+    Jump,
+    ReuseSuffix,
+    State,
+    Target,
+    target_state,
+)
 
+# A fence stands at the start of a line, after at most three spaces (CommonMark 0.31, 4.5).
 FENCE = "```"
+FENCES = tuple(f"\n{' ' * indent}{FENCE}" for indent in range(4))
+_REASONING = frozenset({State.REASONING, State.REASONING_OPENED})
+# What a marker that ends markup leads to.
+_ENDED = TEXT_STATES | {State.TOOL_SECTION, State.PARAMETERS, Jump.RETURN}
+# What the markers of code blocks look like; they are text, too.
+CODE_MARKERS = frozenset({"`", "\n", FENCE, *FENCES})
 # Reasoning, and what may turn out to be reasoning.
 _MAY_REASON: frozenset[State | Jump] = frozenset(
     {State.REASONING, State.REASONING_OPENED, State.HEADER, Jump.BY_HEADER}
 )
+# A shorter token within a marker is a word or a sign that has other uses, too.
+MIN_PART = 4
 # Markup whose markers keep their place even if what they lead to is left out.
 _KEPT_MARKUP = frozenset({State.IGNORED, State.HEADER})
 Markers = dict[State, dict[str, Target]]
@@ -48,6 +68,7 @@ class CompiledFormat:
     headers: what a HEADER leads to; the first match wins.
     prefix: content in front of the answer.
     initial_state: the state before the first token, unless the prompt decides.
+    spelled: the markers that are ordinary text, without any token of the vocabulary.
     alone: tokens that must be fed one at a time.
     counted: states in which a marker found in text may begin or end reasoning, so that tokens of
         reasoning can be counted only if they come one at a time.
@@ -61,6 +82,7 @@ class CompiledFormat:
     headers: tuple[tuple[re.Pattern[str], State], ...]
     prefix: str
     initial_state: State
+    spelled: frozenset[str]
     alone: frozenset[int]
     counted: frozenset[State]
 
@@ -71,17 +93,25 @@ class CompiledFormat:
 
 
 def compile_format(
-    reasoning: Format | None, tools: Format | None, vocabulary: Mapping[str, int]
+    reasoning: Format | None,
+    tools: Format | None,
+    vocabulary: Mapping[str, int],
+    *,
+    guided: bool = False,
 ) -> CompiledFormat:
     """Return the table for a reasoning format and a tool format; one format may be both.
 
     vocabulary: the added tokens' ids by their text. A marker that is one of these tokens counts
         as that token only; the same characters as other tokens are text.
+    guided: a grammar guides the answer, so marker tokens in it are text.
     """
     formats = tuple(format_ for format_ in (reasoning, tools) if format_ is not None)
     markers = _choose_markers(reasoning, tools)
-    _add_shared_markers(markers)
-    ids, parts = _find_tokens(_list_markers(formats, markers), vocabulary)
+    _add_shared_markers(markers, () if guided else vocabulary)
+    if not guided:
+        _add_lone_ends(markers, vocabulary, reads_calls=tools is not None)
+    known = _list_markers(formats, markers)
+    ids, parts = _find_tokens(known, vocabulary)
     scanners = _build_scanners(markers, vocabulary)
     return CompiledFormat(
         formats=formats,
@@ -92,6 +122,7 @@ def compile_format(
         headers=_choose_headers(formats, reads_calls=tools is not None),
         prefix=formats[0].prefix if formats else "",
         initial_state=formats[-1].initial_state if formats else State.CONTENT,
+        spelled=frozenset(marker for marker in known if not _has_token(marker, vocabulary)),
         alone=frozenset({*ids, *parts}),
         counted=frozenset(state for state in scanners if _may_reason(state, markers, vocabulary)),
     )
@@ -153,9 +184,13 @@ def _merge(markers: Markers, part: Markers) -> None:
         markers.setdefault(state, {}).update(by_marker)
 
 
-def _add_shared_markers(markers: Markers) -> None:
+def _add_shared_markers(markers: Markers, vocabulary: Collection[str]) -> None:
     """Add the markers that states share by rule, whatever the format."""
     content = markers.setdefault(State.CONTENT, {})
+    for marker, target in _select(markers.get(State.START, {}), _REASONING).items():
+        # A token of the model's own always means reasoning; text may be about the marker.
+        if marker in vocabulary:
+            content.setdefault(marker, target)
     calls = {
         marker: target for marker, target in content.items() if target_state(target) in CALL_STATES
     }
@@ -164,14 +199,42 @@ def _add_shared_markers(markers: Markers) -> None:
         markers[State.REASONING] = {**calls, **markers[State.REASONING]}
         markers[State.REASONING_OPENED] = {
             **markers[State.REASONING],
-            **_select(markers.get(State.START, {}), (State.REASONING, State.REASONING_OPENED)),
+            **_select(markers.get(State.START, {}), _REASONING),
             **markers.get(State.REASONING_OPENED, {}),
         }
+    start = {**content, **markers.get(State.START, {})}
     if calls:
-        # What looks like a marker in a code block is an example, unless it is a token of its own.
-        content[FENCE] = State.CODE_BLOCK
-        markers[State.CODE_BLOCK] = {**content, FENCE: State.CONTENT}
-    markers[State.START] = {**content, **markers.get(State.START, {})}
+        _add_code_blocks(markers)
+        start = {FENCE: State.CODE_FENCE, **content, **start}
+    markers[State.START] = start
+
+
+def _add_code_blocks(markers: Markers) -> None:
+    """Add the states of Markdown code blocks, in which only tokens are markers."""
+    content = markers[State.CONTENT]
+    for marker, target in list(content.items()):
+        if marker.startswith(FENCE):
+            content |= {fence + marker.removeprefix(FENCE): target for fence in FENCES}
+    # The line of a fence has no other backtick; one that has is text.
+    first_line: dict[str, Target] = {"`": State.CONTENT, "\n": ReuseSuffix(State.CODE_BLOCK)}
+    markers[State.CODE_FENCE] = {**content, **first_line}
+    markers[State.CODE_BLOCK] = {**content, **dict.fromkeys(FENCES, State.CONTENT)}
+    for fence in FENCES:
+        content.setdefault(fence, State.CODE_FENCE)
+
+
+def _add_lone_ends(markers: Markers, vocabulary: Collection[str], *, reads_calls: bool) -> None:
+    """Drop a token that ends markup from text in which there is no markup to end."""
+    ending = set(markers) - TEXT_STATES if reads_calls else set()
+    ends = {
+        marker
+        for state in ending.union({State.REASONING}.intersection(markers))
+        for marker, target in markers[state].items()
+        if marker in vocabulary and target_state(target) in _ENDED - {state}
+    }
+    for state in TEXT_STATES.intersection(markers):
+        for marker in ends:
+            markers[state].setdefault(marker, state)
 
 
 def _select(by_marker: Mapping[str, Target], states: Collection[State]) -> dict[str, Target]:
@@ -216,11 +279,23 @@ def _build_scanners(markers: Markers, vocabulary: Collection[str]) -> dict[State
     scanners = {}
     for state, by_marker in markers.items():
         texts = [marker for marker in by_marker if marker not in vocabulary and marker != COMPLETE]
-        if state is State.CODE_BLOCK:
-            texts = [FENCE]
+        if state in CODE_STATES:
+            texts = [marker for marker in texts if _counts_in_code(marker, vocabulary)]
         if texts:
             scanners[state] = _build_scanner(texts)
     return scanners
+
+
+def _counts_in_code(marker: str, vocabulary: Collection[str]) -> bool:
+    """Whether a marker found in text counts in a code block: a fence, or one that has a token."""
+    return marker in CODE_MARKERS or _has_token(marker, vocabulary)
+
+
+def _has_token(marker: str, vocabulary: Collection[str]) -> bool:
+    """Whether `marker` is a token or contains one."""
+    return marker in vocabulary or any(
+        token in marker for token in vocabulary if len(token) >= MIN_PART
+    )
 
 
 def _build_scanner(texts: list[str]) -> Scanner:

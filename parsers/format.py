@@ -19,7 +19,7 @@ class State(enum.Enum):
     START: white space before the first word; from there on, CONTENT.
     CONTENT, REASONING: the answer and the reasoning.
     REASONING_OPENED: reasoning that the prompt has opened. The model may still write the marker.
-    CODE_BLOCK: content in a Markdown code block.
+    CODE_FENCE, CODE_BLOCK: content that is a Markdown code block: its first line, and the rest.
 
     Markup:
 
@@ -43,6 +43,7 @@ class State(enum.Enum):
     START = enum.auto()
     REASONING_OPENED = enum.auto()
     CONTENT = enum.auto()
+    CODE_FENCE = enum.auto()
     CODE_BLOCK = enum.auto()
     REASONING = enum.auto()
     IGNORED = enum.auto()
@@ -74,9 +75,14 @@ class Jump(enum.Enum):
     BY_HEADER = enum.auto()
 
 
-TEXT_STATES = frozenset(
-    {State.START, State.REASONING_OPENED, State.CONTENT, State.CODE_BLOCK, State.REASONING}
-)
+# Content in which text that looks like a marker is an example.
+CODE_STATES = frozenset({State.CODE_FENCE, State.CODE_BLOCK})
+TEXT_STATES = CODE_STATES | {
+    State.START,
+    State.REASONING_OPENED,
+    State.CONTENT,
+    State.REASONING,
+}
 # States that lead into a call; without tools they are never entered.
 CALL_STATES = frozenset(
     {

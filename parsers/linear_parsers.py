@@ -61,6 +61,7 @@ class LinearParsers(ParserFactory):
                 check_vocabulary(flag, format_, vocabulary)
         self._full = self._compile(reasoning, tools)
         self._only_reasoning = self._compile(reasoning, None)
+        self._guided = compile_format(reasoning, None, vocabulary.ids, guided=True)
 
     @override
     def shows_special_tokens(self, request: ParserRequest) -> bool:
@@ -68,7 +69,11 @@ class LinearParsers(ParserFactory):
 
     @override
     def __call__(self, request: ParserRequest, prompt_token_ids: Sequence[int]) -> StreamParser:
-        table, prompts = self._full if request.parses_own_syntax else self._only_reasoning
+        # Calls are read even if they are forbidden, so that their markup is no text.
+        reads_calls = bool(request.tools) and not request.json_calls
+        table, prompts = self._full if reads_calls else self._only_reasoning
+        if request.json_calls:
+            table = self._guided
         if not table.formats:
             return PassthroughParser()
         state = self._choose_state(prompts.read(prompt_token_ids), request)

@@ -147,8 +147,8 @@ class MarkerLexer(abc.ABC):
     def _take_token_as_text(self, marker: str, text: str) -> None:
         """Read a marker token that means nothing here; a hidden one shows only inside calls."""
         if self._state in TEXT_STATES:
-            if text:
-                self._on_text(text)
+            while text:
+                text = text[self._on_text(text) :]
             return
         shown = text if text.endswith(marker) else text + marker
         if self._step != self._scan:

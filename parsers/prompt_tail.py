@@ -40,7 +40,8 @@ class PromptReader:
         special: AbstractSet[int],
         decode: Decode,
     ) -> None:
-        leads = _find_leads(table)
+        # Not of `table`: there a marker token without a meaning is a marker, too.
+        leads = _find_leads(text_table)
         tokens = set(table.ids.values())
         self._text_table = text_table
         self._decode = decode

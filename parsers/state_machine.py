@@ -55,9 +55,18 @@ from .arguments.schema_value import JSON, STRING, UNDECLARED, SchemaValue
 from .arguments.xml_elements import XmlElements
 from .base import StreamParser
 from .call_rollback import BETWEEN_CALLS, FIRST_STATES, MAX_MARKUP, CallRollback
-from .compiled_format import CompiledFormat
+from .compiled_format import CODE_MARKERS, FENCE, CompiledFormat
 from .events import Content, Event, Reasoning, ToolCallCut
-from .format import COMPLETE, TEXT_STATES, Format, Jump, ReuseSuffix, State
+from .format import (
+    CODE_STATES,
+    COMPLETE,
+    TEXT_STATES,
+    Format,
+    Jump,
+    ReuseSuffix,
+    State,
+    target_state,
+)
 from .json_types import JsonObject
 
 GRAMMAR_STATES = frozenset(
@@ -74,6 +83,15 @@ PLAIN_EVENTS: dict[State, type[Reasoning | Content]] = {
     State.CONTENT: Content,
     State.REASONING: Reasoning,
 }
+# What a marker that ends a call, or follows one, leads to.
+CALL_ENDS = TEXT_STATES | {State.TOOL_SECTION, State.IGNORED, Jump.RETURN, Jump.BY_HEADER}
+# What may stand between a call's name and its first argument.
+FRAME_STATES = frozenset(
+    {State.PARAMETERS, State.ARGUMENTS, State.ELEMENTS, State.HEADER, State.IGNORED}
+)
+# Where the output ends within an argument.
+INSIDE_ARGUMENT = VALUE_STATES | {State.KEY, State.HEADER}
+_SPACE = re.compile(r"[ \t\r\n]*")
 # Entering one of these ends a call that is open.
 OUTSIDE_CALLS = TEXT_STATES | {State.TOOL_SECTION, State.NAME}
 
@@ -189,9 +207,23 @@ class LinearParser(CallRollback, StreamParser):
         if cut and self._state not in TEXT_STATES:
             self._report_cut()
         else:
+            if cut:
+                self._drop_half_marker()
             self._flush()
             self._finish_open()
         return events + self._take()
+
+    def _drop_half_marker(self) -> None:
+        """Leave out what a limit has left of a marker behind text, unless it reads as text."""
+        half = self._held.strip()
+        if not half or half[0].isalnum() or half[0] == FENCE[0]:
+            return
+        if any(
+            marker.startswith(self._held) and target_state(target) not in TEXT_STATES
+            for marker, target in self._markers.items()
+        ):
+            self._events.append(ToolCallCut(None, self._held))
+        self._held = ""
 
     def _take(self) -> list[Event]:
         events = self._events
@@ -207,10 +239,12 @@ class LinearParser(CallRollback, StreamParser):
         if self._state in TEXT_STATES:
             self._leave_text(marker, reused, target)
         elif self._opening or self._calls.index < 0:
-            # After a call, a marker is nobody's text.
             self._keep_markup(marker[: len(marker) - reused])
+        elif target not in CALL_ENDS and marker in self._table.spelled and not self._calls.open:
+            # After a call, its end is nobody's text; what begins another one may be.
+            self._begin_markup(marker[: len(marker) - reused])
         state = self._find_state(target) if self._leave(target) else None
-        if state is None or (state in VALUE_STATES and not self._calls.open):
+        if state is None or not self._completes_frame(state):
             self._rollback()
             return 0
         self._enter(state)
@@ -219,9 +253,10 @@ class LinearParser(CallRollback, StreamParser):
     def _leave_text(self, marker: str, reused: int, target: State | Jump) -> None:
         if target not in TEXT_STATES:
             self._text_state = FIRST_STATES.get(self._state, self._state)
+            self._declared_only = marker in self._table.spelled
             self._begin_markup(marker[: len(marker) - reused])
-        elif State.CODE_BLOCK in (self._state, target):
-            self._show(marker)  # a code block's fence is text, too
+        elif marker in CODE_MARKERS and not CODE_STATES.isdisjoint({self._state, target}):
+            self._show(marker[: len(marker) - reused])  # a code block's fence is text, too
         else:
             self._space = ""  # white space in front of a marker is part of it
 
@@ -249,7 +284,7 @@ class LinearParser(CallRollback, StreamParser):
         self._space = ""
         self._collected = ""
         if state in GRAMMAR_STATES:
-            self._step = self._read_grammar
+            self._step = self._read_grammar if self._named is None else self._await_arguments
             self._grammar = self._new_grammar(state)
         elif state in VALUE_STATES:
             self._value = self._new_value(state)
@@ -272,9 +307,26 @@ class LinearParser(CallRollback, StreamParser):
         return True
 
     def _start_call(self, match: re.Match[str] | None) -> bool:
-        if match is None:
+        """Note the name of a call, which starts when its frame is complete."""
+        if match is None or not self._begin_call():
             return False
-        self._calls.start(match["name"], match.groupdict().get("id"))
+        self._named = match["name"], match.groupdict().get("id")
+        return True
+
+    def _completes_frame(self, state: State) -> bool:
+        """Start the call if its frame is complete at `state`; False if that cannot follow."""
+        if self._named is None:
+            return state not in VALUE_STATES or self._calls.open
+        return state in FRAME_STATES or self._begin_call()
+
+    def _begin_call(self) -> bool:
+        """Start the call that has been named, if any; False if its function is not declared."""
+        if self._named is None:
+            return True
+        (name, call_id), self._named = self._named, None
+        if self._declared_only and not self._calls.declares(name):
+            return False
+        self._calls.start(name, call_id)
         self._end_markup()
         return True
 
@@ -338,6 +390,22 @@ class LinearParser(CallRollback, StreamParser):
     @override
     def _in_string(self) -> bool:
         return self._step != self._scan and self._grammar.in_string
+
+    def _await_arguments(self, text: str, position: int) -> int:
+        """Read up to a call's arguments; it is none if anything else stands in their place."""
+        match = self._match_here(text, position)
+        if match is not None:
+            return self._take_match(text, match)
+        first = self._format.tag_prefix if self._state is State.ELEMENTS else "{"
+        if text.startswith(first, position) and self._begin_call():
+            self._step = self._read_grammar
+            return position
+        space = _SPACE.match(text, position)
+        if space is None or space.end() == position:
+            self._rollback()
+            return position
+        self._keep_markup(space.group())
+        return space.end()
 
     def _read_grammar(self, text: str, position: int) -> int:
         """Let the grammar read from `position` on."""
@@ -404,8 +472,15 @@ class LinearParser(CallRollback, StreamParser):
         quoted = state is State.JSON or self._format.quotes_json
         return SchemaValue(self._calls.arguments, schema, self._format.strip, quoted=quoted)
 
+    @property
+    @override
+    def _in_argument(self) -> bool:
+        if self._state in GRAMMAR_STATES:
+            return self._grammar.in_argument
+        return self._state in INSIDE_ARGUMENT
+
+    @override
     def _report_cut(self) -> None:
-        """Report the call that a limit has cut, with what is held back of it."""
         self._keep_markup("")  # forgets what a call has used
         if self._markup is not None and self._state is not State.IGNORED:
             held = self._collected_markup() + self._held

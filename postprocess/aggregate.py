@@ -5,22 +5,33 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TypeVar
 
+from ..parsers.arguments.json_text import escape_json
+from ..parsers.events import ToolCallCut
 from .messages import ChoiceDelta, Delta, FunctionDelta, ToolCallDelta
 
 T = TypeVar("T")
 
 
-def aggregate_deltas(deltas: Sequence[ChoiceDelta]) -> ChoiceDelta:
-    """Return the sum of all deltas of a choice."""
+def aggregate_deltas(
+    deltas: Sequence[ChoiceDelta], unfinished: ToolCallCut | None = None
+) -> ChoiceDelta:
+    """Return the sum of all deltas of a choice.
+
+    unfinished: the model itself stopped within the last call, which therefore becomes content.
+    """
     last = deltas[-1]
+    calls = _join_calls(deltas)
+    content = "".join(part.delta.content or "" for part in deltas)
+    if unfinished is not None and calls:
+        content += _spell_call(calls.pop(), unfinished)
     return ChoiceDelta(
         last.index,
         Delta(
             role="assistant",
-            content="".join(part.delta.content or "" for part in deltas) or None,
+            content=content or None,
             reasoning_content="".join(part.delta.reasoning_content or "" for part in deltas)
             or None,
-            tool_calls=_join_calls(deltas),
+            tool_calls=calls,
         ),
         last.finish_reason,
         last.stop_reason,
@@ -42,6 +53,13 @@ def _join_calls(deltas: Sequence[ChoiceDelta]) -> list[ToolCallDelta]:
         )
         for index, call in calls.items()
     ]
+
+
+def _spell_call(call: ToolCallDelta, unfinished: ToolCallCut) -> str:
+    """Return the beginning of a call as the beginning of a JSON object."""
+    function = call.function
+    name = escape_json(function.name or "")
+    return f'{{"name": "{name}", "arguments": {function.arguments}{unfinished.text}'
 
 
 def _join(lists: Sequence[list[T] | None]) -> list[T] | None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ..parsers.events import Event, Reasoning, ToolCallStarted
+from ..parsers.events import Event, Reasoning, ToolCallCut, ToolCallStarted
 from .choice_stages import ChoiceStages
 from .delta_builder import CallOutcome, DeltaKind
 from .messages import ChoiceDelta, Chunk, PostprocessParams
@@ -19,6 +19,7 @@ class Choice:
     ended_early: it finished while the engine would go on (a stop string, a call too many), so
         the engine's work has to be ended.
     calls: the outcome of each tool call; empty until the choice finishes.
+    unfinished: the end of the output within the last call, if the model itself stopped there.
     """
 
     def __init__(self, params: PostprocessParams, stages: ChoiceStages) -> None:
@@ -35,6 +36,7 @@ class Choice:
         self.finished = False
         self.ended_early = False
         self.calls: list[CallOutcome] = []
+        self.unfinished: ToolCallCut | None = None
 
     @property
     def reasoning_tokens(self) -> int:
@@ -146,6 +148,8 @@ class Choice:
         # Also for a named tool_choice, which OpenAI ends with "stop": Dynamo's HTTP layer does
         # so without a stream, and the two must agree.
         if finish_reason == "stop" and self._deltas.calls:
-            finish_reason = "tool_calls"
+            # A call that the model has left unfinished is not to be executed.
+            self.unfinished = self._deltas.unfinished
+            finish_reason = "tool_calls" if self.unfinished is None else "stop"
         self.calls = self._deltas.call_outcomes(cut=cut, failed=self._stages.fallback.failed)
         self._deltas.finish(finish_reason, stop_reason, cut=cut)

@@ -82,7 +82,7 @@ def build_stages(
         stop or hiding,
         fallback,
         stop,
-        clock.measure("write", DeltaBuilder(index, trims=params.parser.parses_tools)),
+        clock.measure("write", DeltaBuilder(index, params.parser)),
         _build_logprobs(params, detokenizers),
         not hides and _reads_runs(params),
     )

@@ -5,6 +5,7 @@ from __future__ import annotations
 import uuid
 from typing import Literal
 
+from ..parsers.base import ParserRequest
 from ..parsers.events import (
     Content,
     Event,
@@ -16,8 +17,8 @@ from ..parsers.events import (
 from .messages import ChoiceDelta, Delta, FunctionDelta, TokenLogprob, ToolCallDelta
 
 DeltaKind = Literal["content", "reasoning", "tools", "finish"]
-CallOutcome = Literal["complete", "cut", "raw"]
-"""A tool call was written to its end, cut by a limit, or left by a parser that failed."""
+CallOutcome = Literal["complete", "cut", "raw", "dropped"]
+"""A tool call was written to its end, not finished, left by a parser that failed, or forbidden."""
 
 
 class DeltaBuilder:
@@ -28,13 +29,16 @@ class DeltaBuilder:
     held-back text) wait for the next delta, so none is lost.
 
     index: of the choice.
-    trims: calls may occur, so whitespace around them is not sent as content.
+    request: if calls may occur, whitespace around them is not sent as content; if the client has
+        forbidden them, they are not sent either.
     pending: the kinds of the deltas that wait to be taken, in order.
     """
 
-    def __init__(self, index: int, *, trims: bool) -> None:
+    def __init__(self, index: int, request: ParserRequest) -> None:
         self._index = index
-        self._trims = trims
+        self._trims = bool(request.tools)
+        self._drops_calls = request.drops_calls
+        self._dropped = 0
         self._deltas: list[ChoiceDelta] = []
         self.pending: list[DeltaKind] = []
         # The last delta stays open, its text in parts: joining them once is linear, while
@@ -58,6 +62,11 @@ class DeltaBuilder:
     def calls(self) -> int:
         """Number of tool calls so far."""
         return len(self._numbers)
+
+    @property
+    def unfinished(self) -> ToolCallCut | None:
+        """The call in which the output has ended, if its parser has reported that."""
+        return self._cut if self._cut is not None and self._cut.index is not None else None
 
     def annotate(self, token_id: int | None, logprob: TokenLogprob | None) -> None:
         """Add the details of the token that was written last; None for those not asked for."""
@@ -84,6 +93,8 @@ class DeltaBuilder:
             if self._kind != "reasoning":
                 self._open("reasoning")
             self._parts.append(event.text)  # type: ignore[union-attr]  # it is a Reasoning
+        elif self._drops_calls:
+            self._dropped += isinstance(event, ToolCallStarted)
         elif isinstance(event, ToolCallArguments):
             self._append_arguments(event.index, event.text)
         elif isinstance(event, ToolCallStarted):
@@ -98,18 +109,20 @@ class DeltaBuilder:
             written after that call began: not all parsers say where a call ends.
         failed: the parser failed, and what came of the last call since then is text.
         """
+        if self._dropped:
+            return ["dropped"] * self._dropped
         outcomes: list[CallOutcome] = ["complete"] * self.calls
         if self._cut is not None and self._cut.index is None:
             outcomes.append("cut")
         elif outcomes and failed:
             outcomes[-1] = "raw"
-        elif outcomes and cut and (self._cut is not None or self._last == "tools"):
+        elif outcomes and (self._cut is not None or (cut and self._last == "tools")):
             outcomes[-1] = "cut"
         return outcomes
 
     def finish(self, finish_reason: str, stop_reason: str | int | None, *, cut: bool) -> None:
         """End the choice, together with the last delta if that has not been taken."""
-        if not cut:
+        if not cut and self.unfinished is None:
             self._close_call()
         if self._whitespace and not self._numbers:
             self._append_content(self._whitespace)

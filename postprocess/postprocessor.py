@@ -103,7 +103,7 @@ class Postprocessor:
             return choice.take()
         if not choice.finished or not choice.pending:
             return []
-        return [aggregate_deltas(choice.take())]
+        return [aggregate_deltas(choice.take(), choice.unfinished)]
 
     def degrade(self, index: int, error: Exception) -> None:
         """Go on without the parser of a choice, as if it had raised `error`. Raises as `feed`."""

@@ -39,6 +39,11 @@ class IncrementalGrammar(abc.ABC):
     def in_string(self) -> bool:
         """Whether the next character belongs to a string, even if a marker begins there."""
 
+    @property
+    @abc.abstractmethod
+    def in_argument(self) -> bool:
+        """Whether a value of a call has begun and has not ended."""
+
     @abc.abstractmethod
     def take_unexpected(self, char: str) -> None:
         """Take the character at which `read` stopped, once the caller has found no marker there."""

@@ -63,6 +63,7 @@ class JsonCallGrammar(IncrementalGrammar):
         self._id: str | None = None
         self._has_name = False
         self._has_arguments = False
+        self._in_arguments = False
         self._word: list[str] = []
         self._waiting: list[str] = []  # arguments whose name is not known yet
         self._held_length = 0  # of `_word` and `_waiting`, in characters
@@ -73,6 +74,11 @@ class JsonCallGrammar(IncrementalGrammar):
     @override
     def in_string(self) -> bool:
         return self._state == self._in_value and self._value.in_string
+
+    @property
+    @override
+    def in_argument(self) -> bool:
+        return self._in_arguments
 
     @override
     def take_unexpected(self, char: str) -> None:
@@ -147,7 +153,8 @@ class JsonCallGrammar(IncrementalGrammar):
             return position + 1
         if keys.name_is_key:
             self._start_call(self._key)
-        if self._key in keys.arguments or keys.name_is_key:
+        self._in_arguments = self._key in keys.arguments or keys.name_is_key
+        if self._in_arguments:
             if char in "\"'":
                 inside = _JsonInString(self._arguments)
                 self._begin_value(inside, inside.finish)
@@ -179,6 +186,7 @@ class JsonCallGrammar(IncrementalGrammar):
 
     def _take_value(self) -> None:
         self._state = self._member
+        self._in_arguments = False
         self._end_value()
 
     def _take_word(self) -> str:

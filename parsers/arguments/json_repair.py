@@ -61,6 +61,11 @@ class JsonRepairer(IncrementalGrammar):
         return self._state in (self._string, self._raw_string)
 
     @property
+    @override
+    def in_argument(self) -> bool:
+        return self.started and self.status is not Status.DONE
+
+    @property
     def started(self) -> bool:
         """Whether anything but white space has been read."""
         return bool(self._closers) or self._state != self._value

@@ -47,6 +47,11 @@ class PythonCallGrammar(IncrementalGrammar):
     def in_string(self) -> bool:
         return self._state == self._in_value and self._value.in_string
 
+    @property
+    @override
+    def in_argument(self) -> bool:
+        return self._calls.open
+
     @override
     def take_unexpected(self, char: str) -> None:
         if self._state == self._in_value:

@@ -67,6 +67,11 @@ class XmlElements(IncrementalGrammar):
     def in_string(self) -> bool:
         return False  # a tag counts everywhere
 
+    @property
+    @override
+    def in_argument(self) -> bool:
+        return bool(self._open)
+
     @override
     def take_unexpected(self, char: str) -> None:
         self._text(char)

@@ -20,31 +20,24 @@ from backedge.parsers.events import (
 from backedge.parsers.events import Event as ParserEvent
 from backedge.parsers.forced_calls import wrap_forced_calls
 from backedge.parsers.linear_parsers import Vocabulary
-from backedge.parsers.parser_lookup import linear_parsers, tool_format
+from backedge.parsers.parser_lookup import linear_parsers, reasoning_format, tool_format
 
 from tests.conformance.cases import Case, Event
 from tests.parsers.families import FAMILIES
-from tests.parsers.families.family import Family
 
 TEXT_KINDS = {Content: "text", Reasoning: "reasoning"}
 TEXT_TOKEN = 0
 FIRST_MARKER_TOKEN = 1
 
 
-def find_family(names: ParserNames) -> Family:
-    """Return the family whose format the tool parser reads."""
-    format_ = tool_format(names.tool_call or "")
-    assert format_ is not None
-    return FAMILIES[format_.name]
-
-
 @functools.cache
 def build_vocabulary(names: ParserNames) -> dict[str, int]:
-    family = find_family(names)
-    return {
-        marker: token_id
-        for token_id, marker in enumerate((*family.markers, *family.special), FIRST_MARKER_TOKEN)
-    }
+    formats = tool_format(names.tool_call or ""), reasoning_format(names.reasoning or "")
+    families = [FAMILIES[format_.name] for format_ in formats if format_ is not None]
+    markers = dict.fromkeys(
+        marker for family in families for marker in (*family.markers, *family.special)
+    )
+    return {marker: token_id for token_id, marker in enumerate(markers, FIRST_MARKER_TOKEN)}
 
 
 @functools.cache
@@ -73,7 +66,8 @@ def encode_prompt(names: ParserNames, prompt: str) -> list[int]:
 
 def read_prompt(case: Case) -> str:
     """Return how the prompt ends."""
-    tags = find_family(case.names).tags
+    format_ = reasoning_format(case.names.reasoning or "")
+    tags = FAMILIES[format_.name].tags if format_ is not None else None
     if tags is None or case.start is None:
         return ""
     return (tags.prompt_open if case.start == "Reasoning" else tags.prompt_closed) or ""

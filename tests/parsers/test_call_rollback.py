@@ -9,6 +9,7 @@ from backedge.parsers.events import (
     Content,
     Event,
     ToolCallArguments,
+    ToolCallCut,
     ToolCallStarted,
     join,
 )
@@ -45,12 +46,15 @@ SPACE = " " * MAX_SPACE
         (f"{SPACE}<call>f{{}}</call>", CALL),
         (f"{SPACE} <call>f{{}}</call>", [Content(f"{SPACE} "), *CALL]),
         ("<call>f{}</call>\n<call>f", [*CALL, Content("<call>f")]),
-        ("<call>f{", CALL),
+        ("<call>f{", [ToolCallStarted(0, "f"), ToolCallArguments(0, "{"), ToolCallCut(0, "")]),
+        ("<call>g{}</call>", [Content("<call>g{}</call>")]),
+        ("<call>f or g{}</call>", [Content("<call>f or g{}</call>")]),
+        ('<call>f"{}"</call>', [Content('<call>f"{}"</call>')]),
     ],
 )
 @pytest.mark.parametrize("size", [1, 3, 1 << 20])
 def test_what_a_client_gets(output: str, expected: list[Event], size: int) -> None:
-    parser = LinearParser(TABLE, {})
+    parser = LinearParser(TABLE, {"f": {}})
     events: list[Event] = []
     for start in range(0, len(output), size):
         events += parser.feed(output[start : start + size])
@@ -59,7 +63,7 @@ def test_what_a_client_gets(output: str, expected: list[Event], size: int) -> No
 
 
 def test_a_call_that_has_begun_is_never_taken_back() -> None:
-    parser = LinearParser(TABLE, {})
+    parser = LinearParser(TABLE, {"f": {}})
     assert parser.feed("<call>f") == []
     assert parser.waiting == len("<call>f") + len("f")
     assert parser.feed("{") == [ToolCallStarted(0, "f"), ToolCallArguments(0, "{")]

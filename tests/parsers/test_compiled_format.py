@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 
 import pytest
-from backedge.parsers.compiled_format import FENCE, compile_format
-from backedge.parsers.format import Format, Jump, State
+from backedge.parsers.compiled_format import FENCE, FENCES, compile_format
+from backedge.parsers.format import Format, Jump, ReuseSuffix, State
 from backedge.parsers.formats.catalog import FORMATS
 from hypothesis import given
 from hypothesis import strategies as st
@@ -43,9 +43,21 @@ IN_TEXT = compile_format(None, CALLS, {})
 
 def test_states_share_markers_by_rule() -> None:
     markers = compile_format(THINK, CALLS, {}).markers
-    assert markers[State.CONTENT] == {"<call>": State.ARGUMENTS, FENCE: State.CODE_BLOCK}
-    assert markers[State.CODE_BLOCK] == {"<call>": State.ARGUMENTS, FENCE: State.CONTENT}
-    assert markers[State.START] == {**markers[State.CONTENT], "<think>": State.REASONING}
+    calls = {"<call>": State.ARGUMENTS}
+    fences = dict.fromkeys(FENCES, State.CODE_FENCE)
+    assert markers[State.CONTENT] == {**calls, **fences}
+    assert markers[State.CODE_FENCE] == {
+        **calls,
+        "`": State.CONTENT,
+        "\n": ReuseSuffix(State.CODE_BLOCK),
+    }
+    assert markers[State.CODE_BLOCK] == {**calls, **dict.fromkeys(FENCES, State.CONTENT)}
+    assert markers[State.START] == {
+        **calls,
+        **fences,
+        FENCE: State.CODE_FENCE,
+        "<think>": State.REASONING,
+    }
     assert markers[State.REASONING] == {"<call>": State.ARGUMENTS, "</think>": State.START}
     assert markers[State.REASONING_OPENED] == {
         **markers[State.REASONING],
@@ -57,7 +69,19 @@ def test_without_tools_calls_are_text() -> None:
     table = compile_format(THINK, None, {})
     assert State.ARGUMENTS not in table.markers
     assert "<call>" not in table.markers[State.START]
-    assert FENCE not in table.markers[State.CONTENT]
+    assert table.markers[State.CONTENT].keys().isdisjoint(FENCES)
+
+
+def test_a_token_opens_reasoning_again_and_an_end_without_a_beginning_is_dropped() -> None:
+    vocabulary = {"<think>": 1, "</think>": 2, "</call>": 3}
+    markers = compile_format(THINK, CALLS, vocabulary).markers
+    assert markers[State.CONTENT]["<think>"] is State.REASONING
+    for state in (State.START, State.CONTENT, State.CODE_BLOCK):
+        assert markers[state]["</think>"] is state
+        assert markers[state]["</call>"] is state
+    assert markers[State.REASONING]["</call>"] is State.REASONING
+    guided = compile_format(THINK, None, vocabulary, guided=True).markers
+    assert guided[State.CONTENT] == {}
 
 
 def test_without_a_reasoning_parser_a_tool_format_has_no_reasoning() -> None:
@@ -109,9 +133,11 @@ def test_every_format_compiles_with_and_without_tokens(format_: Format) -> None:
     markers = {m for by_marker in format_.states.values() for m in by_marker if m}
     vocabulary = {marker: number for number, marker in enumerate(sorted(markers))}
     by_text, by_token = (compile_format(format_, format_, ids) for ids in ({}, vocabulary))
-    assert by_text.markers == by_token.markers
+    for state, by_marker in by_text.markers.items():
+        assert by_marker.items() <= by_token.markers[state].items()
     assert by_text.alone == frozenset()
     assert set(by_token.ids.values()) >= markers
-    assert by_token.scanners.keys() <= {State.CODE_BLOCK} | {
-        state for state, found in by_token.markers.items() if FENCE in found
+    fences = {FENCE, *FENCES}
+    assert by_token.scanners.keys() <= {State.CODE_FENCE} | {
+        state for state, found in by_token.markers.items() if not fences.isdisjoint(found)
     }

@@ -141,7 +141,7 @@ def test_truncated_anywhere(family: Family, case: Case) -> None:
 
 @every_case
 def test_complete_calls_are_json(family: Family, case: Case) -> None:
-    if case.finish == "stop":
+    if case.finish == "stop" and not case.unfinished:
         for call in join_outcome(by_text(family, case, ())).calls:
             assert not isinstance(call.arguments, str), call
             json.dumps(call.arguments)

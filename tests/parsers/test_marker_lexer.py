@@ -23,7 +23,7 @@ FORMAT = Format(
     initial_state=State.CONTENT,
 )
 TOKENS = {"<name>": 1, "<end>": 2}
-TABLES = {bool(ids): compile_format(None, FORMAT, ids) for ids in ({}, TOKENS)}
+TABLES = {bool(ids): compile_format(None, FORMAT, ids, guided=True) for ids in ({}, TOKENS)}
 
 
 class Recorder(MarkerLexer):

@@ -81,7 +81,25 @@ CASES: list[tuple[str, CompiledFormat, str, list[Event]]] = [
         [F, ToolCallArguments(0, '{"n": 1, "s": "1"}')],
     ),
     ("no parameters", KEYED, "<f=f></f>!", [F, ToolCallArguments(0, "{}"), Content("!")]),
-    ("the output ends in a value", KEYED, "<f=f><k=s>1", [F, ToolCallArguments(0, '{"s": "1"}')]),
+    (
+        "the output ends in a value",
+        KEYED,
+        "<f=f><k=s>1",
+        [F, ToolCallArguments(0, '{"s": "1'), ToolCallCut(0, "")],
+    ),
+    (
+        "the output ends behind a value",
+        KEYED,
+        "<f=f><k=s>1</k>",
+        [F, ToolCallArguments(0, '{"s": "1"}')],
+    ),
+    (
+        "prose in place of a parameter",
+        KEYED,
+        "Write <f=f> and <f=f><k=s>1</k></f>",
+        [Content("Write <f=f> and "), F, ToolCallArguments(0, '{"s": "1"}')],
+    ),
+    ("an undeclared function", KEYED, "<f=NAME></f>!", [Content("<f=NAME></f>!")]),
     (
         "a grammar ends by itself",
         OBJECTS,
@@ -121,7 +139,9 @@ def test_any_cut_gives_the_same(
     [
         ("<f=f", [ToolCallCut(None, "<f=f")]),
         ("<f=f><k=n>1", [F, ToolCallArguments(0, '{"n": '), ToolCallCut(0, "1")]),
-        ("text<f", [Content("text<f")]),
+        ("text<f", [Content("text"), ToolCallCut(None, "<f")]),
+        ("text <", [Content("text "), ToolCallCut(None, "<")]),
+        ("text\n``", [Content("text\n``")]),
     ],
 )
 def test_a_limit_leaves_a_call_open(output: str, expected: list[Event]) -> None:

@@ -1,6 +1,8 @@
 """Events to deltas: one kind of text in each, calls numbered without gaps, nothing lost."""
 
+import msgspec
 import pytest
+from backedge.parsers.base import ParserRequest
 from backedge.parsers.events import (
     Content,
     Reasoning,
@@ -13,12 +15,16 @@ from backedge.postprocess.delta_builder import DeltaBuilder
 from hypothesis import given
 from hypothesis import strategies as st
 
+from benchmarks.samples.sample import ADD_NOTE
+
+TEXT = ParserRequest()
+CALLS = ParserRequest(tools=[ADD_NOTE], tool_choice="auto")
 F = ToolCallStarted(0, "f", "call-f")
 G = ToolCallStarted(7, "g", "call-f")  # the parser repeats an id
 
 
 def build(events, *, trims=False, cut=False):
-    builder = DeltaBuilder(0, trims=trims)
+    builder = DeltaBuilder(0, CALLS if trims else TEXT)
     for event in events:
         builder.write(event)
     builder.finish("length" if cut else "stop", None, cut=cut)
@@ -81,6 +87,7 @@ OUTCOMES = [
     ([F, ToolCallArguments(0, '{"a')], True, False, ["cut"]),
     ([F, ToolCallArguments(0, "{}"), Content("text")], True, False, ["complete"]),
     ([F, ToolCallCut(None, "<tool")], True, False, ["complete", "cut"]),
+    ([F, G, ToolCallArguments(7, '{"a'), ToolCallCut(7, "")], False, False, ["complete", "cut"]),
     ([F, ToolCallArguments(0, '{"a')], False, True, ["raw"]),
     ([Content("text")], True, False, []),
 ]
@@ -88,10 +95,27 @@ OUTCOMES = [
 
 @pytest.mark.parametrize(("events", "cut", "failed", "outcomes"), OUTCOMES)
 def test_outcomes_of_calls(events, cut, failed, outcomes):
-    builder = DeltaBuilder(0, trims=True)
+    builder = DeltaBuilder(0, CALLS)
     for event in events:
         builder.write(event)
     assert builder.call_outcomes(cut=cut, failed=failed) == outcomes
+
+
+def test_forbidden_calls_are_counted_and_left_out():
+    builder = DeltaBuilder(0, msgspec.structs.replace(CALLS, tool_choice="none"))
+    for event in (Content("No. "), F, ToolCallArguments(0, "{}"), G, Content("\nDone.")):
+        builder.write(event)
+    assert builder.call_outcomes(cut=False, failed=False) == ["dropped", "dropped"]
+    builder.finish("stop", None, cut=False)
+    assert aggregate_deltas(builder.take()).delta.content == "No. \nDone."
+
+
+def test_an_answer_sent_whole_shows_an_unfinished_call_as_text():
+    unfinished = ToolCallCut(7, "")
+    events = [Content("Go."), F, ToolCallArguments(0, "{}"), G, ToolCallArguments(7, '{"a": "b')]
+    whole = aggregate_deltas(build([*events, unfinished], trims=True), unfinished)
+    assert whole.delta.content == 'Go.{"name": "g", "arguments": {"a": "b'
+    assert [call.function.name for call in whole.delta.tool_calls] == ["f"]
 
 
 @given(
@@ -100,7 +124,7 @@ def test_outcomes_of_calls(events, cut, failed, outcomes):
 )
 def test_every_token_id_leaves_once_and_in_order(events, takes):
     """None is a token that leads to no event. `takes`: when the deltas are taken."""
-    builder = DeltaBuilder(0, trims=False)
+    builder = DeltaBuilder(0, TEXT)
     sent = []
     for number, event in enumerate(events):
         if event is not None:

@@ -21,6 +21,10 @@ class Words(IncrementalGrammar):
     def in_string(self) -> bool:
         return False
 
+    @property
+    def in_argument(self) -> bool:
+        return False
+
     def take_unexpected(self, char: str) -> None:
         self.words.append(char)
 

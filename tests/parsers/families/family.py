@@ -166,6 +166,7 @@ class Case:
     tools: of the request; None for `TOOLS`. prompt: what precedes the output.
     vllm: what vLLM's batch parser makes of it instead, and why ours is right;
         "" if it agrees. A difference that is gone fails its test.
+    unfinished: the model stopped within the last call.
     """
 
     id: str
@@ -175,6 +176,7 @@ class Case:
     tools: tuple[dict[str, Any], ...] | None = None
     prompt: str = ""
     vllm: str = ""
+    unfinished: bool = False
 
 
 @dataclass(frozen=True)

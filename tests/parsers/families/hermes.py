@@ -61,7 +61,6 @@ HERMES = Family(
              Outcome(None, "Done.", (HI,)), vllm="drops text behind a call"),
         Case("a marker that begins no call", "Use <tool_call> to call.",
              Outcome(None, "Use <tool_call> to call.")),
-        Case("cut in the marker", "Hi <tool_", Outcome(None, "Hi <tool_"), finish="length"),
         Case("cut in the name", 'Hi\n<tool_call>\n{"name": "wri', Outcome(None, "Hi\n"),
              finish="length", vllm="gives the markup as content"),
         Case("cut in the arguments", '<tool_call>\n{"name": "write", "arguments": {"path": "a',

@@ -6,7 +6,7 @@ import json
 from collections.abc import Sequence
 
 from benchmarks.samples.sample import Call, Outcome
-from tests.parsers.families.family import Case, Family, Invocation, Tags
+from tests.parsers.families.family import Case, Family, Invocation, Tags, function
 from tests.parsers.families.json_objects import HI, HI_JSON
 
 BEGIN, END = "<|tool_calls_section_begin|>", "<|tool_calls_section_end|>"
@@ -49,7 +49,7 @@ FAMILY = Family(
         Case("no number", f"{BEGIN}{one('functions.write', HI_JSON)}{END}", Outcome(calls=(HI,)),
              vllm="gives nothing at all"),
         Case("a name with dots and dashes", f"{BEGIN}{one('functions.a.b-c:12', '{}')}{END}",
-             Outcome(calls=(Call("a.b-c", {}),))),
+             Outcome(calls=(Call("a.b-c", {}),)), tools=(function("a.b-c"),)),
         Case("white space around",
              f"{BEGIN}\n{CALL} functions.write:0\n{ARGUMENTS} {HI_JSON} {CALL_END}\n{END}\n",
              Outcome(calls=(HI,))),

@@ -174,7 +174,7 @@ M3 = Family(
              invoke_m3(f"{element('path', 'a')}{S}</x>{element('text', 'b')}"),
              Outcome(calls=(Call("write", {"path": "a", "text": "b"}),))),
         Case("an element that does not end", f'{S}<tool_call>{S}<invoke name="write">{S}<text>ab',
-             Outcome(calls=(Call("write", {"text": "ab"}),))),
+             Outcome(calls=(Call("write", '{"text": "ab'),)), unfinished=True),
         Case("cut in a value", f'{S}<tool_call>{S}<invoke name="write">{S}<text>ab',
              Outcome(calls=(Call("write", '{"text": "ab'),)), finish="length"),
         Case("text behind", f"{NOW_M3}\nDone.", Outcome(None, "Done.", (Call("now", {}),))),

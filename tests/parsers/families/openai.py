@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from benchmarks.samples.sample import Call, Outcome
 from benchmarks.samples.tokenizers import HARMONY_SPECIAL
-from tests.parsers.families.family import Case, Family, Invocation, Tags
+from tests.parsers.families.family import Case, Family, Invocation, Tags, function
 
 TURN = "<|start|>assistant"
 ANALYSIS, PREAMBLE, FINAL = (
@@ -102,9 +102,9 @@ FAMILY = Family(
              f"<|channel|>analysis to=browser.open code<|message|>x<|call|>{TURN}{FINAL}Done.",
              Outcome("x", "Done.")),
         Case("a function named like a tool of the server's", call("python", "{}"),
-             Outcome(calls=(Call("python", {}),))),
+             Outcome(calls=(Call("python", {}),)), tools=(function("python"),)),
         Case("a recipient that begins like one of the engine's", call("python_run", "{}"),
-             Outcome(calls=(Call("python_run", {}),))),
+             Outcome(calls=(Call("python_run", {}),)), tools=(function("python_run"),)),
         Case("markers in a string", call("write", '{"path": "a", "text": "<|end|>hi<|call|>"}'),
              Outcome(calls=(Call("write", {"path": "a", "text": "<|end|>hi<|call|>"}),))),
         Case("a string where a number is declared", call("add", '{"a": "3"}'),

@@ -160,7 +160,7 @@ OLMO3 = Family(
         Case("cut in a string", "<function_calls>write(path='a",
              Outcome(calls=(Call("write", '{"path": "a'),)), finish="length",
              vllm="gives the markup as text"),
-        Case("cut in the marker", "Hi <function_c", Outcome(None, "Hi <function_c"),
+        Case("cut in the marker", "Hi <function_c", Outcome(None, "Hi "),
              finish="length"),
     ),
 )  # fmt: skip

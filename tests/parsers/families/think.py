@@ -9,9 +9,9 @@ PROMPT = HISTORY + TURN
 THINK = ("<think>", "</think>")
 
 
-def only_text(case: str, output: str, outcome: Outcome, **more: str) -> Case:
+def only_text(case: str, output: str, outcome: Outcome, finish: str = "stop") -> Case:
     """Return a case without tools."""
-    return Case(case, output, outcome, tools=(), prompt=PROMPT, **more)
+    return Case(case, output, outcome, tools=(), prompt=PROMPT, finish=finish)
 
 
 # They reason although neither the prompt nor they themselves open it.
@@ -28,16 +28,10 @@ UNOPENED = (
         Outcome("One <think> two.", "Three."),
     ),
     only_text(
-        "the end again in the text",
-        "One.</think>Write `</think>`.",
-        Outcome("One.", "Write `</think>`."),
-    ),
-    only_text(
         "line breaks around the tags",
         "<think>\nOne.\n</think>\n\nTwo.",
         Outcome("\nOne.\n", "\n\nTwo."),
     ),
-    only_text("half a tag at the end", "One.</thin", Outcome("One.</thin"), finish="length"),
 )
 
 FAMILIES = (
@@ -49,7 +43,6 @@ FAMILIES = (
         markers=("◁think▷", "◁/think▷"),
         cases=(
             only_text("no tags", "It is 42.", Outcome(None, "It is 42.")),
-            only_text("half a tag", "◁thin", Outcome(None, "◁thin"), finish="length"),
             only_text(
                 "tags of other models", "<think>One.</think>", Outcome(None, "<think>One.</think>")
             ),
