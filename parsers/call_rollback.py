@@ -30,9 +30,9 @@ import abc
 from collections.abc import Mapping
 
 from .arguments.tool_calls import ToolCallEmitter
-from .compiled_format import CompiledFormat
-from .events import Content, Event, Reasoning
-from .format import TEXT_STATES, Jump, State
+from .compiled_format import FENCE, CompiledFormat
+from .events import Content, Event, Reasoning, ToolCallCut
+from .format import TEXT_STATES, Jump, State, target_state
 from .json_types import JsonObject
 from .marker_lexer import MarkerLexer
 
@@ -132,6 +132,18 @@ class CallRollback(MarkerLexer):
         if opening:
             self._show(opening)
         return 0
+
+    def _drop_half_marker(self) -> None:
+        """Leave out what a limit has left of a marker behind text, unless it reads as text."""
+        half = self._held.strip()
+        if not half or half[0].isalnum() or half[0] == FENCE[0]:
+            return
+        if any(
+            marker.startswith(self._held) and target_state(target) not in TEXT_STATES
+            for marker, target in self._markers.items()
+        ):
+            self._events.append(ToolCallCut(None, self._held))
+        self._held = ""
 
     def _finish_open(self) -> None:
         """End the output: what has not become a call is text, and an open call is closed."""

@@ -86,6 +86,14 @@ class CompiledFormat:
     alone: frozenset[int]
     counted: frozenset[State]
 
+    def structural(self, state: State) -> frozenset[str]:
+        """Return the markers of `state` that lead out of it."""
+        return frozenset(
+            marker
+            for marker, target in self.markers.get(state, {}).items()
+            if target_state(target) is not state
+        )
+
     @property
     def grammar(self) -> Format:
         """The format that says how names, keys and values are read: that of the tool calls."""

@@ -83,6 +83,10 @@ TEXT_STATES = CODE_STATES | {
     State.CONTENT,
     State.REASONING,
 }
+# States that hold the value of one parameter.
+VALUE_STATES = frozenset({State.VALUE, State.STRING, State.JSON})
+# States whose text is collected until the next marker.
+COLLECTED_STATES = frozenset({State.HEADER, State.NAME, State.KEY})
 # States that lead into a call; without tools they are never entered.
 CALL_STATES = frozenset(
     {

@@ -35,7 +35,7 @@ import re
 from collections.abc import Callable, Mapping
 
 from .compiled_format import CompiledFormat, Scanner
-from .format import TEXT_STATES, State, Target
+from .format import TEXT_STATES, VALUE_STATES, State, Target
 
 
 class MarkerLexer(abc.ABC):
@@ -117,16 +117,21 @@ class MarkerLexer(abc.ABC):
             return len(text)
         return match.end() - self._follow(match.group())
 
-    def _on_token(self, marker: str, text: str) -> None:
+    def _on_token(self, marker: str, text: str, *, ends_string: bool = False) -> None:
         """Read a marker that is one token.
 
+        ends_string: it ends the string that is open.
         text: the token's own text, after any text left over from the token before it; without
         the marker if the tokenizer hides special tokens.
         """
-        if self._in_string():
+        if not ends_string and self._in_string():
             self._take_token_as_text(marker, text)
             return
         if marker not in self._markers:
+            if self._state in VALUE_STATES:
+                # The token may be a part of the longer text that ends the value.
+                self._read(text if text.endswith(marker) else text + marker)
+                return
             self._flush()
             if marker in self._markers:  # reading what was held back has changed the state
                 self._on_token(marker, text)

@@ -4,10 +4,11 @@ How it works
 ------------
 A `Format` is a table. Each state says what the text in it is, and lists the markers that end it
 together with the states they lead to. `LinearParser` runs such a table over a model's output; it
-knows no format by name. Three layers share the work, each a class in a file of its own:
+knows no format by name. Four layers share the work, each a class in a file of its own:
 
     `MarkerLexer`    marker_lexer.py    cuts the output into markers and text
     `CallRollback`   call_rollback.py   shows text; gives back what only looked like a call
+    `OpenStrings`    open_string.py     decides whether a marker token in a string ends it
     `LinearParser`   this file          the states, the grammars and values they read, `feed`
 
 docs/formats.md shows two tables as diagrams; `python -m backedge.parsers.diagram NAME` draws any.
@@ -54,26 +55,26 @@ from .arguments.python_calls import PythonCallGrammar
 from .arguments.schema_value import JSON, STRING, UNDECLARED, SchemaValue
 from .arguments.xml_elements import XmlElements
 from .base import StreamParser
-from .call_rollback import BETWEEN_CALLS, FIRST_STATES, MAX_MARKUP, CallRollback
-from .compiled_format import CODE_MARKERS, FENCE, CompiledFormat
+from .call_rollback import BETWEEN_CALLS, FIRST_STATES, MAX_MARKUP
+from .compiled_format import CODE_MARKERS, CompiledFormat
 from .events import Content, Event, Reasoning, ToolCallCut
 from .format import (
     CODE_STATES,
+    COLLECTED_STATES,
     COMPLETE,
     TEXT_STATES,
+    VALUE_STATES,
     Format,
     Jump,
     ReuseSuffix,
     State,
-    target_state,
 )
 from .json_types import JsonObject
+from .open_string import OpenStrings
 
 GRAMMAR_STATES = frozenset(
     {State.ARGUMENTS, State.ELEMENTS, State.JSON_CALLS, State.PYTHON_CALLS, State.PYTHON_LINES}
 )
-VALUE_STATES = frozenset({State.VALUE, State.STRING, State.JSON})
-COLLECTED_STATES = frozenset({State.HEADER, State.NAME, State.KEY})
 # States whose tokens count as reasoning.
 REASONING_STATES = frozenset({State.REASONING, State.REASONING_OPENED})
 # Reasoning, and what may lead to it: no stop string counts there.
@@ -96,7 +97,7 @@ _SPACE = re.compile(r"[ \t\r\n]*")
 OUTSIDE_CALLS = TEXT_STATES | {State.TOOL_SECTION, State.NAME}
 
 
-class LinearParser(CallRollback, StreamParser):
+class LinearParser(OpenStrings, StreamParser):
     """Parses the output of one choice by a table.
 
     A marker token must be fed alone, with its own text or none; `feed` raises ValueError if it
@@ -149,7 +150,8 @@ class LinearParser(CallRollback, StreamParser):
         """How many characters are held back, at most `MAX_WAITING` and two times `MAX_MARKUP`."""
         markup = len(self._collected_markup()) if self._markup is not None else 0
         value = len(self._value.held) if self._state in VALUE_STATES else 0
-        return len(self._held) + len(self._space) + len(self._collected) + markup + value
+        waiting = len(self._held) + len(self._space) + len(self._collected) + markup + value
+        return waiting + self._undecided_length
 
     @override
     def reads_together(self, token_ids: Sequence[int]) -> bool:
@@ -177,11 +179,15 @@ class LinearParser(CallRollback, StreamParser):
                 if self._counts_reasoning:
                     self.reasoning_tokens += len(token_ids)
                 return [self._plain_event(text)]
-        self._feed(text, token_ids)
+        if self._undecided is None:
+            self._feed_piece(text, token_ids)
+        else:
+            self._feed(text, token_ids)
         return self._take() if self._events else []
 
-    def _feed(self, text: str, token_ids: Sequence[int]) -> None:
-        """Read a piece of output that may change the state."""
+    @override
+    def _feed_piece(self, text: str, token_ids: Sequence[int]) -> None:
+        """Read a piece of output behind which nothing is undecided."""
         if token_ids:
             marker = self._table.ids.get(token_ids[0])
             if marker is not None:
@@ -189,7 +195,10 @@ class LinearParser(CallRollback, StreamParser):
                     raise ValueError(
                         f"the marker token {token_ids[0]} ({marker!r}) must be fed alone"
                     )
-                self._on_token(marker, text)
+                if marker in self._markers and self._in_string():
+                    self._begin_undecided(marker, (text, token_ids), self._grammar.string_end)
+                else:
+                    self._on_token(marker, text)
                 return
             if self._table.parts:
                 part = self._table.parts.get(token_ids[0], "")
@@ -204,6 +213,7 @@ class LinearParser(CallRollback, StreamParser):
         self, text: str = "", token_ids: Sequence[int] = (), *, cut: bool = False
     ) -> list[Event]:
         events = self.feed(text, token_ids)
+        self._finish_undecided(cut=cut)
         if cut and self._state not in TEXT_STATES:
             self._report_cut()
         else:
@@ -212,18 +222,6 @@ class LinearParser(CallRollback, StreamParser):
             self._flush()
             self._finish_open()
         return events + self._take()
-
-    def _drop_half_marker(self) -> None:
-        """Leave out what a limit has left of a marker behind text, unless it reads as text."""
-        half = self._held.strip()
-        if not half or half[0].isalnum() or half[0] == FENCE[0]:
-            return
-        if any(
-            marker.startswith(self._held) and target_state(target) not in TEXT_STATES
-            for marker, target in self._markers.items()
-        ):
-            self._events.append(ToolCallCut(None, self._held))
-        self._held = ""
 
     def _take(self) -> list[Event]:
         events = self._events

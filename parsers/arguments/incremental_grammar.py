@@ -40,6 +40,11 @@ class IncrementalGrammar(abc.ABC):
         """Whether the next character belongs to a string, even if a marker begins there."""
 
     @property
+    def string_end(self) -> tuple[str, str]:
+        """The mark that closes the open string, and the characters that may follow it."""
+        return '"', ""
+
+    @property
     @abc.abstractmethod
     def in_argument(self) -> bool:
         """Whether a value of a call has begun and has not ended."""

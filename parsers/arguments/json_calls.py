@@ -77,6 +77,12 @@ class JsonCallGrammar(IncrementalGrammar):
 
     @property
     @override
+    def string_end(self) -> tuple[str, str]:
+        quote, follows = self._value.string_end
+        return quote, follows + "}:"
+
+    @property
+    @override
     def in_argument(self) -> bool:
         return self._in_arguments
 

@@ -62,6 +62,14 @@ class JsonRepairer(IncrementalGrammar):
 
     @property
     @override
+    def string_end(self) -> tuple[str, str]:
+        if self._in_key:
+            return self._quote, ":="
+        closer = self._closers[-1] if self._closers else ""
+        return self._quote, "," + closer + (")" if closer == "]" else "")
+
+    @property
+    @override
     def in_argument(self) -> bool:
         return self.started and self.status is not Status.DONE
 

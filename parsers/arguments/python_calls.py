@@ -49,6 +49,12 @@ class PythonCallGrammar(IncrementalGrammar):
 
     @property
     @override
+    def string_end(self) -> tuple[str, str]:
+        quote, follows = self._value.string_end
+        return quote, follows + ")"
+
+    @property
+    @override
     def in_argument(self) -> bool:
         return self._calls.open
 

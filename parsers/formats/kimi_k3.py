@@ -7,6 +7,7 @@ import re
 
 from ..format import Format, Jump, State
 
+_ARGUMENT_END = "<|close|>argument<|sep|>"
 _ELEMENTS = {"<|open|>": State.HEADER, "<|close|>": State.IGNORED}
 
 KIMI_K3 = Format(
@@ -17,9 +18,9 @@ KIMI_K3 = Format(
         State.REASONING: _ELEMENTS,
         State.HEADER: {"<|sep|>": Jump.BY_HEADER},
         State.IGNORED: {"<|sep|>": State.START},
-        # An argument's end: its name and <|sep|> are markup between parameters.
-        State.STRING: {"<|close|>": State.PARAMETERS},
-        State.JSON: {"<|close|>": State.PARAMETERS},
+        # Only the end of an argument ends it; other elements in it are its text.
+        State.STRING: {_ARGUMENT_END: State.PARAMETERS},
+        State.JSON: {_ARGUMENT_END: State.PARAMETERS},
         State.ARGUMENTS: {"<|close|>": State.PARAMETERS},
         State.PARAMETERS: {**_ELEMENTS, "<|sep|>": State.PARAMETERS},
     },

@@ -1,0 +1,133 @@
+"""A marker token in an open string: what follows decides whether it ends the call."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+from backedge.parsers.base import ParserNames, ParserRequest
+from backedge.parsers.events import Event, ToolCallCut, join
+from backedge.parsers.linear_parsers import Vocabulary
+from backedge.parsers.open_string import MAX_UNDECIDED
+from backedge.parsers.parser_lookup import linear_parsers
+from hypothesis import given
+from hypothesis import strategies as st
+
+from benchmarks.samples.sample import Call, Outcome
+from tests.parsers.event_outcome import join_outcome
+from tests.parsers.families import FAMILIES
+from tests.parsers.families.family import function
+
+TOOLS = [function("f", a="string", b="integer"), function("g", b="integer")]
+F = Call("f", {"a": "x"})
+G = Call("g", {"b": 1})
+
+
+def parse(name: str, output: str, size: int, *, cut: bool = False) -> list[Event]:
+    """Feed `output`, whose markers are tokens, with the text between them in pieces of `size`."""
+    family = FAMILIES[name]
+    markers = (*family.markers, *family.special)
+    ids = {marker: number for number, marker in enumerate(markers, start=1)}
+    request = ParserRequest(tools=TOOLS, tool_choice="auto")
+    names = ParserNames(family.tool_parser, family.reasoning_parser)
+    parser = linear_parsers(names, Vocabulary(ids))(request, [])
+    events: list[Event] = []
+    for text in re.split(f"({'|'.join(map(re.escape, markers))})", output):
+        pieces = [text] if text in ids else re.findall(f"(?s).{{1,{size}}}", text)
+        for piece in pieces:
+            events += parser.feed(piece, [ids.get(piece, 0)])
+    return join(events + parser.finish(cut=cut))
+
+
+KIMI = "<|tool_calls_section_begin|><|tool_call_begin|>functions.f:0<|tool_call_argument_begin|>"
+KIMI_G = '<|tool_call_begin|>functions.g:1<|tool_call_argument_begin|>{"b": 1}<|tool_call_end|>'
+KIMI_END = "<|tool_calls_section_end|>"
+DEEPSEEK = "<｜tool▁calls▁begin｜><｜tool▁call▁begin｜>f<｜tool▁sep｜>"
+DEEPSEEK_G = '<｜tool▁call▁begin｜>g<｜tool▁sep｜>{"b": 1}<｜tool▁call▁end｜><｜tool▁calls▁end｜>'
+HERMES = '<tool_call>{"name": "f", "arguments": '
+HERMES_G = '<tool_call>{"name": "g", "arguments": {"b": 1}}</tool_call>'
+HARMONY = "<|channel|>commentary to=functions.f<|message|>"
+FINAL = "<|start|>assistant<|channel|>final<|message|>Done."
+GEMMA = '<|tool_call>call:f{a:<|"|>x'
+
+
+@pytest.mark.parametrize("size", [1, 5, 1 << 20])
+@pytest.mark.parametrize(
+    ("name", "output", "expected"),
+    [
+        ("kimi_k2", KIMI + '{"a": "x<|tool_call_end|>' + KIMI_G + KIMI_END, (None, (F, G))),
+        ("kimi_k2", KIMI + '{"a": "x<|tool_call_end|>' + KIMI_END + "Done.", ("Done.", (F,))),
+        ("kimi_k2", KIMI + '{"a": "x<|tool_call_end|>', (None, (F,))),
+        (
+            "kimi_k2",
+            KIMI + '{"a": "x<|tool_call_end|> y", "b": 1}<|tool_call_end|>' + KIMI_END,
+            (None, (Call("f", {"a": "x<|tool_call_end|> y", "b": 1}),)),
+        ),
+        (
+            "kimi_k2",
+            KIMI + '{"a": "x<|tool_call_end|>"}<|tool_call_end|>' + KIMI_END,
+            (None, (Call("f", {"a": "x<|tool_call_end|>"}),)),
+        ),
+        (
+            "deepseek_v31",
+            DEEPSEEK + '{"a": "x<｜tool▁call▁end｜>' + DEEPSEEK_G,
+            (None, (F, G)),
+        ),
+        ("hermes", HERMES + '{"a": "x</tool_call>\n' + HERMES_G, (None, (F, G))),
+        ("hermes", HERMES + '{"a": "x</tool_call>\nHe said "no".', ('He said "no".', (F,))),
+        ("hermes", HERMES + '{"a": "x</tool_call>\nDone.', ("Done.", (F,))),
+        (
+            "hermes",
+            HERMES + '{"a": "x</tool_call> \\"y\\" <tool_call>"}}</tool_call>',
+            (None, (Call("f", {"a": 'x</tool_call> "y" <tool_call>'}),)),
+        ),
+        ("openai", HARMONY + '{"a": "x<|call|>' + FINAL, ("Done.", (F,))),
+        (
+            "openai",
+            HARMONY + '{"a": "<|end|>hi<|call|>"}<|call|>',
+            (None, (Call("f", {"a": "<|end|>hi<|call|>"}),)),
+        ),
+        (
+            "gemma4",
+            GEMMA + "}<tool_call|><|tool_call>call:g{b:1}<tool_call|>",
+            (None, (Call("f", {"a": "x}"}), G)),
+        ),
+        (
+            "gemma4",
+            GEMMA + '<tool_call|> y<|"|>,b:1}<tool_call|>',
+            (None, (Call("f", {"a": "x<tool_call|> y", "b": 1}),)),
+        ),
+    ],
+)
+def test_what_follows_decides(
+    name: str, output: str, expected: tuple[str | None, tuple[Call, ...]], size: int
+) -> None:
+    assert join_outcome(parse(name, output, size)) == Outcome(None, *expected)
+
+
+@pytest.mark.parametrize("size", [1, 7, 1 << 20])
+def test_what_waits_is_bounded(size: int) -> None:
+    text = "y" * (2 * MAX_UNDECIDED)
+    output = HERMES + f'{{"a": "x</tool_call>{text}"}}}}</tool_call>'
+    expected = Call("f", {"a": f"x</tool_call>{text}"})
+    assert join_outcome(parse("hermes", output, size)).calls == (expected,)
+
+
+def test_a_limit_leaves_it_undecided() -> None:
+    events = parse("hermes", HERMES + '{"a": "x</tool_call> and', 1, cut=True)
+    assert events[-1] == ToolCallCut(0, "</tool_call> and")
+
+
+PIECES = (
+    "<|tool_call_begin|>",
+    "<|tool_call_argument_begin|>",
+    "<|tool_call_end|>",
+    "<|tool_calls_section_end|>",
+    '"', "}", "{", ",", ":", " ", "\\", '\\"', "x", "functions.g:1", '"b"', "1", "\n",
+)  # fmt: skip
+
+
+@given(st.lists(st.sampled_from(PIECES), max_size=30), st.booleans())
+def test_the_cut_does_not_matter(pieces: list[str], cut: bool) -> None:
+    output = KIMI + '{"a": "' + "".join(pieces)
+    assert parse("kimi_k2", output, 1, cut=cut) == parse("kimi_k2", output, 1 << 20, cut=cut)
