@@ -5,7 +5,8 @@ How it works
 A model may write about a marker in a string, or forget the quote that closes the string. What
 follows the token decides, the first of:
 
-- a marker that can only follow an end, with nothing but white space in between: the call has ended;
+- a marker that can only follow an end, with nothing but white space in between, and no quote
+  behind it: the call has ended;
 - text that cannot stand behind an end (between the calls of a section, for example): a string;
 - the next quote. If it closes the string and the arguments go on, the token was in the string; if
   not, it opens something new, and the call has ended;
@@ -79,6 +80,7 @@ class UndecidedMarker:
         self._text = ""  # at most MAX_UNDECIDED characters behind the marker
         self._position = 0  # how far it was searched for the quote
         self._closed = -1  # the position behind the quote
+        self._followed = -1  # the position behind a marker that can only follow an end
 
     @property
     def held(self) -> str:
@@ -94,9 +96,9 @@ class UndecidedMarker:
         text = piece[0]
         if marker is not None:
             self._tokens += 1
-            if marker in self._follows and (self._frees_text or not self._text.strip()):
-                return Verdict.END
             text = text if text.endswith(marker) else text + marker
+            if marker in self._follows and (self._frees_text or not self._text.strip()):
+                self._followed = len(self._text) + len(text)
         room = MAX_UNDECIDED - len(self._text)
         self._text += text[:room]
         verdict = self._read()
@@ -104,8 +106,12 @@ class UndecidedMarker:
         return Verdict.STRING if verdict is None and full else verdict
 
     def _read(self) -> Verdict | None:
-        between = _BETWEEN.match(self._text)
-        if not self._allows_text and between is not None and between.end() < len(self._text):
+        if self._followed >= 0:
+            rest = self._text[self._followed :].lstrip()
+            if not rest or not rest.startswith(self._quote):
+                waits = self._quote.startswith(rest)
+                return None if waits else Verdict.END
+        elif not self._allows_text and self._stands_behind_no_end():
             return Verdict.STRING
         if self._closed < 0 and not self._find_quote():
             return None
@@ -114,6 +120,11 @@ class UndecidedMarker:
         if end == len(self._text):
             return None
         return Verdict.STRING if self._text[end] in self._goes_on else Verdict.END
+
+    def _stands_behind_no_end(self) -> bool:
+        """Whether there is text that cannot stand between calls."""
+        between = _BETWEEN.match(self._text)
+        return between is not None and between.end() < len(self._text)
 
     def _find_quote(self) -> bool:
         """Search for the next quote; note the position behind it."""

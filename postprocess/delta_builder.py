@@ -124,7 +124,7 @@ class DeltaBuilder:
         """End the choice, together with the last delta if that has not been taken."""
         if not cut and self.unfinished is None:
             self._close_call()
-        if self._whitespace and not self._numbers:
+        if self._whitespace and not self._numbers and not self._dropped:
             self._append_content(self._whitespace)
         if self._kind is None:
             self._open("finish")
