@@ -86,13 +86,13 @@ class CompiledFormat:
     alone: frozenset[int]
     counted: frozenset[State]
 
-    def structural(self, state: State) -> frozenset[str]:
-        """Return the markers of `state` that lead out of it."""
-        return frozenset(
-            marker
+    def find_exits(self, state: State) -> dict[str, State | Jump]:
+        """Return the markers that lead out of `state`, each with where it leads."""
+        return {
+            marker: target_state(target)
             for marker, target in self.markers.get(state, {}).items()
             if target_state(target) is not state
-        )
+        }
 
     @property
     def grammar(self) -> Format:

@@ -6,7 +6,7 @@ A model may write about a marker in a string, or forget the quote that closes th
 follows the token decides, the first of:
 
 - a marker that can only follow an end, with nothing but white space in between, and no quote
-  behind it: the call has ended;
+  behind it and its name or header: the call has ended;
 - text that cannot stand behind an end (between the calls of a section, for example): a string;
 - the next quote. If it closes the string and the arguments go on, the token was in the string; if
   not, it opens something new, and the call has ended;
@@ -23,7 +23,6 @@ import enum
 import re
 from collections import deque
 from collections.abc import Mapping, Sequence
-from collections.abc import Set as AbstractSet
 
 from .call_rollback import CallRollback
 from .compiled_format import CompiledFormat
@@ -54,7 +53,7 @@ class UndecidedMarker:
 
     marker, piece: the marker token, and how it was fed.
     quote: closes the string. goes_on: the characters that may follow the string.
-    follows: the markers that can only follow an end.
+    follows: the markers that can only follow an end; whether a name or header comes behind each.
     frees_text: any text may stand between the end and these markers.
     allows_text: text may follow an end.
     """
@@ -64,7 +63,7 @@ class UndecidedMarker:
         marker: str,
         piece: Piece,
         string_end: tuple[str, str],
-        follows: AbstractSet[str],
+        follows: Mapping[str, bool],
         *,
         frees_text: bool,
         allows_text: bool,
@@ -80,7 +79,8 @@ class UndecidedMarker:
         self._text = ""  # at most MAX_UNDECIDED characters behind the marker
         self._position = 0  # how far it was searched for the quote
         self._closed = -1  # the position behind the quote
-        self._followed = -1  # the position behind a marker that can only follow an end
+        self._followed = -1  # the position behind markers that can only follow an end
+        self._in_name = False  # what follows them is a name or header, up to the next marker
 
     @property
     def held(self) -> str:
@@ -97,8 +97,11 @@ class UndecidedMarker:
         if marker is not None:
             self._tokens += 1
             text = text if text.endswith(marker) else text + marker
-            if marker in self._follows and (self._frees_text or not self._text.strip()):
+            if self._in_name or (
+                marker in self._follows and (self._frees_text or not self._text.strip())
+            ):
                 self._followed = len(self._text) + len(text)
+                self._in_name = self._follows.get(marker, False)
         room = MAX_UNDECIDED - len(self._text)
         self._text += text[:room]
         verdict = self._read()
@@ -108,8 +111,8 @@ class UndecidedMarker:
     def _read(self) -> Verdict | None:
         if self._followed >= 0:
             rest = self._text[self._followed :].lstrip()
-            if not rest or not rest.startswith(self._quote):
-                waits = self._quote.startswith(rest)
+            if not rest.startswith(self._quote):
+                waits = self._in_name or self._quote.startswith(rest)
                 return None if waits else Verdict.END
         elif not self._allows_text and self._stands_behind_no_end():
             return Verdict.STRING
@@ -186,7 +189,10 @@ class OpenStrings(CallRollback):
             marker,
             piece,
             string_end,
-            self._table.structural(state),
+            {
+                marker: next_state in COLLECTED_STATES
+                for marker, next_state in self._table.find_exits(state).items()
+            },
             frees_text=state in {State.HEADER, State.IGNORED},
             allows_text=state in TEXT_STATES | COLLECTED_STATES or state is State.IGNORED,
         )
