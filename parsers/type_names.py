@@ -27,13 +27,13 @@ _NAMES = {
     "json jsonobject",
     "array": "arr list arraylist linkedlist tuple set frozenset hashset sequence vector queue "
     "stack deque iterable collection jsonarray",
-    ANY: "anything object? mixed unknown",
+    ANY: "anything object? mixed unknown optional union literal",
 }
 _JSON_NAMES = {name: name for name in (*JSON_TYPES, ANY)} | {
     alias: name for name, aliases in _NAMES.items() for alias in aliases.split()
 }
-# What follows the name proper: `int32`, `varchar(255)`, `List[str]`, `string[]`, `long long`.
-_NAME = re.compile(r"[a-z]+\??")
+# Names have more around them: `int32`, `varchar(255)`, `List[str]`, `java.util.HashMap`.
+_NAME = re.compile(r"(?:[a-z_]\w*\.)*(?P<name>[a-z]+\??)")
 
 
 def to_json_type(name: str) -> str | None:
@@ -46,4 +46,4 @@ def to_json_type(name: str) -> str | None:
     match = _NAME.match(lower)
     if match is None or lower[match.end() : match.end() + 1] in ("_", "-", "."):
         return None
-    return _JSON_NAMES.get(match.group())
+    return _JSON_NAMES.get(match["name"])

@@ -20,6 +20,7 @@ from typing_extensions import override
 
 from ..parsers.errors import RequestError
 from ..parsers.json_types import JsonObject
+from ..parsers.standard_schema import standardize
 from .time_limit import call_with_time_limit
 
 R = TypeVar("R")
@@ -198,9 +199,14 @@ def _format_tool_for_vllm(tool: JsonObject) -> JsonObject:
 
 
 def _format_tool_for_sglang(tool: JsonObject) -> JsonObject:
-    """Return the definition with all fields of SGLang's own type, in its order."""
+    """Return the definition with all fields of SGLang's own type, in its order.
+
+    SGLang's server also puts the schema into its standard form.
+    """
     function = tool["function"]
     fields = {name: function.get(name) for name in ("description", "name", "parameters")}
+    if isinstance(fields["parameters"], dict):
+        fields["parameters"] = standardize(fields["parameters"])
     strict = bool(function.get("strict"))
     return {"type": "function", "function": {**fields, "strict": strict}, "defer_loading": None}
 

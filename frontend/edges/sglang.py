@@ -31,6 +31,7 @@ from ..dynamo_types import RoutedEngine
 from ..parser_names import FrontendParsers, InstalledParsers
 from ..request.chat_request import ChatRequest
 from ..request.preprocessed_request import EngineFields, Prompt, ReasoningParserKwargs
+from ..request.tool_schemas import with_standard_tools
 from .base import ChatModelBuilder
 from .prompt_preprocessor import PromptPreprocessor
 
@@ -162,11 +163,12 @@ class SglangPrompts:
         """Return the request with its tools as the model's engine spells them.
 
         Dynamo spells tools as SGLang does; the template's arguments override its spelling.
+        SGLang's server puts the schemas into their standard form, for grammars and templates.
         """
-        raw = request.raw
+        raw = with_standard_tools(request)
         hidden = request.tool_choice == "none" and self._hides_unused_tools
         if self._engine == "sglang" or not request.tools or hidden:
             return raw
         template_kwargs = request.chat_template_kwargs or request.chat_template_args or {}
-        tools = format_tools(raw["tools"], self._engine)
+        tools = format_tools(request.raw["tools"], self._engine)
         return {**raw, "chat_template_kwargs": {**template_kwargs, "tools": tools}}

@@ -35,6 +35,7 @@ from ..request.chat_request import ChatRequest
 from ..request.postprocess_params import build_parser_request, build_postprocess_params
 from ..request.preprocessed_request import EngineFields
 from ..request.sampling import SamplingParams
+from ..request.tool_schemas import compiles_tools, with_standard_tools
 from .base import ChatModelBuilder
 
 logger = logging.getLogger(__name__)
@@ -219,7 +220,8 @@ class VllmProcessor(vllm_processor.VllmProcessor):
     ) -> AsyncIterator[Prepared]:
         """Prepare a request, as a `chat_model.Preprocessor` does."""
         # Dynamo frees what it holds for a request when its generator is closed.
-        async with aclosing(super().generator(request.raw, context=context)) as stream:
+        raw = with_standard_tools(request) if compiles_tools(request) else request.raw
+        async with aclosing(super().generator(raw, context=context)) as stream:
             yield build_prepared(request, await anext(stream))
 
     async def _generate_and_stream(

@@ -16,6 +16,7 @@ from dynamo.frontend.utils import legacy_guided_decoding
 from ...parsers.errors import RequestError
 from ...parsers.json_types import JsonObject
 from .chat_request import ChatRequest, Tool
+from .tool_schemas import standard_parameters
 
 EMPTY_OBJECT = r"\{\}"
 
@@ -78,7 +79,11 @@ def _constrain_forced_calls(request: ChatRequest) -> JsonObject | None:
 
 
 def _copy_parameters(tool: Tool) -> JsonObject:
-    return copy.deepcopy(tool.function.parameters) or {"type": "object", "properties": {}}
+    """Return a tool's schema in the words that engines know, for a grammar."""
+    parameters = tool.function.parameters
+    if not parameters:
+        return {"type": "object", "properties": {}}
+    return copy.deepcopy(standard_parameters(parameters))
 
 
 def _build_calls_schema(tools: Sequence[Tool], *, single: bool) -> JsonObject:
@@ -90,10 +95,7 @@ def _build_calls_schema(tools: Sequence[Tool], *, single: bool) -> JsonObject:
     calls = []
     for position, tool in enumerate(tools):
         parameters = _copy_parameters(tool)
-        for name, definition in parameters.pop("$defs", {}).items():
-            if definitions.setdefault(name, definition) != definition:
-                field = f"tools[{position}].function.parameters.$defs.{name}"
-                raise RequestError(field, definition, "the same definition as in the other tools")
+        _move_definitions(parameters, definitions, f"tools[{position}].function.parameters")
         properties = {
             "name": {"type": "string", "enum": [tool.function.name]},
             "parameters": parameters,
@@ -104,8 +106,19 @@ def _build_calls_schema(tools: Sequence[Tool], *, single: bool) -> JsonObject:
         "minItems": 1,
         "items": {"type": "object", "anyOf": calls},
     }
-    if definitions:
-        schema["$defs"] = definitions
+    schema |= definitions
     if single:
         schema["maxItems"] = 1
     return schema
+
+
+def _move_definitions(parameters: JsonObject, definitions: JsonObject, field: str) -> None:
+    """Move the definitions of one tool to those of all, by the keyword that holds them.
+
+    field: the JSON path of `parameters`.
+    """
+    for word in ("$defs", "definitions"):
+        for name, definition in parameters.pop(word, {}).items():
+            if definitions.setdefault(word, {}).setdefault(name, definition) != definition:
+                allowed = "the same definition as in the other tools"
+                raise RequestError(f"{field}.{word}.{name}", definition, allowed)

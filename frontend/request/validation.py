@@ -7,14 +7,12 @@ and vLLM leave out, and those that they fail without saying which field is wrong
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from functools import lru_cache
 
 import msgspec
-from jsonschema import Draft202012Validator
-from jsonschema.exceptions import SchemaError
 
 from ...parsers.errors import RequestError
 from .chat_request import ChatRequest, Message
+from .tool_schemas import SchemaFault, find_schema_fault, find_tool_schema_fault
 
 # They bound the memory of the search for stop strings: some 7 MB for each choice.
 MAX_STOPS, MAX_STOP_CHARACTERS = 1024, 100_000
@@ -60,36 +58,22 @@ def _check_stop_strings(request: ChatRequest) -> None:
 
 
 def _check_schemas(request: ChatRequest) -> None:
-    for field, schema in _find_schemas(request):
-        error = _find_schema_error(msgspec.json.encode(schema))
-        if error is not None:
-            path = "".join(
-                f"[{part}]" if isinstance(part, int) else f".{part}" for part in error.absolute_path
-            )
-            raise RequestError(
-                field + path, error.instance, f"a JSON Schema ({error.message})"
-            ) from error
-
-
-@lru_cache(maxsize=4096)
-def _find_schema_error(schema: bytes) -> SchemaError | None:
-    """Return what is wrong with a JSON schema; None for a correct one.
-
-    schema: as JSON text, which can be a cache's key. Agents send the same tools with every
-    request, and checking them costs as much as the rest of a request in the frontend.
-    """
-    try:
-        Draft202012Validator.check_schema(msgspec.json.decode(schema))
-    except SchemaError as error:
-        return error
-    return None
-
-
-def _find_schemas(request: ChatRequest) -> Iterator[tuple[str, object]]:
-    """Yield the JSON path of each schema in the request, and the schema."""
     for position, tool in enumerate(request.tools or []):
-        if tool.function.parameters is not None:
-            yield f"tools[{position}].function.parameters", tool.function.parameters
+        parameters = tool.function.parameters
+        if parameters is not None:
+            field = f"tools[{position}].function.parameters"
+            _raise_fault(field, find_tool_schema_fault(parameters))
+    for field, schema in _find_answer_schemas(request):
+        _raise_fault(field, find_schema_fault(schema))
+
+
+def _raise_fault(field: str, fault: SchemaFault | None) -> None:
+    if fault is not None:
+        raise RequestError(field + fault.path, fault.value, f"a JSON Schema ({fault.message})")
+
+
+def _find_answer_schemas(request: ChatRequest) -> Iterator[tuple[str, object]]:
+    """Yield the JSON path of each schema that constrains the answer, and the schema."""
     response_format = request.response_format
     if response_format is not None and response_format.type == "json_schema":
         if response_format.json_schema is None:

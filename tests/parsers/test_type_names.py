@@ -9,9 +9,9 @@ NAMES = {
     "number": "float Float float64 double Double decimal(10,2) num",
     "boolean": "bool Boolean BOOLEAN",
     "null": "none None NULL void",
-    "object": "dict Dict dict[str,int] HashMap Map<String,Object> hashmap map",
+    "object": "dict Dict dict[str,int] java.util.HashMap HashMap Map<String,Object> hashmap map",
     "array": "list List List[str] tuple Tuple ArrayList Array Set string[] Queue",
-    ANY: "any Any ANY Object?",
+    ANY: "any Any ANY Object? Optional[int] Union[int,str]",
 }
 
 

@@ -18,6 +18,7 @@ from backedge.tokenization import chat_template as template
 from backedge.tokenization.flags import Backend, TokenizerSelection
 from backedge.tokenization.selection import select_tokenizer
 from dynamo.llm.exceptions import InvalidArgument
+from sglang.srt.function_call.utils import normalize_json_schema_types
 from sglang.srt.utils.hf_transformers_utils import get_tokenizer as sglang_tokenizer
 from vllm.engine.arg_utils import AsyncEngineArgs
 from vllm.entrypoints.launchers.cli_args import FrontendArgs
@@ -171,6 +172,34 @@ def test_the_prompt_is_that_of_the_engines_own_server(models, loop, engine, back
     params = read(PostprocessParams, made.preprocessed["extra_args"][KEY])
     assert params is not None
     assert params.prompt_length == len(made.preprocessed["token_ids"])
+
+
+PYTHON_TOOLS = [
+    {
+        "type": "function",
+        "function": {
+            "name": "weather",
+            "parameters": {"type": "dict", "properties": {"days": {"type": "float"}}},
+        },
+    }
+]
+
+
+@pytest.mark.parametrize("backend", CHOICES)
+@pytest.mark.parametrize("engine", ENGINES)
+def test_tools_with_other_languages_type_names(models, loop, engine, backend):
+    """The prompt is that of the engine's own server; grammars get JSON Schema's own words."""
+    asked: dict[str, Any] = {"messages": [USER], "tools": PYTHON_TOOLS}
+    shown = copy.deepcopy(asked)
+    if engine == "sglang":
+        normalize_json_schema_types(shown["tools"][0]["function"]["parameters"])
+    made = prepared(loop, models[engine, backend], asked).preprocessed
+    assert made["token_ids"] == of_engines_server(engine, shown)
+    forced = prepared(loop, models[engine, backend], {**asked, "tool_choice": "required"})
+    grammar = str(forced.preprocessed["sampling_options"]["guided_decoding"])
+    assert "'dict'" not in grammar
+    assert '"dict"' not in grammar
+    assert "object" in grammar
 
 
 @pytest.mark.parametrize("backend", ["huggingface", "vllm", "sglang", "python"])

@@ -1,10 +1,14 @@
 """What SGLang's forward edge tells the engine; `test_edges` tests its prompts."""
 
+import copy
+
 import msgspec
 import pytest
 from backedge.frontend.edges.sglang import SglangPrompts
 from backedge.parsers.base import ParserNames
 from backedge.parsers.errors import RequestError
+from backedge.parsers.standard_schema import standardize
+from sglang.srt.function_call import utils as function_call_utils
 from sglang.srt.utils.hf_transformers_utils import get_tokenizer
 
 from tests.frontend.chat_requests import TOOL, chat_request
@@ -51,6 +55,37 @@ def test_other_engines_get_their_own_spelling_of_tools(tokenizer, prompts):
     ).get("chat_template_kwargs", {})
     forbidden = chat_request(tools=[TOOL], tool_choice="none")
     assert vllm(forbidden).token_ids == prompts(chat_request()).token_ids
+
+
+def test_other_languages_type_names(tokenizer, prompts):
+    """SGLang's server rewrites them before it renders; vLLM's leaves them in the prompt."""
+    written, standard = (
+        chat_request(tools=[{**TOOL, "function": {"name": "f", "parameters": {"type": name}}}])
+        for name in ("dict", "object")
+    )
+    assert prompts(written).token_ids == prompts(standard).token_ids
+    forced = chat_request(tools=written.raw["tools"], tool_choice="required")
+    assert '"dict"' not in str(prompts(forced).guided_decoding)
+    vllm = SglangPrompts(tokenizer, NAMES, {}, "vllm", hides_unused_tools=True)
+    assert vllm(written).token_ids != vllm(standard).token_ids
+
+
+SGLANG_NAMES = sorted(
+    {
+        *function_call_utils._JSON_SCHEMA_TYPE_ALIASES,
+        *function_call_utils._STANDARD_JSON_SCHEMA_TYPES,
+    }
+    | {prefix for prefixes, _ in function_call_utils._PREFIX_RULES for prefix in prefixes}
+)
+
+
+@pytest.mark.parametrize("name", SGLANG_NAMES)
+def test_type_names_mean_what_they_mean_in_sglang(name):
+    for spelled in (name, name.upper(), f"{name}(5)", f"{name} "):
+        schema = {"type": "object", "properties": {"a": {"type": [spelled, "null"]}}}
+        expected = copy.deepcopy(schema)
+        function_call_utils.normalize_json_schema_types(expected)
+        assert standardize(schema) == expected
 
 
 def test_messages_that_the_template_rejects_are_the_requests_fault(tokenizer):

@@ -11,6 +11,16 @@ EMPTY = {
     "type": "function",
     "function": {"name": "e", "parameters": {"type": "object", "additionalProperties": False}},
 }
+PYTHON_PARAMETERS = {
+    "type": "dict",
+    "properties": {"a": {"type": "List[int]", "items": {"type": "int"}, "required": True}},
+}
+PYTHON = {"type": "function", "function": {"name": "p", "parameters": PYTHON_PARAMETERS}}
+STANDARD = {
+    "type": "object",
+    "properties": {"a": {"type": "array", "items": {"type": "integer"}}},
+    "required": ["a"],
+}
 
 
 def calls(*named, **more):
@@ -47,6 +57,8 @@ GUIDED = [
     ({"tools": [TOOL], "tool_choice": NAMED}, {"json": PARAMETERS}),
     ({"tools": [EMPTY], "tool_choice": {"function": {"name": "e"}}}, {"regex": r"\{\}"}),
     ({"tools": [TOOL], "tool_choice": "required"}, calls(("f", PARAMETERS))),
+    ({"tools": [PYTHON], "tool_choice": "required"}, calls(("p", STANDARD))),
+    ({"tools": [PYTHON], "tool_choice": {"function": {"name": "p"}}}, {"json": STANDARD}),
     (
         {"tools": [BARE], "tool_choice": "required"},
         calls(("bare", {"type": "object", "properties": {}})),
@@ -76,6 +88,14 @@ def test_definitions_of_tools_move_to_the_top_of_the_schema():
     other = {"function": {"name": "o", "parameters": {"$defs": {"x": {"type": "string"}}}}}
     with pytest.raises(RequestError, match=r"tools\[1\].function.parameters.\$defs.x"):
         build_guided_decoding(chat_request(tools=[tool, other], tool_choice="required"))
+
+
+def test_definitions_of_older_drafts_move_as_well():
+    parameters = {"definitions": {"x": {"type": "dict"}}, "$ref": "#/definitions/x"}
+    tool = {"function": {"name": "d", "parameters": parameters}}
+    schema = build_guided_decoding(chat_request(tools=[tool], tool_choice="required"))
+    definitions = {"definitions": {"x": {"type": "object"}}}
+    assert schema == calls(("d", {"$ref": "#/definitions/x"}), **definitions)
 
 
 def test_a_forced_call_leaves_no_room_for_another_constraint():

@@ -33,6 +33,14 @@ BAD = [
         "tools[1].function.parameters.properties",
         {"tools": [TOOL, tool(name="g", parameters={"properties": 5})]},
     ),
+    (
+        "tools[0].function.parameters.properties.a.items[0].type",
+        {"tools": [tool(parameters={"properties": {"a": {"items": [{"type": "nonsense"}]}}})]},
+    ),
+    (
+        "tools[0].function.parameters.properties.a.required",
+        {"tools": [tool(parameters={"properties": {"a": {"required": 5}}})]},
+    ),
     ("tools[1].function.name", {"tools": [TOOL, TOOL]}),
     ("tool_choice", {"tool_choice": "required"}),
     (
@@ -58,6 +66,8 @@ GOOD = [
     {"stop": "a"},
     {"tools": [TOOL], "tool_choice": {"type": "function", "function": {"name": "f"}}},
     {"tools": [tool()], "tool_choice": "required"},
+    {"tools": [tool(parameters={"type": "dict", "properties": {"a": {"type": "float"}}})]},
+    {"tools": [tool(parameters={"properties": {"a": {"type": "any", "required": True}}})]},
     {"response_format": {"type": "json_object"}},
     {"response_format": json_schema({"type": "object"})},
     {"guided_json": '{"type": "object"}'},
