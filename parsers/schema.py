@@ -66,9 +66,14 @@ class FunctionSchema:
         """How many parts of the schema have been compiled, at most `MAX_PARTS`."""
         return len(self._parts)
 
+    @property
+    def root(self) -> ValueSchema:
+        """The schema of the object of all parameters."""
+        return self.compile(self._root)
+
     def member(self, key: str) -> ValueSchema:
         """Return the schema of the parameter `key`."""
-        return self.compile(self._root).member(key)
+        return self.root.member(key)
 
     def compile(self, schema: object, depth: int = 0) -> ValueSchema:
         """Return the compiled form of `schema`, a part of the parameters."""
@@ -201,14 +206,25 @@ class ValueSchema:
             self._members[key] = self._owner.compile(schema)
         return self._members[key]
 
+    def has_property(self, key: str) -> bool:
+        """Whether the schema names a member `key` of an object."""
+        return any(
+            isinstance(properties := part.find_properties(), dict) and key in properties
+            for part in _find_reachable(self)
+        )
+
+    def find_properties(self) -> object:
+        """Return what this schema itself has as `properties`."""
+        return self._schema.get("properties")
+
     def find_member(self, key: str) -> object:
         """Return the schema that this one itself gives for a member or for items, or None."""
         properties = self._schema.get("properties")
         declared = properties.get(key) if isinstance(properties, dict) else None
-        for word in ("items", "additionalProperties"):
+        for word in ("prefixItems", "items", "additionalProperties"):
             if declared is None:
                 declared = self._schema.get(word)
-        return declared
+        return {"anyOf": declared} if isinstance(declared, list) else declared
 
     def find_property(self, key: str) -> ValueSchema:
         """Return what this schema itself demands of an object's member `key`."""

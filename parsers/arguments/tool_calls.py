@@ -40,12 +40,17 @@ class ToolCallEmitter:
         """The parameters' schema of the last call; empty if its function is not declared."""
         return self._parameters.get(self.name, {})
 
-    def value_schema(self, key: str) -> ValueSchema:
-        """Return the schema of a parameter of the last call."""
+    @property
+    def compiled_schema(self) -> FunctionSchema:
+        """The compiled parameters' schema of the last call."""
         compiled = self._compiled.get(self.name)
         if compiled is None:
             compiled = self._compiled[self.name] = FunctionSchema(self.schema)
-        return compiled.member(key)
+        return compiled
+
+    def value_schema(self, key: str) -> ValueSchema:
+        """Return the schema of a parameter of the last call."""
+        return self.compiled_schema.member(key)
 
     def declares(self, name: str) -> bool:
         """Whether the request declares a function of this name."""

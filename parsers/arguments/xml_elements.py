@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from functools import cached_property
 
 from typing_extensions import override
 
 from ..schema import ValueSchema
 from .incremental_grammar import IncrementalGrammar, Status, partial_length
 from .json_text import escape_json
-from .schema_value import UNDECLARED, SchemaValue
+from .schema_value import MAX_HELD, UNDECLARED, SchemaValue
+from .text_value import text_to_json
 from .tool_calls import ToolCallEmitter
 
 # The name of a list's elements.
@@ -20,18 +22,20 @@ MAX_TAG = 256
 
 # The JSON of an element without content, by its declared types.
 _EMPTY = {frozenset({"object"}): "{}", frozenset({"array"}): "[]", frozenset({"null"}): "null"}
-_TAG = re.compile(r"<(/?)([^<>/][^<>]*)>")
-_PARTIAL_TAG = re.compile(r"<(?:/?[^<>]*)?")
+_TAG = re.compile(r"<(/?)([^<>]+)>")
+_PARTIAL_TAG = re.compile(r"<[^<>]*")
 _SPACE = " \t\r\n"
 
 
 @dataclass
 class _Element:
-    """An open element.
+    """An open element, or the object of all parameters.
 
     end: its end tag. schema: what is declared for it.
     closer: the bracket that closes the object or list it turned out to be; empty while that is not
         known, and if it contains text.
+    text: its text, as long as it waits; None if its value streams.
+    repeated: the last member, which may be repeated.
     """
 
     tag: str
@@ -40,19 +44,43 @@ class _Element:
     value: SchemaValue | None = None
     closer: str = ""
     members: int = 0
+    text: list[str] | None = None
+    repeated: _Repeated | None = None
+
+    @property
+    def is_text(self) -> bool:
+        """Whether it contains text."""
+        return self.value is not None or bool(self.text)
+
+
+@dataclass
+class _Repeated:
+    """A member that may be repeated, and then is a list.
+
+    texts: of its elements, which wait. length: of these, in characters.
+    opened: whether the list's bracket, and values before these, are written.
+    """
+
+    tag: str
+    schema: ValueSchema
+    texts: list[str] = field(default_factory=list)
+    length: int = 0
+    opened: bool = False
 
 
 class XmlElements(IncrementalGrammar):
     """Reads the members of a call's arguments: one element each, named by its key.
 
     An element contains text, typed by the declared schema, or further elements: the members of an
-    object, or a list of `item` elements.
+    object, or a list of `item` elements. A member that is repeated is a list as well, if it
+    contains text and the schema allows a list.
 
     tag_prefix: stands before every tag, never empty. The end tag of the innermost element also
         counts without it.
 
-    Holds back a tag of at most `MAX_TAG` characters after its prefix, white space of as many, and
-    what `SchemaValue` holds back.
+    Holds back a tag of at most `MAX_TAG` characters after its prefix, white space of as many, what
+    `SchemaValue` holds back, and the text of members that may be repeated, at most `MAX_HELD` and
+    one more element of as many.
     """
 
     def __init__(self, calls: ToolCallEmitter, tag_prefix: str) -> None:
@@ -60,6 +88,7 @@ class XmlElements(IncrementalGrammar):
         self._tag_prefix = tag_prefix
         self._open: list[_Element] = []
         self._space = ""
+        self._waiting = 0  # characters of the innermost element's `text`
         self._state = self._read
 
     @property
@@ -80,7 +109,17 @@ class XmlElements(IncrementalGrammar):
     def close(self) -> None:
         while self._open:
             self._end()
+        self._flush(self._root)
         self.status = Status.DONE
+
+    @cached_property
+    def _root(self) -> _Element:
+        # Made when the first tag is read, since the call starts only then.
+        return _Element("", "", self._calls.compiled_schema.root, closer="}")
+
+    @property
+    def _innermost(self) -> _Element:
+        return self._open[-1] if self._open else self._root
 
     def _read(self, text: str, position: int) -> int:
         """Read text up to the next tag, or the tag at `position`."""
@@ -112,13 +151,15 @@ class XmlElements(IncrementalGrammar):
                 self.status = Status.UNEXPECTED
             return position
         slash, tag = match.groups()
-        innermost = self._open[-1] if self._open else None
-        if slash and (innermost is None or tag != innermost.tag):
+        innermost = self._innermost
+        if slash and self._open and tag == innermost.tag:
+            self._end()
+        elif slash and innermost.schema.has_property(slash + tag) and not innermost.is_text:
+            self._begin(slash + tag)
+        elif slash or tag == "/":
             self.status = Status.UNEXPECTED  # the end of the call, or of an element never begun
             return position
-        if slash:
-            self._end()
-        elif innermost is not None and innermost.value is not None:
+        elif innermost.is_text:
             self._text(text[position : match.end()])  # a tag inside text
         else:
             self._begin(tag)
@@ -126,53 +167,136 @@ class XmlElements(IncrementalGrammar):
 
     def _text(self, text: str) -> None:
         """Take text of the innermost element; text between elements is dropped."""
-        if not text or not self._open or self._open[-1].closer:
+        element = self._innermost
+        if not text or element.closer:
             return
-        element = self._open[-1]
-        if element.value is None:
+        if not element.is_text:
             self._space += text
             if len(self._space) <= MAX_TAG and not self._space.strip(_SPACE):
                 return  # another element may follow
             text, self._space = self._space, ""
+        self._add_text(element, text)
+
+    def _add_text(self, element: _Element, text: str) -> None:
+        if element.text is not None:
+            element.text.append(text)
+            self._waiting += len(text)
+            if self._waiting <= MAX_HELD:
+                return
+            text, element.text = "".join(element.text), None
+            element.value = self._new_value(element)
+        elif element.value is None:
             element.value = self._new_value(element)
         element.value.feed(text)
 
     def _begin(self, tag: str) -> None:
         """Open an element; its parent is therefore a list or an object."""
         self._space = ""
-        if not self._open:
-            self._calls.member(tag)
-            self._open.append(_Element(tag, f"</{tag}>", self._calls.value_schema(tag)))
-            return
-        parent = self._open[-1]
+        parent = self._innermost
         if not parent.closer:
-            parent.closer = "]" if tag == ITEM else "}"
-            self._calls.arguments("[" if tag == ITEM else "{")
+            self._begin_members(parent, tag)
+        schema = parent.schema.member(tag)
+        repeated = parent.repeated
+        if repeated is None or repeated.tag != tag:
+            self._flush(parent)
+            self._write_key(parent, tag)
+        waits = parent.closer == "}" and (not schema.declared or "array" in schema.kinds)
+        self._open.append(_Element(tag, f"</{tag}>", schema, text=[] if waits else None))
+        self._waiting = 0
+
+    def _begin_members(self, element: _Element, tag: str) -> None:
+        """Begin the list or object that `element` is, since it contains an element `tag`."""
+        element.text = None
+        self._begin_value(element)
+        is_list = _is_list(element.schema, tag)
+        if not is_list and "object" not in element.schema.kinds:
+            element.schema = element.schema.member(ITEM)  # one object where a list is declared
+        element.closer = "]" if is_list else "}"
+        self._calls.arguments("[" if is_list else "{")
+
+    def _begin_value(self, element: _Element) -> None:
+        """Write what stands before a value that does not wait."""
+        parent = self._open[-2] if len(self._open) > 1 else self._root
+        if parent.repeated is not None:
+            self._write_repeated(parent.repeated)
+            self._calls.arguments(", ")
+
+    def _write_key(self, parent: _Element, tag: str) -> None:
+        if parent is self._root:
+            self._calls.member(tag)
+            return
         key = "" if parent.closer == "]" else f'"{escape_json(tag)}": '
         self._calls.arguments((", " if parent.members else "") + key)
         parent.members += 1
-        self._open.append(_Element(tag, f"</{tag}>", parent.schema.member(tag)))
 
     def _end(self) -> None:
         """Close the innermost element and write what is held back of its text."""
         element = self._open.pop()
         if element.closer:
+            self._flush(element)
             self._calls.arguments(element.closer)
             return
-        if element.value is None:
-            empty = _EMPTY.get(element.schema.kinds) if not self._space else None
-            if empty is not None:
-                self._calls.arguments(empty)
-                return
-            element.value = self._new_value(element)
-            if self._space:
-                element.value.feed(self._space)
-            self._space = ""
-        element.value.finish()
+        space, self._space = self._space, ""
+        if element.text is not None:
+            self._repeat(element, "".join(element.text) + space)
+        elif element.value is None:
+            self._calls.arguments(_to_json(space, element.schema))
+        else:
+            element.value.finish()
+
+    def _repeat(self, element: _Element, text: str) -> None:
+        """Keep the text of a member, until it is clear whether it is repeated."""
+        parent = self._innermost
+        if parent.repeated is None:
+            parent.repeated = _Repeated(element.tag, element.schema)
+        repeated = parent.repeated
+        repeated.texts.append(text)
+        repeated.length += len(text)
+        if repeated.length > MAX_HELD and (repeated.opened or len(repeated.texts) > 1):
+            self._write_repeated(repeated)
+
+    def _flush(self, element: _Element) -> None:
+        """Write the last member of an object: no repetition follows."""
+        repeated, element.repeated = element.repeated, None
+        if repeated is None:
+            return
+        if not repeated.opened and len(repeated.texts) == 1:
+            self._calls.arguments(_to_json(repeated.texts[0], repeated.schema))
+            return
+        self._write_repeated(repeated)
+        self._calls.arguments("]")
+
+    def _write_repeated(self, repeated: _Repeated) -> None:
+        """Write the texts of a repeated member as values of a list."""
+        items = repeated.schema.member(ITEM)
+        for text in repeated.texts:
+            self._calls.arguments((", " if repeated.opened else "[") + _to_json(text, items))
+            repeated.opened = True
+        repeated.texts.clear()
+        repeated.length = 0
 
     def _new_value(self, element: _Element) -> SchemaValue:
-        schema = element.schema if element.schema.declared else UNDECLARED["json"]
-        return SchemaValue(self._calls.arguments, schema, "")
+        self._begin_value(element)
+        return SchemaValue(self._calls.arguments, _find_schema(element.schema), "")
+
+
+def _find_schema(schema: ValueSchema) -> ValueSchema:
+    return schema if schema.declared else UNDECLARED["json"]
+
+
+def _to_json(text: str, schema: ValueSchema) -> str:
+    """Return the JSON of the text of a whole element."""
+    empty = _EMPTY.get(schema.kinds) if not text else None
+    return empty or text_to_json(text, _find_schema(schema))
+
+
+def _is_list(schema: ValueSchema, tag: str) -> bool:
+    """Whether an element that contains an element `tag` is a list, not an object."""
+    if schema.declared and ("array" in schema.kinds) != ("object" in schema.kinds):
+        return "array" in schema.kinds and (
+            tag == ITEM or not schema.member(ITEM).has_property(tag)
+        )
+    return tag == ITEM and not schema.has_property(tag)
 
 
 def _may_be_tag(text: str, start: int) -> bool:

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 from backedge.parsers.arguments.incremental_grammar import Status
+from backedge.parsers.arguments.schema_value import MAX_HELD
 from backedge.parsers.arguments.tool_calls import ToolCallEmitter
 from backedge.parsers.arguments.xml_elements import MAX_TAG, XmlElements
 from backedge.parsers.events import Event, ToolCallArguments, join
@@ -24,6 +25,11 @@ SCHEMA: dict[str, Any] = {
         "tags": {"type": "array", "items": {"type": "string"}},
         "place": {"type": "object", "properties": {"x": {"type": "number"}}},
         "none": {"type": "null"},
+        "/v1": {"type": "string"},
+        "box": {"type": "object", "properties": {"item": {"type": "string"}}},
+        "sizes": {"type": "array", "items": {"type": "string"}},
+        "pair": {"type": "array", "prefixItems": [{"type": "string"}, {"type": "string"}]},
+        "rows": {"type": "array", "items": {"type": "object", "properties": {"n": {}}}},
     },
 }
 cuts = st.sets(st.integers(1, 120), max_size=12)
@@ -72,7 +78,28 @@ CASES = [
     (f"{S}<city>Oslo", {"city": "Oslo"}),
     (f"{S}<place>{S}<x>1", {"place": {"x": 1}}),
     ("", {}),
-]
+    # Keys that look like something else.
+    (element("/v1", "x") + element("city", "y"), {"/v1": "x", "city": "y"}),
+    (element("a/b c", "x"), {"a/b c": "x"}),
+    (element("box", element("item", "1")), {"box": {"item": "1"}}),
+    (element("place", element("item", "1")), {"place": {"item": 1}}),
+    (element("free", element("x", "1") + element("item", "2")), {"free": {"x": 1, "item": 2}}),
+    (element("item", "x"), {"item": "x"}),
+    (element("sizes", element("size", "1") + element("size", "2")), {"sizes": ["1", "2"]}),
+    (element("pair", element("item", "1") + element("item", "2")), {"pair": ["1", "2"]}),
+    (element("rows", element("n", "1")), {"rows": {"n": 1}}),
+    # Members that are repeated.
+    (element("sizes", "1") + element("sizes", "2"), {"sizes": ["1", "2"]}),
+    (element("sizes", '["1"]') + element("city", "x"), {"sizes": ["1"], "city": "x"}),
+    (element("free", "1") + "\n" + element("free", "b") + element("city", ""),
+     {"free": [1, "b"], "city": ""}),
+    (element("free", element("k", "1") + element("k", "") + element("l", "2")),
+     {"free": {"k": [1, ""], "l": 2}}),
+    (element("free", "1") + element("free", element("k", "2")), {"free": [1, {"k": 2}]}),
+    (element("free", "1") + element("free", element("item", "2")) + element("free", "3"),
+     {"free": [1, [2], 3]}),
+    (element("free", ""), {"free": ""}),
+]  # fmt: skip
 
 
 @pytest.mark.parametrize(("text", "value"), CASES)
@@ -92,7 +119,18 @@ def test_it_stops_at_what_is_not_a_tag_of_its_own(end, cuts):
     assert read(element("city", "Oslo") + end, cuts) == ('{"city": "Oslo"}', end)
 
 
-keys = st.sampled_from(["city", "days", "tags", "place", "free", "b"])
+@pytest.mark.parametrize("size", [MAX_HELD, MAX_HELD + 1])
+def test_a_repeated_member_does_not_wait_without_end(size):
+    value = "a" * size
+    text = element("free", "1") + element("free", value) + element("free", "b")
+    expected = {"free": [1, value, "b"]}
+    assert json.loads(read(text)[0]) == expected
+    assert json.loads(read(text, range(1, len(text), 999))[0]) == expected
+    many = "".join(element("free", "a" * 9999) for _ in range(20))
+    assert json.loads(read(many)[0]) == {"free": ["a" * 9999] * 20}
+
+
+keys = st.sampled_from(["city", "days", "tags", "place", "free", "b", "item"])
 texts = st.text('ab 1.{}<>/\n"\\é', max_size=8)
 trees = st.recursive(
     texts,

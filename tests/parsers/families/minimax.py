@@ -133,6 +133,17 @@ DEEP = (
     ),
 )
 
+PATHS = (
+    function(
+        "paths",
+        **{
+            "/v1": "string",
+            "item": "string",
+            "box": {"type": "object", "properties": {"item": {"type": "string"}}},
+        },
+    ),
+)
+
 M3 = Family(
     "minimax_m3",
     write_m3,
@@ -158,6 +169,14 @@ M3 = Family(
              Outcome(calls=(Call("query", {"filter": {}, "tags": []}),))),
         Case("JSON in an element", invoke_m3(element("filter", '{"a": [1]}'), "query"),
              Outcome(calls=(Call("query", {"filter": {"a": [1]}}),))),
+        Case("a key with a slash in front",
+             write_m3("", [("paths", {"/v1": "x", "a/b c": "y"})]),
+             Outcome(calls=(Call("paths", {"/v1": "x", "a/b c": "y"}),)), tools=PATHS),
+        Case("a key named item", write_m3("", [("paths", {"item": "x", "box": {"item": "y"}})]),
+             Outcome(calls=(Call("paths", {"item": "x", "box": {"item": "y"}}),)), tools=PATHS),
+        Case("a repeated key",
+             invoke_m3("".join(element("tags", tag) for tag in "1b"), "query"),
+             Outcome(calls=(Call("query", {"tags": [1, "b"]}),))),
         Case("undeclared values are JSON or strings",
              write_m3("", [("free", {"x": 3, "y": "word", "z": "[1"})]),
              Outcome(calls=(Call("free", {"x": 3, "y": "word", "z": "[1"}),)), tools=FREE),
