@@ -23,6 +23,8 @@ from .type_names import ANY, JSON_TYPES, to_json_type
 # not checked.
 MAX_PARTS = 1024
 MAX_CHECKS = 4096
+# How often the types are worked out again where references lead in circles; then any is allowed.
+MAX_ROUNDS = 16
 # The deepest nesting of schemas and of values that is checked.
 MAX_DEPTH = 48
 
@@ -109,7 +111,7 @@ class ValueSchema:
     types: the JSON types that `type` allows; None if it allows all.
     literals: the values of `const` and `enum`, of which one must match each list.
     all_of, any_of, one_of: further schemas, of which all, one at least or exactly one of each
-        tuple must accept the value.
+        tuple must accept the value. parts: all of these.
     """
 
     def __init__(self, owner: FunctionSchema, schema: JsonObject) -> None:
@@ -121,29 +123,28 @@ class ValueSchema:
         self.all_of: tuple[ValueSchema, ...] = ()
         self.any_of: tuple[ValueSchema, ...] = ()
         self.one_of: tuple[ValueSchema, ...] = ()
+        self.parts: tuple[ValueSchema, ...] = ()
         self._members: dict[str, ValueSchema] = {}
 
     def read_alternatives(self, depth: int) -> None:
         """Compile the schemas that this one combines or refers to."""
         schema, compile_ = self._schema, self._owner.compile
+        if _COMBINING_WORDS.isdisjoint(schema):
+            return
         every = list(_read_list(schema, "allOf"))
         if "$ref" in schema:
             every.append(self._owner.resolve(schema["$ref"]))
         self.all_of = tuple(compile_(part, depth) for part in every)
         self.any_of = tuple(compile_(part, depth) for part in _read_list(schema, "anyOf"))
         self.one_of = tuple(compile_(part, depth) for part in _read_list(schema, "oneOf"))
-
-    @property
-    def parts(self) -> tuple[ValueSchema, ...]:
-        """The schemas that this one combines or refers to."""
-        return (*self.all_of, *self.any_of, *self.one_of)
+        self.parts = (*self.all_of, *self.any_of, *self.one_of)
 
     @property
     def declared(self) -> bool:
         """Whether the schema says anything about the value's type."""
         return _UNDECLARED not in self._found_kinds
 
-    @property
+    @cached_property
     def kinds(self) -> frozenset[str]:
         """The JSON types that a value may have; all of them if nothing is declared.
 
@@ -162,15 +163,14 @@ class ValueSchema:
         reachable = _find_reachable(self)
         found = dict.fromkeys(map(id, reachable), frozenset[str]())
         # From the inside out, again and again while references lead in circles.
-        changed = True
-        while changed:
-            changed = False
-            for part in reversed(reachable):
-                kinds = part.combine_kinds(found)
-                changed = changed or kinds != found[id(part)]
-                found[id(part)] = kinds
-        # What contradicts itself, or refers to itself alone, declares nothing.
-        return found[id(self)] or _ANY_KIND
+        for _ in range(MAX_ROUNDS):
+            before = dict(found) if len(reachable) > 1 else found
+            for part in reachable:
+                found[id(part)] = part.combine_kinds(found)
+            if found == before:
+                # What contradicts itself, or refers to itself alone, declares nothing.
+                return found[id(self)] or _ANY_KIND
+        return JSON_TYPES
 
     def combine_kinds(self, found: Mapping[int, frozenset[str]]) -> frozenset[str]:
         """Return the kinds of this schema, given those of its parts by their ids."""
@@ -266,6 +266,7 @@ class ValueSchema:
         }
 
 
+_COMBINING_WORDS = frozenset({"allOf", "anyOf", "oneOf", "$ref"})
 _MEMBER_WORDS = frozenset(
     {"properties", "additionalProperties", "required", "items", "additionalItems", "prefixItems"}
 )
@@ -294,15 +295,22 @@ def declare(*kinds: str) -> ValueSchema:
 
 
 def _find_reachable(schema: ValueSchema) -> list[ValueSchema]:
-    """Return `schema` and what it combines or refers to, each once."""
-    found = {id(schema): schema}
-    waiting = [schema]
-    while waiting:
-        for part in waiting.pop().parts:
-            if id(part) not in found:
-                found[id(part)] = part
-                waiting.append(part)
-    return list(found.values())
+    """Return `schema` and what it combines or refers to, each once, the inner ones first."""
+    if not schema.parts:
+        return [schema]
+    order = []
+    seen = {id(schema)}
+    path = [(schema, iter(schema.parts))]
+    while path:
+        current, rest = path[-1]
+        part = next((part for part in rest if id(part) not in seen), None)
+        if part is None:
+            order.append(current)
+            path.pop()
+        else:
+            seen.add(id(part))
+            path.append((part, iter(part.parts)))
+    return order
 
 
 def _read_types(schema: JsonObject) -> frozenset[str] | None:

@@ -38,6 +38,7 @@ _LOOSE_WORDS: dict[str, bool | None] = {"": None, "null": None, "none": None} | 
     "0": False,
 }
 _DECIMAL = re.compile(r"(-?)(\d+)(?:\.(\d+))?(?:[eE]([+-]?\d{1,9}))?")
+_SURROGATE = re.compile("[\ud800-\udfff]")
 # An object, list or tuple of Python's and JSON's literals, as far as an expression can say that.
 _CONTAINER = re.compile(
     r"[\[({](?:[\s\[\](){},:]|'(?:[^'\\]|\\.)*+'|\"(?:[^\"\\]|\\.)*+\""
@@ -79,21 +80,19 @@ def text_to_json(text: str, schema: ValueSchema, *, quoted: bool = False) -> str
 def _read(text: str, kinds: frozenset[str], *, quoted: bool) -> Iterator[_Reading]:
     """Yield the readings of `text`, the most literal one first."""
     word = text.strip(SPACE)
-    string: str | None = None
-    if word[:1] == '"':
-        decoded = _decode(word)
-        if decoded is not None and isinstance(decoded.value, str):
-            string = decoded.value
-            if quoted:
-                yield decoded
-    else:
+    string = _decode(word) if word[:1] == '"' else None
+    if string is None:
         yield from _read_literal(word, kinds)
+    elif quoted:
+        yield string
     yield _Reading(text, _write_string(text))
     yield _Reading(word, _write_string(word))
     if string is not None:
-        yield _Reading(string, _write_string(string))
-        yield from _read_literal(string, kinds)
-        word = string
+        yield string
+        word = str(string.value)
+        if _SURROGATE.search(word):
+            return  # half a character, which is no text
+        yield from _read_literal(word, kinds)
     yield from _read_loosely(word)
 
 

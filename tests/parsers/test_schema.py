@@ -7,6 +7,7 @@ from backedge.parsers.schema import (
     MAX_PARTS,
     UNDECLARED,
     FunctionSchema,
+    ValueSchema,
     declare,
     json_type,
     read_parameters,
@@ -132,6 +133,31 @@ def test_a_large_schema_is_compiled_in_part() -> None:
     ]}}})  # fmt: skip
     assert "integer" in schema.member("x").kinds
     assert schema.size == MAX_PARTS
+
+
+@pytest.mark.parametrize("step", [1, -1])
+def test_the_types_of_a_long_chain(monkeypatch: pytest.MonkeyPatch, step: int) -> None:
+    """Each of 40 definitions refers to the next; the order in which they are met is no cost."""
+    names = [f"L{n}" for n in range(40)]
+    definitions: dict[str, Any] = {
+        name: {"$ref": f"#/$defs/{names[position + 1]}"} for position, name in enumerate(names[:-1])
+    }
+    definitions["L39"] = {"type": "integer"}
+    root = {
+        "properties": {"x": {"anyOf": [{"$ref": f"#/$defs/{name}"} for name in names[::step]]}},
+        "$defs": definitions,
+    }
+    combined: list[object] = []
+    combine = ValueSchema.combine_kinds
+
+    def count(schema: ValueSchema, found: Any) -> frozenset[str]:
+        combined.append(schema)
+        return combine(schema, found)
+
+    monkeypatch.setattr(ValueSchema, "combine_kinds", count)
+    schema = FunctionSchema(root)
+    assert schema.member("x").kinds == {"integer"}
+    assert len(combined) <= 3 * schema.size
 
 
 def test_a_deep_schema_is_compiled_in_part() -> None:

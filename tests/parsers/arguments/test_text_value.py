@@ -97,6 +97,14 @@ def compile_value(schema: Any) -> ValueSchema:
     return FunctionSchema({"properties": {"x": schema}}).member("x")
 
 
+@pytest.mark.parametrize("text", [r'"\ud800"', r'"[\"\ud800\"]"', r"['\ud800']", r'["\ud800"]'])
+@pytest.mark.parametrize("kinds", [["integer"], ["array"], ["array", "string"], ["string"]])
+def test_half_a_character_is_never_written(text: str, kinds: list[str]) -> None:
+    text_to_json(text, declare(*kinds)).encode()
+    text_to_json(text, declare(*kinds), quoted=True).encode()
+    text_to_json(text, compile_value({"enum": ["a", "\ud800"]})).encode()
+
+
 @pytest.mark.parametrize(("schema", "text", "value"), CASES)
 def test_cases(schema: Any, text: str, value: Any) -> None:
     found = json.loads(text_to_json(text, compile_value(schema)))
