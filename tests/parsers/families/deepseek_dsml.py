@@ -79,7 +79,7 @@ def cases(write: Writer, block: str, tag: str) -> tuple[Case, ...]:
         Case("a marker that begins no call", f"Use {begin} to call.",
              Outcome(None, f"Use {begin} to call."), vllm="drops the marker and what follows it"),
         Case("cut in the marker", f"Hi {begin[:12]}", Outcome(None, "Hi "),
-             finish="length"),
+             finish="length", vllm="shows half of the marker"),
         Case("cut in a parameter's head", f'{open_}<{tag}parameter name="a" str',
              Outcome(), finish="length", vllm="gives a call without arguments"),
         Case("cut in a value",

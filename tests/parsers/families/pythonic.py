@@ -161,7 +161,7 @@ OLMO3 = Family(
              Outcome(calls=(Call("write", '{"path": "a'),)), finish="length",
              vllm="gives the markup as text"),
         Case("cut in the marker", "Hi <function_c", Outcome(None, "Hi "),
-             finish="length"),
+             finish="length", vllm="shows half of the marker"),
     ),
 )  # fmt: skip
 
