@@ -349,8 +349,8 @@ CASES = (
         14,
         "no call without tool_choice",
         hermes(TWO_CALLS[0]),
-        content=hermes(TWO_CALLS[0]),
         request={"tool_choice": "none"},
+        vllm=(Outcome(None, hermes(TWO_CALLS[0])), "shows the markup"),
     ),
     Pitfall(
         14, "no call without tools", hermes(TWO_CALLS[0]), content=hermes(TWO_CALLS[0]), tools=()
