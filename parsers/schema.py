@@ -75,6 +75,10 @@ class FunctionSchema:
 
     def member(self, key: str) -> ValueSchema:
         """Return the schema of the parameter `key`."""
+        properties = self._root.get("properties")
+        declared = properties.get(key) if isinstance(properties, dict) else None
+        if isinstance(declared, dict) and _COMBINING_WORDS.isdisjoint(self._root):
+            return self.compile(declared)
         return self.root.member(key)
 
     def compile(self, schema: object, depth: int = 0) -> ValueSchema:
@@ -82,6 +86,8 @@ class FunctionSchema:
         if not isinstance(schema, dict):
             return NEVER if schema is False else UNDECLARED
         part = self._parts.get(id(schema))
+        if part is None and _DECISIVE_WORDS.isdisjoint(schema):
+            part = _PLAIN_TYPES.get(str(schema.get("type")))
         if part is None:
             if len(self._parts) >= MAX_PARTS or depth > MAX_DEPTH:
                 return UNDECLARED
@@ -266,16 +272,20 @@ class ValueSchema:
         }
 
 
-_COMBINING_WORDS = frozenset({"allOf", "anyOf", "oneOf", "$ref"})
-_MEMBER_WORDS = frozenset(
-    {"properties", "additionalProperties", "required", "items", "additionalItems", "prefixItems"}
-)
-_UNDECLARED = "undeclared"
-_ANY_KIND = JSON_TYPES | {_UNDECLARED}
 LIMITS = (
     *("minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum"),
     *("minLength", "maxLength", "minItems", "maxItems", "minProperties", "maxProperties"),
 )
+_COMBINING_WORDS = frozenset({"allOf", "anyOf", "oneOf", "$ref"})
+_MEMBER_WORDS = frozenset(
+    {"properties", "additionalProperties", "required", "items", "additionalItems", "prefixItems"}
+)
+# What a schema may say of a value besides its type.
+_DECISIVE_WORDS = frozenset(
+    {*_COMBINING_WORDS, *_MEMBER_WORDS, *LIMITS, "const", "enum", "nullable"}
+)
+_UNDECLARED = "undeclared"
+_ANY_KIND = JSON_TYPES | {_UNDECLARED}
 
 
 def json_type(value: object) -> str:
@@ -338,5 +348,8 @@ def _read_list(schema: JsonObject, word: str) -> list[object]:
     return found if isinstance(found, list) else []
 
 
+# The schemas of most parameters: a type and a description. They are made once for all functions.
+_PLAIN_TYPES: dict[str, ValueSchema] = {}
+_PLAIN_TYPES |= {name: FunctionSchema({}).compile({"type": name}) for name in JSON_TYPES}
 UNDECLARED = FunctionSchema({}).compile({})
 NEVER = FunctionSchema({}).compile({"type": []})
