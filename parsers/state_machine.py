@@ -438,6 +438,9 @@ class LinearParser(OpenStrings, StreamParser):
         if match is not None:
             return self._take_match(text, match)
         self._grammar.take_unexpected(text[position])
+        if self._grammar.status is Status.NOT_A_CALL:
+            self._rollback()
+            return position
         self._keep_markup(text[position])
         return position + 1
 

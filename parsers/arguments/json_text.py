@@ -33,7 +33,7 @@ def word_to_json(word: str) -> str:
         return _KEYWORDS[word]
     if _NUMBER.fullmatch(word):
         return word
-    for number in (lambda: int(word, 0), lambda: float(word)):
+    for number in (lambda: int(word, 0), lambda: int(word), lambda: float(word)):
         try:
             value = number()
         except ValueError:
@@ -41,6 +41,11 @@ def word_to_json(word: str) -> str:
         # JSON has neither infinity nor NaN.
         return repr(value) if math.isfinite(value) else f'"{word}"'
     return f'"{escape_json(word)}"'
+
+
+def is_literal(word: str) -> bool:
+    """Whether `word` is a number or keyword of JSON or Python that JSON can express."""
+    return word_to_json(word)[0] != '"'
 
 
 def is_number(word: str) -> bool:

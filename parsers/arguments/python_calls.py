@@ -7,8 +7,11 @@ import re
 from typing_extensions import override
 
 from .incremental_grammar import IncrementalGrammar, Status
-from .json_repair import JsonRepairer
+from .python_values import PythonValue, begins_literal
 from .tool_calls import MAX_NAME, ToolCallEmitter
+
+# The longest text from a function's name to the value of its first argument.
+MAX_BEGINNING = 1024
 
 _SPACE = " \t\r\n"
 _BETWEEN_CALLS = re.compile(r"[ \t\r\n,;]+")
@@ -22,14 +25,16 @@ _WORD = re.compile(r"[^\W\d]\w*\s*")
 class PythonCallGrammar(IncrementalGrammar):
     """Reads calls whose arguments are literals; each value streams as JSON. Nothing is evaluated.
 
-    A positional argument gets the name that the schema declares at its place, else its number.
+    A call counts once its first argument begins as a literal, or its parenthesis closes. What is
+    no literal in an argument after that becomes a string (`PythonValue`). A positional argument
+    gets the name that the schema declares at its place, else its number.
 
     bracketed: the calls stand in a list and its bracket ends them. Otherwise each call stands on
         a line of its own, and the first text that is not a call ends them.
     declared_only: if the first call's function is not declared, the text is not a call.
 
-    Holds back a function or argument name of at most `MAX_NAME` characters, and what
-    `JsonRepairer` holds back of a value.
+    Holds back the beginning of a call, at most `MAX_BEGINNING` characters, an argument's name of at
+    most `MAX_NAME`, and what `PythonValue` holds back.
     """
 
     def __init__(
@@ -40,7 +45,7 @@ class PythonCallGrammar(IncrementalGrammar):
         self._bracketed = bracketed
         self._state = self._start if bracketed else self._between
         self._position = 0
-        self._value = JsonRepairer(calls.arguments)
+        self._value = PythonValue(calls.arguments)
 
     @property
     @override
@@ -62,6 +67,8 @@ class PythonCallGrammar(IncrementalGrammar):
     def take_unexpected(self, char: str) -> None:
         if self._state == self._in_value:
             self._value.take_unexpected(char)
+        elif self._state == self._between:
+            self.status = Status.NOT_A_CALL
 
     @override
     def close(self) -> None:
@@ -97,16 +104,37 @@ class PythonCallGrammar(IncrementalGrammar):
         match = _NAME.match(text, position)
         if match is None or match.end() - position > MAX_NAME:
             return self._refuse(position)
-        end = match.end()
-        if end == len(text):
-            return position if not self._final else self._refuse(position)
-        if text[end] != "(" or (self._declared_only and not self._calls.declares(match.group())):
+        beginning = text[position : position + MAX_BEGINNING]
+        final = self._final or len(beginning) == MAX_BEGINNING
+        is_call = self._begins_call(beginning, match.end() - position, final=final)
+        if is_call is None:
+            return position
+        if not is_call:
             return self._refuse(position)
         self._declared_only = False
         self._calls.start(match.group())
         self._position = 0
         self._state = self._argument
-        return end + 1
+        return match.end() + 1
+
+    def _begins_call(self, text: str, end: int, *, final: bool) -> bool | None:
+        """Whether a call begins `text`; None if more text is needed to know.
+
+        end: where the function's name ends.
+        """
+        if end == len(text):
+            return False if final else None
+        if text[end] != "(" or (self._declared_only and not self._calls.declares(text[:end])):
+            return False
+        start = _find_word(text, end + 1)
+        if start < len(text) and text[start] == ")":
+            return True
+        keyword = _KEYWORD.match(text, start)
+        word = keyword or _WORD.match(text, start)
+        if word is not None and word.end() == len(text) and not final:
+            return None
+        start = start if keyword is None else _find_word(text, keyword.end())
+        return begins_literal(text, start, final=final)
 
     def _refuse(self, position: int) -> int:
         """Stop at text that is not a call."""
@@ -137,18 +165,22 @@ class PythonCallGrammar(IncrementalGrammar):
         if _VALUE_START.match(text, position) is None:
             self.status = Status.UNEXPECTED
         else:
-            self._begin_argument(self._positional_name())
+            self._begin_argument(self._positional_name(), positional=True)
         return position
 
-    def _begin_argument(self, name: str) -> None:
+    def _begin_argument(self, name: str, *, positional: bool = False) -> None:
         self._calls.member(name)
         self._position += 1
-        self._value = JsonRepairer(self._calls.arguments)
+        self._value = PythonValue(self._calls.arguments, self._names(), positional=positional)
         self._state = self._in_value
 
-    def _positional_name(self) -> str:
+    def _names(self) -> list[str]:
+        """Return the names of the declared parameters."""
         properties = self._calls.schema.get("properties")
-        names = list(properties) if isinstance(properties, dict) else []
+        return list(properties) if isinstance(properties, dict) else []
+
+    def _positional_name(self) -> str:
+        names = self._names()
         return names[self._position] if self._position < len(names) else str(self._position)
 
     def _in_value(self, text: str, position: int) -> int:
@@ -162,3 +194,10 @@ class PythonCallGrammar(IncrementalGrammar):
             self.status = Status.MORE
             self._state = self._argument
         return position
+
+
+def _find_word(text: str, position: int) -> int:
+    """Return the position of the first character from `position` on that is not white space."""
+    while position < len(text) and text[position] in _SPACE:
+        position += 1
+    return position

@@ -19,7 +19,7 @@ def test_escaped_text_is_the_inside_of_a_json_string(text: str):
     [
         ("True", True), ("false", False), ("None", None), ("null", None),
         ("12", 12), ("-0.5e3", -500.0), ("0x1F", 31), ("1_000", 1000), (".5", 0.5), ("1.", 1.0),
-        ("007", 7.0), ("inf", "inf"), ("nan", "nan"), ("TRUE", "TRUE"),
+        ("007", 7), ("inf", "inf"), ("nan", "nan"), ("TRUE", "TRUE"),
         ('a"b', 'a"b'), ("1.2.3", "1.2.3"),
     ],
 )  # fmt: skip

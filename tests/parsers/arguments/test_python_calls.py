@@ -6,7 +6,7 @@ import json
 
 import pytest
 from backedge.parsers.arguments.incremental_grammar import Status
-from backedge.parsers.arguments.python_calls import PythonCallGrammar
+from backedge.parsers.arguments.python_calls import MAX_BEGINNING, PythonCallGrammar
 from backedge.parsers.arguments.tool_calls import MAX_NAME, ToolCallEmitter
 from backedge.parsers.events import ToolCallArguments, ToolCallStarted
 from hypothesis import given
@@ -33,11 +33,23 @@ CASES = [
     (" [\nf( a = (1, None) ,b={'c': True} )]!",
      [("f", {"a": [1, None], "b": {"c": True}})], Status.DONE, "!"),
     ("[f('x', 2, 3)]", [("f", {"first": "x", "second": 2, "2": 3})], Status.DONE, ""),
-    ("[f(a=)]", [("f", {"a": None})], Status.DONE, ""),
-    ("[f(a=", [("f", {"a": None})], Status.DONE, ""),
+    ("[f(a=)]", [], Status.NOT_A_CALL, "f(a=)]"),
+    ("[f(a=", [], Status.NOT_A_CALL, "f(a="),
+    ("[f(a=1, b=)]", [("f", {"a": 1, "b": None})], Status.DONE, ""),
+    ("[f(", [], Status.NOT_A_CALL, "f("),
     ("[f(a='x", [("f", {"a": "x"})], Status.DONE, ""),
-    ("[f(a=@x)]", [("f", {"a": "@x"})], Status.DONE, ""),
-    ("[f(), @ g()]", [("f", {}), ("g", {})], Status.DONE, ""),
+    ("[f(a=@x)]", [], Status.NOT_A_CALL, "f(a=@x)]"),
+    ("[f(a=1, b=@x)]", [("f", {"a": 1, "b": "@x"})], Status.DONE, ""),
+    ("[f(a=x)]", [], Status.NOT_A_CALL, "f(a=x)]"),
+    ("[f(a=1 + 2)]", [], Status.NOT_A_CALL, "f(a=1 + 2)]"),
+    ("[f(a=f'{x}')]", [], Status.NOT_A_CALL, "f(a=f'{x}')]"),
+    ("[f(**x)]", [], Status.NOT_A_CALL, "f(**x)]"),
+    ("[f(a=1, b=x.y(2), c=f'{z}')]", [("f", {"a": 1, "b": "x.y(2)", "c": "f'{z}'"})],
+     Status.DONE, ""),
+    ("[f(a=1), g(b=x)] end", [("f", {"a": 1})], Status.NOT_A_CALL, "g(b=x)] end"),
+    ("[f(), @ g()]", [("f", {})], Status.NOT_A_CALL, "@ g()]"),
+    ("[f(command='sed -n '360,450p' f'), g()]",
+     [("f", {"command": "sed -n '360,450p' f"}), ("g", {})], Status.DONE, ""),
     ("[weather.get-now()]", [("weather.get-now", {})], Status.DONE, ""),
     ("[]", [], Status.NOT_A_CALL, ""),
     ("[f]", [], Status.NOT_A_CALL, "f]"),
@@ -65,6 +77,12 @@ def test_the_first_function_must_be_declared(cuts):
     make = grammar(declared_only=True)
     assert read_calls(make, "[g()]", cuts, PARAMETERS).status is Status.NOT_A_CALL
     assert parse_calls(read_calls(make, "[f(), g()]", cuts, PARAMETERS)) == [("f", {}), ("g", {})]
+
+
+def test_a_beginning_that_is_too_long_is_not_a_call():
+    text = f"[f({' ' * MAX_BEGINNING}a=1)]"
+    reading = read_calls(grammar(), text, range(len(text)), max_held=MAX_BEGINNING)
+    assert (reading.events, reading.rest) == ([], text[1:])
 
 
 def test_a_name_that_is_too_long_is_not_a_call():

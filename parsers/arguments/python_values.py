@@ -1,0 +1,481 @@
+"""Values of Python calls: literals as `ast.literal_eval` reads them, other source as a string."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection
+
+from typing_extensions import override
+
+from .incremental_grammar import Status
+from .json_repair import MAX_WORD, JsonRepairer
+from .json_text import WriteJson, escape_json, is_literal, word_to_json
+from .python_escapes import read_escape
+
+# The most JSON text that waits until a bracket turns out to enclose a value, a list or an object.
+MAX_UNDECIDED = 1 << 16
+
+# White space behind a string or word decides together with what follows it; more ends the value.
+_MAX_SPACE = 256
+# The most text, from a comma on, that decides whether a quote ends its string.
+_MAX_LOOK = 192
+_SPACE = re.compile(r"[ \t\r\n]*")
+_WORD = re.compile(r"[\w.+\-$]+")
+_KEYWORD = re.compile(rf"([^\W\d]\w{{0,{_MAX_LOOK}}})[ \t\r\n]*=(?!=)")
+_PARTIAL_KEYWORD = re.compile(r"[^\W\d]\w*[ \t\r\n]*=?\Z")
+_VALUE_START = re.compile(r"[\w\"'{\[(.+\-]")
+_PREFIXES = frozenset({"", "r", "b", "u", "br", "rb"})
+# The beginning of a string, or of its prefix at the end of the text.
+_STRING_START = re.compile(r"([rR][bB]?|[bB][rR]?|[uU])?(?:([\"'])|\Z)")
+_RUN = {quote: re.compile(rf"[^\\\r{quote}]+") for quote in "\"'"}
+_QUOTES = "\"'"
+_OPENERS = "{[("
+# What closes a bracket while it is open what it encloses.
+_UNDECIDED = {"{": "dict or set", "(": "list or value"}
+# No marker begins with one of these.
+_NO_MARKERS = "\"'\\"
+
+
+def begins_literal(text: str, position: int, *, final: bool) -> bool | None:
+    """Whether a literal begins at `position`; None if more text is needed to know.
+
+    A number or keyword counts if the argument ends behind it.
+    """
+    if position == len(text):
+        return False if final else None
+    if text[position] in _QUOTES or text[position] in _OPENERS:
+        return True
+    match = _WORD.match(text, position)
+    if match is None:
+        return False
+    word, end = match.group(), match.end()
+    if end < len(text) and text[end] in _QUOTES:
+        return word.lower() in _PREFIXES
+    ends = _ends_word(text, _match_space(text, end), final=final)
+    return ends and is_literal(word)
+
+
+def _ends_word(text: str, position: int, *, final: bool) -> bool | None:
+    """Whether an argument ends in front of `position`; None if more text is needed to know."""
+    if position == len(text):
+        return False if final else None
+    if text[position] in ",)":
+        return True
+    if not final and _PARTIAL_KEYWORD.match(text, position) is not None:
+        return None
+    return _KEYWORD.match(text, position) is not None  # a comma was left out
+
+
+class PythonValue(JsonRepairer):
+    """Writes the value of one argument of a Python call as JSON text. Nothing is evaluated.
+
+    Literals are read as `ast.literal_eval` reads them. A tuple or set becomes a list; each byte of
+    a bytes literal becomes the character of its number. Source that is no literal (a name, an
+    f-string, an expression) becomes a string that contains it as written.
+
+    A quote ends its string if what follows may follow a string there; any other quote is text, as
+    in `command='sed -n '1,9p' f'`. Strings in triple quotes end at the first three quotes.
+
+    write: takes the pieces of JSON text.
+    keywords: the names of the declared parameters; empty if none are, and then any name is one.
+    positional: further arguments without a keyword may follow.
+
+    Holds back an incomplete escape sequence, a word of at most `MAX_WORD` characters, and at most
+    `_MAX_LOOK` characters behind a quote or word. JSON text of at most `MAX_UNDECIDED` characters
+    waits while it is open whether "(" and "{" enclose a value, a list or an object; a bracket with
+    more encloses a list.
+    """
+
+    def __init__(
+        self, write: WriteJson, keywords: Collection[str] = (), *, positional: bool = False
+    ) -> None:
+        super().__init__(write)
+        self._write_through = write
+        self._keywords = keywords
+        self._positional = positional
+        self._raw = self._bytes = False
+        self._has_inner_quotes = False
+        self._space = ""  # behind a quote or word that may end the value
+        self._last_word = ""
+        self._depth = 0  # of brackets in source that is no literal
+        self._undecided: list[int] = []  # where in `_held` a bracket stands that is not decided
+        self._held: list[str] = []
+        self._held_length = 0
+
+    @property
+    @override
+    def in_string(self) -> bool:
+        return self._state in (self._opened, self._string, self._source_string)
+
+    @override
+    def take_unexpected(self, char: str) -> None:
+        if self._state in (self._value, self._key):
+            self._in_key = self._state == self._key
+            self._begin_source(char)
+        elif self._state == self._after_word:
+            self._begin_source(self._last_word + self._space + char)
+        elif self._state == self._source:
+            self._write(escape_json(char))
+        elif self._state == self._after_quote:
+            self._continue_string()
+            self._write(escape_json(char))
+
+    @override
+    def close(self) -> None:
+        if self._state == self._after_word:
+            self._end_word()
+        elif self._state not in (self._value, self._first, self._key, self._colon, self._after):
+            self._end_string()
+        if self._undecided:
+            self._decide_all()
+        super().close()
+
+    # Brackets, and the JSON text that waits while it is open what one of them encloses.
+
+    @override
+    def _value(self, text: str, position: int) -> int:
+        position = _match_space(text, position)
+        if position == len(text) or (char := text[position]) not in _OPENERS:
+            return self._atom(text, position)
+        self._emit("")
+        if char == "[":
+            self._closers.append("]")
+            self._write("[")
+            return position + 1
+        self._closers.append(_UNDECIDED[char])
+        self._undecided.append(len(self._held))
+        self._held.append("")
+        self._held_length += 1
+        self._write = self._hold
+        self._state = self._first if char == "{" else self._value
+        return position + 1
+
+    def _hold(self, piece: str) -> None:
+        if piece:
+            self._held.append(piece)
+            self._held_length += len(piece)
+            if self._held_length > MAX_UNDECIDED:
+                self._decide_all()
+
+    def _decide(self, opener: str) -> None:
+        """Decide the innermost undecided bracket: "{", "[", or "" if it encloses one value."""
+        self._held[self._undecided.pop()] = opener
+        if opener:
+            self._closers[-1] = "}" if opener == "{" else "]"
+        if not self._undecided:
+            self._write_held()
+
+    def _decide_all(self) -> None:
+        """Give up waiting: the undecided brackets enclose lists."""
+        closers = self._closers
+        self._closers = ["]" if closer in _UNDECIDED.values() else closer for closer in closers]
+        for index in self._undecided:
+            self._held[index] = "["
+        self._undecided.clear()
+        self._write_held()
+
+    def _write_held(self) -> None:
+        held, self._held, self._held_length = "".join(self._held), [], 0
+        self._write = self._write_through
+        self._write(held)
+
+    def _first(self, text: str, position: int) -> int:
+        """Read up to the first key of an object or element of a set."""
+        position = _match_space(text, position)
+        if position == len(text):
+            return position
+        if text[position] == "}":
+            self._decide("{")
+            self._state = self._key
+            return self._end_bracket(position)
+        if text[position] in _OPENERS:
+            self._decide("[")
+        self._state = self._value
+        return position
+
+    @override
+    def _key(self, text: str, position: int) -> int:
+        self._in_key = True
+        return self._atom(text, _match_space(text, position))
+
+    @override
+    def _after(self, text: str, position: int) -> int:
+        position = _match_space(text, position)
+        if position == len(text):
+            return position
+        match self._closers[-1]:
+            case "dict or set":
+                return self._after_first(text, position)
+            case "list or value" if text[position] == ")":
+                self._decide("")
+                self._closers.pop()
+                self._end_value()
+                return position + 1
+            case "list or value":
+                self._decide("[")
+            case "]" if text[position] == ":":  # the key was a bracket, which JSON does not have
+                self._comma = ","
+                self._state = self._value
+                return position + 1
+        return super()._after(text, position)
+
+    def _after_first(self, text: str, position: int) -> int:
+        """Read what follows the first key of an object or element of a set."""
+        if text[position] != ":":
+            self._decide("[")
+            return super()._after(text, position)
+        if not self._held[-1].endswith('"'):
+            self._held[-1] = f'"{self._held[-1]}"'
+        self._decide("{")
+        self._state = self._colon
+        return position
+
+    @override
+    def _end_bracket(self, position: int) -> int:
+        if self._closers[-1] in _UNDECIDED.values():
+            self._decide("[")  # nothing stands in it
+        return super()._end_bracket(position)
+
+    @override
+    def _white_space(self, text: str, position: int) -> int:
+        return _match_space(text, position)
+
+    # Words.
+
+    @override
+    def _atom(self, text: str, position: int) -> int:
+        if position == len(text):
+            return position
+        char = text[position]
+        if char in _QUOTES:
+            return self._begin_literal("", char, position)
+        if char in "]})" and self._closers:
+            return self._end_bracket(position)
+        return self._word(text, position)
+
+    @override
+    def _word(self, text: str, position: int) -> int:
+        match = _WORD.match(text, position)
+        if match is None:
+            self.status = Status.UNEXPECTED
+            return position
+        word, end = match.group(), match.end()
+        if len(word) > MAX_WORD:
+            self._begin_source(word)
+            return end
+        if end == len(text) and not self._final:
+            return position
+        if end < len(text) and text[end] in _QUOTES and word.lower() in _PREFIXES:
+            return self._begin_literal(word.lower(), text[end], end)
+        self._last_word, self._space = word, ""
+        self._state = self._after_word
+        if end == len(text):
+            self._end_word()
+        return end
+
+    def _after_word(self, text: str, position: int) -> int:
+        """Decide whether the value ends with the word before `position`."""
+        position = self._skip_space(text, position)
+        ends = self._may_end(text, position)
+        if ends:
+            self._end_word()
+        elif ends is not None:
+            self.status = Status.UNEXPECTED
+        return position
+
+    def _end_word(self) -> None:
+        word = word_to_json(self._last_word)
+        self._space = ""
+        self._emit(f'"{word}"' if self._in_key and word[0] != '"' else word)
+        self._end_value()
+
+    # Source that is no literal.
+
+    def _begin_source(self, text: str) -> None:
+        self._emit('"' + escape_json(text))
+        self._space = ""
+        self._depth = int(text[-1] in _OPENERS)
+        self._state = self._source
+        if text[-1] in _QUOTES:
+            self._quote = text[-1]
+            self._state = self._source_string
+
+    def _source(self, text: str, position: int) -> int:
+        """Copy source up to the comma or bracket that ends the value."""
+        position = self._skip_space(text, position)
+        if position == len(text) and not self._final and len(self._space) <= _MAX_SPACE:
+            return position
+        char = text[position] if position < len(text) else ""
+        if not char or (not self._depth and (char in ",)]}" or (char == ":" and self._in_key))):
+            self._space = ""
+            self._end_string()
+            return position
+        self._write(escape_json(self._space))
+        self._space = ""
+        match = _WORD.match(text, position)
+        if match is not None:
+            self._write(match.group())
+            return match.end()
+        if char in _QUOTES:
+            self._quote = char
+            self._state = self._source_string
+        elif char not in "()[]{},":
+            self.status = Status.UNEXPECTED  # a marker may begin here
+            return position
+        self._depth += (char in _OPENERS) - (char in ")]}")
+        self._write(escape_json(char))
+        return position + 1
+
+    def _source_string(self, text: str, position: int) -> int:
+        """Copy a string in source, with its quotes and escape sequences."""
+        match = _RUN[self._quote].match(text, position)
+        end = position + 1 + (text[position] == "\\") if match is None else match.end()
+        if end > len(text) and not self._final:
+            return position
+        self._write(escape_json(text[position:end]))
+        if text[position] == self._quote:
+            self._state = self._source
+        return min(end, len(text))
+
+    # Strings.
+
+    def _begin_literal(self, prefix: str, quote: str, position: int) -> int:
+        """Begin a string, or another one that continues the string before it."""
+        self._raw, self._bytes = "r" in prefix, "b" in prefix
+        self._quote = quote
+        self._has_inner_quotes = False
+        if self._state != self._after_quote:
+            self._emit('"')
+        self._space = ""
+        self._state = self._opened
+        return position + 1
+
+    def _opened(self, text: str, position: int) -> int:
+        """Decide whether the first quote is the first of three."""
+        is_quote = text[position] == self._quote
+        self._state = self._opened_twice if is_quote else self._string
+        return position + is_quote
+
+    def _opened_twice(self, text: str, position: int) -> int:
+        if text[position] == self._quote:
+            self._quote *= 3
+            self._state = self._string
+            return position + 1
+        self._state = self._after_quote
+        return position
+
+    @override
+    def _string(self, text: str, position: int) -> int:
+        quote = self._quote
+        match = _RUN[quote[0]].match(text, position)
+        if match is not None:
+            self._write(escape_json(match.group()))
+            position = match.end()
+            if position == len(text):
+                return position
+        char = text[position]
+        if text.startswith(quote, position):
+            self._state = self._after_quote
+            return position + len(quote)
+        if char == "\\":
+            return self._escape(text, position)
+        if not self._final and text[position:] in (quote[:1], quote[:2], "\r"):
+            return position  # more quotes, or a line feed, may follow
+        if char == "\r":
+            self._write("\\n")
+            return position + 1 + text.startswith("\n", position + 1)
+        self._write(escape_json(char))
+        return position + 1
+
+    @override
+    def _escape(self, text: str, position: int) -> int:
+        if not self._raw:
+            char, end = read_escape(text, position, in_bytes=self._bytes, final=self._final)
+            self._write(char)
+            return end
+        if position + 1 == len(text) and not self._final:
+            return position
+        char = text[position + 1 : position + 2]
+        if char == "\r":
+            char = ""  # a line break, read as one
+        self._write("\\\\" + escape_json(char))
+        return position + 1 + len(char)
+
+    def _after_quote(self, text: str, position: int) -> int:
+        """Decide whether the quote before `position` ends its string, or is text."""
+        position = self._skip_space(text, position)
+        string = None if self._has_inner_quotes else _STRING_START.match(text, position)
+        if string is not None and len(self._space) <= _MAX_SPACE:
+            if string[2]:
+                return self._begin_literal((string[1] or "").lower(), string[2], string.end() - 1)
+            if not self._final:
+                return position  # a quote may follow the prefix
+        ends = self._may_end(text, position)
+        if ends or (ends is False and len(self._quote) > 1):
+            self._space = ""
+            self._end_string()
+        elif ends is False and (text[position].isalnum() or text[position] in _NO_MARKERS):
+            self._continue_string()
+        elif ends is False:
+            self.status = Status.UNEXPECTED
+        return position
+
+    def _continue_string(self) -> None:
+        """Go on with a string whose quote turned out to be text."""
+        self._has_inner_quotes = True
+        self._write(escape_json(self._quote + self._space))
+        self._space = ""
+        self._state = self._string
+
+    # What may follow a value.
+
+    def _skip_space(self, text: str, position: int) -> int:
+        """Return the position after white space, which is kept in `_space` up to its bound."""
+        space = text[position : _match_space(text, position)]
+        space = space[: _MAX_SPACE + 1 - len(self._space)]
+        self._space += space
+        return position + len(space)
+
+    def _may_end(self, text: str, position: int) -> bool | None:
+        """Whether the value may end in front of `position`; None if more text has to be seen."""
+        if len(self._space) > _MAX_SPACE:
+            return True
+        if position == len(text):
+            return True if self._final else None
+        char = text[position]
+        if self._closers:
+            is_key = self._in_key or self._closers[-1] == "dict or set"
+            return char in (":,}" if is_key else ",)]}")
+        return char == ")" or self._may_end_argument(text[position : position + _MAX_LOOK])
+
+    def _may_end_argument(self, look: str) -> bool | None:
+        """Whether an argument may end in front of the text that begins with `look`."""
+        whole = self._final or len(look) == _MAX_LOOK
+        if look.rstrip() == "]":  # a parenthesis was left out
+            return True if whole else None
+        comma = look[0] == ","
+        start = _match_space(look, 1) if comma else 0
+        return self._may_follow(look, start, comma=comma, whole=whole)
+
+    def _may_follow(self, look: str, start: int, *, comma: bool, whole: bool) -> bool | None:
+        """Whether another argument, or the end of the call, may stand at `start`.
+
+        whole: no more text has to be seen.
+        """
+        if start == len(look):
+            return True if whole else None
+        if not whole and _PARTIAL_KEYWORD.match(look, start) is not None:
+            return None
+        keyword = _KEYWORD.match(look, start)
+        if keyword is not None and (keyword[1] in self._keywords or not self._keywords):
+            return comma or bool(self._space)
+        if look[start] == ")" or self._has_inner_quotes:
+            return comma and look[start] == ")"
+        if keyword is not None:
+            return comma
+        return comma and self._positional and _VALUE_START.match(look, start) is not None
+
+
+def _match_space(text: str, position: int) -> int:
+    match = _SPACE.match(text, position)
+    return match.end() if match is not None else position
