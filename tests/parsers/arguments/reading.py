@@ -62,7 +62,7 @@ def _read(grammar: IncrementalGrammar, text: str, *, final: bool) -> str:
     position = grammar.read(text, final=final)
     while grammar.status is Status.UNEXPECTED:
         grammar.take_unexpected(text[position])
-        if grammar.status is Status.NOT_A_CALL:
+        if grammar.status in (Status.NOT_A_CALL,):
             break
         position = grammar.read(text, position + 1, final=final)
     return text[position:]

@@ -95,9 +95,9 @@ def string(draw: st.DrawFn, *, in_bytes: bool) -> str:
         prefix = draw(st.sampled_from("bB"))
     if raw:
         prefix = "".join(draw(st.permutations([*prefix, draw(st.sampled_from("rR"))])))
-    escapes = ESCAPES if in_bytes or raw else ESCAPES + TEXT_ESCAPES
+    escapes = list(ESCAPES if in_bytes or raw else ESCAPES + TEXT_ESCAPES)
     if raw:
-        escapes = tuple(escape for escape in escapes if not escape.endswith("\n"))
+        escapes = [escape for escape in escapes if not escape.endswith("\n")]
     letters = "ab01 ,=:#{}[]()'\"" + ("" if in_bytes else "é你😀")
     if len(quote) > 1:
         letters += "\n\r"
@@ -113,8 +113,7 @@ def string(draw: st.DrawFn, *, in_bytes: bool) -> str:
 @st.composite
 def strings(draw: st.DrawFn) -> str:
     """Return string literals next to each other, which are one string."""
-    kind = string(in_bytes=draw(st.booleans()))
-    literals = draw(st.lists(kind, min_size=1, max_size=3))
+    literals = draw(st.lists(string(in_bytes=draw(st.booleans())), min_size=1, max_size=3))
     return draw(SPACE).replace("\n", " ").join(literals)
 
 
@@ -128,13 +127,13 @@ keys = strings() | st.sampled_from(["1", "-2", "0x1F", "True", "None"])
 @st.composite
 def collection(draw: st.DrawFn, inner: st.SearchStrategy[str]) -> str:
     kind = draw(st.sampled_from(["[]", "()", "{}", "dict"]))
-    opener, closer = "{}" if kind == "dict" else kind
+    opener, closer = ("{", "}") if kind == "dict" else (kind[0], kind[1])
     separator = draw(SPACE) + "," + draw(SPACE)
     items = draw(st.lists(inner, max_size=3))
     if kind == "dict":
         colon = draw(SPACE) + ":" + draw(SPACE)
         items = [draw(keys) + colon + item for item in items]
-    trailing = "," if items and draw(st.booleans()) else ""
+    trailing = draw(st.sampled_from(["", ","])) if items else ""
     return opener + draw(SPACE) + separator.join(items) + trailing + draw(SPACE) + closer
 
 
