@@ -11,6 +11,7 @@ from backedge.parsers.arguments.incremental_grammar import IncrementalGrammar, S
 from backedge.parsers.arguments.tool_calls import ToolCallEmitter
 from backedge.parsers.events import Event, join
 
+ENDED = (Status.DONE, Status.NOT_A_CALL)
 MakeGrammar = Callable[[ToolCallEmitter], IncrementalGrammar]
 
 
@@ -43,16 +44,16 @@ def read_calls(
     for piece in cut_pieces(text, cuts):
         held = _read(grammar, held + piece, final=False)
         taken += len(piece)
-        if grammar.status in (Status.DONE, Status.NOT_A_CALL):
+        if grammar.status in ENDED:
             return Reading(join(events), grammar.status, held + text[taken:])
         assert len(held) <= max_held
-    while held and grammar.status not in (Status.DONE, Status.NOT_A_CALL):
+    while held and grammar.status not in ENDED:
         left = _read(grammar, held, final=True)
         if left == held and grammar.status is Status.MORE:
             grammar.take_unexpected(held[0])
             left = held[1:]
         held = left
-    if grammar.status not in (Status.DONE, Status.NOT_A_CALL):
+    if grammar.status not in ENDED:
         grammar.close()
     return Reading(join(events), grammar.status, held)
 
@@ -62,7 +63,7 @@ def _read(grammar: IncrementalGrammar, text: str, *, final: bool) -> str:
     position = grammar.read(text, final=final)
     while grammar.status is Status.UNEXPECTED:
         grammar.take_unexpected(text[position])
-        if grammar.status in (Status.NOT_A_CALL,):
+        if grammar.status in ENDED:
             break
         position = grammar.read(text, position + 1, final=final)
     return text[position:]
