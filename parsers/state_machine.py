@@ -244,8 +244,8 @@ class LinearParser(OpenStrings, StreamParser):
         state = self._find_state(target) if self._leave(target) else None
         if state is None or not self._completes_frame(state):
             self._rollback()
-            return 0
-        self._enter(state)
+        else:
+            self._enter(state)
         return reused
 
     def _leave_text(self, marker: str, reused: int, target: State | Jump) -> None:
@@ -302,6 +302,7 @@ class LinearParser(OpenStrings, StreamParser):
             self._value.finish()
         elif state in GRAMMAR_STATES and self._grammar.status is not Status.DONE:
             self._grammar.close()
+            return self._grammar.status is not Status.NOT_A_CALL
         return True
 
     def _start_call(self, match: re.Match[str] | None) -> bool:
@@ -417,26 +418,35 @@ class LinearParser(OpenStrings, StreamParser):
             return position
         match status:
             case Status.DONE:
-                self._step = self._scan
-                if COMPLETE in self._markers:
-                    self._follow(COMPLETE)
+                self._complete()
             case Status.UNEXPECTED:
                 return self._take_unexpected(text, position)
+            case Status.NEXT_CALL if self._markup is None:
+                self._begin_markup("")
             case Status.NOT_A_CALL:
                 self._rollback()
+            case Status.MORE if self._final:
+                return self._push(text, position)
             case Status.MORE:
-                if self._final:
-                    grammar.take_unexpected(text[position])
-                    return position + 1
                 self._held = text[position:]
                 return len(text)
         return position
+
+    def _complete(self) -> None:
+        """Go on where the grammar has ended."""
+        self._step = self._scan
+        if COMPLETE in self._markers:
+            self._follow(COMPLETE)
 
     def _take_unexpected(self, text: str, position: int) -> int:
         """Read on where the grammar cannot: at a marker, or at a character it does not expect."""
         match = self._match_here(text, position)
         if match is not None:
             return self._take_match(text, match)
+        return self._push(text, position)
+
+    def _push(self, text: str, position: int) -> int:
+        """Make the grammar take a character that it does not expect, or end there."""
         self._grammar.take_unexpected(text[position])
         if self._grammar.status is Status.NOT_A_CALL:
             self._rollback()

@@ -14,12 +14,14 @@ class Status(enum.Enum):
         follows it.
     DONE: the value is complete.
     UNEXPECTED: the next character cannot be part of the value; a marker may begin there.
-    NOT_A_CALL: the text read so far is not a call.
+    NEXT_CALL: a call may begin here. It becomes text if NOT_A_CALL follows before it has begun.
+    NOT_A_CALL: the text read so far, or since NEXT_CALL, is not a call.
     """
 
     MORE = enum.auto()
     DONE = enum.auto()
     UNEXPECTED = enum.auto()
+    NEXT_CALL = enum.auto()
     NOT_A_CALL = enum.auto()
 
 
@@ -51,11 +53,17 @@ class IncrementalGrammar(abc.ABC):
 
     @abc.abstractmethod
     def take_unexpected(self, char: str) -> None:
-        """Take the character at which `read` stopped, once the caller has found no marker there."""
+        """Take the character at which `read` stopped, once the caller has found no marker there.
+
+        Sets `status` to NOT_A_CALL instead if the calls end in front of the character.
+        """
 
     @abc.abstractmethod
     def close(self) -> None:
-        """Complete the JSON text: the input ends here. Sets `status` to DONE."""
+        """Complete the JSON text: the input ends here.
+
+        Sets `status` to DONE, or to NOT_A_CALL if the text turns out not to be one.
+        """
 
     def read(self, text: str, start: int = 0, *, final: bool = False) -> int:
         """Read `text` from `start` and set `status`; return the position after the text taken.

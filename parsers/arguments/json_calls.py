@@ -14,7 +14,7 @@ from .json_repair import JsonRepairer
 from .json_text import WriteJson
 from .tool_calls import MAX_NAME, ToolCallEmitter
 
-# The most characters of arguments, keys and names that wait; a call with more is not a call.
+# The most characters of a call that wait; a call that has not begun after them is not a call.
 MAX_WAITING = 1 << 16
 
 _SPACE = " \t\r\n"
@@ -44,10 +44,14 @@ class JsonCallGrammar(IncrementalGrammar):
     An array ends with its bracket. Without an array, further objects may follow, with commas or
     semicolons between them, and any other text ends the calls.
 
+    A call counts once its name is known and its arguments begin as an object, in a string or not;
+    or once its object ends without arguments. null and an empty string stand for no arguments; of
+    several the first count. An object without a name, or with other arguments, is not a call.
+
     declared_only: if the first call's function is not declared, the text is not a call.
 
-    Holds back a key, name or id until it is complete, and arguments until the name is known:
-    at most `MAX_WAITING` characters together, and what `JsonRepairer` holds back.
+    Holds back what `JsonRepairer` does. An object that is not known to be a call after
+    `MAX_WAITING` characters is none.
     """
 
     def __init__(
@@ -60,15 +64,20 @@ class JsonCallGrammar(IncrementalGrammar):
         self._in_array = False
         self._depth = 0
         self._key = ""
-        self._id: str | None = None
-        self._has_name = False
-        self._has_arguments = False
         self._in_arguments = False
+        self._announced = False
         self._word: list[str] = []
-        self._waiting: list[str] = []  # arguments whose name is not known yet
-        self._held_length = 0  # of `_word` and `_waiting`, in characters
         self._value = JsonRepairer(_drop)
         self._end_value: Callable[[], None] = self._skip
+        self._new_call()
+
+    def _new_call(self) -> None:
+        self._id: str | None = None
+        self._name: str | None = None
+        self._has_arguments = False
+        self._begun = False
+        self._waiting: list[str] = []  # arguments whose name is not known yet
+        self._length = 0  # of what was read before the call began, in characters
 
     @property
     @override
@@ -91,34 +100,44 @@ class JsonCallGrammar(IncrementalGrammar):
         self.status = Status.MORE
         if self._state == self._in_value:
             self._value.take_unexpected(char)
+            self._count(1)
+        elif not self._begun or self._state == self._between:
+            self.status = Status.NOT_A_CALL
 
     @override
     def close(self) -> None:
+        self.status = Status.DONE
         if self._state == self._in_value:
             self._value.close()
             self._take_value()
-        self.status = Status.DONE
+        if self._state not in (self._start, self._between) and not self._begun:
+            self._begin_call()
 
     def _start(self, text: str, position: int) -> int:
         """Read up to the first call."""
         char = text[position]
         if char in _SPACE:
+            self._count(1)
             return position + 1
         if char == "[" and not self._in_array:
             self._in_array = True
             return position + 1
-        if char in "{]" and (char == "{" or self._in_array):
+        if char == "{":
             self._state = self._between
-            return self._between(text, position)
-        self.status = Status.NOT_A_CALL
+        elif char == "]" and self._in_array and not self._declared_only:
+            self.status = Status.DONE  # a list of no calls
+            return position + 1
+        else:
+            self.status = Status.NOT_A_CALL
         return position
 
     def _between(self, text: str, position: int) -> int:
         """Read what stands between the calls."""
         char = text[position]
         if char == "{":
-            self._id = None
-            self._has_name = self._has_arguments = False
+            if not self._announce():
+                return position
+            self._new_call()
             self._depth = 1
             self._state = self._member
         elif char == "]" and self._in_array:
@@ -127,6 +146,13 @@ class JsonCallGrammar(IncrementalGrammar):
             self.status = Status.UNEXPECTED if self._in_array else Status.DONE
             return position
         return position + 1
+
+    def _announce(self) -> bool:
+        """Stop once in front of a call, so that the caller can give the whole of it back."""
+        self._announced = not self._announced
+        if self._announced:
+            self.status = Status.NEXT_CALL
+        return not self._announced
 
     def _member(self, text: str, position: int) -> int:
         char = text[position]
@@ -137,19 +163,24 @@ class JsonCallGrammar(IncrementalGrammar):
                 self._state = self._between
             return position + 1
         if char in _SPACE or char == ",":
+            self._count(1)
             return position + 1
-        if char not in "\"'":
+        if char not in "\"'" and not char.isidentifier():
             self.status = Status.UNEXPECTED
-            return position
-        self._begin_value(self._hold, self._take_key)
+        elif not self._keys.name_is_key:
+            self._begin_value(self._hold, self._take_key)
+        elif self._announce():
+            self._new_call()
+            self._begin_value(self._hold, self._take_key)
         return position
 
     def _colon(self, text: str, position: int) -> int:
         char = text[position]
         if char in _SPACE or char == ":":
+            self._count(1)
             return position + 1
-        self._state = self._member_value
-        return self._member_value(text, position)
+        self._state = self._member if char in ",}" else self._member_value
+        return position
 
     def _member_value(self, text: str, position: int) -> int:
         char, keys = text[position], self._keys
@@ -158,16 +189,17 @@ class JsonCallGrammar(IncrementalGrammar):
             self._state = self._member
             return position + 1
         if keys.name_is_key:
-            self._start_call(self._key)
-        self._in_arguments = self._key in keys.arguments or keys.name_is_key
+            self._take_name(self._key)
+        is_arguments = self._key in keys.arguments or keys.name_is_key
+        self._in_arguments = is_arguments and not self._has_arguments
         if self._in_arguments:
             if char in "\"'":
                 inside = _JsonInString(self._arguments)
                 self._begin_value(inside, inside.finish)
             else:
                 self._begin_value(self._arguments, self._skip)
-        elif self._key in keys.name:
-            self._begin_value(self._hold, self._take_name)
+        elif self._key in keys.name and self._name is None:
+            self._begin_value(self._hold, lambda: self._take_name(self._take_word()))
         elif self._key in keys.id:
             self._begin_value(self._hold, self._take_id)
         else:
@@ -175,13 +207,13 @@ class JsonCallGrammar(IncrementalGrammar):
         return position
 
     def _in_value(self, text: str, position: int) -> int:
-        value = self._value
+        value, start = self._value, position
         position = value.read(text, position, final=self._final)
-        if self._held_length > MAX_WAITING:
-            self.status = Status.NOT_A_CALL
-        elif value.status is Status.DONE:
+        if not self._begun:
+            self._count(position - start)
+        if value.status is Status.DONE:
             self._take_value()
-        elif value.status is Status.UNEXPECTED:
+        elif value.status is Status.UNEXPECTED and self.status is Status.MORE:
             self.status = Status.UNEXPECTED
         return position
 
@@ -194,53 +226,71 @@ class JsonCallGrammar(IncrementalGrammar):
         self._state = self._member
         self._in_arguments = False
         self._end_value()
+        if self._keys.name_is_key and self._state != self._colon:
+            self._end_call()
 
-    def _take_word(self) -> str:
+    def _take_word(self) -> object:
         word, self._word = "".join(self._word), []
-        self._held_length -= len(word)
-        return str(json.loads(word))
+        return json.loads(word or "null")
 
     def _take_key(self) -> None:
-        self._key = self._take_word()
+        self._key = str(self._take_word())
         self._state = self._colon
 
     def _take_id(self) -> None:
-        self._id = self._take_word()
+        self._id = str(self._take_word())
 
-    def _take_name(self) -> None:
-        self._start_call(self._take_word())
+    def _take_name(self, name: object) -> None:
+        if (
+            not isinstance(name, str)
+            or not 0 < len(name) <= MAX_NAME
+            or (self._declared_only and not self._calls.declares(name))
+        ):
+            self.status = Status.NOT_A_CALL
+            return
+        self._name = name
+        if self._has_arguments:
+            self._begin_call()
 
-    def _start_call(self, name: str) -> None:
-        if len(name) > MAX_NAME or (self._declared_only and not self._calls.declares(name)):
+    def _begin_call(self) -> None:
+        if self._name is None or self.status is Status.NOT_A_CALL:
             self.status = Status.NOT_A_CALL
             return
         self._declared_only = False
-        self._has_name = True
-        self._calls.start(name, self._id)
+        self._begun = True
+        self._calls.start(self._name, self._id)
         waiting, self._waiting = self._waiting, []
         for text in waiting:
-            self._held_length -= len(text)
             self._calls.arguments(text)
 
     def _end_call(self) -> None:
-        if self._has_name:
-            self._calls.end()
-        elif not self._keys.name_is_key:
-            self.status = Status.NOT_A_CALL
+        if not self._begun:
+            self._begin_call()
+        self._calls.end()
 
     def _arguments(self, piece: str) -> None:
-        if not self._has_arguments and piece == "null":
-            return  # null stands for no arguments
-        self._has_arguments = True
-        if self._has_name:
+        if self._begun:
             self._calls.arguments(piece)
-        else:
-            self._waiting.append(piece)
-            self._held_length += len(piece)
+            return
+        if not self._has_arguments:
+            if piece in ("", "null"):
+                return
+            if piece != "{":
+                self.status = Status.NOT_A_CALL
+                return
+            self._has_arguments = True
+        self._waiting.append(piece)
+        if self._name is not None:
+            self._begin_call()
+
+    def _count(self, length: int) -> None:
+        """Note that so many characters were read; reject an object that waits for too long."""
+        self._length += length
+        if self._length > MAX_WAITING and not self._begun:
+            self.status = Status.NOT_A_CALL
 
     def _hold(self, piece: str) -> None:
         self._word.append(piece)
-        self._held_length += len(piece)
 
     def _skip(self) -> None:
         """End a value that was written or dropped piece by piece."""

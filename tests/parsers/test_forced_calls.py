@@ -112,7 +112,10 @@ values = st.recursive(
 
 @given(
     calls=st.lists(
-        st.tuples(st.text(max_size=8), st.dictionaries(st.text(max_size=5), values, max_size=3)),
+        st.tuples(
+            st.text(min_size=1, max_size=8),
+            st.dictionaries(st.text(max_size=5), values, max_size=3),
+        ),
         min_size=1,
         max_size=3,
     ),

@@ -61,9 +61,11 @@ def read_calls(
 def _read(grammar: IncrementalGrammar, text: str, *, final: bool) -> str:
     """Read `text`; return the end of it that was not taken."""
     position = grammar.read(text, final=final)
-    while grammar.status is Status.UNEXPECTED:
-        grammar.take_unexpected(text[position])
-        if grammar.status in ENDED:
-            break
-        position = grammar.read(text, position + 1, final=final)
+    while grammar.status in (Status.UNEXPECTED, Status.NEXT_CALL):
+        if grammar.status is Status.UNEXPECTED:
+            grammar.take_unexpected(text[position])
+            if grammar.status in ENDED:
+                break
+            position += 1
+        position = grammar.read(text, position, final=final)
     return text[position:]

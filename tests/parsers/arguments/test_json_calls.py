@@ -47,6 +47,13 @@ CASES = [
     ('{"name": "f", "arguments": {"a": 1', [F], ""),
     ('{"name": "f", "arguments": {"a": 1} @ }', [F], ""),
     ('{"other": [1, {"name": "g"}], "name": "f", "arguments": {"a": 1}}', [F], ""),
+    ('{"name": "f", "arguments": {"a": 1}, "parameters": {"b": 2}}', [F], ""),
+    ('{"name": "f", "arguments": null, "parameters": {"a": 1}}', [F], ""),
+    ('{"parameters": {"a": 1}, "arguments": {"b": 2}, "name": "f", "name": "g"}', [F], ""),
+    ('{"name": "f", "arguments": ""}', [("f", None, {})], ""),
+    ('{"name": "f", "arguments": " \\n{\\"a\\": 1}"}', [F], ""),
+    ('{name: "f", arguments: {a: 1}}', [F], ""),
+    ('{"name": "f", "arguments": {"a": 1}, "note", "other"}', [F], ""),
 ]  # fmt: skip
 
 
@@ -57,11 +64,43 @@ def test_calls_are_read(text, calls, rest, cuts):
     assert (parse_calls(reading), reading.rest) == (calls, rest)
 
 
-@pytest.mark.parametrize("text", ["text", "[1]", '{"a": 1}', '[{"arguments": {}}]', "]"])
+NO_CALLS = [
+    "text", "[1]", '{"a": 1}', '[{"arguments": {}}]', "]", '{"name": ""}', '{"name": null}',
+    '{"name": ["f"]}', '{"name": 1, "arguments": {}}', '{"name": "f", "arguments": "no dict"}',
+    '{"name": "f", "arguments": [1]}', '{"name": "f", "arguments": 1}', '{"arguments": true}',
+    '{"name": "f", "arguments": "[1]"}', '{"name": "f", "arguments": "\\"x\\""}',
+    '{"name": "f" @', '{"arguments": {"a": 1}',
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("text", NO_CALLS)
 @given(cuts=cuts)
 def test_other_text_is_not_a_call(text, cuts):
-    assert read_calls(grammar(), text, cuts).status is not Status.DONE or text == "[1]"
-    assert read_calls(grammar(), text, cuts).events == []
+    reading = read_calls(grammar(), text, cuts)
+    assert (reading.events, reading.status) == ([], Status.NOT_A_CALL)
+
+
+@pytest.mark.parametrize("other", [text for text in NO_CALLS if text[0] == "{"])
+@given(cuts=cuts)
+def test_another_object_behind_a_call_is_not_a_call(other, cuts):
+    reading = read_calls(grammar(), f'[{{"name": "f", "arguments": {{"a": 1}}}}, {other}', cuts)
+    assert (parse_calls(reading), reading.status) == ([F], Status.NOT_A_CALL)
+
+
+def test_an_empty_array_is_no_call():
+    assert read_calls(grammar(), "[]").status is Status.DONE
+    assert read_calls(grammar(declared_only=True), "[]").status is Status.NOT_A_CALL
+
+
+def test_calls_are_announced():
+    reader = JsonCallGrammar(ToolCallEmitter([], {}), CallKeys())
+    text = '[{"name": "f"}, {"name": "g"}]'
+    announced = []
+    position = reader.read(text)
+    while reader.status is Status.NEXT_CALL:
+        announced.append(position)
+        position = reader.read(text, position)
+    assert announced == [1, 16]
 
 
 @given(cuts=cuts)
@@ -89,7 +128,10 @@ def test_what_waits_is_bounded(text):
 
 def test_markers_count_outside_strings_only():
     reader = JsonCallGrammar(ToolCallEmitter([], {}), CallKeys())
-    reader.read('{"name": "f", "arguments": {"a": "x')
+    text = '{"name": "f", "arguments": {"a": "x'
+    assert reader.read(text) == 0
+    assert reader.status is Status.NEXT_CALL
+    reader.read(text)
     assert reader.in_string
     reader.read('"')
     assert not reader.in_string
@@ -106,7 +148,10 @@ values = st.recursive(
 
 @given(
     calls=st.lists(
-        st.tuples(st.text(max_size=8), st.dictionaries(st.text(max_size=4), values, max_size=3)),
+        st.tuples(
+            st.text(min_size=1, max_size=8),
+            st.dictionaries(st.text(max_size=4), values, max_size=3),
+        ),
         min_size=1,
         max_size=3,
     ),

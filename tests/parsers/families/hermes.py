@@ -25,6 +25,7 @@ def write(content: str, calls: Sequence[Invocation]) -> str:
 
 HI = Call("write", {"path": "a", "text": "hi"})
 HI_JSON = '{"path": "a", "text": "hi"}'
+PROSE = '<tool_call>{"name": "now", "arguments": "not a dict"}</tool_call>'
 
 HERMES = Family(
     "hermes",
@@ -59,6 +60,15 @@ HERMES = Family(
         Case("text behind",
              f'<tool_call>\n{{"name": "write", "arguments": {HI_JSON}}}\n</tool_call>\nDone.',
              Outcome(None, "Done.", (HI,)), vllm="drops text behind a call"),
+        Case("arguments twice",
+             '<tool_call>{"name": "now", "arguments": {"a": 1}, "parameters": {"b": 2}}'
+             "</tool_call>",
+             Outcome(calls=(Call("now", {"a": 1}),))),
+        Case("arguments that are prose", PROSE, Outcome(None, PROSE),
+             vllm="calls with a string, which is no object"),
+        Case("an empty name", '<tool_call>{"name": "", "arguments": {}}</tool_call>',
+             Outcome(None, '<tool_call>{"name": "", "arguments": {}}</tool_call>'),
+             vllm="calls a function without a name"),
         Case("a marker that begins no call", "Use <tool_call> to call.",
              Outcome(None, "Use <tool_call> to call.")),
         Case("cut in the name", 'Hi\n<tool_call>\n{"name": "wri', Outcome(None, "Hi\n"),
