@@ -9,6 +9,7 @@ parser, and leaves reasoning to the parser that it wraps.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from typing import Protocol
 
@@ -18,6 +19,7 @@ from .arguments.incremental_grammar import Status
 from .arguments.json_repair import JsonRepairer
 from .arguments.tool_calls import ToolCallEmitter
 from .base import ParserRequest, ParserWrapper, StreamParser
+from .call_rollback import MAX_SPACE
 from .compiled_format import compile_format
 from .events import Content, Event, ToolCallCut, join
 from .format import COMPLETE, Format, ReuseSuffix, State
@@ -42,6 +44,10 @@ def wrap_forced_calls(parser: StreamParser, request: ParserRequest) -> StreamPar
     if not (request.json_calls and request.parses_tools):
         return parser
     return ForcedCallParser(parser, request.forced_name)
+
+
+# What begins an array, or an object; or what may still begin one.
+_BEGINNING = re.compile(r"\s*(?:(?P<array>\[)|(?P<object>\{\s*[\"}])|\{?\s*\Z)")
 
 
 class _CallReader(Protocol):
@@ -79,7 +85,12 @@ class ForcedCallParser(ParserWrapper):
 
 
 class _NamedCall:
-    """Reads the arguments of one call and nothing else, or an array of calls."""
+    """Reads the arguments of one call and nothing else, or an array of calls.
+
+    Text that begins neither as a JSON object nor as an array is content, all of it, and so is text
+    behind the object. Holds back white space and a brace until a member or another brace follows:
+    at most `MAX_SPACE` characters, more is content.
+    """
 
     def __init__(self, name: str) -> None:
         self._name = name
@@ -87,6 +98,7 @@ class _NamedCall:
         self._events: list[Event] = []
         self._calls = ToolCallEmitter(self._events, {})
         self._arguments = JsonRepairer(self._calls.arguments)
+        self._is_content = False
         self._held = ""
 
     def feed(self, text: str) -> list[Event]:
@@ -95,30 +107,59 @@ class _NamedCall:
             return self._array.feed(text)
         text = self._held + text
         self._held = ""
-        if self._calls.index < 0:
-            text = text.lstrip()
-            if not text:
+        if self._calls.index < 0 and not self._is_content:
+            if not self._begin(text):
                 return []
-            if text.startswith("["):
-                self._array = LinearParser(REQUIRED, {})
+            if self._array is not None:
                 return self._array.feed(text)
-            if not text.startswith("{"):
-                return [Content(text)]
-            self._calls.start(self._name)
-        if self._arguments.status is not Status.DONE:
-            self._held = self._arguments.read_through(text)
+            text = text if self._is_content else text.lstrip()
+        if not self._is_content and self._arguments.status is not Status.DONE:
+            text = self._read_arguments(text)
+        if self._arguments.status is Status.DONE and not text.strip() and len(text) <= MAX_SPACE:
+            self._held = text
+        elif text:
+            self._is_content = True
+            self._events.append(Content(text))
         return self._take()
 
+    def _begin(self, text: str) -> bool:
+        """Find out what `text` begins; False if more of it is needed."""
+        start = _BEGINNING.match(text)
+        if start is None or start.end() > MAX_SPACE:
+            self._is_content = True
+        elif start["array"]:
+            self._array = LinearParser(REQUIRED, {})
+        elif start["object"]:
+            self._calls.start(self._name)
+        else:
+            self._held = text
+            return False
+        return True
+
+    def _read_arguments(self, text: str) -> str:
+        """Read arguments from `text`; return what stands behind them."""
+        length = 0
+        while self._arguments.status is not Status.DONE:
+            length += self._arguments.read(text, length) - length
+            if self._arguments.status is Status.UNEXPECTED:
+                self._arguments.take_unexpected(text[length])
+                length += 1
+            elif self._arguments.status is Status.MORE:
+                self._held = text[length:]
+                return ""
+        return text[length:]
+
     def finish(self, *, cut: bool) -> list[Event]:
-        """Return the events of what was held back; close the arguments unless they were cut."""
+        """Return the events of what was held back; arguments that have not ended stay open."""
         if self._array is not None:
             return self._array.finish(cut=cut)
-        if self._calls.open and self._arguments.status is not Status.DONE:
-            if cut:
-                self._events.append(ToolCallCut(self._calls.index, self._held))
-            else:
-                self._arguments.read(self._held, final=True)
-                self._arguments.close()
+        if not self._calls.open:
+            if self._held and not (cut and self._held.lstrip()):
+                self._events.append(Content(self._held))
+            elif self._held:
+                self._events.append(ToolCallCut(None, self._held))
+        elif self._arguments.status is not Status.DONE:
+            self._events.append(ToolCallCut(self._calls.index, self._held))
         return self._take()
 
     def _take(self) -> list[Event]:

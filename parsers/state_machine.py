@@ -252,7 +252,7 @@ class LinearParser(OpenStrings, StreamParser):
         if target not in TEXT_STATES:
             self._text_state = FIRST_STATES.get(self._state, self._state)
             self._declared_only = marker in self._table.spelled
-            self._begin_markup(marker[: len(marker) - reused])
+            self._begin_markup(self._space + marker[: len(marker) - reused])
         elif marker in CODE_MARKERS and not CODE_STATES.isdisjoint({self._state, target}):
             self._show(marker[: len(marker) - reused])  # a code block's fence is text, too
         else:

@@ -45,7 +45,7 @@ SPACE = " " * MAX_SPACE
         (f"<call>f{{}}</call>{SPACE}b", [*CALL, Content(f"{SPACE}b")]),
         (f"{SPACE}<call>f{{}}</call>", CALL),
         (f"{SPACE} <call>f{{}}</call>", [Content(f"{SPACE} "), *CALL]),
-        ("<call>f{}</call>\n<call>f", [*CALL, Content("<call>f")]),
+        ("<call>f{}</call>\n<call>f", [*CALL, Content("\n<call>f")]),
         ("<call>f{", [ToolCallStarted(0, "f"), ToolCallArguments(0, "{"), ToolCallCut(0, "")]),
         ("<call>g{}</call>", [Content("<call>g{}</call>")]),
         ("<call>f or g{}</call>", [Content("<call>f or g{}</call>")]),

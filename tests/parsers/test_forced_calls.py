@@ -38,9 +38,51 @@ CASES = [
         "named, not whole",
         NAMED,
         '{"a": "b',
-        [ToolCallStarted(0, "f"), ToolCallArguments(0, '{"a": "b"}')],
+        [ToolCallStarted(0, "f"), ToolCallArguments(0, '{"a": "b'), ToolCallCut(0, "")],
     ),
     ("named, no object", NAMED, "sorry", [Content("sorry")]),
+    ("named, prose", NAMED, "I can not {do} it.", [Content("I can not {do} it.")]),
+    ("named, prose with JSON", NAMED, 'So: {"a": 1}', [Content('So: {"a": 1}')]),
+    ("named, a string", NAMED, '"{}"', [Content('"{}"')]),
+    ("named, no key", NAMED, " {do} it.", [Content(" {do} it.")]),
+    ("named, an open brace", NAMED, " {\n", [Content(" {\n")]),
+    ("named, cut behind the brace", NAMED, "{ ", [ToolCallCut(None, "{ ")]),
+    ("named, white space", NAMED, " \n", [Content(" \n")]),
+    (
+        "named, text behind",
+        NAMED,
+        '{"a": 1}\n and {"b": 2}',
+        [ToolCallStarted(0, "f"), ToolCallArguments(0, '{"a": 1}'), Content('\n and {"b": 2}')],
+    ),
+    (
+        "named, an array",
+        NAMED,
+        ' [{"name": "f", "parameters": {}}]',
+        [ToolCallStarted(0, "f"), ToolCallArguments(0, "{}")],
+    ),
+    ("named, a list", NAMED, " [1]", [Content(" [1]")]),
+    (
+        "required, a nameless element",
+        "required",
+        '[{"name": "f", "parameters": {}}, {"parameters": {}}, {"name": "g"}]',
+        [
+            ToolCallStarted(0, "f"),
+            ToolCallArguments(0, "{}"),
+            Content('{"parameters": {}}, {"name": "g"}]'),
+        ],
+    ),
+    (
+        "required, an element that is no object",
+        "required",
+        '[{"name": "f"}, 7]',
+        [ToolCallStarted(0, "f"), ToolCallArguments(0, "{}"), Content("7]")],
+    ),
+    (
+        "required, arguments that are no object",
+        "required",
+        '[{"name": "f", "parameters": [1]}]',
+        [Content('[{"name": "f", "parameters": [1]}]')],
+    ),
     (
         "required, two",
         "required",
@@ -135,3 +177,14 @@ def test_arguments_are_the_json_that_was_written(calls, ascii_only, indent):
         [name for name, _ in calls],
         [parameters for _, parameters in calls],
     )
+
+
+@pytest.mark.parametrize("tool_choice", [NAMED, "required"], ids=["named", "required"])
+@given(text=st.text(' \n{}[]",:anmef1\\', max_size=30), cuts=st.sets(st.integers(1, 30)))
+def test_anything_gives_the_same_at_any_cut(tool_choice: Any, text: str, cuts: set[int]) -> None:
+    whole = parse([text], tool_choice)
+    edges = sorted({0, len(text), *(position for position in cuts if position < len(text))})
+    assert parse([text[a:b] for a, b in itertools.pairwise(edges)], tool_choice) == whole
+    assert parse(list(text), tool_choice) == whole
+    if not any(isinstance(event, ToolCallStarted) for event in whole):
+        assert whole == ([Content(text)] if text else [])
