@@ -35,6 +35,7 @@ class State(enum.Enum):
     ELEMENTS: the members of that object as XML elements.
     JSON_CALLS: objects with name and arguments.
     PYTHON_CALLS, PYTHON_LINES: a list of calls as in Python, or one call after the other.
+    CALL_LIST: a list of calls as in Python, or call objects.
     """
 
     # Enum defines `__hash__` in Python, and states are looked up in sets for every token.
@@ -60,6 +61,7 @@ class State(enum.Enum):
     JSON_CALLS = enum.auto()
     PYTHON_CALLS = enum.auto()
     PYTHON_LINES = enum.auto()
+    CALL_LIST = enum.auto()
 
 
 class Jump(enum.Enum):
@@ -97,6 +99,7 @@ CALL_STATES = frozenset(
         State.JSON_CALLS,
         State.PYTHON_CALLS,
         State.PYTHON_LINES,
+        State.CALL_LIST,
     }
 )
 
@@ -136,7 +139,7 @@ class Format:
         `name`, `id` and `key` are the function's name, the call's id and the parameter's name.
     function: the text of a NAME, with the group `name` and perhaps `id`. It must match every
         beginning of a name, too.
-    keys: the keys of the objects in JSON_CALLS.
+    keys: the keys of the objects in JSON_CALLS and CALL_LIST.
     declared_only: calls that no marker announces count only if their function is declared.
     quotes: marks around strings in ARGUMENTS, besides those of JSON.
     tag_prefix: text in front of each tag of ELEMENTS.

@@ -48,6 +48,7 @@ from collections.abc import Mapping, Sequence
 
 from typing_extensions import override
 
+from .arguments.call_lists import CallListGrammar
 from .arguments.incremental_grammar import IncrementalGrammar, Status
 from .arguments.json_calls import JsonCallGrammar
 from .arguments.json_repair import JsonRepairer
@@ -73,7 +74,14 @@ from .json_types import JsonObject
 from .open_string import OpenStrings
 
 GRAMMAR_STATES = frozenset(
-    {State.ARGUMENTS, State.ELEMENTS, State.JSON_CALLS, State.PYTHON_CALLS, State.PYTHON_LINES}
+    {
+        State.ARGUMENTS,
+        State.ELEMENTS,
+        State.JSON_CALLS,
+        State.PYTHON_CALLS,
+        State.PYTHON_LINES,
+        State.CALL_LIST,
+    }
 )
 # States whose tokens count as reasoning.
 REASONING_STATES = frozenset({State.REASONING, State.REASONING_OPENED})
@@ -233,6 +241,13 @@ class LinearParser(OpenStrings, StreamParser):
     @override
     def _follow(self, marker: str) -> int:
         to = self._markers[marker]
+        if (
+            self._state is State.NAME
+            and self._collected.strip()
+            and target_state(to) is State.JSON_CALLS
+        ):
+            # Whole call objects stand only where no name has begun; this is part of the name.
+            return len(marker) - self._collect(marker)
         target, reused = (to.state, to.length) if isinstance(to, ReuseSuffix) else (to, 0)
         if self._state in TEXT_STATES:
             self._leave_text(marker, reused, target)
@@ -291,7 +306,7 @@ class LinearParser(OpenStrings, StreamParser):
     def _leave(self, target: State | Jump) -> bool:
         state = self._state
         if state is State.NAME:
-            if target is State.JSON_CALLS and not self._collected.strip():
+            if target is State.JSON_CALLS:
                 return True  # whole call objects, where there might have been a name
             return self._start_call(self._format.function.fullmatch(self._collected.strip()))
         if state is State.HEADER:
@@ -463,6 +478,8 @@ class LinearParser(OpenStrings, StreamParser):
                 return XmlElements(calls, format_.tag_prefix)
             case State.JSON_CALLS:
                 return JsonCallGrammar(calls, format_.keys, declared_only=format_.declared_only)
+            case State.CALL_LIST:
+                return CallListGrammar(calls, format_.keys, declared_only=format_.declared_only)
             case _:
                 bracketed = state is State.PYTHON_CALLS
                 return PythonCallGrammar(

@@ -16,9 +16,7 @@ MISTRAL = Format(
         State.NAME: {
             "[ARGS]": State.ARGUMENTS,
             "{": ReuseSuffix(State.ARGUMENTS),
-            "[{": ReuseSuffix(State.JSON_CALLS, 2),
-            "[ {": ReuseSuffix(State.JSON_CALLS, 3),
-            "[\n": ReuseSuffix(State.JSON_CALLS, 2),
+            "[": ReuseSuffix(State.JSON_CALLS),
         },
         State.ARGUMENTS: {COMPLETE: Jump.RETURN, TOOL_CALLS: State.NAME},
         State.JSON_CALLS: {COMPLETE: Jump.RETURN},

@@ -5,10 +5,8 @@ from ..format import COMPLETE, Format, Jump, ReuseSuffix, State
 PHI4_MINI_JSON = Format(
     "phi4_mini_json",
     {
-        State.CONTENT: {
-            "functools[": ReuseSuffix(State.JSON_CALLS),
-            "functools [": ReuseSuffix(State.JSON_CALLS),
-        },
+        State.CONTENT: {"functools": State.TOOL_SECTION},
+        State.TOOL_SECTION: {"[": ReuseSuffix(State.JSON_CALLS)},
         State.JSON_CALLS: {COMPLETE: Jump.RETURN},
     },
     source="vllm examples/tool_chat_template_phi4_mini.jinja, "

@@ -39,19 +39,11 @@ LFM2 = Format(
         },
         # The model writes JSON if the system prompt asks for it.
         State.TOOL_SECTION: {
-            "[": ReuseSuffix(State.PYTHON_CALLS),
-            "{": ReuseSuffix(State.JSON_CALLS),
-            **{
-                f"[{space}{{": ReuseSuffix(State.JSON_CALLS, 2 + len(space))
-                for space in ("", " ", "\n")
-            },
+            "[": ReuseSuffix(State.CALL_LIST),
+            "{": ReuseSuffix(State.CALL_LIST),
             "<|tool_call_end|>": Jump.RETURN,
         },
-        State.PYTHON_CALLS: {
-            "<|tool_call_end|>": Jump.RETURN,
-            "<|tool_call_start|>": State.TOOL_SECTION,
-        },
-        State.JSON_CALLS: {
+        State.CALL_LIST: {
             "<|tool_call_end|>": Jump.RETURN,
             "<|tool_call_start|>": State.TOOL_SECTION,
         },

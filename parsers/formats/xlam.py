@@ -17,9 +17,7 @@ XLAM = Format(
             "```json[": BARE,
             "```\n[": BARE,
             # The end of reasoning, where no reasoning parser was chosen.
-            "</think>[": BARE,
-            "</think>\n[": BARE,
-            "</think>\n\n[": BARE,
+            "</think>": State.START,
         },
         State.JSON_CALLS: {"</tool_call>": Jump.RETURN, "```": Jump.RETURN},
     },

@@ -55,6 +55,14 @@ FAMILY = Family(
         Case("arguments first in the array",
              f'[TOOL_CALLS] [{{"arguments": {HI_JSON}, "name": "write"}}]', Outcome(calls=(HI,)),
              vllm="takes the bracket for the name"),
+        *(
+            Case(f"{space!r} in the array",
+                 f'[TOOL_CALLS]{space}[{space}{{"name": "write", "arguments": {HI_JSON}}}{space}]',
+                 Outcome(calls=(HI,)), vllm="takes the bracket for the name")
+            for space in ("  ", "\r\n", "\n\t ")
+        ),
+        Case("a list that is no call", "[TOOL_CALLS] [1]", Outcome(None, "[TOOL_CALLS] [1]"),
+             vllm="takes the bracket for the name"),
         Case("no separator", f"[TOOL_CALLS]write{HI_JSON}", Outcome(calls=(HI,))),
         Case("white space around the name", f"[TOOL_CALLS] write [ARGS] {HI_JSON}",
              Outcome(calls=(HI,))),

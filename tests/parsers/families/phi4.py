@@ -45,6 +45,12 @@ FAMILY = Family(
              Outcome(calls=(Call("now", {"zone": "UTC"}),))),
         Case("white space in front of the array", f"functools {call_array([('now', {})])}",
              Outcome(calls=(NOW,)), vllm="wants nothing in front of the array"),
+        *(
+            Case(f"{space!r} in the array",
+                 f'functools{space}[{space}{{"name": "now", "arguments": {{}}}}{space}]',
+                 Outcome(calls=(NOW,)), vllm="wants nothing in front of the array")
+            for space in ("\r\n", "\n\t ")
+        ),
         Case("the word in a sentence", "Import functools and [x] for it.",
              Outcome(None, "Import functools and [x] for it.")),
         Case("a list that is no call", "functools[0]", Outcome(None, "functools[0]")),

@@ -207,6 +207,12 @@ LFM2 = Family(
              Outcome(calls=(HI, NOW)), vllm=NO_JSON),
         Case("one object of JSON", f"{START}{HI_JSON}{END}", Outcome(calls=(HI,)), vllm=NO_JSON),
         Case("indented JSON", f"{START}[\n{HI_JSON}\n]{END}", Outcome(calls=(HI,)), vllm=NO_JSON),
+        *(
+            Case(f"{space!r} in the list",
+                 f"{START}{space}[{space}{HI_JSON}{space},{space}{HI_JSON}{space}]{space}{END}",
+                 Outcome(calls=(HI, HI)), vllm=NO_JSON)
+            for space in ("  ", "\r\n", "\n\t ")
+        ),
         Case("end marker in a string", f"{START}[write(path='a', text='{END}')]{END}",
              Outcome(calls=(Call("write", {"path": "a", "text": END}),)),
              vllm="ends the calls inside the string"),

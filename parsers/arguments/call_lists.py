@@ -1,0 +1,63 @@
+"""Calls of models that write them as Python or as JSON, whichever they were asked for."""
+
+from __future__ import annotations
+
+from typing_extensions import override
+
+from .incremental_grammar import IncrementalGrammar
+from .json_calls import CallKeys, JsonCallGrammar
+from .python_calls import PythonCallGrammar
+from .tool_calls import ToolCallEmitter
+
+_SPACE = " \t\r\n"
+# The most white space inside the bracket, in front of what decides.
+_MAX_SPACE = 1024
+
+
+class CallListGrammar(IncrementalGrammar):
+    """Reads a list of calls, or one call object: JSON if a brace begins it, else Python.
+
+    Holds back the list's bracket and at most `_MAX_SPACE` of white space, and what
+    `JsonCallGrammar` or `PythonCallGrammar` holds back.
+    """
+
+    def __init__(
+        self, calls: ToolCallEmitter, keys: CallKeys, *, declared_only: bool = False
+    ) -> None:
+        self._json = JsonCallGrammar(calls, keys, declared_only=declared_only)
+        self._python = PythonCallGrammar(calls, bracketed=True, declared_only=declared_only)
+        self._grammar: IncrementalGrammar = self._python
+        self._state = self._choose
+
+    @property
+    @override
+    def in_string(self) -> bool:
+        return self._state == self._read and self._grammar.in_string
+
+    @override
+    def take_unexpected(self, char: str) -> None:
+        self._grammar.take_unexpected(char)
+        self.status = self._grammar.status
+
+    @override
+    def close(self) -> None:
+        self._grammar.close()
+        self.status = self._grammar.status
+
+    def _choose(self, text: str, position: int) -> int:
+        """Find the first character that is neither white space nor the list's bracket."""
+        at = position + (text[position] == "[")
+        end = position + _MAX_SPACE
+        while at < min(len(text), end) and text[at] in _SPACE:
+            at += 1
+        if at == len(text) < end and not self._final:
+            return position
+        if at < end and text[at : at + 1] == "{":
+            self._grammar = self._json
+        self._state = self._read
+        return position
+
+    def _read(self, text: str, position: int) -> int:
+        position = self._grammar.read(text, position, final=self._final)
+        self.status = self._grammar.status
+        return position
