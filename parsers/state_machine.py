@@ -48,14 +48,11 @@ from collections.abc import Mapping, Sequence
 
 from typing_extensions import override
 
-from .arguments.call_lists import CallListGrammar
 from .arguments.incremental_grammar import IncrementalGrammar, Status
-from .arguments.json_calls import JsonCallGrammar
 from .arguments.json_repair import JsonRepairer
-from .arguments.python_calls import PythonCallGrammar
 from .arguments.schema_value import JSON, STRING, UNDECLARED, SchemaValue
-from .arguments.xml_elements import XmlElements
 from .base import StreamParser
+from .call_grammars import GRAMMAR_STATES, build_grammar
 from .call_rollback import BETWEEN_CALLS, FIRST_STATES, MAX_MARKUP
 from .compiled_format import CODE_MARKERS, CompiledFormat
 from .events import Content, Event, Reasoning, ToolCallCut
@@ -69,20 +66,11 @@ from .format import (
     Jump,
     ReuseSuffix,
     State,
+    target_state,
 )
 from .json_types import JsonObject
 from .open_string import OpenStrings
 
-GRAMMAR_STATES = frozenset(
-    {
-        State.ARGUMENTS,
-        State.ELEMENTS,
-        State.JSON_CALLS,
-        State.PYTHON_CALLS,
-        State.PYTHON_LINES,
-        State.CALL_LIST,
-    }
-)
 # States whose tokens count as reasoning.
 REASONING_STATES = frozenset({State.REASONING, State.REASONING_OPENED})
 # Reasoning, and what may lead to it: no stop string counts there.
@@ -298,7 +286,7 @@ class LinearParser(OpenStrings, StreamParser):
         self._collected = ""
         if state in GRAMMAR_STATES:
             self._step = self._read_grammar if self._named is None else self._await_arguments
-            self._grammar = self._new_grammar(state)
+            self._grammar = build_grammar(state, self._format, self._calls)
         elif state in VALUE_STATES:
             self._value = self._new_value(state)
 
@@ -468,23 +456,6 @@ class LinearParser(OpenStrings, StreamParser):
             return position
         self._keep_markup(text[position])
         return position + 1
-
-    def _new_grammar(self, state: State) -> IncrementalGrammar:
-        calls, format_ = self._calls, self._format
-        match state:
-            case State.ARGUMENTS:
-                return JsonRepairer(calls.arguments, format_.quotes)
-            case State.ELEMENTS:
-                return XmlElements(calls, format_.tag_prefix)
-            case State.JSON_CALLS:
-                return JsonCallGrammar(calls, format_.keys, declared_only=format_.declared_only)
-            case State.CALL_LIST:
-                return CallListGrammar(calls, format_.keys, declared_only=format_.declared_only)
-            case _:
-                bracketed = state is State.PYTHON_CALLS
-                return PythonCallGrammar(
-                    calls, bracketed=bracketed, declared_only=format_.declared_only
-                )
 
     def _new_value(self, state: State) -> SchemaValue:
         match state:

@@ -34,6 +34,11 @@ class CallListGrammar(IncrementalGrammar):
     def in_string(self) -> bool:
         return self._state == self._read and self._grammar.in_string
 
+    @property
+    @override
+    def in_argument(self) -> bool:
+        return self._grammar.in_argument
+
     @override
     def take_unexpected(self, char: str) -> None:
         self._grammar.take_unexpected(char)

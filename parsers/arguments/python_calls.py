@@ -77,7 +77,8 @@ class PythonCallGrammar(IncrementalGrammar):
                 self._calls.arguments("null")
             self._value.close()
         self._calls.end()
-        self.status = Status.DONE
+        is_call = self._calls.index >= 0 or not self._bracketed
+        self.status = Status.DONE if is_call else Status.NOT_A_CALL
 
     def _start(self, text: str, position: int) -> int:
         if text[position] in _SPACE:

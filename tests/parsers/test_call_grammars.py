@@ -1,0 +1,38 @@
+from __future__ import annotations
+
+import pytest
+from backedge.parsers.arguments.call_lists import CallListGrammar
+from backedge.parsers.arguments.incremental_grammar import IncrementalGrammar, Status
+from backedge.parsers.arguments.json_calls import JsonCallGrammar
+from backedge.parsers.arguments.json_repair import JsonRepairer
+from backedge.parsers.arguments.python_calls import PythonCallGrammar
+from backedge.parsers.arguments.tool_calls import ToolCallEmitter
+from backedge.parsers.arguments.xml_elements import XmlElements
+from backedge.parsers.call_grammars import GRAMMAR_STATES, build_grammar
+from backedge.parsers.events import Event
+from backedge.parsers.format import Format, State
+
+GRAMMARS: dict[State, type[IncrementalGrammar]] = {
+    State.ARGUMENTS: JsonRepairer,
+    State.ELEMENTS: XmlElements,
+    State.JSON_CALLS: JsonCallGrammar,
+    State.PYTHON_CALLS: PythonCallGrammar,
+    State.PYTHON_LINES: PythonCallGrammar,
+    State.CALL_LIST: CallListGrammar,
+}
+
+
+@pytest.mark.parametrize("state", GRAMMAR_STATES, ids=lambda state: state.name)
+def test_each_state_has_its_grammar(state: State) -> None:
+    format_ = Format("a format", {}, source="this test", tag_prefix="]")
+    assert type(build_grammar(state, format_, ToolCallEmitter([], {}))) is GRAMMARS[state]
+
+
+@pytest.mark.parametrize("declared_only", [False, True])
+def test_the_format_says_whether_functions_must_be_declared(*, declared_only: bool) -> None:
+    events: list[Event] = []
+    format_ = Format("a format", {}, source="this test", declared_only=declared_only)
+    grammar = build_grammar(State.PYTHON_LINES, format_, ToolCallEmitter(events, {}))
+    grammar.read("f()")
+    assert (grammar.status is Status.NOT_A_CALL) is declared_only
+    assert bool(events) is not declared_only
