@@ -25,7 +25,7 @@ def write(content: str, calls: Sequence[Invocation]) -> str:
 
 HI = Call("write", {"path": "a", "text": "hi"})
 HI_JSON = '{"path": "a", "text": "hi"}'
-PROSE = '<tool_call>{"name": "now", "arguments": "not a dict"}</tool_call>'
+PROSE = '<tool_call>{"name": "now", "arguments": "not a dict"}'
 
 HERMES = Family(
     "hermes",
@@ -66,9 +66,8 @@ HERMES = Family(
              Outcome(calls=(Call("now", {"a": 1}),))),
         Case("arguments that are prose", PROSE, Outcome(None, PROSE),
              vllm="calls with a string, which is no object"),
-        Case("an empty name", '<tool_call>{"name": "", "arguments": {}}</tool_call>',
-             Outcome(None, '<tool_call>{"name": "", "arguments": {}}</tool_call>'),
-             vllm="calls a function without a name"),
+        Case("an empty name", '<tool_call>{"name": "", "arguments": {}} it',
+             Outcome(None, '<tool_call>{"name": "", "arguments": {}} it')),
         Case("a marker that begins no call", "Use <tool_call> to call.",
              Outcome(None, "Use <tool_call> to call.")),
         Case("cut in the name", 'Hi\n<tool_call>\n{"name": "wri', Outcome(None, "Hi\n"),
