@@ -36,6 +36,11 @@ class CallListGrammar(IncrementalGrammar):
 
     @property
     @override
+    def string_end(self) -> tuple[str, str]:
+        return self._grammar.string_end
+
+    @property
+    @override
     def in_argument(self) -> bool:
         return self._grammar.in_argument
 

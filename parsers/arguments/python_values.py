@@ -107,6 +107,14 @@ class PythonValue(JsonRepairer):
     def in_string(self) -> bool:
         return self._state in (self._opened, self._string, self._source_string)
 
+    @property
+    @override
+    def string_end(self) -> tuple[str, str]:
+        closer = self._closers[-1] if self._closers else ""
+        if closer in _UNDECIDED.values():
+            return self._quote, ",:}" if closer == _UNDECIDED["{"] else ",)"
+        return super().string_end
+
     @override
     def take_unexpected(self, char: str) -> None:
         if self._state in (self._value, self._key):
