@@ -22,8 +22,9 @@ GRAMMARS: dict[State, type[IncrementalGrammar]] = {
 }
 
 
-@pytest.mark.parametrize("state", GRAMMAR_STATES, ids=lambda state: state.name)
+@pytest.mark.parametrize("state", GRAMMARS, ids=lambda state: state.name)
 def test_each_state_has_its_grammar(state: State) -> None:
+    assert GRAMMARS.keys() == GRAMMAR_STATES
     format_ = Format("a format", {}, source="this test", tag_prefix="]")
     assert type(build_grammar(state, format_, ToolCallEmitter([], {}))) is GRAMMARS[state]
 
