@@ -6,6 +6,7 @@ from .arguments.call_lists import CallListGrammar
 from .arguments.incremental_grammar import IncrementalGrammar
 from .arguments.json_calls import JsonCallGrammar
 from .arguments.json_repair import JsonRepairer
+from .arguments.marked_object import MarkedObject
 from .arguments.python_calls import PythonCallGrammar
 from .arguments.tool_calls import ToolCallEmitter
 from .arguments.xml_elements import XmlElements
@@ -27,7 +28,9 @@ def build_grammar(state: State, format_: Format, calls: ToolCallEmitter) -> Incr
     """Return a new grammar for a state of `GRAMMAR_STATES`; it gives its events to `calls`."""
     match state:
         case State.ARGUMENTS:
-            return JsonRepairer(calls.arguments, format_.quotes)
+            if format_.quotes:
+                return MarkedObject(calls, format_.quotes)
+            return JsonRepairer(calls.arguments)
         case State.ELEMENTS:
             return XmlElements(calls, format_.tag_prefix)
         case State.JSON_CALLS:

@@ -5,6 +5,7 @@ from backedge.parsers.arguments.call_lists import CallListGrammar
 from backedge.parsers.arguments.incremental_grammar import IncrementalGrammar, Status
 from backedge.parsers.arguments.json_calls import JsonCallGrammar
 from backedge.parsers.arguments.json_repair import JsonRepairer
+from backedge.parsers.arguments.marked_object import MarkedObject
 from backedge.parsers.arguments.python_calls import PythonCallGrammar
 from backedge.parsers.arguments.tool_calls import ToolCallEmitter
 from backedge.parsers.arguments.xml_elements import XmlElements
@@ -27,6 +28,12 @@ def test_each_state_has_its_grammar(state: State) -> None:
     assert GRAMMARS.keys() == GRAMMAR_STATES
     format_ = Format("a format", {}, source="this test", tag_prefix="]")
     assert type(build_grammar(state, format_, ToolCallEmitter([], {}))) is GRAMMARS[state]
+
+
+def test_arguments_with_marks_have_a_grammar_of_their_own() -> None:
+    format_ = Format("a format", {}, source="this test", quotes=("<q>",))
+    grammar = build_grammar(State.ARGUMENTS, format_, ToolCallEmitter([], {}))
+    assert type(grammar) is MarkedObject
 
 
 @pytest.mark.parametrize("declared_only", [False, True])
