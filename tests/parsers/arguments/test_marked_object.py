@@ -45,7 +45,7 @@ def read(text: str, cuts: Collection[int] = ()) -> str:
             break
     while held and grammar.status is not Status.DONE:
         position = grammar.read(held, final=True)
-        if grammar.status is not Status.DONE and position < len(held):
+        if position < len(held) and grammar.status in (Status.MORE, Status.UNEXPECTED):
             grammar.take_unexpected(held[position])
             position += 1
         held = held[position:]
