@@ -27,19 +27,18 @@ from .format import (
 # A fence stands at the start of a line, after at most three spaces (CommonMark 0.31, 4.5).
 FENCE = "```"
 FENCES = tuple(f"\n{' ' * indent}{FENCE}" for indent in range(4))
-_REASONING = frozenset({State.REASONING, State.REASONING_OPENED})
+_REASONING: frozenset[State | Jump] = frozenset({State.REASONING, State.REASONING_OPENED})
+_BY_HEADER: frozenset[State | Jump] = frozenset({State.HEADER, Jump.BY_HEADER})
 # What a marker that ends markup leads to.
 _ENDED = TEXT_STATES | {State.TOOL_SECTION, State.PARAMETERS, Jump.RETURN}
 # What the markers of code blocks look like; they are text, too.
 CODE_MARKERS = frozenset({"`", "\n", FENCE, *FENCES})
-# Reasoning, and what may turn out to be reasoning.
-_MAY_REASON: frozenset[State | Jump] = frozenset(
-    {State.REASONING, State.REASONING_OPENED, State.HEADER, Jump.BY_HEADER}
-)
 # A shorter token within a marker is a word or a sign that has other uses, too.
 MIN_PART = 4
 # Markup whose markers keep their place even if what they lead to is left out.
 _KEPT_MARKUP = frozenset({State.IGNORED, State.HEADER})
+# Text for the client, whatever is read.
+_SHOWN = TEXT_STATES | {Jump.RETURN}
 Markers = dict[State, dict[str, Target]]
 
 
@@ -79,7 +78,7 @@ class CompiledFormat:
     scanners: Mapping[State, Scanner]
     ids: Mapping[int, str]
     parts: Mapping[int, str]
-    headers: tuple[tuple[re.Pattern[str], State], ...]
+    headers: tuple[tuple[re.Pattern[str], State | Jump], ...]
     prefix: str
     initial_state: State
     spelled: frozenset[str]
@@ -121,23 +120,41 @@ def compile_format(
     known = _list_markers(formats, markers)
     ids, parts = _find_tokens(known, vocabulary)
     scanners = _build_scanners(markers, vocabulary)
+    headers = _choose_headers(formats, reads_calls=tools is not None)
     return CompiledFormat(
         formats=formats,
         markers=markers,
         scanners=scanners,
         ids=ids,
         parts=parts,
-        headers=_choose_headers(formats, reads_calls=tools is not None),
+        headers=headers,
         prefix=formats[0].prefix if formats else "",
         initial_state=formats[-1].initial_state if formats else State.CONTENT,
         spelled=frozenset(marker for marker in known if not _has_token(marker, vocabulary)),
         alone=frozenset({*ids, *parts}),
-        counted=frozenset(state for state in scanners if _may_reason(state, markers, vocabulary)),
+        counted=_find_counted(scanners, markers, vocabulary, headers),
     )
 
 
-def _may_reason(state: State, markers: Markers, vocabulary: Collection[str]) -> bool:
-    """Whether `state` is reasoning, or text without any marker token may lead from it to some."""
+def _find_counted(
+    states: Iterable[State],
+    markers: Markers,
+    vocabulary: Collection[str],
+    headers: tuple[tuple[re.Pattern[str], State | Jump], ...],
+) -> frozenset[State]:
+    """Return the `states` in which text may begin or end reasoning."""
+    by_header = any(state is State.REASONING for _, state in headers)
+    reasons = _REASONING | _BY_HEADER if by_header else _REASONING
+    return frozenset(state for state in states if _may_reason(state, markers, vocabulary, reasons))
+
+
+def _may_reason(
+    state: State,
+    markers: Markers,
+    vocabulary: Collection[str],
+    reasons: frozenset[State | Jump],
+) -> bool:
+    """Whether text without any marker token may lead from `state` to one of `reasons`."""
     found: set[State | Jump] = {state}
     unvisited = [state]
     while unvisited:
@@ -147,7 +164,7 @@ def _may_reason(state: State, markers: Markers, vocabulary: Collection[str]) -> 
         } - found
         found |= new
         unvisited += [reached for reached in new if isinstance(reached, State)]
-    return not found.isdisjoint(_MAY_REASON)
+    return not found.isdisjoint(reasons)
 
 
 # Which markers count.
@@ -245,7 +262,7 @@ def _add_lone_ends(markers: Markers, vocabulary: Collection[str], *, reads_calls
             markers[state].setdefault(marker, state)
 
 
-def _select(by_marker: Mapping[str, Target], states: Collection[State]) -> dict[str, Target]:
+def _select(by_marker: Mapping[str, Target], states: Collection[State | Jump]) -> dict[str, Target]:
     """Return the markers that lead to one of `states`."""
     return {
         marker: target for marker, target in by_marker.items() if target_state(target) in states
@@ -254,10 +271,10 @@ def _select(by_marker: Mapping[str, Target], states: Collection[State]) -> dict[
 
 def _choose_headers(
     formats: tuple[Format, ...], *, reads_calls: bool
-) -> tuple[tuple[re.Pattern[str], State], ...]:
+) -> tuple[tuple[re.Pattern[str], State | Jump], ...]:
     """Return the headers of the last format; without tools, a call's header leads to content."""
     return tuple(
-        (pattern, state if reads_calls or state in TEXT_STATES else State.CONTENT)
+        (pattern, state if reads_calls or state in _SHOWN else State.CONTENT)
         for format_ in formats[-1:]
         for pattern, state in format_.headers
     )

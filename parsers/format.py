@@ -137,6 +137,8 @@ class Format:
     initial_state: the state before the first token, unless the prompt decides.
     headers: what the text of a HEADER leads to; the first pattern found in it wins. Its groups
         `name`, `id` and `key` are the function's name, the call's id and the parameter's name.
+        `Jump.RETURN` leads back to the text that the header interrupted.
+    header: the text of a HEADER; it must match every beginning, too. None for any text.
     function: the text of a NAME, with the group `name` and perhaps `id`. It must match every
         beginning of a name, too.
     keys: the keys of the objects in JSON_CALLS and CALL_LIST.
@@ -160,7 +162,8 @@ class Format:
     source: str
     aliases: tuple[str, ...] = ()
     initial_state: State = State.START
-    headers: tuple[tuple[re.Pattern[str], State], ...] = ()
+    headers: tuple[tuple[re.Pattern[str], State | Jump], ...] = ()
+    header: re.Pattern[str] | None = None
     function: re.Pattern[str] = re.compile(r"(?P<name>[^\s<>{}\[\]()\"'`]+)")
     keys: CallKeys = field(default_factory=CallKeys)
     declared_only: bool = False

@@ -12,7 +12,8 @@ There are two kinds of marker, and the tokenizer decides which kind one is:
 - A marker that is one token of the vocabulary counts only as that token. `_on_token` gets it.
   The same characters as ordinary text are text: the model talks about the marker.
 - Every other marker is found in the text by the state's `Scanner`, one regular expression for all
-  markers of the state. `_scan` hands over the text before the first match, then follows it.
+  markers of the state. `_scan` hands over the text before the first match, then follows it. A
+  token that is part of such a marker is read as text in the states that have the marker.
 
 A marker may be cut between two pieces of output. Text at the end of a piece that could be the
 beginning of a marker waits in `_held`, which is shorter than the longest marker, and is read

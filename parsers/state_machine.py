@@ -117,7 +117,7 @@ class LinearParser(OpenStrings, StreamParser):
         self._format: Format = table.grammar
         self._collected = ""  # of a name, key or header
         self._key = ""
-        self._header_state = State.TOOL_SECTION  # what the last header leads to
+        self._header_state: State | Jump = State.TOOL_SECTION  # what the last header leads to
         self._grammar: IncrementalGrammar = JsonRepairer(self._calls.arguments)
         self._value = SchemaValue(self._calls.arguments, STRING, "")
         self._plain_event: type[Reasoning | Content] | None
@@ -264,11 +264,11 @@ class LinearParser(OpenStrings, StreamParser):
     def _find_state(self, target: State | Jump) -> State:
         """Return the state that a target leads to now."""
         if target is Jump.BY_HEADER:
-            return self._header_state
-        if target is Jump.RETURN:
-            self._after_call = True
-            return self._text_state
-        return target
+            target = self._header_state
+        if isinstance(target, State):
+            return target
+        self._after_call = True
+        return self._text_state
 
     @override
     def _enter(self, state: State) -> None:
@@ -339,7 +339,7 @@ class LinearParser(OpenStrings, StreamParser):
                 groups = match.groupdict()
                 if "key" in groups:
                     self._key = groups["key"]
-                return state in TEXT_STATES or "name" not in groups or self._start_call(match)
+                return "name" not in groups or state in TEXT_STATES or self._start_call(match)
         self._header_state = State.TOOL_SECTION
         return True
 
@@ -371,13 +371,12 @@ class LinearParser(OpenStrings, StreamParser):
         self._keep_markup(text)
         return len(text)
 
-    def _may_be(self, name: str) -> bool:
-        """Whether `name` may be the beginning of a function's name, if this state reads one."""
-        return (
-            self._state is not State.NAME
-            or not name
-            or self._format.function.fullmatch(name) is not None
-        )
+    def _may_be(self, text: str) -> bool:
+        """Whether `text` may be the beginning of a function's name or header, if that is read."""
+        if not text or self._state is State.KEY:
+            return True
+        pattern = self._format.function if self._state is State.NAME else self._format.header
+        return pattern is None or pattern.fullmatch(text) is not None
 
     def _skip(self, text: str) -> int:
         """Skip what may stand between calls; reject the call at anything else."""

@@ -67,12 +67,16 @@ def dsml(source: str, block: str, space: str = "") -> Sample:
     )
 
 
-def qwen_xml(source: str, prefix: str = "") -> Sample:
-    """Return a call in Qwen3 Coder's XML; prefix: of the marker tokens' names."""
+def qwen_xml(source: str, prefix: str = "", *, line: str = "\n") -> Sample:
+    """Return a call in Qwen3 Coder's XML.
+
+    prefix: of the marker tokens' names. line: stands around each value.
+    """
     start, end = f"<{prefix}tool_call>", f"</{prefix}tool_call>"
     return one_call(
         f"{LEAD}\n\n{start}\n<function=add_note>\n"
-        f"<parameter=text>\n{TEXT}\n</parameter>\n<parameter=count>\n3\n</parameter>\n"
+        f"<parameter=text>{line}{TEXT}{line}</parameter>\n"
+        f"<parameter=count>{line}3{line}</parameter>\n"
         f"</function>\n{end}",
         source,
         start,
@@ -356,7 +360,7 @@ TOOL_CALLS: dict[str, Sample] = {
     "pythonic": one_call(f"[{PYTHONIC}]", TOOL_PARSER.format("pythonic")),
     "qwen3_coder": qwen_xml(PARSER.format("qwen3")),
     "qwen3_xml": qwen_xml(PARSER.format("qwen3")),
-    "seed_oss": qwen_xml(PARSER.format("seed_oss"), "seed:"),
+    "seed_oss": qwen_xml(PARSER.format("seed_oss"), "seed:", line=""),
     "step3": one_call(
         f"{LEAD}<｜tool_calls_begin｜><｜tool_call_begin｜>function<｜tool_sep｜>"
         f'<steptml:invoke name="add_note"><steptml:parameter name="text">{TEXT}</steptml:parameter>'

@@ -1,7 +1,9 @@
 """Cohere Command A: tool calls and reasoning; Command A Plus puts its answer between other tags."""
 
+import re
+
 from ..arguments.json_calls import CallKeys
-from ..format import Format, State
+from ..format import Format, Jump, State
 from .fragments import json_calls, merge_states, think
 
 COHERE_COMMAND = Format(
@@ -14,11 +16,18 @@ COHERE_COMMAND = Format(
                 "<|END_RESPONSE|>": State.START,
                 "<|START_TEXT|>": State.START,
                 "<|END_TEXT|>": State.START,
-            }
+                # Citations: <co>a fact</co: 0:[1]>, or <co: 0>a fact</co: 0>.
+                "<co>": State.CONTENT,
+                "<co: ": State.HEADER,
+                "</co: ": State.HEADER,
+            },
+            State.HEADER: {">": Jump.BY_HEADER},
         },
         json_calls("<|START_ACTION|>", "<|END_ACTION|>"),
     ),
     aliases=("cohere_command4",),
+    headers=((re.compile(r""), State.CONTENT),),
+    header=re.compile(r"[\d:,\[\] ]+"),
     # The model's own ids start from 0 in every turn, so they are not unique in a conversation.
     keys=CallKeys(name=("tool_name", "name"), arguments=("parameters", "arguments"), id=()),
     source="vllm 0.31 parser/cohere_command.py; sglang function_call/cohere_command4_detector.py",

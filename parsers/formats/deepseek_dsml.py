@@ -8,6 +8,13 @@ import re
 from ..format import Format, Jump, ReuseSuffix, State
 from .fragments import think, variant
 
+# A parameter whose end marker is missing ends where another one begins.
+_VALUE_ENDS = {
+    "</｜DSML｜parameter>": State.PARAMETERS,
+    "<｜DSML｜parameter": State.HEADER,
+    "\n<｜DSML｜parameter": State.HEADER,
+}
+
 DEEPSEEK_V32 = Format(
     "deepseek_v32",
     {
@@ -32,12 +39,13 @@ DEEPSEEK_V32 = Format(
         },
         State.PARAMETERS: {
             "<｜DSML｜parameter": State.HEADER,
+            '<｜DSML｜invoke name="': State.NAME,
             "</｜DSML｜invoke>": State.TOOL_SECTION,
             "</｜DSML｜function_calls>": Jump.RETURN,
         },
         State.HEADER: {">": Jump.BY_HEADER},
-        State.STRING: {"</｜DSML｜parameter>": State.PARAMETERS},
-        State.JSON: {"</｜DSML｜parameter>": State.PARAMETERS},
+        State.STRING: _VALUE_ENDS,
+        State.JSON: _VALUE_ENDS,
     },
     aliases=("deepseekv32",),
     headers=(

@@ -23,9 +23,14 @@ DEEPSEEK_V3 = Format(
             "```": State.PARAMETERS,
             CALL_END: State.TOOL_SECTION,
             CALLS_END: Jump.RETURN,
+            CALL_BEGIN: State.IGNORED,
         },
         # After the code block with the arguments.
-        State.PARAMETERS: {CALL_END: State.TOOL_SECTION, CALLS_END: Jump.RETURN},
+        State.PARAMETERS: {
+            CALL_END: State.TOOL_SECTION,
+            CALLS_END: Jump.RETURN,
+            CALL_BEGIN: State.IGNORED,
+        },
     },
     aliases=("deepseekv3", "deepseek-v3"),
     source="vllm examples/tool_chat_template_deepseekv3.jinja, "
@@ -38,7 +43,11 @@ DEEPSEEK_V31 = Format(
         State.CONTENT: {CALLS_BEGIN: State.TOOL_SECTION},
         State.TOOL_SECTION: {CALL_BEGIN: State.NAME, CALLS_END: Jump.RETURN},
         State.NAME: {SEPARATOR: State.ARGUMENTS},
-        State.ARGUMENTS: {CALL_END: State.TOOL_SECTION, CALLS_END: Jump.RETURN},
+        State.ARGUMENTS: {
+            CALL_END: State.TOOL_SECTION,
+            CALLS_END: Jump.RETURN,
+            CALL_BEGIN: State.NAME,
+        },
     },
     aliases=("deepseekv31",),
     source="vllm examples/tool_chat_template_deepseekv31.jinja, "

@@ -88,7 +88,11 @@ def invocation(
             keys,
             ends,
             f"</{prefix}parameter>",
-            then={f"</{prefix}invoke>": State.TOOL_SECTION, **then},
+            then={
+                f"</{prefix}invoke>": State.TOOL_SECTION,
+                **invoke(prefix, quotes),  # where the end of the call is missing
+                **then,
+            },
         ),
     }
 

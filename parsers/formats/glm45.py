@@ -17,7 +17,7 @@ GLM45 = Format(
             "<arg_value>",
             "</arg_value>",
             key_end="</arg_key>",
-            then={"</tool_call>": Jump.RETURN},
+            then={"</tool_call>": Jump.RETURN, "<tool_call>": State.NAME},
         ),
     },
     aliases=("glm47", "glm", "ling3", "spark25"),

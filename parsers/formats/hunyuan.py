@@ -25,7 +25,11 @@ HY_V3 = Format(
             "<arg_value>",
             "</arg_value>",
             key_end="</arg_key>",
-            then={"</tool_call>": State.TOOL_SECTION, "</tool_calls>": Jump.RETURN},
+            then={
+                "</tool_call>": State.TOOL_SECTION,
+                "</tool_calls>": Jump.RETURN,
+                "<tool_call>": State.NAME,
+            },
         ),
     },
     aliases=("hy_v4", "hunyuan"),

@@ -34,7 +34,11 @@ K2_HORIZON = Format(
             "<ifm|arg_value>",
             "</ifm|arg_value>",
             key_end="</ifm|arg_key>",
-            then={"</ifm|tool_call>": State.TOOL_SECTION, "</ifm|tool_calls>": Jump.RETURN},
+            then={
+                "</ifm|tool_call>": State.TOOL_SECTION,
+                "</ifm|tool_calls>": Jump.RETURN,
+                "<ifm|tool_call>": State.NAME,
+            },
         ),
     ),
     strip="",

@@ -18,6 +18,7 @@ KIMI_K2 = Format(
         State.ARGUMENTS: {
             "<|tool_call_end|>": State.TOOL_SECTION,
             "<|tool_calls_section_end|>": Jump.RETURN,
+            CALL_BEGIN: State.NAME,
         },
     },
     # `functions.get_weather:0` is the id; the template needs it back unchanged.

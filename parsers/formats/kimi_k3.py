@@ -5,10 +5,13 @@ Each one stands between `<|open|>...<|sep|>` and `<|close|>...<|sep|>`.
 
 import re
 
-from ..format import Format, Jump, State
+from ..format import Format, Jump, ReuseSuffix, State, Target
 
-_ARGUMENT_END = "<|close|>argument<|sep|>"
-_ELEMENTS = {"<|open|>": State.HEADER, "<|close|>": State.IGNORED}
+# The header of an end begins with the last character of its marker.
+_ELEMENTS: dict[str, Target] = {"<|open|>": State.HEADER, "<|close|>": ReuseSuffix(State.HEADER)}
+_VALUE_ENDS = dict.fromkeys(
+    ("<|close|>argument<|sep|>", "<|close|> argument <|sep|>"), State.PARAMETERS
+)
 
 KIMI_K3 = Format(
     "kimi_k3",
@@ -17,23 +20,26 @@ KIMI_K3 = Format(
         State.CONTENT: _ELEMENTS,
         State.REASONING: _ELEMENTS,
         State.HEADER: {"<|sep|>": Jump.BY_HEADER},
-        State.IGNORED: {"<|sep|>": State.START},
         # Only the end of an argument ends it; other elements in it are its text.
-        State.STRING: {_ARGUMENT_END: State.PARAMETERS},
-        State.JSON: {_ARGUMENT_END: State.PARAMETERS},
+        State.STRING: _VALUE_ENDS,
+        State.JSON: _VALUE_ENDS,
+        # The end's name and <|sep|> are markup between parameters.
         State.ARGUMENTS: {"<|close|>": State.PARAMETERS},
         State.PARAMETERS: {**_ELEMENTS, "<|sep|>": State.PARAMETERS},
     },
     headers=(
         (re.compile(r"\Athink\Z"), State.REASONING),
         (re.compile(r"\Aresponse\Z"), State.CONTENT),
+        (re.compile(r"\A(?:>\s*(?:think|response|message)\Z|message\b)"), State.START),
         (re.compile(r'\Acall\b.*\btool="(?P<name>[^"]+)"'), State.PARAMETERS),
         (re.compile(r'\Aargument\b.*\bkey="(?P<key>[^"]*)"\s+type="(?!string")'), State.JSON),
         (re.compile(r'\Aargument\b.*\bkey="(?P<key>[^"]*)"'), State.STRING),
         # All arguments at once.
         (re.compile(r"\Ajson\b"), State.ARGUMENTS),
-        (re.compile(r""), State.START),
+        # The channel of calls, their ends, and what is not known.
+        (re.compile(r""), Jump.RETURN),
     ),
+    header=re.compile(r'>?\s*+(?:\w++(?:\s++(?:\w++(?:=(?:"[^"]*+(?:"|\Z))?+)?+)?+)*+)?+'),
     strip="",
     source="Kimi K3's XTML (vllm 0.31 tool_parsers/kimi_k3_tool_parser.py, "
     "reasoning/kimi_k3_reasoning_parser.py; "

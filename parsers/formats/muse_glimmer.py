@@ -2,7 +2,7 @@
 
 import re
 
-from ..format import Format, Jump, State
+from ..format import Format, Jump, ReuseSuffix, State
 from .fragments import invocation, invoke
 
 _MESSAGES = {"<|start|>": State.HEADER, "<|eom|>": State.START, "<|eot|>": State.START}
@@ -12,7 +12,8 @@ MUSE_GLIMMER = Format(
     {
         State.START: _MESSAGES,
         State.CONTENT: _MESSAGES,
-        State.REASONING: _MESSAGES,
+        # The model sometimes goes from a thought to a tool without the marker between messages.
+        State.REASONING: {**_MESSAGES, "to=": ReuseSuffix(State.HEADER, 2)},
         State.HEADER: {"<|message|>": Jump.BY_HEADER},
         State.TOOL_SECTION: {
             **_MESSAGES,
@@ -25,11 +26,13 @@ MUSE_GLIMMER = Format(
     # The prompt ends inside a message's header.
     initial_state=State.HEADER,
     headers=(
-        (re.compile(r"to=self\Z"), State.REASONING),
-        (re.compile(r"to=user\Z"), State.CONTENT),
-        (re.compile(r"to=\S"), State.TOOL_SECTION),
+        # "to=", of which a thought's marker leaves the end.
+        (re.compile(r"o=self\Z"), State.REASONING),
+        (re.compile(r"o=user\Z"), State.CONTENT),
+        (re.compile(r"o=\S"), State.TOOL_SECTION),
         (re.compile(r""), State.CONTENT),
     ),
+    header=re.compile(r"[\w\s]*(?:=[^\s<>]*)?"),
     # The models sometimes call a tool `f` as `f.f`.
     function=re.compile(r"(?:([^\s<>\".]+)\.(?=\1\Z))?(?P<name>[^\s<>\"]+)"),
     aliases=("muse",),

@@ -38,7 +38,7 @@ OPENAI = Format(
     headers=(
         (re.compile(rf"\bto=(?!{_NO_FUNCTION})(?:functions\.)?(?P<name>[^\s<]+)"), State.ARGUMENTS),
         (re.compile("analysis"), State.REASONING),
-        (re.compile(rf"\bto=(?!assistant){_NO_FUNCTION}"), State.IGNORED),
+        (re.compile(rf"\bto={_NO_FUNCTION}"), State.IGNORED),
         (re.compile(""), State.CONTENT),
     ),
     source="openai/harmony docs/format.md; vllm 0.31 parser/harmony.py",

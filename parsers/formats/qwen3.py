@@ -28,7 +28,13 @@ _PARAMETERS = keyed_values(
     "<parameter=",
     ">",
     "</parameter>",
-    then={"</function>": State.TOOL_SECTION, "</tool_call>": Jump.RETURN},
+    then={
+        "</function>": State.TOOL_SECTION,
+        "</tool_call>": Jump.RETURN,
+        # Where the end of the call is missing.
+        "<function=": State.NAME,
+        "<tool_call>": State.TOOL_SECTION,
+    },
 )
 
 QWEN3_CODER = Format(

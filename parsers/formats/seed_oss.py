@@ -7,6 +7,7 @@ SEED_OSS = variant(
     QWEN3_CODER,
     "seed_oss",
     markers={"tool_call>": "seed:tool_call>"},
+    strip="",  # its template writes values on the line of their markers
     states=think("<seed:think>", "</seed:think>", extra_end=True),
     source="ByteDance-Seed/Seed-OSS-36B-Instruct chat template; vllm 0.31 parser/seed_oss.py",
 )

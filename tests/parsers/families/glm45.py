@@ -75,6 +75,9 @@ GLM45 = Family(
              vllm="gives a string where an object is declared"),
         Case("no end of the call", "<tool_call>add<arg_key>a</arg_key><arg_value>3</arg_value>",
              Outcome(calls=(Call("add", {"a": 3}),))),
+        Case("no end of the first call",
+             f"<tool_call>add<arg_key>a</arg_key><arg_value>3</arg_value>{NOW}",
+             Outcome(calls=(Call("add", {"a": 3}), Call("now", {}))), vllm="loses the second call"),
         Case("a key without a value",
              "<tool_call>add<arg_key>b</arg_key><arg_key>a</arg_key><arg_value>3</arg_value>"
              "</tool_call>",

@@ -54,6 +54,10 @@ FAMILY = Family(
     cases=(
         Case("fast reasoning and a call", f"<ifm|think_fast>I look.</ifm|think_fast>It is\n{NOW}",
              Outcome("I look.", "It is", (Call("now", {}),))),
+        Case("no end of the first call",
+             write("", [("add", {"a": 1}), ("now", {})]).replace("</ifm|tool_call>", "", 1),
+             Outcome(calls=(Call("add", {"a": 1}), Call("now", {}))),
+             vllm="gives the markup as content"),
         Case("fastest reasoning", "<ifm|think_faster>x</ifm|think_faster>y", Outcome("x", "y"),
              tools=()),
         Case("reasoning that a call ends", f"I look.{NOW}",

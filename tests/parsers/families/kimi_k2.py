@@ -45,6 +45,11 @@ FAMILY = Family(
         Case("markers in a string", write("", [("write", {"text": TEXT})]),
              Outcome(calls=(Call("write", {"text": TEXT}),)),
              vllm="ends the call at the first end marker, inside the string"),
+        Case("no end of the first call",
+             f"{BEGIN}{one('functions.write:0', HI_JSON).removesuffix(CALL_END)}"
+             f"{one('functions.now:1', '{}')}{END}",
+             Outcome(calls=(HI, Call("now", {}))),
+             vllm="takes the second for arguments of the first"),
         Case("no namespace", f"{BEGIN}{one('write:0', HI_JSON)}{END}", Outcome(calls=(HI,))),
         Case("no number", f"{BEGIN}{one('functions.write', HI_JSON)}{END}", Outcome(calls=(HI,)),
              vllm="gives nothing at all"),

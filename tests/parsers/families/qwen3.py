@@ -75,6 +75,14 @@ CODER = Family(
              "<tool_call>\n<function=now>\n</function>\n<function=add>\n<parameter=a>\n1\n"
              "</parameter>\n</function>\n</tool_call>",
              Outcome(calls=(Call("now", {}), Call("add", {"a": 1})))),
+        Case("no end of the first function",
+             "<tool_call>\n<function=add>\n<parameter=a>\n1\n</parameter>\n<function=now>\n"
+             "</function>\n</tool_call>",
+             Outcome(calls=(Call("add", {"a": 1}), Call("now", {}))), vllm="loses the second call"),
+        Case("no end of the first call",
+             "<tool_call>\n<function=add>\n<parameter=a>\n1\n</parameter>\n<tool_call>\n"
+             "<function=now>\n</function>\n</tool_call>",
+             Outcome(calls=(Call("add", {"a": 1}), Call("now", {}))), vllm="loses the second call"),
         Case("no end of a parameter",
              "<tool_call>\n<function=write>\n<parameter=path>\na\n<parameter=text>\nx\n"
              "</parameter>\n</function>\n</tool_call>",

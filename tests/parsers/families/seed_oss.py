@@ -50,10 +50,18 @@ FAMILY = Family(
              write("", [("write", {"text": "a </seed:tool_call> b </function> c"})]),
              Outcome(calls=(Call("write", {"text": "a </seed:tool_call> b </function> c"}),)),
              vllm="loses the parameter"),
-        Case("lines around a value",
-             "<seed:tool_call>\n<function=write>\n<parameter=text>\nx\n</parameter>\n</function>\n"
+        Case("line breaks around a value are its own",
+             write("", [("write", {"path": "\n", "text": "\n\nx\n"})]),
+             Outcome(calls=(Call("write", {"path": "\n", "text": "\n\nx\n"}),)),
+             vllm="drops one on each side, as for Qwen, whose template writes them"),
+        Case("line breaks around a number",
+             "<seed:tool_call>\n<function=add>\n<parameter=a>\n1\n</parameter>\n</function>\n"
              "</seed:tool_call>",
-             Outcome(calls=(Call("write", {"text": "x"}),))),
+             Outcome(calls=(Call("add", {"a": 1}),))),
+        Case("no end of the first call",
+             "<seed:tool_call>\n<function=add>\n<parameter=a>1</parameter>\n"
+             "<seed:tool_call>\n<function=now>\n</function>\n</seed:tool_call>",
+             Outcome(calls=(Call("add", {"a": 1}), Call("now", {}))), vllm="loses the second call"),
         Case("no white space",
              "<seed:tool_call><function=add><parameter=a>1</parameter></function></seed:tool_call>",
              Outcome(calls=(Call("add", {"a": 1}),))),

@@ -70,6 +70,15 @@ FAMILY = Family(
              '<｜tool_calls_begin｜><｜tool_call_begin｜>'
              f'<steptml:invoke name="now"></steptml:invoke>{END}<｜tool_calls_end｜>',
              Outcome(calls=(Call("now", {}),)), vllm="wants the separator"),
+        Case("words between the separator and the call",
+             write("", [("now", {})]).replace("<｜tool_sep｜>", "<｜tool_sep｜>I call now: "),
+             Outcome(calls=(Call("now", {}),))),
+        Case("words after the separator, and no call", f"<｜tool_calls_begin｜>{BEGIN}Or not.{END}"
+             "<｜tool_calls_end｜>Done.", Outcome(None, "Done."),
+             vllm="gives the markup as content"),
+        Case("no end of the first call",
+             write("", [("add", {"a": 1}), ("now", {})]).replace(f"</steptml:invoke>{END}", "", 1),
+             Outcome(calls=(Call("add", {"a": 1}), Call("now", {}))), vllm="loses the first call"),
         Case("no end of the block",
              f'<｜tool_calls_begin｜>{BEGIN}<steptml:invoke name="now"></steptml:invoke>{END}',
              Outcome(calls=(Call("now", {}),)),
