@@ -61,6 +61,8 @@ class CallRollback(MarkerLexer):
         self._text_state = State.CONTENT  # the text that calls interrupt
         self._space = ""
         self._after_call = False
+        self._message: State | None = None  # that a header has begun, before its first text
+        self._said: State | None = None  # the last message with text; None after a call
         self._opening = ""
         self._markup: list[str] | None = None
         self._calls_before = -1
@@ -86,6 +88,8 @@ class CallRollback(MarkerLexer):
 
     def _show(self, text: str) -> None:
         """Add text for the client, with the white space that was held back in front of it."""
+        if self._message is not None:
+            text = self._separate() + text
         if self._space:
             text = self._space + text
             self._space = ""
@@ -95,6 +99,19 @@ class CallRollback(MarkerLexer):
                 return
             self._after_call = False
         self._events.append(Reasoning(text) if self._state is State.REASONING else Content(text))
+
+    def _begin_message(self, state: State | Jump) -> None:
+        """Begin what a header leads to."""
+        if not self._table.grammar.separator:
+            return
+        self._message = state if isinstance(state, State) and state in TEXT_STATES else None
+        if self._message is None:
+            self._said = None
+
+    def _separate(self) -> str:
+        """Return what parts a message, whose text begins, from the one in front of it."""
+        same, self._said, self._message = self._said is self._message, self._message, None
+        return self._table.grammar.separator if same else ""
 
     def _only_space(self, text: str) -> bool:
         """Whether `text` and all text before it is white space that can still be held back."""
@@ -119,6 +136,20 @@ class CallRollback(MarkerLexer):
         """Forget what was collected: it is a call's, or it has become text."""
         self._opening = ""
         self._markup = None
+
+    def _keeps_words(self, text: str) -> bool:
+        """Keep words after a call of a section, unless they are too many.
+
+        They are dropped if another call or the end of the section follows, and content if nothing
+        does: the model has forgotten the end.
+        """
+        markup = self._markup
+        if self._calls.index < 0 or markup is None or self._opening:
+            return False
+        if sum(map(len, markup)) + len(text) > MAX_MARKUP:
+            return False
+        self._keep_markup(text)
+        return True
 
     def _rollback(self) -> int:
         """Reject the call: show its opening marker and have the rest read again as text.

@@ -249,13 +249,13 @@ def _add_code_blocks(markers: Markers) -> None:
 
 
 def _add_lone_ends(markers: Markers, vocabulary: Collection[str], *, reads_calls: bool) -> None:
-    """Drop a token that ends markup from text in which there is no markup to end."""
+    """Drop an end of markup that is or has a token from text in which there is none to end."""
     ending = set(markers) - TEXT_STATES if reads_calls else set()
     ends = {
         marker
         for state in ending.union({State.REASONING}.intersection(markers))
         for marker, target in markers[state].items()
-        if marker in vocabulary and target_state(target) in _ENDED - {state}
+        if target_state(target) in _ENDED - {state} and _has_token(marker, vocabulary)
     }
     for state in TEXT_STATES.intersection(markers):
         for marker in ends:

@@ -139,6 +139,7 @@ class Format:
         `name`, `id` and `key` are the function's name, the call's id and the parameter's name.
         `Jump.RETURN` leads back to the text that the header interrupted.
     header: the text of a HEADER; it must match every beginning, too. None for any text.
+    separator: text between two messages of one kind, each with a header, that follow each other.
     function: the text of a NAME, with the group `name` and perhaps `id`. It must match every
         beginning of a name, too.
     keys: the keys of the objects in JSON_CALLS and CALL_LIST.
@@ -164,6 +165,7 @@ class Format:
     initial_state: State = State.START
     headers: tuple[tuple[re.Pattern[str], State | Jump], ...] = ()
     header: re.Pattern[str] | None = None
+    separator: str = ""
     function: re.Pattern[str] = re.compile(r"(?P<name>[^\s<>{}\[\]()\"'`]+)")
     keys: CallKeys = field(default_factory=CallKeys)
     declared_only: bool = False

@@ -265,6 +265,7 @@ class LinearParser(OpenStrings, StreamParser):
         """Return the state that a target leads to now."""
         if target is Jump.BY_HEADER:
             target = self._header_state
+            self._begin_message(target)
         if isinstance(target, State):
             return target
         self._after_call = True
@@ -273,7 +274,8 @@ class LinearParser(OpenStrings, StreamParser):
     @override
     def _enter(self, state: State) -> None:
         self._look_for(state)
-        self._plain_event = PLAIN_EVENTS.get(state)
+        # A message's first text goes through `_show`.
+        self._plain_event = PLAIN_EVENTS.get(state) if self._message is None else None
         self._counts_reasoning = state in REASONING_STATES
         if state in OUTSIDE_CALLS:
             self._calls.end()
@@ -353,6 +355,7 @@ class LinearParser(OpenStrings, StreamParser):
             if first is not None and not self._only_space(text):
                 self._enter(first)
                 return 0
+            self._plain_event = PLAIN_EVENTS.get(state)
             self._show(text)
         elif state in VALUE_STATES:
             self._value.feed(text)
@@ -366,7 +369,10 @@ class LinearParser(OpenStrings, StreamParser):
         """Add to a name, key or header; reject the call if it cannot be one."""
         collected = self._collected + text
         if len(collected) > MAX_MARKUP or not self._may_be(collected.strip()):
-            return self._rollback()
+            unkept = self._collected if self._markup is None else ""  # in a call that is open
+            self._rollback()
+            self._rescan = unkept + self._rescan
+            return 0
         self._collected = collected
         self._keep_markup(text)
         return len(text)
@@ -380,6 +386,8 @@ class LinearParser(OpenStrings, StreamParser):
 
     def _skip(self, text: str) -> int:
         """Skip what may stand between calls; reject the call at anything else."""
+        if self._state is State.TOOL_SECTION and self._keeps_words(text):
+            return len(text)
         skipped = text[: len(text) - len(text.lstrip(BETWEEN_CALLS))]
         self._keep_markup(skipped)
         if skipped != text:

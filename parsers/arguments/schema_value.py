@@ -161,9 +161,10 @@ class SchemaValue:
 
     def _in_json(self, text: str) -> None:
         if self._json.status is not Status.DONE:
-            self._held = self._json.read_through(text)
+            end = len(text.removesuffix(self._strip)) if self._strip else len(text)
+            self._held = self._json.read_through(text[:end]) + text[end:]
 
     def _finish_json(self, held: str) -> None:
         if self._json.status is not Status.DONE:
-            self._json.read(held, final=True)
+            self._json.read(held.removesuffix(self._strip or ""), final=True)
             self._json.close()

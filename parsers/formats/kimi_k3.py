@@ -19,7 +19,7 @@ KIMI_K3 = Format(
         State.START: _ELEMENTS,
         State.CONTENT: _ELEMENTS,
         State.REASONING: _ELEMENTS,
-        State.HEADER: {"<|sep|>": Jump.BY_HEADER},
+        State.HEADER: {"<|sep|>": Jump.BY_HEADER, **_ELEMENTS},
         # Only the end of an argument ends it; other elements in it are its text.
         State.STRING: _VALUE_ENDS,
         State.JSON: _VALUE_ENDS,

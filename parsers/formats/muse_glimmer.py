@@ -35,6 +35,7 @@ MUSE_GLIMMER = Format(
     header=re.compile(r"[\w\s]*(?:=[^\s<>]*)?"),
     # The models sometimes call a tool `f` as `f.f`.
     function=re.compile(r"(?:([^\s<>\".]+)\.(?=\1\Z))?(?P<name>[^\s<>\"]+)"),
+    separator="\n",
     aliases=("muse",),
     strip="",
     quotes_json=True,

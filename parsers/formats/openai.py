@@ -41,5 +41,6 @@ OPENAI = Format(
         (re.compile(rf"\bto={_NO_FUNCTION}"), State.IGNORED),
         (re.compile(""), State.CONTENT),
     ),
+    separator="\n",
     source="openai/harmony docs/format.md; vllm 0.31 parser/harmony.py",
 )

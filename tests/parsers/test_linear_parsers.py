@@ -98,3 +98,17 @@ def test_reasoning_that_stays_in_the_content_is_read_for_calls() -> None:
         None, "<think>So.</think>Yes.", (Call("f", {}),)
     )
     assert parser.reasoning_tokens == 0
+
+
+@pytest.mark.parametrize("end", ["</｜DSML｜invoke>", "</｜DSML｜tool_calls>"])
+def test_an_end_that_has_a_token_and_no_beginning_is_dropped(end: str) -> None:
+    ids = {"｜DSML｜": 1}
+    parsers = linear_parsers(ParserNames("deepseek_v4", "deepseek_v4"), Vocabulary(ids))
+    parser = parsers(ParserRequest(tools=TOOLS, tool_choice="auto"), [])
+    slash, token, name = end.partition("｜DSML｜")
+    events = [
+        event
+        for piece in ("Done. ", slash, token, *name, "Really.")
+        for event in parser.feed(piece, [ids.get(piece, 0)])
+    ]
+    assert join_outcome(events + parser.finish()) == Outcome(None, "Done. Really.")

@@ -45,6 +45,13 @@ FAMILY = Family(
         Case("markers in a string", write("", [("write", {"text": TEXT})]),
              Outcome(calls=(Call("write", {"text": TEXT}),)),
              vllm="ends the call at the first end marker, inside the string"),
+        Case("words between calls",
+             f"{BEGIN}{one('functions.write:0', HI_JSON)} and then {one('functions.now:1', '{}')}"
+             f"\nThat is all.{END}Done.",
+             Outcome(None, "Done.", (HI, Call("now", {}))), vllm="drops text behind a call"),
+        Case("words after calls without their end",
+             f"{BEGIN}{one('functions.write:0', HI_JSON)}\nI wrote it.",
+             Outcome(None, "I wrote it.", (HI,)), vllm="drops text behind a call"),
         Case("no end of the first call",
              f"{BEGIN}{one('functions.write:0', HI_JSON).removesuffix(CALL_END)}"
              f"{one('functions.now:1', '{}')}{END}",

@@ -114,6 +114,11 @@ FAMILY = Family(
         Case("calls inside reasoning", f"<|open|>think<|sep|>I see.{NOW} So.<|close|>think<|sep|>"
              f"{element('response', 'Done.')}",
              Outcome("I see. So.", "Done.", (Call("now", {}),))),
+        Case("an end without a name in a call",
+             write("", [("write", {"path": "a", "text": "b"})]).replace(
+                 '<|sep|><|open|>argument key="text"',
+                 '<|sep|><|close|><|open|>argument key="text"'),
+             Outcome(calls=(Call("write", {"path": "a", "text": "b"}),))),
         Case("an element that is not known",
              f"{RESPONSE}a<|open|>note<|sep|>b<|close|>note<|sep|>c", Outcome(None, "abc"),
              vllm="shows the element"),

@@ -75,6 +75,15 @@ CODER = Family(
              "<tool_call>\n<function=now>\n</function>\n<function=add>\n<parameter=a>\n1\n"
              "</parameter>\n</function>\n</tool_call>",
              Outcome(calls=(Call("now", {}), Call("add", {"a": 1})))),
+        Case("an object that does not end",
+             '<tool_call>\n<function=query>\n<parameter=filter>\n{"a": "x\ny\n</parameter>\n'
+             "</function>\n</tool_call>",
+             Outcome(calls=(Call("query", {"filter": {"a": "x\ny"}}),)),
+             vllm="gives a string where an object is declared"),
+        Case("words between functions",
+             "<tool_call>\n<function=now>\n</function>\nand\n<function=now>\n</function>\n"
+             "</tool_call>",
+             Outcome(calls=(Call("now", {}), Call("now", {})))),
         Case("no end of the first function",
              "<tool_call>\n<function=add>\n<parameter=a>\n1\n</parameter>\n<function=now>\n"
              "</function>\n</tool_call>",
