@@ -15,6 +15,7 @@ from .base import ParserFactory, ParserRequest, StreamParser
 from .compiled_format import CompiledFormat, compile_format
 from .errors import REASONING_FLAG, TOOL_CALL_FLAG, UnusableParserError
 from .format import Format, State, target_state
+from .nonempty_content import FLAG, NonemptyContent
 from .passthrough import PassthroughParser
 from .prompt_tail import PromptReader
 from .schema import read_parameters
@@ -77,7 +78,9 @@ class LinearParsers(ParserFactory):
         if not table.formats:
             return PassthroughParser()
         state = self._choose_state(prompts.read(prompt_token_ids), request)
-        return LinearParser(table, read_parameters(request.tools), state)
+        parser = LinearParser(table, read_parameters(request.tools), state)
+        asks = self._reasoning is not None and request.chat_template_kwargs.get(FLAG) is True
+        return NonemptyContent(parser) if asks else parser
 
     def _compile(
         self, reasoning: Format | None, tools: Format | None
