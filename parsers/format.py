@@ -149,6 +149,7 @@ class Format:
     strip: white space around a VALUE that is not part of it (`SchemaValue`).
     quotes_json: a VALUE that is a string, but looks like JSON, is written as a JSON string.
     undeclared_type: "string" or "json", for a VALUE that no schema declares.
+    wrappers: parameters that may hold all arguments where the function declares no such parameter.
     thinks_by_default: for formats with REASONING, whether the model reasons from the first token
         although its prompt does not say so.
     thinking_flags: chat_template_kwargs that switch reasoning on or off, each with its default in
@@ -174,6 +175,7 @@ class Format:
     strip: str | None = "\n"
     quotes_json: bool = False
     undeclared_type: str = "string"
+    wrappers: tuple[str, ...] = ()
     thinks_by_default: bool = False
     thinking_flags: Mapping[str, bool] = field(default_factory=dict)
     prefix: str = ""

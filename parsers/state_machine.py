@@ -50,7 +50,8 @@ from typing_extensions import override
 
 from .arguments.incremental_grammar import IncrementalGrammar, Status
 from .arguments.json_repair import JsonRepairer
-from .arguments.schema_value import JSON, STRING, UNDECLARED, SchemaValue
+from .arguments.schema_value import STRING, SchemaValue
+from .arguments.wrapped_arguments import WrappedArguments
 from .base import StreamParser
 from .call_grammars import GRAMMAR_STATES, build_grammar
 from .call_rollback import BETWEEN_CALLS, FIRST_STATES, MAX_MARKUP
@@ -70,6 +71,7 @@ from .format import (
 )
 from .json_types import JsonObject
 from .open_string import OpenStrings
+from .parameter_values import begin_value
 
 # States whose tokens count as reasoning.
 REASONING_STATES = frozenset({State.REASONING, State.REASONING_OPENED})
@@ -119,7 +121,7 @@ class LinearParser(OpenStrings, StreamParser):
         self._key = ""
         self._header_state: State | Jump = State.TOOL_SECTION  # what the last header leads to
         self._grammar: IncrementalGrammar = JsonRepairer(self._calls.arguments)
-        self._value = SchemaValue(self._calls.arguments, STRING, "")
+        self._value: SchemaValue | WrappedArguments = SchemaValue(self._calls.arguments, STRING, "")
         self._plain_event: type[Reasoning | Content] | None
         self._counts_reasoning: bool
         if table.prefix:
@@ -290,7 +292,7 @@ class LinearParser(OpenStrings, StreamParser):
             self._step = self._read_grammar if self._named is None else self._await_arguments
             self._grammar = build_grammar(state, self._format, self._calls)
         elif state in VALUE_STATES:
-            self._value = self._new_value(state)
+            self._value = begin_value(self._calls, self._format, state, self._key)
 
     @override
     def _leave(self, target: State | Jump) -> bool:
@@ -463,20 +465,6 @@ class LinearParser(OpenStrings, StreamParser):
             return position
         self._keep_markup(text[position])
         return position + 1
-
-    def _new_value(self, state: State) -> SchemaValue:
-        match state:
-            case State.STRING:
-                schema = STRING
-            case State.JSON:
-                schema = JSON
-            case _:
-                schema = self._calls.value_schema(self._key)
-                if not schema.declared:
-                    schema = UNDECLARED[self._format.undeclared_type]
-        self._calls.member(self._key)
-        quoted = state is State.JSON or self._format.quotes_json
-        return SchemaValue(self._calls.arguments, schema, self._format.strip, quoted=quoted)
 
     @property
     @override

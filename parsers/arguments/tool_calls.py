@@ -48,6 +48,11 @@ class ToolCallEmitter:
             compiled = self._compiled[self.name] = FunctionSchema(self.schema)
         return compiled
 
+    @property
+    def has_members(self) -> bool:
+        """Whether the last call has a parameter already."""
+        return self._members > 0
+
     def value_schema(self, key: str) -> ValueSchema:
         """Return the schema of a parameter of the last call."""
         return self.compiled_schema.member(key)

@@ -54,6 +54,7 @@ DEEPSEEK_V32 = Format(
         (re.compile(r'\bname="(?P<key>[^"]*)"'), State.JSON),
     ),
     strip="",
+    wrappers=("arguments", "input"),
     source="deepseek-ai/DeepSeek-V3.2 encoding/encoding_dsv32.py; vllm 0.31 parser/deepseek_v32.py",
 )
 

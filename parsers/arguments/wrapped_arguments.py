@@ -1,0 +1,79 @@
+"""A parameter that holds all arguments, as models write where one is called `arguments`."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+
+from .schema_value import MAX_HELD, SchemaValue
+from .tool_calls import ToolCallEmitter
+
+
+class WrappedArguments:
+    """Writes the members of an object as the call's own arguments; other text as `new_value` does.
+
+    calls: the emitter of a call that has no arguments yet.
+    new_value: begins the parameter under its own name.
+
+    Holds back the text, at most `MAX_HELD` characters: only its end says whether it is an object
+    whose keys are all declared. Source: vllm 0.31 parser/deepseek_v4.py.
+    """
+
+    def __init__(self, calls: ToolCallEmitter, new_value: Callable[[], SchemaValue]) -> None:
+        self._calls = calls
+        self._new_value = new_value
+        self._text = ""
+        self._value: SchemaValue | None = None
+
+    @property
+    def held(self) -> str:
+        """The text held back."""
+        return self._text if self._value is None else self._value.held
+
+    def feed(self, text: str) -> None:
+        """Read the next piece of the text."""
+        if self._value is not None:
+            self._value.feed(text)
+        elif len(self._text) + len(text) <= MAX_HELD:
+            self._text += text
+        else:
+            self._give_up().feed(text)
+
+    def finish(self) -> None:
+        """Write the arguments: the text ends here."""
+        members = None if self._value is not None else self._read_members()
+        if members is None:
+            (self._value or self._give_up()).finish()
+            return
+        for key, value in members.items():
+            self._calls.member(key)
+            self._calls.arguments(_to_json(value))
+
+    def _give_up(self) -> SchemaValue:
+        """Begin the parameter under its own name."""
+        self._value = self._new_value()
+        self._value.feed(self._text)
+        return self._value
+
+    def _read_members(self) -> dict[str, object] | None:
+        """Return the members of the object that the text is, itself or as a string of JSON."""
+        found: object = self._text
+        try:
+            for _ in range(2):
+                if isinstance(found, str):
+                    found = json.loads(found, parse_constant=_refuse)
+        except (ValueError, RecursionError):
+            return None
+        if not isinstance(found, dict):
+            return None
+        declared = all(self._calls.value_schema(key).declared for key in found)
+        return found if declared else None
+
+
+def _refuse(constant: str) -> object:
+    raise ValueError(constant)  # NaN is no JSON
+
+
+def _to_json(value: object) -> str:
+    text = json.dumps(value, ensure_ascii=False)
+    return text if text.isprintable() else json.dumps(value)
