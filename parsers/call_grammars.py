@@ -5,10 +5,10 @@ from __future__ import annotations
 from .arguments.call_lists import CallListGrammar
 from .arguments.incremental_grammar import IncrementalGrammar
 from .arguments.json_calls import JsonCallGrammar
-from .arguments.json_repair import JsonRepairer
 from .arguments.marked_object import MarkedObject
 from .arguments.python_calls import PythonCallGrammar
 from .arguments.tool_calls import ToolCallEmitter
+from .arguments.typed_json import TypedJson
 from .arguments.xml_elements import XmlElements
 from .format import Format, State
 
@@ -30,7 +30,7 @@ def build_grammar(state: State, format_: Format, calls: ToolCallEmitter) -> Incr
         case State.ARGUMENTS:
             if format_.quotes:
                 return MarkedObject(calls, format_.quotes)
-            return JsonRepairer(calls.arguments)
+            return TypedJson(calls, calls.arguments)
         case State.ELEMENTS:
             return XmlElements(calls, format_.tag_prefix)
         case State.JSON_CALLS:

@@ -13,6 +13,7 @@ from .incremental_grammar import IncrementalGrammar, Status
 from .json_repair import JsonRepairer
 from .json_text import WriteJson
 from .tool_calls import MAX_NAME, ToolCallEmitter
+from .typed_json import TypedJson
 
 # The most characters of a call that wait; a call that has not begun after them is not a call.
 MAX_WAITING = 1 << 16
@@ -194,10 +195,11 @@ class JsonCallGrammar(IncrementalGrammar):
         self._in_arguments = is_arguments and not self._has_arguments
         if self._in_arguments:
             if char in "\"'":
-                inside = _JsonInString(self._arguments)
+                inside = _JsonInString(self._new_arguments())
                 self._begin_value(inside, inside.finish)
             else:
                 self._begin_value(self._arguments, self._skip)
+                self._value = self._new_arguments()
         elif self._key in keys.name and self._name is None:
             self._begin_value(self._hold, lambda: self._take_name(self._take_word()))
         elif self._key in keys.id:
@@ -221,6 +223,12 @@ class JsonCallGrammar(IncrementalGrammar):
         self._value = JsonRepairer(write)
         self._end_value = end
         self._state = self._in_value
+
+    def _new_arguments(self) -> JsonRepairer:
+        """Return what reads the arguments; they have types if the function is known by then."""
+        if self._name is None:
+            return JsonRepairer(self._arguments)
+        return TypedJson(self._calls, self._arguments)
 
     def _take_value(self) -> None:
         self._state = self._member
@@ -303,8 +311,8 @@ class _JsonInString:
     back half of a surrogate pair, and what `JsonRepairer` holds back.
     """
 
-    def __init__(self, write: WriteJson) -> None:
-        self._value = JsonRepairer(write)
+    def __init__(self, value: JsonRepairer) -> None:
+        self._value = value
         self._held = ""
         self._surrogate = ""
 

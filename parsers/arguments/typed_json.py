@@ -1,0 +1,101 @@
+"""JSON arguments whose values have the declared types: `{"n": "5"}` for an integer is 5."""
+
+from __future__ import annotations
+
+import json
+
+from typing_extensions import override
+
+from ..schema import ValueSchema
+from .json_repair import JsonRepairer
+from .json_text import WriteJson
+from .text_value import text_to_json
+from .tool_calls import ToolCallEmitter
+
+# The longest text of such a string that waits for its end; a longer one stays a string.
+MAX_HELD = 1 << 16
+
+
+class TypedJson(JsonRepairer):
+    """Writes an object of arguments; a string where the schema allows none is read as its text.
+
+    What is valid as it is stays so, and so does a string of which the schema makes nothing else.
+
+    calls: the call, and what it declares. write: takes the pieces of JSON text.
+    quotes: as for `JsonRepairer`.
+
+    Holds back such a string, of at most `MAX_HELD` characters, and what `JsonRepairer` holds back.
+    """
+
+    def __init__(
+        self, calls: ToolCallEmitter, write: WriteJson, quotes: tuple[str, ...] = ()
+    ) -> None:
+        super().__init__(write, quotes)
+        self._calls = calls
+        self._write_through = write
+        self._schemas: list[ValueSchema | None] = []  # of the open brackets; None for the root
+        self._last_key = ""
+        self._text: list[str] = []  # of the key, or of a string that is held back
+        self._text_length = 0
+        self._holds = False
+
+    def _find_schema(self) -> ValueSchema:
+        """Return what is declared for the next value."""
+        parent = self._schemas[-1] if self._schemas else None
+        if parent is None:
+            return self._calls.value_schema(self._last_key)
+        return parent.member(self._last_key if self._closers[-1] == "}" else "")
+
+    @override
+    def _value(self, text: str, position: int) -> int:
+        position = self._white_space(text, position)
+        if position < len(text) and text[position] in "{[(":
+            self._schemas.append(self._find_schema() if self._closers else None)
+        return super()._value(text, position)
+
+    @override
+    def _end_bracket(self, position: int) -> int:
+        self._schemas.pop()
+        return super()._end_bracket(position)
+
+    @override
+    def _emit(self, piece: str) -> None:
+        super()._emit(piece)
+        if self._in_key:
+            self._text = [piece]
+            self._write = self._note
+
+    @override
+    def _begin_string(self, quote: str, position: int) -> int:
+        if not self._in_key and self._closers and "string" not in self._find_schema().kinds:
+            self._emit("")
+            self._text, self._text_length = [], 0
+            self._write = self._hold
+            self._holds = True
+        return super()._begin_string(quote, position)
+
+    def _note(self, piece: str) -> None:
+        self._text.append(piece)
+        self._write_through(piece)
+
+    def _hold(self, piece: str) -> None:
+        self._text.append(piece)
+        self._text_length += len(piece)
+        if self._text_length > MAX_HELD:
+            self._write_held("".join(self._text))
+
+    def _write_held(self, text: str) -> None:
+        self._write = self._write_through
+        self._holds = False
+        self._write(text)
+
+    @override
+    def _end_value(self) -> None:
+        if self._in_key:
+            self._write = self._write_through
+            self._last_key = str(json.loads("".join(self._text)))
+        elif self._holds:
+            text = "".join(self._text)
+            typed = text_to_json(str(json.loads(text)), self._find_schema())
+            self._write_held(text if typed[0] == '"' else typed)
+        super()._end_value()
