@@ -122,7 +122,7 @@ FAMILY = Family(
         Case("markers in a string", call("write", '{"path": "a", "text": "<|end|>hi<|call|>"}'),
              Outcome(calls=(Call("write", {"path": "a", "text": "<|end|>hi<|call|>"}),))),
         Case("a string where a number is declared", call("add", '{"a": "3"}'),
-             Outcome(calls=(Call("add", {"a": "3"}),))),
+             Outcome(calls=(Call("add", {"a": 3}),))),
         Case("a brace missing", call("write", '{"path": "a", "text": "hi"'), Outcome(calls=(HI,))),
         Case("text behind the arguments", call("write", f"{HI_JSON} and so on"),
              Outcome(calls=(HI,))),
