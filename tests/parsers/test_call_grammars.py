@@ -4,17 +4,17 @@ import pytest
 from backedge.parsers.arguments.call_lists import CallListGrammar
 from backedge.parsers.arguments.incremental_grammar import IncrementalGrammar, Status
 from backedge.parsers.arguments.json_calls import JsonCallGrammar
-from backedge.parsers.arguments.json_repair import JsonRepairer
 from backedge.parsers.arguments.marked_object import MarkedObject
 from backedge.parsers.arguments.python_calls import PythonCallGrammar
 from backedge.parsers.arguments.tool_calls import ToolCallEmitter
+from backedge.parsers.arguments.typed_json import TypedJson
 from backedge.parsers.arguments.xml_elements import XmlElements
 from backedge.parsers.call_grammars import GRAMMAR_STATES, build_grammar
 from backedge.parsers.events import Event
 from backedge.parsers.format import Format, State
 
 GRAMMARS: dict[State, type[IncrementalGrammar]] = {
-    State.ARGUMENTS: JsonRepairer,
+    State.ARGUMENTS: TypedJson,
     State.ELEMENTS: XmlElements,
     State.JSON_CALLS: JsonCallGrammar,
     State.PYTHON_CALLS: PythonCallGrammar,
