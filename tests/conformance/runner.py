@@ -26,6 +26,13 @@ from tests.conformance.cases import Case, Event
 from tests.parsers.families import FAMILIES
 
 TEXT_KINDS = {Content: "text", Reasoning: "reasoning"}
+# Prompts that end in an open or a closed thought, where a header says whose text follows.
+PROMPTS = {
+    "muse_glimmer": {
+        "Reasoning": "<|start|>assistant to=self<|message|>",
+        "Response": "<|start|>assistant to=user<|message|>",
+    },
+}
 TEXT_TOKEN = 0
 FIRST_MARKER_TOKEN = 1
 
@@ -67,9 +74,12 @@ def encode_prompt(names: ParserNames, prompt: str) -> list[int]:
 def read_prompt(case: Case) -> str:
     """Return how the prompt ends."""
     format_ = reasoning_format(case.names.reasoning or "")
-    tags = FAMILIES[format_.name].tags if format_ is not None else None
-    if tags is None or case.start is None:
+    if format_ is None or case.start is None:
         return ""
+    if format_.name in PROMPTS:
+        return PROMPTS[format_.name][case.start]
+    tags = FAMILIES[format_.name].tags
+    assert tags is not None
     return (tags.prompt_open if case.start == "Reasoning" else tags.prompt_closed) or ""
 
 
@@ -125,8 +135,10 @@ def read_events(events: Sequence[ParserEvent]) -> list[Event]:
             case ToolCallArguments(_, text):
                 name, arguments = read[-1][1]
                 read[-1] = ("call", (name, arguments + text))
-            case ToolCallCut():
-                pass
+            case ToolCallCut(index, _):
+                # What the model has left unfinished is no call.
+                if index is not None:
+                    read.pop()
     return [_decode(event) for event in read]
 
 
