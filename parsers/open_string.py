@@ -189,13 +189,23 @@ class OpenStrings(CallRollback):
             marker,
             piece,
             string_end,
-            {
-                marker: next_state in COLLECTED_STATES
-                for marker, next_state in self._table.find_exits(state).items()
-            },
+            self._find_followers(marker, state),
             frees_text=state in {State.HEADER, State.IGNORED},
             allows_text=state in TEXT_STATES | COLLECTED_STATES or state is State.IGNORED,
         )
+
+    def _find_followers(self, marker: str, state: State) -> dict[str, bool]:
+        """Return the markers that can only follow `marker`, which leads to `state`.
+
+        The value says whether a name or header comes behind it. What opens a section is not at
+        once followed by its end.
+        """
+        opens = marker in self._table.find_exits(State.CONTENT)
+        return {
+            follower: target in COLLECTED_STATES
+            for follower, target in self._table.find_exits(state).items()
+            if not opens or (isinstance(target, State) and target not in TEXT_STATES)
+        }
 
     def _decide(self, undecided: UndecidedMarker, verdict: Verdict) -> list[Piece]:
         """Read the undecided marker as what it was; return what is to be read behind it."""

@@ -212,7 +212,8 @@ class LinearParser(OpenStrings, StreamParser):
     ) -> list[Event]:
         events = self.feed(text, token_ids)
         self._finish_undecided(cut=cut)
-        if cut and self._state not in TEXT_STATES:
+        unfinished = cut or (self._calls.open and self._in_argument)
+        if unfinished and self._state not in TEXT_STATES:
             self._report_cut()
         else:
             if cut:
