@@ -33,10 +33,12 @@ NOT_FOLLOWED: tuple[tuple[str, str, str], ...] = (
         "deepseek_v4*-tool_no_close",
         "the last parameter is whole, and nothing had to be added",
     ),
-    (
-        "Native",
-        "kimi_k3-kimi_k3_message_end_after_response",
-        "`<|end_of_msg|>` is a special token, which the detokenizer hides",
+    *(
+        ("Native", case, "`<|end_of_msg|>` is a special token, which the detokenizer hides")
+        for case in (
+            "kimi_k3-kimi_k3_message_end_after_response",
+            "kimi_k3-kimi_k3_spaced_xtml_markers",
+        )
     ),
     (
         "Native",
