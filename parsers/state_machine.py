@@ -90,6 +90,8 @@ FRAME_STATES = frozenset(
 )
 # Where the output ends within an argument.
 INSIDE_ARGUMENT = VALUE_STATES | {State.KEY, State.HEADER}
+# There a key without its value, or the beginning of a marker, belongs to the next argument.
+BETWEEN_ARGUMENTS = frozenset({State.PARAMETERS, State.ELEMENTS})
 _SPACE = re.compile(r"[ \t\r\n]*")
 # Entering one of these ends a call that is open.
 OUTSIDE_CALLS = TEXT_STATES | {State.TOOL_SECTION, State.NAME}
@@ -118,7 +120,7 @@ class LinearParser(OpenStrings, StreamParser):
         self._alone = table.alone
         self._format: Format = table.grammar
         self._collected = ""  # of a name, key or header
-        self._key = ""
+        self._key = ""  # of the argument whose value is due
         self._header_state: State | Jump = State.TOOL_SECTION  # what the last header leads to
         self._grammar: IncrementalGrammar = JsonRepairer(self._calls.arguments)
         self._value: SchemaValue | WrappedArguments = SchemaValue(self._calls.arguments, STRING, "")
@@ -294,6 +296,7 @@ class LinearParser(OpenStrings, StreamParser):
             self._grammar = build_grammar(state, self._format, self._calls)
         elif state in VALUE_STATES:
             self._value = begin_value(self._calls, self._format, state, self._key)
+            self._key = ""
 
     @override
     def _leave(self, target: State | Jump) -> bool:
@@ -470,9 +473,10 @@ class LinearParser(OpenStrings, StreamParser):
     @property
     @override
     def _in_argument(self) -> bool:
-        if self._state in GRAMMAR_STATES:
-            return self._grammar.in_argument
-        return self._state in INSIDE_ARGUMENT
+        if self._state in GRAMMAR_STATES and self._grammar.in_argument:
+            return True
+        begins = self._state in BETWEEN_ARGUMENTS and bool(self._key or self._held.strip())
+        return begins or self._state in INSIDE_ARGUMENT
 
     @override
     def _report_cut(self) -> None:

@@ -16,7 +16,7 @@ from typing import Any
 from backedge.parsers.base import ParserFactory, ParserNames, ParserRequest
 from backedge.parsers.events import Event, join
 from backedge.parsers.linear_parsers import Vocabulary
-from backedge.parsers.parser_lookup import linear_parsers
+from backedge.parsers.parser_lookup import linear_parsers, tool_format
 from hypothesis import strategies as st
 
 from tests.parsers.families import FAMILIES
@@ -53,14 +53,17 @@ def marker_ids(family: Family) -> dict[str, int]:
 def answers(name: str) -> st.SearchStrategy[Answer]:
     """Return random answers of a family that has tool calls."""
     family = FAMILIES[name]
-    markers = list(marker_ids(family))
+    format_ = tool_format(family.tool_parser or "")
+    assert format_ is not None
+    # A mark around strings ends them, whether it is one token or many.
+    markers = [marker for marker in marker_ids(family) if marker not in format_.quotes]
     stand_ins = [chr(FIRST_STAND_IN + number) for number in range(len(markers))]
     pieces = st.sampled_from((*LOOKS_LIKE, *stand_ins))
     text = st.lists(pieces, max_size=8).map("".join)
     number = st.integers(-(10**6), 10**6)
     plain = st.none() | st.booleans() | number | st.text("abc", min_size=1, max_size=4)
     nested = st.dictionaries(st.text("xyz", min_size=1, max_size=3), plain, min_size=1, max_size=3)
-    arguments = {
+    arguments: dict[str, dict[str, st.SearchStrategy[Any]]] = {
         "write": {"path": text, "text": text},
         "add": {"a": number, "b": number.map(lambda n: n / 8), "exact": st.booleans()},
         "query": {"filter": nested, "limit": number},
@@ -89,10 +92,12 @@ def _write(
     assert family.write is not None
     if "text and a call" in family.leaves_out and calls:
         content = ""
+    if not calls:
+        content = content or "Well."
     spelled = dict(zip(stand_ins, markers, strict=True))
     output = family.write(content, calls)
-    split = re.split(f"({'|'.join(map(re.escape, markers))})", output) if markers else [output]
     ids = marker_ids(family)
+    split = re.split(f"({'|'.join(map(re.escape, ids))})", output) if ids else [output]
     tokens = [
         token
         for part in split
@@ -128,7 +133,8 @@ REQUEST = ParserRequest(
 @functools.cache
 def build_parsers(name: str) -> ParserFactory:
     family = FAMILIES[name]
-    names = ParserNames(family.tool_parser, family.reasoning_parser)
+    # Without the reasoning parser, since some models reason although nothing says so.
+    names = ParserNames(family.tool_parser)
     return linear_parsers(names, Vocabulary(marker_ids(family)))
 
 

@@ -27,7 +27,7 @@ from tests.parsers.families import FAMILIES
 from tests.parsers.generated import Answer, Token, answers, by_character, feed, together
 
 fuzz = settings(
-    max_examples=int(os.environ.get("FUZZ_EXAMPLES", "25")),
+    max_examples=int(os.environ.get("FUZZ_EXAMPLES", "12")),
     deadline=None,
     database=None,
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
@@ -88,10 +88,11 @@ def test_truncated_at_every_token(name: str, data: st.DataObject) -> None:
             started = [event.name for event in events if isinstance(event, ToolCallStarted)]
             assert started == names[: len(started)]
             for part, full in zip(arguments_of(events), arguments, strict=False):
-                assert full.startswith(part)
-            if cut:
+                # On stop a call ends behind any of its arguments.
+                assert full.startswith(part if cut else part.removesuffix("}"))
+            if cut and name != "xlam":  # its calls may stand in a code block, which begins as text
                 shown = "".join(event.text for event in events if isinstance(event, Content))
-                assert content.rstrip().startswith(shown.rstrip())
+                assert content.rstrip().startswith(shown.rstrip(" \n`"))
 
 
 def damaged(tokens: Sequence[Token]) -> st.SearchStrategy[list[Token]]:

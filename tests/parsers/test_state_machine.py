@@ -94,6 +94,18 @@ CASES: list[tuple[str, CompiledFormat, str, list[Event]]] = [
         [F, ToolCallArguments(0, '{"s": "1"}')],
     ),
     (
+        "the output ends behind a key",
+        KEYED,
+        "<f=f><k=n>1</k><k=s",
+        [F, ToolCallArguments(0, '{"n": 1'), ToolCallCut(0, "")],
+    ),
+    (
+        "the output ends in a parameter's marker",
+        KEYED,
+        "<f=f><k=n>1</k><k",
+        [F, ToolCallArguments(0, '{"n": 1'), ToolCallCut(0, "<k")],
+    ),
+    (
         "prose in place of a parameter",
         KEYED,
         "Write <f=f> and <f=f><k=s>1</k></f>",
