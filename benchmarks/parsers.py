@@ -38,9 +38,12 @@ from backedge.tokenization.detokenizer import DetokenizerOptions, detokenizers
 
 from .parser_systems import OURS, VLLM, Family, Parser, Stream, System, systems
 from .samples.sample import NOTE
+from .samples.sglang import SGLANG_TOOL_CALLS
 from .samples.tokenizers import encode, end_of_turn, load_tokenizer
-from .samples.tool_calls import TOOL_CALLS
+from .samples.tool_calls import DYNAMO_TOOL_CALLS, TOOL_CALLS
 
+# Of names that vLLM does not have.
+OTHER_TOOL_CALLS = {**SGLANG_TOOL_CALLS, **DYNAMO_TOOL_CALLS}
 SIZES = (100, 1_000, 4_000, 16_000, 64_000)
 CLAIM_US = 4.0
 CLAIM_GROWTH = 1.3
@@ -317,7 +320,7 @@ def measure(parser: Parser, calls: list[LongCall], rounds: int, limit_s: float) 
 
 def load_family(name: str, format_names: tuple[str, ...]) -> Family:
     """Return the family of the sample `name`."""
-    sample = TOOL_CALLS[name]
+    sample = TOOL_CALLS.get(name) or OTHER_TOOL_CALLS[name]
     tokenizer = load_tokenizer(sample)
     return Family(name, format_names, sample, tokenizer, encode(tokenizer, sample.prompt))
 
@@ -337,8 +340,11 @@ def families() -> tuple[list[Family], dict[str, str]]:
         # Parsers of the same syntax have samples of the same text: measure it once, under the
         # format's own name.
         syntaxes: dict[str, str] = {}
-        for name in (key for name in format_names for key in TOOL_CALLS if key.split()[0] == name):
-            syntaxes.setdefault(TOOL_CALLS[name].output, name)
+        for samples in (TOOL_CALLS, OTHER_TOOL_CALLS):
+            if syntaxes:
+                break
+            for name in (key for name in format_names for key in samples if key.split()[0] == name):
+                syntaxes.setdefault(samples[name].output, name)
         found += [load_family(name, format_names) for name in syntaxes.values()]
         if not syntaxes:
             skipped[format_.name] = "has no sample in benchmarks/samples/tool_calls.py"

@@ -372,3 +372,11 @@ TOOL_CALLS: dict[str, Sample] = {
     "step3p5": qwen_xml(TOOL_PARSER.format("step3p5")),
     "xlam": one_call(f"[{CALL_JSON}]", TOOL_PARSER.format("xlam")),
 }
+
+# Of parsers that Dynamo's frontend has, and no engine.
+DYNAMO_TOOL_CALLS: dict[str, Sample] = {
+    "nemotron_deci": one_call(
+        f"{LEAD}<TOOLCALL>[{CALL_JSON}]</TOOLCALL>",
+        "nvidia/Llama-3_3-Nemotron-Super-49B-v1 chat template",
+    ),
+}

@@ -258,7 +258,8 @@ CALL_CASES = [
     (45, "stop", {}, None, {"complete": 2}),
     (45, "stop", {"parallel_tool_calls": False}, None, {"complete": 1}),
     (39, "length", {}, None, {"complete": 1, "cut": 1}),
-    (39, "stop", {}, None, {"complete": 2}),  # it is closed
+    (39, "stop", {}, None, {"complete": 1, "cut": 1}),  # the model stopped within it
+    (45, "stop", {"tool_choice": "none"}, None, {"dropped": 2}),
     (26, "length", {}, None, {"complete": 1, "cut": 1}),  # in the name of the second
     (21, "length", {}, None, {"cut": 1}),  # as it ends, which not all parsers say
     (39, "cancelled", {}, None, {"complete": 1, "cut": 1}),
@@ -286,7 +287,7 @@ def test_tool_calls_by_outcome(length, finish_reason, fields, raises_at, outcome
     counted = exposed(metrics)
     found = {
         outcome: counted[f"tool_calls_total qwen3+hermes {outcome}"]
-        for outcome in ("complete", "cut", "raw")
+        for outcome in ("complete", "cut", "raw", "dropped")
     }
     assert {outcome: count for outcome, count in found.items() if count} == outcomes
 
@@ -398,7 +399,7 @@ def test_the_pool_says_the_same_and_how_it_is():
 
 
 LABELS = {
-    "outcome": {"finished", "cancelled", "failed", "complete", "cut", "raw"},
+    "outcome": {"finished", "cancelled", "failed", "complete", "cut", "raw", "dropped"},
     "kind": {"content", "reasoning", "tools", "none"},
     "stage": set(STAGES),
     "state": {"serving", "starting"},
