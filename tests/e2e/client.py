@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import time
 from collections.abc import Callable, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
@@ -94,6 +95,16 @@ class Client:
         return streamed(
             self.openai.chat.completions.create(**request, stream=True), lenient=lenient
         )
+
+
+def eventually(holds: Callable[[], bool], timeout_s: float = 10.0) -> bool:
+    """Return whether `holds` is true within the time."""
+    deadline = time.monotonic() + timeout_s
+    while time.monotonic() < deadline:
+        if holds():
+            return True
+        time.sleep(0.05)
+    return False
 
 
 def ask_all(asks: Mapping[Key, Callable[[], Response]]) -> dict[Key, Future[Response]]:

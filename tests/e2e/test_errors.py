@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable
 from typing import Any
 
 import openai
 import pytest
 
-from tests.e2e.client import Client
+from tests.e2e.client import Client, eventually
 from tests.e2e.conftest import MAX_MODEL_LEN, Fleet
 from tests.support import TRANSCRIPTS
 
@@ -76,15 +74,6 @@ def test_a_grammar_that_only_the_worker_can_judge_is_400(client: Client, stream:
     with pytest.raises(openai.BadRequestError) as caught:
         client.ask(TRANSCRIPTS["plain_text"], stream=stream, extra_body={"guided_regex": "("})
     assert "regex" in str(caught.value).lower()
-
-
-def eventually(holds: Callable[[], bool], timeout_s: float = 10.0) -> bool:
-    deadline = time.monotonic() + timeout_s
-    while time.monotonic() < deadline:
-        if holds():
-            return True
-        time.sleep(0.05)
-    return False
 
 
 def test_a_client_that_leaves_ends_generation(client: Client, fleet: Fleet) -> None:

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 
 import pytest
 from backedge.worker.metrics import WorkerMetrics
 from prometheus_client import CollectorRegistry
 
-from tests.e2e.client import Client, build_request
+from tests.e2e.client import Client, build_request, eventually
 from tests.e2e.conftest import Fleet
 from tests.e2e.test_transcripts import STREAMED, generated
 from tests.support import TRANSCRIPTS
@@ -50,13 +49,6 @@ def samples(url: str) -> dict[str, float]:
     """Return Backedge's samples by name and labels, as the page has them."""
     lines = [line for line in fetch(url + "/metrics").splitlines() if line.startswith("backedge_")]
     return {name: float(value) for name, value in (line.rsplit(" ", 1) for line in lines)}
-
-
-def eventually(holds: Callable[[], bool]) -> bool:
-    deadline = time.monotonic() + DEADLINE_S
-    while not holds() and time.monotonic() < deadline:
-        time.sleep(0.05)
-    return holds()
 
 
 def counts(url: str) -> list[float]:
