@@ -3,8 +3,8 @@
 How it works
 ------------
 A marker that opens a call is a guess. `<tool_call>` in an answer may begin a call, or the model
-may be explaining how its calls look. Until the call's name is complete and valid nothing has
-been sent, so the parser can still change its mind:
+may be explaining how its calls look. Until the call's frame is complete nothing has been sent, so
+the parser can still change its mind:
 
 - `_begin_markup` notes the marker that left the text (`_opening`), and from then on
   `_keep_markup` collects everything read since (`_markup`).

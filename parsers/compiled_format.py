@@ -9,12 +9,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 
 from .format import (
     CALL_STATES,
     CODE_STATES,
     COMPLETE,
+    REASONING_STATES,
     TEXT_STATES,
     Format,
     Jump,
@@ -27,7 +29,6 @@ from .format import (
 # A fence stands at the start of a line, after at most three spaces (CommonMark 0.31, 4.5).
 FENCE = "```"
 FENCES = tuple(f"\n{' ' * indent}{FENCE}" for indent in range(4))
-_REASONING: frozenset[State | Jump] = frozenset({State.REASONING, State.REASONING_OPENED})
 _BY_HEADER: frozenset[State | Jump] = frozenset({State.HEADER, Jump.BY_HEADER})
 # What a marker that ends markup leads to.
 _ENDED = TEXT_STATES | {State.TOOL_SECTION, State.PARAMETERS, Jump.RETURN}
@@ -144,7 +145,7 @@ def _find_counted(
 ) -> frozenset[State]:
     """Return the `states` in which text may begin or end reasoning."""
     by_header = any(state is State.REASONING for _, state in headers)
-    reasons = _REASONING | _BY_HEADER if by_header else _REASONING
+    reasons = REASONING_STATES | _BY_HEADER if by_header else REASONING_STATES
     return frozenset(state for state in states if _may_reason(state, markers, vocabulary, reasons))
 
 
@@ -152,7 +153,7 @@ def _may_reason(
     state: State,
     markers: Markers,
     vocabulary: Collection[str],
-    reasons: frozenset[State | Jump],
+    reasons: AbstractSet[State | Jump],
 ) -> bool:
     """Whether text without any marker token may lead from `state` to one of `reasons`."""
     found: set[State | Jump] = {state}
@@ -181,8 +182,7 @@ def _choose_markers(reasoning: Format | None, tools: Format | None) -> Markers:
     if tools is reasoning or any(state is State.REASONING for _, state in tools.headers):
         _merge(markers, _choose_part(tools, lambda _: True))
     else:
-        no_reasoning = (State.REASONING, State.REASONING_OPENED)
-        _merge(markers, _choose_part(tools, lambda target: target not in no_reasoning))
+        _merge(markers, _choose_part(tools, lambda target: target not in REASONING_STATES))
     return markers
 
 
@@ -212,7 +212,7 @@ def _merge(markers: Markers, part: Markers) -> None:
 def _add_shared_markers(markers: Markers, vocabulary: Collection[str]) -> None:
     """Add the markers that states share by rule, whatever the format."""
     content = markers.setdefault(State.CONTENT, {})
-    for marker, target in _select(markers.get(State.START, {}), _REASONING).items():
+    for marker, target in _select(markers.get(State.START, {}), REASONING_STATES).items():
         # A token of the model's own always means reasoning; text may be about the marker.
         if marker in vocabulary:
             content.setdefault(marker, target)
@@ -224,7 +224,7 @@ def _add_shared_markers(markers: Markers, vocabulary: Collection[str]) -> None:
         markers[State.REASONING] = {**calls, **markers[State.REASONING]}
         markers[State.REASONING_OPENED] = {
             **markers[State.REASONING],
-            **_select(markers.get(State.START, {}), _REASONING),
+            **_select(markers.get(State.START, {}), REASONING_STATES),
             **markers.get(State.REASONING_OPENED, {}),
         }
     start = {**content, **markers.get(State.START, {})}

@@ -138,16 +138,11 @@ class _NamedCall:
 
     def _read_arguments(self, text: str) -> str:
         """Read arguments from `text`; return what stands behind them."""
-        length = 0
-        while self._arguments.status is not Status.DONE:
-            length += self._arguments.read(text, length) - length
-            if self._arguments.status is Status.UNEXPECTED:
-                self._arguments.take_unexpected(text[length])
-                length += 1
-            elif self._arguments.status is Status.MORE:
-                self._held = text[length:]
-                return ""
-        return text[length:]
+        rest = text[self._arguments.read_far(text) :]
+        if self._arguments.status is Status.DONE:
+            return rest
+        self._held = rest
+        return ""
 
     def finish(self, *, cut: bool) -> list[Event]:
         """Return the events of what was held back; arguments that have not ended stay open."""

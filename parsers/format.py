@@ -85,6 +85,8 @@ TEXT_STATES = CODE_STATES | {
     State.CONTENT,
     State.REASONING,
 }
+# States whose tokens count as reasoning.
+REASONING_STATES = frozenset({State.REASONING, State.REASONING_OPENED})
 # States that hold the value of one parameter.
 VALUE_STATES = frozenset({State.VALUE, State.STRING, State.JSON})
 # States whose text is collected until the next marker.

@@ -24,6 +24,7 @@ import re
 from collections import deque
 from collections.abc import Mapping, Sequence
 
+from .arguments.incremental_grammar import skip_space
 from .call_rollback import CallRollback
 from .compiled_format import CompiledFormat
 from .format import COLLECTED_STATES, TEXT_STATES, State, target_state
@@ -31,8 +32,6 @@ from .json_types import JsonObject
 
 MAX_UNDECIDED = 4096
 MAX_TOKENS = 64
-# White space between a string and what follows it; more is no JSON that a model writes.
-_SPACE = re.compile(r"[ \t\r\n]*")
 _BETWEEN = re.compile(r"[ \t\r\n,;\]})]*")
 # What a string between quotes of one character holds up to the next quote.
 _RUNS = {quote: re.compile(rf"(?:[^\\{quote}]|\\.)*", re.DOTALL) for quote in "\"'"}
@@ -52,7 +51,7 @@ class UndecidedMarker:
     """Holds the output from a marker token in an open string on, until it is clear what that was.
 
     marker, piece: the marker token, and how it was fed.
-    quote: closes the string. goes_on: the characters that may follow the string.
+    string_end: the mark that closes the string, and the characters that may follow it.
     follows: the markers that can only follow an end; whether a name or header comes behind each.
     frees_text: any text may stand between the end and these markers.
     allows_text: text may follow an end.
@@ -118,8 +117,7 @@ class UndecidedMarker:
             return Verdict.STRING
         if self._closed < 0 and not self._find_quote():
             return None
-        space = _SPACE.match(self._text, self._closed)
-        end = self._closed if space is None else space.end()
+        end = skip_space(self._text, self._closed)
         if end == len(self._text):
             return None
         return Verdict.STRING if self._text[end] in self._goes_on else Verdict.END
@@ -166,9 +164,6 @@ class OpenStrings(CallRollback):
 
     def _feed(self, text: str, token_ids: Sequence[int]) -> None:
         """Read a piece of output that may change the state."""
-        if self._undecided is None:
-            self._feed_piece(text, token_ids)
-            return
         pieces = deque([(text, token_ids)])
         while pieces:
             piece = pieces.popleft()

@@ -48,7 +48,7 @@ from collections.abc import Mapping, Sequence
 
 from typing_extensions import override
 
-from .arguments.incremental_grammar import IncrementalGrammar, Status
+from .arguments.incremental_grammar import IncrementalGrammar, Status, skip_space
 from .arguments.json_repair import JsonRepairer
 from .arguments.schema_value import STRING, SchemaValue
 from .arguments.wrapped_arguments import WrappedArguments
@@ -61,6 +61,7 @@ from .format import (
     CODE_STATES,
     COLLECTED_STATES,
     COMPLETE,
+    REASONING_STATES,
     TEXT_STATES,
     VALUE_STATES,
     Format,
@@ -73,8 +74,6 @@ from .json_types import JsonObject
 from .open_string import OpenStrings
 from .parameter_values import begin_value
 
-# States whose tokens count as reasoning.
-REASONING_STATES = frozenset({State.REASONING, State.REASONING_OPENED})
 # Reasoning, and what may lead to it: no stop string counts there.
 UNSTOPPED = REASONING_STATES | {State.HEADER}
 # The event of text in the states where it needs no further reading.
@@ -92,7 +91,6 @@ FRAME_STATES = frozenset(
 INSIDE_ARGUMENT = VALUE_STATES | {State.KEY, State.HEADER}
 # There a key without its value, or the beginning of a marker, belongs to the next argument.
 BETWEEN_ARGUMENTS = frozenset({State.PARAMETERS, State.ELEMENTS})
-_SPACE = re.compile(r"[ \t\r\n]*")
 # Entering one of these ends a call that is open.
 OUTSIDE_CALLS = TEXT_STATES | {State.TOOL_SECTION, State.NAME}
 
@@ -415,12 +413,12 @@ class LinearParser(OpenStrings, StreamParser):
         if text.startswith(first, position) and self._begin_call():
             self._step = self._read_grammar
             return position
-        space = _SPACE.match(text, position)
-        if space is None or space.end() == position:
+        end = skip_space(text, position)
+        if end == position:
             self._rollback()
-            return position
-        self._keep_markup(space.group())
-        return space.end()
+        else:
+            self._keep_markup(text[position:end])
+        return end
 
     def _read_grammar(self, text: str, position: int) -> int:
         """Let the grammar read from `position` on."""

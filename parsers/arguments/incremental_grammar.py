@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import abc
 import enum
+import re
 from collections.abc import Callable
+
+_SPACE = re.compile(r"[ \t\r\n]*")
 
 
 class Status(enum.Enum):
@@ -79,6 +82,12 @@ class IncrementalGrammar(abc.ABC):
             if self.status is not Status.MORE or (position == before and self._state == state):
                 break
         return position
+
+
+def skip_space(text: str, position: int) -> int:
+    """Return the position of the first character from `position` on that is not white space."""
+    match = _SPACE.match(text, position)
+    return position if match is None else match.end()
 
 
 def partial_length(text: str, mark: str, start: int = 0) -> int:

@@ -6,13 +6,12 @@ import re
 
 from typing_extensions import override
 
-from .incremental_grammar import IncrementalGrammar, Status, partial_length
+from .incremental_grammar import IncrementalGrammar, Status, partial_length, skip_space
 from .json_text import WriteJson, escape_json, word_to_json
 
 # The longest number or keyword that waits for its end; a longer word becomes a string.
 MAX_WORD = 256
 
-_SPACE = re.compile(r"[ \t\r\n]*")
 # Text that a string may hold unchanged. Between double quotes that includes JSON's escapes but \\u:
 # an incomplete one waits in `_escape`.
 _RUN = {
@@ -86,12 +85,17 @@ class JsonRepairer(IncrementalGrammar):
             self._emit('"' + escape_json(char))
             self._state = self._bare_word
 
-    def read_through(self, text: str) -> str:
-        """Read `text`, which contains no markers; return the end of it that waits for more."""
+    def read_far(self, text: str) -> int:
+        """Read `text`, which contains no markers; return the position after the text taken."""
         position = self.read(text)
         while self.status is Status.UNEXPECTED:
             self.take_unexpected(text[position])
             position = self.read(text, position + 1)
+        return position
+
+    def read_through(self, text: str) -> str:
+        """Read `text`, which contains no markers; return the end of it that waits for more."""
+        position = self.read_far(text)
         return text[position:] if self.status is Status.MORE else ""
 
     @override
@@ -244,7 +248,7 @@ class JsonRepairer(IncrementalGrammar):
         return not self._final and any(quote.startswith(text[position:]) for quote in self._quotes)
 
     def _white_space(self, text: str, position: int) -> int:
-        end = _match_end(_SPACE, text, position)
+        end = skip_space(text, position)
         if end > position and self._closers:
             if not self._comma:
                 self._write(text[position:end])

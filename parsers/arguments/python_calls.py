@@ -6,7 +6,7 @@ import re
 
 from typing_extensions import override
 
-from .incremental_grammar import IncrementalGrammar, Status
+from .incremental_grammar import IncrementalGrammar, Status, skip_space
 from .python_values import PythonValue, begins_literal
 from .tool_calls import MAX_NAME, ToolCallEmitter
 
@@ -127,14 +127,14 @@ class PythonCallGrammar(IncrementalGrammar):
             return False if final else None
         if text[end] != "(" or (self._declared_only and not self._calls.declares(text[:end])):
             return False
-        start = _find_word(text, end + 1)
+        start = skip_space(text, end + 1)
         if start < len(text) and text[start] == ")":
             return True
         keyword = _KEYWORD.match(text, start)
         word = keyword or _WORD.match(text, start)
         if word is not None and word.end() == len(text) and not final:
             return None
-        start = start if keyword is None else _find_word(text, keyword.end())
+        start = start if keyword is None else skip_space(text, keyword.end())
         return begins_literal(text, start, final=final)
 
     def _refuse(self, position: int) -> int:
@@ -195,10 +195,3 @@ class PythonCallGrammar(IncrementalGrammar):
             self.status = Status.MORE
             self._state = self._argument
         return position
-
-
-def _find_word(text: str, position: int) -> int:
-    """Return the position of the first character from `position` on that is not white space."""
-    while position < len(text) and text[position] in _SPACE:
-        position += 1
-    return position
