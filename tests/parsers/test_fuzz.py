@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import itertools
 import json
-import os
 from collections.abc import Sequence
 
 import pytest
@@ -26,18 +25,13 @@ from backedge.parsers.formats.catalog import FORMATS
 from backedge.parsers.formats.qwen3 import QWEN3
 from backedge.parsers.linear_parsers import LinearParsers, Vocabulary
 from backedge.parsers.state_machine import LinearParser
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.parsers.families import FAMILIES
 from tests.parsers.families.family import TOOLS
+from tests.parsers.fuzzing import fuzz
 
-fuzz = settings(
-    max_examples=int(os.environ.get("FUZZ_EXAMPLES", "40")),
-    deadline=None,
-    database=None,
-    suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
-)
 THINK = QWEN3
 WORDS = "write add path now name arguments 3 true None null analysis final json to=functions.now"
 MARKS = """ "name" "arguments" "a" { } [ ] ( ) : , ; = < > </ | ' " \\ é 👋 世 ``` -1.5e """
@@ -107,7 +101,7 @@ def check_calls(events: Sequence[Event]) -> None:
 
 
 @pytest.mark.parametrize("format_", FORMATS, ids=lambda format_: format_.name)
-@fuzz
+@fuzz(40)
 @given(data=st.data(), cut=st.booleans())
 def test_text(format_: Format, data: st.DataObject, cut: bool) -> None:
     pieces = data.draw(outputs(format_))
@@ -132,7 +126,7 @@ def test_text(format_: Format, data: st.DataObject, cut: bool) -> None:
 
 @pytest.mark.parametrize("format_", FORMATS, ids=lambda format_: format_.name)
 @pytest.mark.parametrize("shown", [True, False], ids=["shown", "hidden"])
-@fuzz
+@fuzz(40)
 @given(data=st.data(), cut=st.booleans())
 def test_marker_tokens(format_: Format, shown: bool, data: st.DataObject, cut: bool) -> None:
     """The markers are tokens, whose text may be hidden; the text between them is cut anywhere."""

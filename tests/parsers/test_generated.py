@@ -6,7 +6,6 @@
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Sequence
 
 import pytest
@@ -18,20 +17,15 @@ from backedge.parsers.events import (
     ToolCallCut,
     ToolCallStarted,
 )
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from benchmarks.samples.sample import Call
 from tests.parsers.event_outcome import join_outcome
 from tests.parsers.families import FAMILIES
+from tests.parsers.fuzzing import fuzz
 from tests.parsers.generated import Answer, Token, answers, by_character, feed, together
 
-fuzz = settings(
-    max_examples=int(os.environ.get("FUZZ_EXAMPLES", "12")),
-    deadline=None,
-    database=None,
-    suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
-)
 every_family = pytest.mark.parametrize(
     "name", [name for name, family in FAMILIES.items() if family.write is not None]
 )
@@ -58,7 +52,7 @@ def check_json(events: Sequence[Event]) -> None:
 
 
 @every_family
-@fuzz
+@fuzz(12)
 @given(data=st.data())
 def test_exact_meaning(name: str, data: st.DataObject) -> None:
     answer: Answer = data.draw(answers(name))
@@ -72,7 +66,7 @@ def test_exact_meaning(name: str, data: st.DataObject) -> None:
 
 
 @every_family
-@fuzz
+@fuzz(12)
 @given(data=st.data())
 def test_truncated_at_every_token(name: str, data: st.DataObject) -> None:
     answer: Answer = data.draw(answers(name))
@@ -112,7 +106,7 @@ def damaged(tokens: Sequence[Token]) -> st.SearchStrategy[list[Token]]:
 
 
 @every_family
-@fuzz
+@fuzz(12)
 @given(data=st.data())
 def test_damaged(name: str, data: st.DataObject) -> None:
     answer: Answer = data.draw(answers(name))
