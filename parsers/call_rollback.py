@@ -15,7 +15,9 @@ the parser can still change its mind:
   It may hold the opening of a real call, and then the same starts again there.
 - `_finish_open` does the same at the end of the output, as often as needed.
 
-Each rollback turns at least the opening marker into text, so reading again comes to an end. Names,
+Each rollback turns at least the opening marker into text, so reading again comes to an end. It
+costs what is read again, and a model may write thousands of markers that begin no call: an answer
+may have `MAX_READ_AGAIN` characters read again, and then a rejected call is text as a whole. Names,
 keys and headers are limited to `MAX_MARKUP` characters and the grammars have limits of their own:
 what waits here is bounded by them.
 
@@ -42,6 +44,8 @@ MAX_SPACE = 256
 BETWEEN_CALLS = " \t\r\n,;]})"
 # The longest name, key or header.
 MAX_MARKUP = 1024
+# How many characters of rejected calls are searched for another call, in an answer.
+MAX_READ_AGAIN = 262_144
 # The first text in these states belongs to the state after them.
 FIRST_STATES = {State.START: State.CONTENT, State.REASONING_OPENED: State.REASONING}
 # States whose end is no news if the output ends there.
@@ -66,6 +70,7 @@ class CallRollback(MarkerLexer):
         self._opening = ""
         self._markup: list[str] | None = None
         self._calls_before = -1
+        self._read_again_budget = MAX_READ_AGAIN
         self._declared_only = False  # the call's function must be declared
         self._named: tuple[str, str | None] | None = None  # a call's name and id, before it starts
 
@@ -157,6 +162,9 @@ class CallRollback(MarkerLexer):
         Return 0, the length taken of the text that was being read.
         """
         opening, self._rescan = self._opening, "".join(self._markup or ())
+        self._read_again_budget -= len(self._rescan)
+        if self._read_again_budget < 0:
+            opening, self._rescan = opening + self._rescan, ""
         self._after_call = self._calls.index >= 0
         self._named = None
         self._enter(self._text_state)

@@ -15,6 +15,9 @@ STREAMED = pytest.mark.parametrize("stream", [True, False], ids=["stream", "whol
 COUNT = TRANSCRIPTS["count"]
 # Seconds of work for the engine, so that there is something to end.
 LONG = 6_000
+# What the engine may generate behind the end, per choice, while the word of it is on its way: a
+# token or two where the machine is idle, a second's worth where it is busy.
+BEHIND_THE_END = LONG / 10
 LONG_REQUEST: dict[str, Any] = {
     "max_tokens": LONG,
     "extra_body": {"ignore_eos": True, "chat_template_kwargs": COUNT["chat_template_kwargs"]},
@@ -90,7 +93,7 @@ def test_a_client_that_leaves_ends_generation(client: Client, fleet: Fleet) -> N
         pass
     stream.close()
     assert eventually(lambda: fleet.has_stopped(before))
-    assert fleet.generated() - before < 200
+    assert fleet.generated() - before <= BEHIND_THE_END
 
 
 @STREAMED
@@ -108,7 +111,7 @@ def test_a_stop_match_ends_generation(client: Client, fleet: Fleet, stream: bool
     used = response.usage.completion_tokens
     assert response.answer.content == COUNT["expect"]["content"].partition("12, 13")[0]
     assert eventually(lambda: fleet.has_stopped(before))
-    assert fleet.generated() - before <= used + 20 * n
+    assert fleet.generated() - before <= used + n * BEHIND_THE_END
 
 
 def test_a_stop_match_in_the_frontend_ends_a_plain_workers_generation(fleet: Fleet) -> None:
@@ -118,4 +121,4 @@ def test_a_stop_match_in_the_frontend_ends_a_plain_workers_generation(fleet: Fle
     response = client.ask(COUNT, stop=["12, 13"], **LONG_REQUEST)
     assert response.answer.content == COUNT["expect"]["content"].partition("12, 13")[0]
     assert eventually(lambda: fleet.has_stopped(before, fleet.plain))
-    assert fleet.generated(fleet.plain) - before <= response.usage.completion_tokens + 100
+    assert fleet.generated(fleet.plain) - before <= response.usage.completion_tokens + BEHIND_THE_END

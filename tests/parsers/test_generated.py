@@ -6,7 +6,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+import re
+from collections.abc import Callable, Sequence
 
 import pytest
 from backedge.parsers.events import (
@@ -19,12 +20,15 @@ from backedge.parsers.events import (
 )
 from hypothesis import given
 from hypothesis import strategies as st
+from jsonschema import Draft202012Validator
 
 from benchmarks.samples.sample import Call
+from tests.parsers.drawn_schemas import without_nullable
 from tests.parsers.event_outcome import join_outcome
 from tests.parsers.families import FAMILIES
+from tests.parsers.families.family import Invocation
 from tests.parsers.fuzzing import fuzz
-from tests.parsers.generated import Answer, Token, answers, by_character, feed, together
+from tests.parsers.generated import DRAWN, Answer, Token, answers, by_character, feed, together
 
 every_family = pytest.mark.parametrize(
     "name", [name for name, family in FAMILIES.items() if family.write is not None]
@@ -51,32 +55,52 @@ def check_json(events: Sequence[Event]) -> None:
             assert isinstance(json.loads(text), dict)
 
 
+def check_accepted(answer: Answer, calls: Sequence[Call]) -> None:
+    """Check that the calls are read as the model wrote them, and as their schemas want them.
+
+    A string `42` and a number 42 look the same in formats without quotes. Where a schema takes
+    both, either is right.
+    """
+    assert [call.name for call in calls] == [name for name, _ in answer.calls]
+    invocations: list[Invocation] = []
+    for call, (name, arguments) in zip(calls, answer.calls, strict=True):
+        assert isinstance(call.arguments, dict)
+        invocations.append((name, call.arguments))
+        if not name.startswith(DRAWN):
+            assert call.arguments == arguments
+    assert answer.written(invocations) == answer.written(answer.calls)
+    for name, arguments in invocations:
+        drawn = next((tool for tool in answer.tools if tool["function"]["name"] == name))
+        schema = without_nullable(drawn["function"]["parameters"])
+        assert Draft202012Validator(schema).is_valid(arguments), (schema, arguments)
+
+
 @every_family
 @fuzz(12)
 @given(data=st.data())
 def test_exact_meaning(name: str, data: st.DataObject) -> None:
-    answer: Answer = data.draw(answers(name))
-    events = feed(name, answer.tokens)
+    answer = data.draw(answers(name))
+    events = feed(answer, answer.tokens)
     outcome = join_outcome(events)
-    assert outcome.calls == tuple(Call(*call) for call in answer.calls)
+    check_accepted(answer, outcome.calls)
     assert (outcome.content or "").strip() == answer.content
-    assert outcome.reasoning is None
-    assert feed(name, by_character(answer.tokens)) == events
-    assert feed(name, together(answer.tokens)) == events
+    assert (outcome.reasoning or "").strip() == (answer.reasoning or "")
+    assert feed(answer, by_character(answer.tokens)) == events
+    assert feed(answer, together(answer.tokens)) == events
 
 
 @every_family
 @fuzz(12)
 @given(data=st.data())
 def test_truncated_at_every_token(name: str, data: st.DataObject) -> None:
-    answer: Answer = data.draw(answers(name))
-    whole = feed(name, answer.tokens)
+    answer = data.draw(answers(name))
+    whole = feed(answer, answer.tokens)
     names = [event.name for event in whole if isinstance(event, ToolCallStarted)]
-    content = "".join(event.text for event in whole if isinstance(event, Content))
+    texts = {kind: text_of(whole, kind) for kind in (Content, Reasoning)}
     arguments = arguments_of(whole)
     for end in range(len(answer.tokens)):
         for cut in (True, False):
-            events = feed(name, answer.tokens[:end], cut=cut)
+            events = feed(answer, answer.tokens[:end], cut=cut)
             if not cut:
                 check_json(events)
             started = [event.name for event in events if isinstance(event, ToolCallStarted)]
@@ -85,23 +109,29 @@ def test_truncated_at_every_token(name: str, data: st.DataObject) -> None:
                 # On stop a call ends behind any of its arguments.
                 assert full.startswith(part if cut else part.removesuffix("}"))
             if cut and name != "xlam":  # its calls may stand in a code block, which begins as text
-                shown = "".join(event.text for event in events if isinstance(event, Content))
-                assert content.rstrip().startswith(shown.rstrip(" \n`"))
+                for kind, text in texts.items():
+                    assert text.rstrip().startswith(text_of(events, kind).rstrip(" \n`"))
+
+
+def text_of(events: Sequence[Event], kind: type[Content | Reasoning]) -> str:
+    return "".join(event.text for event in events if isinstance(event, kind))
 
 
 def damaged(tokens: Sequence[Token]) -> st.SearchStrategy[list[Token]]:
     """Return the tokens with one left out, doubled, or swapped with the next."""
-    count = len(tokens)
-    return st.tuples(st.integers(0, max(0, count - 1)), st.sampled_from("012")).map(
-        lambda drawn: {
-            "0": [*tokens[: drawn[0]], *tokens[drawn[0] + 1 :]],
-            "1": [*tokens[: drawn[0] + 1], *tokens[drawn[0] :]],
-            "2": [
-                *tokens[: drawn[0]],
-                *reversed(tokens[drawn[0] : drawn[0] + 2]),
-                *tokens[drawn[0] + 2 :],
-            ],
-        }[drawn[1]]
+    changes: dict[str, Callable[[int], Sequence[Token]]] = {
+        "left out": lambda _: (),
+        "doubled": lambda at: (tokens[at], tokens[at]),
+        "swapped": lambda at: tokens[at : at + 2][::-1],
+    }
+    return st.builds(
+        lambda at, change: [
+            *tokens[:at],
+            *changes[change](at),
+            *tokens[at + (2 if change == "swapped" else 1) :],
+        ],
+        st.integers(0, max(0, len(tokens) - 1)),
+        st.sampled_from(sorted(changes)),
     )
 
 
@@ -109,10 +139,14 @@ def damaged(tokens: Sequence[Token]) -> st.SearchStrategy[list[Token]]:
 @fuzz(12)
 @given(data=st.data())
 def test_damaged(name: str, data: st.DataObject) -> None:
-    answer: Answer = data.draw(answers(name))
+    answer = data.draw(answers(name))
     tokens = data.draw(damaged(answer.tokens))
-    events = feed(name, tokens)
+    events = feed(answer, tokens)
     check_json(events)
-    assert feed(name, by_character(tokens)) == events
-    assert feed(name, together(tokens)) == events
-    assert not any(isinstance(event, Reasoning) for event in events)
+    assert feed(answer, by_character(tokens)) == events
+    assert feed(answer, together(tokens)) == events
+    if answer.reasoning is None:
+        assert not any(isinstance(event, Reasoning) for event in events)
+    shown = " ".join(getattr(event, "text", "") for event in events)
+    written = "".join(text for text, _ in tokens)
+    assert not [word for word in re.findall(r"q\d+q", written) if word not in shown]

@@ -187,6 +187,7 @@ class Family:
     write: content and calls to the model's output, as its chat template does.
     markers: what its tokenizers have as single tokens; special ones in `special`.
     tags: how it reasons, for a format with reasoning.
+    think: reasoning to the model's output in front of what `write` returns; `tags` if None.
     leaves_out: scenarios that its syntax cannot express, by id, and why.
     vllm: the name of the vLLM tool parser to compare with; None if there is none.
     vllm_differs: scenarios that vLLM's batch parser reads otherwise, by id, and why ours is right.
@@ -200,6 +201,7 @@ class Family:
     special: tuple[str, ...] = ()
     reasoning_parser: str | None = None
     tags: Tags | None = None
+    think: Callable[[str], str] | None = None
     leaves_out: Mapping[str, str] = field(default_factory=dict)
     vllm: str | None = None
     vllm_differs: Mapping[str, str] = field(default_factory=dict)
@@ -209,6 +211,13 @@ class Family:
     @property
     def name(self) -> str:
         return self.tool_parser or self.reasoning_parser or ""
+
+    def write_thought(self, reasoning: str) -> str:
+        """Write reasoning, as it stands in front of what `write` returns."""
+        if self.think is not None:
+            return self.think(reasoning)
+        assert self.tags is not None
+        return self.tags.start + reasoning + self.tags.end
 
     def all_cases(self) -> list[Case]:
         """Return the scenarios in this family's syntax, and its own cases."""

@@ -36,6 +36,7 @@ FAMILY = Family(
     reasoning_parser="inkling",
     tags=Tags(THINKING, f"{END}{MESSAGE}{TEXT}", prompt_open=f"{MESSAGE}{THINKING}",
               prompt_closed=f"{MESSAGE}{TEXT}"),
+    think=lambda text: f"{THINKING}{text}{END}{MESSAGE}",
     vllm="inkling",
     cases=(
         *json_cases(lambda call: f"{CALL}{call}{END}", key="args", end=END,

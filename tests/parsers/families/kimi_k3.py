@@ -67,6 +67,7 @@ FAMILY = Family(
         prompt_open="<|open|>think<|sep|>",
         prompt_closed=RESPONSE,
     ),
+    think=lambda text: element("think", text),
     vllm="kimi_k3",
     cases=(
         Case("a whole message", write("I look.", [("now", {})]) + "<|close|>message<|sep|>",

@@ -44,6 +44,7 @@ FAMILY = Family(
     reasoning_parser="muse_glimmer",
     tags=Tags(" to=self<|message|>", f"<|eom|>{TURN}{USER}",
               prompt_open=f"{TURN} to=self<|message|>", prompt_closed=f"{TURN}{USER}"),
+    think=lambda text: f" to=self<|message|>{text}<|eom|>{TURN}",
     vllm="muse_glimmer",
     vllm_differs={
         "three of one": "reads JSON where strings are declared",

@@ -39,6 +39,7 @@ FAMILY = Family(
     special=HARMONY_SPECIAL,
     reasoning_parser="openai_gptoss",
     tags=Tags(ANALYSIS, f"<|end|>{TURN}{FINAL}", prompt_open=None, prompt_closed=None),
+    think=lambda text: f"{ANALYSIS}{text}<|end|>{TURN}",
     # vLLM's tool parser is a stub; its HarmonyParser wants token ids of gpt-oss's own vocabulary.
     vllm=None,
     cases=(
