@@ -1,6 +1,7 @@
 # make run       starts a frontend and a worker with the example model, and shows a stream
 # make test      runs the tests, a selection of the largest matrices: some 15 minutes on two cores
 # make test-all  runs all cases, and random examples longer
+# make soak      runs a fleet under faults, for MINUTES (60)
 # Each makes its own virtual environment first; a second call finds it done.
 # `make run` needs neither vLLM nor torch; ENGINE=vllm runs a real engine, and MODEL= wants one.
 
@@ -11,7 +12,9 @@ ENGINE ?= $(if $(MODEL),vllm,replay)
 PYTHON := .venv/bin/python
 RUN_PYTHON := $(if $(filter replay,$(ENGINE)),.venv-light,.venv)/bin/python
 
-.PHONY: run test test-all lint setup
+MINUTES ?= 60
+
+.PHONY: run test test-all soak lint setup
 
 run:
 	@tools/setup $(ENGINE)
@@ -23,6 +26,9 @@ test: setup
 
 test-all:
 	@env -u CI WHOLE_MATRICES=1 FUZZ_EXAMPLES=2000 $(MAKE) test
+
+soak: setup
+	@$(PYTHON) -m tests.soak --minutes $(MINUTES)
 
 lint: setup
 	@tools/lint

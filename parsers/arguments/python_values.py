@@ -27,7 +27,12 @@ _VALUE_START = re.compile(r"[\w\"'{\[(.+\-]")
 _PREFIXES = frozenset({"", "r", "b", "u", "br", "rb"})
 # The beginning of a string, or of its prefix at the end of the text.
 _STRING_START = re.compile(r"([rR][bB]?|[bB][rR]?|[uU])?(?:([\"'])|\Z)")
-_RUN = {quote: re.compile(rf"[^\\\r{quote}]+") for quote in "\"'"}
+# Text that a string may hold, with the escapes that mean the same in JSON; and without any.
+_RUN = {
+    '"': re.compile(r'(?:[^\\"\x00-\x1f]++|\\["\\bfnrt])++'),
+    "'": re.compile(r"(?:[^\\'\x00-\x1f]++|\\[\\bfnrt])++"),
+}
+_RAW_RUN = {quote: re.compile(rf"[^\\\r{quote}]+") for quote in "\"'"}
 _QUOTES = "\"'"
 _OPENERS = "{[("
 # What closes a bracket while it is open what it encloses.
@@ -336,7 +341,7 @@ class PythonValue(JsonRepairer):
 
     def _source_string(self, text: str, position: int) -> int:
         """Copy a string in source, with its quotes and escape sequences."""
-        match = _RUN[self._quote].match(text, position)
+        match = _RAW_RUN[self._quote].match(text, position)
         end = position + 1 + (text[position] == "\\") if match is None else match.end()
         if end > len(text) and not self._final:
             return position
@@ -375,9 +380,14 @@ class PythonValue(JsonRepairer):
     @override
     def _string(self, text: str, position: int) -> int:
         quote = self._quote
-        match = _RUN[quote[0]].match(text, position)
+        match = (_RAW_RUN if self._raw else _RUN)[quote[0]].match(text, position)
         if match is not None:
-            self._write(escape_json(match.group()))
+            run = match.group()
+            if self._raw:
+                run = escape_json(run)
+            elif quote[0] == "'":
+                run = run.replace('"', '\\"')
+            self._write(run)
             position = match.end()
             if position == len(text):
                 return position

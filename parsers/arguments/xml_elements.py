@@ -125,6 +125,9 @@ class XmlElements(IncrementalGrammar):
         """Read text up to the next tag, or the tag at `position`."""
         tag_prefix = self._tag_prefix
         end = self._open[-1].end if self._open else tag_prefix
+        if tag_prefix[0] not in text and end[0] not in text:
+            self._text(text[position:] if position else text)
+            return len(text)
         starts = [start for mark in (tag_prefix, end) if (start := text.find(mark, position)) >= 0]
         if not starts:
             held = 0

@@ -17,6 +17,7 @@ MISTRAL = Format(
             "[ARGS]": State.ARGUMENTS,
             "{": ReuseSuffix(State.ARGUMENTS),
             "[": ReuseSuffix(State.JSON_CALLS),
+            COMPLETE: Jump.RETURN,  # a name alone
         },
         State.ARGUMENTS: {COMPLETE: Jump.RETURN, TOOL_CALLS: State.NAME},
         State.JSON_CALLS: {COMPLETE: Jump.RETURN},

@@ -12,10 +12,9 @@ XLAM = Format(
             "<tool_call>": State.JSON_CALLS,
             "[TOOL_CALLS]": State.JSON_CALLS,
             # Unlike other code blocks, one that begins with an array contains calls.
-            "```json\n[": BARE,
+            **{f"```{word}{space}[": BARE for word in ("json", "") for space in ("\n", "\r\n")},
             "```json [": BARE,
             "```json[": BARE,
-            "```\n[": BARE,
             # The end of reasoning, where no reasoning parser was chosen.
             "</think>": State.START,
         },

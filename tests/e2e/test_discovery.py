@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 import subprocess
+import sys
 from collections.abc import Iterator
 from contextlib import ExitStack
 from pathlib import Path
@@ -16,8 +18,11 @@ from tests.support import TRANSCRIPTS
 from tools.stack import LOOPBACK, Process, Stack, fetch, free_port
 
 SERVERS = ("etcd", "nats-server")
+# Those of the system, or those that tools/setup has unpacked.
+PATH = os.pathsep.join((os.environ.get("PATH", os.defpath), str(Path(sys.executable).parent)))
+FOUND = {server: shutil.which(server, path=PATH) for server in SERVERS}
 pytestmark = pytest.mark.skipif(
-    not all(map(shutil.which, SERVERS)),
+    not all(FOUND.values()),
     reason=f"{' and '.join(SERVERS)} are not installed (both are Debian packages)",
 )
 
@@ -68,7 +73,9 @@ def build_etcd_flags(folder: Path, client: str, peer: str) -> list[str]:
 def start(servers: ExitStack, folder: Path, command: str, *flags: str) -> None:
     """Start a server that ends with `servers`."""
     log = servers.enter_context((folder / f"{command}.log").open("wb"))
-    process = subprocess.Popen([command, *flags], stdout=log, stderr=subprocess.STDOUT)
+    executable = FOUND[command]
+    assert executable is not None
+    process = subprocess.Popen([executable, *flags], stdout=log, stderr=subprocess.STDOUT)
     servers.callback(process.wait)
     servers.callback(process.terminate)
 

@@ -13,6 +13,7 @@ from collections.abc import Sequence
 from types import FrameType
 
 import pytest
+from backedge.parsers import call_rollback
 from backedge.parsers.base import ParserRequest
 from backedge.parsers.format import Format
 from backedge.parsers.formats.catalog import FORMATS
@@ -24,9 +25,18 @@ from tests.parsers.families.family import TOOLS
 from tests.parsers.fuzzing import fuzz
 
 SIGNS = ("{", "}", "[", "(", '"', "'", "=", ":", ",", "a", "\n", "```", ' "name": "now", ', "now")
-LENGTH = 500
+# Behind each marker alone; any two of all in the random test.
+BEHIND = ("", "{", ",", "\n")
+LENGTH = 100
+# In place of `MAX_READ_AGAIN`, so that short outputs are beyond it.
+READ_AGAIN = 4096
 # Beyond four times: what an answer costs whatever its length, as the first call of a function does.
-TOLERANCE = 1.3
+TOLERANCE = 1.4
+
+
+@pytest.fixture(autouse=True)
+def _read_again_less(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(call_rollback, "MAX_READ_AGAIN", READ_AGAIN)
 
 
 def pieces_of(format_: Format) -> list[str]:
@@ -63,10 +73,23 @@ def check_linear(format_: Format, unit: Sequence[str], *, tokens: bool, cut: boo
     assert long <= 4 * short * TOLERANCE, (unit, short, long)
 
 
-@pytest.mark.parametrize("format_", FORMATS, ids=lambda format_: format_.name)
-@pytest.mark.parametrize("tokens", [False, True], ids=["text", "tokens"])
+every_format = pytest.mark.parametrize("format_", FORMATS, ids=lambda format_: format_.name)
+either_way = pytest.mark.parametrize("tokens", [False, True], ids=["text", "tokens"])
+
+
+@every_format
+@either_way
+def test_each_marker(format_: Format, tokens: bool) -> None:
+    markers = [piece for piece in pieces_of(format_) if piece not in SIGNS]
+    for marker, behind in itertools.product(markers, BEHIND):
+        unit = [piece for piece in (marker, behind) if piece]
+        check_linear(format_, unit, tokens=tokens, cut=False)
+
+
+@every_format
+@either_way
 @fuzz(4)
 @given(data=st.data(), cut=st.booleans())
-def test_repeated(format_: Format, tokens: bool, data: st.DataObject, cut: bool) -> None:
-    unit = data.draw(st.lists(st.sampled_from(pieces_of(format_)), min_size=1, max_size=2))
+def test_any_two(format_: Format, tokens: bool, data: st.DataObject, cut: bool) -> None:
+    unit = data.draw(st.lists(st.sampled_from(pieces_of(format_)), min_size=2, max_size=2))
     check_linear(format_, unit, tokens=tokens, cut=cut)

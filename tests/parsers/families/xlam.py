@@ -34,6 +34,7 @@ FAMILY = Family(
     cases=(
         *json_cases(lambda call: f"[{call}]", vllm=STRICT | WANTS_KEY | KEEPS_NULL),
         Case("in a code block", f"```json\n{HIS}\n```", Outcome(calls=(HI,))),
+        Case("in a code block of another system", f"```json\r\n{HIS}\r\n```", Outcome(calls=(HI,))),
         Case("in a code block without a language", f"```\n{HIS}\n```", Outcome(calls=(HI,))),
         Case("in Hermes's tags", f"<tool_call>{HIS}</tool_call>", Outcome(calls=(HI,))),
         Case("behind Mistral's marker", f"[TOOL_CALLS]{HIS}", Outcome(calls=(HI,))),

@@ -1,0 +1,78 @@
+"""The soak's fleet: two frontends and three workers, of two models."""
+
+from __future__ import annotations
+
+from functools import partial
+
+import openai
+
+from tests.e2e.test_replay import PARSERS
+from tests.soak.faults import Member
+from tests.soak.load import TIMEOUT_S, Target
+from tools.stack import HUGGINGFACE_FRONTEND, Process, Stack, fetch, free_port, worker_is_ready
+
+MIGRATIONS = ("--migration-limit", "5")
+# Native parsers in processes of their own, beside a real engine.
+POOL = ("--vllm-processing", "--postprocess-parsers", "native", "--postprocess-workers", "2")
+DEADLINE = ("--postprocess-deadline-s", "2")
+TOKENS_PER_SECOND = "200"
+# Two workers replay the one model, so that one of them can go at any time.
+REPLAYED, POOLED = "replayed", "pooled"
+STEADY, OTHER = "steady frontend", "other frontend"
+
+
+class Fleet:
+    """The processes of a soak, and who may be hit.
+
+    steady: the frontend that is only stopped for a while. pooled: the worker whose pool is hit.
+    members: all that are killed and started anew.
+    """
+
+    def __init__(self, stack: Stack) -> None:
+        self._stack = stack
+        self._port = free_port()
+        starts = {
+            f"replay worker, {latency}": partial(self._start_replay, latency)
+            for latency in ("lowest", "balanced")
+        }
+        self.members = [
+            Member(name, start(), start, lambda process: worker_is_ready(process.url))
+            for name, start in starts.items()
+        ]
+        self.pooled = stack.worker(*POOL, *DEADLINE, *PARSERS, name=POOLED, wait=False)
+        self.steady = stack.frontend(
+            *PARSERS, *MIGRATIONS, command=HUGGINGFACE_FRONTEND, wait=False
+        )
+        other = Member(
+            OTHER, self._start_frontend(), self._start_frontend, serves_all, frozenset({OTHER})
+        )
+        self.members.append(other)
+        for frontend in (self.steady, other.process):
+            for model in (REPLAYED, POOLED):
+                stack.wait_for_model(frontend, model)
+        self.targets = [
+            Target(name, build_client(frontend), model)
+            for name, frontend in ((STEADY, self.steady), (OTHER, other.process))
+            for model in (REPLAYED, POOLED)
+        ]
+
+    def _start_replay(self, latency: str) -> Process:
+        pace = ("--tokens-per-second", TOKENS_PER_SECOND, "--postprocess-latency", latency)
+        return self._stack.replay(*PARSERS, *pace, name=REPLAYED, wait=False)
+
+    def _start_frontend(self) -> Process:
+        flags = ("--tokenizer-backend", "vllm", *PARSERS, *MIGRATIONS)
+        return self._stack.frontend(*flags, port=self._port, wait=False)
+
+
+def serves_all(frontend: Process) -> bool:
+    """Whether a frontend has found both models."""
+    models = fetch(frontend.url + "/v1/models")
+    return all(f'"{model}"' in models for model in (REPLAYED, POOLED))
+
+
+def build_client(frontend: Process) -> openai.AsyncOpenAI:
+    """Return the official client of a frontend; it asks nothing twice."""
+    return openai.AsyncOpenAI(
+        base_url=frontend.url + "/v1", api_key="none", timeout=TIMEOUT_S, max_retries=0
+    )
