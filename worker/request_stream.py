@@ -15,7 +15,7 @@ from typing import Protocol
 from ..parsers.errors import ParserFailedError, ProtocolError
 from ..parsers.json_types import JsonObject
 from ..postprocess.chunk_scheduler import ScheduledChunk
-from ..postprocess.engine_output import engine_error, parse_engine_output
+from ..postprocess.engine_output import ABORTS, engine_error, parse_engine_output
 from ..postprocess.messages import KEY, PostprocessedChunk, PostprocessParams, encode, read
 from ..postprocess.stage_timing import Clock, StageTime
 from .backend import PostprocessBackend, RequestStream
@@ -201,6 +201,10 @@ class RequestPump:
                 self._failure = output
                 continue
             chunk = parse_engine_output(output)
+            if chunk.index >= self._params.n:
+                raise ProtocolError(
+                    f"the engine sent choice {chunk.index}; the request has {self._params.n}"
+                )
             now = self._loop.time()
             tokens = len(chunk.token_ids)
             metrics.outputs += 1
@@ -210,9 +214,7 @@ class RequestPump:
             self._passthrough.add(chunk.index, output)
             if chunk.finish_reason is not None:
                 # A choice that we have aborted is no longer open.
-                self._cancelled |= (
-                    output["finish_reason"] == "cancelled" and chunk.index in self._open
-                )
+                self._cancelled |= output["finish_reason"] in ABORTS and chunk.index in self._open
                 self._open.discard(chunk.index)
             elif (group := rate.next_group(stream.engine_wait_s(chunk.index))) is not None:
                 self._engine.set_stream_interval(chunk.index, group)
@@ -242,7 +244,7 @@ class RequestPump:
 
     async def _failed(self, failure: Exception | JsonObject) -> JsonObject:
         """Return the last chunk of a failed request; raise `failure` if `outputs` raised it."""
-        if isinstance(failure, ParserFailedError):
+        if isinstance(failure, ParserFailedError | ProtocolError):
             for index in tuple(self._open):
                 await self._abort(index)
             return {"index": 0, "token_ids": [], "finish_reason": f"error: {failure}"}

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import logging
+import reprlib
 from collections.abc import AsyncIterator, Callable
 from http import HTTPStatus
 
 import msgspec
-from dynamo.llm.exceptions import HttpError
+from dynamo.llm.exceptions import DynamoException, HttpError
 
 from ...parsers.errors import BackedgeError, ProtocolError
 from ...parsers.json_types import JsonObject
@@ -16,8 +16,6 @@ from ...postprocess.messages import KEY, Chunk, PostprocessedChunk, PostprocessP
 from ...postprocess.migration import resume
 from ...postprocess.postprocessor import Postprocessor
 from ..dynamo_types import AnnotatedItem, Context, RoutedEngine
-
-logger = logging.getLogger(__name__)
 
 
 class WorkerError(BackedgeError):
@@ -56,7 +54,8 @@ class StreamReader:
     A chunk with a `PostprocessedChunk` needs no more work; others are post-processed here. Each
     chunk is looked at by itself, since a migrated stream may go on at a worker of the other kind.
 
-    make_postprocessor: for the chunks of a plain worker; called at most once.
+    make_postprocessor: for the chunks of a plain worker; called again if such chunks come after
+        others.
     """
 
     def __init__(
@@ -65,8 +64,8 @@ class StreamReader:
         self._params = params
         self._make_postprocessor = make_postprocessor
         self._postprocessor: Postprocessor | None = None
-        # The tokens of each choice that workers have post-processed.
-        self._processed_token_ids: list[list[int]] = [[] for _ in range(params.n)]
+        # All tokens of each choice, so that post-processing can begin here at any chunk.
+        self._token_ids: list[list[int]] = [[] for _ in range(params.n)]
         self._finished: set[int] = set()
 
     async def read(
@@ -97,7 +96,10 @@ class StreamReader:
                 raise client_error from error
             if isinstance(error, ValueError):
                 raise WorkerError(str(error), retryable=True) from error
-            raise
+            if isinstance(error, DynamoException | HttpError | BackedgeError):
+                raise
+            # Dynamo would answer a TypeError, for instance, as if the client had made it.
+            raise WorkerError(f"{type(error).__name__}: {error}", retryable=False) from error
         if len(self._finished) < self._params.n and not context.is_stopped():
             raise WorkerError("the worker ended the stream without a finish_reason", retryable=True)
 
@@ -111,23 +113,60 @@ class StreamReader:
             return None
         if (failure := engine_error(output)) is not None:
             raise WorkerError(failure, retryable=False)
+        try:
+            return self._read_output(output)
+        except ProtocolError as error:
+            # The next chunks would go on from a state that nobody knows.
+            raise WorkerError(str(error), retryable=False) from error
+
+    def _read_output(self, output: JsonObject) -> tuple[Chunk, PostprocessedChunk]:
+        """Return the chunk in an engine output. Raises `ProtocolError` if it cannot be read."""
         chunk = parse_engine_output(output)
-        processed = _read_processed(output)
+        if chunk.index >= self._params.n:
+            raise ProtocolError(
+                f"the worker sent choice {chunk.index}; the request has {self._params.n}"
+            )
+        extra_args = output.get("extra_args") or {}
+        text = extra_args.get(KEY) if isinstance(extra_args, dict) else extra_args
+        processed = self._read_processed(text, chunk)
         if processed is None:
             processed = self._process(chunk)
-        elif self._postprocessor is None:
-            self._processed_token_ids[chunk.index] += chunk.token_ids
+        if chunk.index in self._finished:
+            processed.deltas = []  # nothing may follow the finish
+        self._token_ids[chunk.index] += chunk.token_ids
         self._finished.update(delta.index for delta in processed.deltas if delta.finish_reason)
         return chunk, processed
+
+    def _read_processed(self, text: object, chunk: Chunk) -> PostprocessedChunk | None:
+        """Return what the worker has made of `chunk`; None for a plain or a newer worker's.
+
+        text: as it came. Raises `ProtocolError` if it is none, or of another choice.
+        """
+        if text is None:
+            return None
+        if not isinstance(text, str):
+            raise ProtocolError(f"a worker's post-processed chunk is {reprlib.repr(text)}")
+        processed = read(PostprocessedChunk, text)
+        if processed is None:
+            return None
+        for delta in processed.deltas:
+            if delta.index != chunk.index:
+                raise ProtocolError(
+                    f"the worker sent a delta of choice {delta.index} with choice {chunk.index}"
+                )
+        # It would no longer know all tokens; the next plain chunk makes another.
+        self._postprocessor = None
+        return processed
 
     def _process(self, chunk: Chunk) -> PostprocessedChunk:
         """Post-process a plain worker's chunk."""
         if self._postprocessor is None:
             self._postprocessor = self._make_postprocessor()
-            for index, token_ids in enumerate(self._processed_token_ids):
+            for index, token_ids in enumerate(self._token_ids):
                 resume(self._postprocessor, token_ids, index)
         deltas = self._postprocessor.feed(chunk)
-        is_last = self._postprocessor.finished and any(delta.finish_reason for delta in deltas)
+        ended = {delta.index for delta in deltas if delta.finish_reason}
+        is_last = bool(ended) and len(self._finished | ended) == self._params.n
         shows_usage = is_last or self._params.continuous_usage_stats
         usage = self._postprocessor.usage if shows_usage else None
         return PostprocessedChunk(deltas=deltas, usage=usage)
@@ -136,12 +175,3 @@ class StreamReader:
         """Whether a stop string found here ended the response while the worker generates on."""
         postprocessor = self._postprocessor
         return postprocessor is not None and postprocessor.finished and postprocessor.ended_early
-
-
-def _read_processed(output: JsonObject) -> PostprocessedChunk | None:
-    """Return what the worker has made of a chunk; None for a plain worker's."""
-    try:
-        return read(PostprocessedChunk, (output.get("extra_args") or {}).get(KEY))
-    except ProtocolError as error:
-        logger.warning("a worker's chunk is post-processed again, in the frontend: %s", error)
-        return None

@@ -1,8 +1,8 @@
 """Dynamo's engine outputs, whole and with all that may be missing."""
 
-import msgspec
 import pytest
-from backedge.postprocess.engine_output import engine_error, parse_engine_output
+from backedge.parsers.errors import ProtocolError
+from backedge.postprocess.engine_output import MAX_ERROR, engine_error, parse_engine_output
 from backedge.postprocess.messages import Chunk, EngineLogprob
 
 WHOLE = {
@@ -53,22 +53,53 @@ def test_any_field_may_be_missing(name, is_null):
 
 @pytest.mark.parametrize(
     ("engines", "openais"),
-    [("eos", "stop"), ("cancelled", "length"), ("stop", "stop"), ("length", "length"), ("", None)],
+    [
+        *(("eos", "stop"), ("stop", "stop"), ("length", "length"), ("", None)),
+        *(("cancelled", "length"), ("abort", "length")),
+    ],
 )
 def test_finish_reasons_are_openais(engines, openais):
     assert parse_engine_output({"token_ids": [], "finish_reason": engines}).finish_reason == openais
 
 
-@pytest.mark.parametrize("alternatives", [[[{"token_id": "5"}]], [{"token_id": 5}], "text"])
-def test_alternatives_of_another_form_are_refused(alternatives):
-    with pytest.raises(msgspec.ValidationError):
-        parse_engine_output({"token_ids": [5], "top_logprobs": alternatives})
+WRONG = [
+    {"top_logprobs": [[{"token_id": "5"}]]},
+    {"top_logprobs": [{"token_id": 5}]},
+    {"top_logprobs": "text"},
+    {"index": -1},
+    {"index": "0"},
+    {"index": True},
+    {"token_ids": "text"},
+    {"token_ids": [-1]},
+    {"token_ids": [1 << 32]},
+    {"token_ids": [1.5]},
+    {"token_ids": [None]},
+    {"log_probs": ["-1"]},
+    {"log_probs": [None]},
+    {"stop_reason": 1 << 70},
+    {"stop_reason": ["a"]},
+    {"finish_reason": 5},
+    {"completion_usage": []},
+    {"completion_usage": {"prompt_tokens": -1}},
+    {"completion_usage": {"prompt_tokens_details": {"cached_tokens": "4"}}},
+]
+
+
+@pytest.mark.parametrize("fields", WRONG, ids=repr)
+def test_fields_of_another_form_are_refused_by_name(fields):
+    name = next(iter(fields))
+    with pytest.raises(ProtocolError, match=rf"\$\.{name}"):
+        parse_engine_output({"token_ids": [5], **fields})
 
 
 @pytest.mark.parametrize(
     ("output", "error"),
     [
         ({"token_ids": [], "finish_reason": "error: out of memory"}, "error: out of memory"),
+        ({"token_ids": [], "finish_reason": {"error": "out of memory"}}, "error: out of memory"),
+        ({"token_ids": [], "finish_reason": {"error": None}}, "error: {'error': None}"),
+        ({"token_ids": [], "finish_reason": {}}, "error: {}"),
+        ({"token_ids": [], "finish_reason": "error"}, "error"),
         ({"message": "no such model", "code": 404}, "no such model"),
         ({"status": 1}, "not an engine output: {'status': 1}"),
         ({"token_ids": [], "finish_reason": "stop"}, None),
@@ -77,3 +108,15 @@ def test_alternatives_of_another_form_are_refused(alternatives):
 )
 def test_errors(output, error):
     assert engine_error(output) == error
+
+
+@pytest.mark.parametrize(
+    "output",
+    [
+        {"token_ids": [], "finish_reason": "error: " + "x" * MAX_ERROR},
+        {"token_ids": [], "finish_reason": {"error": "x" * MAX_ERROR}},
+        {"message": "x" * (MAX_ERROR + 1)},
+    ],
+)
+def test_a_long_error_is_cut(output):
+    assert len(engine_error(output) or "") == MAX_ERROR

@@ -161,7 +161,10 @@ async def answer(
 
 
 def output(
-    text: str | list[int], index: int = 0, finish_reason: str | None = None, **fields: Any
+    text: str | list[int],
+    index: int = 0,
+    finish_reason: str | JsonObject | None = None,
+    **fields: Any,
 ) -> JsonObject:
     token_ids = encode(text) if isinstance(text, str) else text
     return {"index": index, "token_ids": token_ids, "finish_reason": finish_reason, **fields}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import re
 import signal
 from collections.abc import Sequence
 from typing import Any
@@ -179,7 +180,9 @@ def test_the_engines_extra_args_stay_beside_ours() -> None:
     assert sent[0].chunk["extra_args"].keys() == {"theirs", KEY}
 
 
+ON_THE_WIRE = output("", finish_reason={"error": "out of memory"})
 FAILURES: dict[str, tuple[Step, JsonObject | None]] = {
+    "says so as Dynamo writes it": (ON_THE_WIRE, ON_THE_WIRE),
     "raises": (RuntimeError("out of memory"), None),
     "says so": (
         output("", finish_reason="error: out of memory"),
@@ -208,14 +211,23 @@ def test_a_failure_comes_after_all_that_was_generated(
     assert (engine.closed, backend.closes) == (True, [1])
 
 
-def test_a_choice_that_the_request_does_not_have_fails_it() -> None:
-    engine = Engine([output("a"), output("b", 1), STALL])
+# What an engine must not send, and what the answer says of it.
+WRONG_OUTPUTS: dict[str, tuple[JsonObject, str]] = {
+    "a choice too many": (output("b", 1), "choice 1; the request has 1"),
+    "a choice below none": (output("b", -1), r"\$\.index"),
+    "no token": ({"index": 0, "token_ids": [-1]}, r"\$\.token_ids"),
+    "no list": ({"index": 0, "token_ids": 5}, r"\$\.token_ids"),
+    "no logprob": (output("b", log_probs=["x"]), r"\$\.log_probs"),
+}
 
-    async def run() -> None:
-        with pytest.raises(IndexError):
-            await answer(engine, CountingBackend(LOWEST))
 
-    run_in_virtual_time(run())
+@pytest.mark.parametrize(("wrong", "message"), WRONG_OUTPUTS.values(), ids=WRONG_OUTPUTS)
+def test_an_output_of_another_form_fails_its_request(wrong: JsonObject, message: str) -> None:
+    engine, backend = Engine([output("a"), wrong, STALL]), CountingBackend(LOWEST)
+    first, last = run_in_virtual_time(answer(engine, backend))
+    assert content(first) == "a"
+    assert re.search(f"^error: .*{message}", last.chunk["finish_reason"])
+    assert (engine.aborted, backend.closes) == ([0], [1])
 
 
 @pytest.mark.parametrize("delays", [LOWEST, NEVER], ids=["lowest", "never"])

@@ -25,6 +25,16 @@ def nothing(position):
     return False
 
 
+# Who post-processes which chunk: True for the worker.
+PATTERNS = {
+    "one by one": lambda position: position % 2 == 0,
+    "two by two": lambda position: position % 4 < 2,
+    "one plain chunk": lambda position: position != 3,
+    "the last is plain": lambda position: position < 8,
+    "the first is plain": lambda position: position > 0,
+}
+
+
 def read(outputs, **fields):
     """Return the whole answer, and how often a post-processor was made here."""
     request = params(**fields)
@@ -77,12 +87,54 @@ def test_a_post_of_a_newer_version_is_done_here():
     assert (whole.delta.content, made) == (TEXT, 1)
 
 
-@pytest.mark.parametrize("post", ["no json", '{"deltas": 5}', 7])
-def test_a_post_that_is_none_is_done_here(post):
+UNREADABLE: list[Any] = ["no json", '{"deltas": 5}', 7, [], "", '{"version": 1']
+
+
+@pytest.mark.parametrize(
+    "extra_args",
+    [
+        *({KEY: post} for post in UNREADABLE),
+        {KEY: '{"deltas": [{"index": 1}]}'},
+        {KEY: '{"deltas": [{"index": 0, "logprobs": [{"token": "a", "logprob": null}]}]}'},
+        "text",
+    ],
+    ids=repr,
+)
+@pytest.mark.parametrize("position", [0, 3])
+def test_a_post_that_cannot_be_read_ends_the_answer(position, extra_args):
+    """Going on, the frontend would send what it does not know, twice, or not at all."""
     broken = outputs(everything)
-    for output in broken:
-        output["extra_args"][KEY] = post
-    assert read(broken)[0].delta.content == TEXT
+    broken[position]["extra_args"] = extra_args
+    with pytest.raises(WorkerError) as caught:
+        read(broken)
+    assert not caught.value.retryable
+
+
+WRONG = [{"index": 1}, {"index": -1}, {"token_ids": [-1]}, {"token_ids": 5}, {"log_probs": "x"}]
+
+
+@pytest.mark.parametrize("processed", [everything, nothing], ids=["worker", "frontend"])
+@pytest.mark.parametrize("fields", WRONG, ids=repr)
+def test_a_chunk_of_another_form_ends_the_answer(fields, processed):
+    broken = outputs(processed)
+    broken[3].update(fields)
+    with pytest.raises(WorkerError) as caught:
+        read(broken)
+    assert not caught.value.retryable
+
+
+@pytest.mark.parametrize("processed", PATTERNS.values(), ids=PATTERNS)
+@pytest.mark.parametrize("stop", [[], ["three"]])
+def test_workers_of_both_kinds_may_take_turns(processed, stop):
+    whole, _, _ = read(outputs(processed, stop=stop), stop=stop)
+    expected = (TEXT, "stop", None) if not stop else ("one, two, ", "stop", "three")
+    assert (whole.delta.content, whole.finish_reason, whole.stop_reason) == expected
+
+
+@pytest.mark.parametrize("processed", [everything, nothing], ids=["worker", "frontend"])
+def test_nothing_follows_the_finish(processed):
+    whole, _, _ = read([*outputs(processed), *outputs(processed)])
+    assert (whole.delta.content, whole.finish_reason) == (TEXT, "stop")
 
 
 def test_a_stop_string_found_here_stops_the_worker():
@@ -106,9 +158,14 @@ def test_a_natural_end_does_not():
         ([], True),
         ([Annotated(error="no instances")], False),
         ([{"index": 0, "token_ids": [], "finish_reason": "error: out of memory"}], False),
+        ([{"index": 0, "token_ids": [], "finish_reason": {"error": "out of memory"}}], False),
+        ([TypeError("an argument of Dynamo's")], False),
         ([{"status": "error", "message": "bad"}], False),
     ],
-    ids=["worker died", "silent end", "engine error", "error finish", "no output"],
+    ids=[
+        *("worker died", "silent end", "engine error", "error finish", "on the wire"),
+        *("a fault", "no output"),
+    ],
 )
 def test_no_silent_end(tail, retryable):
     with pytest.raises(WorkerError) as caught:
