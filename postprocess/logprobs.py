@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import math
+
 from ..tokenization.detokenizer import DetokenizerFactory
 from .messages import Chunk, EngineLogprob, TokenLogprob, TopLogprob
 
-# JSON has no infinity; vLLM's servers send this instead.
+# JSON has neither infinity nor NaN; vLLM's servers send this for minus infinity.
 LEAST = -9999.0
 # Alternatives without a rank come last.
 UNRANKED = 1 << 30
@@ -30,7 +32,8 @@ class LogprobBuilder:
 
         The sampled token may be among the alternatives.
         """
-        alternatives = chunk.top_logprobs[position] if chunk.top_logprobs is not None else []
+        lists = chunk.top_logprobs or ()
+        alternatives = lists[position] if position < len(lists) else []
         known = (item for item in alternatives if item.token_id is not None)
         ranked = sorted(known, key=_rank)[: self._alternatives]
         text, utf8 = self._token(chunk.token_ids[position])
@@ -54,8 +57,9 @@ class LogprobBuilder:
 
 
 def _finite(logprob: float) -> float:
-    return max(logprob, LEAST)
+    """Return `logprob`, or `LEAST` in place of what is less or no number of JSON's."""
+    return max(logprob, LEAST) if math.isfinite(logprob) else LEAST
 
 
 def _rank(item: EngineLogprob) -> tuple[int, float]:
-    return (UNRANKED if item.rank is None else item.rank, -item.logprob)
+    return (UNRANKED if item.rank is None else item.rank, -_finite(item.logprob))

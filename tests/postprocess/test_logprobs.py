@@ -1,17 +1,17 @@
 """Entries of logprobs: exact bytes, ranked alternatives, numbers that JSON has."""
 
-import json
+import math
 
 import msgspec
 import pytest
 from backedge.postprocess.logprobs import LEAST, LogprobBuilder
-from backedge.postprocess.messages import Chunk, EngineLogprob
+from backedge.postprocess.messages import Chunk, EngineLogprob, TokenLogprob
 from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.support import encode, tiny_detokenizers
 
-LOGPROBS = st.floats(max_value=0.0, allow_nan=False)
+LOGPROBS = st.floats(max_value=0.0) | st.sampled_from([math.nan, math.inf, -math.inf])
 
 
 def build(chunk, alternatives=2, *, as_token_ids=False):
@@ -25,8 +25,11 @@ def test_the_bytes_of_all_tokens_are_those_of_the_text(text, data):
     logprobs = data.draw(st.lists(LOGPROBS, min_size=len(token_ids), max_size=len(token_ids)))
     entries = build(Chunk(token_ids=token_ids, logprobs=logprobs))
     assert b"".join(bytes(entry.bytes) for entry in entries) == text.encode()
-    assert [entry.logprob for entry in entries] == [max(value, LEAST) for value in logprobs]
-    json.loads(msgspec.json.encode(entries))  # no infinity
+    assert [entry.logprob for entry in entries] == [
+        max(value, LEAST) if math.isfinite(value) else LEAST for value in logprobs
+    ]
+    # msgspec writes null for a number that JSON does not have.
+    assert msgspec.json.decode(msgspec.json.encode(entries), type=list[TokenLogprob]) == entries
 
 
 RANKED = [
@@ -51,3 +54,18 @@ def test_alternatives_by_rank_then_probability(alternatives, token_ids):
 def test_tokens_as_ids():
     [entry] = build(Chunk(token_ids=[6], logprobs=[-0.1]), as_token_ids=True)
     assert (entry.token, bytes(entry.bytes)) == ("token_id:6", b"token_id:6")
+
+
+NO_NUMBERS = [math.nan, math.inf, -math.inf]
+
+
+@pytest.mark.parametrize("value", NO_NUMBERS)
+def test_alternatives_without_a_number_come_last(value):
+    alternatives = [EngineLogprob(5, None, value), EngineLogprob(6, None, -3.0)]
+    [entry] = build(Chunk(token_ids=[6], logprobs=[value], top_logprobs=[alternatives]))
+    assert [top.logprob for top in entry.top_logprobs] == [-3.0, LEAST]
+
+
+def test_tokens_without_a_list_of_alternatives_have_none():
+    entries = build(Chunk(token_ids=[5, 6], logprobs=[-0.1, -0.2], top_logprobs=[[]]))
+    assert [entry.top_logprobs for entry in entries] == [[], []]
