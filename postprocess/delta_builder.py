@@ -15,6 +15,7 @@ from ..parsers.events import (
     ToolCallStarted,
 )
 from .messages import ChoiceDelta, Delta, FunctionDelta, TokenLogprob, ToolCallDelta
+from .well_formed import EventMender
 
 DeltaKind = Literal["content", "reasoning", "tools", "finish"]
 CallOutcome = Literal["complete", "cut", "raw", "dropped"]
@@ -37,6 +38,7 @@ class DeltaBuilder:
     def __init__(self, index: int, request: ParserRequest) -> None:
         self._index = index
         self._trims = bool(request.tools)
+        self._mender = EventMender()
         self._drops_calls = request.drops_calls
         self._dropped = 0
         self._deltas: list[ChoiceDelta] = []
@@ -80,27 +82,12 @@ class DeltaBuilder:
             self._attach()
 
     def write(self, event: Event) -> None:
-        """Add `event` to the deltas."""
-        # By the class itself: each token comes here, and a match statement takes three times
-        # as long.
-        kind = event.__class__
-        if kind is Content:
-            if self._trims:
-                self._append_trimmed(event.text)  # type: ignore[union-attr]  # it is a Content
-            else:
-                self._append_content(event.text)  # type: ignore[union-attr]  # it is a Content
-        elif kind is Reasoning:
-            if self._kind != "reasoning":
-                self._open("reasoning")
-            self._parts.append(event.text)  # type: ignore[union-attr]  # it is a Reasoning
-        elif self._drops_calls:
-            self._dropped += isinstance(event, ToolCallStarted)
-        elif isinstance(event, ToolCallArguments):
-            self._append_arguments(event.index, event.text)
-        elif isinstance(event, ToolCallStarted):
-            self._start_call(event)
-        elif isinstance(event, ToolCallCut):
-            self._cut = event
+        """Add `event` to the deltas, its text well-formed."""
+        if self._mender.passes(event):
+            self._add(event)
+        else:
+            for mended in self._mender.mend(event):
+                self._add(mended)
 
     def call_outcomes(self, *, cut: bool, failed: bool) -> list[CallOutcome]:
         """Return the outcome of each call; to be asked before `finish`.
@@ -122,6 +109,8 @@ class DeltaBuilder:
 
     def finish(self, finish_reason: str, stop_reason: str | int | None, *, cut: bool) -> None:
         """End the choice, together with the last delta if that has not been taken."""
+        for event in self._mender.flush():
+            self._add(event)
         if not cut and self.unfinished is None:
             self._close_call()
         if self._whitespace and not self._numbers and not self._dropped:
@@ -139,6 +128,28 @@ class DeltaBuilder:
         self.pending.clear()
         deltas, self._deltas = self._deltas, []
         return deltas
+
+    def _add(self, event: Event) -> None:
+        # By the class itself: each token comes here, and a match statement takes three times
+        # as long.
+        kind = event.__class__
+        if kind is Content:
+            if self._trims:
+                self._append_trimmed(event.text)  # type: ignore[union-attr]  # it is a Content
+            else:
+                self._append_content(event.text)  # type: ignore[union-attr]  # it is a Content
+        elif kind is Reasoning:
+            if self._kind != "reasoning":
+                self._open("reasoning")
+            self._parts.append(event.text)  # type: ignore[union-attr]  # it is a Reasoning
+        elif self._drops_calls:
+            self._dropped += isinstance(event, ToolCallStarted)
+        elif isinstance(event, ToolCallArguments):
+            self._append_arguments(event.index, event.text)
+        elif isinstance(event, ToolCallStarted):
+            self._start_call(event)
+        elif isinstance(event, ToolCallCut):
+            self._cut = event
 
     def _append_trimmed(self, text: str) -> None:
         """Append content; hold back trailing whitespace, which a tool call after it drops."""
