@@ -21,6 +21,7 @@ from collections.abc import Iterable
 # Where the parsers' names come from; errors name the flag to change.
 TOOL_CALL_FLAG = "--tool-call-parser"
 REASONING_FLAG = "--reasoning-parser"
+MAX_REASON = 1000
 
 
 class BackedgeError(Exception):
@@ -76,7 +77,9 @@ class ParserFailedError(BackedgeError):
         self.parser = parser
         self.position = position
         self.cause = cause
-        self.reason = cause if isinstance(cause, str) else f"{type(cause).__name__}: {cause}"
+        reason = cause if isinstance(cause, str) else f"{type(cause).__name__}: {cause}"
+        # An exception may quote all of the model's output.
+        self.reason = reason if len(reason) <= MAX_REASON else f"{reason[:MAX_REASON]}..."
         super().__init__(
             f"parser {parser!r} failed on request {request_id} at output token {position}: "
             f"{self.reason}"

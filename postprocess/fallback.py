@@ -51,17 +51,23 @@ class FallbackParser(ParserWrapper):
         self._position = 0
         self._held: list[str] = []
         self._held_characters = 0
+        self._counted_tokens = 0  # tokens of reasoning, by the parser that has failed
         super().__init__(PassthroughParser())
         self.failed = False
         try:
             self._inner = wrap_forced_calls(parsers(request, prompt_token_ids), request)
-        except Exception as error:  # noqa: BLE001 - a parser is third-party code
+        except BaseException as error:  # noqa: BLE001 - a parser is third-party code
             self._fail(error)
 
     @property
     @override
     def in_reasoning(self) -> bool:
         return self._inner.in_reasoning and not self.failed
+
+    @property
+    @override
+    def reasoning_tokens(self) -> int:
+        return self._counted_tokens + self._inner.reasoning_tokens
 
     @override
     def reads_together(self, token_ids: Sequence[int]) -> bool:
@@ -73,7 +79,7 @@ class FallbackParser(ParserWrapper):
             return _content(text)
         try:
             events = self._inner.feed(text, token_ids)
-        except Exception as error:  # noqa: BLE001 - third-party code on untrusted text
+        except BaseException as error:  # noqa: BLE001 - third-party code on untrusted text
             return self._fall_back(error, text, token_ids)
         self._position += len(token_ids)
         if not events:
@@ -92,10 +98,10 @@ class FallbackParser(ParserWrapper):
             return _content(text)
         try:
             return self._inner.finish(text, token_ids, cut=cut)
-        except Exception as error:  # noqa: BLE001 - third-party code on untrusted text
+        except BaseException as error:  # noqa: BLE001 - third-party code on untrusted text
             return self._fall_back(error, text, token_ids)
 
-    def degrade(self, error: Exception) -> list[Event]:
+    def degrade(self, error: BaseException) -> list[Event]:
         """Leave the parser as if it had raised `error`; return the text that it holds."""
         return [] if self.failed else self._fall_back(error, "", ())
 
@@ -107,14 +113,19 @@ class FallbackParser(ParserWrapper):
             return []
         return self.degrade(HeldTooMuchError(f"no event for {self._held_characters} characters"))
 
-    def _fall_back(self, error: Exception, text: str, token_ids: Sequence[int]) -> list[Event]:
+    def _fall_back(self, error: BaseException, text: str, token_ids: Sequence[int]) -> list[Event]:
         self._position += len(token_ids)
         held, self._held = "".join(self._held) + text, []
         self._fail(error)
         return _content(held)
 
-    def _fail(self, error: Exception) -> None:
+    def _fail(self, error: BaseException) -> None:
+        # A panic of Rust code or a SystemExit of a parser ends a request, and not the worker.
+        if isinstance(error, KeyboardInterrupt):
+            raise error
         self.failed = True
+        self._counted_tokens = self._inner.reasoning_tokens
+        self._inner = PassthroughParser()  # the parser's state may be what has grown too large
         failure = ParserFailedError(self._name, self._request_id, self._position, error)
         self._report(failure)
         if self._on_error == "fail":

@@ -7,11 +7,13 @@ generates, and takes the chunks that are due.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from math import inf
 from typing import Protocol
 
 from typing_extensions import override
 
 from ..parsers.base import ParserFactory
+from ..parsers.errors import ParserFailedError
 from ..postprocess.chunk_scheduler import ChunkScheduler, MergeDelays, ScheduledChunk
 from ..postprocess.fallback import OnError, Report
 from ..postprocess.messages import Chunk, PostprocessParams
@@ -41,8 +43,8 @@ class RequestStream(Protocol):
     def add(self, chunk: Chunk, now: float, age_s: float = 0.0) -> None:
         """Take a chunk of the engine; its first token may have waited there for `age_s`.
 
-        Raises IndexError for a choice that the request does not have, and
-        `ParserFailedError` if a parser raises and that is to fail the request.
+        Raises `ParserFailedError` if a parser raises and that is to fail the request, or if
+        anything else in post-processing raises.
         """
         ...
 
@@ -89,14 +91,49 @@ class PostprocessBackend(Protocol):
             worker has generated and sent before it died.
         wake: called when `due` comes nearer by itself, not in `add`.
         clock: given if the time of each stage is to be measured.
+        Raises `ParserFailedError` as `RequestStream.add`.
         """
         ...
 
 
 class InlineStream(ChunkScheduler):
-    """A `RequestStream` in this process: what is added is processed at once."""
+    """A `RequestStream` in this process: what is added is processed at once.
+
+    parsers_name: for the error if post-processing itself fails.
+    """
 
     idle = True
+
+    def __init__(
+        self, postprocessor: Postprocessor, delays: MergeDelays, parsers_name: str
+    ) -> None:
+        super().__init__(postprocessor, delays)
+        self._parsers_name = parsers_name
+
+    @override
+    def add(self, chunk: Chunk, now: float, age_s: float = 0.0) -> None:
+        try:
+            super().add(chunk, now, age_s)
+        except (ParserFailedError, KeyboardInterrupt):
+            raise
+        except BaseException as error:  # a tokenizer is third-party code and may panic
+            raise self._build_failure(error) from error
+
+    @override
+    def take(self, now: float) -> list[ScheduledChunk]:
+        try:
+            return super().take(now)
+        except KeyboardInterrupt:
+            raise
+        except BaseException as error:
+            self.due = inf  # else it is asked again, for ever
+            raise self._build_failure(error) from error
+
+    def _build_failure(self, error: BaseException) -> ParserFailedError:
+        """Return the failure of this request alone that `error` is."""
+        position = sum(choice.tokens for choice in self.postprocessor.choices)
+        params = self.postprocessor.params
+        return ParserFailedError(self._parsers_name, params.response_id, position, error)
 
     async def room(self) -> None:
         """Return at once: nothing queues up."""
@@ -136,6 +173,16 @@ class InlineBackend(PostprocessBackend):
         wake: Callable[[], None],
         clock: Clock | None = None,
     ) -> InlineStream:
+        try:
+            return self._start(params, token_ids, now, clock)
+        except (ParserFailedError, KeyboardInterrupt):
+            raise
+        except BaseException as error:
+            raise ParserFailedError(self.parsers_name, params.response_id, 0, error) from error
+
+    def _start(
+        self, params: PostprocessParams, token_ids: Sequence[int], now: float, clock: Clock | None
+    ) -> InlineStream:
         postprocessor = Postprocessor(
             params,
             self._detokenizers,
@@ -145,6 +192,6 @@ class InlineBackend(PostprocessBackend):
             report=self._report,
             clock=clock,
         )
-        stream = InlineStream(postprocessor, self._delays)
+        stream = InlineStream(postprocessor, self._delays, self.parsers_name)
         stream.resume(token_ids[params.prompt_length :], now)
         return stream

@@ -16,9 +16,16 @@ from ..postprocess.chunk_scheduler import MERGE_DELAYS, Latency, MergeDelays
 from ..postprocess.fallback import OnError
 from ..tokenization import flags as tokenizer_flags
 from ..tokenization.flags import TokenizerSelection
-from .pool import CORES_PER_PROCESS, MAX_AUTO_PROCESSES, PoolSettings, auto_processes
+from .pool import (
+    CORES_PER_PROCESS,
+    MAX_AUTO_PROCESSES,
+    MEMORY_MB,
+    PoolSettings,
+    auto_processes,
+)
 
 MS_PER_S = 1000
+MAX_DIGITS = 9  # of a number on the command line
 
 
 def describe_latency(latency: Latency) -> str:
@@ -54,8 +61,15 @@ def parse_processes(text: str) -> int | None:
     """Return a number of processes, None for "auto". Raises ArgumentTypeError."""
     if text == "auto":
         return None
-    if not text.isdecimal():
+    if not (text.isascii() and text.isdecimal()) or len(text) > MAX_DIGITS:
         raise argparse.ArgumentTypeError(f"{text!r} is neither 'auto' nor 0 or more processes")
+    return int(text)
+
+
+def parse_megabytes(text: str) -> int:
+    """Return a size; 0 stands for no limit. Raises ArgumentTypeError."""
+    if not (text.isascii() and text.isdecimal()) or len(text) > MAX_DIGITS:
+        raise argparse.ArgumentTypeError(f"{text!r} is not 0 or more MiB")
     return int(text)
 
 
@@ -130,6 +144,17 @@ SHARED_FLAGS: tuple[Flag, ...] = (
         },
     ),
     (
+        ("--postprocess-memory-mb",),
+        {
+            "type": parse_megabytes,
+            "default": MEMORY_MB,
+            "metavar": "MIB",
+            "help": "How much memory each process of --postprocess-workers may take beyond what "
+            "they share; a parser that wants more has failed. 0 for no limit. "
+            f"Default: {MEMORY_MB}.",
+        },
+    ),
+    (
         ("--postprocess-latency",),
         {
             "choices": get_args(Latency),
@@ -163,6 +188,7 @@ class WorkerSettings(msgspec.Struct, frozen=True, kw_only=True):
     delays: MergeDelays = MERGE_DELAYS["balanced"]
     workers: int | None = None
     deadline_s: float = 2.0
+    memory_mb: int = MEMORY_MB
     tokenizer: TokenizerSelection = TokenizerSelection()
 
     def pool_processes(self, *, is_native: bool) -> int:
@@ -183,6 +209,7 @@ class WorkerSettings(msgspec.Struct, frozen=True, kw_only=True):
             delays=self.delays,
             on_error=self.on_error,
             deadline_s=self.deadline_s,
+            memory_mb=self.memory_mb,
         )
 
 
@@ -286,6 +313,7 @@ def read_settings(arguments: argparse.Namespace, engine: EngineName) -> WorkerSe
         delays=read_merge_delays(arguments),
         workers=arguments.postprocess_workers,
         deadline_s=arguments.postprocess_deadline_s,
+        memory_mb=arguments.postprocess_memory_mb,
         tokenizer=tokenizer_flags.parse_tokenizer_flags(arguments),
     )
 

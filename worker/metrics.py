@@ -186,7 +186,9 @@ class WorkerMetrics:
             _gauge("pool_processes", "Processes of the pool, by state.", states, "state"),
             _gauge("pool_depth", "Tokens that wait for a process, or are in one.", depth),
             _counter(
-                "pool_deadline_kills", "Processes killed because a step took too long.", kills
+                "pool_deadline_kills",
+                "Processes killed because a step took too long, or they gave no sign of life.",
+                kills,
             ),
             _counter("pool_deaths", "Processes that died by themselves.", deaths),
             _counter("pool_replays", "Times that a request began again in another process.", moved),

@@ -138,6 +138,15 @@ REFUSED: list[tuple[str, str, str]] = [
     ("--postprocess-workers", "many", "'many' is neither 'auto' nor 0 or more processes"),
     ("--postprocess-workers", "Auto", "'Auto' is neither 'auto' nor 0 or more processes"),
     ("--postprocess-workers", "²", "'²' is neither 'auto' nor 0 or more processes"),
+    *(
+        ("--postprocess-memory-mb", text, f"{text!r} is not 0 or more MiB")
+        for text in ("", "-1", "1.5", "1g", "²", "1" * 5000)
+    ),
+    (
+        "--postprocess-workers",
+        "1" * 5000,
+        f"{'1' * 5000!r} is neither 'auto' nor 0 or more processes",
+    ),
     ("--postprocess-deadline-s", "0", "'0' is not a number of seconds greater than 0"),
     ("--postprocess-deadline-s", "-2", "'-2' is not a number of seconds greater than 0"),
     ("--postprocess-deadline-s", "inf", "'inf' is not a number of seconds greater than 0"),
@@ -237,6 +246,7 @@ EVERYTHING: list[tuple[list[str], dict[str, Any]]] = [
     (["--postprocess-on-error", "fail"], {"on_error": "fail"}),
     (["--postprocess-workers", "3"], {"workers": 3}),
     (["--postprocess-deadline-s", "9"], {"deadline_s": 9.0}),
+    (["--postprocess-memory-mb", "0"], {"memory_mb": 0}),
     (["--postprocess-latency", "throughput"], {"delays": MERGE_DELAYS["throughput"]}),
 ]
 

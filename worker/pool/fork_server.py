@@ -6,6 +6,7 @@ The server itself is `fork_server_main`, a program of its own.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
 import os
 import shutil
@@ -19,13 +20,25 @@ from collections.abc import Callable
 import msgspec
 
 from ...parsers.errors import SetupError
+from .crash_backoff import CrashBackoff
 from .messages import Forked, ForkServerStart, ProcessSettings
 from .settings import PoolSettings
 
 logger = logging.getLogger(__name__)
 
+FREE_RESTARTS = 1
 MAX_RESTART_DELAY_S = 30.0
 STOP_TIMEOUT_S = 5.0
+# Between the end of the server's socket and its own; the event loop waits meanwhile.
+END_TIMEOUT_S = 0.2
+# Time to import an engine's parsers and to load a tokenizer, on a slow disk.
+START_TIMEOUT_S = 600
+# Time to fork a process, which takes milliseconds.
+FORK_TIMEOUT_S = 10
+# Between two attempts to fork while the machine has no room.
+FORK_RETRY_S = 1.0
+# The longest line that the server may send.
+MAX_LINE_BYTES = 4096
 PROGRAM = "backedge.worker.pool.fork_server_main"
 
 
@@ -45,9 +58,12 @@ class ForkServer:
         # ends the fork server and all that it has forked.
         self._lifeline, self._own_end = os.pipe()
         self._wanted: dict[int, Callable[[int], None]] = {}
-        self._delay_s = 1.0
+        self._backoff = CrashBackoff(FREE_RESTARTS, MAX_RESTART_DELAY_S)
         self._is_ready = False
         self._restart: asyncio.TimerHandle | None = None
+        self._deadline: asyncio.TimerHandle | None = None  # for what the server is asked to do
+        self._retry: asyncio.TimerHandle | None = None
+        self._failed: set[int] = set()  # processes that could not be forked
         self._start()
 
     def fork(self, number: int, on_forked: Callable[[int], None]) -> None:
@@ -55,6 +71,7 @@ class ForkServer:
         self._wanted[number] = on_forked
         if self._is_ready:
             self._request_fork(number)
+            self._watch()
 
     def cancel(self, number: int) -> None:
         """Forget process `number` if it has not been forked yet."""
@@ -62,8 +79,9 @@ class ForkServer:
 
     def stop(self) -> None:
         """Kill the server and remove the folder."""
-        if self._restart is not None:
-            self._restart.cancel()
+        for timer in (self._restart, self._retry):
+            if timer is not None:
+                timer.cancel()
         self._hang_up()
         self._process.kill()
         self._process.wait(STOP_TIMEOUT_S)
@@ -84,12 +102,15 @@ class ForkServer:
                 # Threads do not survive a fork, so libraries must not start any.
                 env={**os.environ, "OMP_NUM_THREADS": "1", "TOKENIZERS_PARALLELISM": "false"},
             )
-        process = ProcessSettings(self.folder, settings.delays, settings.on_error)
-        start = ForkServerStart(process, settings.arguments)
+        start = ForkServerStart(
+            ProcessSettings(self.folder, settings.delays, settings.on_error, settings.memory_mb),
+            settings.arguments,
+        )
         self._control.setblocking(False)
-        self._control.send(msgspec.json.encode(start) + b"\n")
+        self._send(msgspec.json.encode(start) + b"\n")
         self._buffer = b""
         self._loop.add_reader(self._control.fileno(), self._read)
+        self._watch()
 
     def _read(self) -> None:
         try:
@@ -102,29 +123,80 @@ class ForkServer:
             self._on_end()
             return
         *lines, self._buffer = (self._buffer + received).split(b"\n")
-        for line in lines:
-            answer = msgspec.json.decode(line, type=Forked)
-            if answer.number < 0:
-                self._on_ready()
-            elif (on_forked := self._wanted.pop(answer.number, None)) is not None:
-                on_forked(answer.pid)
-            else:
-                os.kill(answer.pid, signal.SIGKILL)  # cancelled meanwhile
+        try:
+            for line in lines:
+                self._take_answer(msgspec.json.decode(line, type=Forked))
+        except msgspec.DecodeError as error:
+            self._give_up(f"sent what is no answer ({error})")
+        if len(self._buffer) > MAX_LINE_BYTES:
+            self._give_up(f"sent a line of more than {MAX_LINE_BYTES} bytes")
+
+    def _take_answer(self, answer: Forked) -> None:
+        if answer.number < 0:
+            self._on_ready()
+        elif answer.pid <= 0:
+            self._on_fork_failed(answer.number)
+        elif (on_forked := self._wanted.pop(answer.number, None)) is not None:
+            on_forked(answer.pid)
+        else:
+            os.kill(answer.pid, signal.SIGKILL)  # cancelled meanwhile
+        self._watch()
 
     def _on_ready(self) -> None:
         self._is_ready = True
-        self._delay_s = 1.0
         if not self.ready.done():
             self.ready.set_result(None)
         for number in self._wanted:
             self._request_fork(number)
 
+    def _on_fork_failed(self, number: int) -> None:
+        """Ask again later; the requests of the process wait, or go to others."""
+        logger.error("a process of --postprocess-workers cannot be forked; the log is above")
+        self._failed.add(number)
+        if self._retry is None:
+            self._retry = self._loop.call_later(FORK_RETRY_S, self._request_again)
+
+    def _request_again(self) -> None:
+        self._retry = None
+        failed, self._failed = self._failed, set()
+        if self._is_ready:  # else all are requested when it is
+            for number in failed & self._wanted.keys():
+                self._request_fork(number)
+            self._watch()
+
     def _request_fork(self, number: int) -> None:
-        self._control.send(b"%d\n" % number)
+        self._send(b"%d\n" % number)
+
+    def _send(self, line: bytes) -> None:
+        # A server that has ended is noticed by its reader, and one that reads nothing by the
+        # deadline; what is wanted is requested again from the next one.
+        with contextlib.suppress(OSError):
+            self._control.send(line)
+
+    # Deadlines.
+
+    def _watch(self) -> None:
+        """Begin to wait anew for what the server has been asked to do."""
+        if self._deadline is not None:
+            self._deadline.cancel()
+            self._deadline = None
+        if not self._is_ready:
+            self._deadline = self._loop.call_later(
+                START_TIMEOUT_S, self._give_up, f"was not ready after {START_TIMEOUT_S} s"
+            )
+        elif self._wanted.keys() - self._failed:
+            self._deadline = self._loop.call_later(
+                FORK_TIMEOUT_S, self._give_up, f"has forked nothing for {FORK_TIMEOUT_S} s"
+            )
+
+    def _give_up(self, reason: str) -> None:
+        """Kill a server that does not work; its end is handled as any other."""
+        logger.error("the fork server of --postprocess-workers %s; it is killed", reason)
+        self._process.kill()
 
     def _on_end(self) -> None:
         self._hang_up()
-        status = self._process.wait(STOP_TIMEOUT_S)
+        status = self._end_process()
         message = (
             f"the fork server of --postprocess-workers ended with status {status}; its log is above"
         )
@@ -136,11 +208,34 @@ class ForkServer:
             )
             return
         # The processes that it has forked keep running.
-        self._restart = self._loop.call_later(0.0 if self._is_ready else self._delay_s, self._start)
-        self._delay_s = min(2 * self._delay_s, MAX_RESTART_DELAY_S)
         self._is_ready = False
+        self._start_later()
+
+    def _start_later(self) -> None:
+        delay_s = self._backoff.count(self._loop.time())
+        self._restart = self._loop.call_later(delay_s, self._start_again)
+
+    def _start_again(self) -> None:
+        try:
+            self._start()
+        except OSError as error:
+            message = "the fork server of --postprocess-workers cannot be started: %s"
+            logger.error(message, error)  # noqa: TRY400 - the error says it all
+            self._control.close()
+            self._start_later()
+
+    def _end_process(self) -> int:
+        """Return the exit status; a server that has not ended by now is killed."""
+        if self._process.poll() is None:
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                return self._process.wait(END_TIMEOUT_S)
+            self._process.kill()
+        return self._process.wait(STOP_TIMEOUT_S)
 
     def _hang_up(self) -> None:
+        if self._deadline is not None:
+            self._deadline.cancel()
+            self._deadline = None
         if self._control.fileno() >= 0:
             self._loop.remove_reader(self._control.fileno())
             self._control.close()

@@ -74,12 +74,26 @@ def main() -> None:
     stream.write(msgspec.json.encode(Forked(-1, 0)) + b"\n")
     while line := stream.readline():
         number = int(line)
-        pid = os.fork()
+        pid = fork()
+        if pid < 0:
+            stream.write(msgspec.json.encode(Forked(number, 0)) + b"\n")
+            continue
         if not pid:
+            # Both, or the main process does not see this server's end while its processes live.
+            stream.close()
             control.close()
             serve(parts, start.settings, number, lifeline)
         stream.write(msgspec.json.encode(Forked(number, pid)) + b"\n")
     remove_and_exit(start.settings.folder)
+
+
+def fork() -> int:
+    """Return as `os.fork`; -1 if the machine has no process or no memory for one now."""
+    try:
+        return os.fork()
+    except OSError as error:
+        sys.stderr.write(f"a process of the pool cannot be forked: {error}\n")
+        return -1
 
 
 def serve(parts: Parts, settings: ProcessSettings, number: int, lifeline: int) -> NoReturn:

@@ -10,16 +10,18 @@ from pathlib import Path
 
 import msgspec
 
+from ...parsers.errors import ProtocolError
 from ...parsers.json_types import JsonObject
 from ...postprocess.chunk_scheduler import MergeDelays, ScheduledChunk
 from ...postprocess.fallback import OnError
-from ...postprocess.messages import Chunk, PostprocessParams
+from ...postprocess.messages import Chunk
 
 
 class OpenRequest(msgspec.Struct, tag=True, array_like=True):
     """Begin a request, or begin it again in a new process.
 
     key: the request's number in the main process.
+    params: as JSON, which has whole numbers of any length where msgpack has not.
     token_ids: the request's, as for `PostprocessBackend.start`.
     processed: chunks that will be sent again; another process has processed them.
     seen: how many of these the client has got the deltas of, by choice.
@@ -28,7 +30,7 @@ class OpenRequest(msgspec.Struct, tag=True, array_like=True):
     """
 
     key: int
-    params: PostprocessParams
+    params: str
     token_ids: list[int]
     processed: int
     seen: list[int]
@@ -103,17 +105,34 @@ Answer = Ready | Progress | Result | Failure
 RequestAnswer = Progress | Result | Failure
 """An answer that belongs to one request."""
 
+# A longer message is no answer of ours. One with all steps of a million tokens is a fifth of it.
+MAX_ANSWER_BYTES = 1 << 28
+
 encode = msgspec.msgpack.Encoder().encode
 decode_requests = msgspec.msgpack.Decoder(list[Request]).decode
-decode_answers = msgspec.msgpack.Decoder(list[Answer]).decode
+_decode_answers = msgspec.msgpack.Decoder(list[Answer]).decode
+
+
+def decode_answers(message: bytes) -> list[Answer]:
+    """Return the answers in a process's message. Raises `ProtocolError` if it is none."""
+    if len(message) > MAX_ANSWER_BYTES:
+        raise ProtocolError(f"a message of {len(message)} bytes; at most {MAX_ANSWER_BYTES}")
+    try:
+        return _decode_answers(message)
+    except (msgspec.DecodeError, RecursionError) as error:
+        raise ProtocolError(f"not a list of answers: {error}") from error
 
 
 class ProcessSettings(msgspec.Struct, frozen=True):
-    """What a process of the pool needs to know. folder: of its socket and its monitor."""
+    """What a process of the pool needs to know.
+
+    folder: of its socket and its monitor. memory_mb: as in `PoolSettings`.
+    """
 
     folder: str
     delays: MergeDelays
     on_error: OnError
+    memory_mb: int = 0
 
 
 class ForkServerStart(msgspec.Struct):
@@ -124,7 +143,10 @@ class ForkServerStart(msgspec.Struct):
 
 
 class Forked(msgspec.Struct):
-    """The fork server has forked process `number`; number -1 says that it is ready to fork."""
+    """The fork server has forked process `number`; number -1 says that it is ready to fork.
+
+    pid: 0 if the process could not be forked.
+    """
 
     number: int
     pid: int

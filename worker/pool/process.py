@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import time
 from collections import deque
 from math import ceil, inf
@@ -9,17 +10,21 @@ from math import ceil, inf
 import zmq
 
 from ...parsers.base import ParserFactory
-from ...parsers.errors import ParserFailedError
+from ...parsers.errors import ParserFailedError, ProtocolError
 from ...parsers.passthrough import PassthroughParsers
 from ...postprocess.chunk_scheduler import ChunkScheduler
 from ...postprocess.fallback import Report
+from ...postprocess.messages import PostprocessParams, decode
 from ...tokenization.detokenizer import DetokenizerFactory
 from ..backend import InlineBackend
 from . import messages
+from .memory_limit import limit_memory
 from .step_monitor import StepMonitor, monitor_path
 
 # Time for steps between two looks at the socket; a step that takes longer is not cut.
 TURN_S = 0.002
+# How long the process waits without a sign of life for the supervisor.
+BEAT_S = 0.25
 MS_PER_S = 1000
 
 
@@ -53,16 +58,42 @@ class PoolProcess:
 
     def run(self) -> None:
         """Serve until the process is killed."""
+        limit_memory(self._settings.memory_mb)
         while True:
+            self._monitor.beat()
             if self._answers:
-                self._socket.send(messages.encode(self._answers))
-                self._answers = []
+                answers, self._answers = self._answers, []
+                self._socket.send(self._encode(answers))
             self._receive(self._wait_ms())
             self._do_steps(time.monotonic() + TURN_S)
             self._take_all_due(time.monotonic())
 
-    def _wait_ms(self) -> int | None:
-        """Return how long the next message may be waited for; None for without limit."""
+    def _encode(self, answers: list[messages.Answer]) -> bytes:
+        """Return `answers` as a message; the request of one that cannot be encoded fails."""
+        try:
+            return messages.encode(answers)
+        except Exception:  # noqa: BLE001 - of which request it comes, the next lines find out
+            return messages.encode([self._check_answer(answer) for answer in answers])
+
+    def _check_answer(self, answer: messages.Answer) -> messages.Answer:
+        """Return `answer`, or the failure of its request if it cannot be encoded."""
+        try:
+            messages.encode([answer])
+        except Exception as error:
+            if isinstance(answer, messages.Ready):
+                raise
+            self._forget(answer.key)
+            reason = f"its answer cannot be sent: {type(error).__name__}"
+            return messages.Failure(answer.key, self._parsers.name, 0, reason, fatal=True)
+        return answer
+
+    def _forget(self, key: int) -> None:
+        request = self._requests.pop(key, None)
+        if request is not None:
+            request.queue.clear()
+
+    def _wait_ms(self) -> int:
+        """Return how long the next message may be waited for."""
         if self._turns:
             return 0
         waiting = (
@@ -70,10 +101,10 @@ class PoolProcess:
             for request in self._requests.values()
             if not request.is_catching_up
         )
-        due = min(waiting, default=inf)
-        return None if due == inf else max(0, ceil((due - time.monotonic()) * MS_PER_S))
+        wait_s = min(min(waiting, default=inf) - time.monotonic(), BEAT_S)
+        return max(0, ceil(wait_s * MS_PER_S))
 
-    def _receive(self, timeout_ms: int | None) -> None:
+    def _receive(self, timeout_ms: int) -> None:
         """Take all messages that are there, waiting at most `timeout_ms` for the first."""
         while self._socket.poll(timeout_ms):
             for message in messages.decode_requests(self._socket.recv()):
@@ -96,8 +127,7 @@ class PoolProcess:
             if not request.queue:
                 request.scheduler.flush(time.monotonic())
         else:
-            del self._requests[message.key]
-            request.queue.clear()
+            self._forget(message.key)
 
     def _open(self, message: messages.OpenRequest) -> None:
         # A parser that a process did not survive in its first step may not survive being built.
@@ -111,16 +141,19 @@ class PoolProcess:
         )
         clock = time.perf_counter if message.measure else None
         self._monitor.begin(message.key, 0)
+        params = decode(PostprocessParams, message.params)
+        if params is None:
+            raise ProtocolError("the parameters of a request are of a newer version")
         try:
             scheduler = backend.start(
-                message.params, message.token_ids, time.monotonic(), lambda: None, clock
+                params, message.token_ids, time.monotonic(), lambda: None, clock
             )
         except ParserFailedError as failure:
             self._tell(message.key, failure, fatal=True)
             return
         finally:
             self._monitor.end()
-        self._requests[message.key] = _Request(message, scheduler)
+        self._requests[message.key] = _Request(message, params.n, scheduler)
 
     def _report(self, message: messages.OpenRequest) -> Report:
         """Return how a parser that raises is reported, if the request survives it.
@@ -176,15 +209,22 @@ class PoolProcess:
         """Send what waits of the request, then the failure that ends it."""
         if not request.is_catching_up:
             request.scheduler.flush(time.monotonic())
-            self._take_due(request, inf)
+            with contextlib.suppress(ParserFailedError):  # the first failure says more
+                self._take_due(request, inf)
         self._tell(request.key, failure, fatal=True)
-        del self._requests[request.key]
-        request.queue.clear()
+        self._forget(request.key)
 
     def _take_all_due(self, now: float) -> None:
-        for request in self._requests.values():
-            if request.scheduler.due <= now and not request.is_catching_up:
+        for request in [*self._requests.values()]:
+            if request.scheduler.due > now or request.is_catching_up:
+                continue
+            self._monitor.begin(request.key, request.chunks)
+            try:
                 self._take_due(request, now)
+            except ParserFailedError as failure:
+                self._tell(request.key, failure, fatal=True)
+                self._forget(request.key)
+            self._monitor.end()
 
     def _take_due(self, request: _Request, now: float) -> None:
         for scheduled in request.scheduler.take(now):
@@ -195,13 +235,13 @@ class PoolProcess:
 class _Request:
     """One request of the process. chunks: processed so far, of all choices."""
 
-    def __init__(self, message: messages.OpenRequest, scheduler: ChunkScheduler) -> None:
+    def __init__(self, message: messages.OpenRequest, n: int, scheduler: ChunkScheduler) -> None:
         self.key = message.key
         self.scheduler = scheduler
         self.queue: deque[messages.Feed] = deque()
         self.flushed = False
         self.chunks = 0
-        self.chunks_by_choice = [0] * message.params.n
+        self.chunks_by_choice = [0] * n
         self._seen = message.seen
         self._disabled = message.disabled
 

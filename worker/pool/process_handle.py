@@ -7,23 +7,30 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import logging
 import os
 import signal
 from collections.abc import Callable
+from math import inf
 
 import zmq
 
+from ...parsers.errors import ProtocolError
 from . import messages
 from .fork_server import ForkServer
 from .step_monitor import Step, StepMonitor, monitor_path
 from .stream import PooledStream
+
+logger = logging.getLogger(__name__)
 
 
 class ProcessHandle:
     """Has process `number` forked, sends it requests, and kills it.
 
     streams: the requests that it works on. started: done when the process serves.
-    on_answer: told of each answer. on_death: told if the process ends by itself.
+    delay_s: how long to wait before it is forked.
+    on_answer: told of each answer; raises `ProtocolError` for one that cannot be.
+    on_death: told if the process ends by itself, or sends what is no answer.
     """
 
     def __init__(
@@ -32,10 +39,12 @@ class ProcessHandle:
         number: int,
         on_answer: Callable[[ProcessHandle, messages.RequestAnswer], None],
         on_death: Callable[[ProcessHandle], None],
+        delay_s: float = 0.0,
     ) -> None:
         self.streams: set[PooledStream] = set()
         self.ready = False
         self.pid = 0
+        self._forked_at = inf
         self._fork_server = fork_server
         self._number = number
         self._loop = asyncio.get_running_loop()
@@ -54,7 +63,21 @@ class ProcessHandle:
         self._socket.bind(f"ipc://{self._socket_path}")
         self._fd: int = self._socket.getsockopt(zmq.FD)
         self._loop.add_reader(self._fd, self._receive)
-        fork_server.fork(number, self._on_forked)
+        # A process that died is not forked again at once for ever.
+        self._delay: asyncio.TimerHandle | None = None
+        if delay_s:
+            self._delay = self._loop.call_later(delay_s, self._fork)
+        else:
+            self._fork()
+
+    @property
+    def is_delayed(self) -> bool:
+        """Whether the process waits to be forked, because others have died."""
+        return self._delay is not None
+
+    def silent_s(self, now: float) -> float:
+        """Return for how long the process has given no sign of life; 0 before it is forked."""
+        return max(0.0, now - max(self._forked_at, self._monitor.last_beat))
 
     def current_step(self) -> Step | None:
         """Return the step that the process is working on, or None."""
@@ -70,6 +93,8 @@ class ProcessHandle:
     def stop(self) -> None:
         """Kill the process and remove its files."""
         self.ready = False
+        if self._delay is not None:
+            self._delay.cancel()
         self._fork_server.cancel(self._number)
         if not self.started.done():
             self.started.cancel()
@@ -86,11 +111,19 @@ class ProcessHandle:
         self._socket_path.unlink(missing_ok=True)
         self._monitor_path.unlink(missing_ok=True)
 
+    def _fork(self) -> None:
+        self._delay = None
+        self._fork_server.fork(self._number, self._on_forked)
+
     def _on_forked(self, pid: int) -> None:
         self.pid = pid
+        self._forked_at = self._loop.time()
         try:
             self._pidfd = os.pidfd_open(pid)
-        except ProcessLookupError:
+        except OSError as error:
+            # It has ended already, or we have no descriptor left to follow it with.
+            if not isinstance(error, ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
             self._loop.call_soon(self._on_death, self)
             return
         self._loop.add_reader(self._pidfd, self._on_death, self)
@@ -99,7 +132,8 @@ class ProcessHandle:
         self._flush_is_scheduled = False
         if self._outbox and not self._socket.closed:
             outbox, self._outbox = self._outbox, []
-            self._socket.send(messages.encode(outbox), zmq.NOBLOCK)
+            with contextlib.suppress(zmq.Again):  # the process has just died
+                self._socket.send(messages.encode(outbox), zmq.NOBLOCK)
             # ZMQ's descriptor is edge-triggered, and a send may have consumed the edge.
             self._receive()
 
@@ -109,11 +143,17 @@ class ProcessHandle:
                 message = self._socket.recv(zmq.NOBLOCK)
             except zmq.Again:
                 return
-            for answer in messages.decode_answers(message):
-                if isinstance(answer, messages.Ready):
-                    self._on_ready()
-                else:
-                    self._on_answer(self, answer)
+            try:
+                for answer in messages.decode_answers(message):
+                    if isinstance(answer, messages.Ready):
+                        self._on_ready()
+                    else:
+                        self._on_answer(self, answer)
+            except ProtocolError as error:
+                told = "process %d of the pool sent what is no answer: %s"
+                logger.error(told, self.pid, error)  # noqa: TRY400 - the error says it all
+                self._on_death(self)
+                return
 
     def _on_ready(self) -> None:
         self.ready = True

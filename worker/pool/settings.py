@@ -12,6 +12,8 @@ from ...postprocess.fallback import OnError
 
 CORES_PER_PROCESS = 8
 MAX_AUTO_PROCESSES = 4
+# Room for the states of a thousand requests; a parser that needs more for one is out of hand.
+MEMORY_MB = 2048
 
 
 class PoolSettings(msgspec.Struct, frozen=True, kw_only=True):
@@ -20,6 +22,7 @@ class PoolSettings(msgspec.Struct, frozen=True, kw_only=True):
     build: "module:function" that returns the detokenizer and parser factories; called
         with `arguments` in the fork server.
     deadline_s: for one step, the time a parser may take for one token.
+    memory_mb: how much memory each process may take, in MiB; 0 for no limit.
     """
 
     processes: int
@@ -29,6 +32,7 @@ class PoolSettings(msgspec.Struct, frozen=True, kw_only=True):
     delays: MergeDelays
     on_error: OnError = "degrade"
     deadline_s: float = 2.0
+    memory_mb: int = MEMORY_MB
 
 
 def auto_processes() -> int:

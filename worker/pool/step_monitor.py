@@ -1,6 +1,7 @@
 """Shared memory that tells the main process which step a pool process is working on.
 
-A process whose parser loops can answer nothing; its memory can still be read.
+A process whose parser loops can answer nothing; its memory can still be read. Between steps the
+process writes when it was alive, so that one that was stopped is noticed there as well.
 """
 
 from __future__ import annotations
@@ -10,6 +11,10 @@ import struct
 import time
 from pathlib import Path
 from typing import NamedTuple
+
+# A reading that another process writes at the same moment may be half of each; two equal ones
+# in succession are whole. A writer is never so fast that more are needed.
+MAX_READINGS = 8
 
 
 class Step(NamedTuple):
@@ -30,25 +35,41 @@ class StepMonitor:
     path: of the file that both map.
     """
 
-    LAYOUT = struct.Struct("=dqq")
+    STEP = struct.Struct("=dqq")
+    BEAT = struct.Struct("=d")
 
     def __init__(self, path: Path) -> None:
         with path.open("a+b") as file:
-            file.truncate(self.LAYOUT.size)
-            self._memory = mmap.mmap(file.fileno(), self.LAYOUT.size)
+            file.truncate(self.STEP.size + self.BEAT.size)
+            self._memory = mmap.mmap(file.fileno(), self.STEP.size + self.BEAT.size)
 
     def begin(self, key: int, chunks: int) -> None:
         """Write that a step of request `key` begins now, after `chunks` of its chunks."""
-        self.LAYOUT.pack_into(self._memory, 0, time.monotonic(), key, chunks)
+        self.STEP.pack_into(self._memory, 0, time.monotonic(), key, chunks)
 
     def end(self) -> None:
         """Write that no step is in progress."""
-        self.LAYOUT.pack_into(self._memory, 0, 0.0, 0, 0)
+        self.STEP.pack_into(self._memory, 0, 0.0, 0, 0)
+
+    def beat(self) -> None:
+        """Write that the process is alive now."""
+        self.BEAT.pack_into(self._memory, self.STEP.size, time.monotonic())
 
     def read(self) -> Step | None:
         """Return the step in progress, or None."""
-        step = Step(*self.LAYOUT.unpack_from(self._memory))
+        found = self.STEP.unpack_from(self._memory)
+        for _ in range(MAX_READINGS):
+            again = self.STEP.unpack_from(self._memory)
+            if again == found:
+                break
+            found = again
+        step = Step(*found)
         return step if step.since else None
+
+    @property
+    def last_beat(self) -> float:
+        """When the process was alive, in seconds of the monotonic clock; 0 before the first."""
+        return float(self.BEAT.unpack_from(self._memory, self.STEP.size)[0])
 
     def close(self) -> None:
         """Unmap the memory."""

@@ -13,9 +13,9 @@ from typing import NamedTuple, Protocol
 import msgspec
 from typing_extensions import override
 
-from ...parsers.errors import ParserFailedError
+from ...parsers.errors import ParserFailedError, ProtocolError
 from ...postprocess.chunk_scheduler import MergeDelays, ScheduledChunk, engine_wait_s
-from ...postprocess.messages import Chunk, PostprocessParams
+from ...postprocess.messages import Chunk, PostprocessParams, encode
 from ..backend import RequestStream
 from . import messages
 
@@ -49,7 +49,8 @@ class PooledStream(RequestStream):
     """Sends the steps of one request to a process, and collects its answers.
 
     processed: steps that a process has processed.
-    deaths: processes that died in a step of this request.
+    deaths: processes that died in a step of this request. present: that died outside of any
+        step, with this request in hand.
     disabled: where parsers are to be left, if the request begins again.
     """
 
@@ -66,6 +67,7 @@ class PooledStream(RequestStream):
         self.key = key
         self.params = params
         self.deaths = 0
+        self.present = 0
         self.processed = 0
         self.disabled: list[messages.DisableParser] = []
         self._token_ids = token_ids
@@ -92,11 +94,6 @@ class PooledStream(RequestStream):
     def position(self) -> int:
         """Output tokens processed so far."""
         return sum(len(feed.chunk.token_ids) for feed in self._feeds[: self.processed])
-
-    @property
-    def next_index(self) -> int:
-        """The choice of the next step to be processed."""
-        return self._feeds[self.processed].chunk.index if self.backlog else 0
 
     @property
     @override
@@ -169,7 +166,7 @@ class PooledStream(RequestStream):
         self._send(
             messages.OpenRequest(
                 self.key,
-                self.params,
+                encode(self.params),
                 self._token_ids,
                 self.processed,
                 list(self._seen),
@@ -183,12 +180,20 @@ class PooledStream(RequestStream):
             self._send(messages.Flush(self.key))
 
     def receive(self, answer: messages.RequestAnswer) -> None:
-        """Take an answer of the process."""
+        """Take an answer of the process.
+
+        Raises `ProtocolError` for one of a choice or chunks that the request does not have.
+        """
+        chunks = 0 if isinstance(answer, messages.Failure) else answer.chunks
+        if not 0 <= chunks <= len(self._feeds):
+            raise ProtocolError(f"an answer for {chunks} of {len(self._feeds)} chunks")
         if isinstance(answer, messages.Progress):
             self.processed = max(self.processed, answer.chunks)
             self._make_room()
         elif isinstance(answer, messages.Result):
             scheduled = answer.scheduled
+            if not 0 <= scheduled.index < self.params.n:
+                raise ProtocolError(f"a result of choice {scheduled.index} of {self.params.n}")
             self._seen[scheduled.index] = answer.chunks
             if scheduled.finished:
                 self._finished.add(scheduled.index)
@@ -201,6 +206,36 @@ class PooledStream(RequestStream):
             self._report(failure)
             if answer.fatal:
                 self.fail(failure)
+
+    def disable_parsers(self, chunks: int | None, reason: str) -> bool:
+        """Leave parsers when the request begins again; return False if none is in use by then.
+
+        chunks: processed before the step that is to blame; its choice leaves its parser there.
+            None if no step is known: each choice leaves its parser after the last chunk that the
+            client has got. If that has not helped, the request has no parser from the beginning,
+            which may cost the text that its parser had held back.
+        """
+        self.deaths = self.present = 0
+        if chunks is None:
+            left = {index: self._count_seen(index) for index in range(self.params.n)}
+        else:
+            left = {self._feeds[chunks].chunk.index if chunks < len(self._feeds) else 0: chunks}
+        for disabled in self.disabled:
+            left.pop(disabled.index, None)
+            if not disabled.chunks:
+                return False
+        self.disabled += [
+            messages.DisableParser(index, count, reason)
+            for index, count in (left or {0: 0}).items()
+        ]
+        return True
+
+    def _count_seen(self, index: int) -> int:
+        """Return after how many chunks a choice has given all that the client has got; not 0."""
+        seen = self._seen[index]
+        last = self._feeds_by_choice[index][seen - 1] if seen else None
+        numbers = (number for number, feed in enumerate(self._feeds, 1) if feed is last)
+        return next(numbers, 1)
 
     def fail(self, failure: ParserFailedError) -> None:
         """End the request: `take` raises `failure` after all results."""

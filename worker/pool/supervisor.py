@@ -13,13 +13,14 @@ from collections.abc import Callable, Sequence
 
 from typing_extensions import override
 
-from ...parsers.errors import ParserFailedError
+from ...parsers.errors import ParserFailedError, SetupError
 from ...postprocess.fallback import Report
 from ...postprocess.messages import PostprocessParams
 from ...postprocess.postprocessor import log_failure
 from ...postprocess.stage_timing import Clock
 from ..backend import PostprocessBackend
 from . import messages
+from .crash_backoff import CrashBackoff
 from .fork_server import ForkServer
 from .process_handle import ProcessHandle
 from .settings import PoolSettings
@@ -30,14 +31,27 @@ logger = logging.getLogger(__name__)
 
 # After this part of the deadline the step's process is quarantined: the other requests move.
 QUARANTINE_PART = 0.25
-# A request counts as the cause when so many processes have died in its steps.
+# A request counts as the cause when so many processes have died in its steps,
 MAX_DEATHS = 2
+# or so many outside of any step, with the request in hand.
+MAX_PRESENT = 3
+# A process that gives no sign of life between steps for so much longer than a step may take
+# counts as hung; the same for one that does not serve after it was forked.
+SILENCE_S = 2.0
+START_TIMEOUT_S = 30
+# A check that comes so late finds processes that have had no time either.
+LATE_S = 1.0
+# So many processes for each of the pool's may die in succession before the next ones wait.
+FREE_DEATHS = 2
+MAX_DELAY_S = 5.0
+# Before any process has served, so many deaths mean that none ever will.
+MAX_START_DEATHS = 5
 
 
 class PoolStats:
     """What the pool counts.
 
-    kills: processes killed at the deadline. deaths: processes that died by themselves.
+    kills: processes killed because they overran a deadline. deaths: that died by themselves.
     moved_requests: times that a request began again in another process.
     """
 
@@ -62,9 +76,14 @@ class PoolSupervisor(PostprocessBackend):
         self._keys = itertools.count(1)
         self._streams: dict[int, PooledStream] = {}
         self._fork_server = ForkServer(settings)
+        self._backoff = CrashBackoff(FREE_DEATHS * settings.processes, MAX_DELAY_S)
+        self._has_served = False
+        self._start_deaths = 0
         self._processes = [self._new_process() for _ in range(settings.processes)]
         self._quarantined: list[ProcessHandle] = []
         self._next_check: asyncio.TimerHandle | None = None
+        self._check_due = 0.0
+        self._schedule_check()
 
     @property
     @override
@@ -91,7 +110,12 @@ class PoolSupervisor(PostprocessBackend):
         """Wait until all processes serve. Raises `SetupError` if they cannot start."""
         await self._fork_server.ready
         while waiting := [process.started for process in self._processes if not process.ready]:
-            await asyncio.wait(waiting)
+            if self._start_deaths >= MAX_START_DEATHS:
+                raise SetupError(
+                    f"{self._start_deaths} processes of --postprocess-workers ended before one "
+                    "served; their log is above. Start with --postprocess-workers 0 to do without."
+                )
+            await asyncio.wait(waiting, return_when=asyncio.FIRST_COMPLETED)
 
     @override
     def start(
@@ -128,13 +152,14 @@ class PoolSupervisor(PostprocessBackend):
         self._fork_server.stop()
 
     def _least_busy(self) -> ProcessHandle:
-        return min(self._processes, key=lambda process: len(process.streams))
+        return min(self._processes, key=lambda each: (each.is_delayed, len(each.streams)))
 
-    def _new_process(self) -> ProcessHandle:
+    def _new_process(self, delay_s: float = 0.0) -> ProcessHandle:
         number = next(self._numbers)
-        return ProcessHandle(self._fork_server, number, self._on_answer, self._on_death)
+        return ProcessHandle(self._fork_server, number, self._on_answer, self._on_death, delay_s)
 
     def _on_answer(self, process: ProcessHandle, answer: messages.RequestAnswer) -> None:
+        self._has_served = True
         stream = self._streams.get(answer.key)
         if stream is not None and stream in process.streams:  # else it has moved meanwhile
             stream.receive(answer)
@@ -151,23 +176,31 @@ class PoolSupervisor(PostprocessBackend):
     def _schedule_check(self) -> None:
         # Often enough that a quarantine is late by at most half of its time.
         delay_s = self.settings.deadline_s * QUARANTINE_PART / 2
-        self._next_check = self._loop.call_later(delay_s, self._check_steps)
+        self._check_due = self._loop.time() + delay_s
+        self._next_check = self._loop.call_at(self._check_due, self._check_processes)
 
-    def _check_steps(self) -> None:
-        """Kill or quarantine the processes whose steps take too long."""
+    def _check_processes(self) -> None:
+        """Kill or quarantine the processes that take too long."""
         self._next_check = None
-        deadline_s, now = self.settings.deadline_s, self._loop.time()
-        for process in (*self._processes, *self._quarantined):
-            step = process.current_step()
-            if step is None:
-                continue
-            step_s = now - step.since
-            if step_s > deadline_s:
-                self._kill(process, step)
-            elif step_s > deadline_s * QUARANTINE_PART and process in self._processes:
-                self._quarantine(process, step)
-        if self._streams:
+        now = self._loop.time()
+        if now - self._check_due < LATE_S:
+            for process in (*self._processes, *self._quarantined):
+                self._check(process, now)
+        if self._streams or not all(process.ready for process in self._processes):
             self._schedule_check()
+
+    def _check(self, process: ProcessHandle, now: float) -> None:
+        deadline_s, step = self.settings.deadline_s, process.current_step()
+        if step is None:
+            silence_s = deadline_s + SILENCE_S if process.ready else START_TIMEOUT_S
+            if process.silent_s(now) > silence_s:
+                self._kill_silent(process, silence_s)
+            return
+        step_s = now - step.since
+        if step_s > deadline_s:
+            self._kill(process, step)
+        elif step_s > deadline_s * QUARANTINE_PART and process in self._processes:
+            self._quarantine(process, step)
 
     def _quarantine(self, process: ProcessHandle, step: Step) -> None:
         """Leave the process alone with the step's request; the others move to a new process."""
@@ -197,55 +230,87 @@ class PoolSupervisor(PostprocessBackend):
             else:
                 self._move(stream)
 
+    def _kill_silent(self, process: ProcessHandle, silence_s: float) -> None:
+        """Kill a process that was stopped, or hangs, outside of any step."""
+        self.stats.kills += 1
+        logger.error(
+            "process %d of the pool has given no sign of life for %g s; it is killed",
+            process.pid,
+            silence_s,
+        )
+        self._lose(process, f"did not answer for {silence_s:g} s")
+
     # Deaths.
 
     def _on_death(self, process: ProcessHandle) -> None:
-        """Move the requests of a process that died; blame one in whose steps too many have."""
+        """Move the requests of a process that died; blame those in whose hands too many have."""
+        if process not in self._processes and process not in self._quarantined:
+            return  # it was found dead in two ways
         self.stats.deaths += 1
-        step = process.current_step()
         logger.error(
             "process %d of the pool died; its %d requests go on in another",
             process.pid,
             len(process.streams),
         )
-        for stream in self._remove(process):
-            if step is None or stream.key != step.key:
-                self._move(stream)
-                continue
-            stream.deaths += 1
-            if stream.deaths < MAX_DEATHS:
-                self._move(stream)
-            else:
-                self._blame(stream, step, f"{stream.deaths} processes died in its steps")
+        self._lose(process, "died")
 
-    def _remove(self, process: ProcessHandle) -> list[PooledStream]:
+    def _lose(self, process: ProcessHandle, how: str) -> None:
+        """Replace a process that is lost; blame the requests that have lost too many.
+
+        That of the step counts it. Outside of any step it may be the fault of each request that
+        the process had in hand.
+        """
+        step = process.current_step()
+        if not self._has_served:
+            self._start_deaths += 1
+        delay_s = self._backoff.count(self._loop.time())
+        for stream in self._remove(process, delay_s):
+            if step is None:
+                stream.present += 1
+                if stream.present >= MAX_PRESENT:
+                    reason = f"{stream.present} processes {how} while they had it in hand"
+                    self._blame(stream, None, reason)
+                    continue
+            elif stream.key == step.key:
+                stream.deaths += 1
+                if stream.deaths >= MAX_DEATHS:
+                    reason = f"{stream.deaths} processes {how} in its steps"
+                    self._blame(stream, step, reason)
+                    continue
+            self._move(stream)
+
+    def _remove(self, process: ProcessHandle, delay_s: float = 0.0) -> list[PooledStream]:
         """Stop `process`, replace it unless it is quarantined, and return its requests."""
         streams = list(process.streams)
         if process in self._processes:
-            self._replace(process)
+            self._replace(process, delay_s)
         else:
             self._quarantined.remove(process)
         process.stop()
         return streams
 
-    def _replace(self, process: ProcessHandle) -> None:
-        self._processes[self._processes.index(process)] = self._new_process()
+    def _replace(self, process: ProcessHandle, delay_s: float = 0.0) -> None:
+        self._processes[self._processes.index(process)] = self._new_process(delay_s)
 
     def _move(self, stream: PooledStream) -> None:
         self.stats.moved_requests += 1
         stream.move(self._least_busy())
 
-    def _blame(self, stream: PooledStream, step: Step, reason: str) -> None:
-        """Have the request go on without its parser from `step` on, or fail."""
-        # The process had no time to tell of the chunks before the step.
-        stream.processed = max(stream.processed, step.chunks)
+    def _blame(self, stream: PooledStream, step: Step | None, reason: str) -> None:
+        """Have the request go on without its parser, or fail.
+
+        step: in which it happened; None if outside of any.
+        It fails as well if it has no parser any more: then something else is the cause.
+        """
+        chunks = None
+        if step is not None:
+            # The process had no time to tell of the chunks before the step.
+            chunks = stream.processed = max(stream.processed, step.chunks)
         failure = ParserFailedError(
             self.parsers_name, stream.params.response_id, stream.position, reason
         )
         self._report(failure)
-        if self.settings.on_error == "fail":
-            stream.fail(failure)
-        else:
-            disabled = messages.DisableParser(stream.next_index, stream.processed, reason)
-            stream.disabled.append(disabled)
+        if self.settings.on_error == "degrade" and stream.disable_parsers(chunks, reason):
             self._move(stream)
+        else:
+            stream.fail(failure)

@@ -16,7 +16,15 @@ WORDS = "one two three four five six seven eight nine ten"
 PARTS = "tests.worker.pool.pool_parts:build"
 
 
-def in_pool(test, processes=2, deadline_s=1.0, on_error="degrade", build=PARTS, **arguments):
+def in_pool(
+    test,
+    processes=2,
+    deadline_s=1.0,
+    on_error="degrade",
+    build=PARTS,
+    memory_mb=2048,
+    **arguments,
+):
     """Run `test(pool)` with a pool; return its result and the failures reported."""
     failures: list[ParserFailedError] = []
 
@@ -29,6 +37,7 @@ def in_pool(test, processes=2, deadline_s=1.0, on_error="degrade", build=PARTS, 
             delays=MERGE_DELAYS["balanced"],
             on_error=on_error,
             deadline_s=deadline_s,
+            memory_mb=memory_mb,
         )
         pool = PoolSupervisor(settings, failures.append)
         folder = Path(pool._fork_server.folder)
@@ -60,9 +69,10 @@ async def stream(pool, text, pause_s=0.0, **fields):
             await asyncio.sleep(pause_s)
         while not deltas or deltas[-1].finish_reason is None:
             wake.clear()
-            for scheduled in request.take(loop.time()):
-                deltas += scheduled.deltas
-                token_ids += scheduled.token_ids
+            while request.due <= loop.time():
+                for scheduled in request.take(loop.time()):
+                    deltas += scheduled.deltas
+                    token_ids += scheduled.token_ids
             if not deltas or deltas[-1].finish_reason is None:
                 await wake.wait()
     finally:

@@ -1,16 +1,23 @@
 """What the pool sends arrives as it was."""
 
 import pytest
+from backedge.parsers.errors import ProtocolError
 from backedge.postprocess import Chunk
 from backedge.postprocess.chunk_scheduler import ScheduledChunk
-from backedge.postprocess.messages import ChoiceDelta, Delta, Usage
+from backedge.postprocess.messages import ChoiceDelta, Delta, Usage, encode
 from backedge.worker.pool import messages
 
 from tests.support import params
 
 REQUESTS = [
     messages.OpenRequest(
-        1, params(stop=["x"]), [1, 2], 3, [2, 1], [messages.DisableParser(0, 2, "slow")], True
+        1,
+        encode(params(stop=["x"])),
+        [1, 2],
+        3,
+        [2, 1],
+        [messages.DisableParser(0, 2, "slow")],
+        True,
     ),
     messages.Feed(1, Chunk(token_ids=[5], finish_reason="stop", logprobs=[-0.5]), 12.5, 0.25),
     messages.Flush(1),
@@ -34,3 +41,26 @@ ANSWERS = [
 def test_a_list_of_messages_survives_the_wire(sent, decode):
     assert decode(messages.encode(sent)) == sent
     assert decode(messages.encode([])) == []
+
+
+@pytest.mark.parametrize(
+    "message",
+    [
+        b"",
+        b"\x00",
+        messages.encode(ANSWERS)[:-1],
+        messages.encode(REQUESTS),
+        messages.encode([["Progress", "1", 4]]),
+        b"\x91" * 100_000,
+    ],
+    ids=["empty", "no list", "torn", "requests", "wrong types", "deep"],
+)
+def test_what_is_no_list_of_answers_is_refused(message):
+    with pytest.raises(ProtocolError):
+        messages.decode_answers(message)
+
+
+def test_a_message_of_unlikely_length_is_refused(monkeypatch):
+    monkeypatch.setattr(messages, "MAX_ANSWER_BYTES", 10)
+    with pytest.raises(ProtocolError, match="at most 10"):
+        messages.decode_answers(messages.encode(ANSWERS))

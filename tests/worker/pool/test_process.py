@@ -4,6 +4,7 @@ import pytest
 from backedge.parsers.passthrough import PassthroughParsers
 from backedge.postprocess import Chunk
 from backedge.postprocess.chunk_scheduler import MERGE_DELAYS
+from backedge.postprocess.messages import encode as encode_params
 from backedge.worker.pool import messages
 from backedge.worker.pool.process import PoolProcess
 
@@ -48,7 +49,7 @@ def process(tmp_path):
 def open_request(key, prompt, *, processed=0, seen=0, disabled=()):
     request = params(prompt_length=len(prompt))
     return messages.OpenRequest(
-        key, request, list(prompt), processed, [seen], list(disabled), False
+        key, encode_params(request), list(prompt), processed, [seen], list(disabled), False
     )
 
 

@@ -1,0 +1,276 @@
+"""Processes that are stopped, run out of memory, cannot be forked, or send nonsense."""
+
+import asyncio
+import os
+import signal
+import time
+
+import pytest
+from backedge.parsers.errors import ParserFailedError, SetupError
+from backedge.worker.pool import fork_server, supervisor
+from backedge.worker.pool.process_handle import ProcessHandle
+
+from tests.worker.pool import pool_parts
+from tests.worker.pool.pools import WORDS, in_pool, stream
+
+MODULE = "tests.worker.pool.pool_parts"
+
+
+async def until(done, seconds=20.0):
+    async with asyncio.timeout(seconds):
+        while not done():  # noqa: ASYNC110 - nobody tells of a process that is there
+            await asyncio.sleep(0.01)
+
+
+async def beside(pool, test, count=6):
+    """Return the texts of `count` streams that run beside `test`, and its result."""
+    others = [stream(pool, f"{number} {WORDS}", pause_s=0.05) for number in range(count)]
+    result, *wholes = await asyncio.gather(test, *others)
+    assert [whole.delta.content for whole in wholes] == [
+        f"{number} {WORDS}" for number in range(count)
+    ]
+    return result
+
+
+@pytest.fixture(autouse=True)
+def soon(monkeypatch):
+    """What has to wait in a test waits less."""
+    monkeypatch.setattr(supervisor, "SILENCE_S", 0.3)
+    monkeypatch.setattr(supervisor, "START_TIMEOUT_S", 1)
+    monkeypatch.setattr(supervisor, "MAX_DELAY_S", 0.2)
+    monkeypatch.setattr(fork_server, "FORK_TIMEOUT_S", 1)
+    monkeypatch.setattr(fork_server, "FORK_RETRY_S", 0.1)
+
+
+@pytest.mark.parametrize("processes", [1, 2])
+def test_a_process_that_is_stopped_between_steps_is_replaced(processes):
+    async def test(pool):
+        async def stop():
+            await asyncio.sleep(0.1)
+            os.kill(pool.pids[0], signal.SIGSTOP)
+
+        stopped = pool.pids[0]
+        await beside(pool, stop())
+        await until(lambda: len(pool.pids) == processes)
+        return pool.stats, stopped in pool.pids
+
+    (stats, is_there), failures = in_pool(test, processes, deadline_s=0.4)
+    assert (stats.kills, is_there, failures) == (1, False, [])
+
+
+def test_one_that_is_stopped_while_idle_costs_the_next_request_nothing():
+    async def test(pool):
+        os.kill(pool.pids[0], signal.SIGSTOP)
+        await asyncio.sleep(0.2)
+        return (await stream(pool, WORDS)).delta.content
+
+    assert in_pool(test, 1, deadline_s=0.4) == (WORDS, [])
+
+
+def test_a_main_process_that_was_stopped_blames_nobody():
+    async def test(pool):
+        async def sleep():
+            await asyncio.sleep(0.1)
+            for pid in pool.pids:
+                os.kill(pid, signal.SIGSTOP)
+            time.sleep(2.0)  # noqa: ASYNC251 - nothing may run here, either
+            for pid in pool.pids:
+                os.kill(pid, signal.SIGCONT)
+
+        await beside(pool, sleep())
+        return pool.stats
+
+    stats, failures = in_pool(test, deadline_s=0.4)
+    assert (stats.kills, stats.deaths, failures) == (0, 0, [])
+
+
+def test_a_fork_server_that_is_stopped_is_replaced():
+    async def test(pool):
+        async def stop():
+            os.kill(pool._fork_server._process.pid, signal.SIGSTOP)
+            os.kill(pool.pids[0], signal.SIGKILL)
+            await until(lambda: len(pool.pids) == 2)
+
+        await beside(pool, stop())
+        return pool.stats.deaths
+
+    assert in_pool(test) == (1, [])
+
+
+def test_a_fork_server_that_never_builds_says_so(monkeypatch, tmp_path):
+    monkeypatch.setattr(fork_server, "START_TIMEOUT_S", 1)
+
+    async def test(pool):
+        raise AssertionError
+
+    build = {"build": f"{MODULE}:build_slowly", "started": str(tmp_path / "x"), "seconds": 600}
+    with pytest.raises(SetupError, match="fork server of --postprocess-workers ended"):
+        in_pool(test, **build)
+
+
+def test_processes_that_die_before_they_serve_stop_the_start():
+    async def test(pool):
+        raise AssertionError
+
+    with pytest.raises(SetupError, match="processes of --postprocess-workers ended before"):
+        in_pool(test, build=f"{MODULE}:build_to_die")
+
+
+def test_a_process_that_hangs_before_it_serves_is_replaced(tmp_path):
+    async def test(pool):
+        return (await stream(pool, WORDS)).delta.content, pool.stats.kills
+
+    found, failures = in_pool(
+        test, build=f"{MODULE}:build_to_hang", marker=str(tmp_path / "x"), deadline_s=0.4
+    )
+    assert (found, failures) == ((WORDS, 1), [])
+
+
+def test_a_machine_without_room_for_a_process_is_asked_again(monkeypatch):
+    async def test(pool):
+        server = pool._fork_server
+        asked = []
+        take = server._take_answer
+
+        def refuse_twice(answer):
+            asked.append(answer.number)
+            if len(asked) <= 2:
+                os.kill(answer.pid, signal.SIGKILL)
+                answer.pid = 0
+            take(answer)
+
+        server._take_answer = refuse_twice
+        os.kill(pool.pids[0], signal.SIGKILL)
+        await until(lambda: len(asked) == 3)
+        await until(lambda: len(pool.pids) == 2)
+        return asked
+
+    asked, _ = in_pool(test)
+    assert asked == [asked[0]] * 3
+
+
+NONSENSE = [
+    b"",
+    b"\xc1",
+    b"\x91\x94\xa6Result\x01\x01\x01",
+    b"\x91\x93\xa8Progress\xcd\x00\x01\xce\x7f\xff\xff\xff",
+]
+
+
+@pytest.mark.parametrize("message", NONSENSE, ids=ascii)
+def test_a_process_that_sends_nonsense_is_replaced(message):
+    async def test(pool):
+        async def send():
+            await asyncio.sleep(0.1)
+            for process in pool._processes:
+                deliver(process, message)
+
+        await beside(pool, send())
+        return pool.stats.deaths
+
+    deaths, failures = in_pool(test)
+    assert (deaths, failures) == (2, [])
+
+
+def deliver(process: ProcessHandle, message: bytes) -> None:
+    """Have `process` receive `message` next, of which key 1 is replaced by one of its streams'."""
+    key = min(stream.key for stream in process.streams)
+    socket = process._socket
+
+    class Torn:
+        closed = property(lambda self: socket.closed)
+
+        def recv(self, flags):
+            process._socket = socket
+            return message.replace(b"\xcd\x00\x01", b"\xcd" + key.to_bytes(2, "big"))
+
+        def __getattr__(self, name):
+            return getattr(socket, name)
+
+    process._socket = Torn()  # type: ignore[assignment]  # for one message
+    process._receive()
+
+
+@pytest.mark.parametrize("on_error", ["degrade", "fail"])
+@pytest.mark.parametrize("text", [pool_parts.GREED, pool_parts.EXIT])
+def test_a_parser_that_wants_all_memory_or_to_exit_costs_its_own_request(text, on_error):
+    async def test(pool):
+        hostile = stream(pool, f"before {text} {WORDS}")
+        if on_error == "fail":
+            hostile = raises(hostile)
+        return await beside(pool, hostile), pool.stats.deaths
+
+    (whole, deaths), failures = in_pool(test, on_error=on_error, memory_mb=256, deadline_s=20.0)
+    assert deaths == 0
+    assert [failure.reason.partition(":")[0] for failure in failures] == [
+        {"GREED": "MemoryError", "EXIT": "SystemExit"}[text]
+    ]
+    if on_error == "degrade":
+        assert whole.delta.content == f"before {text} {WORDS}"
+
+
+async def raises(request):
+    with pytest.raises(ParserFailedError):
+        await request
+
+
+def test_half_a_character_in_a_call_costs_nobody_anything():
+    async def test(pool):
+        whole = await beside(pool, stream(pool, f"before HALF {WORDS}"))
+        return whole, pool.stats.deaths
+
+    (whole, deaths), failures = in_pool(test)
+    assert (deaths, failures) == (0, [])
+    assert whole.delta.content == f"before HALF {WORDS}"
+    assert [call.function.name for call in whole.delta.tool_calls] == ["\ufffd"]
+
+
+@pytest.mark.parametrize("on_error", ["degrade", "fail"])
+def test_processes_that_die_outside_of_steps_blame_what_they_had_in_hand(on_error):
+    """Every process that gets the request dies a moment later."""
+    text = f"before LATER {WORDS} {WORDS} {WORDS}"
+
+    async def test(pool):
+        hostile = stream(pool, text, pause_s=0.02)
+        whole = await (raises(hostile) if on_error == "fail" else hostile)
+        return whole, pool.stats.deaths, (await stream(pool, WORDS)).delta.content
+
+    (whole, deaths, after), failures = in_pool(test, 1, on_error=on_error)
+    # The parser is left where the client is, and if that is too late, from the beginning.
+    assert deaths == supervisor.MAX_PRESENT * len(failures)
+    assert len(failures) == (2 if on_error == "degrade" else 1)
+    assert {failure.reason for failure in failures} == {
+        "3 processes died while they had it in hand"
+    }
+    assert after == WORDS
+    if on_error == "degrade":
+        assert whole.delta.content == text
+
+
+def test_a_request_that_kills_without_its_parser_as_well_fails():
+    async def kill_all(pool):
+        while pool.requests:
+            for pid in pool.pids:
+                os.kill(pid, signal.SIGKILL)
+            await asyncio.sleep(0.02)
+
+    async def test(pool):
+        await asyncio.gather(raises(stream(pool, WORDS, pause_s=0.2)), kill_all(pool))
+        return pool.stats.deaths, (await stream(pool, WORDS)).delta.content
+
+    (deaths, after), failures = in_pool(test, 1)
+    assert (len(failures), after) == (3, WORDS)
+    assert deaths >= 3 * supervisor.MAX_PRESENT
+
+
+def test_an_answer_that_cannot_be_sent_fails_its_request_only(monkeypatch):
+    """The mender of text is not asked: something else may be wrong with an answer one day."""
+
+    async def test(pool):
+        return await beside(pool, raises(stream(pool, f"before HALF {WORDS}"))), pool.stats.deaths
+
+    (_, deaths), failures = in_pool(test, build=f"{MODULE}:build_unmended")
+    assert deaths == 0
+    assert [failure.reason for failure in failures] == [
+        "its answer cannot be sent: UnicodeEncodeError"
+    ]

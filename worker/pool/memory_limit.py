@@ -1,0 +1,24 @@
+"""A limit on the memory that a process of the pool may take."""
+
+from __future__ import annotations
+
+import resource
+from pathlib import Path
+
+PAGES = Path("/proc/self/statm")
+
+
+def limit_memory(megabytes: int) -> None:
+    """Let this process map at most `megabytes` more than it has mapped now; 0 for no limit.
+
+    What it has by now it shares with the fork server. Beyond the limit Python raises MemoryError,
+    which fails the parser that asked for the memory; a library that cannot go on ends the process.
+    """
+    if not megabytes:
+        return
+    mapped = int(PAGES.read_text().split()[0]) * resource.getpagesize()
+    _, hard = resource.getrlimit(resource.RLIMIT_AS)
+    limit = mapped + (megabytes << 20)
+    if hard != resource.RLIM_INFINITY:
+        limit = min(limit, hard)
+    resource.setrlimit(resource.RLIMIT_AS, (limit, hard))
