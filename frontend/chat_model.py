@@ -20,6 +20,7 @@ from ..parsers.json_types import JsonObject
 from ..postprocess.messages import KEY, Chunk, PostprocessedChunk, PostprocessParams, encode
 from ..postprocess.postprocessor import Postprocessor
 from ..tokenization.detokenizer import DetokenizerFactory
+from ..tokenization.model_files import ModelFolder
 from .dynamo_types import Context, ModelCard, RoutedEngine
 from .http_errors import as_http_errors
 from .request.chat_request import ChatRequest, decode_chat_request
@@ -73,6 +74,7 @@ class ChatModel:
         self.name = card.name()
         self.path = card.local_dir()
         self.runtime_config = card.runtime_config()
+        self._vocabulary_size = ModelFolder(self.path).vocabulary_size
         self._preprocess = preprocess
         self._engine = engine
         self._local_factories = local_factories
@@ -103,7 +105,7 @@ class ChatModel:
         with as_http_errors():
             chat_request = decode_chat_request(request)
             apply_metadata_options(chat_request)
-            check_request(chat_request)
+            check_request(chat_request, self._vocabulary_size)
             async with self._preprocess(chat_request, context) as prepared:
                 prepared.preprocessed.setdefault("extra_args", {})[KEY] = encode(prepared.params)
                 yield prepared

@@ -7,11 +7,18 @@ import logging
 from collections.abc import Iterator
 from http import HTTPStatus
 
-from dynamo.llm.exceptions import HttpError, InvalidArgument, WorkerUnavailable
+from dynamo.llm.exceptions import (
+    Cancelled,
+    HttpError,
+    InvalidArgument,
+    Unknown,
+    WorkerUnavailable,
+)
 
-from ..parsers.errors import RequestError
+from ..parsers.errors import RequestError, shorten
 from ..tokenization import TokenizerError
-from .runtime.prompt_queue import BusyError
+from .runtime.containment import PreparationError
+from .runtime.prompt_queue import BusyError, ClientGoneError
 
 logger = logging.getLogger(__name__)
 
@@ -21,21 +28,31 @@ def as_http_errors() -> Iterator[None]:
     """Raise the errors of checking, rendering and tokenizing as Dynamo's.
 
     The request's faults become InvalidArgument (HTTP 400) with the name of the field. Ours
-    become WorkerUnavailable (HTTP 503); Dynamo does not show its text to the client, so the text
-    is logged.
+    become WorkerUnavailable (HTTP 503) or Unknown (500); Dynamo does not show their text to the
+    client, so the text is logged. What nobody waits for any more becomes Cancelled.
     """
     try:
         yield
     except (BusyError, TokenizerError) as error:
         logger.warning("a request gets 503: %s", error)
         raise WorkerUnavailable(str(error)) from error
+    except PreparationError as error:
+        logger.exception("a request gets 500")
+        raise Unknown(str(error)) from error
+    except ClientGoneError as error:
+        raise Cancelled(str(error)) from error
     except RequestError as error:
-        raise InvalidArgument(str(error)) from error
+        raise _refuse(str(error)) from None
     except HttpError as error:
         # Of all 400s, Dynamo shows the client only the text of InvalidArgument.
         if error.code == HTTPStatus.BAD_REQUEST:
-            raise InvalidArgument(error.message) from error
+            raise _refuse(error.message) from None
         raise
     except ValueError as error:
         # vLLM's and pydantic's checks of a request raise it, with a text for the client.
-        raise InvalidArgument(str(error)) from error
+        raise _refuse(str(error)) from None
+
+
+def _refuse(text: str) -> InvalidArgument:
+    """Return HTTP 400. Dynamo logs its traceback, so callers raise it without its cause."""
+    return InvalidArgument(shorten(text))

@@ -7,7 +7,8 @@ raises and that stand there:
 
 - tokenization/errors.py: `TokenizerError` and its kinds (HTTP 503), `ContractError` of the kit;
 - frontend/response/worker_stream.py: `WorkerError`;
-- frontend/runtime/prompt_queue.py: `BusyError` (HTTP 503).
+- frontend/runtime/prompt_queue.py: `BusyError` (HTTP 503), `ClientGoneError`;
+- frontend/runtime/containment.py: `PreparationError` (HTTP 500).
 
 Two errors are only causes of a `ParserFailedError` and reach nobody else: `HeldTooMuchError` of
 postprocess/fallback.py and `ParserDisabledError` of worker/pool/process.py.
@@ -23,6 +24,21 @@ TOOL_CALL_FLAG = "--tool-call-parser"
 REASONING_FLAG = "--reasoning-parser"
 MAX_REASON = 1000
 
+# What an error repeats of a request's own words, in characters: of a name, of a text.
+MAX_SHOWN_NAME = 200
+MAX_SHOWN_TEXT = 1000
+
+_values = reprlib.Repr()
+_values.maxlevel = 2
+
+
+def shorten(text: str, limit: int = MAX_SHOWN_TEXT) -> str:
+    """Return `text`, or its beginning and its end with "..." between them: `limit` characters."""
+    if len(text) <= limit:
+        return text
+    end = limit // 4
+    return f"{text[: limit - end - 3]}...{text[-end:]}"
+
 
 class BackedgeError(Exception):
     """Base of all errors that Backedge raises."""
@@ -33,12 +49,13 @@ class RequestError(BackedgeError):
 
     field: the JSON path of the wrong value, for example `tools[0].function.name`.
     allowed: the values it may have, in words.
+    The message repeats no more than the beginning and the end of what a client wrote.
     """
 
     def __init__(self, field: str, value: object, allowed: str) -> None:
-        self.field = field
-        shown = reprlib.repr(value)
-        super().__init__(f"`{field}` is {shown}; allowed: {allowed}.")
+        self.field = shorten(field, MAX_SHOWN_NAME)
+        shown = shorten(_values.repr(value), MAX_SHOWN_NAME)
+        super().__init__(f"`{self.field}` is {shown}; allowed: {shorten(allowed)}.")
 
 
 class SetupError(BackedgeError):

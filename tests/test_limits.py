@@ -15,7 +15,8 @@ ROWS = [match.groups() for match in map(ROW.fullmatch, PAGE.read_text().splitlin
 
 def test_every_row_is_read() -> None:
     rows = [line for line in PAGE.read_text().splitlines() if line.startswith("|")]
-    assert len(ROWS) == len(rows) - 2 > 0
+    tables = sum(line.startswith("|---") for line in rows)
+    assert len(ROWS) == len(rows) - 2 * tables > 0
 
 
 @pytest.mark.parametrize(("figure", "module", "name"), ROWS)

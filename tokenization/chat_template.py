@@ -6,21 +6,23 @@ are converted as vLLM's renderer does it, so every back end makes the same promp
 
 from __future__ import annotations
 
+import functools
 import json
 from collections.abc import Callable, Iterator, Mapping
 from datetime import datetime
 from typing import NoReturn, TypeVar
 
 import jinja2
-from jinja2 import nodes
+from jinja2 import meta, nodes
 from jinja2.ext import Extension, loopcontrols
 from jinja2.parser import Parser
-from jinja2.sandbox import ImmutableSandboxedEnvironment
 from typing_extensions import override
 
-from ..parsers.errors import RequestError
+from ..parsers.errors import RequestError, SetupError, shorten
 from ..parsers.json_types import JsonObject
 from ..parsers.standard_schema import standardize
+from .json_text import decode_json
+from .sandbox import BoundedEnvironment
 from .time_limit import call_with_time_limit
 
 R = TypeVar("R")
@@ -39,6 +41,8 @@ TEXT_PARTS = {
 CONTINUE_MARKER = "BACKEDGE-CONTINUE-HERE "
 # Rendering 200,000 tokens of messages takes a fraction of a second; an endless loop, forever.
 TEMPLATE_SECONDS = 10.0
+# Compiled templates that are kept. A model has one or a few.
+CACHED_TEMPLATES = 64
 
 
 class Generation(Extension):
@@ -52,15 +56,12 @@ class Generation(Extension):
         return parser.parse_statements(("name:endgeneration",), drop_needle=True)
 
 
-def create_environment() -> ImmutableSandboxedEnvironment:
-    """Return the environment of transformers' `apply_chat_template`.
-
-    Sandboxed: a template comes with a model and is not trusted.
-    """
-    environment = ImmutableSandboxedEnvironment(
+def create_environment() -> BoundedEnvironment:
+    """Return the environment of transformers' `apply_chat_template`, with bounds."""
+    environment = BoundedEnvironment(
         trim_blocks=True, lstrip_blocks=True, extensions=[Generation, loopcontrols]
     )
-    environment.filters["tojson"] = _tojson
+    environment.add_filter("tojson", _tojson)
     environment.globals["raise_exception"] = _raise_exception
     environment.globals["strftime_now"] = _strftime_now
     return environment
@@ -99,14 +100,12 @@ class ChatTemplate:
         self, templates: Mapping[str, str], special_tokens: Mapping[str, str], engine: str = "vllm"
     ) -> None:
         self._engine = engine
-        environment = create_environment()
-        self._templates = {
-            name: environment.from_string(source) for name, source in templates.items()
-        }
+        self._templates = {name: compile_template(source) for name, source in templates.items()}
         self._reads_parts = {
-            name: reads_content_parts(environment.parse(source))
+            name: reads_content_parts(create_environment().parse(source))
             for name, source in templates.items()
         }
+        self._variables = {name: find_variables(source) for name, source in templates.items()}
         self._knows_developer = {name: "developer" in source for name, source in templates.items()}
         self._special_tokens = dict(special_tokens)
 
@@ -122,7 +121,7 @@ class ChatTemplate:
         """Return the text of the prompt.
 
         messages, tools: in OpenAI's form. template_kwargs: the request's
-            chat_template_kwargs, as the template's variables.
+            chat_template_kwargs, as the template's variables; others are left out.
         Raises `RequestError` for a part that is not text, and if the template raises.
         """
         name = FOR_TOOLS if tools and FOR_TOOLS in self._templates else DEFAULT
@@ -136,7 +135,7 @@ class ChatTemplate:
             _append_marker(conversation[-1])
         variables = {
             **self._special_tokens,
-            **template_kwargs,
+            **{key: template_kwargs[key] for key in self._variables[name] & template_kwargs.keys()},
             "messages": conversation,
             "tools": format_tools(tools, self._engine),
             "add_generation_prompt": add_generation_prompt and not continue_final_message,
@@ -148,6 +147,26 @@ class ChatTemplate:
             allowed = f"messages that the model's chat template accepts ({error})"
             raise RequestError("messages", messages, allowed) from error
         return text[: text.rindex(CONTINUE_MARKER.strip())] if continue_final_message else text
+
+
+@functools.lru_cache(maxsize=CACHED_TEMPLATES)
+def compile_template(source: str) -> jinja2.Template:
+    """Return the compiled template. Raises `SetupError` for one that cannot be compiled."""
+    try:
+        return render_with_time_limit(lambda: create_environment().from_string(source))
+    except (jinja2.TemplateError, RecursionError, TimeoutError) as error:
+        raise SetupError(
+            f"the chat template cannot be compiled ({shorten(str(error))}); correct it, or name "
+            "another Jinja file with --chat-template."
+        ) from error
+
+
+@functools.lru_cache(maxsize=CACHED_TEMPLATES)
+def find_variables(source: str) -> frozenset[str]:
+    """Return the names of the variables that a template reads and does not set itself."""
+    return render_with_time_limit(
+        lambda: frozenset(meta.find_undeclared_variables(create_environment().parse(source)))
+    )
 
 
 def render_with_time_limit(render: Callable[[], R]) -> R:
@@ -265,8 +284,8 @@ def _decode_arguments(function: JsonObject) -> JsonObject:
     arguments = function.get("arguments") or {}
     if isinstance(arguments, str):
         try:
-            arguments = json.loads(arguments)
-        except json.JSONDecodeError:
+            arguments = decode_json(arguments)
+        except ValueError:
             arguments = {}
     return {**function, "arguments": arguments if isinstance(arguments, dict) else {}}
 

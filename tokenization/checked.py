@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from typing import Annotated, Any
 
 import msgspec
@@ -87,8 +87,9 @@ class CheckedTokenizer(Tokenizer):
         own: dict[str, object],
         template_kwargs: dict[str, object],
     ) -> object:
+        given = find_arguments(method, messages, own)
         for name, value in template_kwargs.items():
-            if not accepts(method, name):
+            if name in given or not accepts(method, name):
                 raise RequestError(
                     f"chat_template_kwargs.{name}",
                     value,
@@ -131,6 +132,16 @@ class CheckedTokenizer(Tokenizer):
         if name.startswith("__") or name in {"_inner", "_name"}:
             raise AttributeError(name)
         return getattr(self.unwrap(), name)
+
+
+def find_arguments(
+    method: Callable[..., object], messages: object, own: dict[str, object]
+) -> Collection[str]:
+    """Return the names of the arguments that `method(messages, **own)` gives."""
+    try:
+        return inspect.signature(method).bind_partial(messages, **own).arguments
+    except TypeError:
+        return ()  # the call will say so
 
 
 def accepts(method: Callable[..., object], keyword: str) -> bool:

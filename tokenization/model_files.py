@@ -14,6 +14,7 @@ from tokenizers import Tokenizer
 from ..parsers.errors import SetupError
 from ..parsers.json_types import JsonObject
 from .chat_template import DEFAULT, ChatTemplate
+from .prompt_limit import PromptLimit
 
 T = TypeVar("T")
 
@@ -38,6 +39,7 @@ class TextConfig(msgspec.Struct, frozen=True):
 
     eos_token_id: TokenIds | UnsetType | None = UNSET
     max_position_embeddings: int | UnsetType | None = UNSET
+    vocab_size: int | UnsetType | None = UNSET
 
 
 class ModelConfig(TextConfig, frozen=True):
@@ -65,6 +67,7 @@ class ModelFolder:
     folder: any of the files may be missing.
     engine: of the model's workers; prompts are made as its server makes them.
     token_id: returns the id of a token's text, None if the tokenizer has no such token.
+    context_length: of the workers, in tokens; None for the model's own.
     Raises `SetupError` for a file that is not JSON of the expected types.
     """
 
@@ -73,8 +76,10 @@ class ModelFolder:
         folder: str | Path,
         engine: str = "vllm",
         token_id: Callable[[str], int | None] = lambda _: None,
+        context_length: int | None = None,
     ) -> None:
         self.folder = Path(folder)
+        self._workers_context_length = context_length
         self._engine = engine
         self._token_id = token_id
         self.generation_config = self._read("generation_config.json", GenerationConfig)
@@ -98,9 +103,20 @@ class ModelFolder:
 
     @functools.cached_property
     def context_length(self) -> int | None:
-        """The model's limit on tokens of prompt and output; None if config.json has none."""
-        length = self._config.max_position_embeddings
+        """The limit on tokens of prompt and output; None if config.json has none."""
+        length = self._workers_context_length or self._config.max_position_embeddings
         return None if length is UNSET else length
+
+    @property
+    def prompt_limit(self) -> PromptLimit:
+        """What tells that a prompt is too long before all of it is tokenized."""
+        return PromptLimit(self.context_length)
+
+    @functools.cached_property
+    def vocabulary_size(self) -> int | None:
+        """The number of tokens that the engine knows; None if config.json does not say."""
+        size = self._config.vocab_size
+        return None if size is UNSET else size
 
     def load_template(self, given: str | None = None) -> ChatTemplate:
         """Return the model's chat template.
@@ -120,6 +136,7 @@ class ModelFolder:
             text.max_position_embeddings
             if config.max_position_embeddings is UNSET
             else config.max_position_embeddings,
+            text.vocab_size if config.vocab_size is UNSET else config.vocab_size,
         )
 
     @functools.cached_property
@@ -173,7 +190,11 @@ class ModelFiles(ModelFolder):
     """
 
     def __init__(
-        self, folder: str | Path, chat_template: str | None = None, engine: str = "vllm"
+        self,
+        folder: str | Path,
+        chat_template: str | None = None,
+        engine: str = "vllm",
+        context_length: int | None = None,
     ) -> None:
         path = Path(folder) / "tokenizer.json"
         if not path.is_file():
@@ -186,7 +207,7 @@ class ModelFiles(ModelFolder):
         # A tokenizer.json may have these settings left over from training.
         self.tokenizer.no_padding()
         self.tokenizer.no_truncation()
-        super().__init__(folder, engine, self.tokenizer.token_to_id)
+        super().__init__(folder, engine, self.tokenizer.token_to_id, context_length)
         self.template = self.load_template(chat_template)
 
     def encode(self, text: str) -> list[int]:
@@ -204,5 +225,10 @@ class ModelFiles(ModelFolder):
         model: str = "",
         **template_kwargs: Any,
     ) -> list[int]:
-        """Return the prompt of a conversation. Raises `RequestError` if the template raises."""
-        return self.encode(self.template.render(messages, tools, **template_kwargs))
+        """Return the prompt of a conversation.
+
+        Raises `RequestError` if the template raises, and for a prompt that is far too long.
+        """
+        text = self.template.render(messages, tools, **template_kwargs)
+        self.prompt_limit.check(text, lambda part: len(self.encode(part)))
+        return self.encode(text)

@@ -96,10 +96,11 @@ class HuggingFaceModelBuilder(ChatModelBuilder):
         """Return the model's tokenizer, its other files, and the function that makes prompts."""
         module, class_name = self.selection.module, self.selection.class_name
         if not (module and class_name):
-            files = ModelFiles(self.path, self.flags.chat_template, engine)
+            files = ModelFiles(self.path, self.flags.chat_template, engine, self.context_length)
             return files.tokenizer, files, files.prompt_token_ids
         tokenizer = load(module, class_name, self.path)
-        folder = ModelFolder(self.path, engine, functools.partial(find_single_token, tokenizer))
+        single_token = functools.partial(find_single_token, tokenizer)
+        folder = ModelFolder(self.path, engine, single_token, self.context_length)
         return tokenizer, folder, PythonPrompts(tokenizer, folder, self.flags.chat_template)
 
 
@@ -119,6 +120,7 @@ class PythonPrompts(RenderTokenIds):
         self, tokenizer: LazyTokenizer, folder: ModelFolder, chat_template: str | None
     ) -> None:
         self._tokenizer = tokenizer
+        self._limit = folder.prompt_limit
         self._template = functools.cache(lambda: folder.load_template(chat_template))
 
     @override
@@ -135,7 +137,9 @@ class PythonPrompts(RenderTokenIds):
         )
         if token_ids is not None:
             return token_ids
-        return self._tokenizer.encode(self._template().render(messages, tools, **template_kwargs))
+        text = self._template().render(messages, tools, **template_kwargs)
+        self._limit.check(text, lambda part: len(self._tokenizer.encode(part)))
+        return self._tokenizer.encode(text)
 
 
 class HuggingFacePrompts:

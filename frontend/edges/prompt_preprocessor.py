@@ -17,6 +17,7 @@ from ..request.preprocessed_request import (
     build_preprocessed_request,
     to_json_object,
 )
+from ..request.request_schemas import check_schemas
 from ..request.sampling import read_sampling
 from ..runtime.prompt_queue import PromptQueue
 
@@ -46,9 +47,11 @@ class PromptPreprocessor:
     ) -> AsyncIterator[Prepared]:
         """Prepare a request.
 
-        Raises `RequestError`, and `BusyError` where too many requests wait for a thread.
+        Raises `RequestError`, and as `PromptQueue.run`.
         """
-        prompt = await self._prompt_queue.run(self._make_prompt, request)
+        prompt = await self._prompt_queue.run(
+            self._check_and_make_prompt, request, characters=request.characters, context=context
+        )
         preprocessed = build_preprocessed_request(
             request, prompt, self._folder, self._context_length
         )
@@ -62,3 +65,7 @@ class PromptPreprocessor:
             random_uuid(), request, read_sampling(request), len(prompt.token_ids), parser
         )
         yield Prepared(request, to_json_object(preprocessed), params)
+
+    def _check_and_make_prompt(self, request: ChatRequest) -> Prompt:
+        check_schemas(request)
+        return self._make_prompt(request)

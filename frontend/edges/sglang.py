@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from typing import Protocol
 
 from dynamo.common.multimodal.cache_uuid import reject_unsupported_multimodal_uuids
 from dynamo.frontend import sglang_prepost
@@ -34,6 +33,12 @@ from ..request.preprocessed_request import EngineFields, Prompt, ReasoningParser
 from ..request.tool_schemas import with_standard_tools
 from .base import ChatModelBuilder
 from .prompt_preprocessor import PromptPreprocessor
+from .transformers_templates import (
+    BoundedTokenizer,
+    TemplateTokenizer,
+    bound_templates,
+    check_template,
+)
 
 logger = logging.getLogger(__name__)
 
@@ -54,9 +59,13 @@ class SglangModelBuilder(ChatModelBuilder):
     def _build_in_thread(self, routed_engine: RoutedEngine) -> ChatModel:
         parsers = self.usable_parsers(INSTALLED)
         tokenizer = self._load_tokenizer()
-        folder = ModelFolder(self.path, token_id=tokenizer.convert_tokens_to_ids)
+        folder = ModelFolder(
+            self.path,
+            token_id=tokenizer.convert_tokens_to_ids,
+            context_length=self.context_length,
+        )
         prompts = SglangPrompts(
-            tokenizer,
+            BoundedTokenizer(tokenizer, folder.prompt_limit),
             parsers.names,
             self.runtime_config,
             self.engine_name("sglang"),
@@ -67,25 +76,17 @@ class SglangModelBuilder(ChatModelBuilder):
         logger.info("model %s: SGLang's forward edge, parsers %s", self.card.name(), parsers)
         return ChatModel(self.card, preprocessor, routed_engine, lambda: factories)
 
-    def _load_tokenizer(self) -> SglangTokenizer:
-        tokenizer: SglangTokenizer = _load_tokenizer(self.path, self.config.trust_remote_code)
+    def _load_tokenizer(self) -> TemplateTokenizer:
+        bound_templates()
+        tokenizer: TemplateTokenizer = _load_tokenizer(self.path, self.config.trust_remote_code)
         template = _load_chat_template(self.flags.chat_template)
         if template is not None:
             tokenizer.chat_template = template
+        check_template(tokenizer)
         return tokenizer
 
 
-class SglangTokenizer(Protocol):
-    """The tokenizer that SGLang loads for a model, of transformers or of its own."""
-
-    chat_template: object
-
-    def convert_tokens_to_ids(self, token: str) -> int | None:
-        """Return the id of a token by its text."""
-        ...
-
-
-def build_parsers(parsers: FrontendParsers, tokenizer: SglangTokenizer) -> ParserFactory:
+def build_parsers(parsers: FrontendParsers, tokenizer: TemplateTokenizer) -> ParserFactory:
     """Return the parsers with which this frontend serves plain workers."""
     if parsers.native:
         return SglangParsers(tokenizer, parsers.names)
@@ -102,7 +103,7 @@ class SglangPrompts:
 
     def __init__(
         self,
-        tokenizer: SglangTokenizer,
+        tokenizer: TemplateTokenizer | BoundedTokenizer,
         names: ParserNames,
         runtime_config: JsonObject,
         engine: str,

@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import argparse
+import asyncio
 import logging
 import weakref
 from collections.abc import AsyncIterator
-from contextlib import AbstractAsyncContextManager, aclosing, asynccontextmanager
+from contextlib import aclosing, asynccontextmanager
 from contextvars import ContextVar
-from typing import Protocol
+from typing import Any, Protocol
 
 import msgspec
 from dynamo.frontend import vllm_processor
 from dynamo.frontend.vllm_processor import _inject_routing_metadata
 from typing_extensions import override
+from vllm.exceptions import VLLMValidationError
 from vllm.reasoning import ReasoningParserManager
 from vllm.renderers import hf
 from vllm.tokenizers.registry import cached_get_tokenizer
@@ -26,17 +28,23 @@ from ...parsers.errors import RequestError
 from ...parsers.json_types import JsonObject
 from ...parsers.native.vllm import VllmParsers, check_names
 from ...parsers.parser_lookup import linear_parsers
-from ...tokenization.chat_template import format_tools, render_with_time_limit
+from ...tokenization.chat_template import find_variables, format_tools, render_with_time_limit
 from ...tokenization.detokenizer import detokenizers, read_vocabulary
+from ...tokenization.model_files import ModelFolder
+from ...tokenization.prompt_limit import PromptLimit
 from ..chat_model import ChatModel, Prepared
 from ..dynamo_types import Context, ModelCard, RoutedEngine
 from ..parser_names import FrontendParsers, InstalledParsers
 from ..request.chat_request import ChatRequest
 from ..request.postprocess_params import build_parser_request, build_postprocess_params
 from ..request.preprocessed_request import EngineFields
+from ..request.request_schemas import check_schemas, has_schemas
 from ..request.sampling import SamplingParams
 from ..request.tool_schemas import compiles_tools, with_standard_tools
+from ..runtime.containment import PreparationError
+from ..runtime.prompt_queue import ClientGoneError
 from .base import ChatModelBuilder
+from .transformers_templates import bound_templates, check_template
 
 logger = logging.getLogger(__name__)
 
@@ -54,13 +62,21 @@ class VllmModelBuilder(ChatModelBuilder):
         logger.info("model %s: vLLM's forward edge, parsers %s", self.card.name(), parsers)
         processor = await self._build_processor(parsers.names, instance_id, routed_engine)
         renderer = processor.input_processor.renderer
-        wrap_chat_template(renderer, self.engine_name("vllm"))
+        limit = ModelFolder(self.path, context_length=self.context_length).prompt_limit
+        wrap_chat_template(renderer, self.engine_name("vllm"), limit)
+        await asyncio.to_thread(check_template, processor.tokenizer)
         factories = detokenizers(processor.tokenizer), build_parsers(parsers, processor)
 
-        def preprocess(
+        @asynccontextmanager
+        async def preprocess(
             request: ChatRequest, context: Context | None
-        ) -> AbstractAsyncContextManager[Prepared]:
-            return self.prompt_queue.enter(processor.prepare(request, context))
+        ) -> AsyncIterator[Prepared]:
+            if has_schemas(request):
+                await self.prompt_queue.run(check_schemas, request, context=context)
+            async with self.prompt_queue.enter(
+                processor.prepare(request, context), characters=request.characters, context=context
+            ) as prepared:
+                yield prepared
 
         model = ChatModel(self.card, preprocess, routed_engine, lambda: factories)
         weakref.finalize(model, release_caches, renderer)
@@ -72,6 +88,8 @@ class VllmModelBuilder(ChatModelBuilder):
         """Return the processor that Dynamo's factory makes of this model."""
         flags = argparse.Namespace(**vars(self.flags))
         # vLLM's forward edge renders and constrains with those of the parsers that vLLM has.
+        bound_templates()
+        hf._cached_resolve_chat_template_kwargs = find_variables  # noqa: SLF001 - vLLM has no hook
         installed = INSTALLED.select(names)
         flags.tool_call_parser, flags.reasoning_parser = installed.tool_call, installed.reasoning
         vllm_processor.VllmProcessor = VllmProcessor  # the class that the factory instantiates
@@ -93,8 +111,10 @@ class Renderer(Protocol):
         ...
 
 
-def wrap_chat_template(renderer: Renderer, engine: str) -> None:
-    """Have `renderer` spell tools as `engine` does, and stop Jinja templates that do not end.
+def wrap_chat_template(renderer: Renderer, engine: str, limit: PromptLimit) -> None:
+    """Have `renderer` spell tools as `engine` does, and hold Jinja templates to their bounds.
+
+    limit: of the text that a template makes.
 
     vLLM's renderers without Jinja run code of vLLM's own and are left as they are.
     """
@@ -103,7 +123,7 @@ def wrap_chat_template(renderer: Renderer, engine: str) -> None:
 
     def render(
         model_config: object,
-        tokenizer: object,
+        tokenizer: Any,
         conversation: object,
         *,
         tools: list[JsonObject] | None = None,
@@ -111,15 +131,22 @@ def wrap_chat_template(renderer: Renderer, engine: str) -> None:
     ) -> object:
         formatted = tools if engine == "vllm" else format_tools(tools, engine)
         try:
-            return render_with_time_limit(
+            made = render_with_time_limit(
                 lambda: hf.safe_apply_chat_template(
                     model_config, tokenizer, conversation, tools=formatted, **options
                 )
             )
-        except TimeoutError as error:
+        except (TimeoutError, VLLMValidationError) as error:
             raise RequestError(
                 "messages", conversation, f"what the model's chat template takes ({error})"
             ) from error
+        except Exception:
+            raise
+        except BaseException as error:
+            raise PreparationError(error) from error
+        if isinstance(made, str):
+            limit.check(made, lambda part: len(tokenizer.encode(part, add_special_tokens=False)))
+        return made
 
     wrapped = make_async(render, executor=renderer._executor)  # noqa: SLF001 - vLLM has no hook
     renderer._apply_chat_template_async = wrapped  # noqa: SLF001 - vLLM has no hook
@@ -219,8 +246,11 @@ class VllmProcessor(vllm_processor.VllmProcessor):
         self, request: ChatRequest, context: Context | None = None
     ) -> AsyncIterator[Prepared]:
         """Prepare a request, as a `chat_model.Preprocessor` does."""
+        if context is not None and context.is_stopped():
+            raise ClientGoneError
         # Dynamo frees what it holds for a request when its generator is closed.
         raw = with_standard_tools(request) if compiles_tools(request) else request.raw
+        raw = move_documents(raw)
         async with aclosing(super().generator(raw, context=context)) as stream:
             yield build_prepared(request, await anext(stream))
 
@@ -244,6 +274,15 @@ class VllmProcessor(vllm_processor.VllmProcessor):
             vllm_preproc.sampling_params,
             post_processors[0].request_for_sampling.include_reasoning,
         )
+
+
+def move_documents(raw: JsonObject) -> JsonObject:
+    """Return the request with the template's `documents` where vLLM looks for them."""
+    for field in ("chat_template_kwargs", "chat_template_args"):
+        documents = (raw.get(field) or {}).get("documents")
+        if documents is not None:
+            return {**raw, "documents": documents}
+    return raw
 
 
 def build_prepared(request: ChatRequest, intercepted: VllmPreprocessed) -> Prepared:

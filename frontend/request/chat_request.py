@@ -95,6 +95,7 @@ class ChatRequest(msgspec.Struct, kw_only=True, dict=True):
     guided_regex: object = None
     guided_grammar: object = None
     guided_choice: object = None
+    guided_whitespace_pattern: object = None
 
     n: int | None = None
     seed: int | None = None
@@ -147,7 +148,9 @@ class ChatRequest(msgspec.Struct, kw_only=True, dict=True):
     @property
     def max_output_tokens(self) -> int | None:
         """The limit that the client set, under either of its names; None for no limit."""
-        return self.max_completion_tokens or self.max_tokens
+        if self.max_completion_tokens is None:
+            return self.max_tokens
+        return self.max_completion_tokens
 
     @property
     def stop_strings(self) -> list[str]:
@@ -161,15 +164,39 @@ class ChatRequest(msgspec.Struct, kw_only=True, dict=True):
         return (self.top_logprobs or 0) if self.logprobs is True else None
 
     @property
+    def forces_call(self) -> bool:
+        """Whether `tool_choice` demands a call."""
+        return self.tool_choice not in (None, "none", "auto")
+
+    @property
     def named_function(self) -> str | None:
         """The function that a named `tool_choice` demands."""
         choice = self.tool_choice
         return choice.function.name if isinstance(choice, NamedToolChoice) else None
 
-    def set_field(self, name: str, value: object) -> None:
-        """Set a field, here and in `raw`."""
+    @property
+    def characters(self) -> int:
+        """The length of the messages' text, which is most of the prompt."""
+        return sum(_count_characters(message.content) for message in self.messages)
+
+    def set_field(self, name: str, value: object, path: str) -> None:
+        """Set a field, here and in `raw`. path: where in its request the client wrote the value."""
         setattr(self, name, value)
         self.raw[name] = value
+        self.__dict__.setdefault("written", {})[name] = path
+
+    def written_name(self, name: str) -> str:
+        """Return the JSON path under which the client wrote a field."""
+        found: str = self.__dict__.get("written", {}).get(name, name)
+        return found
+
+
+def _count_characters(content: object) -> int:
+    if isinstance(content, str):
+        return len(content)
+    parts = content if isinstance(content, list) else []
+    texts = (part.get("text") if isinstance(part, dict) else part for part in parts)
+    return sum(len(text) for text in texts if isinstance(text, str))
 
 
 # msgspec's "Expected `int`, got `str` - at `$.stop[1]`"; for a key it says "at `key` in `$.x`".

@@ -31,18 +31,11 @@ class _Grammar(msgspec.Struct):
 def build_guided_decoding(request: ChatRequest) -> JsonObject | None:
     """Return Dynamo's `guided_decoding`; None for an unconstrained answer.
 
-    Raises `RequestError` for a forced call together with a constraint of the client's.
+    `check_request` has made sure that there is one constraint at most. A response format is about
+    the message, and a forced call leaves the message empty.
     """
-    forced = _constrain_forced_calls(request)
     explicit: JsonObject | None = legacy_guided_decoding(request.raw)
-    if forced is None:
-        return explicit or _constrain_response(request)
-    if explicit is not None:
-        field = f"guided_{next(iter(explicit))}"
-        allowed = "nothing, since `tool_choice` forces a tool call"
-        raise RequestError(field, request.raw[field], allowed)
-    # A response format is about the message, and a forced call leaves the message empty.
-    return forced
+    return _constrain_forced_calls(request) or explicit or _constrain_response(request)
 
 
 def constrains_to_json(guided_decoding: JsonObject | None) -> bool:
@@ -67,7 +60,7 @@ def _constrain_response(request: ChatRequest) -> JsonObject | None:
 
 
 def _constrain_forced_calls(request: ChatRequest) -> JsonObject | None:
-    if not request.tools or request.tool_choice in (None, "none", "auto"):
+    if not request.tools or not request.forces_call:
         return None
     if (name := request.named_function) is not None:
         schema = _copy_parameters(

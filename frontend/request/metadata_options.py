@@ -11,6 +11,7 @@ import msgspec
 
 from ...parsers.errors import RequestError
 from ...parsers.json_types import JsonObject
+from ...tokenization.json_text import decode_json
 from .chat_request import ChatRequest
 
 METADATA_KEY = "backedge"
@@ -57,7 +58,7 @@ def apply_metadata_options(request: ChatRequest) -> None:
             raise RequestError(path, value, _explain_unknown(name))
         option = OPTIONS[name]
         try:
-            request.set_field(option.field, msgspec.convert(value, option.type))
+            request.set_field(option.field, msgspec.convert(value, option.type), path)
         except msgspec.ValidationError as error:
             raise RequestError(path, value, option.allowed) from error
 
@@ -70,16 +71,16 @@ def _explain_unknown(name: str) -> str:
 
 def _move_stop_token_ids(request: ChatRequest) -> None:
     if isinstance(request.stop, list) and all(isinstance(item, int) for item in request.stop):
-        request.set_field("stop_token_ids", request.stop)
+        request.set_field("stop_token_ids", request.stop, "stop")
         request.stop = None
         del request.raw["stop"]
 
 
 def _decode_options(given: object) -> JsonObject:
     try:
-        value = msgspec.json.decode(given) if isinstance(given, str) else given
+        value = decode_json(given) if isinstance(given, str) else given
         return msgspec.convert(value, JsonObject)
-    except (msgspec.DecodeError, msgspec.ValidationError) as error:
+    except (ValueError, msgspec.ValidationError) as error:
         raise RequestError(
             f"metadata.{METADATA_KEY}", given, "an object, or a JSON string of one"
         ) from error

@@ -5,36 +5,65 @@ Chat templates get the tools as the client wrote them, as in vLLM's server.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from functools import lru_cache
+import hashlib
+import threading
+from collections import OrderedDict
 from typing import NamedTuple
 
 import msgspec
-from jsonschema import Draft202012Validator
-from jsonschema.exceptions import SchemaError
-from jsonschema.validators import validator_for
 
 from ...parsers.json_types import JsonObject
 from ...parsers.standard_schema import standardize
 from .chat_request import ChatRequest
+from .schema_check import SchemaFault, find_fault, is_newest
 
-# What the checks remember. Agents send the same tools with every request.
-CACHED_SCHEMAS = 4096
-
-
-class SchemaFault(NamedTuple):
-    """What is wrong with a schema. path: the JSON path in it, such as ".items[0].type"."""
-
-    path: str
-    value: object
-    message: str
+# The memory of the standard forms that are remembered. Agents send the same tools with every
+# request.
+MAX_CACHED_BYTES = 16_777_216
+# What is remembered of any schema, and of the standard form for a byte of the schema's text.
+BYTES_EACH, BYTES_PER_BYTE = 300, 20
 
 
-class _Checked(NamedTuple):
-    """fault: what is wrong with a schema. standard: its standard form, if it has another one."""
+class _Standard(NamedTuple):
+    """form: the standard form of a correct schema; None for the schema as it is written."""
 
-    fault: SchemaFault | None
-    standard: JsonObject | None
+    form: JsonObject | None
+    size: int
+
+
+class StandardForms:
+    """The standard forms of the correct schemas that were checked last, in bounded memory."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._known: OrderedDict[bytes, _Standard] = OrderedDict()
+        self._size = 0
+
+    def find(self, key: bytes) -> _Standard | None:
+        """Return what is known of a schema."""
+        with self._lock:
+            found = self._known.get(key)
+            if found is not None:
+                self._known.move_to_end(key)
+            return found
+
+    def add(self, key: bytes, form: JsonObject | None, length: int) -> None:
+        """Remember a form. length: of the schema's text, in bytes."""
+        added = _Standard(form, BYTES_EACH + (0 if form is None else BYTES_PER_BYTE * length))
+        with self._lock:
+            if key not in self._known:
+                self._known[key] = added
+                self._size += added.size
+            while self._size > MAX_CACHED_BYTES:
+                self._size -= self._known.popitem(last=False)[1].size
+
+    @property
+    def size(self) -> int:
+        """An estimate of its memory, in bytes."""
+        return self._size
+
+
+_standard_forms = StandardForms()
 
 
 def find_tool_schema_fault(schema: JsonObject) -> SchemaFault | None:
@@ -43,17 +72,26 @@ def find_tool_schema_fault(schema: JsonObject) -> SchemaFault | None:
     Type names of other languages are correct (see parsers/standard_schema.py), and so is what the
     draft says that `$schema` names.
     """
-    return _check_tool_schema(msgspec.json.encode(schema)).fault
-
-
-def find_schema_fault(schema: object) -> SchemaFault | None:
-    """Return what is wrong with a schema that constrains the answer; None for a correct one."""
-    return _check_schema(msgspec.json.encode(schema))
+    text = msgspec.json.encode(schema)
+    key = _make_key(text)
+    if _standard_forms.find(key) is not None:
+        return None
+    newest = is_newest(schema)
+    standard = standardize(schema)
+    fault = find_fault(standard if newest else standardize(schema, newest=False))
+    if fault is None:
+        _standard_forms.add(key, None if standard is schema else standard, len(text))
+    elif newest:
+        fault = fault._replace(words=_find_written_words(schema, fault.words))
+    return fault
 
 
 def standard_parameters(parameters: JsonObject) -> JsonObject:
     """Return a tool's schema in its standard form. It may be shared: do not change it."""
-    return _check_tool_schema(msgspec.json.encode(parameters)).standard or parameters
+    known = _standard_forms.find(_make_key(msgspec.json.encode(parameters)))
+    if known is None:
+        return standardize(parameters)
+    return parameters if known.form is None else known.form
 
 
 def with_standard_tools(request: ChatRequest) -> JsonObject:
@@ -70,7 +108,7 @@ def compiles_tools(request: ChatRequest) -> bool:
     """Whether an engine makes a grammar of the tools: a call is forced, or one is strict."""
     if not request.tools or request.tool_choice == "none":
         return False
-    return request.tool_choice not in (None, "auto") or any(
+    return request.forces_call or any(
         tool["function"].get("strict") for tool in request.raw["tools"]
     )
 
@@ -85,68 +123,24 @@ def standardize_tool(tool: JsonObject) -> JsonObject:
     return {**tool, "function": {**function, "parameters": standard}}
 
 
-@lru_cache(maxsize=CACHED_SCHEMAS)
-def _check_tool_schema(text: bytes) -> _Checked:
-    """Check a schema, given as JSON text, which can be a cache's key."""
-    schema: JsonObject = msgspec.json.decode(text)
-    checker = _find_checker(schema)
-    is_newest = checker is Draft202012Validator
-    standard = standardize(schema)
-    checked = standard if is_newest else standardize(schema, newest=False)
-    fault = _find_fault(checker, checked, _written_words if is_newest else _same_words, schema)
-    return _Checked(fault, None if standard is schema else standard)
+def _make_key(text: bytes) -> bytes:
+    return hashlib.blake2b(text, digest_size=16).digest()
 
 
-@lru_cache(maxsize=CACHED_SCHEMAS)
-def _check_schema(text: bytes) -> SchemaFault | None:
-    schema = msgspec.json.decode(text)
-    return _find_fault(_find_checker(schema), schema, _same_words, schema)
+def _find_written_words(written: object, words: tuple[str | int, ...]) -> tuple[str | int, ...]:
+    """Return the way through a tool's schema that `words` is through its standard form."""
+    found = []
+    for word in words:
+        step = _find_written_word(written, word)
+        found.append(step)
+        if isinstance(written, dict):
+            written = written.get(step)
+        else:
+            written = written[step] if isinstance(written, list) and isinstance(step, int) else None
+    return tuple(found)
 
 
-def _find_checker(schema: object) -> type[Draft202012Validator]:
-    """Return the validator of the draft that the schema names, or of the newest."""
-    names_draft = isinstance(schema, dict) and isinstance(schema.get("$schema"), str)
-    found: type[Draft202012Validator] = (
-        validator_for(schema, Draft202012Validator) if names_draft else Draft202012Validator
-    )
-    return found
-
-
-def _find_fault(
-    checker: type[Draft202012Validator],
-    checked: object,
-    words: Callable[[object, str | int], str | int],
-    written: object,
-) -> SchemaFault | None:
-    """Return the fault of `checked`, whose path leads through `written`.
-
-    words: the word of `written` for one of `checked`.
-    """
-    try:
-        checker.check_schema(checked)
-    except SchemaError as error:
-        path = ""
-        for word in error.absolute_path:
-            step = words(written, word)
-            path += f"[{step}]" if isinstance(step, int) else f".{step}"
-            written = _find_part(written, step)
-        return SchemaFault(path, error.instance, error.message)
-    except RecursionError:
-        return SchemaFault("", "a schema nested too deeply", "it is nested too deeply")
-    return None
-
-
-def _find_part(schema: object, step: str | int) -> object:
-    if isinstance(schema, dict):
-        return schema.get(step)
-    return schema[step] if isinstance(schema, list) and isinstance(step, int) else None
-
-
-def _same_words(_written: object, word: str | int) -> str | int:
-    return word
-
-
-def _written_words(written: object, word: str | int) -> str | int:
+def _find_written_word(written: object, word: str | int) -> str | int:
     """Return what stands in a tool's schema for a keyword of its standard form."""
     if not isinstance(written, dict) or not isinstance(written.get("items"), list):
         return word

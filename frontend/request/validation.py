@@ -1,27 +1,38 @@
 """Rejects bad requests before any GPU work, with the JSON path of the wrong field.
 
 Dynamo's HTTP layer and `chat_request` have checked the types. These are the checks that Dynamo
-and vLLM leave out, and those that they fail without saying which field is wrong.
+and the engines leave out, and those that they fail without saying which field is wrong. They run in
+the event loop, so they take microseconds; `request_schemas` checks schemas in a thread.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-
-import msgspec
+from collections.abc import Callable
 
 from ...parsers.errors import RequestError
+from ...tokenization.template_variables import RESERVED
 from .chat_request import ChatRequest, Message
-from .tool_schemas import SchemaFault, find_schema_fault, find_tool_schema_fault
+from .ranges import check_ranges
 
 # They bound the memory of the search for stop strings: some 7 MB for each choice.
 MAX_STOPS, MAX_STOP_CHARACTERS = 1024, 100_000
+MAX_MESSAGES = 65_536
+MAX_TOOLS = 1024
+# Parsers take no longer name for a call (parsers/arguments/tool_calls.py).
+MAX_TOOL_NAME = 256
+
+# Of these, one at most may constrain an answer.
+GUIDED_FIELDS = ("guided_json", "guided_regex", "guided_grammar", "guided_choice")
 
 
-def check_request(request: ChatRequest) -> None:
-    """Raise `RequestError` for the first field that is wrong."""
+def check_request(request: ChatRequest, vocabulary_size: int | None = None) -> None:
+    """Raise `RequestError` for the first field that is wrong.
+
+    vocabulary_size: of the model, in tokens; None if unknown.
+    """
     for rule in RULES:
         rule(request)
+    check_ranges(request, vocabulary_size)
 
 
 def _check_unsupported(request: ChatRequest) -> None:
@@ -35,7 +46,7 @@ def _check_unsupported(request: ChatRequest) -> None:
 
 def _check_token_limits(request: ChatRequest) -> None:
     limit, least = request.max_output_tokens, request.min_tokens
-    if least is not None and limit is not None and least > limit:
+    if least is not None and limit is not None and least > limit > 0:
         raise RequestError("min_tokens", least, f"0 to max_tokens, which is {limit}")
 
 
@@ -57,56 +68,26 @@ def _check_stop_strings(request: ChatRequest) -> None:
         raise RequestError("stop", f"{len(stops)} strings of {characters} characters", allowed)
 
 
-def _check_schemas(request: ChatRequest) -> None:
-    for position, tool in enumerate(request.tools or []):
-        parameters = tool.function.parameters
-        if parameters is not None:
-            field = f"tools[{position}].function.parameters"
-            _raise_fault(field, find_tool_schema_fault(parameters))
-    for field, schema in _find_answer_schemas(request):
-        _raise_fault(field, find_schema_fault(schema))
-
-
-def _raise_fault(field: str, fault: SchemaFault | None) -> None:
-    if fault is not None:
-        raise RequestError(field + fault.path, fault.value, f"a JSON Schema ({fault.message})")
-
-
-def _find_answer_schemas(request: ChatRequest) -> Iterator[tuple[str, object]]:
-    """Yield the JSON path of each schema that constrains the answer, and the schema."""
-    response_format = request.response_format
-    if response_format is not None and response_format.type == "json_schema":
-        if response_format.json_schema is None:
-            raise RequestError("response_format.json_schema", None, "an object with a `schema`")
-        yield "response_format.json_schema.schema", response_format.json_schema.schema
-    if request.guided_json is not None:
-        yield "guided_json", _decode_guided_json(request.guided_json)
-
-
-def _decode_guided_json(guided_json: object) -> object:
-    """Return the schema in `guided_json`, which may be a schema or the text of one."""
-    try:
-        schema = msgspec.json.decode(guided_json) if isinstance(guided_json, str) else guided_json
-    except msgspec.DecodeError:
-        schema = guided_json
-    if not isinstance(schema, dict | bool):
-        raise RequestError("guided_json", guided_json, "a JSON Schema, or the text of one")
-    return schema
-
-
-def _check_tool_names(request: ChatRequest) -> None:
+def _check_tools(request: ChatRequest) -> None:
+    tools = request.tools or []
+    if len(tools) > MAX_TOOLS:
+        raise RequestError("tools", f"{len(tools):,} tools", f"at most {MAX_TOOLS:,} tools")
     names: set[str] = set()
-    for position, tool in enumerate(request.tools or []):
-        name = tool.function.name
+    for position, tool in enumerate(tools):
+        name, field = tool.function.name, f"tools[{position}].function.name"
+        if not 0 < len(name) <= MAX_TOOL_NAME:
+            raise RequestError(field, name, f"a name of at most {MAX_TOOL_NAME} characters")
         if name in names:
-            raise RequestError(
-                f"tools[{position}].function.name", name, "a name that no other tool has"
-            )
+            raise RequestError(field, name, "a name that no other tool has")
         names.add(name)
 
 
 def _check_tool_choice(request: ChatRequest) -> None:
-    if request.tool_choice in (None, "none", "auto"):
+    choice = request.tool_choice
+    if isinstance(choice, str) and choice not in ("none", "auto", "required"):
+        allowed = '"none", "auto", "required" or a named function'
+        raise RequestError("tool_choice", choice, allowed)
+    if not request.forces_call:
         return
     names = [tool.function.name for tool in request.tools or []]
     demanded = request.named_function
@@ -115,8 +96,27 @@ def _check_tool_choice(request: ChatRequest) -> None:
         raise RequestError("tool_choice", request.raw["tool_choice"], allowed)
 
 
+def _check_constraints(request: ChatRequest) -> None:
+    """One constraint at most: a forced call is one, and leaves the message empty."""
+    given = [field for field in GUIDED_FIELDS if getattr(request, field) not in (None, [])]
+    response_format = request.response_format
+    if request.forces_call:
+        if response_format is not None and response_format.type == "structural_tag":
+            given.append("response_format")
+        allowed = "nothing, since `tool_choice` forces a tool call"
+    else:
+        allowed = f"nothing, since {given[0]} constrains the answer" if given else ""
+        given = given[1:]
+    if given:
+        raise RequestError(given[0], request.raw[given[0]], allowed)
+
+
 def _check_messages(request: ChatRequest) -> None:
-    for position, message in enumerate(request.messages):
+    messages = request.messages
+    if not 0 < len(messages) <= MAX_MESSAGES:
+        allowed = f"at most {MAX_MESSAGES:,} messages, and one at least"
+        raise RequestError("messages", f"{len(messages):,} messages", allowed)
+    for position, message in enumerate(messages):
         if _is_empty(message):
             allowed = "text or content parts" + (
                 ", or tool_calls" if message.role == "assistant" else ""
@@ -130,13 +130,25 @@ def _is_empty(message: Message) -> bool:
     )
 
 
+def _check_template_arguments(request: ChatRequest) -> None:
+    """Variables of the chat template are none of the arguments with which it is rendered."""
+    for arguments in (request.chat_template_kwargs, request.chat_template_args):
+        for name in sorted(RESERVED.intersection(arguments or ())):
+            raise RequestError(
+                f"chat_template_kwargs.{name}",
+                (arguments or {})[name],
+                "nothing, since it is no variable of a chat template that a request may set",
+            )
+
+
 RULES: tuple[Callable[[ChatRequest], None], ...] = (
     _check_unsupported,
     _check_messages,
     _check_token_limits,
     _check_logprobs,
     _check_stop_strings,
-    _check_tool_names,
+    _check_tools,
     _check_tool_choice,
-    _check_schemas,
+    _check_constraints,
+    _check_template_arguments,
 )

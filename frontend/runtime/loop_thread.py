@@ -6,11 +6,16 @@ For other projects' asynchronous code that computes for long between its awaits.
 from __future__ import annotations
 
 import asyncio
+import logging
 import threading
 from collections.abc import AsyncIterator, Coroutine
 from concurrent.futures import Future
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from typing import TypeVar
+
+from .containment import contain
+
+logger = logging.getLogger(__name__)
 
 T = TypeVar("T")
 
@@ -28,16 +33,25 @@ class LoopThread:
     def _loop(self) -> asyncio.AbstractEventLoop:
         if self._started is None:
             self._started = asyncio.new_event_loop()
-            threading.Thread(target=self._started.run_forever, name=self._name, daemon=True).start()
+            threading.Thread(
+                target=_run_forever, args=(self._started,), name=self._name, daemon=True
+            ).start()
         return self._started
 
     async def run(self, coroutine: Coroutine[object, None, T]) -> T:
-        """Return what `coroutine` returns, run in the thread's loop."""
-        return await asyncio.wrap_future(asyncio.run_coroutine_threadsafe(coroutine, self._loop()))
+        """Return what `coroutine` returns, run in the thread's loop.
+
+        Raises `PreparationError` for an exception that would end an event loop.
+        """
+        contained = _raise_exceptions_only(coroutine)
+        return await asyncio.wrap_future(asyncio.run_coroutine_threadsafe(contained, self._loop()))
 
     @asynccontextmanager
     async def enter(self, manager: AbstractAsyncContextManager[T]) -> AsyncIterator[T]:
-        """Enter `manager` in the thread's loop, and exit it there without waiting for the exit."""
+        """Enter `manager` in the thread's loop, and exit it there without waiting for the exit.
+
+        Raises what entering it raises, or `PreparationError` for what is no error of a request.
+        """
         value: Future[T] = Future()
         value.set_running_or_notify_cancel()
         holding = asyncio.run_coroutine_threadsafe(_stay_in(manager, value), self._loop())
@@ -47,6 +61,24 @@ class LoopThread:
             holding.cancel()
 
 
+def _run_forever(loop: asyncio.AbstractEventLoop) -> None:
+    while not loop.is_closed():
+        try:
+            loop.run_forever()
+        except BaseException:
+            # A task of other projects' code has raised SystemExit or the like.
+            logger.exception("an event loop goes on after an exception that would have ended it")
+
+
+async def _raise_exceptions_only(coroutine: Coroutine[object, None, T]) -> T:
+    try:
+        return await coroutine
+    except Exception:
+        raise
+    except BaseException as error:
+        raise contain(error) from error
+
+
 async def _stay_in(manager: AbstractAsyncContextManager[T], value: Future[T]) -> None:
     """Enter `manager`, set `value`, and exit when the task is cancelled."""
     try:
@@ -54,6 +86,7 @@ async def _stay_in(manager: AbstractAsyncContextManager[T], value: Future[T]) ->
             value.set_result(entered)
             await asyncio.get_running_loop().create_future()
     except BaseException as error:
-        if value.done():
-            raise
-        value.set_exception(error)
+        if not value.done():
+            value.set_exception(contain(error))
+        elif not isinstance(error, asyncio.CancelledError):
+            logger.exception("a request was not left cleanly")

@@ -14,9 +14,13 @@ from contextlib import (
     asynccontextmanager,
     contextmanager,
 )
-from typing import TypeVar
+from typing import Any, TypeVar
+
+import msgspec
 
 from ...parsers.errors import BackedgeError
+from ..dynamo_types import Context
+from .containment import EXPECTED, PreparationError
 from .loop_thread import LoopThread
 
 T = TypeVar("T")
@@ -27,6 +31,8 @@ R = TypeVar("R")
 SWITCH_INTERVAL_S = 0.0005
 # For each thread: 1 s of short prompts, or minutes of long ones, which no engine reads faster.
 WAITING_PER_THREAD = 1024
+# The text of all prompts that wait. It takes minutes to tokenize, and a gigabyte at most to hold.
+MAX_WAITING_CHARACTERS = 268_435_456
 
 
 class BusyError(BackedgeError):
@@ -43,12 +49,39 @@ class BusyError(BackedgeError):
         )
 
 
+class ClientGoneError(BackedgeError):
+    """Nobody waits for the request any more, so its prompt was not made."""
+
+    def __init__(self) -> None:
+        super().__init__("the client has gone before its prompt was made.")
+
+
+class _Place(msgspec.Struct, eq=False):
+    """The place of a request that waits or is served.
+
+    characters: of its text. waiting: what its coroutine waits for.
+    """
+
+    characters: int
+    context: Context | None
+    waiting: asyncio.Future[Any] | None = None
+
+    @property
+    def is_abandoned(self) -> bool:
+        """Whether nobody waits for the request."""
+        return self.context is not None and self.context.is_stopped()
+
+
 class PromptQueue:
     """A few threads, shared by all models of a frontend, and a bounded queue in front of them.
 
     loop: for preprocessors that are asynchronous; their requests count in the same queue.
     threads: None for one per core, less one core for the event loop.
     waiting: how many requests may wait for a thread; None for `WAITING_PER_THREAD`.
+
+    The methods are for one event loop. `characters` is the length of a request's text, and
+    `context` says whether its client is still there: a request without a client is not begun, and
+    gives up its place when another one needs it.
     """
 
     def __init__(self, threads: int | None = None, waiting: int | None = None) -> None:
@@ -56,42 +89,93 @@ class PromptQueue:
         self._limit = self._threads * WAITING_PER_THREAD if waiting is None else waiting
         self._executor = ThreadPoolExecutor(self._threads, thread_name_prefix="backedge-prompts")
         self.loop = LoopThread("backedge-prompt-loop")
-        self._unfinished = 0
+        self._places: set[_Place] = set()
+        self._characters = 0
         self._seconds_each = 0.0
         sys.setswitchinterval(min(sys.getswitchinterval(), SWITCH_INTERVAL_S))
 
-    async def run(self, function: Callable[[T], R], argument: T) -> R:
+    async def run(
+        self,
+        function: Callable[[T], R],
+        argument: T,
+        *,
+        characters: int = 0,
+        context: Context | None = None,
+    ) -> R:
         """Return `function(argument)`, called in one of the threads.
 
-        Raises `BusyError` where too many requests wait.
+        Raises `BusyError` where too many requests wait, `ClientGoneError`, and `PreparationError`
+        for what `function` raises and is no error of a request.
         """
-        with self._count():
-            return await asyncio.get_running_loop().run_in_executor(
-                self._executor, function, argument
-            )
+        with self._take_place(characters, context) as place:
+
+            def call() -> R:
+                if place.is_abandoned:
+                    raise ClientGoneError
+                try:
+                    return function(argument)
+                except EXPECTED:
+                    raise
+                except BaseException as error:
+                    raise PreparationError(error) from error
+
+            result = asyncio.get_running_loop().run_in_executor(self._executor, call)
+            place.waiting = result
+            return await result
 
     @asynccontextmanager
-    async def enter(self, manager: AbstractAsyncContextManager[R]) -> AsyncIterator[R]:
+    async def enter(
+        self,
+        manager: AbstractAsyncContextManager[R],
+        *,
+        characters: int = 0,
+        context: Context | None = None,
+    ) -> AsyncIterator[R]:
         """Enter and exit `manager` in the event loop of the queue's own thread.
 
-        Only entering it counts as waiting. Raises `BusyError` where too many requests wait.
+        Only entering it counts as waiting. Raises as `run`.
         """
         async with AsyncExitStack() as stack:
-            with self._count():
+            with self._take_place(characters, context):
                 value = await stack.enter_async_context(self.loop.enter(manager))
             yield value
 
     @contextmanager
-    def _count(self) -> Iterator[None]:
+    def _take_place(self, characters: int, context: Context | None) -> Iterator[_Place]:
         """Count a request that waits or is served. Raises `BusyError` if too many wait."""
-        waiting = self._unfinished - self._threads
-        if waiting >= self._limit:
+        if self._is_full(characters):
+            self._evict_abandoned()
+        if self._is_full(characters):
+            waiting = len(self._places) - self._threads
             raise BusyError(waiting, max(1.0, waiting * self._seconds_each / self._threads))
-        self._unfinished += 1
+        place = _Place(characters, context)
+        self._places.add(place)
+        self._characters += characters
         began = time.monotonic()
         try:
-            yield
+            yield place
+        except asyncio.CancelledError:
+            if place in self._places:
+                raise
+            raise ClientGoneError from None  # `_evict_abandoned` has cancelled what it waits for
         finally:
-            self._unfinished -= 1
+            self._leave(place)
             # Smoothed. With many waiting it includes their wait, so clients come back later.
             self._seconds_each += 0.1 * (time.monotonic() - began - self._seconds_each)
+
+    def _is_full(self, characters: int) -> bool:
+        """Whether a request of this length would be one too many. The only one never is."""
+        if len(self._places) - self._threads >= self._limit:
+            return True
+        return bool(self._places) and self._characters + characters > MAX_WAITING_CHARACTERS
+
+    def _evict_abandoned(self) -> None:
+        for place in [place for place in self._places if place.is_abandoned]:
+            self._leave(place)
+            if place.waiting is not None:
+                place.waiting.cancel()
+
+    def _leave(self, place: _Place) -> None:
+        if place in self._places:
+            self._places.remove(place)
+            self._characters -= place.characters

@@ -5,35 +5,22 @@ import copy
 import re
 import time
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from backedge.frontend.dynamo_types import read_runtime_config
-from backedge.frontend.edges import load_builder
-from backedge.frontend.parser_names import read_worker_card
 from backedge.frontend.runtime.prompt_queue import PromptQueue
-from backedge.postprocess.messages import KEY, PostprocessParams, WorkerCard, encode, read
+from backedge.postprocess.messages import KEY, PostprocessParams, read
 from backedge.tokenization import chat_template as template
-from backedge.tokenization.flags import Backend, TokenizerSelection
+from backedge.tokenization.flags import TokenizerSelection
 from backedge.tokenization.selection import select_tokenizer
 from dynamo.llm.exceptions import InvalidArgument
 from sglang.srt.function_call.utils import normalize_json_schema_types
 from sglang.srt.utils.hf_transformers_utils import get_tokenizer as sglang_tokenizer
-from vllm.engine.arg_utils import AsyncEngineArgs
-from vllm.entrypoints.launchers.cli_args import FrontendArgs
-from vllm.utils.argparse_utils import FlexibleArgumentParser
 
-from tests.frontend.doubles import Card
+from tests.frontend.edges.all_edges import CHOICES, ENGINES, card, load, prepared
 from tests.support import TINY_MODEL
 
 DOCS = Path(__file__).parent.parent.parent.parent / "docs" / "tokenizers.md"
-CHOICES: dict[Backend, TokenizerSelection] = {
-    "huggingface": TokenizerSelection("huggingface"),
-    "vllm": TokenizerSelection("vllm"),
-    "sglang": TokenizerSelection("sglang"),
-    "python": TokenizerSelection("python", "tests.frontend.edges.edge_tokenizer", "Wrapped"),
-}
 PARAMETERS = {"type": "object", "properties": {"city": {"type": "string"}}}
 TOOLS = [
     {
@@ -69,69 +56,7 @@ CONVERSATIONS: dict[str, dict[str, Any]] = {
         "tools": TOOLS,
     },
 }
-ENGINES = ["vllm", "sglang"]
 FOREVER = "{% for a in range(99999) %}{% for b in range(99999) %}{% endfor %}{% endfor %}"
-
-
-def card(engine):
-    """Return the model card of workers with this engine."""
-    worker_card = WorkerCard(engine=engine, engine_version="1", tool_call_parser="hermes")
-    return Card({"runtime_data": {KEY: encode(worker_card)}, "context_length": 2048})
-
-
-CONFIG = SimpleNamespace(
-    preprocess_workers=0,
-    exclude_tools_when_tool_choice_none=True,
-    trust_remote_code=False,
-    kv_cache_block_size=None,
-    debug_perf=False,
-)
-
-
-async def load(backend, flags, prompt_queue, card):
-    """Return the model of `card` behind this back end's edge."""
-    worker_card = read_worker_card(read_runtime_config(card))
-    return await load_builder(backend)(
-        CONFIG, flags, prompt_queue, CHOICES[backend], card, worker_card
-    ).build(1, None)  # type: ignore[arg-type]  # nothing is sent
-
-
-@pytest.fixture(scope="module")
-def flags():
-    parser = AsyncEngineArgs.add_cli_args(
-        FrontendArgs.add_cli_args(FlexibleArgumentParser(add_help=False))
-    )
-    return parser.parse_args([])
-
-
-@pytest.fixture(scope="module")
-def loop():
-    made = asyncio.new_event_loop()
-    yield made
-    made.close()
-
-
-@pytest.fixture(scope="module")
-def models(flags, loop):
-    """Return a model for each engine and back end."""
-    prompt_queue = PromptQueue(threads=1)
-
-    async def made():
-        made = {}
-        for engine in ENGINES:
-            for name in CHOICES:
-                made[engine, name] = await load(name, flags, prompt_queue, card(engine))
-        return made
-
-    return loop.run_until_complete(made())
-
-
-def prepared(loop, model, conversation):
-    async def prepare():
-        async with model.prepare({"model": "tiny", **copy.deepcopy(conversation)}) as made:
-            return made
-
-    return loop.run_until_complete(prepare())
 
 
 def of_engines_server(engine, conversation, monkeypatch=None):

@@ -9,6 +9,7 @@ from backedge.frontend.edges.vllm import (
     wrap_chat_template,
 )
 from backedge.frontend.request.sampling import read_sampling
+from backedge.tokenization.prompt_limit import PromptLimit
 from vllm.tokenizers.registry import cached_get_tokenizer
 
 from tests.frontend.chat_requests import TOOL, chat_request
@@ -69,7 +70,7 @@ class Renderer:
 
 def test_renderers_without_jinja_stay_as_they_are():
     renderer = Renderer()
-    wrap_chat_template(renderer, "sglang")
+    wrap_chat_template(renderer, "sglang", PromptLimit())
     assert vars(renderer) == {"is_shut_down": False}
 
 

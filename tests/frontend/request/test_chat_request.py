@@ -90,8 +90,10 @@ def test_the_message_has_the_value_and_the_type():
 
 def test_a_field_is_set_in_both_forms():
     request = chat_request()
-    request.set_field("min_tokens", 3)
+    request.set_field("min_tokens", 3, "metadata.x")
     assert (request.min_tokens, request.raw["min_tokens"]) == (3, 3)
+    assert request.written_name("min_tokens") == "metadata.x"
+    assert request.written_name("max_tokens") == "max_tokens"
 
 
 JSON = st.recursive(

@@ -98,11 +98,6 @@ def test_definitions_of_older_drafts_move_as_well():
     assert schema == calls(("d", {"$ref": "#/definitions/x"}), **definitions)
 
 
-def test_a_forced_call_leaves_no_room_for_another_constraint():
-    with pytest.raises(RequestError, match="guided_regex"):
-        build_guided_decoding(chat_request(tools=[TOOL], tool_choice="required", guided_regex="a"))
-
-
 @pytest.mark.parametrize(
     ("guided", "is_json"),
     [

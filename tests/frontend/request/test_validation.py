@@ -2,6 +2,7 @@
 
 import pytest
 from backedge.frontend.request.chat_request import decode_chat_request
+from backedge.frontend.request.request_schemas import check_schemas
 from backedge.frontend.request.validation import check_request
 from backedge.parsers.errors import RequestError
 
@@ -82,7 +83,9 @@ GOOD = [
 
 
 def check(request):
-    check_request(decode_chat_request({"model": "m", **request}))
+    decoded = decode_chat_request({"model": "m", **request})
+    check_request(decoded)
+    check_schemas(decoded)
 
 
 @pytest.mark.parametrize(("field", "request_"), BAD)

@@ -11,7 +11,7 @@ class Managed:
     """An asynchronous context manager that writes down in which thread it is entered and left."""
 
     def __init__(
-        self, error: Exception | None = None, go_on: threading.Event | None = None
+        self, error: BaseException | None = None, go_on: threading.Event | None = None
     ) -> None:
         self.error = error
         self.go_on = go_on

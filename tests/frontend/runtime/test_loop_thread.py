@@ -4,6 +4,7 @@ import asyncio
 import threading
 
 import pytest
+from backedge.frontend.runtime.containment import PreparationError
 from backedge.frontend.runtime.loop_thread import LoopThread
 
 from tests.frontend.runtime.managed import Managed
@@ -75,3 +76,22 @@ def test_a_request_that_is_cancelled_is_left(entered_first):
     go_on.set()
     if entered_first:
         assert managed.left.wait(10)
+
+
+@pytest.mark.parametrize("kind", [SystemExit, KeyboardInterrupt, GeneratorExit])
+def test_the_thread_outlives_what_ends_other_loops(kind):
+    async def fail():
+        raise kind("x")
+
+    async def spawn():
+        asyncio.get_running_loop().create_task(fail())
+        await asyncio.sleep(0.01)
+        return "spawned"
+
+    async def run():
+        loop_thread = LoopThread("tests-loop")
+        with pytest.raises(PreparationError, match=kind.__name__):
+            await asyncio.wait_for(loop_thread.run(fail()), 30)
+        return await asyncio.wait_for(loop_thread.run(spawn()), 30)
+
+    assert asyncio.run(run()) == "spawned"

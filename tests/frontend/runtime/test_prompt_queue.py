@@ -4,8 +4,13 @@ import asyncio
 import threading
 
 import pytest
-from backedge.frontend.runtime.prompt_queue import BusyError, PromptQueue
+from backedge.frontend.http_errors import as_http_errors
+from backedge.frontend.runtime import prompt_queue as prompt_queue_module
+from backedge.frontend.runtime.containment import PreparationError
+from backedge.frontend.runtime.prompt_queue import BusyError, ClientGoneError, PromptQueue
+from dynamo.llm.exceptions import Unknown
 
+from tests.frontend.doubles import Context
 from tests.frontend.runtime.managed import Managed
 
 
@@ -89,3 +94,105 @@ def test_a_burst_of_short_prompts_is_served():
         return await asyncio.gather(*(prompt_queue.run(str, number) for number in range(1000)))
 
     assert asyncio.run(run()) == list(map(str, range(1000)))
+
+
+# What code of a model, a user or a library in Rust may raise, and no future or loop survives.
+HARMFUL = [
+    *(StopIteration, StopAsyncIteration, GeneratorExit, SystemExit, KeyboardInterrupt),
+    *(asyncio.CancelledError, RecursionError, MemoryError, KeyError, BaseException),
+]
+
+
+def raise_(kind):
+    raise kind("x")
+
+
+@pytest.mark.parametrize("kind", HARMFUL)
+def test_whatever_is_raised_ends_its_request_and_gives_back_its_place(kind):
+    async def run():
+        queue = PromptQueue(threads=1, waiting=0)
+        for _ in range(3):
+            with pytest.raises(PreparationError, match=kind.__name__) as failed:
+                await asyncio.wait_for(queue.run(raise_, kind), 30)
+            assert isinstance(failed.value.__cause__, kind)
+        return await queue.run(str, 1)
+
+    assert asyncio.run(run()) == "1"
+    with pytest.raises(Unknown), as_http_errors():
+        raise PreparationError(kind("x"))
+
+
+@pytest.mark.parametrize("kind", HARMFUL)
+def test_asynchronous_ones_may_raise_it_as_well(kind):
+    async def run():
+        queue = PromptQueue(threads=1, waiting=0)
+        for _ in range(3):
+            with pytest.raises(PreparationError):
+                async with asyncio.timeout(30), queue.enter(Managed(kind("x"))):
+                    pass
+        async with queue.enter(Managed()) as value:
+            return value
+
+    assert asyncio.run(run()) == "entered"
+
+
+def test_what_nobody_waits_for_is_not_begun():
+    async def run():
+        queue, released = PromptQueue(threads=1), threading.Event()
+        begun: list[int] = []
+        first = asyncio.create_task(queue.run(released.wait, 30.0))
+        context = Context()
+        second = asyncio.create_task(queue.run(begun.append, 1, context=context))
+        third = asyncio.create_task(queue.run(begun.append, 2))
+        await asyncio.sleep(0)
+        context.stop_generating()
+        third.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await third
+        released.set()
+        assert await first
+        with pytest.raises(ClientGoneError):
+            await second
+        await queue.run(begun.append, 3)
+        return begun
+
+    assert asyncio.run(run()) == [3]
+
+
+def test_a_full_queue_drops_those_whose_clients_have_gone():
+    async def run():
+        queue, released = PromptQueue(threads=1, waiting=2), threading.Event()
+        contexts = [Context() for _ in range(3)]
+        taken = [
+            asyncio.create_task(queue.run(released.wait, 30.0, context=context))
+            for context in contexts
+        ]
+        await asyncio.sleep(0)
+        with pytest.raises(BusyError):
+            await queue.run(str, 1)
+        contexts[1].stop_generating()
+        fourth = asyncio.create_task(queue.run(str, 4))
+        with pytest.raises(ClientGoneError):
+            await taken[1]
+        with pytest.raises(BusyError):
+            await queue.run(str, 5)
+        released.set()
+        return await fourth, await taken[0], await taken[2]
+
+    assert asyncio.run(run()) == ("4", True, True)
+
+
+def test_the_text_that_waits_is_bounded(monkeypatch):
+    monkeypatch.setattr(prompt_queue_module, "MAX_WAITING_CHARACTERS", 100)
+
+    async def run():
+        queue, released = PromptQueue(threads=1), threading.Event()
+        first = asyncio.create_task(queue.run(released.wait, 30.0, characters=500))
+        await asyncio.sleep(0)
+        with pytest.raises(BusyError):
+            await queue.run(str, 1, characters=1)
+        released.set()
+        assert await first, "a long one alone is served"
+        return await queue.run(str, 2, characters=101)
+
+    assert asyncio.run(run()) == "2"

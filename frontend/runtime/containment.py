@@ -1,0 +1,29 @@
+"""Exceptions that leave a prompt thread: only those that an event loop survives.
+
+Chat templates, tokenizers and engines may raise anything. A future cannot hold StopIteration, so
+whoever awaits it waits for ever; SystemExit and KeyboardInterrupt end the loop that awaits them; a
+library in Rust that panics raises a BaseException as well.
+"""
+
+from __future__ import annotations
+
+from dynamo.llm.exceptions import DynamoException, HttpError
+
+from ...parsers.errors import BackedgeError, shorten
+
+# What `as_http_errors` knows the meaning of; vLLM and pydantic check requests with ValueError.
+EXPECTED = (BackedgeError, DynamoException, HttpError, ValueError)
+
+
+class PreparationError(BackedgeError):
+    """Rendering or tokenization failed, and not because of the request. HTTP 500."""
+
+    def __init__(self, cause: BaseException) -> None:
+        described = f"{type(cause).__name__}: {shorten(str(cause))}".removesuffix(": ")
+        super().__init__(f"the request could not be prepared ({described}).")
+        self.__cause__ = cause
+
+
+def contain(error: BaseException) -> Exception:
+    """Return what may leave a prompt thread in place of `error`."""
+    return error if isinstance(error, EXPECTED) else PreparationError(error)
