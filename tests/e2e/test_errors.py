@@ -121,4 +121,6 @@ def test_a_stop_match_in_the_frontend_ends_a_plain_workers_generation(fleet: Fle
     response = client.ask(COUNT, stop=["12, 13"], **LONG_REQUEST)
     assert response.answer.content == COUNT["expect"]["content"].partition("12, 13")[0]
     assert eventually(lambda: fleet.has_stopped(before, fleet.plain))
-    assert fleet.generated(fleet.plain) - before <= response.usage.completion_tokens + BEHIND_THE_END
+    assert (
+        fleet.generated(fleet.plain) - before <= response.usage.completion_tokens + BEHIND_THE_END
+    )

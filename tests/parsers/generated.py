@@ -16,6 +16,7 @@ from typing import Any
 
 from backedge.parsers.base import ParserFactory, ParserNames, ParserRequest
 from backedge.parsers.events import Event, join
+from backedge.parsers.format import State
 from backedge.parsers.json_types import JsonObject
 from backedge.parsers.linear_parsers import Vocabulary
 from backedge.parsers.parser_lookup import linear_parsers, tool_format
@@ -78,10 +79,12 @@ def answers(draw: st.DrawFn, name: str) -> Answer:
     family = FAMILIES[name]
     assert family.write is not None
     ids = marker_ids(family) if draw(st.booleans()) else {}
-    schemas = draw(st.lists(drawn_schemas(), max_size=2))
+    schemas = draw(st.lists(drawn_schemas().filter(_can_write(family)), max_size=2))
     pieces = st.sampled_from((*LOOKS_LIKE, *(_stand_in(id_) for id_ in spelled(family, ids))))
     text = st.lists(pieces, max_size=8).map("".join)
-    said = st.lists(st.sampled_from(SAID), max_size=5).map(lambda words: " ".join(("Well,", *words)))
+    said = st.lists(st.sampled_from(SAID), max_size=5).map(
+        lambda words: " ".join(("Well,", *words))
+    )
     content = draw(st.just("") | said)
     calls = tuple(draw(st.lists(_calls(text, schemas), max_size=3)))
     thinks = family.tags is not None and draw(st.booleans())
@@ -117,9 +120,30 @@ def spelled(family: Family, ids: dict[str, int]) -> list[int]:
     return [id_ for marker, id_ in ids.items() if marker not in format_.quotes]
 
 
-def _calls(
-    text: st.SearchStrategy[str], schemas: Sequence[Drawn]
-) -> st.SearchStrategy[Invocation]:
+def _can_write(family: Family) -> Callable[[Drawn], bool]:
+    """Return whether the family's syntax can express what a schema tells apart.
+
+    Nested elements have no types of their own, so an `enum` of lists cannot say which of its
+    values they are before all of them are read.
+    """
+    format_ = tool_format(family.tool_parser or "")
+    if format_ is None or State.ELEMENTS not in format_.states:
+        return lambda _: True
+    return lambda drawn: not _has_containers_in_literals(drawn.parameters)
+
+
+def _has_containers_in_literals(schema: Any) -> bool:
+    if isinstance(schema, list):
+        return any(map(_has_containers_in_literals, schema))
+    if not isinstance(schema, dict):
+        return False
+    literals = [*schema.get("enum", ()), schema.get("const")]
+    return any(isinstance(literal, dict | list) for literal in literals) or any(
+        map(_has_containers_in_literals, schema.values())
+    )
+
+
+def _calls(text: st.SearchStrategy[str], schemas: Sequence[Drawn]) -> st.SearchStrategy[Invocation]:
     """Return calls; text: of the values that are strings. schemas: of the drawn functions."""
     number = st.integers(-(10**6), 10**6)
     plain = st.none() | st.booleans() | number | st.text("abc", min_size=1, max_size=4)

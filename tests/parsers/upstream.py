@@ -60,12 +60,11 @@ def _report(flags: str, why: str, sample: Sample, got: dict[str, Outcome]) -> Re
 
 
 def _report_scenario(wrong: Wrong) -> Report:
-    row = next(
-        row for row in ROWS if row.name in wrong.names and row.case.id == wrong.scenarios[0]
-    )
+    rows = [row for row in ROWS if row.name in wrong.names and row.case.id in wrong.scenarios]
+    row = min(rows, key=lambda row: (len(row.case.output), row.name))
     called = {call.name for call in row.case.expected.calls}
     return Report(
-        " or ".join(f"{FLAGS['tool_call']} {name}" for name in wrong.names),
+        f"{FLAGS['tool_call']} {' or '.join(wrong.names)}",
         wrong.why,
         row.case.output,
         [tool for tool in row.tools if tool["function"]["name"] in called] or row.tools,
@@ -85,9 +84,7 @@ def show(outcome: Outcome) -> str:
     """Return an outcome as JSON."""
     calls = [{"name": call.name, "arguments": call.arguments} for call in outcome.calls]
     parts = {"reasoning": outcome.reasoning, "content": outcome.content, "tool_calls": calls}
-    return json.dumps(
-        {key: part for key, part in parts.items() if part}, ensure_ascii=False, indent=1
-    )
+    return json.dumps({key: part for key, part in parts.items() if part}, ensure_ascii=False)
 
 
 def page(engine: EngineCases) -> str:
@@ -105,9 +102,9 @@ def page(engine: EngineCases) -> str:
 
 def _section(report: Report) -> str:
     parts = [
-        f"## `{report.flags}` {report.why.rstrip('.')}\n",
+        f"## `{report.flags}`: {report.why.rstrip('.')}\n",
         _block("The model's output:", report.output, "text"),
-        _block("Tools:", json.dumps(report.tools, indent=1), "json") if report.tools else "",
+        _block("Tools:", json.dumps(report.tools), "json") if report.tools else "",
         _block("Expected:", show(report.expected), "json"),
         *(_block(f"Got, {side}:", got, "json") for side, got in report.got.items()),
     ]

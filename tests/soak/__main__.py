@@ -23,6 +23,12 @@ SAMPLE_S = 5.0
 PROGRESS_S = 60.0
 
 
+def write(line: str) -> None:
+    """Write a line at once, also into a pipe."""
+    sys.stdout.write(line + "\n")
+    sys.stdout.flush()
+
+
 async def watch(series: list[Series], report: Report, began: float, end: float) -> None:
     """Take readings until the end, and print a line now and then."""
     shown = began
@@ -33,13 +39,13 @@ async def watch(series: list[Series], report: Report, began: float, end: float) 
             shown = time.monotonic()
             counts = ", ".join(f"{count} {key.value}" for key, count in report.results.items())
             minutes = (shown - began) / 60
-            print(f"{minutes:.0f} min: {counts}; {len(report.faults)} faults", flush=True)
+            write(f"{minutes:.0f} min: {counts}; {len(report.faults)} faults")
         await asyncio.sleep(SAMPLE_S)
 
 
 async def soak(fleet: Fleet, flags: argparse.Namespace) -> bool:
     """Run load and faults; print the report; return whether all held."""
-    choose = random.Random(flags.seed)  # noqa: S311 - no secret depends on it
+    choose = random.Random(flags.seed)
     began = time.monotonic()
     end = began + 60 * flags.minutes
     faults = Faults(
@@ -59,8 +65,8 @@ async def soak(fleet: Fleet, flags: argparse.Namespace) -> bool:
         tasks.create_task(faults.run())
         tasks.create_task(watch(series, report, began, end))
     asked = ", ".join(f"{count} {kind}" for kind, count in load.asked.most_common())
-    print(f"seed {flags.seed}; asked: {asked}")
-    print(report.text(series))
+    write(f"seed {flags.seed}; asked: {asked}")
+    write(report.text(series))
     return report.passed(series)
 
 
@@ -73,9 +79,11 @@ def main() -> None:
     parser.add_argument("--seed", type=int, default=random.SystemRandom().randrange(10**6))
     parser.add_argument("--logs", type=Path, help="folder of the logs; default: a temporary one")
     flags = parser.parse_args()
-    with tempfile.TemporaryDirectory(prefix="backedge-soak-") as folder:
-        with Stack(flags.logs or Path(folder)) as stack:
-            held = asyncio.run(soak(Fleet(stack), flags))
+    with (
+        tempfile.TemporaryDirectory(prefix="backedge-soak-") as folder,
+        Stack(flags.logs or Path(folder)) as stack,
+    ):
+        held = asyncio.run(soak(Fleet(stack), flags))
     sys.exit(not held)
 
 

@@ -116,9 +116,7 @@ class Faults:
 
         return restart
 
-    def _stop(
-        self, process: Process, breaks: frozenset[str]
-    ) -> Callable[[Fault], Awaitable[None]]:
+    def _stop(self, process: Process, breaks: frozenset[str]) -> Callable[[Fault], Awaitable[None]]:
         async def stop(fault: Fault) -> None:
             fault.breaks = breaks
             with suppress(ProcessLookupError):

@@ -128,7 +128,7 @@ class Report:
             "|---|---|---|---|---|---|---|---|",
             *(each.row() for each in series if each.samples),
             "",
-            f"longest gap in a stream without a fault beside it: {max(self.gaps, default=0.0):.2f} s",
+            f"longest gap in a stream without a fault beside it: {max(self.gaps, default=0):.2f} s",
         ]
         return "\n".join(lines)
 

@@ -137,9 +137,7 @@ class Load:
             return Result.FAILED, "the stream ended without a finish_reason"
         return self._judge(answer, transcript, stream=True)
 
-    def _judge(
-        self, answer: Answer, transcript: Transcript, *, stream: bool
-    ) -> tuple[Result, str]:
+    def _judge(self, answer: Answer, transcript: Transcript, *, stream: bool) -> tuple[Result, str]:
         expected = transcript["expect"]
         if answer.message == expected or (not stream and is_folded(answer, expected)):
             return Result.RIGHT, ""
