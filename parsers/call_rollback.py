@@ -175,7 +175,9 @@ class CallRollback(MarkerLexer):
     def _drop_half_marker(self) -> None:
         """Leave out what a limit has left of a marker behind text, unless it reads as text."""
         half = self._held.strip()
-        if not half or half[0].isalnum() or half[0] == FENCE[0]:
+        # Behind the marker that opens reasoning, a word is the rest of its header.
+        is_word = half[:1].isalnum() and self._state is not State.REASONING_OPENED
+        if not half or is_word or half[0] == FENCE[0]:
             return
         if any(
             marker.startswith(self._held) and target_state(target) not in TEXT_STATES
