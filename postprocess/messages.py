@@ -209,6 +209,8 @@ def decode(kind: type[M], text: str) -> M | None:
     """
     try:
         return _decoders[kind].decode(text)  # type: ignore[return-value]  # a table has one type
+    except RecursionError as error:
+        raise ProtocolError(f"a {kind.__name__} is nested too deeply") from error
     except msgspec.DecodeError as error:
         # A newer version may have changed what it likes, so its shape is no fault.
         try:

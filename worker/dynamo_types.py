@@ -93,8 +93,16 @@ class VllmOutputProcessor(Protocol):
     external_req_ids: Mapping[str, Sequence[str]]
 
 
+class VllmModelConfig(Protocol):
+    """vLLM's `ModelConfig`."""
+
+    def get_vocab_size(self) -> int:
+        """Return the number of token ids."""
+        ...
+
+
 class VllmEngine(Protocol):
-    """vLLM's `AsyncLLM`."""
+    """vLLM's `AsyncLLM`, as far as running requests need it."""
 
     output_processor: VllmOutputProcessor
 
@@ -103,10 +111,16 @@ class VllmEngine(Protocol):
         ...
 
 
+class VllmClient(VllmEngine, Protocol):
+    """vLLM's `AsyncLLM`."""
+
+    model_config: VllmModelConfig
+
+
 class VllmHandler(Protocol):
     """`dynamo.vllm.handlers.DecodeWorkerHandler`."""
 
-    engine_client: VllmEngine
+    engine_client: VllmClient
 
 
 # SGLang.
@@ -139,6 +153,12 @@ class SglangRequestState(Protocol):
     out_list: list[JsonObject]
     finished: bool
     event: asyncio.Event
+
+
+class SglangModelConfig(Protocol):
+    """`sglang.srt.configs.model_config.ModelConfig`. vocab_size: the number of token ids."""
+
+    vocab_size: int
 
 
 class SglangTokenizerManager(Protocol):

@@ -12,7 +12,7 @@ from collections.abc import AsyncGenerator, AsyncIterator
 from math import inf
 from typing import Protocol
 
-from ..parsers.errors import ParserFailedError, ProtocolError
+from ..parsers.errors import ParserFailedError, ProtocolError, RequestError
 from ..parsers.json_types import JsonObject
 from ..postprocess.chunk_scheduler import ScheduledChunk
 from ..postprocess.engine_output import ABORTS, engine_error, parse_engine_output
@@ -26,18 +26,26 @@ logger = logging.getLogger(__name__)
 # The weight of a new measurement in the mean time between tokens.
 SMOOTHING = 0.2
 MAX_ENGINE_TOKENS = 256
+# The parameters of a request as they travel: mostly the schemas of its tools.
+MAX_PARAMS_CHARACTERS = 1 << 24
 # What the deltas say in place of the engine's output.
 IN_DELTAS = ("token_ids", "log_probs", "top_logprobs", "finish_reason", "stop_reason")
 CUT_REASONS = ("length", "content_filter")
 
 
 def read_params(request: JsonObject) -> PostprocessParams | None:
-    """Return the request's `PostprocessParams`, or None if its chunks are to pass untouched."""
+    """Return the request's `PostprocessParams`, or None if its chunks are to pass untouched.
+
+    Raises `RequestError` for parameters of a size that no request needs.
+    """
     extra_args = request.get("extra_args")
     if not isinstance(extra_args, dict):
         return None
+    text = extra_args.get(KEY)
+    if isinstance(text, str) and len(text) > MAX_PARAMS_CHARACTERS:
+        raise RequestError(f"extra_args.{KEY}", text, f"at most {MAX_PARAMS_CHARACTERS} characters")
     try:
-        return read(PostprocessParams, extra_args.get(KEY))
+        return read(PostprocessParams, text)
     except ProtocolError as error:
         # The frontend post-processes untouched chunks, so the client loses nothing.
         logger.warning("request passes without post-processing: %s", error)

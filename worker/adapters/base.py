@@ -19,7 +19,7 @@ from typing import ClassVar, Generic, NamedTuple, TypeVar
 import msgspec
 
 from ...parsers.base import ParserFactory, ParserNames
-from ...parsers.errors import SetupError
+from ...parsers.errors import RequestError, SetupError
 from ...parsers.json_types import JsonObject
 from ...parsers.parser_lookup import Kind, known_formats, linear_parsers, uses_native
 from ...postprocess.messages import PostprocessParams
@@ -31,6 +31,7 @@ from ..flags import WorkerSettings
 from ..metrics import WorkerMetrics
 from ..model_card import build_worker_card, publish_worker_card
 from ..pool import PoolSupervisor
+from ..request_check import check_engine_fields, check_params
 from ..request_stream import EngineRequestHandle, WorkerPostprocessor, read_params
 from .engine_support import EngineSupport, patch
 
@@ -102,6 +103,19 @@ def pool_parts(
     return detokenizers(tokenizer), parsers
 
 
+async def refuse(error: Exception) -> AsyncIterator[JsonObject]:
+    """Raise Dynamo's InvalidArgument (HTTP 400), as an engine that refuses a request.
+
+    A generator, because Dynamo takes what is raised before the first output is asked for as the
+    death of the worker.
+    """
+    from dynamo.llm.exceptions import InvalidArgument
+
+    logger.warning("a request is refused: %s", error)
+    raise InvalidArgument(str(error)) from error
+    yield {}
+
+
 class Worker(abc.ABC, Generic[ConfigT, HandlerT]):
     """One worker process that post-processes. config: Dynamo's, of this engine."""
 
@@ -144,6 +158,10 @@ class Worker(abc.ABC, Generic[ConfigT, HandlerT]):
     @abc.abstractmethod
     def load(self) -> LoadedModel:
         """Return the engine's tokenizer, and the parsers for it."""
+
+    @abc.abstractmethod
+    def find_vocabulary_size(self, handler: HandlerT) -> int | None:
+        """Return how many token ids the engine knows, from 0 on; None if it does not say."""
 
     @abc.abstractmethod
     def run(
@@ -267,10 +285,15 @@ class Worker(abc.ABC, Generic[ConfigT, HandlerT]):
             handler: HandlerT, request: JsonObject, context: RequestContext
         ) -> AsyncIterator[JsonObject]:
             start = functools.partial(generate, handler, request, context)
-            params = read_params(request)
-            if params is None or self._postprocessor is None:
-                return start()
-            token_ids = normalize_request_token_ids(request)["token_ids"]
+            try:
+                check_engine_fields(request, self.find_vocabulary_size(handler))
+                params = read_params(request)
+                if params is None or self._postprocessor is None:
+                    return start()
+                token_ids = normalize_request_token_ids(request)["token_ids"] or []
+                check_params(params, len(token_ids))
+            except (RequestError, ValueError, TypeError, KeyError) as error:
+                return refuse(error)
             prompt = token_ids[: params.prompt_length]
             outputs, handle = self.run(GenerateCall(start, handler, context.id(), params, prompt))
             return self._postprocessor.stream(outputs, params, token_ids, handle)

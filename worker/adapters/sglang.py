@@ -30,6 +30,7 @@ from ..dynamo_types import (
     SglangConfig,
     SglangEngine,
     SglangHandler,
+    SglangModelConfig,
     SglangTokenizerManager,
 )
 from ..request_stream import EngineRequestHandle
@@ -194,6 +195,14 @@ class SglangWorker(Worker[SglangConfig, SglangHandler]):
         native = functools.partial(native_parsers, tokenizer, settings.names)
         parsers = choose_parsers(settings.parsers, settings.names, tokenizer, native)
         return LoadedModel(tokenizer, parsers, {"path": path, "options": options})
+
+    @override
+    def find_vocabulary_size(self, handler: SglangHandler) -> int | None:
+        # A process that shares another one's engine has no configuration of the model.
+        config: SglangModelConfig | None = getattr(
+            handler.engine.tokenizer_manager, "model_config", None
+        )
+        return None if config is None else config.vocab_size
 
     @override
     def run(

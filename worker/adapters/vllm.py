@@ -191,6 +191,10 @@ class VllmWorker(Worker[VllmConfig, VllmHandler]):
         return LoadedModel(tokenizer, parsers, arguments)
 
     @override
+    def find_vocabulary_size(self, handler: VllmHandler) -> int | None:
+        return handler.engine_client.model_config.get_vocab_size()
+
+    @override
     def run(
         self, call: GenerateCall[VllmHandler]
     ) -> tuple[AsyncIterator[JsonObject], EngineRequestHandle]:

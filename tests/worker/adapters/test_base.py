@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import re
 import sys
 from collections.abc import AsyncIterator
 from types import ModuleType
@@ -31,6 +32,7 @@ from backedge.worker.adapters.base import (
 from backedge.worker.dynamo_types import RequestContext
 from backedge.worker.request_stream import EngineRequestHandle
 from dynamo.llm import ModelRuntimeConfig
+from dynamo.llm.exceptions import InvalidArgument
 
 from tests.support import TRANSCRIPTS, encode, params, tiny_tokenizer
 from tests.worker.scripted import Engine
@@ -74,6 +76,9 @@ class ScriptedWorker(Worker[None, None]):
             self.settings.parsers, self.settings.names, tiny_tokenizer(), PassthroughParsers
         )
         return LoadedModel(tiny_tokenizer(), parsers, {})
+
+    def find_vocabulary_size(self, handler: None) -> int | None:
+        return tiny_tokenizer().get_vocab_size()
 
     def run(
         self, call: GenerateCall[None]
@@ -119,6 +124,31 @@ def test_other_requests_pass_untouched(built: bool) -> None:
     chunks = answer(worker, {"token_ids": [7, 8]})
     assert [token_id for chunk in chunks for token_id in chunk["token_ids"]] == encode(TEXT)
     assert worker.calls == []
+
+
+REFUSED: dict[str, JsonObject] = {
+    "stop_conditions.stop_token_ids": {"stop_conditions": {"stop_token_ids": [60_000_000]}},
+    "eos_token_ids": {"eos_token_ids": [1 << 32]},
+    f"{KEY}.prompt_length": {"extra_args": {KEY: encode_message(params(prompt_length=3))}},
+    f"{KEY}.n": {"extra_args": {KEY: encode_message(params(n=1 << 40))}},
+    "list": {"token_ids": b"abc", "extra_args": {KEY: encode_message(params())}},
+}
+
+
+@pytest.mark.parametrize(("field", "fields"), REFUSED.items(), ids=REFUSED)
+def test_what_would_end_the_engine_is_refused(field: str, fields: JsonObject) -> None:
+    worker = ScriptedWorker()
+    worker.build()
+    request = {"token_ids": [7, 8], **fields}
+    stream = worker.with_postprocessing(generate)(None, request, Context())
+
+    async def read_one() -> JsonObject:
+        return await anext(stream)
+
+    with pytest.raises(InvalidArgument, match=re.escape(field) if field != "list" else "multiple"):
+        asyncio.run(read_one())
+    assert worker.calls == []
+    assert answer(worker, {"token_ids": [7, 8]}), "the next request is answered"
 
 
 def test_the_card_names_parsers_and_tokenizer() -> None:

@@ -1,0 +1,131 @@
+"""What a worker refuses of a request, whoever sent it."""
+
+from typing import Any
+
+import msgspec
+import pytest
+from backedge.parsers.base import ParserRequest
+from backedge.parsers.errors import ProtocolError, RequestError
+from backedge.postprocess.messages import KEY, PostprocessParams, decode
+from backedge.worker import request_check, request_stream
+from backedge.worker.request_check import check_engine_fields, check_params
+from backedge.worker.request_stream import read_params
+
+from tests.support import params
+
+VOCABULARY = 1000
+GOOD = {
+    "token_ids": [1, 2],
+    "stop_conditions": {
+        "max_tokens": 10,
+        "min_tokens": 0,
+        "stop_token_ids": [999, 0],
+        "stop_token_ids_hidden": None,
+        "stop": ["a"],
+        "ignore_eos": True,
+    },
+    "sampling_options": {"n": 128, "top_k": -1, "seed": -1, "temperature": 0.5, "best_of": None},
+    "output_options": {"logprobs": 0, "prompt_logprobs": None},
+    "eos_token_ids": [2],
+}
+NUMBERS = [-2, 1 << 70, "5", 1.5, True, [], {}]
+
+
+def test_a_request_as_frontends_send_it_passes():
+    check_engine_fields(GOOD, VOCABULARY)
+    check_engine_fields({}, VOCABULARY)
+    check_engine_fields({**GOOD, "eos_token_ids": [1 << 31]}, None)
+
+
+@pytest.mark.parametrize("value", NUMBERS, ids=repr)
+@pytest.mark.parametrize(
+    ("group", "field"),
+    [
+        *(("stop_conditions", field) for field in ("max_tokens", "min_tokens")),
+        *(("sampling_options", field) for field in ("n", "top_k")),
+        *(("output_options", field) for field in ("logprobs", "prompt_logprobs")),
+    ],
+)
+def test_a_number_of_the_engines_has_its_range(group, field, value):
+    with pytest.raises(RequestError) as caught:
+        check_engine_fields({**GOOD, group: {field: value}}, VOCABULARY)
+    assert caught.value.field == f"{group}.{field}"
+
+
+WRONG_TOKENS = [[VOCABULARY], [-1], [60_000_000], [1 << 70], ["1"], [1.0], [True], [None], "x", 5]
+
+
+@pytest.mark.parametrize("value", WRONG_TOKENS, ids=repr)
+@pytest.mark.parametrize(
+    "name", ["stop_token_ids", "stop_token_ids_hidden", "stop_token_ids_visible", "eos_token_ids"]
+)
+def test_token_ids_are_the_engines(name, value):
+    where = {name: value} if name == "eos_token_ids" else {"stop_conditions": {name: value}}
+    with pytest.raises(RequestError) as caught:
+        check_engine_fields(where, VOCABULARY)
+    assert name in caught.value.field
+
+
+@pytest.mark.parametrize("value", [5, "text", [1]])
+@pytest.mark.parametrize("name", ["stop_conditions", "sampling_options", "output_options"])
+def test_groups_are_objects(name, value):
+    with pytest.raises(RequestError, match=f"`{name}` is"):
+        check_engine_fields({name: value}, VOCABULARY)
+
+
+def test_there_are_not_too_many_stop_tokens():
+    token_ids = [1] * (request_check.MAX_STOP_TOKENS + 1)
+    with pytest.raises(RequestError, match="at most"):
+        check_engine_fields({"eos_token_ids": token_ids}, VOCABULARY)
+
+
+BAD_PARAMS: dict[str, list[Any]] = {
+    "n": [0, -1, 129, 1 << 62],
+    "prompt_length": [-1, 4],
+    "min_tokens": [-1, 1 << 40],
+    "created": [-1, 1 << 80],
+    "logprobs": [-1, request_check.MAX_LOGPROBS + 1],
+    "stop": [
+        [""],
+        ["a", ""],
+        ["x"] * (request_check.MAX_STOPS + 1),
+        ["x" * (request_check.MAX_STOP_CHARACTERS + 1)],
+    ],
+    "response_id": ["x" * (request_check.MAX_NAME + 1)],
+    "model": ["x" * (request_check.MAX_NAME + 1)],
+    "parser": [
+        ParserRequest(history_tool_calls=-1),
+        ParserRequest(history_tool_calls=request_check.MAX_HISTORY_CALLS + 1),
+        ParserRequest(tools=[{}] * (request_check.MAX_TOOLS + 1)),
+    ],
+}
+
+
+@pytest.mark.parametrize(
+    ("name", "value"), [(name, value) for name, values in BAD_PARAMS.items() for value in values]
+)
+def test_parameters_beyond_their_bounds_are_refused(name, value):
+    with pytest.raises(RequestError) as caught:
+        check_params(params(**{name: value}), 3)
+    assert caught.value.field.startswith(f"{KEY}.{name}")
+    assert len(str(caught.value)) < 500
+
+
+@pytest.mark.parametrize("stop", [[], ["x"] * request_check.MAX_STOPS])
+def test_parameters_within_them_pass(stop):
+    check_params(params(n=128, prompt_length=3, logprobs=20, stop=stop), 3)
+
+
+def test_parameters_of_an_unlikely_size_are_not_even_decoded(monkeypatch):
+    monkeypatch.setattr(request_stream, "MAX_PARAMS_CHARACTERS", 10)
+    with pytest.raises(RequestError, match="at most 10 characters"):
+        read_params({"extra_args": {KEY: "x" * 11}})
+
+
+def test_parameters_that_are_nested_too_deeply_are_none():
+    deep = b'{"a":' * 100_000 + b"1" + b"}" * 100_000
+    whole = (
+        msgspec.json.encode(params())[:-1] + b',"parser":{"chat_template_kwargs":' + deep + b"}}"
+    )
+    with pytest.raises(ProtocolError, match="nested too deeply"):
+        decode(PostprocessParams, whole.decode())

@@ -1,0 +1,115 @@
+"""What the worker checks of a request, before its engine or its post-processing see it.
+
+The frontend checks each request, and names the client's field. But anything that reaches the
+request plane can send one, and a number that an engine takes as it comes can end the engine: a
+stop token beyond the vocabulary is an index beyond the logits. The engines check prompts.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sized
+
+from ..parsers.errors import RequestError
+from ..parsers.json_types import JsonObject
+from ..postprocess.messages import KEY, PostprocessParams
+
+MAX_CHOICES = 128
+MAX_STOPS = 1024
+MAX_STOP_CHARACTERS = 100_000
+MAX_STOP_TOKENS = 1024
+MAX_LOGPROBS = 1024
+MAX_TOOLS = 1024
+# Calls in the conversation so far; vLLM's parsers get a list of this length.
+MAX_HISTORY_CALLS = 65_536
+# An id or a name, which each chunk repeats.
+MAX_NAME = 4096
+
+_MAX_I64 = (1 << 63) - 1
+_MAX_U32 = (1 << 32) - 1
+
+Range = tuple[int, int]
+# Numbers of Dynamo's `PreprocessedRequest`, by the object that has them, and their ranges.
+_NUMBERS: dict[str, dict[str, Range]] = {
+    "stop_conditions": {
+        "max_tokens": (0, _MAX_U32),
+        "min_tokens": (0, _MAX_U32),
+        "max_thinking_tokens": (0, _MAX_U32),
+    },
+    "sampling_options": {
+        "n": (1, MAX_CHOICES),
+        "best_of": (1, MAX_CHOICES),
+        "top_k": (-1, _MAX_U32),
+        "seed": (-_MAX_I64 - 1, _MAX_I64),
+    },
+    "output_options": {"logprobs": (0, _MAX_U32), "prompt_logprobs": (0, _MAX_U32)},
+}
+_STOP_TOKENS = ("stop_token_ids", "stop_token_ids_hidden", "stop_token_ids_visible")
+
+
+def check_engine_fields(request: JsonObject, vocabulary_size: int | None) -> None:
+    """Raise `RequestError` for a number or token id that an engine must not get.
+
+    request: Dynamo's `PreprocessedRequest`. vocabulary_size: the engine's; None if unknown.
+    """
+    for name, ranges in _NUMBERS.items():
+        fields = _read_object(request, name)
+        for field, allowed in ranges.items():
+            if fields.get(field) is not None:
+                _check_number(f"{name}.{field}", fields[field], allowed)
+    stops = _read_object(request, "stop_conditions")
+    for field in _STOP_TOKENS:
+        _check_token_ids(f"stop_conditions.{field}", stops.get(field), vocabulary_size)
+    _check_token_ids("eos_token_ids", request.get("eos_token_ids"), vocabulary_size)
+
+
+def check_params(params: PostprocessParams, prompt_and_resumed: int) -> None:
+    """Raise `RequestError` for parameters that post-processing must not get.
+
+    prompt_and_resumed: how many token ids the request has, of its prompt and of a worker that
+        died.
+    """
+    parser = params.parser
+    for field, number, allowed in (
+        ("n", params.n, (1, MAX_CHOICES)),
+        ("prompt_length", params.prompt_length, (0, prompt_and_resumed)),
+        ("min_tokens", params.min_tokens, (0, _MAX_U32)),
+        ("created", params.created, (0, _MAX_I64)),
+        ("logprobs", params.logprobs or 0, (0, MAX_LOGPROBS)),
+        ("parser.history_tool_calls", parser.history_tool_calls, (0, MAX_HISTORY_CALLS)),
+    ):
+        _check_number(f"{KEY}.{field}", number, allowed)
+    _check_length("stop", params.stop, MAX_STOPS, "strings")
+    if not all(params.stop):
+        raise RequestError(f"{KEY}.stop", params.stop, "strings that are not empty")
+    _check_length("stop", "".join(params.stop), MAX_STOP_CHARACTERS, "characters")
+    _check_length("parser.tools", parser.tools, MAX_TOOLS, "tools")
+    _check_length("response_id", params.response_id, MAX_NAME, "characters")
+    _check_length("model", params.model, MAX_NAME, "characters")
+
+
+def _read_object(request: JsonObject, name: str) -> JsonObject:
+    found = request.get(name) or {}
+    if not isinstance(found, dict):
+        raise RequestError(name, found, "an object")
+    return found
+
+
+def _check_number(field: str, value: object, allowed: Range) -> None:
+    low, high = allowed
+    if isinstance(value, bool) or not isinstance(value, int) or not low <= value <= high:
+        raise RequestError(field, value, f"a whole number from {low} to {high}")
+
+
+def _check_token_ids(field: str, token_ids: object, vocabulary_size: int | None) -> None:
+    if token_ids is None:
+        return
+    if not isinstance(token_ids, list) or len(token_ids) > MAX_STOP_TOKENS:
+        raise RequestError(field, token_ids, f"a list of at most {MAX_STOP_TOKENS} token ids")
+    allowed = (0, (_MAX_U32 if vocabulary_size is None else vocabulary_size - 1))
+    for position, token_id in enumerate(token_ids):
+        _check_number(f"{field}[{position}]", token_id, allowed)
+
+
+def _check_length(field: str, value: Sized, longest: int, unit: str) -> None:
+    if len(value) > longest:
+        raise RequestError(f"{KEY}.{field}", value, f"at most {longest} {unit}")
