@@ -12,6 +12,8 @@ forbid is accepted.
 
 from __future__ import annotations
 
+import sys
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from functools import cached_property
 from urllib.parse import unquote
@@ -23,6 +25,8 @@ from .type_names import ANY, JSON_TYPES, to_json_type
 # not checked.
 MAX_PARTS = 1024
 MAX_CHECKS = 4096
+# The most values of `enum` and `const` that one value is compared with, all parts of it together.
+MAX_COMPARED = 65_536
 # How often the types are worked out again where references lead in circles; then any is allowed.
 MAX_ROUNDS = 16
 # The deepest nesting of schemas and of values that is checked.
@@ -104,8 +108,8 @@ class FunctionSchema:
             key = part.replace("~1", "/").replace("~0", "~")
             if isinstance(found, dict):
                 found = found.get(key, True)
-            elif isinstance(found, list) and key.isdecimal() and int(key) < len(found):
-                found = found[int(key)]
+            elif isinstance(found, list) and (index := _read_index(key)) < len(found):
+                found = found[index]
             else:
                 return True
         return found
@@ -140,9 +144,12 @@ class ValueSchema:
         every = list(_read_list(schema, "allOf"))
         if "$ref" in schema:
             every.append(self._owner.resolve(schema["$ref"]))
-        self.all_of = tuple(compile_(part, depth) for part in every)
-        self.any_of = tuple(compile_(part, depth) for part in _read_list(schema, "anyOf"))
-        self.one_of = tuple(compile_(part, depth) for part in _read_list(schema, "oneOf"))
+        self.all_of = _once(compile_(part, depth) for part in every)
+        self.any_of = _once(compile_(part, depth) for part in _read_list(schema, "anyOf"))
+        one_of = [compile_(part, depth) for part in _read_list(schema, "oneOf")]
+        again = Counter(one_of)
+        # A part that is named twice can never be the only one; a third time says nothing new.
+        self.one_of = (*_once(one_of), *(part for part in again if again[part] > 1))
         self.parts = (*self.all_of, *self.any_of, *self.one_of)
 
     @property
@@ -341,6 +348,18 @@ def _read_literals(schema: JsonObject) -> Iterator[tuple[object, ...]]:
         yield (schema["const"],)
     if isinstance(values := schema.get("enum"), list) and values:
         yield tuple(values)
+
+
+def _read_index(key: str) -> int:
+    """Return the position that a part of a pointer names; one beyond any list if it names none."""
+    # Python refuses to read numbers of thousands of digits.
+    is_number = key.isdecimal() and len(key) <= len(str(sys.maxsize))
+    return int(key) if is_number else sys.maxsize
+
+
+def _once(parts: Iterable[ValueSchema]) -> tuple[ValueSchema, ...]:
+    """Return `parts` without repetitions: a schema may name one part a hundred thousand times."""
+    return tuple(dict.fromkeys(parts))
 
 
 def _read_list(schema: JsonObject, word: str) -> list[object]:

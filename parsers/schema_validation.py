@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from operator import ge, gt, le, lt
 
-from .schema import MAX_CHECKS, MAX_DEPTH, ValueSchema, json_type
+from .schema import MAX_CHECKS, MAX_COMPARED, MAX_DEPTH, ValueSchema, json_type
 
 _NUMBER_LIMITS: Mapping[str, Callable[[float, float], bool]] = {
     "minimum": ge,
@@ -25,7 +25,10 @@ def accepts(schema: ValueSchema, value: object) -> bool:
 
     value: decoded from JSON.
     """
-    return _Validation().accepts(schema, value)
+    try:
+        return _Validation().accepts(schema, value)
+    except RecursionError:
+        return True  # a literal and a value that are nested too deeply to be compared
 
 
 class _Validation:
@@ -33,13 +36,16 @@ class _Validation:
 
     def __init__(self) -> None:
         self._known: dict[tuple[int, int], bool] = {}
+        self._checks = 0
+        self._compared = 0
 
     def accepts(self, schema: ValueSchema, value: object, depth: int = 0) -> bool:
+        self._checks += 1
         key = id(schema), id(value)
         known = self._known.get(key)
         if known is not None:
             return known
-        if depth > MAX_DEPTH or len(self._known) >= MAX_CHECKS:
+        if depth > MAX_DEPTH or self._checks >= MAX_CHECKS:
             return True
         self._known[key] = True  # a schema that refers to itself alone demands nothing
         accepted = self._check(schema, value, depth + 1)
@@ -52,13 +58,17 @@ class _Validation:
         kind = json_type(value)
         if schema.types is not None and kind not in schema.types:
             return False
-        if not all(any(_equals(value, each) for each in values) for values in schema.literals):
+        if not all(self._is_among(value, values) for values in schema.literals):
             return False
         return (
             _is_within_limits(schema.limits, kind, value)
             and self._check_alternatives(schema, value, depth)
             and self._check_members(schema, value, depth)
         )
+
+    def _is_among(self, value: object, literals: Sequence[object]) -> bool:
+        self._compared += len(literals)
+        return self._compared > MAX_COMPARED or any(_equals(value, each) for each in literals)
 
     def _check_alternatives(self, schema: ValueSchema, value: object, depth: int) -> bool:
         if not all(self.accepts(part, value, depth) for part in schema.all_of):
