@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import asyncio
 import importlib
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Container, Iterable
 
 from dynamo.llm import PythonAsyncEngine
 
@@ -13,7 +13,7 @@ from ..parsers.errors import SetupError
 from ..parsers.json_types import JsonObject
 from ..postprocess.messages import WorkerCard
 from ..tokenization import split_name
-from ..tokenization.flags import BACKENDS, TokenizerSelection
+from ..tokenization.flags import ALLOW_MODULE_FLAG, BACKENDS, TokenizerSelection
 from ..tokenization.selection import select_tokenizer
 from .chat_model import ChatModel
 from .dynamo_types import (
@@ -34,6 +34,9 @@ from .runtime.prompt_queue import PromptQueue
 Answer = Callable[[JsonObject, Context], AsyncIterator[AnnotatedChunk]]
 UserEngine = Callable[[ChatModel], Answer]
 
+# Ours, for models without a tokenizer.json.
+OWN_MODULES = frozenset({"backedge.tokenization.mistral"})
+
 
 class EngineFactory:
     """Replaces `dynamo.frontend.vllm_processor.EngineFactory`.
@@ -42,6 +45,7 @@ class EngineFactory:
         tool_call_parser, reasoning_parser and chat_template.
     tokenizer: for all models; without a back end, each model's workers decide.
     user_engine: answers requests instead of `ChatModel.answer`.
+    allowed_modules: of tokenizers that workers may name on a model's card.
     """
 
     def __init__(
@@ -50,11 +54,13 @@ class EngineFactory:
         flags: argparse.Namespace,
         tokenizer: TokenizerSelection | None = None,
         user_engine: UserEngine | None = None,
+        allowed_modules: Iterable[str] = (),
     ) -> None:
         self._config = config
         self._flags = flags
         self._tokenizer = tokenizer or TokenizerSelection()
         self._user_engine = user_engine
+        self._allowed_modules = OWN_MODULES.union(allowed_modules)
         self._prompt_queue = PromptQueue()
 
     async def chat_engine_factory(
@@ -74,6 +80,8 @@ class EngineFactory:
             advertised_tokenizer(worker_card),
             None if worker_card is None else worker_card.engine,
         )
+        if selection is not self._tokenizer:
+            check_allowed(card.name(), selection, self._allowed_modules)
         # In a thread, since importing an engine would hold up other models' streams.
         builder_class = await asyncio.to_thread(load_builder, backend)
         builder = builder_class(
@@ -99,6 +107,21 @@ def advertised_tokenizer(worker_card: WorkerCard | None) -> TokenizerSelection:
     return TokenizerSelection(
         worker_card.tokenizer_backend, worker_card.tokenizer_module, worker_card.tokenizer_class
     )
+
+
+def check_allowed(model: str, advertised: TokenizerSelection, allowed: Container[str]) -> None:
+    """Raise `SetupError` unless this frontend may import the tokenizer that workers ask for.
+
+    A card is a message from another machine: it may name any module that is installed here.
+    """
+    module = advertised.module
+    if module is not None and module not in allowed:
+        raise SetupError(
+            f"the workers of model {model!r} ask for the tokenizer {module}:"
+            f"{advertised.class_name}, and this frontend imports no module that a worker names "
+            f"unless it is allowed; start it with {ALLOW_MODULE_FLAG} {module}, or choose the "
+            "tokenizer with the frontend's own flags."
+        )
 
 
 def find_user_engine(name: str) -> UserEngine:

@@ -14,7 +14,7 @@ import msgspec
 from ..parsers.errors import SetupError
 from ..parsers.parser_lookup import Kind
 from ..tokenization import flags as tokenizer_flags
-from ..tokenization.flags import BACKEND_FLAG, TokenizerSelection
+from ..tokenization.flags import ALLOW_MODULE_FLAG, BACKEND_FLAG, TokenizerSelection
 from ..tokenization.selection import check_installed, is_installed
 from .dynamo_types import FrontendConfig
 from .runtime import gc_control
@@ -39,12 +39,14 @@ class FrontendFlags(msgspec.Struct, frozen=True):
     parsers: None where vLLM's command line, which has this flag, is parsed anyway.
     other_arguments: those left for Dynamo.
     user_engine: `package.module:Factory`.
+    allowed_modules: of tokenizers that workers may name.
     """
 
     tokenizer: TokenizerSelection
     parsers: Kind | None
     other_arguments: list[str]
     user_engine: str | None = None
+    allowed_modules: tuple[str, ...] = ()
 
     @property
     def chat_processor(self) -> str:
@@ -82,14 +84,17 @@ def parse_flags(arguments: Sequence[str]) -> FrontendFlags:
     parser = argparse.ArgumentParser(add_help=False, allow_abbrev=False)
     parser.add_argument(CHAT_PROCESSOR_FLAG, dest="processor")
     parser.add_argument(ENGINE_FACTORY_FLAG, dest="user_engine")
+    parser.add_argument(ALLOW_MODULE_FLAG, dest="allowed_modules", action="append", default=[])
     tokenizer_flags.add_to(parser)
     parsed, rest = parser.parse_known_args(arguments)
     tokenizer = _select_tokenizer(parsed)
     backend = tokenizer.backend
-    if backend == "vllm" or (backend is None and is_installed("vllm")):
-        return FrontendFlags(tokenizer, None, rest, parsed.user_engine)
-    parsers, rest = _parse_parsers_flag(rest, has_native=backend in (None, "sglang"))
-    return FrontendFlags(tokenizer, parsers, rest, parsed.user_engine)
+    parsers: Kind | None = None
+    if backend != "vllm" and not (backend is None and is_installed("vllm")):
+        parsers, rest = _parse_parsers_flag(rest, has_native=backend in (None, "sglang"))
+    return FrontendFlags(
+        tokenizer, parsers, rest, parsed.user_engine, tuple(parsed.allowed_modules)
+    )
 
 
 def _select_tokenizer(parsed: argparse.Namespace) -> TokenizerSelection:
@@ -162,7 +167,9 @@ def build_engine_factory(
         user_engine = find_user_engine(name) if name else None
     except SetupError as error:
         raise SystemExit(str(error)) from error
-    return EngineFactory(config, flags, frontend_flags.tokenizer, user_engine)
+    return EngineFactory(
+        config, flags, frontend_flags.tokenizer, user_engine, frontend_flags.allowed_modules
+    )
 
 
 def set_environment() -> None:

@@ -16,6 +16,8 @@ BACKEND_FLAG, MODULE_FLAG, CLASS_FLAG = (
     "--tokenizer-module",
     "--tokenizer-class",
 )
+# Of the frontend alone: a module that a worker may name on its model's card.
+ALLOW_MODULE_FLAG = "--allow-tokenizer-module"
 # Names and options of argparse's add_argument.
 FLAGS: tuple[tuple[tuple[str, ...], dict[str, Any]], ...] = (
     (

@@ -1,18 +1,27 @@
 """Which forward edge a model gets, and the engine that answers its requests."""
 
+import argparse
 import asyncio
 import importlib.util
+import sys
 from typing import Any
 
 import pytest
-from backedge.frontend.factory import advertised_tokenizer, as_async_generator, find_user_engine
+from backedge.frontend import factory
+from backedge.frontend.factory import (
+    EngineFactory,
+    advertised_tokenizer,
+    as_async_generator,
+    find_user_engine,
+)
 from backedge.parsers.errors import RequestError, SetupError
-from backedge.postprocess.messages import WorkerCard
+from backedge.postprocess.messages import KEY, WorkerCard, encode
 from backedge.tokenization import selection as backends
 from backedge.tokenization.flags import TokenizerSelection
 from dynamo.llm.exceptions import InvalidArgument
 
-from tests.frontend.doubles import Context
+from tests.frontend.doubles import Card, Context
+from tests.frontend.edges.all_edges import CONFIG
 
 CAPABILITY = WorkerCard(engine="vllm", engine_version="1")
 
@@ -55,6 +64,46 @@ def test_the_edge_of_a_model(installed, flag, worker_card, engines, backend):
 def test_a_tokenizer_that_this_version_does_not_know_is_ignored():
     newer = WorkerCard(engine="vllm", engine_version="9", tokenizer_backend="of_tomorrow")
     assert advertised_tokenizer(newer) == TokenizerSelection()
+
+
+TOKENIZER = "tests.frontend.edges.edge_tokenizer"
+
+
+def build(module, class_name, *, selection=None, allowed=()):
+    """Have the factory build a model whose workers ask for this class."""
+    worker_card = WorkerCard(
+        engine="vllm",
+        engine_version="1",
+        tokenizer_backend="python",
+        tokenizer_module=module,
+        tokenizer_class=class_name,
+    )
+    flags = argparse.Namespace(tool_call_parser=None, reasoning_parser=None, chat_template=None)
+    made = EngineFactory(CONFIG, flags, selection, allowed_modules=allowed)
+    card = Card({"runtime_data": {KEY: encode(worker_card)}})
+    engine: Any = None
+    return asyncio.run(made.chat_engine_factory(1, card, engine))
+
+
+@pytest.fixture(autouse=True)
+def no_collector(monkeypatch):
+    """Leave garbage to the interpreter: a model here outlives its event loop."""
+    monkeypatch.setattr(factory, "collect_after", lambda model: None)
+
+
+@pytest.mark.parametrize("module", [TOKENIZER, "os", "subprocess", "tests.frontend.no_such"])
+def test_a_module_that_workers_name_is_imported_only_if_it_is_allowed(module, monkeypatch):
+    monkeypatch.delitem(sys.modules, TOKENIZER, raising=False)
+    with pytest.raises(SetupError, match=f"--allow-tokenizer-module {module}"):
+        build(module, "Wrapped", allowed=["other", module + ".x"])
+    assert TOKENIZER not in sys.modules
+
+
+def test_what_is_allowed_is_used():
+    assert build(TOKENIZER, "Wrapped", allowed=[TOKENIZER])
+    assert build("backedge.tokenization.mistral", "MistralTokenizer")
+    own = TokenizerSelection("huggingface")
+    assert build("os", "system", selection=own), "the frontend's own flags choose"
 
 
 class Engine:
