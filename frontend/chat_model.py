@@ -13,7 +13,7 @@ from contextlib import AbstractAsyncContextManager, asynccontextmanager
 
 import msgspec
 from dynamo.frontend.utils import extract_mm_urls
-from dynamo.llm.exceptions import Unknown, WorkerUnavailable
+from dynamo.llm.exceptions import InvalidArgument, Unknown, WorkerUnavailable
 
 from ..parsers.base import ParserFactory
 from ..parsers.json_types import JsonObject
@@ -22,7 +22,7 @@ from ..postprocess.postprocessor import Postprocessor
 from ..tokenization.detokenizer import DetokenizerFactory
 from ..tokenization.model_files import ModelFolder
 from .dynamo_types import Context, ModelCard, RoutedEngine
-from .http_errors import as_http_errors
+from .http_errors import as_http_errors, build_refusal
 from .request.chat_request import ChatRequest, decode_chat_request
 from .request.metadata_options import apply_metadata_options
 from .request.validation import check_request
@@ -82,16 +82,18 @@ class ChatModel:
     async def answer(
         self, request: JsonObject, context: Context
     ) -> AsyncGenerator[AnnotatedChunk, None]:
-        """Answer one chat request.
+        """Answer one chat request; a bad one with a refusal (HTTP 400).
 
-        Raises Dynamo's InvalidArgument (HTTP 400) for a bad request, with the name of the
-        field, and WorkerUnavailable (503) or Unknown (500).
+        Raises Dynamo's WorkerUnavailable (503) or Unknown (500).
         """
-        async with self.prepare(request, context) as prepared:
-            writer = self.writer(prepared)
-            async for chunk, processed in self.chunks(prepared, context):
-                for annotated in writer.write(chunk, processed):
-                    yield annotated
+        try:
+            async with self.prepare(request, context) as prepared:
+                writer = self.writer(prepared)
+                async for chunk, processed in self.chunks(prepared, context):
+                    for annotated in writer.write(chunk, processed):
+                        yield annotated
+        except InvalidArgument as error:
+            yield build_refusal(error)
 
     @asynccontextmanager
     async def prepare(
@@ -100,7 +102,8 @@ class ChatModel:
         """Check, render and tokenize a request.
 
         request: in OpenAI's form; options in its metadata are moved to its fields.
-        Raises as `answer`.
+        Raises Dynamo's InvalidArgument (HTTP 400) with the name of the field that is bad, and as
+        `answer`.
         """
         with as_http_errors():
             chat_request = decode_chat_request(request)

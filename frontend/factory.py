@@ -8,6 +8,7 @@ import importlib
 from collections.abc import AsyncIterator, Callable, Container, Iterable
 
 from dynamo.llm import PythonAsyncEngine
+from dynamo.llm.exceptions import InvalidArgument
 
 from ..parsers.errors import SetupError
 from ..parsers.json_types import JsonObject
@@ -24,7 +25,7 @@ from .dynamo_types import (
     read_runtime_config,
 )
 from .edges import load_builder
-from .http_errors import as_http_errors
+from .http_errors import as_http_errors, build_refusal
 from .parser_names import read_worker_card
 from .response.openai_chunks import AnnotatedChunk
 from .runtime.gc_control import collect_after
@@ -146,8 +147,11 @@ def as_async_generator(answer: Answer) -> Answer:
     """Return the user's `answer` as an async generator function, which is what Dynamo takes."""
 
     async def generator(request: JsonObject, context: Context) -> AsyncIterator[AnnotatedChunk]:
-        with as_http_errors():
-            async for annotated in answer(request, context):
-                yield annotated
+        try:
+            with as_http_errors():
+                async for annotated in answer(request, context):
+                    yield annotated
+        except InvalidArgument as error:
+            yield build_refusal(error)
 
     return generator

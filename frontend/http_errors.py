@@ -16,6 +16,7 @@ from dynamo.llm.exceptions import (
 )
 
 from ..parsers.errors import RequestError, shorten
+from ..parsers.json_types import JsonObject
 from ..tokenization import TokenizerError
 from .runtime.containment import PreparationError
 from .runtime.prompt_queue import BusyError, ClientGoneError
@@ -54,5 +55,17 @@ def as_http_errors() -> Iterator[None]:
 
 
 def _refuse(text: str) -> InvalidArgument:
-    """Return HTTP 400. Dynamo logs its traceback, so callers raise it without its cause."""
+    """Return HTTP 400. Tracebacks show causes, so callers raise it without one."""
     return InvalidArgument(shorten(text))
+
+
+def build_refusal(error: InvalidArgument) -> JsonObject:
+    """Return an item of a response's stream that is HTTP 400 with the text of `error`.
+
+    Dynamo prints the traceback of whatever a stream raises, also for a client's fault. This item is
+    an error in the form in which workers send it (`DynamoError` of dynamo-runtime).
+    """
+    text = str(error)
+    public = {"type": "message", "message": text}
+    described = {"class": "InvalidArgument", "diagnostic": text, "public": public}
+    return {"_dynamo_annotated": True, "event": "error", "error": described}

@@ -15,7 +15,7 @@ GROUPS = {
         *("test_transcripts", "test_requests", "test_errors", "test_metrics"),
         *("test_native_parsers", "test_pool", "test_plugin"),
     ),
-    "routed": ("test_tokenizer_backends", "test_kv_routing"),
+    "routed": ("test_bad_requests", "test_tokenizer_backends", "test_kv_routing"),
     "lifecycle": ("test_lifecycle",),
     "replay": ("test_replay", "test_migration"),
 }

@@ -78,6 +78,15 @@ def test_a_bad_request_is_400_and_not_sent(fields, field):
     assert not engine.requests
 
 
+def test_a_bad_request_is_answered_with_a_refusal():
+    async def run():
+        return [chunk async for chunk in model(Engine([])).answer(raw_request(n=0), Context())]
+
+    (refusal,) = asyncio.run(run())
+    assert refusal["error"]["class"] == "InvalidArgument"
+    assert "`n` is 0" in refusal["error"]["public"]["message"]
+
+
 @pytest.mark.parametrize(
     ("tail", "error"), [([], WorkerUnavailable), ([Annotated(error="out of memory")], Unknown)]
 )

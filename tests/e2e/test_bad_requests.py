@@ -1,0 +1,60 @@
+"""The table of bad requests against real frontends and workers, with every tokenizer back end."""
+
+from __future__ import annotations
+
+import json
+import re
+from concurrent.futures import ThreadPoolExecutor
+
+import httpx
+import pytest
+
+from tests.e2e.client import TIMEOUT_S, Client
+from tests.e2e.conftest import BACKEDGE_MODEL, BACKENDS, RoutedFleet
+from tests.frontend.edges.bad_requests import BAD, USER, Bad
+from tests.support import TRANSCRIPTS
+
+# Dynamo drops this field where its values have the right type.
+SENT = [bad for bad in BAD if not bad.field.startswith("stop_token_ids[")]
+# What Dynamo's HTTP layer says of a body that it refuses before Backedge sees it.
+DYNAMOS_OWN = re.compile(
+    r"Failed to deserialize the JSON body|Validation: |Maximum of 32 stop|Only one guided-decoding"
+)
+# Of the rows, how many come through Dynamo's HTTP layer at least.
+OURS = 240
+AT_ONCE = 16
+
+
+def post(url: str, bad: Bad, *, stream: bool) -> tuple[int, str]:
+    """Return status and message. `content`, since httpx refuses NaN itself."""
+    body = {"model": BACKEDGE_MODEL, "messages": [USER], "stream": stream, **bad.fields}
+    answer = httpx.post(
+        f"{url}/v1/chat/completions",
+        content=json.dumps(body),
+        headers={"Content-Type": "application/json"},
+        timeout=TIMEOUT_S,
+    )
+    return answer.status_code, answer.json()["message"]
+
+
+@pytest.mark.parametrize("stream", [True, False], ids=["stream", "whole"])
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_every_bad_request_is_a_400_and_costs_the_frontend_nothing(
+    routed_fleet: RoutedFleet, backend: str, stream: bool
+) -> None:
+    frontend = routed_fleet.frontends[backend]
+    before = routed_fleet.prompt_tokens()
+    with ThreadPoolExecutor(AT_ONCE) as threads:
+        answers = list(threads.map(lambda bad: post(frontend.url, bad, stream=stream), SENT))
+    ours = 0
+    for bad, (status, message) in zip(SENT, answers, strict=True):
+        assert status == 400, (bad.id, message)
+        # A number of 64 bits and more is not one of a list of token ids when it has come through.
+        named = any(f"`{field}` is" in message for field in (bad.field, bad.field[: -len("[0]")]))
+        assert named or DYNAMOS_OWN.match(message), (bad.id, message)
+        ours += named
+    assert ours >= OURS
+    assert routed_fleet.prompt_tokens() == before, "no worker has seen any of them"
+    assert "Traceback" not in frontend.log.read_text()
+    answer = Client(frontend.url, BACKEDGE_MODEL).ask(TRANSCRIPTS["plain_text"])
+    assert answer.message == TRANSCRIPTS["plain_text"]["expect"]
