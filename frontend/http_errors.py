@@ -15,7 +15,7 @@ from dynamo.llm.exceptions import (
     WorkerUnavailable,
 )
 
-from ..parsers.errors import RequestError, shorten
+from ..parsers.errors import RequestError, SetupError, shorten
 from ..parsers.json_types import JsonObject
 from ..tokenization import TokenizerError
 from .runtime.containment import PreparationError
@@ -34,7 +34,7 @@ def as_http_errors() -> Iterator[None]:
     """
     try:
         yield
-    except (BusyError, TokenizerError) as error:
+    except (BusyError, TokenizerError, SetupError) as error:
         logger.warning("a request gets 503: %s", error)
         raise WorkerUnavailable(str(error)) from error
     except PreparationError as error:

@@ -80,7 +80,8 @@ def _read_type(value: object, _newest: bool, _depth: int) -> object:
     types = [to_json_type(name) or name if isinstance(name, str) else name for name in names]
     if ANY in types:
         return None
-    unique = [name for position, name in enumerate(types) if name not in types[:position]]
+    # By the name itself, or by what is no name: a list of many would be compared with itself.
+    unique = list({name if isinstance(name, str) else id(name): name for name in types}.values())
     if unique == names:
         return value
     return unique if isinstance(value, list) else unique[0]

@@ -23,20 +23,13 @@ from ..parsers.json_types import JsonObject
 from ..parsers.standard_schema import standardize
 from .json_text import decode_json
 from .sandbox import BoundedEnvironment
+from .template_variables import TEXT_PARTS
 from .time_limit import call_with_time_limit
 
 R = TypeVar("R")
 
 # Of a model's several templates, these two names have a meaning.
 DEFAULT, FOR_TOOLS = "default", "tool_use"
-# Types of parts that are text, and the field with the text.
-TEXT_PARTS = {
-    "text": "text",
-    "input_text": "text",
-    "output_text": "text",
-    "refusal": "refusal",
-    "thinking": "thinking",
-}
 # Marks the end of a final message that the model is to continue; templates trim messages.
 CONTINUE_MARKER = "BACKEDGE-CONTINUE-HERE "
 # Rendering 200,000 tokens of messages takes a fraction of a second; an endless loop, forever.

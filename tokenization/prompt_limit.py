@@ -28,12 +28,17 @@ class PromptLimit(msgspec.Struct, frozen=True):
     context_length: int | None = None
 
     def check(self, text: str, count_tokens: Callable[[str], int]) -> None:
-        """Raise `RequestError` for a text that cannot fit.
+        """Raise `RequestError` for a text that cannot fit, or that no tokenizer can read.
 
         count_tokens: returns the number of tokens of a text.
         """
         if len(text) > MAX_PROMPT_CHARACTERS:
             raise _too_long(text, f"up to {MAX_PROMPT_CHARACTERS:,} characters")
+        try:
+            text.encode()
+        except UnicodeEncodeError as error:
+            shown = text[error.start : error.end]
+            raise RequestError("messages", shown, "text without half surrogate pairs") from None
         if self.context_length is None:
             return
         size = self.context_length * CHARACTERS_PER_TOKEN

@@ -1,4 +1,4 @@
-"""The names that a request may not set as variables of a chat template.
+"""What of a request a chat template reads: parts of messages, and variables with their names.
 
 `chat_template_kwargs` are a client's words. Renderers take them as keyword arguments of Python
 functions, beside arguments of their own: `padding` with a `max_length` reserves memory, `tokenize`
@@ -6,6 +6,15 @@ and `chat_template` change what is rendered.
 """
 
 from __future__ import annotations
+
+# Types of parts that are text, and the field with the text.
+TEXT_PARTS = {
+    "text": "text",
+    "input_text": "text",
+    "output_text": "text",
+    "refusal": "refusal",
+    "thinking": "thinking",
+}
 
 # Parameters of transformers' `apply_chat_template` and of the functions that it calls. `documents`
 # is one as well, but a variable of templates above all.
@@ -26,4 +35,5 @@ _GLOBALS = frozenset(
         *("raise_exception", "strftime_now"),
     }
 )
+# A request may not set these.
 RESERVED = _TRANSFORMERS | _ENGINES | _GLOBALS

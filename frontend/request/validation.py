@@ -9,8 +9,10 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+import msgspec
+
 from ...parsers.errors import RequestError
-from ...tokenization.template_variables import RESERVED
+from ...tokenization.template_variables import RESERVED, TEXT_PARTS
 from .chat_request import ChatRequest, Message
 from .ranges import check_ranges
 
@@ -25,6 +27,25 @@ MAX_TOOL_NAME = 256
 GUIDED_FIELDS = ("guided_json", "guided_regex", "guided_grammar", "guided_choice")
 
 
+UNSUPPORTED = {
+    "logit_bias": "Dynamo's workers do not pass it to the engine",
+    "chat_template": "the model's own template makes the prompt",
+}
+
+
+class _CalledFunction(msgspec.Struct, gc=False):
+    """arguments: JSON text, or what it means."""
+
+    name: str
+    arguments: object = None
+
+
+class _Call(msgspec.Struct, gc=False):
+    """A call of an earlier turn."""
+
+    function: _CalledFunction
+
+
 def check_request(request: ChatRequest, vocabulary_size: int | None = None) -> None:
     """Raise `RequestError` for the first field that is wrong.
 
@@ -36,12 +57,9 @@ def check_request(request: ChatRequest, vocabulary_size: int | None = None) -> N
 
 
 def _check_unsupported(request: ChatRequest) -> None:
-    if request.logit_bias:
-        raise RequestError(
-            "logit_bias",
-            request.logit_bias,
-            "nothing, since Dynamo's workers do not pass it to the engine",
-        )
+    for field, reason in UNSUPPORTED.items():
+        if given := request.raw.get(field):
+            raise RequestError(field, given, f"nothing, since {reason}")
 
 
 def _check_token_limits(request: ChatRequest) -> None:
@@ -112,6 +130,7 @@ def _check_constraints(request: ChatRequest) -> None:
 
 
 def _check_messages(request: ChatRequest) -> None:
+    """Messages are of the shape that chat templates read."""
     messages = request.messages
     if not 0 < len(messages) <= MAX_MESSAGES:
         allowed = f"at most {MAX_MESSAGES:,} messages, and one at least"
@@ -122,6 +141,44 @@ def _check_messages(request: ChatRequest) -> None:
                 ", or tool_calls" if message.role == "assistant" else ""
             )
             raise RequestError(f"messages[{position}].content", message.content, allowed)
+        _check_content(f"messages[{position}].content", message.content)
+        for number, call in enumerate(message.tool_calls or ()):
+            _check_call(f"messages[{position}].tool_calls[{number}]", call)
+        if not _is_text(message.reasoning_content):
+            field = f"messages[{position}].reasoning_content"
+            raise RequestError(field, message.reasoning_content, "text, or a list of texts")
+
+
+def _check_content(field: str, content: object) -> None:
+    if content is None or isinstance(content, str):
+        return
+    if not isinstance(content, list):
+        raise RequestError(field, content, "text or a list of content parts")
+    for position, part in enumerate(content):
+        if isinstance(part, str):
+            continue
+        if not isinstance(part, dict) or not isinstance(part.get("type"), str):
+            allowed = "a content part, which is an object with a `type`"
+            raise RequestError(f"{field}[{position}]", part, allowed)
+        name = TEXT_PARTS.get(part["type"])
+        if name is not None and not isinstance(part.get(name), str):
+            raise RequestError(f"{field}[{position}].{name}", part.get(name), "text")
+
+
+def _check_call(field: str, call: object) -> None:
+    try:
+        function = msgspec.convert(call, _Call).function
+    except msgspec.ValidationError as error:
+        raise RequestError(field, call, f"a tool call ({error})") from None
+    if not isinstance(function.arguments, str | dict | None):
+        allowed = "the arguments as JSON text"
+        raise RequestError(f"{field}.function.arguments", function.arguments, allowed)
+
+
+def _is_text(value: object) -> bool:
+    return isinstance(value, str | None) or (
+        isinstance(value, list) and all(isinstance(text, str) for text in value)
+    )
 
 
 def _is_empty(message: Message) -> bool:

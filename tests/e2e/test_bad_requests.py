@@ -18,7 +18,7 @@ from tests.support import TRANSCRIPTS
 SENT = [bad for bad in BAD if not bad.field.startswith("stop_token_ids[")]
 # What Dynamo's HTTP layer says of a body that it refuses before Backedge sees it.
 DYNAMOS_OWN = re.compile(
-    r"Failed to deserialize the JSON body|Validation: |Maximum of 32 stop|Only one guided-decoding"
+    r"Failed to (?:deserialize|parse) the |Validation: |Maximum of 32 stop|Only one guided-decoding"
 )
 # Of the rows, how many come through Dynamo's HTTP layer at least.
 OURS = 240

@@ -2,14 +2,24 @@
 
 import pytest
 from backedge.frontend.http_errors import as_http_errors
-from backedge.frontend.runtime.prompt_queue import BusyError
-from backedge.parsers.errors import RequestError
+from backedge.frontend.runtime.prompt_queue import BusyError, ClientGoneError
+from backedge.parsers.errors import RequestError, SetupError
 from backedge.tokenization import TokenizerLoadError
-from dynamo.llm.exceptions import HttpError, InvalidArgument, WorkerUnavailable
+from dynamo.llm.exceptions import Cancelled, HttpError, InvalidArgument, WorkerUnavailable
+
+
+def test_what_nobody_waits_for_is_cancelled():
+    with pytest.raises(Cancelled), as_http_errors():
+        raise ClientGoneError
 
 
 @pytest.mark.parametrize(
-    "error", [BusyError(3, 2.0), TokenizerLoadError("m:C", "/model", "imported", "no module")]
+    "error",
+    [
+        BusyError(3, 2.0),
+        TokenizerLoadError("m:C", "/model", "imported", "no module"),
+        SetupError("no template"),
+    ],
 )
 def test_what_is_our_fault_is_503_and_logged(error, caplog):
     with pytest.raises(WorkerUnavailable), as_http_errors():

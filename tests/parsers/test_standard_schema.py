@@ -115,3 +115,22 @@ def test_whatever_it_is_the_standard_form_is_final(schema: Any) -> None:
     assert json.dumps(schema) == before
     assert standardize(standard) == standard
     FunctionSchema(schema).member("a").kinds  # noqa: B018 - it raises nothing
+
+
+class Compared:
+    """No name of a type; counts how often it is compared."""
+
+    count = 0
+
+    def __eq__(self, other: object) -> bool:
+        Compared.count += 1
+        return self is other
+
+    __hash__ = None  # type: ignore[assignment]  # as the lists and objects of JSON
+
+
+def test_a_list_of_many_types_is_read_once() -> None:
+    names: list[object] = ["dict", *(Compared() for _ in range(1000)), "object"]
+    standard = standardize({"type": names})
+    assert len(standard["type"]) == len(names) - 1
+    assert Compared.count < 5 * len(names)

@@ -132,6 +132,7 @@ def types() -> Iterator[Bad]:
     yield Bad("top_logprobs", {"top_logprobs": 2})
     yield Bad("top_logprobs", {"top_logprobs": 2, "logprobs": False})
     yield Bad("logit_bias", {"logit_bias": {"5": -1}})
+    yield Bad("chat_template", {"chat_template": "{{ 7 ** 7 ** 7 }}"})
     yield Bad("tool_choice", {"tool_choice": "sometimes", "tools": [TOOL]})
     yield Bad("tool_choice.function", {"tool_choice": {"type": "function"}, "tools": [TOOL]})
 
@@ -149,6 +150,34 @@ MESSAGES: list[tuple[str, Any]] = [
     ("messages[1].content", [USER, {"role": "assistant"}]),
     ("messages[1].content", [USER, {"role": "assistant", "tool_calls": []}]),
     ("messages[1].tool_calls", [USER, {"role": "assistant", "tool_calls": "x"}]),
+    *(
+        (f"messages[0].content{path}", [{"role": "user", "content": content}])
+        for path, content in [
+            ("", 5),
+            ("", {"a": 1}),
+            ("[0]", [5]),
+            ("[0]", [None]),
+            ("[0]", [{}]),
+            ("[0]", [{"type": 5}]),
+            ("[0].text", [{"type": "text"}]),
+            ("[1].text", [{"type": "text", "text": "a"}, {"type": "text", "text": 5}]),
+            ("[0].refusal", [{"type": "refusal", "text": "a"}]),
+        ]
+    ),
+    *(
+        (f"messages[0].tool_calls[0]{path}", [{"role": "assistant", "tool_calls": [call]}])
+        for path, call in [
+            ("", 5),
+            ("", {}),
+            ("", {"function": 5}),
+            ("", {"function": {"name": 5}}),
+            (".function.arguments", {"function": {"name": "f", "arguments": 5}}),
+            (".function.arguments", {"function": {"name": "f", "arguments": []}}),
+        ]
+    ),
+    ("messages[0].reasoning_content", [{"role": "assistant", "reasoning_content": 5}]),
+    ("messages[0].reasoning_content", [{"role": "assistant", "reasoning_content": [5]}]),
+    ("messages", [{"role": "user", "content": "\ud800"}]),
     ("messages", [{"role": "user", "content": "long " * 30_000}]),
     ("messages", [{"role": "user", "content": "long " * 400_000}]),
 ]

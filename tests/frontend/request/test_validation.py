@@ -75,7 +75,9 @@ GOOD = [
     {
         "messages": [
             *USER,
-            {"role": "assistant", "tool_calls": [{}]},
+            {"role": "assistant", "tool_calls": [{"function": {"name": "f", "arguments": "{"}}]},
+            {"role": "assistant", "reasoning_content": ["a", "b"]},
+            {"role": "user", "content": ["a", {"type": "text", "text": "b"}, {"type": "other"}]},
             {"role": "tool", "content": "x"},
         ]
     },
