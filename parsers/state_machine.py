@@ -177,8 +177,12 @@ class LinearParser(OpenStrings, StreamParser):
                 if self._counts_reasoning:
                     self.reasoning_tokens += len(token_ids)
                 return [self._plain_event(text)]
-        if self._undecided is None:
-            self._feed_piece(text, token_ids)
+        if self._undecided is None and self._alone.isdisjoint(token_ids):
+            # Text in any other state: what `_feed_piece` does where no token is a marker.
+            if text:
+                self._read(text)
+            if self._counts_reasoning:
+                self.reasoning_tokens += len(token_ids)
         else:
             self._feed(text, token_ids)
         return self._take() if self._events else []

@@ -54,6 +54,15 @@ class CallListGrammar(IncrementalGrammar):
         self._grammar.close()
         self.status = self._grammar.status
 
+    @override
+    def read(self, text: str, start: int = 0, *, final: bool = False) -> int:
+        # Most of the text is read after the choice; the loop over states is then in the way.
+        if self._state == self._choose:
+            return super().read(text, start, final=final)
+        position = self._grammar.read(text, start, final=final)
+        self.status = self._grammar.status
+        return position
+
     def _choose(self, text: str, position: int) -> int:
         """Find the first character that is neither white space nor the list's bracket."""
         at = position + (text[position] == "[")
