@@ -13,6 +13,7 @@ would write or compare a list.
 
 from __future__ import annotations
 
+import itertools
 import operator
 import re
 import threading
@@ -39,7 +40,8 @@ MAX_WIDTH_DIGITS = 4
 MAX_PRECISION = 300
 # Lists and objects in each other.
 MAX_NESTING = 200
-MAX_DATE_FORMAT = 256
+# Characters of a template's output that are counted together.
+COUNTED_AT_ONCE = 65_536
 
 
 class TemplateLimitError(SecurityError):
@@ -65,11 +67,19 @@ def spend(size: int) -> None:
         raise TemplateLimitError(f"more than {MAX_MADE:,} characters")
 
 
+# Values that are compared and written at no cost that would have to be counted.
+_PLAIN = frozenset({str, int, float, bool, type(None)})
+# About the length of a number's text, and of what stands between two values.
+_NUMBER, _BETWEEN = 16, 4
+
+
 def weigh(value: object) -> int:
     """Return about how long the text of `value` is. Raises `TemplateLimitError` for deep nesting.
 
     Linear in what exists: a list that occurs several times is looked at once.
     """
+    if type(value) is str:
+        return len(value) + 2
     return _weigh(value, {}, 0)
 
 
@@ -78,30 +88,36 @@ def _weigh(value: object, known: dict[int, int], depth: int) -> int:
         return len(value) + 2
     parts = _find_parts(value)
     if parts is None:
-        return 16
+        return _NUMBER
     if depth > MAX_NESTING:
         raise TemplateLimitError(f"a list in more than {MAX_NESTING} others")
     weight = known.get(id(value))
     if weight is None:
-        weight = known[id(value)] = 2 + sum(_weigh(part, known, depth + 1) + 2 for part in parts)
+        weight = 2
+        for part in parts:
+            kind = type(part)
+            if kind is str:
+                weight += len(part) + _BETWEEN
+            elif kind in _PLAIN:
+                weight += _NUMBER
+            else:
+                weight += _weigh(part, known, depth + 1) + _BETWEEN
+        known[id(value)] = weight
     return weight
 
 
-def _find_parts(value: object) -> Iterable[object] | None:
+def _find_parts(value: object) -> Iterable[Any] | None:
     """Return what is in a container; None for other values."""
+    if isinstance(value, dict):
+        return itertools.chain(value, value.values())
     if isinstance(value, list | tuple | set | frozenset):
         return value
     if isinstance(value, Mapping):
         return [*value.keys(), *value.values()]
     if isinstance(value, Namespace):
-        attributes: Mapping[str, object] = object.__getattribute__(value, "_Namespace__attrs")
+        attributes: Mapping[str, Any] = object.__getattribute__(value, "_Namespace__attrs")
         return attributes.values()
     return None
-
-
-def _weigh_container(value: object) -> int:
-    """Return the weight of a list or object; 0 for what is compared or written at no cost."""
-    return 0 if isinstance(value, str | int | float | None) else weigh(value)
 
 
 def _measure(made: str | bytes | list[Any] | tuple[Any, ...]) -> int:
@@ -132,7 +148,9 @@ def _check_bits(bits: int) -> None:
 
 
 def _check_sum(left: object, right: object) -> None:
-    if isinstance(left, str | bytes | list | tuple) and isinstance(right, type(left)):
+    if type(left) is str and type(right) is str:
+        spend(len(left) + len(right))
+    elif isinstance(left, str | bytes | list | tuple) and isinstance(right, type(left)):
         spend(_measure(left) + _measure(right))
 
 
@@ -243,8 +261,9 @@ def _size_of_value(value: object, *_: object, **__: object) -> int:
     return weigh(value)
 
 
-def _size_of_values(*values: object) -> int:
-    return weigh(values)
+def _size_of_comparison(*values: object) -> int:
+    """Only lists and objects are compared at length, and only with each other."""
+    return 0 if any(type(value) in _PLAIN for value in values) else weigh(values)
 
 
 _FILTERS: Mapping[str, Callable[..., int]] = {
@@ -334,7 +353,7 @@ class BoundedEnvironment(ImmutableSandboxedEnvironment):
         self.filters |= {name: _bound(self.filters[name], size) for name, size in _FILTERS.items()}
         tests: dict[str, Any] = self.tests
         for name in _COMPARING_TESTS:
-            tests[name] = _bound(tests[name], _size_of_values)
+            tests[name] = _bound(tests[name], _size_of_comparison)
 
     def add_filter(self, name: str, function: Callable[..., object]) -> None:
         """Replace a filter, bounded as Jinja's own of that name."""
@@ -380,17 +399,22 @@ class BoundedEnvironment(ImmutableSandboxedEnvironment):
 
     def compare(self, operator: str, left: Any, right: Any) -> bool:
         """Return what an operator of a template says of two values."""
-        if (weight := _weigh_container(left) + _weigh_container(right)) > 0:
-            spend(weight)
+        if type(left) not in _PLAIN and type(right) not in _PLAIN:
+            spend(weigh((left, right)))
         return _COMPARISONS[operator](left, right)
 
     @staticmethod
     def concat(parts: Iterable[str]) -> str:
         """Return the texts that a template or a macro has made, as one."""
-        made = []
+        made: list[str] = []
+        size = 0
         for part in parts:
-            spend(len(part) + 8)
+            size += len(part) + 8
+            if size > COUNTED_AT_ONCE:
+                spend(size)
+                size = 0
             made.append(part)
+        spend(size)
         return "".join(made)
 
 

@@ -84,7 +84,7 @@ TOO_MUCH += [
         "{{ ns.t | join }}",
         "{{ ns.t == ns.u }}",
         "{{ ns.t < ns.u }}",
-        "{{ 1 < 2 < ns.t == ns.u }}",
+        "{{ ns.t is defined and ns.t == ns.u == ns.t }}",
         "{{ ns.u in [ns.t] }}",
         "{{ [ns.t, ns.u] | unique | list }}",
         "{{ [ns.t, ns.u] | sort }}",
