@@ -117,6 +117,11 @@ class LinearParser(OpenStrings, StreamParser):
         super().__init__(table, parameters)
         self._alone = table.alone
         self._format: Format = table.grammar
+        # By state, what matches every beginning of its text.
+        self._beginnings = {
+            State.NAME: self._format.function,
+            State.HEADER: self._format.header,
+        }
         self._collected = ""  # of a name, key or header
         self._key = ""  # of the argument whose value is due
         self._header_state: State | Jump = State.TOOL_SECTION  # what the last header leads to
@@ -183,6 +188,8 @@ class LinearParser(OpenStrings, StreamParser):
                 self._read(text)
             if self._counts_reasoning:
                 self.reasoning_tokens += len(token_ids)
+        elif self._undecided is None:
+            self._feed_piece(text, token_ids)
         else:
             self._feed(text, token_ids)
         return self._take() if self._events else []
@@ -385,7 +392,9 @@ class LinearParser(OpenStrings, StreamParser):
     def _collect(self, text: str) -> int:
         """Add to a name, key or header; reject the call if it cannot be one."""
         collected = self._collected + text
-        if len(collected) > MAX_MARKUP or not self._may_be(collected.strip()):
+        pattern = self._beginnings.get(self._state)
+        may_be = pattern is None or not (word := collected.strip()) or pattern.fullmatch(word)
+        if len(collected) > MAX_MARKUP or not may_be:
             unkept = self._collected if self._markup is None else ""  # in a call that is open
             self._rollback()
             self._rescan = unkept + self._rescan
@@ -393,13 +402,6 @@ class LinearParser(OpenStrings, StreamParser):
         self._collected = collected
         self._keep_markup(text)
         return len(text)
-
-    def _may_be(self, text: str) -> bool:
-        """Whether `text` may be the beginning of a function's name or header, if that is read."""
-        if not text or self._state is State.KEY:
-            return True
-        pattern = self._format.function if self._state is State.NAME else self._format.header
-        return pattern is None or pattern.fullmatch(text) is not None
 
     def _skip(self, text: str) -> int:
         """Skip what may stand between calls; reject the call at anything else."""

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from functools import lru_cache
+from typing import NamedTuple
 
 from ..schema import ValueSchema, declare
 from ..type_names import JSON_TYPES
@@ -25,6 +27,37 @@ STRING = declare("string")
 JSON = declare(*(JSON_TYPES - {"string"}))
 # The schema of an undeclared parameter, by `Format.undeclared_type`.
 UNDECLARED = {"string": STRING, "json": declare(*JSON_TYPES)}
+
+
+class _Openings(NamedTuple):
+    """What values of some JSON types may begin with.
+
+    strings: whether a string is allowed, and whether nothing else is. brackets: of containers.
+    words: keywords, in lower case. numbers: whether a number may stand for the value.
+    """
+
+    strings: bool
+    only_strings: bool
+    brackets: str
+    words: tuple[str, ...]
+    numbers: bool
+
+
+@lru_cache(maxsize=len(JSON_TYPES) ** 2)
+def _find_openings(kinds: frozenset[str]) -> _Openings:
+    strings = "string" in kinds
+    return _Openings(
+        strings,
+        kinds == {"string"},
+        "".join(brackets for kind, brackets in _BRACKETS.items() if kind in kinds),
+        tuple(
+            word
+            for kind, words in _KEYWORDS.items()
+            if kind in kinds or not strings
+            for word in words
+        ),
+        not kinds.isdisjoint({"integer", "number", "boolean"}),
+    )
 
 
 class SchemaValue:
@@ -50,18 +83,8 @@ class SchemaValue:
         self._schema = schema
         self._strip = strip
         self._quoted = quoted
-        kinds = schema.kinds
-        self._only_string = kinds == {"string"} and not schema.has_literals
-        self._allows_string = "string" in kinds
-        self._brackets = "".join(brackets for kind, brackets in _BRACKETS.items() if kind in kinds)
-        self._words = tuple(
-            word
-            for kind, words in _KEYWORDS.items()
-            if kind in kinds or not self._allows_string
-            for word in words
-        )
-        self._numbers = not kinds.isdisjoint({"integer", "number", "boolean"})
-        self._json = JsonRepairer(write)
+        self._openings = _find_openings(schema.kinds)
+        self._json: JsonRepairer  # of an object or array that streams
         self._held = ""
         self._waiting: list[str] = []  # pieces of a text that waits for its end
         self._length = 0  # of `_waiting`, in characters
@@ -104,7 +127,9 @@ class SchemaValue:
         """Wait while the text may be anything but a string."""
         word = text.lstrip(SPACE)
         first = word[:1]
-        if not self._allows_string and first and first in self._brackets:
+        openings = self._openings
+        if not openings.strings and first and first in openings.brackets:
+            self._json = JsonRepairer(self._write)
             self._state = self._in_json
             self._in_json(text)
         elif first and self._may_be_long(first):
@@ -117,20 +142,22 @@ class SchemaValue:
 
     def _may_be_long(self, first: str) -> bool:
         """Whether a text that begins so may be JSON of any length."""
-        may_be_json = bool(self._brackets) or not self._allows_string
+        openings = self._openings
+        may_be_json = bool(openings.brackets) or not openings.strings
         return (first in "{[(" and may_be_json) or (
-            first == '"' and (self._quoted or not self._allows_string)
+            first == '"' and (self._quoted or not openings.strings)
         )
 
     def _may_be_word(self, word: str) -> bool:
         """Whether `word` is a number, keyword or literal of the schema, or begins one."""
-        if self._only_string:
+        openings, has_literals = self._openings, self._schema.has_literals
+        if openings.only_strings and not has_literals:
             return False
-        if not word or self._schema.has_literals:
+        if not word or has_literals:
             return True
-        number = _PARTIAL_NUMBER.match(word) if self._numbers else None
+        number = _PARTIAL_NUMBER.match(word) if openings.numbers else None
         return (number is not None and number.end() == len(word)) or any(
-            keyword.startswith(word.lower()) for keyword in self._words
+            keyword.startswith(word.lower()) for keyword in openings.words
         )
 
     def _wait(self, text: str) -> None:
