@@ -30,8 +30,8 @@ BEHIND = ("", "{", ",", "\n")
 LENGTH = 100
 # In place of `MAX_READ_AGAIN`, so that short outputs are beyond it.
 READ_AGAIN = 4096
-# Beyond four times: what an answer costs whatever its length, as the first call of a function does.
-TOLERANCE = 1.4
+# Beyond four times: a bound that is reached on the way makes each step dearer. A square is 4.0.
+TOLERANCE = 2.0
 
 
 @pytest.fixture(autouse=True)
