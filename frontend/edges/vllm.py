@@ -45,6 +45,7 @@ from ..runtime.containment import PreparationError
 from ..runtime.prompt_queue import ClientGoneError
 from .base import ChatModelBuilder
 from .transformers_templates import bound_templates, check_template
+from .vllm_errors import naming_fields
 
 logger = logging.getLogger(__name__)
 
@@ -252,7 +253,9 @@ class VllmProcessor(vllm_processor.VllmProcessor):
         raw = with_standard_tools(request) if compiles_tools(request) else request.raw
         raw = move_documents(raw)
         async with aclosing(super().generator(raw, context=context)) as stream:
-            yield build_prepared(request, await anext(stream))
+            with naming_fields(request.raw):
+                intercepted = await anext(stream)
+            yield build_prepared(request, intercepted)
 
     async def _generate_and_stream(
         self,

@@ -10,18 +10,22 @@ a long conversation is decoded; they refer to the request's JSON alone, so there
 from __future__ import annotations
 
 import re
-from typing import NoReturn
+from typing import Literal, NoReturn, get_args
 
 import msgspec
 
 from ...parsers.errors import RequestError
 from ...parsers.json_types import JsonObject
 
+ResponseFormatType = Literal["text", "json_object", "json_schema", "structural_tag"]
+
 
 class Function(msgspec.Struct, gc=False):
     """A declared function. parameters: a JSON schema, not checked yet."""
 
     name: str
+    description: str | None = None
+    strict: bool | None = None
     parameters: JsonObject | None = None
 
 
@@ -29,6 +33,7 @@ class Tool(msgspec.Struct, gc=False):
     """A tool that the model may call."""
 
     function: Function
+    type: Literal["function"] = "function"
 
 
 class FunctionName(msgspec.Struct, gc=False):
@@ -41,6 +46,7 @@ class NamedToolChoice(msgspec.Struct, gc=False):
     """A `tool_choice` that demands one function."""
 
     function: FunctionName
+    type: Literal["function"] = "function"
 
 
 class Message(msgspec.Struct, gc=False):
@@ -48,6 +54,8 @@ class Message(msgspec.Struct, gc=False):
 
     role: str
     content: object = None
+    name: str | None = None
+    tool_call_id: str | None = None
     reasoning_content: object = None
     tool_calls: list[object] | None = None
 
@@ -68,7 +76,7 @@ class JsonSchemaFormat(msgspec.Struct, gc=False):
 class ResponseFormat(msgspec.Struct, gc=False):
     """OpenAI's `response_format`. json_schema: present where `type` is "json_schema"."""
 
-    type: str | None = None
+    type: ResponseFormatType
     json_schema: JsonSchemaFormat | None = None
 
 
@@ -129,7 +137,7 @@ class ChatRequest(msgspec.Struct, kw_only=True, dict=True):
     return_tokens_as_token_ids: bool | None = None
 
     thinking: object = None
-    reasoning_effort: object = None
+    reasoning_effort: str | None = None
     chat_template_kwargs: JsonObject | None = None
     chat_template_args: JsonObject | None = None
     add_generation_prompt: bool | None = None
@@ -203,6 +211,8 @@ def _count_characters(content: object) -> int:
 _ERROR = re.compile(r"(?P<problem>.*?)(?: - at (?:`key` in )?`\$\.?(?P<path>.*)`)?")
 _EXPECTED = re.compile(r"Expected `(?P<type>[^`]*)`.*")
 _MISSING = re.compile(r"Object missing required field `(?P<name>[^`]*)`")
+# The names that a field may have, where it is not "function".
+_NAMES = {"response_format.type": get_args(ResponseFormatType)}
 _STEP = re.compile(r"\[(\d+)\]|([^.\[\]]+)")
 
 
@@ -228,6 +238,8 @@ def _raise_request_error(raw: object, error: msgspec.ValidationError) -> NoRetur
         raise RequestError(field, None, "a value, since the field is required") from error
     expected = _EXPECTED.fullmatch(problem)
     allowed = f"a value of type {expected['type']}" if expected else problem
+    if problem.startswith("Invalid enum value"):
+        allowed = ", ".join(map(repr, _NAMES.get(path, ("function",))))
     raise RequestError(path, _value_at(raw, path), allowed) from error
 
 

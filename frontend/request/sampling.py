@@ -134,11 +134,16 @@ def _limit_output(
     request: ChatRequest, prompt_length: int, context_length: int | None
 ) -> int | None:
     if context_length is not None and prompt_length >= context_length:
-        allowed = f"up to {context_length - 1} tokens, the model's context less one for the answer"
-        raise RequestError("messages", f"{prompt_length} tokens long", allowed)
+        raise prompt_error(prompt_length, context_length)
     if request.max_output_tokens is None and context_length is not None:
         return context_length - prompt_length
     return request.max_output_tokens
+
+
+def prompt_error(prompt_length: int, context_length: int) -> RequestError:
+    """Return the error for a prompt that leaves no room for an answer. Lengths in tokens."""
+    allowed = f"up to {context_length - 1} tokens, the model's context less one for the answer"
+    return RequestError("messages", f"{prompt_length} tokens long", allowed)
 
 
 def _build_stop_token_ids(request: ChatRequest, folder: ModelFolder) -> list[int]:

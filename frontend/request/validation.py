@@ -8,10 +8,11 @@ the event loop, so they take microseconds; `request_schemas` checks schemas in a
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Literal
 
 import msgspec
 
-from ...parsers.errors import RequestError
+from ...parsers.errors import RequestError, shorten
 from ...tokenization.template_variables import RESERVED, TEXT_PARTS
 from .chat_request import ChatRequest, Message
 from .ranges import check_ranges
@@ -44,6 +45,8 @@ class _Call(msgspec.Struct, gc=False):
     """A call of an earlier turn."""
 
     function: _CalledFunction
+    id: str | None = None
+    type: Literal["function"] = "function"
 
 
 def check_request(request: ChatRequest, vocabulary_size: int | None = None) -> None:
@@ -72,6 +75,13 @@ def _check_logprobs(request: ChatRequest) -> None:
     if request.top_logprobs and request.logprobs is not True:
         raise RequestError(
             "top_logprobs", request.top_logprobs, "only together with `logprobs`: true"
+        )
+
+
+def _check_stream_options(request: ChatRequest) -> None:
+    if request.stream_options is not None and request.stream is not True:
+        raise RequestError(
+            "stream_options", request.raw["stream_options"], "only together with `stream`: true"
         )
 
 
@@ -169,7 +179,7 @@ def _check_call(field: str, call: object) -> None:
     try:
         function = msgspec.convert(call, _Call).function
     except msgspec.ValidationError as error:
-        raise RequestError(field, call, f"a tool call ({error})") from None
+        raise RequestError(field, call, f"a tool call ({shorten(str(error))})") from None
     if not isinstance(function.arguments, str | dict | None):
         allowed = "the arguments as JSON text"
         raise RequestError(f"{field}.function.arguments", function.arguments, allowed)
@@ -203,6 +213,7 @@ RULES: tuple[Callable[[ChatRequest], None], ...] = (
     _check_messages,
     _check_token_limits,
     _check_logprobs,
+    _check_stream_options,
     _check_stop_strings,
     _check_tools,
     _check_tool_choice,

@@ -131,6 +131,11 @@ def types() -> Iterator[Bad]:
     yield Bad("stop", {"stop": ["a" * 100_001]})
     yield Bad("top_logprobs", {"top_logprobs": 2})
     yield Bad("top_logprobs", {"top_logprobs": 2, "logprobs": False})
+    yield Bad("stream_options", {"stream_options": {"include_usage": True}})
+    yield Bad("stream_options", {"stream": False, "stream_options": {}})
+    yield Bad("response_format.type", {"response_format": {"type": "nonsense"}})
+    yield Bad("response_format.type", {"response_format": {}})
+    yield Bad("reasoning_effort", {"reasoning_effort": 5})
     yield Bad("logit_bias", {"logit_bias": {"5": -1}})
     yield Bad("chat_template", {"chat_template": "{{ 7 ** 7 ** 7 }}"})
     yield Bad("tool_choice", {"tool_choice": "sometimes", "tools": [TOOL]})
@@ -178,6 +183,9 @@ MESSAGES: list[tuple[str, Any]] = [
     ("messages[0].reasoning_content", [{"role": "assistant", "reasoning_content": 5}]),
     ("messages[0].reasoning_content", [{"role": "assistant", "reasoning_content": [5]}]),
     ("messages", [{"role": "user", "content": "\ud800"}]),
+    ("messages[0].name", [{"role": "user", "content": "a", "name": 5}]),
+    ("messages[0].tool_call_id", [{"role": "tool", "content": "a", "tool_call_id": 5}]),
+    ("messages", [{"role": "user", "content": "long " * 3000}]),
     ("messages", [{"role": "user", "content": "long " * 30_000}]),
     ("messages", [{"role": "user", "content": "long " * 400_000}]),
 ]
@@ -259,6 +267,10 @@ TOOLS: list[tuple[str, Any]] = [
     ("tools[1].function.name", [TOOL, TOOL]),
     ("tools[0].function", [{"type": "function"}]),
     ("tools[0]", ["x"]),
+    ("tools[0].type", [{**TOOL, "type": "nonsense"}]),
+    ("tools[0].type", [{**TOOL, "type": ["function"]}]),
+    ("tools[0].function.description", [{"function": {"name": "f", "description": 5}}]),
+    ("tools[0].function.strict", [{"function": {"name": "f", "strict": "x"}}]),
     ("tools[0].function.parameters", [tool("x")]),
     ("tools[0].function.parameters", [tool([])]),
     ("tools", [tool(name=f"f{number}") for number in range(1025)]),

@@ -127,7 +127,9 @@ FIELDS: dict[str, st.SearchStrategy[Any]] = {
     "top_k": st.integers(),
     "max_tokens": st.integers(),
     "chat_template_kwargs": OBJECT,
-    "response_format": st.fixed_dictionaries({"type": st.text()}),
+    "response_format": st.fixed_dictionaries(
+        {"type": st.sampled_from(["text", "json_object", "json_schema", "structural_tag"])}
+    ),
     "nvext": st.fixed_dictionaries({}, optional={"extra_fields": st.lists(st.text())}),
     "metadata": JSON,
     "routing": JSON,
