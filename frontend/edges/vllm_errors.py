@@ -8,6 +8,7 @@ from contextlib import contextmanager
 
 from dynamo.llm.exceptions import HttpError
 from pydantic import ValidationError
+from vllm.entrypoints.openai.chat_completion.protocol import ChatCompletionRequest
 from vllm.exceptions import VLLMValidationError
 
 from ...parsers.errors import RequestError
@@ -32,7 +33,9 @@ def naming_fields(raw: JsonObject) -> Iterator[None]:
         raise
     except ValidationError as error:
         first = error.errors()[0]
-        field = _find_path(raw, first["loc"])
+        # Parts of messages are validated later, by themselves.
+        is_whole = error.title == ChatCompletionRequest.__name__
+        field = _find_path(raw, first["loc"]) if is_whole else "messages"
         raise RequestError(field, first["input"], first["msg"]) from error
 
 

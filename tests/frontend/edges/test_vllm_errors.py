@@ -9,7 +9,10 @@ from backedge.frontend.edges.vllm_errors import naming_fields
 from backedge.parsers.errors import RequestError
 from dynamo.llm.exceptions import HttpError
 from pydantic import ValidationError
-from vllm.entrypoints.openai.chat_completion.protocol import ChatCompletionRequest
+from vllm.entrypoints.openai.chat_completion.protocol import (
+    ChatCompletionRequest,
+    ChatCompletionToolsParam,
+)
 from vllm.exceptions import VLLMValidationError
 
 USER = {"role": "user", "content": "hi"}
@@ -53,6 +56,12 @@ def test_other_errors_stay_as_they_are(error: Exception, cause: Exception | None
     with pytest.raises(type(error)) as raised:
         refuse(error, cause)
     assert raised.value is error
+
+
+def test_parts_of_messages_are_validated_by_themselves() -> None:
+    with pytest.raises(RequestError) as refused, naming_fields({}):
+        ChatCompletionToolsParam.model_validate({"function": 5})
+    assert refused.value.field == "messages"
 
 
 @pytest.mark.parametrize(
