@@ -20,7 +20,8 @@ MISTRAL = Format(
             COMPLETE: Jump.RETURN,  # a name alone
         },
         State.ARGUMENTS: {COMPLETE: Jump.RETURN, TOOL_CALLS: State.NAME},
-        State.JSON_CALLS: {COMPLETE: Jump.RETURN},
+        # NVIDIA's parser knows an end, which no tokenizer of Mistral's has.
+        State.JSON_CALLS: {TOOL_CALLS: State.NAME, "[/TOOL_CALLS]": Jump.RETURN},
         # Part of a name (see `function`); named here only because it may be a token.
         State.IGNORED: {"[CALL_ID]": State.IGNORED},
     },

@@ -11,7 +11,6 @@ REPAIRED = "arguments that are almost JSON are repaired"
 # The first pattern that fits counts, by "family-scenario" and mode.
 NOT_FOLLOWED: tuple[tuple[str, str, str], ...] = (
     ("Guided*", "*", GRAMMAR_CANNOT),
-    ("Native", "mistral-*", "`[/TOOL_CALLS]` is no token of any Mistral model, so it is text"),
     (
         "Native",
         "*-native_quoted_incomplete_header",

@@ -60,7 +60,5 @@ def test_a_listed_golden_is_still_not_followed(mode: str, pattern: str) -> None:
 
 def test_few_goldens_are_listed() -> None:
     native = [case for case in load_cases() if case.mode == "Native"]
-    unified = Counter(
-        goldens.reason(case.mode, case.id) is None for case in native if case.family != "mistral"
-    )
+    unified = Counter(goldens.reason(case.mode, case.id) is None for case in native)
     assert unified[False] <= MOST_NOT_FOLLOWED * unified.total()
