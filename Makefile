@@ -2,6 +2,7 @@
 # make test      runs the tests, a selection of the largest matrices: some 15 minutes on two cores
 # make test-all  runs all cases, and random examples longer
 # make soak      runs a fleet under faults, for MINUTES (60)
+# make test-hostile  runs all of tests/hostile: hostile output, rogue peers, faults of the pool
 # Each makes its own virtual environment first; a second call finds it done.
 # `make run` needs neither vLLM nor torch; ENGINE=vllm runs a real engine, and MODEL= wants one.
 
@@ -14,7 +15,7 @@ RUN_PYTHON := $(if $(filter replay,$(ENGINE)),.venv-light,.venv)/bin/python
 
 MINUTES ?= 60
 
-.PHONY: run test test-all soak lint setup
+.PHONY: run test test-all soak test-hostile lint setup
 
 run:
 	@tools/setup $(ENGINE)
@@ -29,6 +30,9 @@ test-all:
 
 soak: setup
 	@$(PYTHON) -m tests.soak --minutes $(MINUTES)
+
+test-hostile: setup
+	@env -u CI HOSTILE_TIMES=12 $(PYTHON) -m pytest tests/hostile -n 2 --dist loadfile
 
 lint: setup
 	@tools/lint

@@ -72,8 +72,12 @@ class ToolCallEmitter:
         self.events.append(ToolCallStarted(self._index, name, call_id))
 
     def arguments(self, text: str) -> None:
-        """Append `text` to the JSON of the call's arguments."""
-        if text:
+        """Append `text` to the JSON of the open call's arguments.
+
+        Arguments outside of a call, as a damaged header may announce them, are nobody's: their
+        format shows them as text.
+        """
+        if text and self.open:
             self._has_arguments = True
             self.events.append(ToolCallArguments(self._index, text))
 
@@ -86,8 +90,8 @@ class ToolCallEmitter:
         """End the open call, if any: close its object, or write `{}` if it has no arguments."""
         if not self.open:
             return
-        self.open = False
         if self._members:
             self.arguments("}")
         elif not self._has_arguments:
             self.arguments("{}")
+        self.open = False

@@ -48,6 +48,16 @@ def test_arguments_that_are_there_are_kept():
     assert read_arguments(events) == ['{"a": 1}']
 
 
+def test_arguments_outside_of_a_call_are_nobodys():
+    events: list[Event] = []
+    calls = ToolCallEmitter(events, {})
+    calls.arguments("{")
+    calls.start("f")
+    calls.end()
+    calls.arguments('{"a": 1}')
+    assert read_arguments(events) == ["{}"]
+
+
 def test_declared_functions_are_known():
     calls = ToolCallEmitter([], {"f": {}})
     assert calls.declares("f")
