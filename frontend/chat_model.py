@@ -20,7 +20,7 @@ from ..parsers.json_types import JsonObject
 from ..postprocess.messages import KEY, Chunk, PostprocessedChunk, PostprocessParams, encode
 from ..postprocess.postprocessor import Postprocessor
 from ..tokenization.detokenizer import DetokenizerFactory
-from ..tokenization.model_files import ModelFolder
+from ..tokenization.model_files import read_vocabulary_size
 from .dynamo_types import Context, ModelCard, RoutedEngine
 from .http_errors import as_http_errors, build_refusal
 from .request.chat_request import ChatRequest, decode_chat_request
@@ -74,7 +74,7 @@ class ChatModel:
         self.name = card.name()
         self.path = card.local_dir()
         self.runtime_config = card.runtime_config()
-        self._vocabulary_size = ModelFolder(self.path).vocabulary_size
+        self._vocabulary_size = read_vocabulary_size(self.path)
         self._preprocess = preprocess
         self._engine = engine
         self._local_factories = local_factories

@@ -182,6 +182,17 @@ class ModelFolder:
             raise SetupError(f"{path} cannot be used: {error}.") from error
 
 
+def read_vocabulary_size(folder: str | Path) -> int | None:
+    """Return the number of tokens that a model's engine knows; None if config.json does not say.
+
+    Files that cannot be read are for others to complain of: not every tokenizer needs them.
+    """
+    try:
+        return ModelFolder(folder).vocabulary_size
+    except SetupError:
+        return None
+
+
 class ModelFiles(ModelFolder):
     """A folder with tokenizer.json and a chat template.
 

@@ -44,12 +44,16 @@ class PromptLimit(msgspec.Struct, frozen=True):
         size = self.context_length * CHARACTERS_PER_TOKEN
         while size < len(text):
             if count_tokens(text[:size]) > 2 * self.context_length:
-                raise _too_long(
-                    text,
-                    f"up to {self.context_length - 1} tokens, the model's context less one for "
-                    "the answer",
-                )
+                raise _too_long(text, describe_longest(self.context_length))
             size *= STEP
+
+
+def describe_longest(context_length: int) -> str:
+    """Return in words how long a prompt may be. context_length: in tokens."""
+    return (
+        f"up to {context_length - 1} tokens, since the model's context is {context_length} tokens "
+        "and one of them is for the answer"
+    )
 
 
 def _too_long(text: str, allowed: str) -> RequestError:

@@ -30,7 +30,6 @@ from ...parsers.native.vllm import VllmParsers, check_names
 from ...parsers.parser_lookup import linear_parsers
 from ...tokenization.chat_template import find_variables, format_tools, render_with_time_limit
 from ...tokenization.detokenizer import detokenizers, read_vocabulary
-from ...tokenization.model_files import ModelFolder
 from ...tokenization.prompt_limit import PromptLimit
 from ..chat_model import ChatModel, Prepared
 from ..dynamo_types import Context, ModelCard, RoutedEngine
@@ -63,7 +62,7 @@ class VllmModelBuilder(ChatModelBuilder):
         logger.info("model %s: vLLM's forward edge, parsers %s", self.card.name(), parsers)
         processor = await self._build_processor(parsers.names, instance_id, routed_engine)
         renderer = processor.input_processor.renderer
-        limit = ModelFolder(self.path, context_length=self.context_length).prompt_limit
+        limit = PromptLimit(processor.input_processor.model_config.max_model_len)
         wrap_chat_template(renderer, self.engine_name("vllm"), limit)
         await asyncio.to_thread(check_template, processor.tokenizer)
         factories = detokenizers(processor.tokenizer), build_parsers(parsers, processor)

@@ -15,6 +15,7 @@ from msgspec import UNSET, UnsetType
 from ...parsers.errors import RequestError
 from ...parsers.json_types import JsonObject
 from ...tokenization.model_files import GenerationConfig, ModelFolder
+from ...tokenization.prompt_limit import describe_longest
 from .chat_request import ChatRequest
 
 # Used where neither the request nor the model's generation_config.json has a value.
@@ -142,8 +143,9 @@ def _limit_output(
 
 def prompt_error(prompt_length: int, context_length: int) -> RequestError:
     """Return the error for a prompt that leaves no room for an answer. Lengths in tokens."""
-    allowed = f"up to {context_length - 1} tokens, the model's context less one for the answer"
-    return RequestError("messages", f"{prompt_length} tokens long", allowed)
+    return RequestError(
+        "messages", f"{prompt_length} tokens long", describe_longest(context_length)
+    )
 
 
 def _build_stop_token_ids(request: ChatRequest, folder: ModelFolder) -> list[int]:

@@ -4,7 +4,7 @@ import json
 
 import pytest
 from backedge.parsers.errors import SetupError
-from backedge.tokenization.model_files import ModelFiles, ModelFolder
+from backedge.tokenization.model_files import ModelFiles, ModelFolder, read_vocabulary_size
 
 from tests.support import TINY_MODEL
 
@@ -129,3 +129,27 @@ def test_templates_write_the_special_tokens(tmp_path):
         "{{ bos_token }}{{ pad_token }}{{ add_bos_token }}"
     )
     assert ModelFolder(tmp_path).load_template().render([USER]) == "<s>"
+
+
+@pytest.mark.parametrize(
+    ("config", "size"),
+    [
+        ('{"vocab_size": 7}', 7),
+        ('{"text_config": {"vocab_size": 7}}', 7),
+        ('{"vocab_size": 8, "text_config": {"vocab_size": 7}}', 8),
+        ("{}", None),
+        ('{"vocab_size": "x"}', None),
+        ("no json", None),
+        (None, None),
+    ],
+)
+def test_the_size_of_the_vocabulary(tmp_path, config, size):
+    if config is not None:
+        (tmp_path / "config.json").write_text(config, encoding="utf-8")
+    assert read_vocabulary_size(tmp_path) == size
+
+
+def test_the_workers_context_counts_before_the_models(tmp_path):
+    (tmp_path / "config.json").write_text('{"max_position_embeddings": 7}', encoding="utf-8")
+    assert ModelFolder(tmp_path).prompt_limit.context_length == 7
+    assert ModelFolder(tmp_path, context_length=5).prompt_limit.context_length == 5
