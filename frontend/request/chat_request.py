@@ -49,6 +49,21 @@ class NamedToolChoice(msgspec.Struct, gc=False):
     type: Literal["function"] = "function"
 
 
+class CalledFunction(msgspec.Struct, gc=False):
+    """The function of a call. arguments: as JSON text, or what that means."""
+
+    name: str
+    arguments: str | JsonObject | None = None
+
+
+class ToolCall(msgspec.Struct, gc=False):
+    """A call that the model has made in an earlier turn."""
+
+    function: CalledFunction
+    id: str | None = None
+    type: Literal["function"] = "function"
+
+
 class Message(msgspec.Struct, gc=False):
     """One message of the conversation. content: text or parts, in any of OpenAI's forms."""
 
@@ -56,8 +71,8 @@ class Message(msgspec.Struct, gc=False):
     content: object = None
     name: str | None = None
     tool_call_id: str | None = None
-    reasoning_content: object = None
-    tool_calls: list[object] | None = None
+    reasoning_content: str | list[str] | None = None
+    tool_calls: list[ToolCall] | None = None
 
 
 class StreamOptions(msgspec.Struct, gc=False):

@@ -8,11 +8,8 @@ the event loop, so they take microseconds; `request_schemas` checks schemas in a
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Literal
 
-import msgspec
-
-from ...parsers.errors import RequestError, shorten
+from ...parsers.errors import RequestError
 from ...tokenization.template_variables import RESERVED, TEXT_PARTS
 from .chat_request import ChatRequest, Message
 from .ranges import check_ranges
@@ -32,21 +29,6 @@ UNSUPPORTED = {
     "logit_bias": "Dynamo's workers do not pass it to the engine",
     "chat_template": "the model's own template makes the prompt",
 }
-
-
-class _CalledFunction(msgspec.Struct, gc=False):
-    """arguments: JSON text, or what it means."""
-
-    name: str
-    arguments: object = None
-
-
-class _Call(msgspec.Struct, gc=False):
-    """A call of an earlier turn."""
-
-    function: _CalledFunction
-    id: str | None = None
-    type: Literal["function"] = "function"
 
 
 def check_request(request: ChatRequest, vocabulary_size: int | None = None) -> None:
@@ -140,27 +122,24 @@ def _check_constraints(request: ChatRequest) -> None:
 
 
 def _check_messages(request: ChatRequest) -> None:
-    """Messages are of the shape that chat templates read."""
     messages = request.messages
     if not 0 < len(messages) <= MAX_MESSAGES:
         allowed = f"at most {MAX_MESSAGES:,} messages, and one at least"
         raise RequestError("messages", f"{len(messages):,} messages", allowed)
     for position, message in enumerate(messages):
+        if isinstance(message.content, str):
+            continue
         if _is_empty(message):
             allowed = "text or content parts" + (
                 ", or tool_calls" if message.role == "assistant" else ""
             )
             raise RequestError(f"messages[{position}].content", message.content, allowed)
         _check_content(f"messages[{position}].content", message.content)
-        for number, call in enumerate(message.tool_calls or ()):
-            _check_call(f"messages[{position}].tool_calls[{number}]", call)
-        if not _is_text(message.reasoning_content):
-            field = f"messages[{position}].reasoning_content"
-            raise RequestError(field, message.reasoning_content, "text, or a list of texts")
 
 
 def _check_content(field: str, content: object) -> None:
-    if content is None or isinstance(content, str):
+    """Content that is no text is a list of parts, of the shape that chat templates read."""
+    if content is None:
         return
     if not isinstance(content, list):
         raise RequestError(field, content, "text or a list of content parts")
@@ -173,22 +152,6 @@ def _check_content(field: str, content: object) -> None:
         name = TEXT_PARTS.get(part["type"])
         if name is not None and not isinstance(part.get(name), str):
             raise RequestError(f"{field}[{position}].{name}", part.get(name), "text")
-
-
-def _check_call(field: str, call: object) -> None:
-    try:
-        function = msgspec.convert(call, _Call).function
-    except msgspec.ValidationError as error:
-        raise RequestError(field, call, f"a tool call ({shorten(str(error))})") from None
-    if not isinstance(function.arguments, str | dict | None):
-        allowed = "the arguments as JSON text"
-        raise RequestError(f"{field}.function.arguments", function.arguments, allowed)
-
-
-def _is_text(value: object) -> bool:
-    return isinstance(value, str | None) or (
-        isinstance(value, list) and all(isinstance(text, str) for text in value)
-    )
 
 
 def _is_empty(message: Message) -> bool:

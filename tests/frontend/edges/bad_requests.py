@@ -173,15 +173,17 @@ MESSAGES: list[tuple[str, Any]] = [
         (f"messages[0].tool_calls[0]{path}", [{"role": "assistant", "tool_calls": [call]}])
         for path, call in [
             ("", 5),
-            ("", {}),
-            ("", {"function": 5}),
-            ("", {"function": {"name": 5}}),
+            (".function", {}),
+            (".function", {"function": 5}),
+            (".function.name", {"function": {"name": 5}}),
+            (".type", {"type": "other", "function": {"name": "f", "arguments": "{}"}}),
+            (".id", {"id": 5, "function": {"name": "f", "arguments": "{}"}}),
             (".function.arguments", {"function": {"name": "f", "arguments": 5}}),
             (".function.arguments", {"function": {"name": "f", "arguments": []}}),
         ]
     ),
     ("messages[0].reasoning_content", [{"role": "assistant", "reasoning_content": 5}]),
-    ("messages[0].reasoning_content", [{"role": "assistant", "reasoning_content": [5]}]),
+    ("messages[0].reasoning_content[0]", [{"role": "assistant", "reasoning_content": [5]}]),
     ("messages", [{"role": "user", "content": "\ud800"}]),
     ("messages[0].name", [{"role": "user", "content": "a", "name": 5}]),
     ("messages[0].tool_call_id", [{"role": "tool", "content": "a", "tool_call_id": 5}]),

@@ -103,9 +103,17 @@ JSON = st.recursive(
 )
 OBJECT = st.dictionaries(st.text(), JSON, max_size=3)
 CONTENT = st.none() | st.text() | st.lists(OBJECT, max_size=2)
+CALL = st.fixed_dictionaries(
+    {"function": st.fixed_dictionaries({"name": st.text(), "arguments": st.text() | OBJECT})},
+    optional={"id": st.text()},
+)
 MESSAGE = st.fixed_dictionaries(
     {"role": st.sampled_from(["system", "user", "assistant", "tool"])},
-    optional={"content": CONTENT, "reasoning_content": CONTENT, "tool_calls": st.lists(OBJECT)},
+    optional={
+        "content": CONTENT,
+        "reasoning_content": st.none() | st.text() | st.lists(st.text(), max_size=2),
+        "tool_calls": st.lists(CALL, max_size=2),
+    },
 )
 FUNCTION = st.fixed_dictionaries({"name": st.text()}, optional={"parameters": OBJECT})
 NAMED_CHOICE = st.fixed_dictionaries(
