@@ -1,0 +1,82 @@
+"""A Dynamo worker that sends what the prompt names: `python rogue_worker.py --served-model-name M`.
+
+Run as a program by test_rogue_worker.py; it registers as the replay worker does.
+"""
+
+from __future__ import annotations
+
+import math
+import sys
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+sys.path.insert(0, str(Path(__file__).parents[2]))
+
+import uvloop
+from backedge.parsers.json_types import JsonObject
+from backedge.worker.metrics import WorkerMetrics
+from backedge.worker.replay.flags import build_flag_parser, build_worker
+from backedge.worker.replay.worker import ReplayWorker, serve
+from dynamo.runtime.logging import configure_dynamo_logging
+
+from tests.support import encode, tiny_tokenizer
+
+LETTER = encode("a")
+
+
+def output(**fields: Any) -> JsonObject:
+    return {"index": 0, "token_ids": LETTER, **fields}
+
+
+END = output(finish_reason="stop")
+FIRST = output()
+ERROR = "out of memory"
+# What the worker sends, and the status of the answer without a stream.
+SCRIPTS: dict[str, tuple[list[Any], int]] = {
+    "good": ([FIRST, END], 200),
+    "error alone": ([FIRST, output(token_ids=[], finish_reason="error")], 500),
+    "error text": ([FIRST, output(token_ids=[], finish_reason=f"error: {ERROR}")], 500),
+    "error object": ([FIRST, output(token_ids=[], finish_reason={"error": ERROR})], 500),
+    "error first": ([output(token_ids=[], finish_reason={"error": ERROR})], 500),
+    "abort": ([FIRST, output(finish_reason="abort")], 200),
+    "cancelled": ([FIRST, output(finish_reason="cancelled")], 200),
+    "unknown reason": ([FIRST, output(finish_reason="weird")], 503),
+    "negative token": ([FIRST, output(token_ids=[-1])], 503),
+    "token beyond all": ([output(token_ids=[(1 << 32) - 1]), END], 200),
+    "choice beyond all": ([FIRST, output(index=7)], 500),
+    "no number": ([output(log_probs=[math.nan]), END], 200),
+    "infinite": ([output(log_probs=[-math.inf]), END], 200),
+    "none between": ([FIRST, None, END], 200),
+    "torn message": ([output(extra_args={"backedge": '{"version": 1'}), END], 500),
+    "wrong message": ([output(extra_args={"backedge": '{"deltas": 5}'}), END], 500),
+    "text": (["text"], 503),
+    "value error": ([ValueError("x")], 503),
+    "type error": ([TypeError("x")], 503),
+    "silent end": ([FIRST], 503),
+}
+
+
+class RogueWorker(ReplayWorker):
+    """Sends the script whose name stands in the prompt, in square brackets."""
+
+    async def generate(self, request: JsonObject, context: Any) -> AsyncIterator[JsonObject]:
+        prompt = tiny_tokenizer().decode(request["token_ids"], skip_special_tokens=False)
+        [script] = [steps for name, (steps, _) in SCRIPTS.items() if f"[{name}]" in prompt]
+        for step in script:
+            if isinstance(step, Exception):
+                raise step
+            yield step
+
+
+def main() -> None:
+    """Run the worker until the process is asked to end."""
+    flags = build_flag_parser().parse_args()
+    configure_dynamo_logging()
+    metrics = WorkerMetrics()
+    worker, model = build_worker(flags, metrics)
+    uvloop.run(serve(RogueWorker(worker._engine, None), model, flags, metrics))
+
+
+if __name__ == "__main__":
+    main()
