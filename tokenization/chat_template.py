@@ -22,7 +22,7 @@ from ..parsers.errors import RequestError, SetupError, shorten
 from ..parsers.json_types import JsonObject
 from ..parsers.standard_schema import standardize
 from .json_text import decode_json
-from .sandbox import BoundedEnvironment
+from .sandbox import BoundedEnvironment, TemplateLimitError
 from .template_variables import TEXT_PARTS
 from .time_limit import call_with_time_limit
 
@@ -34,6 +34,8 @@ DEFAULT, FOR_TOOLS = "default", "tool_use"
 CONTINUE_MARKER = "BACKEDGE-CONTINUE-HERE "
 # Rendering 200,000 tokens of messages takes a fraction of a second; an endless loop, forever.
 TEMPLATE_SECONDS = 10.0
+# Of the format of a date. The C library reserves up to 256 times as much for the date itself.
+MAX_DATE_FORMAT = 256
 # Compiled templates that are kept. A model has one or a few.
 CACHED_TEMPLATES = 64
 
@@ -78,6 +80,8 @@ def _raise_exception(message: str) -> NoReturn:
 
 
 def _strftime_now(form: str) -> str:
+    if len(form) > MAX_DATE_FORMAT:
+        raise TemplateLimitError(f"a date of more than {MAX_DATE_FORMAT} characters")
     return datetime.now().strftime(form)  # noqa: DTZ005 - models get the local date, as in vLLM
 
 

@@ -62,7 +62,7 @@ _budget = _Budget()
 
 def spend(size: int) -> None:
     """Count something that is about to be made. Raises `TemplateLimitError`."""
-    _budget.left -= size
+    _budget.left -= max(0, size)  # also where the size is no number
     if _budget.left < 0:
         raise TemplateLimitError(f"more than {MAX_MADE:,} characters")
 
@@ -142,6 +142,13 @@ def _check_power(left: object, right: object) -> None:
         _check_bits(left.bit_length() * right)
 
 
+def _check_numbers(left: object, right: object) -> None:
+    """Long integers are divided in the square of their length."""
+    for number in (left, right):
+        if isinstance(number, int):
+            _check_bits(number.bit_length())
+
+
 def _check_bits(bits: int) -> None:
     if bits > MAX_BITS:
         raise TemplateLimitError(f"a number of more than {MAX_BITS} bits")
@@ -162,6 +169,8 @@ def _check_percent(text: object, values: object) -> None:
     if isinstance(text, str | bytes):
         shown = text if isinstance(text, str) else text.decode("latin-1")
         _check_format(shown, "%", _WIDTH, values)
+    else:
+        _check_numbers(text, values)
 
 
 def _check_format(text: str, mark: str, width: re.Pattern[str], values: object) -> None:
@@ -175,6 +184,7 @@ _BINOPS: Mapping[str, Callable[[object, object], None]] = {
     "**": _check_power,
     "+": _check_sum,
     "%": _check_percent,
+    **dict.fromkeys(("/", "//"), _check_numbers),
 }
 
 # Methods and filters: the size of what they make, or more.
@@ -199,6 +209,17 @@ def _size_of_join(separator: Any, items: list[object]) -> int:
     return weigh(items) + len(items) * len(separator)
 
 
+def _size_of_integer(text: Any, *_: object, **__: object) -> int:
+    if isinstance(text, str | bytes):
+        _check_bits(len(text))
+    return 0
+
+
+def _size_of_division(number: object, divisor: object) -> int:
+    _check_numbers(number, divisor)
+    return 0
+
+
 def _size_of_encode(text: Any, encoding: str = "utf-8", *_: object) -> int:
     # Some of Python's codecs take a time that grows with the square of the length.
     length: int = len(text)
@@ -212,6 +233,7 @@ _METHODS: Mapping[str, Callable[..., int]] = {
     "join": _size_of_join,
     "encode": _size_of_encode,
     "translate": lambda text, table: len(text) * weigh(table),
+    "from_bytes": lambda _number, data, *_, **__: _size_of_integer(data),
     "to_bytes": lambda _number, length=1, *_, **__: length,
     "count": lambda items, *wanted: weigh(items) + weigh(wanted),
     "index": lambda items, *wanted: weigh(items) + weigh(wanted),
@@ -274,6 +296,7 @@ _FILTERS: Mapping[str, Callable[..., int]] = {
     "wordwrap": _size_of_wordwrap,
     "tojson": _size_of_json,
     "round": _size_of_round,
+    "int": _size_of_integer,
     "format": _size_of_format,
     **dict.fromkeys(("batch", "slice"), _size_of_number),
     **dict.fromkeys(
@@ -354,6 +377,7 @@ class BoundedEnvironment(ImmutableSandboxedEnvironment):
         tests: dict[str, Any] = self.tests
         for name in _COMPARING_TESTS:
             tests[name] = _bound(tests[name], _size_of_comparison)
+        tests["divisibleby"] = _bound(tests["divisibleby"], _size_of_division)
 
     def add_filter(self, name: str, function: Callable[..., object]) -> None:
         """Replace a filter, bounded as Jinja's own of that name."""
@@ -367,7 +391,7 @@ class BoundedEnvironment(ImmutableSandboxedEnvironment):
     @override
     def call(self, context: Context, obj: Any, /, *args: Any, **kwargs: Any) -> Any:
         owner = getattr(obj, "__self__", None)
-        if isinstance(owner, str | bytes | int | list | tuple):
+        if owner is int or isinstance(owner, str | bytes | int | list | tuple):
             size = _METHODS.get(obj.__name__)
             if obj.__name__ == "join" and len(args) == 1:
                 args = (list(args[0]),)

@@ -15,6 +15,11 @@ from jinja2.sandbox import ImmutableSandboxedEnvironment
 DOUBLED = (
     "{%% set s = namespace(t=%s) %%}{%% for i in range(40) %%}{%% set s.t = %s %%}{%% endfor %%}"
 )
+# A number that no single operation makes: it doubles again and again.
+BIG = (
+    "{% set s = namespace(a=2 ** 4000) %}"
+    "{% for i in range(200) %}{% set s.a = s.a + s.a %}{% endfor %}"
+)
 # Each takes gigabytes, or a time without end, in the environment of transformers.
 TOO_MUCH = [
     "{{ 7 ** n }}",
@@ -57,6 +62,16 @@ TOO_MUCH = [
     "{{ (1).to_bytes(n, 'big') }}",
     "{{ ('x' * 99999).translate({120: 'y' * 99999}) }}",
     "{{ ('x' * 9999999).encode('punycode') }}",
+    "{{ 'x' | indent(-n * n) }}{{ 'x' * n }}",
+    "{{ [1] | batch('nan' | float) | list }}{{ 'x' * n }}",
+    "{{ [1] | batch('inf' | float) | list }}",
+    "{{ ('1' * 9999999) | int(base=2) }}",
+    "{{ (1).from_bytes(('x' * 9999999).encode(), 'big') }}",
+    BIG + "{{ s.a // 3 }}",
+    BIG + "{{ s.a / 3 }}",
+    BIG + "{{ s.a % 3 }}",
+    BIG + "{{ s.a is divisibleby 3 }}",
+    "{{ strftime_now('x' * 99999999) }}",
     "{{ lipsum(n) }}",
     "{{ range(n) }}",
     DOUBLED % ("'x'", "s.t ~ s.t"),
