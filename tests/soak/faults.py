@@ -22,7 +22,7 @@ START_S = 240.0
 
 @dataclass
 class Fault:
-    """One fault. breaks: names of the targets whose requests it may break.
+    """One fault. breaks: what the requests use that it may break.
 
     ended: None while the process has not come back.
     """
@@ -32,18 +32,23 @@ class Fault:
     began: float
     ended: float | None = None
 
-    def explains(self, target: str, began: float, ended: float) -> bool:
-        """Whether a request to `target`, from `began` to `ended`, may have failed through it."""
-        until = float("inf") if self.ended is None else self.ended + AFTERMATH_S
-        return target in self.breaks and ended >= self.began and began <= until
+    def explains(self, uses: frozenset[str], began: float, ended: float) -> bool:
+        """Whether a request that `uses` these may have failed through it."""
+        hits = not uses.isdisjoint(self.breaks)
+        return hits and self.is_beside(began, ended, AFTERMATH_S)
+
+    def is_beside(self, began: float, ended: float, aftermath_s: float) -> bool:
+        """Whether it happened between these times, or less than `aftermath_s` before them."""
+        until = float("inf") if self.ended is None else self.ended + aftermath_s
+        return ended >= self.began and began <= until
 
 
 @dataclass
 class Member:
     """A process of the fleet that faults may hit.
 
-    start: starts it anew. breaks: the targets that lose requests if it goes: its own at a
-        frontend; none of a worker that has another one beside it.
+    start: starts it anew. breaks: which requests it takes along if it goes: those at a frontend;
+        of a worker that has another one beside it, those that cannot move.
     """
 
     name: str

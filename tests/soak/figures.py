@@ -18,6 +18,8 @@ MAX_GROWTH = 0.05
 # What a process may take more without counting as growth, in MB: the allocator's steps.
 SPARE_MB = 2.0
 MAX_SHOWN = 10
+# How long after a fault the gaps in streams do not count: the pool notices what stands still.
+SETTLED_S = 5.0
 
 
 @dataclass(frozen=True)
@@ -86,14 +88,15 @@ class Report:
             self.wrong.append(outcome)
         elif outcome.result is Result.FAILED:
             self._explain(outcome)
-        if not any(_overlaps(fault, outcome) for fault in self.faults):
+        span = outcome.began, outcome.ended, SETTLED_S
+        if not any(fault.is_beside(*span) for fault in self.faults):
             self.gaps.append(outcome.gap_s)
 
     def _explain(self, outcome: Outcome) -> None:
         causes = (
             fault
             for fault in self.faults
-            if fault.explains(outcome.target.name, outcome.began, outcome.ended)
+            if fault.explains(outcome.uses, outcome.began, outcome.ended)
         )
         cause = next(causes, None)
         if cause is None:
@@ -131,8 +134,3 @@ class Report:
             f"longest gap in a stream without a fault beside it: {max(self.gaps, default=0):.2f} s",
         ]
         return "\n".join(lines)
-
-
-def _overlaps(fault: Fault, outcome: Outcome) -> bool:
-    ended = float("inf") if fault.ended is None else fault.ended
-    return fault.began <= outcome.ended and outcome.began <= ended

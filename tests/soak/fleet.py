@@ -8,7 +8,7 @@ import openai
 
 from tests.e2e.test_replay import PARSERS
 from tests.soak.faults import Member
-from tests.soak.load import TIMEOUT_S, Target
+from tests.soak.load import GUIDED, TIMEOUT_S, Target
 from tools.stack import HUGGINGFACE_FRONTEND, Process, Stack, fetch, free_port, worker_is_ready
 
 MIGRATIONS = ("--migration-limit", "5")
@@ -36,7 +36,7 @@ class Fleet:
             for latency in ("lowest", "balanced")
         }
         self.members = [
-            Member(name, start(), start, lambda process: worker_is_ready(process.url))
+            Member(name, start(), start, is_ready, frozenset({GUIDED}))
             for name, start in starts.items()
         ]
         self.pooled = stack.worker(*POOL, *DEADLINE, *PARSERS, name=POOLED, wait=False)
@@ -51,7 +51,8 @@ class Fleet:
             for model in (REPLAYED, POOLED):
                 stack.wait_for_model(frontend, model)
         self.targets = [
-            Target(name, build_client(frontend), model)
+            # The example model has not learned calls in JSON, to which this frontend guides it.
+            Target(name, build_client(frontend), model, (name, model) != (STEADY, POOLED))
             for name, frontend in ((STEADY, self.steady), (OTHER, other.process))
             for model in (REPLAYED, POOLED)
         ]
@@ -63,6 +64,11 @@ class Fleet:
     def _start_frontend(self) -> Process:
         flags = ("--tokenizer-backend", "vllm", *PARSERS, *MIGRATIONS)
         return self._stack.frontend(*flags, port=self._port, wait=False)
+
+
+def is_ready(worker: Process) -> bool:
+    """Whether a worker has registered its model."""
+    return worker_is_ready(worker.url)
 
 
 def serves_all(frontend: Process) -> bool:
