@@ -43,7 +43,9 @@ _NUMBERS: dict[str, dict[str, Range]] = {
     },
     "output_options": {"logprobs": (0, _MAX_U32), "prompt_logprobs": (0, _MAX_U32)},
 }
-_STOP_TOKENS = ("stop_token_ids", "stop_token_ids_hidden", "stop_token_ids_visible")
+# The client's, and those of the model's own files.
+_STOP_TOKENS = ("stop_token_ids", "stop_token_ids_visible")
+_HIDDEN_STOP_TOKENS = "stop_token_ids_hidden"
 
 
 def check_engine_fields(request: JsonObject, vocabulary_size: int | None) -> None:
@@ -59,7 +61,12 @@ def check_engine_fields(request: JsonObject, vocabulary_size: int | None) -> Non
     stops = _read_object(request, "stop_conditions")
     for field in _STOP_TOKENS:
         _check_token_ids(f"stop_conditions.{field}", stops.get(field), vocabulary_size)
-    _check_token_ids("eos_token_ids", request.get("eos_token_ids"), vocabulary_size)
+    # A model's files may name tokens that the engine does not have. They do no harm unless the
+    # engine has to suppress them.
+    own_size = vocabulary_size if stops.get("min_tokens") else None
+    hidden = stops.get(_HIDDEN_STOP_TOKENS)
+    _check_token_ids(f"stop_conditions.{_HIDDEN_STOP_TOKENS}", hidden, own_size)
+    _check_token_ids("eos_token_ids", request.get("eos_token_ids"), own_size)
 
 
 def check_params(params: PostprocessParams, prompt_and_resumed: int) -> None:

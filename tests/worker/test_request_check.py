@@ -60,10 +60,17 @@ WRONG_TOKENS = [[VOCABULARY], [-1], [60_000_000], [1 << 70], ["1"], [1.0], [True
     "name", ["stop_token_ids", "stop_token_ids_hidden", "stop_token_ids_visible", "eos_token_ids"]
 )
 def test_token_ids_are_the_engines(name, value):
-    where = {name: value} if name == "eos_token_ids" else {"stop_conditions": {name: value}}
+    where: dict[str, Any] = {"stop_conditions": {"min_tokens": 1}}
+    (where if name == "eos_token_ids" else where["stop_conditions"])[name] = value
     with pytest.raises(RequestError) as caught:
         check_engine_fields(where, VOCABULARY)
     assert name in caught.value.field
+
+
+@pytest.mark.parametrize("name", ["stop_token_ids_hidden", "eos_token_ids"])
+def test_the_models_own_may_be_beyond_the_vocabulary_if_they_are_not_suppressed(name):
+    where = {"stop_conditions": {"min_tokens": 0, name: [VOCABULARY]}, name: [VOCABULARY]}
+    check_engine_fields(where, VOCABULARY)
 
 
 @pytest.mark.parametrize("value", [5, "text", [1]])
