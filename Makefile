@@ -32,7 +32,7 @@ soak: setup
 	@$(PYTHON) -m tests.soak --minutes $(MINUTES)
 
 test-hostile: setup
-	@env -u CI HOSTILE_TIMES=6 $(PYTHON) -m pytest tests/hostile -n 2 --dist load
+	@env -u CI HOSTILE_TIMES=4 $(PYTHON) -m pytest tests/hostile -n 2 --dist load
 
 lint: setup
 	@tools/lint
