@@ -56,7 +56,7 @@ FULL: dict[str, Any] = {
     "stream_options": {"include_usage": True, "continuous_usage_stats": False},
     "chat_template_kwargs": {"enable_thinking": False},
     "metadata": {"backedge": {"stop_token_ids": [1], "return_token_ids": True}},
-    "nvext": {"extra_fields": ["completion_token_ids"], "max_thinking_tokens": 5},
+    "nvext": {"extra_fields": [], "max_thinking_tokens": 5},
     "reasoning_effort": "low",
 }
 EXCLUSIVE: list[dict[str, Any]] = [

@@ -18,7 +18,7 @@ from sglang.srt.function_call.utils import normalize_json_schema_types
 from sglang.srt.utils.hf_transformers_utils import get_tokenizer as sglang_tokenizer
 
 from tests.frontend.edges.all_edges import CHOICES, ENGINES, card, load, prepared
-from tests.support import TINY_MODEL
+from tests.support import TINY_MODEL, encode
 
 DOCS = Path(__file__).parent.parent.parent.parent / "docs" / "tokenizers.md"
 PARAMETERS = {"type": "object", "properties": {"city": {"type": "string"}}}
@@ -198,6 +198,18 @@ def test_a_hostile_template_is_refused_and_holds_up_nobody(
     asyncio.run(run())
     if source == HOSTILE[0][0]:
         assert len(delays) > 10, delays  # all that time the loop went on
+
+
+@pytest.mark.parametrize("field", ["chat_template_kwargs", "chat_template_args"])
+@pytest.mark.parametrize("backend", CHOICES)
+def test_documents_reach_the_template(monkeypatch, tmp_path, flags, loop, backend, field):
+    path = tmp_path / "documents.jinja"
+    path.write_text("{% for d in documents %}{{ d.text }}{% endfor %}{{ other }}", encoding="utf-8")
+    monkeypatch.setattr(flags, "chat_template", str(path))
+    model = loop.run_until_complete(load(backend, flags, PromptQueue(threads=1), card("vllm")))
+    arguments = {"documents": [{"text": "one "}, {"text": "two "}], "other": "three", "unread": 1}
+    made = prepared(loop, model, {"messages": [USER], field: arguments})
+    assert made.preprocessed["token_ids"] == encode("one two three")
 
 
 def table(models, loop):
