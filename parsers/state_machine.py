@@ -230,17 +230,13 @@ class LinearParser(OpenStrings, StreamParser):
             if cut:
                 self._drop_half_marker()
             self._flush()
-            self._finish_name()
+            if self._state is State.NAME and COMPLETE in self._markers:
+                self._declared_only = True  # only then a name may stand alone
+                self._follow(COMPLETE)
+                self._read_again()
+                self._flush()
             self._finish_open()
         return events + self._take()
-
-    def _finish_name(self) -> None:
-        """End the output behind a call's name, which may stand alone if it is declared."""
-        if self._state is State.NAME and COMPLETE in self._markers:
-            self._declared_only = True
-            self._follow(COMPLETE)
-            self._read_again()
-            self._flush()
 
     def _take(self) -> list[Event]:
         events = self._events

@@ -83,7 +83,14 @@ class DeltaBuilder:
 
     def write(self, event: Event) -> None:
         """Add `event` to the deltas, its text well-formed."""
-        if self._mender.passes(event):
+        # By the class itself: each token comes here, and a match statement takes three times
+        # as long. Most text is ASCII, which needs no further look.
+        kind = event.__class__
+        if (
+            (kind is Content or kind is Reasoning)
+            and not self._mender.held
+            and event.text.isascii()  # type: ignore[union-attr]  # it is one of the two
+        ) or self._mender.passes(event):
             self._add(event)
         else:
             for mended in self._mender.mend(event):
@@ -130,8 +137,6 @@ class DeltaBuilder:
         return deltas
 
     def _add(self, event: Event) -> None:
-        # By the class itself: each token comes here, and a match statement takes three times
-        # as long.
         kind = event.__class__
         if kind is Content:
             if self._trims:

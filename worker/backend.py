@@ -6,6 +6,7 @@ generates, and takes the chunks that are due.
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Sequence
 from math import inf
 from typing import Protocol
@@ -20,6 +21,8 @@ from ..postprocess.messages import Chunk, PostprocessParams
 from ..postprocess.postprocessor import Postprocessor, log_failure
 from ..postprocess.stage_timing import Clock
 from ..tokenization.detokenizer import DetokenizerFactory
+
+logger = logging.getLogger(__name__)
 
 
 class RequestStream(Protocol):
@@ -96,6 +99,18 @@ class PostprocessBackend(Protocol):
         ...
 
 
+def build_failure(
+    parsers_name: str, request_id: str, position: int, error: BaseException
+) -> ParserFailedError:
+    """Return the failure of a request that `error` is, and log it with its traceback.
+
+    position: number of output tokens read before.
+    """
+    failure = ParserFailedError(parsers_name, request_id, position, error)
+    logger.error("%s", failure, exc_info=error)
+    return failure
+
+
 class InlineStream(ChunkScheduler):
     """A `RequestStream` in this process: what is added is processed at once.
 
@@ -132,8 +147,8 @@ class InlineStream(ChunkScheduler):
     def _build_failure(self, error: BaseException) -> ParserFailedError:
         """Return the failure of this request alone that `error` is."""
         position = sum(choice.tokens for choice in self.postprocessor.choices)
-        params = self.postprocessor.params
-        return ParserFailedError(self._parsers_name, params.response_id, position, error)
+        request_id = self.postprocessor.params.response_id
+        return build_failure(self._parsers_name, request_id, position, error)
 
     async def room(self) -> None:
         """Return at once: nothing queues up."""
@@ -178,7 +193,7 @@ class InlineBackend(PostprocessBackend):
         except (ParserFailedError, KeyboardInterrupt):
             raise
         except BaseException as error:
-            raise ParserFailedError(self.parsers_name, params.response_id, 0, error) from error
+            raise build_failure(self.parsers_name, params.response_id, 0, error) from error
 
     def _start(
         self, params: PostprocessParams, token_ids: Sequence[int], now: float, clock: Clock | None
