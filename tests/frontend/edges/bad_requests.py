@@ -131,7 +131,7 @@ def types() -> Iterator[Bad]:
     yield Bad("stop", {"stop": ["a" * 100_001]})
     yield Bad("top_logprobs", {"top_logprobs": 2})
     yield Bad("top_logprobs", {"top_logprobs": 2, "logprobs": False})
-    yield Bad("stream_options", {"stream_options": {"include_usage": True}})
+    yield Bad("stream_options", {"stream": False, "stream_options": {"include_usage": True}})
     yield Bad("stream_options", {"stream": False, "stream_options": {}})
     yield Bad("response_format.type", {"response_format": {"type": "nonsense"}})
     yield Bad("response_format.type", {"response_format": {}})
