@@ -13,7 +13,7 @@ import openai
 import pytest
 
 from tests.e2e import test_errors, test_requests
-from tests.e2e.client import TIMEOUT_S, Client, Response, ask_all, whole
+from tests.e2e.client import TIMEOUT_S, Client, Response, ask_all, eventually, whole
 from tests.e2e.conftest import BACKEDGE_MODEL, MAX_MODEL_LEN, PLAIN_MODEL, VLLM_PARSERS, Fleet
 from tests.e2e.test_requests import (  # noqa: F401 - the same tests, on this file's fleet
     STREAMED,
@@ -170,7 +170,7 @@ def test_gives_exactly_the_transcript(
 def test_sglangs_own_parsers_are_in_processes(fleet: Engines) -> None:
     client = Client(fleet.edges["vllm"].url, POOLED_MODEL)
     assert client.ask(TRANSCRIPTS["tool_call"]).message == TRANSCRIPTS["tool_call"]["expect"]
-    assert metric(fleet.pooled.url, "backedge_pool_processes") == 2
+    assert eventually(lambda: metric(fleet.pooled.url, "backedge_pool_processes") == 2)
 
 
 def test_a_named_call_is_held_to_json_without_an_engines_edge(fleet: Engines) -> None:
