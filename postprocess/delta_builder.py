@@ -84,17 +84,27 @@ class DeltaBuilder:
     def write(self, event: Event) -> None:
         """Add `event` to the deltas, its text well-formed."""
         # By the class itself: each token comes here, and a match statement takes three times
-        # as long. Most text is ASCII, which needs no further look.
+        # as long. Most text is ASCII, which needs no mending.
         kind = event.__class__
-        if (
-            (kind is Content or kind is Reasoning)
-            and not self._mender.held
-            and event.text.isascii()  # type: ignore[union-attr]  # it is one of the two
-        ) or self._mender.passes(event):
+        if self._mender.held:
+            self._write_mended(event)
+        elif kind is Content and event.text.isascii():  # type: ignore[union-attr]  # a Content
+            if self._trims:
+                self._append_trimmed(event.text)  # type: ignore[union-attr]  # a Content
+            else:
+                self._append_content(event.text)  # type: ignore[union-attr]  # a Content
+        elif kind is Reasoning and event.text.isascii():  # type: ignore[union-attr]  # a Reasoning
+            if self._kind != "reasoning":
+                self._open("reasoning")
+            self._parts.append(event.text)  # type: ignore[union-attr]  # a Reasoning
+        elif self._mender.passes(event):
             self._add(event)
         else:
-            for mended in self._mender.mend(event):
-                self._add(mended)
+            self._write_mended(event)
+
+    def _write_mended(self, event: Event) -> None:
+        for mended in self._mender.mend(event):
+            self._add(mended)
 
     def call_outcomes(self, *, cut: bool, failed: bool) -> list[CallOutcome]:
         """Return the outcome of each call; to be asked before `finish`.

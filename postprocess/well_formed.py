@@ -67,13 +67,15 @@ class EventMender:
         """Whether `event` is well-formed as it is, and may pass at once."""
         if self.held:
             return False
+        text: str
         kind = event.__class__
         if kind is Content or kind is Reasoning:
-            text: str = event.text  # type: ignore[union-attr]  # it is one of the two
+            text = event.text  # type: ignore[union-attr]  # it is one of the two
             return text.isascii() or text.isprintable()  # no surrogate is printable
-        if not isinstance(event, ToolCallArguments):
+        if kind is not ToolCallArguments:
             return False
-        return event.text.isascii() and "\\" not in event.text
+        text = event.text  # type: ignore[union-attr]  # it is one of these
+        return "\\" not in text and text.isascii()
 
     def mend(self, event: Event) -> list[Event]:
         """Return `event` with its text well-formed, and before it what cannot wait any longer."""
