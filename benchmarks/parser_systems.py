@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from importlib import import_module
 from importlib.util import find_spec
@@ -256,14 +256,22 @@ class Sglang(System):
 
     @override
     def parser(self, family: Family) -> Parser | None:
-        known = {_letters(name): name for name in _function_call_parser().ToolCallParserEnum}
-        names = [SGLANG_NAMES.get(name, name) for name in family.names]
-        name = next((known[_letters(name)] for name in names if _letters(name) in known), None)
+        name = find_engine_name(family.names, _function_call_parser().ToolCallParserEnum)
         return _SglangParser(family, name) if name is not None else None
 
 
 def _function_call_parser() -> Any:
     return import_module("sglang.srt.function_call.function_call_parser").FunctionCallParser
+
+
+def find_engine_name(names: Iterable[str], known: Iterable[str]) -> str | None:
+    """Return the first of a format's names that an engine has; None if it has none.
+
+    known: the engine's own names.
+    """
+    by_letters = {_letters(name): name for name in known}
+    spelled = (each for name in names for each in (name, SGLANG_NAMES.get(name, name)))
+    return next((by_letters[key] for key in map(_letters, spelled) if key in by_letters), None)
 
 
 def _letters(name: str) -> str:

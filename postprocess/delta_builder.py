@@ -83,28 +83,11 @@ class DeltaBuilder:
 
     def write(self, event: Event) -> None:
         """Add `event` to the deltas, its text well-formed."""
-        # By the class itself: each token comes here, and a match statement takes three times
-        # as long. Most text is ASCII, which needs no mending.
-        kind = event.__class__
-        if self._mender.held:
-            self._write_mended(event)
-        elif kind is Content and event.text.isascii():  # type: ignore[union-attr]  # a Content
-            if self._trims:
-                self._append_trimmed(event.text)  # type: ignore[union-attr]  # a Content
-            else:
-                self._append_content(event.text)  # type: ignore[union-attr]  # a Content
-        elif kind is Reasoning and event.text.isascii():  # type: ignore[union-attr]  # a Reasoning
-            if self._kind != "reasoning":
-                self._open("reasoning")
-            self._parts.append(event.text)  # type: ignore[union-attr]  # a Reasoning
-        elif self._mender.passes(event):
+        if self._mender.passes(event):
             self._add(event)
         else:
-            self._write_mended(event)
-
-    def _write_mended(self, event: Event) -> None:
-        for mended in self._mender.mend(event):
-            self._add(mended)
+            for mended in self._mender.mend(event):
+                self._add(mended)
 
     def call_outcomes(self, *, cut: bool, failed: bool) -> list[CallOutcome]:
         """Return the outcome of each call; to be asked before `finish`.
@@ -147,6 +130,8 @@ class DeltaBuilder:
         return deltas
 
     def _add(self, event: Event) -> None:
+        # By the class itself: each token comes here, and a match statement takes three times
+        # as long.
         kind = event.__class__
         if kind is Content:
             if self._trims:

@@ -23,13 +23,12 @@ from backedge.parsers.format import Format
 from backedge.parsers.native.sglang import SglangParsers
 from backedge.parsers.native.vllm import VllmParsers
 from backedge.parsers.parser_lookup import reasoning_format, tool_format
-from backedge.tokenization.detokenizer import DetokenizerOptions
 from sglang.srt.function_call.function_call_parser import FunctionCallParser
 from sglang.srt.parser.reasoning_parser import ReasoningParser
 from vllm.reasoning import ReasoningParserManager
 from vllm.tool_parsers import ToolParserManager
 
-from benchmarks.parser_systems import SGLANG_NAMES
+from benchmarks.parser_systems import find_engine_name
 from benchmarks.samples.tokenizers import bpe, encode, harmony
 from tests.conformance.cases import FOLDER, Case, Event, load_cases
 from tests.conformance.runner import (
@@ -42,7 +41,7 @@ from tests.conformance.runner import (
 )
 from tests.parsers.families import FAMILIES
 from tests.parsers.families.family import TURN
-from tests.parsers.sample_model import cached_detokenizers, cached_linear_parsers
+from tests.parsers.sample_model import cached_linear_parsers, feed_tokens
 
 NO_PARSER = "-"
 
@@ -75,14 +74,7 @@ def find_name(format_: Format | None, own: str | None, known: Iterable[str]) -> 
     """Return an engine's name for a format; ours if it has that, too."""
     if format_ is None:
         return None
-    by_letters = {_letters(name): name for name in known}
-    names = [own or "", format_.name, *format_.aliases]
-    names += [SGLANG_NAMES[name] for name in names if name in SGLANG_NAMES]
-    return next((by_letters[key] for key in map(_letters, names) if key in by_letters), None)
-
-
-def _letters(name: str) -> str:
-    return name.replace("-", "").replace("_", "")
+    return find_engine_name((own or "", format_.name, *format_.aliases), known)
 
 
 def find_names(names: ParserNames, tools: Iterable[str], reasoning: Iterable[str]) -> ParserNames:
@@ -129,19 +121,10 @@ SYSTEMS: dict[str, Callable[[ParserNames], ParserFactory]] = {
 
 def read(case: Case, parsers: ParserFactory) -> list[Event]:
     """Return what a client gets of the case's tokens, fed one by one."""
-    request = build_request(case)
     tokenizer = load_tokenizer(case.names)
-    parser = parsers(request, encode(tokenizer, TURN + read_prompt(case)))
-    options = DetokenizerOptions(
-        skip_special_tokens=not parsers.shows_special_tokens(request),
-        spaces_between_special_tokens=False,
-    )
-    detokenizer = cached_detokenizers(tokenizer)(options, ())
-    events = [
-        event
-        for token_id in encode(tokenizer, case.output)
-        for event in parser.feed(detokenizer.feed(token_id), [token_id])
-    ]
+    parser = parsers(build_request(case), encode(tokenizer, TURN + read_prompt(case)))
+    shows = parsers.shows_special_tokens(build_request(case))
+    events = feed_tokens(parser, tokenizer, case.output, skip_special_tokens=not shows)
     return read_events(join(events + parser.finish(cut=case.finish == "length")))
 
 

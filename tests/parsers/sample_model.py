@@ -12,8 +12,9 @@ from types import SimpleNamespace
 from typing import Any
 
 from backedge.parsers.api import Engine
-from backedge.parsers.base import ParserFactory, ParserNames, ParserRequest
+from backedge.parsers.base import ParserFactory, ParserNames, ParserRequest, StreamParser
 from backedge.parsers.errors import ParserFailedError
+from backedge.parsers.events import Event
 from backedge.parsers.native.vllm import VllmParsers
 from backedge.parsers.parser_lookup import Kind, linear_parsers
 from backedge.postprocess import (
@@ -41,6 +42,19 @@ def cached_detokenizers(tokenizer: Any) -> DetokenizerFactory:
 @functools.cache
 def cached_linear_parsers(names: ParserNames, tokenizer: Any) -> ParserFactory:
     return linear_parsers(names, read_vocabulary(tokenizer))
+
+
+def feed_tokens(
+    parser: StreamParser, tokenizer: Any, text: str, *, skip_special_tokens: bool = True
+) -> list[Event]:
+    """Return the events of the tokens of `text`, fed one by one."""
+    options = DetokenizerOptions(skip_special_tokens, spaces_between_special_tokens=False)
+    detokenizer = cached_detokenizers(tokenizer)(options, ())
+    return [
+        event
+        for token_id in encode(tokenizer, text)
+        for event in parser.feed(detokenizer.feed(token_id), [token_id])
+    ]
 
 
 @dataclass

@@ -19,9 +19,6 @@ from backedge.parsers.events import (
 from backedge.parsers.formats.catalog import FORMATS
 from backedge.parsers.linear_parsers import Vocabulary
 from backedge.parsers.parser_lookup import linear_parsers
-from backedge.tokenization.detokenizer import (
-    DetokenizerOptions,
-)
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -29,7 +26,7 @@ from benchmarks.samples.tokenizers import bpe, encode
 from tests.parsers.event_outcome import join_outcome
 from tests.parsers.families import FAMILIES
 from tests.parsers.families.family import TOOLS, Case, Family
-from tests.parsers.sample_model import cached_detokenizers, cached_linear_parsers
+from tests.parsers.sample_model import cached_linear_parsers, feed_tokens
 
 ROWS = [
     pytest.param(family, case, id=f"{family.name}-{case.id}")
@@ -79,14 +76,7 @@ def by_token(family: Family, case: Case) -> list[Event]:
     tokenizer = bpe(family.markers, family.special)
     parsers = cached_linear_parsers(build_names(family), tokenizer)
     parser = parsers(build_request(case), encode(tokenizer, case.prompt))
-    options = DetokenizerOptions(spaces_between_special_tokens=False)
-    detokenizer = cached_detokenizers(tokenizer)(options, ())
-    token_ids = encode(tokenizer, case.output)
-    events = [
-        event
-        for token_id in token_ids
-        for event in parser.feed(detokenizer.feed(token_id), [token_id])
-    ]
+    events = feed_tokens(parser, tokenizer, case.output)
     return join(events + parser.finish(cut=case.finish == "length"))
 
 

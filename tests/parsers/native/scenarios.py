@@ -12,16 +12,15 @@ from backedge.parsers.base import ParserNames, ParserRequest
 from backedge.parsers.events import join
 from backedge.parsers.native.sglang import SglangParsers
 from backedge.parsers.parser_lookup import tool_format
-from backedge.tokenization.detokenizer import DetokenizerOptions
 from sglang.srt.entrypoints.openai.protocol import Tool
 from sglang.srt.function_call.function_call_parser import FunctionCallParser
 
 from benchmarks.samples.sample import Call, Outcome
-from benchmarks.samples.tokenizers import bpe, encode
+from benchmarks.samples.tokenizers import bpe
 from tests.parsers.event_outcome import join_outcome
 from tests.parsers.families import FAMILIES
 from tests.parsers.families.family import SCENARIOS_BY_ID, TOOLS, Case, Family
-from tests.parsers.sample_model import cached_detokenizers, parse_arguments
+from tests.parsers.sample_model import feed_tokens, parse_arguments
 
 Rewrite = Callable[[str], str]
 
@@ -178,14 +177,7 @@ def streamed(row: Row) -> Outcome:
     tokenizer = row.tokenizer()
     request = ParserRequest(tools=row.tools, tool_choice="auto")
     parser = native_parsers(row.name, row.family.name)(request, [])
-    options = DetokenizerOptions(skip_special_tokens=False, spaces_between_special_tokens=False)
-    detokenizer = cached_detokenizers(tokenizer)(options, ())
-    token_ids = encode(tokenizer, row.case.output)
-    events = [
-        event
-        for token_id in token_ids
-        for event in parser.feed(detokenizer.feed(token_id), [token_id])
-    ]
+    events = feed_tokens(parser, tokenizer, row.case.output, skip_special_tokens=False)
     return join_outcome(join(events + parser.finish()))
 
 
