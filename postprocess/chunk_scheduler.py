@@ -182,9 +182,10 @@ class ChunkScheduler:
         self.due = min(chunk.due for chunk in self._next)
 
     def take(self, now: float) -> list[ScheduledChunk]:
-        """Return the chunks that are due."""
+        """Return the chunks that are due. Raises as `Postprocessor.take`."""
         if self.due > now:
             return []
+        self.due = inf  # if post-processing raises, there is no point in asking it again
         taken = [
             self._take(index, chunk, now)
             for index, chunk in enumerate(self._next)

@@ -15,7 +15,7 @@ from ..parsers.events import (
     ToolCallStarted,
 )
 from .messages import ChoiceDelta, Delta, FunctionDelta, TokenLogprob, ToolCallDelta
-from .well_formed import EventMender
+from .well_formed import mend_json, mend_part, mend_text
 
 DeltaKind = Literal["content", "reasoning", "tools", "finish"]
 CallOutcome = Literal["complete", "cut", "raw", "dropped"]
@@ -38,7 +38,6 @@ class DeltaBuilder:
     def __init__(self, index: int, request: ParserRequest) -> None:
         self._index = index
         self._trims = bool(request.tools)
-        self._mender = EventMender()
         self._drops_calls = request.drops_calls
         self._dropped = 0
         self._deltas: list[ChoiceDelta] = []
@@ -49,6 +48,8 @@ class DeltaBuilder:
         self._parts: list[str] = []
         self._tool_calls: list[ToolCallDelta] = []
         self._finish: tuple[str | None, str | int | None] = None, None
+        # The end of the last delta, if it may be half of a character: kind, call and text.
+        self._held: tuple[DeltaKind, int | None, str] | None = None
         self._role: str | None = "assistant"
         self._whitespace = ""
         self._numbers: dict[int, int] = {}  # the parser's number of a call -> ours, without gaps
@@ -82,12 +83,27 @@ class DeltaBuilder:
             self._attach()
 
     def write(self, event: Event) -> None:
-        """Add `event` to the deltas, its text well-formed."""
-        if self._mender.passes(event):
-            self._add(event)
-        else:
-            for mended in self._mender.mend(event):
-                self._add(mended)
+        """Add `event` to the deltas."""
+        # By the class itself: each token comes here, and a match statement takes three times
+        # as long.
+        kind = event.__class__
+        if kind is Content:
+            if self._trims:
+                self._append_trimmed(event.text)  # type: ignore[union-attr]  # it is a Content
+            else:
+                self._append_content(event.text)  # type: ignore[union-attr]  # it is a Content
+        elif kind is Reasoning:
+            if self._kind != "reasoning":
+                self._open("reasoning")
+            self._parts.append(event.text)  # type: ignore[union-attr]  # it is a Reasoning
+        elif self._drops_calls:
+            self._dropped += isinstance(event, ToolCallStarted)
+        elif isinstance(event, ToolCallArguments):
+            self._append_arguments(event.index, event.text)
+        elif isinstance(event, ToolCallStarted):
+            self._start_call(event)
+        elif isinstance(event, ToolCallCut):
+            self._cut = ToolCallCut(event.index, mend_text(event.text))
 
     def call_outcomes(self, *, cut: bool, failed: bool) -> list[CallOutcome]:
         """Return the outcome of each call; to be asked before `finish`.
@@ -109,8 +125,6 @@ class DeltaBuilder:
 
     def finish(self, finish_reason: str, stop_reason: str | int | None, *, cut: bool) -> None:
         """End the choice, together with the last delta if that has not been taken."""
-        for event in self._mender.flush():
-            self._add(event)
         if not cut and self.unfinished is None:
             self._close_call()
         if self._whitespace and not self._numbers and not self._dropped:
@@ -123,33 +137,11 @@ class DeltaBuilder:
         """Return the deltas since the last call."""
         if self._kind is None:
             return []
-        self._close()
+        self._close(goes_on=self._finish[0] is None)
         self._annotated = self._shape()
         self.pending.clear()
         deltas, self._deltas = self._deltas, []
         return deltas
-
-    def _add(self, event: Event) -> None:
-        # By the class itself: each token comes here, and a match statement takes three times
-        # as long.
-        kind = event.__class__
-        if kind is Content:
-            if self._trims:
-                self._append_trimmed(event.text)  # type: ignore[union-attr]  # it is a Content
-            else:
-                self._append_content(event.text)  # type: ignore[union-attr]  # it is a Content
-        elif kind is Reasoning:
-            if self._kind != "reasoning":
-                self._open("reasoning")
-            self._parts.append(event.text)  # type: ignore[union-attr]  # it is a Reasoning
-        elif self._drops_calls:
-            self._dropped += isinstance(event, ToolCallStarted)
-        elif isinstance(event, ToolCallArguments):
-            self._append_arguments(event.index, event.text)
-        elif isinstance(event, ToolCallStarted):
-            self._start_call(event)
-        elif isinstance(event, ToolCallCut):
-            self._cut = event
 
     def _append_trimmed(self, text: str) -> None:
         """Append content; hold back trailing whitespace, which a tool call after it drops."""
@@ -174,7 +166,8 @@ class DeltaBuilder:
             call_id = f"call_{uuid.uuid4().hex[:24]}"
         self._ids.add(call_id)
         self._has_arguments = False
-        self._open_call(ToolCallDelta(number, FunctionDelta("", event.name), call_id, "function"))
+        function = FunctionDelta("", mend_text(event.name))
+        self._open_call(ToolCallDelta(number, function, mend_text(call_id), "function"))
 
     def _append_arguments(self, index: int, text: str) -> None:
         number = self._numbers[index]
@@ -188,33 +181,57 @@ class DeltaBuilder:
         if not self._has_arguments:
             self._append_arguments(next(reversed(self._numbers)), "{}")
 
-    def _open(self, kind: DeltaKind) -> None:
+    def _open(self, kind: DeltaKind, call: int | None = None) -> None:
+        """Open a delta. call: whose arguments it will have."""
         if self._kind is not None:
             self._close()
+        elif self._held is not None:
+            held_kind, held_call, text = self._held
+            self._held = None
+            goes_on = (held_kind, held_call) == (kind, call)
+            if not goes_on:
+                self._open(held_kind, held_call)
+            self._parts.append(text)
+            if not goes_on:
+                self._close()
         self._kind = self._last = kind
         self.pending.append(kind)
+        if call is not None:
+            self._tool_calls.append(ToolCallDelta(call, FunctionDelta("")))
 
     def _open_call(self, call: ToolCallDelta) -> None:
         if self._kind == "tools":
-            self._join_arguments()
+            self._tool_calls[-1].function.arguments = self._join_text()
+            self._tool_calls.append(call)
         else:
-            self._open("tools")
-        self._tool_calls.append(call)
+            self._open("tools", call.index)
+            self._tool_calls[-1] = call
 
-    def _join_arguments(self) -> None:
-        self._tool_calls[-1].function.arguments = "".join(self._parts)
-        self._parts = []
+    def _join_text(self, *, goes_on: bool = False) -> str:
+        """Return the open text, well-formed.
 
-    def _close(self) -> None:
+        goes_on: it may go on in the next delta, which then begins with what may be half of a
+            character.
+        """
+        text, self._parts = "".join(self._parts), []
+        is_json = self._kind == "tools"
+        if not goes_on:
+            return mend_json(text) if is_json else mend_text(text)
+        text, held = mend_part(text, is_json=is_json)
+        if held and self._kind is not None:
+            self._held = self._kind, self._tool_calls[-1].index if is_json else None, held
+        return text
+
+    def _close(self, *, goes_on: bool = False) -> None:
         delta = Delta(self._role)
         self._role = None
         match self._kind:
             case "content":
-                delta.content = "".join(self._parts)
+                delta.content = self._join_text(goes_on=goes_on)
             case "reasoning":
-                delta.reasoning_content = "".join(self._parts)
+                delta.reasoning_content = self._join_text(goes_on=goes_on)
             case "tools":
-                self._join_arguments()
+                self._tool_calls[-1].function.arguments = self._join_text(goes_on=goes_on)
                 delta.tool_calls, self._tool_calls = self._tool_calls, []
         if self._finish[0] is not None:
             self._attach()
@@ -222,7 +239,6 @@ class DeltaBuilder:
         asked_for = details.logprobs or None, details.token_ids or None
         self._deltas.append(ChoiceDelta(self._index, delta, *self._finish, *asked_for))
         self._kind = None
-        self._parts = []
 
     def _shape(self) -> tuple[object, ...]:
         """Return a value that changes with everything that is written."""

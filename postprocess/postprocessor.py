@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Sequence
+from typing import NoReturn
 
 from ..parsers.base import ParserFactory
 from ..parsers.errors import ParserFailedError
@@ -51,14 +52,22 @@ class Postprocessor:
             tokens; parsers look whether it leaves reasoning open.
         on_error: what a parser that raises does to this request. report: called with the failure.
         clock: to measure the stages with; None to leave them alone.
-        Raises `ParserFailedError` if a parser cannot be built and `on_error` is "fail".
+        Raises `ParserFailedError` if a parser cannot be built and `on_error` is "fail", or if
+        anything else raises.
         """
         self.params = params
-        setup = PostprocessSetup(detokenizers, parsers or PassthroughParsers(), on_error, report)
-        self.choices: tuple[Choice, ...] = tuple(
-            Choice(params, build_stages(params, index, prompt_token_ids, setup, StageClock(clock)))
-            for index in range(params.n)
-        )
+        self.choices: tuple[Choice, ...] = ()
+        parsers = parsers or PassthroughParsers()
+        self._parsers_name = parsers.name
+        setup = PostprocessSetup(detokenizers, parsers, on_error, report)
+        try:
+            stages = [
+                build_stages(params, index, prompt_token_ids, setup, StageClock(clock))
+                for index in range(params.n)
+            ]
+        except BaseException as error:  # noqa: BLE001 - a tokenizer is third-party code
+            self._fail(error)
+        self.choices = tuple(Choice(params, of_choice) for of_choice in stages)
         self.usage_counter = UsageCounter(params.prompt_length)
 
     @property
@@ -79,8 +88,8 @@ class Postprocessor:
     def feed(self, chunk: Chunk) -> list[ChoiceDelta]:
         """Return the deltas that `chunk` completes.
 
-        Raises IndexError for a choice the request does not have, and
-        `ParserFailedError` if a parser raised and `on_error` is "fail".
+        Raises IndexError for a choice the request does not have, and `ParserFailedError` if a
+        parser raised and `on_error` is "fail", or if anything else in post-processing raised.
         """
         self.add(chunk)
         return self.take(chunk.index)
@@ -90,24 +99,41 @@ class Postprocessor:
         if chunk.prompt_tokens is not None or chunk.cached_tokens is not None:
             self.usage_counter.read(chunk)
         choice = self.choices[chunk.index]
-        if not choice.finished:
+        if choice.finished:
+            return
+        try:
             choice.feed(chunk)
+        except BaseException as error:  # noqa: BLE001 - a tokenizer is third-party code
+            self._fail(error)
 
     def take(self, index: int) -> list[ChoiceDelta]:
         """Return the deltas of a choice since the last call.
 
-        Without `params.stream` that is one delta, at the finish.
+        Without `params.stream` that is one delta, at the finish. Raises as `feed`.
         """
         choice = self.choices[index]
-        if self.params.stream:
-            return choice.take()
-        if not choice.finished or not choice.pending:
-            return []
-        return [aggregate_deltas(choice.take(), choice.unfinished)]
+        try:
+            if self.params.stream:
+                return choice.take()
+            if not choice.finished or not choice.pending:
+                return []
+            return [aggregate_deltas(choice.take(), choice.unfinished)]
+        except BaseException as error:  # noqa: BLE001 - it may cost no other request
+            self._fail(error)
 
     def degrade(self, index: int, error: Exception) -> None:
         """Go on without the parser of a choice, as if it had raised `error`. Raises as `feed`."""
         self.choices[index].degrade(error)
+
+    def _fail(self, error: BaseException) -> NoReturn:
+        """Raise the failure of this request alone that `error` is, logged with its traceback."""
+        if isinstance(error, ParserFailedError | KeyboardInterrupt):
+            raise error
+        position = sum(choice.tokens for choice in self.choices)
+        request_id = self.params.response_id
+        failure = ParserFailedError(self._parsers_name, request_id, position, error)
+        logger.error("%s", failure, exc_info=error)
+        raise failure from error
 
 
 def starts_in_reasoning(

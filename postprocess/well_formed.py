@@ -1,22 +1,16 @@
-r"""Events whose text UTF-8 can encode: half a surrogate pair never leaves post-processing.
+r"""Text that UTF-8 can encode: half a surrogate pair never leaves post-processing.
 
 A model may write half of a pair as an escape sequence (`\ud83d`), and parsers that decode JSON
 make a lone surrogate of it. No encoder takes that, so it would fail the answer, or end a process
 of the pool. In an escape sequence strict JSON readers refuse it as well.
 
-Two halves in succession become their character, also if they come in different events. A half
+Two halves in succession become their character, also if they come in different deltas. A half
 without its other half becomes U+FFFD, as a damaged character does in detokenization.
 """
 
 from __future__ import annotations
 
 import re
-
-import msgspec
-
-from ..parsers.events import Content, Event, Reasoning, ToolCallArguments, ToolCallStarted
-
-TextEvent = Content | Reasoning | ToolCallArguments
 
 _SURROGATE = re.compile("[\ud800-\udfff]")
 _FIRST_HALF = re.compile("[\ud800-\udbff]")
@@ -53,59 +47,15 @@ def _mend_escape(match: re.Match[str]) -> str:
     return match["kept"] or r"\ufffd"
 
 
-class EventMender:
-    """Mends the events of one choice; holds back what may be half of a character.
+def mend_part(text: str, *, is_json: bool) -> tuple[str, str]:
+    """Return a part of a longer text, mended, and its end if that has to wait for the next part.
 
-    held: text held back, at most 11 characters.
+    The end is at most 11 characters, which may be half of a character.
     """
-
-    def __init__(self) -> None:
-        self.held = ""
-        self._last: TextEvent | None = None  # whose end `held` is
-
-    def passes(self, event: Event) -> bool:
-        """Whether `event` is well-formed as it is, and may pass at once."""
-        if self.held:
-            return False
-        text: str
-        kind = event.__class__
-        if kind is Content or kind is Reasoning:
-            text = event.text  # type: ignore[union-attr]  # it is one of the two
-            return text.isascii() or text.isprintable()  # no surrogate is printable
-        if kind is not ToolCallArguments:
-            return False
-        text = event.text  # type: ignore[union-attr]  # it is one of these
-        return "\\" not in text and text.isascii()
-
-    def mend(self, event: Event) -> list[Event]:
-        """Return `event` with its text well-formed, and before it what cannot wait any longer."""
-        before = [] if self._continues(event) else self.flush()
-        if isinstance(event, ToolCallStarted):
-            call_id = event.id and mend_text(event.id)
-            return [*before, ToolCallStarted(event.index, mend_text(event.name), call_id)]
-        if not isinstance(event, TextEvent):
-            return [*before, msgspec.structs.replace(event, text=mend_text(event.text))]
-        text = self.held + event.text
-        end = _find_end(text, is_json=isinstance(event, ToolCallArguments))
-        self.held, self._last = text[end:], event
-        return [*before, _with_text(event, text[:end])] if end else before
-
-    def flush(self) -> list[Event]:
-        """Return what is held back: its other half does not come."""
-        text, self.held = self.held, ""
-        return [_with_text(self._last, text)] if text and self._last is not None else []
-
-    def _continues(self, event: Event) -> bool:
-        last = self._last
-        if isinstance(event, ToolCallArguments):
-            return isinstance(last, ToolCallArguments) and last.index == event.index
-        return isinstance(event, TextEvent) and event.__class__ is last.__class__
-
-
-def _with_text(event: TextEvent, text: str) -> Event:
-    """Return `event` with `text`, mended, in place of its own."""
-    mended = mend_json(text) if isinstance(event, ToolCallArguments) else mend_text(text)
-    return msgspec.structs.replace(event, text=mended)
+    if text.isascii() and not (is_json and ("\\u" in text or text.endswith("\\"))):
+        return text, ""
+    end = _find_end(text, is_json=is_json)
+    return (mend_json if is_json else mend_text)(text[:end]), text[end:]
 
 
 def _find_end(text: str, *, is_json: bool) -> int:

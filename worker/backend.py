@@ -6,23 +6,18 @@ generates, and takes the chunks that are due.
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Callable, Sequence
-from math import inf
 from typing import Protocol
 
 from typing_extensions import override
 
 from ..parsers.base import ParserFactory
-from ..parsers.errors import ParserFailedError
 from ..postprocess.chunk_scheduler import ChunkScheduler, MergeDelays, ScheduledChunk
 from ..postprocess.fallback import OnError, Report
 from ..postprocess.messages import Chunk, PostprocessParams
 from ..postprocess.postprocessor import Postprocessor, log_failure
 from ..postprocess.stage_timing import Clock
 from ..tokenization.detokenizer import DetokenizerFactory
-
-logger = logging.getLogger(__name__)
 
 
 class RequestStream(Protocol):
@@ -99,56 +94,10 @@ class PostprocessBackend(Protocol):
         ...
 
 
-def build_failure(
-    parsers_name: str, request_id: str, position: int, error: BaseException
-) -> ParserFailedError:
-    """Return the failure of a request that `error` is, and log it with its traceback.
-
-    position: number of output tokens read before.
-    """
-    failure = ParserFailedError(parsers_name, request_id, position, error)
-    logger.error("%s", failure, exc_info=error)
-    return failure
-
-
 class InlineStream(ChunkScheduler):
-    """A `RequestStream` in this process: what is added is processed at once.
-
-    parsers_name: for the error if post-processing itself fails.
-    """
+    """A `RequestStream` in this process: what is added is processed at once."""
 
     idle = True
-
-    def __init__(
-        self, postprocessor: Postprocessor, delays: MergeDelays, parsers_name: str
-    ) -> None:
-        super().__init__(postprocessor, delays)
-        self._parsers_name = parsers_name
-
-    @override
-    def add(self, chunk: Chunk, now: float, age_s: float = 0.0) -> None:
-        try:
-            super().add(chunk, now, age_s)
-        except (ParserFailedError, KeyboardInterrupt):
-            raise
-        except BaseException as error:  # a tokenizer is third-party code and may panic
-            raise self._build_failure(error) from error
-
-    @override
-    def take(self, now: float) -> list[ScheduledChunk]:
-        try:
-            return super().take(now)
-        except KeyboardInterrupt:
-            raise
-        except BaseException as error:
-            self.due = inf  # else it is asked again, for ever
-            raise self._build_failure(error) from error
-
-    def _build_failure(self, error: BaseException) -> ParserFailedError:
-        """Return the failure of this request alone that `error` is."""
-        position = sum(choice.tokens for choice in self.postprocessor.choices)
-        request_id = self.postprocessor.params.response_id
-        return build_failure(self._parsers_name, request_id, position, error)
 
     async def room(self) -> None:
         """Return at once: nothing queues up."""
@@ -188,16 +137,6 @@ class InlineBackend(PostprocessBackend):
         wake: Callable[[], None],
         clock: Clock | None = None,
     ) -> InlineStream:
-        try:
-            return self._start(params, token_ids, now, clock)
-        except (ParserFailedError, KeyboardInterrupt):
-            raise
-        except BaseException as error:
-            raise build_failure(self.parsers_name, params.response_id, 0, error) from error
-
-    def _start(
-        self, params: PostprocessParams, token_ids: Sequence[int], now: float, clock: Clock | None
-    ) -> InlineStream:
         postprocessor = Postprocessor(
             params,
             self._detokenizers,
@@ -207,6 +146,6 @@ class InlineBackend(PostprocessBackend):
             report=self._report,
             clock=clock,
         )
-        stream = InlineStream(postprocessor, self._delays, self.parsers_name)
+        stream = InlineStream(postprocessor, self._delays)
         stream.resume(token_ids[params.prompt_length :], now)
         return stream

@@ -26,7 +26,10 @@ AT_ONCE = 16
 
 
 def post(url: str, bad: Bad, *, stream: bool) -> tuple[int, str]:
-    """Return status and message. `content`, since httpx refuses NaN itself."""
+    """Return status and message. `content`, since httpx refuses NaN itself.
+
+    A stream that Dynamo has begun, since the check took longer than it waits, has them in an event.
+    """
     body = {"model": BACKEDGE_MODEL, "messages": [USER], "stream": stream, **bad.fields}
     answer = httpx.post(
         f"{url}/v1/chat/completions",
@@ -34,6 +37,9 @@ def post(url: str, bad: Bad, *, stream: bool) -> tuple[int, str]:
         headers={"Content-Type": "application/json"},
         timeout=TIMEOUT_S,
     )
+    if answer.headers["Content-Type"] == "text/event-stream":
+        error = json.loads(answer.text.partition("data: ")[2].partition("\n")[0])["error"]
+        return error["code"], error["message"]
     return answer.status_code, answer.json()["message"]
 
 

@@ -7,15 +7,15 @@ import pytest
 from backedge.parsers.base import ParserRequest
 from backedge.parsers.events import (
     Content,
+    Event,
     Reasoning,
     ToolCallArguments,
-    ToolCallCut,
     ToolCallStarted,
     join,
 )
 from backedge.postprocess.aggregate import aggregate_deltas
 from backedge.postprocess.delta_builder import DeltaBuilder
-from backedge.postprocess.well_formed import EventMender, mend_json, mend_text
+from backedge.postprocess.well_formed import mend_json, mend_part, mend_text
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -69,52 +69,79 @@ def test_json(text, mended):
 PARTS = st.sampled_from(
     [HIGH, LOW, SMILE, "\\", "u", "d83d", "de00", "d8", "3", "0041", '"', "é", r"\ud83d", r"\ude00"]
 )
-KINDS = {
-    "content": Content,
-    "reasoning": Reasoning,
-    "arguments": lambda text: ToolCallArguments(0, text),
-}
-
-
-def mend(events):
-    mender = EventMender()
-    mended = [
-        part
-        for event in events
-        for part in ([event] if mender.passes(event) else mender.mend(event))
-    ]
-    assert len(mender.held) <= 11
-    return mended + mender.flush()
 
 
 @given(pieces=st.lists(st.lists(PARTS, min_size=1, max_size=4).map("".join), max_size=8))
-@pytest.mark.parametrize("kind", KINDS)
-def test_any_cut_gives_the_same(kind, pieces):
-    whole = (mend_json if kind == "arguments" else mend_text)("".join(pieces))
-    events = mend(map(KINDS[kind], pieces))
-    assert join(events) == ([KINDS[kind](whole)] if whole else [])
-    assert all(event.text for event in events)
+@pytest.mark.parametrize("is_json", [False, True])
+def test_any_cut_gives_the_same(is_json, pieces):
+    mend = mend_json if is_json else mend_text
+    mended, held = "", ""
+    for piece in pieces:
+        part, held = mend_part(held + piece, is_json=is_json)
+        mended += part
+        assert len(held) <= 11
+    assert mended + mend(held) == mend("".join(pieces))
 
 
+TEXT = st.lists(PARTS, min_size=1, max_size=3).map("".join)
 EVENTS = st.one_of(
-    *(st.lists(PARTS, min_size=1, max_size=3).map("".join).map(make) for make in KINDS.values()),
+    TEXT.map(Content),
+    TEXT.map(Reasoning),
+    TEXT.map(lambda text: ToolCallArguments(0, text)),
     st.just(ToolCallStarted(0, "f" + HIGH, LOW)),
-    st.just(ToolCallCut(None, HIGH)),
 )
 
 
-@given(st.lists(EVENTS, max_size=10))
-def test_a_half_does_not_wait_for_the_half_of_another_text(events):
-    mended = join(mend(events))
-    joined = join(events)
-    assert [event.__class__ for event in mended] == [event.__class__ for event in joined]
-    for before, after in zip(joined, mended, strict=True):
-        msgspec.json.encode(after)
-        if isinstance(before, ToolCallStarted):
-            assert after == ToolCallStarted(0, "f" + LOST, LOST)
+@given(events=st.lists(EVENTS, max_size=10), takes=st.lists(st.booleans(), min_size=10))
+def test_deltas_say_what_the_events_say_however_often_they_are_taken(events, takes):
+    builder, number, deltas = DeltaBuilder(0, ParserRequest()), -1, []
+    said: list[Event] = []
+    written: list[Event] = []
+    for event, is_taken in zip(events, takes, strict=False):
+        number += isinstance(event, ToolCallStarted)
+        if isinstance(event, ToolCallStarted):  # one without arguments would get empty ones
+            said = [ToolCallStarted(number, event.name), ToolCallArguments(number, "[")]
+        elif isinstance(event, ToolCallArguments):
+            said = [ToolCallArguments(number, event.text)] if number >= 0 else []
         else:
-            mend_one = mend_json if isinstance(before, ToolCallArguments) else mend_text
-            assert after == msgspec.structs.replace(before, text=mend_one(before.text))
+            said = [event]
+        for part in said:
+            builder.write(part)
+        written += said
+        deltas += builder.take() if is_taken else []
+    builder.finish("stop", None, cut=True)
+    deltas += builder.take()
+    assert said_in_deltas(deltas) == [mend_event(event) for event in join(written)]
+
+
+def mend_event(event):
+    if isinstance(event, ToolCallStarted):
+        return f"name of {event.index}", "f" + LOST
+    if isinstance(event, ToolCallArguments):
+        return event.index, mend_json(event.text)
+    return event.__class__, mend_text(event.text)
+
+
+def said_in_deltas(deltas):
+    """What deltas say, in order: (kind or call, text), neighbours of one kind joined."""
+    said: list[tuple[object, str]] = []
+    for delta in deltas:
+        msgspec.json.encode(delta)
+        parts: list[tuple[object, str | None]] = [
+            (Content, delta.delta.content),
+            (Reasoning, delta.delta.reasoning_content),
+        ]
+        for call in delta.delta.tool_calls or ():
+            parts += [(f"name of {call.index}", call.function.name)]
+            parts += [(call.index, call.function.arguments)]
+        for of, text in parts:
+            if not text:
+                continue
+            if said and said[-1][0] == of:
+                said[-1] = of, said[-1][1] + text
+            else:
+                said.append((of, text))
+    return said
 
 
 @pytest.mark.parametrize("taken", [True, False], ids=["taken between", "at once"])
@@ -127,7 +154,6 @@ def test_two_halves_in_two_deltas_are_one_character(taken):
     builder.finish("stop", None, cut=False)
     deltas += builder.take()
     assert aggregate_deltas(deltas).delta.content == f"a{SMILE}{SMILE}{LOST}"
-    assert all(delta.delta.content for delta in deltas)
 
 
 def test_the_arguments_of_a_call_stay_json():
