@@ -24,8 +24,8 @@ TIMEOUT_S = 120.0
 # Each is refused with 400, whatever else happens in the fleet.
 BAD_REQUESTS: tuple[dict[str, Any], ...] = (
     {"min_tokens": 10, "max_tokens": 5},
-    {"guided_regex": "("},
-    {"stop_token_ids": [60_000_000]},
+    {"guided_json": {"type": "strin"}},
+    {"stop": [60_000_000]},
     {"chat_template_kwargs": {"max_length": 20_000_000}},
 )
 
@@ -145,6 +145,8 @@ class Load:
         completions = target.client.chat.completions
         if kind in ("whole", "bad"):
             answer = whole(await completions.create(**request)).answer
+            if kind == "bad":
+                return Result.WRONG, f"{extra} was not refused"
             return self._judge(answer, transcript, stream=False)
         answer = Answer()
         stop_after = self.random.randint(1, 12) if kind == "cancelled" else None
