@@ -5,16 +5,16 @@ from __future__ import annotations
 import argparse
 import asyncio
 import importlib
+import logging
 from collections.abc import AsyncIterator, Callable, Container, Iterable
 
 from dynamo.llm import PythonAsyncEngine
-from dynamo.llm.exceptions import InvalidArgument
+from dynamo.llm.exceptions import InvalidArgument, WorkerUnavailable
 
 from ..parsers.errors import SetupError
 from ..parsers.json_types import JsonObject
-from ..postprocess.messages import WorkerCard
-from ..tokenization import split_name
-from ..tokenization.flags import ALLOW_MODULE_FLAG, BACKENDS, TokenizerSelection
+from ..tokenization import read_tokenizer_config, split_name
+from ..tokenization.flags import ALLOW_MODULE_FLAG, Backend, TokenizerSelection
 from ..tokenization.selection import select_tokenizer
 from .chat_model import ChatModel
 from .dynamo_types import (
@@ -30,6 +30,8 @@ from .parser_names import read_worker_card
 from .response.openai_chunks import AnnotatedChunk
 from .runtime.gc_control import collect_after
 from .runtime.prompt_queue import PromptQueue
+
+logger = logging.getLogger(__name__)
 
 # (request in OpenAI's form, Dynamo's context) -> what Dynamo's HTTP layer takes
 Answer = Callable[[JsonObject, Context], AsyncIterator[AnnotatedChunk]]
@@ -70,19 +72,25 @@ class EngineFactory:
         """Return the engine of one model.
 
         Dynamo calls this when the first worker of a model comes, and drops the engine when the
-        last one goes.
-        Raises `SetupError` for a model that this frontend cannot serve.
+        last one goes. A model that this frontend cannot serve answers each request with the
+        reason (HTTP 503); Dynamo would not list it, and clients could not tell why.
+        Raises `SetupError` for a model that serves no chats.
         """
         if not card.model_type().supports_chat():
             raise SetupError(f"model {card.name()!r} serves no chat completions.")
+        try:
+            answer = await self._build_answer(instance_id, card, routed_engine)
+        except SetupError as error:
+            answer = refuse_requests(card.name(), str(error))
+        return PythonAsyncEngine(answer, asyncio.get_running_loop())
+
+    async def _build_answer(
+        self, instance_id: object, card: ModelCard, routed_engine: RoutedEngine
+    ) -> Answer:
+        """Return what answers the requests. Raises `SetupError`."""
         worker_card = read_worker_card(read_runtime_config(card))
-        backend, selection = select_tokenizer(
-            self._tokenizer,
-            advertised_tokenizer(worker_card),
-            None if worker_card is None else worker_card.engine,
-        )
-        if selection is not self._tokenizer:
-            check_allowed(card.name(), selection, self._allowed_modules)
+        engine = None if worker_card is None else worker_card.engine
+        backend, selection = self._select_tokenizer(card, engine)
         # In a thread, since importing an engine would hold up other models' streams.
         builder_class = await asyncio.to_thread(load_builder, backend)
         builder = builder_class(
@@ -90,24 +98,32 @@ class EngineFactory:
         )
         model = await builder.build(instance_id, routed_engine)
         collect_after(model)
-        answer = (
-            model.answer
-            if self._user_engine is None
-            else as_async_generator(self._user_engine(model))
-        )
-        return PythonAsyncEngine(answer, asyncio.get_running_loop())
+        if self._user_engine is None:
+            return model.answer
+        return as_async_generator(self._user_engine(model))
+
+    def _select_tokenizer(
+        self, card: ModelCard, engine: str | None
+    ) -> tuple[Backend, TokenizerSelection]:
+        """Return the back end for a model, and the flags that selected it. Raises `SetupError`.
+
+        engine: of the model's workers; None if they do not say.
+        """
+        if self._tokenizer.backend is not None:
+            return select_tokenizer(self._tokenizer, TokenizerSelection(), engine)
+        advertised = read_tokenizer_config(card.runtime_config())
+        check_allowed(card.name(), advertised, self._allowed_modules)
+        return select_tokenizer(self._tokenizer, advertised, engine)
 
 
-def advertised_tokenizer(worker_card: WorkerCard | None) -> TokenizerSelection:
-    """Return the tokenizer that a model's workers ask for.
+def refuse_requests(model: str, reason: str) -> Answer:
+    """Log why `model` is not served; return an engine that tells each client, with HTTP 503."""
+    logger.error("model %s is not served: %s", model, reason)
 
-    A back end that this version does not know, from a newer worker, is ignored.
-    """
-    if worker_card is None or worker_card.tokenizer_backend not in BACKENDS:
-        return TokenizerSelection()
-    return TokenizerSelection(
-        worker_card.tokenizer_backend, worker_card.tokenizer_module, worker_card.tokenizer_class
-    )
+    async def refuse(*_: object) -> AsyncIterator[AnnotatedChunk]:
+        yield build_refusal(WorkerUnavailable(f"model {model!r} is not served: {reason}"))
+
+    return refuse
 
 
 def check_allowed(model: str, advertised: TokenizerSelection, allowed: Container[str]) -> None:

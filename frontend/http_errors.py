@@ -59,13 +59,14 @@ def _refuse(text: str) -> InvalidArgument:
     return InvalidArgument(shorten(text))
 
 
-def build_refusal(error: InvalidArgument) -> JsonObject:
-    """Return an item of a response's stream that is HTTP 400 with the text of `error`.
+def build_refusal(error: InvalidArgument | WorkerUnavailable) -> JsonObject:
+    """Return an item of a response's stream that is HTTP 400 or 503 with the text of `error`.
 
-    Dynamo prints the traceback of whatever a stream raises, also for a client's fault. This item is
-    an error in the form in which workers send it (`DynamoError` of dynamo-runtime).
+    Dynamo prints the traceback of whatever a stream raises, also for a client's fault, and hides
+    the text of a 503. This item is an error in the form in which workers send it (`DynamoError` of
+    dynamo-runtime).
     """
     text = str(error)
     public = {"type": "message", "message": text}
-    described = {"class": "InvalidArgument", "diagnostic": text, "public": public}
+    described = {"class": type(error).__name__, "diagnostic": text, "public": public}
     return {"_dynamo_annotated": True, "event": "error", "error": described}

@@ -60,8 +60,6 @@ class WorkerCard(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
 
     engine: "vllm", "sglang" or "replay". tool_call_parser, reasoning_parser: names as its flags
         give them.
-    tokenizer_backend, tokenizer_module, tokenizer_class: the tokenizer that the frontend is to
-        use, as the worker's flags say; None without such flags.
     """
 
     version: int = VERSION
@@ -69,9 +67,6 @@ class WorkerCard(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
     engine_version: str
     tool_call_parser: str | None = None
     reasoning_parser: str | None = None
-    tokenizer_backend: str | None = None
-    tokenizer_module: str | None = None
-    tokenizer_class: str | None = None
 
 
 class TopLogprob(msgspec.Struct, frozen=True):

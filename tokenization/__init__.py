@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from .errors import TokenizerError, TokenizerFailedError, TokenizerLoadError, TokenizerResultError
 from .loading import LazyTokenizer, load, split_name
+from .model_card import read_tokenizer_config, set_tokenizer_config
 from .protocol import (
     BaseTokenizer,
     PromptTokenizer,
@@ -29,5 +30,7 @@ __all__ = [
     "TokenizerLoadError",
     "TokenizerResultError",
     "load",
+    "read_tokenizer_config",
+    "set_tokenizer_config",
     "split_name",
 ]

@@ -56,6 +56,22 @@ class TokenizerSelection(msgspec.Struct, frozen=True):
     module: str | None = None
     class_name: str | None = None
 
+    def check(self, module_name: str = MODULE_FLAG, class_name: str = CLASS_FLAG) -> None:
+        """Raise `SetupError` unless a class is named for "python", and for "python" only.
+
+        module_name, class_name: what the values are called where they were given.
+        """
+        for name, value in {module_name: self.module, class_name: self.class_name}.items():
+            if self.backend == "python" and not value:
+                raise SetupError(
+                    f"{BACKEND_FLAG} python needs {name}: the tokenizer is a class of yours."
+                )
+            if self.backend != "python" and value:
+                raise SetupError(
+                    f"{name} {value!r} is for {BACKEND_FLAG} python, which is not set; add it, or "
+                    f"leave {name} out."
+                )
+
 
 def add_to(parser: argparse.ArgumentParser) -> None:
     """Add the flags to `parser`."""
@@ -68,15 +84,5 @@ def parse_tokenizer_flags(arguments: argparse.Namespace) -> TokenizerSelection:
     # SGLang has a flag of the same name with values of its own.
     backend = arguments.tokenizer_backend if arguments.tokenizer_backend in BACKENDS else None
     selection = TokenizerSelection(backend, arguments.tokenizer_module, arguments.tokenizer_class)
-    values = {MODULE_FLAG: selection.module, CLASS_FLAG: selection.class_name}
-    for flag, value in values.items():
-        if selection.backend == "python" and not value:
-            raise SetupError(
-                f"{BACKEND_FLAG} python needs {flag}: the tokenizer is a class of yours."
-            )
-        if selection.backend != "python" and value:
-            raise SetupError(
-                f"{flag} {value!r} is for {BACKEND_FLAG} python, which is not set; add it, or "
-                f"leave {flag} out."
-            )
+    selection.check()
     return selection

@@ -179,8 +179,12 @@ SHARED_FLAGS: tuple[Flag, ...] = (
 
 
 class WorkerSettings(msgspec.Struct, frozen=True, kw_only=True):
-    """The flags of one worker, parsed; some are the engine's own. workers: None for "auto"."""
+    """The flags of one worker, parsed; some are the engine's own.
 
+    post_processing: off for a worker that only names a tokenizer. workers: None for "auto".
+    """
+
+    post_processing: bool = True
     names: ParserNames = ParserNames()
     tool_parser_plugin: str | None = None
     parsers: Kind = "auto"
@@ -299,12 +303,18 @@ def keep_engine_choices(arguments: argparse.Namespace) -> None:
 
 
 def read_settings(arguments: argparse.Namespace, engine: EngineName) -> WorkerSettings | None:
-    """Return the settings, or None if post-processing is not asked for.
+    """Return the settings, or None if neither post-processing nor a tokenizer is asked for.
 
     Raises `SetupError` for flags that contradict each other.
     """
-    if not getattr(arguments, f"{engine}_processing", False):
+    switch = f"{engine}_processing"
+    if not hasattr(arguments, switch):
         return None
+    tokenizer = tokenizer_flags.parse_tokenizer_flags(arguments)
+    if not getattr(arguments, switch):
+        if tokenizer.backend is None:
+            return None
+        return WorkerSettings(post_processing=False, tokenizer=tokenizer)
     return WorkerSettings(
         names=read_parser_names(arguments),
         tool_parser_plugin=getattr(arguments, "tool_parser_plugin", None) or None,
@@ -314,7 +324,7 @@ def read_settings(arguments: argparse.Namespace, engine: EngineName) -> WorkerSe
         workers=arguments.postprocess_workers,
         deadline_s=arguments.postprocess_deadline_s,
         memory_mb=arguments.postprocess_memory_mb,
-        tokenizer=tokenizer_flags.parse_tokenizer_flags(arguments),
+        tokenizer=tokenizer,
     )
 
 

@@ -9,28 +9,16 @@ import json
 
 from ..parsers.base import ParserNames
 from ..postprocess.messages import KEY, WorkerCard, encode
-from ..tokenization.flags import TokenizerSelection
 from .dynamo_types import RuntimeConfig
 
 
-def build_worker_card(
-    engine: str,
-    engine_version: str,
-    names: ParserNames,
-    tokenizer: TokenizerSelection = TokenizerSelection(),  # noqa: B008 - immutable
-) -> WorkerCard:
-    """Return the card of a worker that post-processes.
-
-    tokenizer: whose tokenizer the frontend is to use, as the worker's flags say.
-    """
+def build_worker_card(engine: str, engine_version: str, names: ParserNames) -> WorkerCard:
+    """Return the card of a worker that post-processes."""
     return WorkerCard(
         engine=engine,
         engine_version=engine_version,
         tool_call_parser=names.tool_call,
         reasoning_parser=names.reasoning,
-        tokenizer_backend=tokenizer.backend,
-        tokenizer_module=tokenizer.module,
-        tokenizer_class=tokenizer.class_name,
     )
 
 

@@ -30,9 +30,18 @@ REFUSED = [
 ]
 
 
+# The same for a worker without --vllm-processing.
+REFUSED_PLAIN = [
+    (PYTHON, "needs --tokenizer-module"),
+    ((*PYTHON, MODULE, "m"), "needs --tokenizer-class"),
+    ((CLASS, "C"), "which is not set"),
+    (("--tokenizer-backend", "huggingface", "--use-vllm-tokenizer"), "--use-vllm-tokenizer"),
+]
+
+
 def check_refusal(stack: Stack, flags: tuple[str, ...], message: str) -> None:
     with stack:
-        worker = stack.worker("--vllm-processing", *flags, wait=False)
+        worker = stack.worker(*flags, wait=False)
         assert worker.popen.wait(timeout=240) != 0
         assert message in worker.tail()
         assert "Starting to load model" not in worker.log.read_text()
@@ -40,8 +49,16 @@ def check_refusal(stack: Stack, flags: tuple[str, ...], message: str) -> None:
 
 @pytest.mark.parametrize(("flags", "message"), REFUSED, ids=[" ".join(f) for f, _ in REFUSED])
 def test_a_worker_refuses_to_start(tmp_path: Path, flags: tuple[str, ...], message: str) -> None:
+    check_refusal(ForkingStack(tmp_path), ("--vllm-processing", *flags), message)
+
+
+@pytest.mark.parametrize(
+    ("flags", "message"), REFUSED_PLAIN, ids=[" ".join(f) for f, _ in REFUSED_PLAIN]
+)
+def test_so_does_a_plain_one(tmp_path: Path, flags: tuple[str, ...], message: str) -> None:
     check_refusal(ForkingStack(tmp_path), flags, message)
 
 
 def test_so_does_a_worker_that_is_not_forked(tmp_path: Path) -> None:
-    check_refusal(Stack(tmp_path), *REFUSED[0])
+    flags, message = REFUSED[0]
+    check_refusal(Stack(tmp_path), ("--vllm-processing", *flags), message)

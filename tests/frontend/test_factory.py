@@ -10,14 +10,15 @@ import pytest
 from backedge.frontend import factory
 from backedge.frontend.factory import (
     EngineFactory,
-    advertised_tokenizer,
     as_async_generator,
     find_user_engine,
+    refuse_requests,
 )
 from backedge.parsers.errors import RequestError, SetupError
 from backedge.postprocess.messages import KEY, WorkerCard, encode
 from backedge.tokenization import selection as backends
 from backedge.tokenization.flags import TokenizerSelection
+from backedge.tokenization.model_card import KEY as TOKENIZER_KEY
 
 from tests.frontend.doubles import Card, Context
 from tests.frontend.edges.all_edges import CONFIG
@@ -56,32 +57,21 @@ BACKENDS = [
 def test_the_edge_of_a_model(installed, flag, worker_card, engines, backend):
     installed(engines)
     engine = None if worker_card is None else worker_card.engine
-    worker = advertised_tokenizer(worker_card)
-    assert backends.select_tokenizer(TokenizerSelection(flag), worker, engine)[0] == backend
-
-
-def test_a_tokenizer_that_this_version_does_not_know_is_ignored():
-    newer = WorkerCard(engine="vllm", engine_version="9", tokenizer_backend="of_tomorrow")
-    assert advertised_tokenizer(newer) == TokenizerSelection()
+    selected = backends.select_tokenizer(TokenizerSelection(flag), TokenizerSelection(), engine)
+    assert selected[0] == backend
 
 
 TOKENIZER = "tests.frontend.edges.edge_tokenizer"
+PYTHON = {"backend": "python", "module": TOKENIZER, "class_name": "Wrapped"}
 
 
-def build(module, class_name, *, selection=None, allowed=()):
-    """Have the factory build a model whose workers ask for this class."""
-    worker_card = WorkerCard(
-        engine="vllm",
-        engine_version="1",
-        tokenizer_backend="python",
-        tokenizer_module=module,
-        tokenizer_class=class_name,
-    )
+def build(entry, *, selection=None, allowed=()):
+    """Return what answers the requests of a model whose workers put `entry` on its card."""
+    runtime_data = {KEY: encode(CAPABILITY), TOKENIZER_KEY: entry}
     flags = argparse.Namespace(tool_call_parser=None, reasoning_parser=None, chat_template=None)
     made = EngineFactory(CONFIG, flags, selection, allowed_modules=allowed)
-    card = Card({"runtime_data": {KEY: encode(worker_card)}})
     engine: Any = None
-    return asyncio.run(made.chat_engine_factory(1, card, engine))
+    return asyncio.run(made._build_answer(1, Card({"runtime_data": runtime_data}), engine))
 
 
 @pytest.fixture(autouse=True)
@@ -94,15 +84,38 @@ def no_collector(monkeypatch):
 def test_a_module_that_workers_name_is_imported_only_if_it_is_allowed(module, monkeypatch):
     monkeypatch.delitem(sys.modules, TOKENIZER, raising=False)
     with pytest.raises(SetupError, match=f"--allow-tokenizer-module {module}"):
-        build(module, "Wrapped", allowed=["other", module + ".x"])
+        build({**PYTHON, "module": module}, allowed=["other", module + ".x"])
     assert TOKENIZER not in sys.modules
 
 
 def test_what_is_allowed_is_used():
-    assert build(TOKENIZER, "Wrapped", allowed=[TOKENIZER])
-    assert build("backedge.tokenization.mistral", "MistralTokenizer")
+    assert build(PYTHON, allowed=[TOKENIZER])
+    mistral = {"module": "backedge.tokenization.mistral", "class_name": "MistralTokenizer"}
+    assert build({"backend": "python", **mistral})
     own = TokenizerSelection("huggingface")
-    assert build("os", "system", selection=own), "the frontend's own flags choose"
+    assert build({**PYTHON, "module": "os"}, selection=own), "the frontend's own flags choose"
+    assert build({"backend": "of tomorrow"}, selection=own)
+
+
+def test_a_model_that_is_not_served_says_why(caplog):
+    card = Card({"runtime_data": {TOKENIZER_KEY: {"backend": "of tomorrow"}}})
+    flags = argparse.Namespace(tool_call_parser=None, reasoning_parser=None, chat_template=None)
+    engine: Any = None
+
+    async def build_engine():
+        return await EngineFactory(CONFIG, flags).chat_engine_factory(1, card, engine)
+
+    assert asyncio.run(build_engine()), "Dynamo lists the model"
+    assert "model tiny is not served: tokenizer back end 'of tomorrow'" in caplog.text
+
+    async def ask():
+        return [item async for item in refuse_requests("tiny", "no reason")({}, Context())]
+
+    (item,) = asyncio.run(ask())
+    assert (item["error"]["class"], item["error"]["public"]["message"]) == (
+        "WorkerUnavailable",
+        "model 'tiny' is not served: no reason",
+    )
 
 
 class Engine:

@@ -7,7 +7,6 @@ import json
 import pytest
 from backedge.parsers.base import ParserNames
 from backedge.postprocess.messages import KEY, VERSION, WorkerCard, read
-from backedge.tokenization.flags import TokenizerSelection
 from backedge.worker.model_card import build_worker_card, publish_worker_card
 from dynamo.llm import ModelRuntimeConfig
 
@@ -22,16 +21,8 @@ CARDS = [
         ),
     ),
     (
-        build_worker_card(
-            "sglang", "0.5.21", ParserNames(), TokenizerSelection("python", "my.module", "My")
-        ),
-        WorkerCard(
-            engine="sglang",
-            engine_version="0.5.21",
-            tokenizer_backend="python",
-            tokenizer_module="my.module",
-            tokenizer_class="My",
-        ),
+        build_worker_card("sglang", "0.5.21", ParserNames()),
+        WorkerCard(engine="sglang", engine_version="0.5.21"),
     ),
 ]
 

@@ -24,7 +24,9 @@ from ...parsers.json_types import JsonObject
 from ...parsers.parser_lookup import Kind, known_formats, linear_parsers, uses_native
 from ...postprocess.messages import PostprocessParams
 from ...tokenization import load as load_tokenizer
+from ...tokenization import set_tokenizer_config
 from ...tokenization.detokenizer import DetokenizerFactory, detokenizers, read_vocabulary
+from ...tokenization.flags import BACKEND_FLAG
 from ..backend import InlineBackend, PostprocessBackend
 from ..dynamo_types import RequestContext, RuntimeConfig
 from ..flags import WorkerSettings
@@ -131,9 +133,10 @@ class Worker(abc.ABC, Generic[ConfigT, HandlerT]):
 
     # What differs between the engines.
 
+    @property
     @abc.abstractmethod
-    def check_config(self) -> None:
-        """Raise `SetupError` if a worker with this configuration answers chats with text."""
+    def text_flag(self) -> str | None:
+        """The flag with which the worker takes and gives text instead of tokens, if it is set."""
 
     @abc.abstractmethod
     def check_names(self, also_known: set[str]) -> None:
@@ -152,8 +155,12 @@ class Worker(abc.ABC, Generic[ConfigT, HandlerT]):
         """Whether the worker answers chat requests with tokens."""
 
     @abc.abstractmethod
+    def install_card(self) -> None:
+        """Patch Dynamo's functions so that `publish_worker_card` gets the model card."""
+
+    @abc.abstractmethod
     def install(self) -> None:
-        """Patch Dynamo's functions, before Dynamo builds its handlers."""
+        """Patch Dynamo's functions for post-processing, before Dynamo builds its handlers."""
 
     @abc.abstractmethod
     def load(self) -> LoadedModel:
@@ -175,14 +182,19 @@ class Worker(abc.ABC, Generic[ConfigT, HandlerT]):
     def enable(cls, config: ConfigT, settings: WorkerSettings) -> None:
         """Check everything that needs no model, and patch Dynamo.
 
-        Raises `SetupError` if this worker cannot post-process.
+        Raises `SetupError` if this worker cannot do what its flags ask for.
         """
         cls.engine.check_versions()
         cls.engine.check_patch_points()
         worker = cls(config, settings)
-        worker.check_config()
-        if uses_native(settings.parsers, settings.names):
-            worker.check_names({*known_formats()})
+        worker.check_text_flag()
+        if settings.post_processing:
+            worker.load_plugins()
+            if uses_native(settings.parsers, settings.names):
+                worker.check_names({*known_formats()})
+        worker.install_card()
+        if not settings.post_processing:
+            return
         if worker.post_processes():
             patch(*cls.engine.metrics, worker.with_metrics)
             worker.install()
@@ -191,6 +203,23 @@ class Worker(abc.ABC, Generic[ConfigT, HandlerT]):
                 "%s has no effect on this kind of worker; it passes requests through",
                 cls.engine.flag,
             )
+
+    def check_text_flag(self) -> None:
+        """Raise `SetupError` if the worker has no use for what the flags ask for."""
+        if self.text_flag is None:
+            return
+        if self.settings.post_processing:
+            raise SetupError(
+                f"{self.text_flag} makes the worker answer with text, so there are no tokens to "
+                "post-process; drop one of the two flags."
+            )
+        raise SetupError(
+            f"{BACKEND_FLAG} {self.settings.tokenizer.backend} is for prompts that the frontend "
+            f"tokenizes, and {self.text_flag} leaves that to the worker; drop one of the two flags."
+        )
+
+    def load_plugins(self) -> None:
+        """Load files of the user's that register parsers; none by default."""
 
     def build(self) -> None:
         """Load the tokenizer and try the parsers, before the engine loads anything."""
@@ -259,7 +288,7 @@ class Worker(abc.ABC, Generic[ConfigT, HandlerT]):
         return set_up_both
 
     async def publish_worker_card(self, runtime_config: RuntimeConfig | None) -> None:
-        """Put the worker's card on the model card, once the worker can post-process.
+        """Put tokenizer and worker's card on the model card, once the worker can post-process.
 
         runtime_config: None for a model that Dynamo registers without one.
         """
@@ -267,14 +296,18 @@ class Worker(abc.ABC, Generic[ConfigT, HandlerT]):
             try:
                 await self._pool.ready()
             except SetupError as error:
-                raise SystemExit(f"{self.engine.flag}: {error}") from error
+                raise SystemExit(f"Backedge: {error}") from error
         if runtime_config is None:
             return
-        engine = self.engine.name
-        version = importlib.metadata.version(engine)
-        settings = self.settings
-        worker_card = build_worker_card(engine, version, settings.names, settings.tokenizer)
-        publish_worker_card(worker_card, runtime_config)
+        tokenizer = self.settings.tokenizer
+        if tokenizer.backend is not None:
+            set_tokenizer_config(runtime_config, *msgspec.structs.astuple(tokenizer))
+        if self._postprocessor is not None:
+            engine = self.engine.name
+            version = importlib.metadata.version(engine)
+            publish_worker_card(
+                build_worker_card(engine, version, self.settings.names), runtime_config
+            )
 
     def with_postprocessing(self, generate: Generate[HandlerT]) -> Generate[HandlerT]:
         """Return a handler's `generate`, post-processing requests with `PostprocessParams`."""

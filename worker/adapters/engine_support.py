@@ -60,7 +60,8 @@ class EngineSupport(msgspec.Struct, frozen=True):
                 f"{package} {version}.x" for package, version in self.supported.items()
             )
             raise SetupError(
-                f"found {have}; this Backedge supports {want}. Install these, or drop the flag."
+                f"found {have}; this Backedge supports {want}. Install these, or drop "
+                "Backedge's flags."
             )
 
     def check_patch_points(self) -> None:
@@ -74,7 +75,7 @@ class EngineSupport(msgspec.Struct, frozen=True):
                 raise SetupError(
                     f"{module_name}.{path} of ai-dynamo {found} is not what Backedge expects; "
                     f"install ai-dynamo {self.supported['ai-dynamo']}.x as published, or drop "
-                    "the flag."
+                    "Backedge's flags."
                 )
 
     def exit_on_setup_error(self, check: Callable[P, T]) -> Callable[P, T]:
@@ -85,7 +86,7 @@ class EngineSupport(msgspec.Struct, frozen=True):
             try:
                 return check(*args, **kwargs)
             except BackedgeError as error:
-                raise SystemExit(f"{self.flag}: {error}") from error
+                raise SystemExit(f"Backedge: {error}") from error
 
         return checked
 

@@ -21,7 +21,6 @@ from typing import TypeVar
 from typing_extensions import override
 
 from ...parsers.base import ParserFactory, ParserNames
-from ...parsers.errors import SetupError
 from ...parsers.json_types import JsonObject
 from ...postprocess.postprocessor import starts_in_reasoning
 from .. import flags
@@ -142,13 +141,10 @@ class SglangWorker(Worker[SglangConfig, SglangHandler]):
 
     engine = ENGINE
 
+    @property
     @override
-    def check_config(self) -> None:
-        if self.config.dynamo_args.use_sglang_tokenizer:
-            raise SetupError(
-                "--use-sglang-tokenizer makes the worker answer with text, so there are no tokens "
-                "to post-process; drop one of the two flags."
-            )
+    def text_flag(self) -> str | None:
+        return "--use-sglang-tokenizer" if self.config.dynamo_args.use_sglang_tokenizer else None
 
     @override
     def check_names(self, also_known: set[str]) -> None:
@@ -167,10 +163,13 @@ class SglangWorker(Worker[SglangConfig, SglangHandler]):
         return not other and self.config.serving_mode.value in ("agg", "decode")
 
     @override
+    def install_card(self) -> None:
+        patch("dynamo.sglang.register", "get_runtime_config", self._with_worker_card)
+
+    @override
     def install(self) -> None:
         self.build()  # at once: the model's files have been fetched
         handlers = "dynamo.sglang.request_handlers"
-        patch("dynamo.sglang.register", "get_runtime_config", self._with_worker_card)
         patch(handlers, "DecodeWorkerHandler.generate", self.with_postprocessing)
         for module, path in ENGINES:
             patch(module, path, with_request_handle)

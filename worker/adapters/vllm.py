@@ -82,7 +82,7 @@ def check_flags_can_be_seen(arguments: Sequence[str]) -> None:
         ENGINE.check_versions()
         raise SetupError(
             "dynamo.vllm.args has no _build_config, where Backedge reads its flags; install "
-            "ai-dynamo as published, or drop the flag."
+            "ai-dynamo as published, or drop Backedge's flags."
         )
 
 
@@ -128,13 +128,13 @@ class VllmWorker(Worker[VllmConfig, VllmHandler]):
 
     engine = ENGINE
 
+    @property
     @override
-    def check_config(self) -> None:
-        if self.config.use_vllm_tokenizer:
-            raise SetupError(
-                "--use-vllm-tokenizer makes the worker answer with text, so there are no tokens "
-                "to post-process; drop one of the two flags."
-            )
+    def text_flag(self) -> str | None:
+        return "--use-vllm-tokenizer" if self.config.use_vllm_tokenizer else None
+
+    @override
+    def load_plugins(self) -> None:
         if self.settings.tool_parser_plugin:
             native.load_tool_parser_plugin(self.settings.tool_parser_plugin)
 
@@ -154,10 +154,13 @@ class VllmWorker(Worker[VllmConfig, VllmHandler]):
         return not other and config.disaggregation_mode.value in ("agg", "decode")
 
     @override
-    def install(self) -> None:
-        patch("dynamo.vllm.main", "setup_vllm_engine", self._with_build)
+    def install_card(self) -> None:
         for module in ("dynamo.vllm.main", "dynamo.vllm.handlers"):  # the latter for LoRA adapters
             patch(module, "register_model", self._with_worker_card)
+
+    @override
+    def install(self) -> None:
+        patch("dynamo.vllm.main", "setup_vllm_engine", self._with_build)
         patch("dynamo.vllm.handlers", "DecodeWorkerHandler.generate", self.with_postprocessing)
 
     def _with_build(self, setup_vllm_engine: Callable[..., T]) -> Callable[..., T]:

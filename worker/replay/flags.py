@@ -9,6 +9,7 @@ from pathlib import Path
 
 from ...parsers.errors import SetupError
 from ...parsers.parser_lookup import linear_parsers
+from ...tokenization import flags as tokenizer_flags
 from ...tokenization.detokenizer import detokenizers, read_vocabulary
 from ...tokenization.model_files import ModelFiles
 from ..backend import InlineBackend
@@ -71,6 +72,7 @@ def build_flag_parser() -> argparse.ArgumentParser:
         if names[0] in WORKER_FLAGS:
             parser.add_argument(*names, **options)
     parser.add_argument("--reasoning-parser", help="Reasoning parser of the model.")
+    tokenizer_flags.add_to(parser)
     add_runtime_flags(parser)
     return parser
 
@@ -98,6 +100,7 @@ def build_worker(
         name=flags.served_model_name or flags.model.resolve().name,
         context_length=files.context_length,
         worker_card=None if flags.plain else build_worker_card("replay", version, names),
+        tokenizer=tokenizer_flags.parse_tokenizer_flags(flags),
         dyn_tool_call_parser=flags.dyn_tool_call_parser,
         dyn_reasoning_parser=flags.dyn_reasoning_parser,
     )

@@ -13,6 +13,8 @@ from dynamo.llm import ModelInput, ModelRuntimeConfig, ModelType, WorkerType, re
 
 from ...parsers.json_types import JsonObject
 from ...postprocess.messages import WorkerCard
+from ...tokenization import set_tokenizer_config
+from ...tokenization.flags import TokenizerSelection
 from ..dynamo_types import RequestContext
 from ..metrics import WorkerMetrics
 from ..model_card import publish_worker_card
@@ -50,6 +52,7 @@ class ReplayModel(msgspec.Struct, frozen=True, kw_only=True):
     """The model as the worker registers it.
 
     folder: with its tokenizer. worker_card: None for a worker that does not post-process.
+    tokenizer: for frontends; without a back end they choose.
     dyn_tool_call_parser, dyn_reasoning_parser: for frontends that parse themselves.
     """
 
@@ -57,6 +60,7 @@ class ReplayModel(msgspec.Struct, frozen=True, kw_only=True):
     name: str
     context_length: int | None = None
     worker_card: WorkerCard | None = None
+    tokenizer: TokenizerSelection = TokenizerSelection()
     dyn_tool_call_parser: str | None = None
     dyn_reasoning_parser: str | None = None
 
@@ -70,6 +74,8 @@ class ReplayModel(msgspec.Struct, frozen=True, kw_only=True):
         config.set_engine_specific("stream_interval", "1")
         if self.worker_card is not None:
             publish_worker_card(self.worker_card, config)
+        if self.tokenizer.backend is not None:
+            set_tokenizer_config(config, *msgspec.structs.astuple(self.tokenizer))
         return config
 
 

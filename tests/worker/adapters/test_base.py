@@ -12,14 +12,16 @@ from typing import Any
 
 import pytest
 from backedge.parsers.base import ParserNames
-from backedge.parsers.errors import BackedgeError, UnknownParserError
+from backedge.parsers.errors import BackedgeError, SetupError, UnknownParserError
 from backedge.parsers.json_types import JsonObject
 from backedge.parsers.linear_parsers import LinearParsers
 from backedge.parsers.passthrough import PassthroughParsers
 from backedge.postprocess.aggregate import aggregate_deltas
 from backedge.postprocess.messages import KEY, PostprocessedChunk, WorkerCard, read
 from backedge.postprocess.messages import encode as encode_message
+from backedge.tokenization import read_tokenizer_config
 from backedge.tokenization.flags import TokenizerSelection
+from backedge.tokenization.model_card import KEY as TOKENIZER_KEY
 from backedge.worker import flags
 from backedge.worker.adapters import vllm
 from backedge.worker.adapters.base import (
@@ -59,7 +61,9 @@ class ScriptedWorker(Worker[None, None]):
         super().__init__(None, flags.WorkerSettings(**settings))
         self.calls: list[GenerateCall[None]] = []
 
-    def check_config(self) -> None:
+    text_flag: str | None = None
+
+    def install_card(self) -> None:
         pass
 
     def check_names(self, also_known: set[str]) -> None:
@@ -161,10 +165,46 @@ def test_the_card_names_parsers_and_tokenizer() -> None:
     )  # a model that is registered without a configuration
     card = read(WorkerCard, json.loads(config.runtime_data[KEY]))
     assert card is not None
-    assert (card.engine, card.tool_call_parser, card.reasoning_parser, card.tokenizer_backend) == (
-        *("vllm", "hermes", "qwen3"),
+    assert (card.engine, card.tool_call_parser, card.reasoning_parser) == (
         "vllm",
+        "hermes",
+        "qwen3",
     )
+    assert tokenizer_on(config) == TokenizerSelection("vllm")
+
+
+def tokenizer_on(config: ModelRuntimeConfig) -> TokenizerSelection:
+    """Return what a frontend reads: Dynamo sends it the values decoded."""
+    decoded = {key: json.loads(value) for key, value in config.runtime_data.items()}
+    return read_tokenizer_config({"runtime_data": decoded})
+
+
+def test_a_worker_that_does_not_post_process_advertises_its_tokenizer_alone() -> None:
+    worker = ScriptedWorker(
+        post_processing=False, tokenizer=TokenizerSelection("python", "my.module", "My")
+    )
+    config = ModelRuntimeConfig()
+    asyncio.run(worker.publish_worker_card(config))
+    assert list(config.runtime_data) == [TOKENIZER_KEY]
+    assert tokenizer_on(config) == TokenizerSelection("python", "my.module", "My")
+
+
+@pytest.mark.parametrize(
+    ("settings", "reason"),
+    [
+        ({}, "no tokens to post-process"),
+        (
+            {"post_processing": False, "tokenizer": TokenizerSelection("sglang")},
+            "--tokenizer-backend sglang",
+        ),
+    ],
+)
+def test_a_worker_of_text_is_refused_by_its_flag(settings: dict[str, Any], reason: str) -> None:
+    worker = ScriptedWorker(**settings)
+    worker.text_flag = "--use-its-tokenizer"
+    with pytest.raises(SetupError, match=reason) as refused:
+        worker.check_text_flag()
+    assert "--use-its-tokenizer" in str(refused.value)
 
 
 def test_a_tokenizer_of_the_users_that_is_not_there_is_refused_before_the_engine_loads() -> None:

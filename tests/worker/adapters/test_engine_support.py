@@ -67,5 +67,5 @@ def test_a_refusal_ends_the_process_with_the_message_alone(engine: Any) -> None:
     def refuse() -> None:
         raise SetupError("no.")
 
-    with pytest.raises(SystemExit, match=rf"^--{engine.name}-processing: no\.$"):
+    with pytest.raises(SystemExit, match=r"^Backedge: no\.$"):
         engine.exit_on_setup_error(refuse)()

@@ -127,8 +127,40 @@ def test_flags(switch: str, words: list[str], fields: dict[str, Any]) -> None:
     assert flags.read_settings(arguments, "sglang") == flags.WorkerSettings(**fields)
 
 
-def test_without_the_switch_there_are_no_settings() -> None:
-    assert flags.read_settings(parser().parse_args(["--model-path", "m"]), "sglang") is None
+# Flags of a worker without the switch, and the tokenizer that it advertises.
+TOKENIZER_FLAGS = [
+    ([], None),
+    (["--tokenizer-backend", "fastokens"], None),
+    (["--tokenizer-backend", "vllm"], TokenizerSelection("vllm")),
+    (
+        ["--tokenizer-backend", "python", "--tokenizer-module", "m", "--tokenizer-class", "C"],
+        TokenizerSelection("python", "m", "C"),
+    ),
+]
+
+
+@pytest.mark.parametrize(("words", "tokenizer"), TOKENIZER_FLAGS)
+def test_without_the_switch_a_tokenizer_is_advertised(
+    words: list[str], tokenizer: TokenizerSelection | None
+) -> None:
+    found = flags.read_settings(parser().parse_args(["--model-path", "m", *words]), "sglang")
+    expected = tokenizer and flags.WorkerSettings(post_processing=False, tokenizer=tokenizer)
+    assert found == expected
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["--tokenizer-backend", "python"],
+        ["--tokenizer-backend", "python", "--tokenizer-module", "m"],
+        ["--tokenizer-module", "m"],
+        ["--tokenizer-class", "C"],
+        ["--tokenizer-backend", "vllm", "--tokenizer-class", "C"],
+    ],
+)
+def test_without_the_switch_the_flags_are_checked(words: list[str]) -> None:
+    with pytest.raises(SetupError, match=r"--tokenizer-(module|class)"):
+        flags.read_settings(parser().parse_args(["--model-path", "m", *words]), "sglang")
 
 
 # What is said on the command line, and what is left of it for the engine.

@@ -18,6 +18,8 @@ def build(*arguments):
         (["--tokens-per-second", "-1"], SetupError),
         (["--transcripts", "/nonexistent"], SetupError),
         (["--model", "/nonexistent"], SetupError),
+        (["--tokenizer-backend", "python"], SetupError),
+        (["--tokenizer-class", "C"], SetupError),
     ],
 )
 def test_flags_that_cannot_be_end_the_worker_at_start(arguments, error):

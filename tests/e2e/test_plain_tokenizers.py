@@ -1,0 +1,44 @@
+"""A tokenizer back end chosen on a worker that does not post-process, for each engine."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import openai
+import pytest
+
+from tests.e2e.client import Client
+from tests.e2e.conftest import CLASS, MODULE, ON_PATH
+from tests.e2e.forked import ForkingStack
+from tests.support import TRANSCRIPTS
+from tools.stack import Process, Stack
+
+WRAPPED = "tests.frontend.edges.edge_tokenizer"
+PYTHON = ("--tokenizer-backend", "python", MODULE, WRAPPED, CLASS, "Wrapped")
+
+
+def start_worker(stack: Stack, engine: str, *flags: str) -> Process:
+    if engine == "replay":
+        return stack.replay("--plain", *flags, wait=False)
+    start: Any = stack.worker if engine == "vllm" else stack.sglang
+    worker: Process = start(*flags, wait=False)
+    return worker
+
+
+@pytest.mark.parametrize("engine", ["vllm", "sglang", "replay"])
+def test_the_frontend_uses_the_tokenizer_of_a_plain_worker(tmp_path: Path, engine: str) -> None:
+    with ForkingStack(tmp_path) as stack:
+        start_worker(stack, engine, *PYTHON)
+        allowed = stack.frontend("--allow-tokenizer-module", WRAPPED, wait=False, **ON_PATH)
+        strict = stack.frontend(wait=False, **ON_PATH)
+        for frontend in (allowed, strict):
+            stack.wait_for_model(frontend)
+        assert "Wrapped" in allowed.log.read_text()
+        question = TRANSCRIPTS["plain_text"]
+        answer = Client(allowed.url, "tiny").ask(question).message
+        assert answer == question["expect"]
+        with pytest.raises(openai.InternalServerError, match="--allow-tokenizer-module") as refused:
+            Client(strict.url, "tiny").ask(question)
+        assert refused.value.status_code == 503
+        assert "is not served" in strict.log.read_text()

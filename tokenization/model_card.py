@@ -1,0 +1,83 @@
+"""The tokenizer on Dynamo's model card: which one the frontend is to use for the model.
+
+A worker of your own names it before it registers the model:
+
+    config = ModelRuntimeConfig()
+    set_tokenizer_config(config, "python", "my_package.tokenizers", "MyTokenizer")
+    await register_model(..., runtime_config=config)
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Protocol
+
+import msgspec
+
+from ..parsers.errors import SetupError
+from ..parsers.json_types import JsonObject
+from .flags import BACKEND_FLAG, BACKENDS, TokenizerSelection
+
+KEY = "backedge_tokenizer"
+"""The name of the entry in the card's `runtime_data`."""
+
+
+class RuntimeConfig(Protocol):
+    """Dynamo's `ModelRuntimeConfig`, part of the model card."""
+
+    def set_engine_specific(self, key: str, value: str) -> None:
+        """Put a value, as JSON text, into `runtime_data`."""
+        ...
+
+
+class _Entry(msgspec.Struct, omit_defaults=True):
+    backend: str
+    module: str | None = None
+    class_name: str | None = None
+
+
+def set_tokenizer_config(
+    runtime_config: RuntimeConfig,
+    backend: str,
+    module: str | None = None,
+    class_name: str | None = None,
+) -> None:
+    """Put a tokenizer on the model card. Call it before the model is registered.
+
+    backend: one of `BACKENDS`. module, class_name: for "python"; a class of that module, which
+        frontends import if they were started with `--allow-tokenizer-module`.
+    Raises `SetupError` for what no frontend could use.
+    """
+    entry = _Entry(backend, module, class_name)
+    _check(entry)
+    runtime_config.set_engine_specific(KEY, json.dumps(msgspec.to_builtins(entry)))
+
+
+def read_tokenizer_config(runtime_config: JsonObject) -> TokenizerSelection:
+    """Return the tokenizer on a model card; one without a back end if there is none.
+
+    runtime_config: the card's, as `ModelDeploymentCard.runtime_config()` returns it.
+    Raises `SetupError` for an entry that this version cannot follow.
+    """
+    runtime_data = runtime_config.get("runtime_data")
+    written = runtime_data.get(KEY) if isinstance(runtime_data, Mapping) else None
+    if written is None:
+        return TokenizerSelection()
+    try:
+        entry = msgspec.convert(written, _Entry)
+    except msgspec.ValidationError as error:
+        raise SetupError(f"the card's entry {KEY} is no tokenizer: {error}.") from error
+    return _check(entry)
+
+
+def _check(entry: _Entry) -> TokenizerSelection:
+    if entry.backend not in BACKENDS:
+        raise SetupError(
+            f"tokenizer back end {entry.backend!r} is not known; the known ones are "
+            f"{', '.join(BACKENDS)}. Choose one of them on the worker, or on the frontend with "
+            f"{BACKEND_FLAG}."
+        )
+    selection = TokenizerSelection(entry.backend, entry.module, entry.class_name)
+    selection.check("module", "class_name")
+    return selection
