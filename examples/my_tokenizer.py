@@ -22,6 +22,7 @@ class MyTokenizer(BaseTokenizer):
     """
 
     special_toks: Sequence[str] = (START, END)
+    thread_safe = True  # no method changes anything
 
     def __init__(self, model_path: str) -> None:
         self._marks = re.compile("(" + "|".join(map(re.escape, self.special_toks)) + ")")

@@ -12,22 +12,22 @@ from .loading import LazyTokenizer, load, split_name
 from .model_card import read_tokenizer_config, set_tokenizer_config
 from .protocol import (
     BaseTokenizer,
-    PromptTokenizer,
+    DynamoTokenizer,
     StreamingTokenizer,
     TemplateTokenizer,
-    Tokenizer,
+    TokenizerProtocol,
 )
 
 __all__ = [
     "BaseTokenizer",
+    "DynamoTokenizer",
     "LazyTokenizer",
-    "PromptTokenizer",
     "StreamingTokenizer",
     "TemplateTokenizer",
-    "Tokenizer",
     "TokenizerError",
     "TokenizerFailedError",
     "TokenizerLoadError",
+    "TokenizerProtocol",
     "TokenizerResultError",
     "load",
     "read_tokenizer_config",

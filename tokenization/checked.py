@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import functools
 import inspect
+import threading
 from collections.abc import Callable, Collection, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from typing import Annotated, Any
 
 import msgspec
@@ -12,19 +15,21 @@ from typing_extensions import override
 from ..parsers.errors import RequestError
 from ..parsers.json_types import JsonObject
 from .errors import TokenizerFailedError, TokenizerResultError
-from .protocol import Tokenizer
+from .protocol import DynamoTokenizer, find_missing
 
 TOKEN_IDS = "list[int], each >= 0"
 TokenId = Annotated[int, msgspec.Meta(ge=0)]
 
 
-class CheckedTokenizer(Tokenizer):
+class CheckedTokenizer(DynamoTokenizer):
     """`encode`, `encode_batch` and `decode` of a tokenizer, and its prompts, all checked.
 
     Every other attribute is the tokenizer's own, so this works wherever a tokenizer does,
     in `detokenizers` and `read_vocabulary` too.
 
     name: of the tokenizer in errors.
+    Calls from several threads come to the tokenizer one after the other, unless its class has
+    `thread_safe = True`.
     All methods raise `TokenizerFailedError` if the tokenizer raises, and
     `TokenizerResultError` if it returns what its contract does not allow.
     """
@@ -32,10 +37,17 @@ class CheckedTokenizer(Tokenizer):
     def __init__(self, name: str, inner: object = None) -> None:
         self._name = name
         self._inner = inner
+        # A tokenizer may call itself, by `load`.
+        self._calling = threading.RLock()
 
     def unwrap(self) -> object:
         """Return the tokenizer itself."""
         return self._inner
+
+    @property
+    def converts_text(self) -> bool:
+        """Whether there is more than `tokenize`: encoding and decoding of text."""
+        return not find_missing(self.unwrap())
 
     @override
     def encode(self, text: str) -> list[int]:
@@ -96,7 +108,8 @@ class CheckedTokenizer(Tokenizer):
                     f"the arguments of {self._name}.{method.__name__}, which has no {name}",
                 )
         try:
-            return method(messages, **own, **template_kwargs)
+            with self._turn(self.unwrap()):
+                return method(messages, **own, **template_kwargs)
         except RequestError:
             raise
         except ValueError as error:
@@ -108,10 +121,15 @@ class CheckedTokenizer(Tokenizer):
     def _call(self, method: str, argument: object, **options: object) -> object:
         inner = self.unwrap()
         try:
-            result: object = getattr(inner, method)(argument, **options)
+            with self._turn(inner):
+                result: object = getattr(inner, method)(argument, **options)
         except Exception as error:
             raise TokenizerFailedError(self._name, method, argument, error) from error
         return result
+
+    def _turn(self, inner: object) -> AbstractContextManager[object]:
+        """Return what lets one thread after the other call `inner`, if it has to."""
+        return nullcontext() if getattr(inner, "thread_safe", False) is True else self._calling
 
     def _check_token_ids(self, method: str, result: object) -> list[int]:
         # One call into C: a prompt may have 200,000 ids, and other streams wait meanwhile.
@@ -129,9 +147,19 @@ class CheckedTokenizer(Tokenizer):
 
     def __getattr__(self, name: str) -> Any:
         # Raise for what pickle and copy look up on an object whose attributes are not set yet.
-        if name.startswith("__") or name in {"_inner", "_name"}:
+        if name.startswith("__") or name in {"_inner", "_name", "_calling"}:
             raise AttributeError(name)
-        return getattr(self.unwrap(), name)
+        inner = self.unwrap()
+        found = getattr(inner, name)
+        if not inspect.isroutine(found):
+            return found
+
+        @functools.wraps(found)
+        def call(*args: object, **kwargs: object) -> object:
+            with self._turn(inner):
+                return found(*args, **kwargs)
+
+        return call
 
 
 def find_arguments(

@@ -11,7 +11,8 @@ Stage = Literal["imported", "found", "constructed"]
 REMEDIES: dict[Stage, str] = {
     "imported": "Install the module where this process runs, or set --tokenizer-module to another.",
     "found": (
-        "Set --tokenizer-class to a class of that module with encode, encode_batch and decode."
+        "Set --tokenizer-class to a class of that module with encode, encode_batch and decode, or "
+        "with tokenize, or to a function that makes one."
     ),
     "constructed": (
         "The class is called with the model's path and nothing else; see docs/tokenizers.md."

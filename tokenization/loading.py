@@ -16,14 +16,13 @@ from typing_extensions import override
 from ..parsers.errors import SetupError
 from .checked import CheckedTokenizer
 from .errors import Stage, TokenizerLoadError, describe_error
+from .protocol import BaseTokenizer, TokenizerProtocol, find_missing
 
 logger = logging.getLogger(__name__)
 
-REQUIRED = ("encode", "encode_batch", "decode")
-
 
 class Source(msgspec.Struct, frozen=True):
-    """The class to load, and the argument of its constructor."""
+    """The class to load, or the function that makes the tokenizer, and the argument of either."""
 
     module: str
     class_name: str
@@ -110,36 +109,47 @@ class LazyTokenizer(CheckedTokenizer):
         return f"LazyTokenizer({self.source.name}, {self.source.model_path!r})"
 
 
-def construct(source: Source) -> object:
-    """Return a new instance of the class. Raises `TokenizerLoadError`."""
-    tokenizer_class = find_class(source)
+def create(source: Source) -> object:
+    """Return what the class or function gives for the model. Raises `TokenizerLoadError`."""
+    make = find_class(source)
     try:
-        tokenizer: object = tokenizer_class(source.model_path)
+        tokenizer = make(source.model_path)
     except (Exception, SystemExit) as error:
         raise source.load_error("constructed", describe_error(error)) from error
-    missing = [method for method in REQUIRED if not callable(getattr(tokenizer, method, None))]
-    if missing:
+    return tokenizer
+
+
+def construct(source: Source) -> object:
+    """Return a new tokenizer. Raises `TokenizerLoadError`."""
+    tokenizer = create(source)
+    missing = find_missing(tokenizer)
+    if missing and not isinstance(tokenizer, TokenizerProtocol):
         reason = f"it has no {', '.join(missing)}; BaseTokenizer has encode_batch"
         raise source.load_error("found", reason)
     return tokenizer
 
 
-def find_class(source: Source) -> type:
-    """Import the class. Raises `TokenizerLoadError`."""
+def find_class(source: Source) -> Callable[[str], object]:
+    """Import the class or function. Raises `TokenizerLoadError`."""
     try:
         module = importlib.import_module(source.module)
     # A script without a main guard may call sys.exit(), which must not end a worker.
     except (Exception, SystemExit) as error:
         raise source.load_error("imported", describe_error(error)) from error
     found = getattr(module, source.class_name, None)
-    if isinstance(found, type):
-        return found
+    if isinstance(found, type) or inspect.isroutine(found):
+        make: Callable[[str], object] = found
+        return make
     if found is not None:
-        raise source.load_error("found", f"{source.class_name} is not a class but {found!r}")
+        reason = f"{source.class_name} is neither a class nor a function but {found!r}"
+        raise source.load_error("found", reason)
     known = [
         name
         for name, value in vars(module).items()
-        if isinstance(value, type) and hasattr(value, "encode") and not inspect.isabstract(value)
+        if isinstance(value, type)
+        and value is not BaseTokenizer
+        and (hasattr(value, "encode") or hasattr(value, "tokenize"))
+        and not inspect.isabstract(value)
     ]
     names = ", ".join(known) or "none"
     raise source.load_error(

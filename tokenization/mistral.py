@@ -8,9 +8,11 @@ text are the same as those of vLLM with `--tokenizer-mode mistral`.
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Sequence
 from itertools import groupby
 from pathlib import Path
+from weakref import WeakValueDictionary
 
 from mistral_common.protocol.instruct.request import ChatCompletionRequest
 from mistral_common.protocol.instruct.validator import ValidationMode
@@ -22,7 +24,7 @@ from typing_extensions import override
 
 from ..parsers.errors import RequestError
 from ..parsers.json_types import JsonObject
-from .protocol import BaseTokenizer, PromptTokenizer
+from .protocol import BaseTokenizer, TokenizerProtocol
 
 # Special tokens that stay in the text: parsers find calls and reasoning by them.
 # Source: vllm/tokenizers/mistral.py, convert_ids_to_tokens.
@@ -37,7 +39,7 @@ TOOL_CALL_ID_CHARACTERS = 9
 TEXT_PARTS = ("text", "thinking")
 
 
-class MistralTokenizer(BaseTokenizer, PromptTokenizer):
+class MistralTokenizer(BaseTokenizer, TokenizerProtocol):
     """Encodes, decodes and applies the template with mistral-common.
 
     model_path: a folder with a tokenizer file of mistral-common, or that file.
@@ -46,18 +48,15 @@ class MistralTokenizer(BaseTokenizer, PromptTokenizer):
     Raises FileNotFoundError for a folder without such a file.
     """
 
+    thread_safe = True
+
     def __init__(self, model_path: str) -> None:
-        self._mistral = MistralCommon.from_file(
-            tokenizer_file(Path(model_path)), mode=ValidationMode.test
-        )
+        self._loaded = load_file(tokenizer_file(Path(model_path)))
+        self._mistral = self._loaded.mistral
         # The worker's detokenizer for tekken reads this attribute and the next.
-        self.tokenizer = self._mistral.instruct_tokenizer.tokenizer
+        self.tokenizer = self._loaded.tokenizer
         self.is_tekken = bool(is_tekkenizer(self.tokenizer))
-        self.all_special_ids = [
-            token_id
-            for token_id in range(self.tokenizer.n_words)
-            if self.tokenizer.is_special(token_id)
-        ]
+        self.all_special_ids = self._loaded.special_ids
         self.special_toks = [
             self.tokenizer.id_to_piece(token_id) for token_id in self.all_special_ids
         ]
@@ -153,6 +152,32 @@ class MistralTokenizer(BaseTokenizer, PromptTokenizer):
 
     def _join_pieces(self, token_ids: list[int]) -> str:
         return "".join(map(self.tokenizer.id_to_piece, token_ids))
+
+
+class LoadedFile:
+    """What all tokenizers of a file share; it takes seconds to read."""
+
+    def __init__(self, path: Path) -> None:
+        self.mistral = MistralCommon.from_file(path, mode=ValidationMode.test)
+        self.tokenizer = self.mistral.instruct_tokenizer.tokenizer
+        self.special_ids = [
+            token_id
+            for token_id in range(self.tokenizer.n_words)
+            if self.tokenizer.is_special(token_id)
+        ]
+
+
+def load_file(path: Path) -> LoadedFile:
+    """Return the content of a file, which is read once while any tokenizer has it."""
+    with _loading:
+        loaded = _loaded.get(path)
+        if loaded is None:
+            loaded = _loaded[path] = LoadedFile(path)
+        return loaded
+
+
+_loading = threading.Lock()
+_loaded: WeakValueDictionary[Path, LoadedFile] = WeakValueDictionary()
 
 
 def tokenizer_file(path: Path) -> Path:

@@ -193,6 +193,22 @@ def read_vocabulary_size(folder: str | Path) -> int | None:
         return None
 
 
+def load_tokenizer_json(folder: str | Path) -> Tokenizer:
+    """Return the tokenizer in a folder's tokenizer.json. Raises `SetupError` if there is none."""
+    path = Path(folder) / "tokenizer.json"
+    if not path.is_file():
+        raise SetupError(
+            f"{folder} has no tokenizer.json, which --tokenizer-backend huggingface reads; "
+            "choose vllm or sglang, which read other tokenizers, too, or python for one of "
+            "your own that encodes and decodes text."
+        )
+    tokenizer = Tokenizer.from_file(str(path))
+    # A tokenizer.json may have these settings left over from training.
+    tokenizer.no_padding()
+    tokenizer.no_truncation()
+    return tokenizer
+
+
 class ModelFiles(ModelFolder):
     """A folder with tokenizer.json and a chat template.
 
@@ -207,17 +223,7 @@ class ModelFiles(ModelFolder):
         engine: str = "vllm",
         context_length: int | None = None,
     ) -> None:
-        path = Path(folder) / "tokenizer.json"
-        if not path.is_file():
-            raise SetupError(
-                f"{folder} has no tokenizer.json, which --tokenizer-backend huggingface reads; "
-                "choose vllm or sglang, which read other tokenizers, too, or python for one of "
-                "your own."
-            )
-        self.tokenizer: Tokenizer = Tokenizer.from_file(str(path))
-        # A tokenizer.json may have these settings left over from training.
-        self.tokenizer.no_padding()
-        self.tokenizer.no_truncation()
+        self.tokenizer = load_tokenizer_json(folder)
         super().__init__(folder, engine, self.tokenizer.token_to_id, context_length)
         self.template = self.load_template(chat_template)
 

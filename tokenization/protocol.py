@@ -1,16 +1,17 @@
 """What a user's own tokenizer offers, and a base class that needs two methods only.
 
-`encode`, `encode_batch` and `decode` are required (`Tokenizer`). Everything else is
-optional and has a protocol of its own; a class offers it by having the method.
-The class is constructed with the model's path, a str, as its only argument.
+Either `encode`, `encode_batch` and `decode` are required (`DynamoTokenizer`), or `tokenize`
+alone (`TokenizerProtocol`). Everything else is optional and has a protocol of its own; a class
+offers it by having the method. `isinstance` tells for all of them which methods there are.
+The class, or a function in its place, is called with the model's path, a str, as its only
+argument.
 """
 
 from __future__ import annotations
 
 import functools
-from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import Protocol, Self, TypeVar
+from typing import ClassVar, NoReturn, Protocol, Self, TypeVar, runtime_checkable
 
 from typing_extensions import override
 
@@ -20,8 +21,13 @@ from .detokenizer import DetokenizerFactory, DetokenizerOptions, detokenizers
 T = TypeVar("T")
 
 
-class Tokenizer(Protocol):
-    """Text to token ids and back. Several threads call it at once."""
+@runtime_checkable
+class DynamoTokenizer(Protocol):
+    """Text to token ids and back.
+
+    Calls come from several threads, one after the other. A class with an attribute
+    `thread_safe = True` is called by several threads at once.
+    """
 
     def encode(self, text: str) -> list[int]:
         """Return the token ids of `text`, each >= 0, and no others.
@@ -45,7 +51,8 @@ class Tokenizer(Protocol):
         ...
 
 
-class TemplateTokenizer(Tokenizer, Protocol):
+@runtime_checkable
+class TemplateTokenizer(DynamoTokenizer, Protocol):
     """Has its own chat template, which writes text."""
 
     def apply_chat_template(
@@ -63,14 +70,16 @@ class TemplateTokenizer(Tokenizer, Protocol):
         ...
 
 
-class PromptTokenizer(Tokenizer, Protocol):
+@runtime_checkable
+class TokenizerProtocol(Protocol):
     """Applies its template and encodes in one step, as mistral-common does.
 
-    Takes precedence over `apply_chat_template`.
+    This is enough for a frontend; text is then decoded by the model's own tokenizer. In a
+    `DynamoTokenizer` it takes precedence over `apply_chat_template`.
     """
 
     def tokenize(
-        self, messages: list[JsonObject], model: str, tools: list[JsonObject] | None
+        self, messages: list[JsonObject], model: str, tools: list[JsonObject] | None = None
     ) -> list[int]:
         """Return the prompt's token ids.
 
@@ -80,7 +89,8 @@ class PromptTokenizer(Tokenizer, Protocol):
         ...
 
 
-class StreamingTokenizer(Tokenizer, Protocol):
+@runtime_checkable
+class StreamingTokenizer(DynamoTokenizer, Protocol):
     """Also turns a stream of texts into tokens, for training code."""
 
     special_toks: Sequence[str]
@@ -94,8 +104,10 @@ class StreamingTokenizer(Tokenizer, Protocol):
         ...
 
 
-class BaseTokenizer(StreamingTokenizer, ABC):
+class BaseTokenizer(StreamingTokenizer):
     """Derives everything that can be derived from `encode` and `decode`.
+
+    A method that a subclass lacks raises NotImplementedError with the subclass's name.
 
     special_toks: the tokens, as text, that `skip_special_tokens` hides; set it in the
         class or its constructor.
@@ -106,6 +118,7 @@ class BaseTokenizer(StreamingTokenizer, ABC):
     """
 
     special_toks: Sequence[str] = ()
+    thread_safe: ClassVar[bool] = False
     _arguments: tuple[tuple[object, ...], dict[str, object]]
 
     def __new__(cls, *args: object, **kwargs: object) -> Self:
@@ -116,12 +129,17 @@ class BaseTokenizer(StreamingTokenizer, ABC):
         return instance
 
     @override
-    @abstractmethod
-    def encode(self, text: str) -> list[int]: ...
+    def encode(self, text: str) -> list[int]:
+        self._raise_missing("encode")
 
     @override
-    @abstractmethod
-    def decode(self, token_ids: Sequence[int], skip_special_tokens: bool = True) -> str: ...
+    def decode(self, token_ids: Sequence[int], skip_special_tokens: bool = True) -> str:
+        self._raise_missing("decode")
+
+    def _raise_missing(self, method: str) -> NoReturn:
+        raise NotImplementedError(
+            f"{type(self).__name__} has no {method}; every tokenizer needs one of its own"
+        )
 
     @override
     def encode_batch(self, texts: Sequence[str]) -> list[list[int]]:
@@ -164,6 +182,19 @@ class BaseTokenizer(StreamingTokenizer, ABC):
         args, kwargs = self._arguments
         shown = [*map(repr, args), *(f"{name}={value!r}" for name, value in kwargs.items())]
         return f"{type(self).__name__}({', '.join(shown)})"
+
+
+def find_missing(tokenizer: object) -> list[str]:
+    """Return the methods of a `DynamoTokenizer` that `tokenizer` lacks.
+
+    Those that only raise, of `BaseTokenizer`, are missing.
+    """
+    return [
+        name
+        for name in ("encode", "encode_batch", "decode")
+        if not callable(getattr(tokenizer, name, None))
+        or getattr(type(tokenizer), name, None) in (BaseTokenizer.encode, BaseTokenizer.decode)
+    ]
 
 
 def _construct(

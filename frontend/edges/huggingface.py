@@ -20,11 +20,12 @@ from tokenizers import Tokenizer
 from typing_extensions import override
 
 from ...parsers.base import ParserFactory
+from ...parsers.errors import SetupError
 from ...parsers.json_types import JsonObject
 from ...parsers.parser_lookup import linear_parsers
 from ...tokenization import LazyTokenizer, load
 from ...tokenization.detokenizer import DetokenizerFactory, detokenizers, read_vocabulary
-from ...tokenization.model_files import ModelFiles, ModelFolder
+from ...tokenization.model_files import ModelFiles, ModelFolder, load_tokenizer_json
 from ..chat_model import ChatModel
 from ..dynamo_types import RoutedEngine
 from ..request.chat_request import ChatRequest
@@ -68,7 +69,10 @@ class HuggingFaceModelBuilder(ChatModelBuilder):
 
         @functools.cache
         def local_factories() -> tuple[DetokenizerFactory, ParserFactory]:
-            return detokenizers(tokenizer), linear_parsers(names, read_vocabulary(tokenizer))
+            decoding = tokenizer
+            if isinstance(tokenizer, LazyTokenizer) and not tokenizer.converts_text:
+                decoding = load_tokenizer_json(self.path)
+            return detokenizers(decoding), linear_parsers(names, read_vocabulary(decoding))
 
         if self.selection.backend != "python":
             # Not while a stream waits for its first chunk. A class of the user's is
@@ -99,13 +103,21 @@ class HuggingFaceModelBuilder(ChatModelBuilder):
             files = ModelFiles(self.path, self.flags.chat_template, engine, self.context_length)
             return files.tokenizer, files, files.prompt_token_ids
         tokenizer = load(module, class_name, self.path)
-        single_token = functools.partial(find_single_token, tokenizer)
+        single_token = functools.partial(find_single_token, tokenizer, self.path)
         folder = ModelFolder(self.path, engine, single_token, self.context_length)
         return tokenizer, folder, PythonPrompts(tokenizer, folder, self.flags.chat_template)
 
 
-def find_single_token(tokenizer: LazyTokenizer, text: str) -> int | None:
-    """Return the token whose text is `text`; None if `text` takes several tokens."""
+def find_single_token(tokenizer: LazyTokenizer, folder: str, text: str) -> int | None:
+    """Return the token whose text is `text`; None if `text` takes several tokens.
+
+    folder: with a tokenizer.json, perhaps, for a tokenizer that makes prompts only.
+    """
+    if not tokenizer.converts_text:
+        try:
+            return load_tokenizer_json(folder).token_to_id(text)
+        except SetupError:
+            return None
     token_ids = tokenizer.encode(text)
     return token_ids[0] if len(token_ids) == 1 else None
 

@@ -42,3 +42,21 @@ def test_the_frontend_uses_the_tokenizer_of_a_plain_worker(tmp_path: Path, engin
             Client(strict.url, "tiny").ask(question)
         assert refused.value.status_code == 503
         assert "is not served" in strict.log.read_text()
+
+
+@pytest.mark.parametrize(
+    ("name", "plain"), [("PromptsOnly", True), ("PromptsOnly", False), ("create", False)]
+)
+def test_little_is_enough(tmp_path: Path, name: str, plain: bool) -> None:
+    flags = (
+        ("--plain", "--dyn-tool-call-parser", "hermes")
+        if plain
+        else ("--tool-call-parser", "hermes")
+    )
+    with Stack(tmp_path) as stack:
+        stack.replay(*flags, *PYTHON[:-1], name, wait=False, **ON_PATH)
+        frontend = stack.frontend("--allow-tokenizer-module", WRAPPED, wait=False, **ON_PATH)
+        stack.wait_for_model(frontend)
+        for transcript in ("multilingual_text", "parallel_calls"):
+            question = TRANSCRIPTS[transcript]
+            assert Client(frontend.url, "tiny").ask(question).message == question["expect"]

@@ -1,4 +1,4 @@
-"""Modules and classes that cannot be loaded, or do wrong once they are."""
+"""Modules and classes that cannot be loaded, or do wrong once they are, or are unusual."""
 
 from __future__ import annotations
 
@@ -80,6 +80,20 @@ class Wrong(MyTokenizer):
 
     def apply_chat_template(self, messages: Any, tools: Any = None, **kwargs: Any) -> Any:
         return self.result
+
+
+def create(path: str) -> MyTokenizer:
+    return MyTokenizer(path)
+
+
+class PromptsOnly:
+    """Has `tokenize` alone."""
+
+    def __init__(self, model_path: str) -> None:
+        pass
+
+    def tokenize(self, messages: Any, model: str, tools: Any = None) -> list[int]:
+        return [len(messages), len(model), len(tools or [])]
 
 
 class Strict(MyTokenizer):

@@ -8,7 +8,10 @@ import time
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, NamedTuple
 
+from backedge.tokenization.kit.samples import LONG
+
 from examples.my_tokenizer import BYTES, MyTokenizer
+from tests.tokenization.examples import StreamsOnly
 
 
 class GivesStrings(MyTokenizer):
@@ -90,6 +93,8 @@ class DependsOnLast(MyTokenizer):
 class OneBuffer(MyTokenizer):
     """Keeps the text that it works on in the instance."""
 
+    thread_safe = True
+
     def encode(self, text: str) -> list[int]:
         self.text = text
         if threading.current_thread() is not threading.main_thread():
@@ -104,6 +109,19 @@ class HoldsLambda(MyTokenizer):
 
     def __reduce__(self) -> Any:
         return copyreg.__newobj__, (type(self),), vars(self)  # type: ignore[attr-defined]  # as object does it
+
+
+class SlowToMake(MyTokenizer):
+    def __init__(self, model_path: str) -> None:
+        super().__init__(model_path)
+        for _ in range(5):
+            self.encode(LONG)
+
+
+class SlowStream(StreamsOnly):
+    def __init__(self, model_path: str) -> None:
+        super().__init__(model_path)
+        list(self([LONG] * 5))
 
 
 class ReadsAhead(MyTokenizer):
@@ -197,6 +215,7 @@ BROKEN = (
     Broken(NeedsWholeCharacters, "incremental", "NeedsWholeCharacters.decode"),
     Broken(OneBuffer, "threads", "encode in 8 threads"),
     Broken(HoldsLambda, "pickle", "lambda"),
+    Broken(SlowToMake, "construction", "load what is large once per process"),
     Broken(TakesFirstAtOnce, "stream lazy", "1 texts are taken before any tokens are requested"),
     Broken(ReadsAhead, "stream lazy", "6 texts are taken for 1 lists of tokens"),
     Broken(GivesIds, "stream tokens", "[111, 110, 101, 32, 116, 119, ...] is not a list of str"),
@@ -208,3 +227,9 @@ BROKEN = (
     Broken(ChangesMessages, "template", "changes the messages"),
     Broken(TemplateOfIds, "prompt", "not a list"),
 )
+BROKEN_STREAMS = (
+    *(broken for broken in BROKEN if broken.check.startswith("stream")),
+    *(broken for broken in BROKEN if broken.check in ("pickle", "repr")),
+    Broken(SlowStream, "construction", "load what is large once per process"),
+)
+"""Of these, what also breaks the streaming contract alone."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -95,6 +95,19 @@ class MinimalTokenizer:
 
     def decode(self, token_ids: Sequence[int], skip_special_tokens: bool = True) -> str:
         return bytes(token_ids).decode(errors="replace")
+
+
+class StreamsOnly:
+    """Offers the streaming contract alone, without a base class."""
+
+    def __init__(self, model_path: str = "model") -> None:
+        self._path = model_path
+
+    def __call__(self, texts: Iterable[str]) -> Iterator[list[str]]:
+        return (re.findall(r"\s*\S+|\s+", text) for text in texts)
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self._path!r})"
 
 
 @cache

@@ -1,6 +1,9 @@
 """Results and errors of a user's tokenizer behind `CheckedTokenizer`."""
 
 import inspect
+import threading
+import time
+from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 
 import pytest
@@ -128,3 +131,85 @@ def test_a_batch_of_another_length_is_named():
 )
 def test_an_argument_is_accepted_by_name(function, accepted):
     assert accepts(function, "thinking") is accepted
+
+
+class Counting:
+    """Notes how many threads are inside of it at once."""
+
+    thread_safe: bool
+
+    def __init__(self):
+        self._inside = 0
+        self.most = 0
+        self._lock = threading.Lock()
+
+    def _call(self, result):
+        with self._lock:
+            self._inside += 1
+            self.most = max(self.most, self._inside)
+        time.sleep(0.002)
+        with self._lock:
+            self._inside -= 1
+        return result
+
+    def encode(self, text):
+        return self._call([1])
+
+    def encode_batch(self, texts):
+        return self._call([[1] for _ in texts])
+
+    def decode(self, token_ids, skip_special_tokens=True):
+        return self._call("x")
+
+    def tokenize(self, messages, model, tools=None):
+        return self._call([1])
+
+    def of_its_own(self):
+        return self._call(None)
+
+
+CALLS = {
+    "encode": lambda tokenizer: tokenizer.encode("x"),
+    "encode_batch": lambda tokenizer: tokenizer.encode_batch(["x"]),
+    "decode": lambda tokenizer: tokenizer.decode([1]),
+    "tokenize": lambda tokenizer: tokenizer.prompt_token_ids(HELLO),
+    "of_its_own": lambda tokenizer: tokenizer.of_its_own(),
+}
+
+
+def count_threads(inner):
+    """Return how many of eight threads were inside of `inner` at once, by any of its methods."""
+    tokenizer = CheckedTokenizer("Counting", inner)
+    with ThreadPoolExecutor(8) as pool:
+        for call in [*CALLS.values()] * 8:
+            pool.submit(call, tokenizer)
+    return inner.most
+
+
+def test_threads_wait_for_each_other():
+    assert count_threads(Counting()) == 1
+
+
+@pytest.mark.parametrize("method", CALLS)
+def test_a_thread_safe_class_is_called_by_several_threads_at_once(method):
+    both = threading.Barrier(2, timeout=20)
+
+    class ThreadSafe(Counting):
+        thread_safe = True
+
+        def _call(self, result):
+            both.wait()  # passes only if two threads are here at once
+            return result
+
+    tokenizer = CheckedTokenizer("ThreadSafe", ThreadSafe())
+    with ThreadPoolExecutor(2) as pool:
+        list(pool.map(CALLS[method], [tokenizer] * 2))
+
+
+def test_a_tokenizer_may_call_itself_by_its_wrapper():
+    class Recursive(Counting):
+        def encode(self, text):
+            return [*wrapper.encode(text[1:]), 1] if text else []
+
+    wrapper = CheckedTokenizer("Recursive", Recursive())
+    assert wrapper.encode("abc") == [1, 1, 1]

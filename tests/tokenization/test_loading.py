@@ -7,7 +7,13 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 from backedge.parsers.errors import SetupError
-from backedge.tokenization import LazyTokenizer, TokenizerLoadError, load, split_name
+from backedge.tokenization import (
+    LazyTokenizer,
+    TokenizerFailedError,
+    TokenizerLoadError,
+    load,
+    split_name,
+)
 
 from tests.tokenization.bad_modules import Slow, SlowToFail
 
@@ -24,6 +30,21 @@ def test_loads_what_it_is_told():
     assert tokenizer.decode([104, 257], skip_special_tokens=False) == "h<|im_end|>"
     assert repr(tokenizer) == "LazyTokenizer(examples.my_tokenizer:MyTokenizer, 'model')"
     assert repr(tokenizer.unwrap()) == "MyTokenizer('model')"
+
+
+def test_a_function_makes_a_tokenizer():
+    tokenizer = load(BAD, "create", "some/model")
+    assert tokenizer.encode("h") == [104]
+    assert repr(tokenizer.unwrap()) == "MyTokenizer('some/model')"
+    assert tokenizer.converts_text
+
+
+def test_a_tokenizer_may_make_prompts_only():
+    tokenizer = load(BAD, "PromptsOnly", "model")
+    assert tokenizer.prompt_token_ids([{"role": "user", "content": "x"}], model="m") == [1, 1, 0]
+    assert not tokenizer.converts_text
+    with pytest.raises(TokenizerFailedError, match="AttributeError"):
+        tokenizer.encode("x")
 
 
 def test_nothing_is_imported_before_it_is_used(tmp_path, monkeypatch):
@@ -109,7 +130,7 @@ def test_is_pickled_as_its_name():
             "found",
             "the module has no Missing; its tokenizers: MyTokenizer, NoBatch, ",
         ),
-        (BAD, "NUMBER", "found", "NUMBER is not a class but 7"),
+        (BAD, "NUMBER", "found", "NUMBER is neither a class nor a function but 7"),
         (BAD, "NoBatch", "found", "it has no encode_batch; BaseTokenizer has encode_batch"),
         (BAD, "Raises", "constructed", "FileNotFoundError: no vocab.txt in some/model"),
         (BAD, "Exits", "constructed", "SystemExit: 3"),

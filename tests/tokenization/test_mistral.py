@@ -1,4 +1,6 @@
+import gc
 import shutil
+import weakref
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -340,3 +342,13 @@ def test_a_call_streams(file, size):
     (made,) = choice.delta.tool_calls
     assert (made.function.name, made.function.arguments) == ("weather", ARGUMENTS)
     assert choice.finish_reason == "tool_calls"
+
+
+def test_tokenizers_of_a_file_share_what_is_dear_to_load(tmp_path):
+    file = shutil.copy(FILES["mistral_instruct_tokenizer_240323.model.v3"], tmp_path)
+    one, other = MistralTokenizer(file), MistralTokenizer(file)
+    assert one.tokenizer is other.tokenizer
+    loaded = weakref.ref(one._loaded)
+    del one, other
+    gc.collect()
+    assert loaded() is None, "it goes with the last of them"

@@ -2,15 +2,22 @@ import copy
 import pickle
 
 import pytest
-from backedge.tokenization import BaseTokenizer, StreamingTokenizer, Tokenizer
+from backedge.tokenization import (
+    BaseTokenizer,
+    DynamoTokenizer,
+    StreamingTokenizer,
+    TemplateTokenizer,
+    TokenizerProtocol,
+)
 from backedge.tokenization.detokenizer import detokenizers, read_vocabulary
 from backedge.tokenization.detokenizer.byte_level import ByteLevelDetokenizers
+from backedge.tokenization.protocol import find_missing
 from hypothesis import given
 from hypothesis import strategies as st
 
 from examples.my_tokenizer import MyTokenizer
 from tests.support import tiny_tokenizer
-from tests.tokenization.examples import BASE, WordTokenizer
+from tests.tokenization.examples import BASE, MinimalTokenizer, WordTokenizer
 
 TOKENIZERS = {name: make() for name, make in BASE.items()}
 EACH = pytest.mark.parametrize("tokenizer", TOKENIZERS.values(), ids=TOKENIZERS)
@@ -77,7 +84,7 @@ class Halves(BaseTokenizer):
 
 
 def test_encode_and_decode_are_enough():
-    required: Tokenizer = Halves()
+    required: DynamoTokenizer = Halves()
     streaming: StreamingTokenizer = Halves()
     assert required.encode_batch(["a", "é"]) == [[97], [195, 169]]
     assert list(streaming(["aé😀", ""])) == [["a", "é", "😀"], []]
@@ -101,7 +108,35 @@ def test_a_fast_tokenizer_inside_is_detokenized_by_table():
     assert isinstance(detokenizers(TOKENIZERS["fast"]), ByteLevelDetokenizers)
 
 
-def test_a_class_without_decode_is_none():
-    half = type("Half", (BaseTokenizer,), {"encode": list})
-    with pytest.raises(TypeError, match="decode"):
-        half()
+@pytest.mark.parametrize("missing", ["encode", "decode"])
+def test_a_method_that_is_missing_names_the_class(missing):
+    methods = {"encode": Halves.encode, "decode": Halves.decode}
+    del methods[missing]
+    half = type("Half", (BaseTokenizer,), methods)()
+    with pytest.raises(NotImplementedError, match=f"^Half has no {missing};"):
+        getattr(half, missing)([])
+    assert find_missing(half) == [missing]
+
+
+class Prompts:
+    """Makes prompts only."""
+
+    def tokenize(self, messages, model, tools=None):
+        return [len(messages)]
+
+
+PROTOCOLS = (DynamoTokenizer, TemplateTokenizer, TokenizerProtocol, StreamingTokenizer)
+# A tokenizer, and the protocols that it has.
+INSTANCES = [
+    (MinimalTokenizer(), {DynamoTokenizer}),
+    (Halves(), {DynamoTokenizer, StreamingTokenizer}),
+    (MyTokenizer("model"), {DynamoTokenizer, TemplateTokenizer, StreamingTokenizer}),
+    (Prompts(), {TokenizerProtocol}),
+    (object(), set()),
+    (TOKENIZERS["fast"], {DynamoTokenizer, TokenizerProtocol, StreamingTokenizer}),
+]
+
+
+@pytest.mark.parametrize(("tokenizer", "protocols"), INSTANCES)
+def test_isinstance_tells_what_a_tokenizer_offers(tokenizer, protocols):
+    assert {each for each in PROTOCOLS if isinstance(tokenizer, each)} == protocols

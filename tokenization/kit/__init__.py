@@ -9,6 +9,6 @@ In pytest:
     test_my_tokenizer = contract_tests(lambda: MyTokenizer("path/to/model"))
 """
 
-from .runner import CHECKS, Outcome, contract_tests, passed, run
+from .runner import CHECKS, STREAMING_CHECKS, Outcome, contract_tests, passed, run
 
-__all__ = ["CHECKS", "Outcome", "contract_tests", "passed", "run"]
+__all__ = ["CHECKS", "STREAMING_CHECKS", "Outcome", "contract_tests", "passed", "run"]

@@ -12,8 +12,8 @@ from collections.abc import Sequence
 import msgspec
 
 from ...parsers.errors import BackedgeError
-from ..loading import Source, construct, split_name
-from . import CHECKS, Outcome, passed, run
+from ..loading import Source, construct, create, split_name
+from . import CHECKS, STREAMING_CHECKS, Outcome, passed, run
 
 KEPT, BROKEN, NOT_LOADED = 0, 1, 2
 
@@ -34,17 +34,33 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument(
         "--model", required=True, help="the model's folder; the class is constructed with it"
     )
+    parser.add_argument(
+        "--streaming-only",
+        action="store_true",
+        help="check only that the class turns a stream of texts into lists of tokens",
+    )
     parser.add_argument("--json", action="store_true", help="print JSON instead of a table")
     options = parser.parse_args(arguments)
     try:
         source = Source(*split_name(options.tokenizer), options.model)
-        outcomes = run(lambda: construct(source))
+        if options.streaming_only:
+            outcomes = run(lambda: create_streaming(source), STREAMING_CHECKS)
+        else:
+            outcomes = run(lambda: construct(source))
     except BackedgeError as error:
         sys.stderr.write(f"{parser.prog}: {error}\n")
         return NOT_LOADED
     report = Report(source.name, source.model_path, passed(outcomes), outcomes)
     sys.stdout.write(format_json(report) if options.json else format_table(report))
     return KEPT if report.passed else BROKEN
+
+
+def create_streaming(source: Source) -> object:
+    """Return a new instance, which can be called. Raises `TokenizerLoadError`."""
+    tokenizer = create(source)
+    if not callable(tokenizer):
+        raise source.load_error("found", "its instances cannot be called with texts")
+    return tokenizer
 
 
 def format_json(report: Report) -> str:
@@ -54,7 +70,7 @@ def format_json(report: Report) -> str:
 
 def format_table(report: Report) -> str:
     """Return a line for each check, and a summary."""
-    requirements = {check.name: check.requirement for check in CHECKS}
+    requirements = {check.name: check.requirement for check in (*CHECKS, *STREAMING_CHECKS)}
     rows = [
         (
             outcome.outcome,

@@ -47,21 +47,19 @@ class Check(NamedTuple):
     """One requirement. name: short, unique. requirement: in words, for reports.
 
     run: returns what it saw; raises `ContractError` if the requirement is not met.
-    needs: the optional attribute that is checked. package: the optional package that is used.
-    basic: if this fails, no other check is run.
+    needs: the optional attribute that is checked. basic: if this fails, no other check is run.
     """
 
     name: str
     requirement: str
     run: Callable[[TokenizerUnderTest], str]
     needs: str = ""
-    package: str = ""
     basic: bool = False
 
     @property
     def required(self) -> bool:
         """Whether the check applies to every tokenizer."""
-        return not self.needs and not self.package
+        return not self.needs
 
 
 def wrap_checked(tokenizer: object) -> CheckedTokenizer:

@@ -13,7 +13,8 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 
 from ..errors import ContractError
 from .check import TokenizerUnderTest, require, require_equal
-from .samples import CONVERSATION, OTHER_STREAM, STREAM
+from .required import compare_construction, copy_by
+from .samples import CONVERSATION, LONG, OTHER_STREAM, STREAM
 
 ADDRESS = re.compile(r"0x[0-9a-f]{6,}")
 MODEL = "model"
@@ -79,6 +80,24 @@ def stream_reentrant(target: TokenizerUnderTest) -> str:
         found = [item for item in tokens if item is not None]
         require_equal(found, expected, f"tokens of the {which} of two streams, read in turns")
     return "two streams, read in turns"
+
+
+def streaming_copy(package: str) -> Callable[[TokenizerUnderTest], str]:
+    """Return the check that a copy pickled by `package` gives equal tokens."""
+
+    def check(target: TokenizerUnderTest) -> str:
+        copied, size = copy_by(package, target.instance)
+        require(callable(copied), f"{package}: the copy cannot be called")
+        tokens, expected = list(copied(STREAM)), list(target.instance(STREAM))
+        require_equal(tokens, expected, f"tokens of the copy by {package}")
+        return f"{size:,} bytes"
+
+    return check
+
+
+def streaming_construction(target: TokenizerUnderTest) -> str:
+    """Require that a further instance costs no more than tokenizing a document."""
+    return compare_construction(target, lambda: list(target.instance([LONG])))
 
 
 def special_toks(target: TokenizerUnderTest) -> str:

@@ -23,8 +23,8 @@ from ...parsers.errors import RequestError, SetupError
 from ...parsers.json_types import JsonObject
 from ...parsers.parser_lookup import Kind, known_formats, linear_parsers, uses_native
 from ...postprocess.messages import PostprocessParams
+from ...tokenization import LazyTokenizer, set_tokenizer_config
 from ...tokenization import load as load_tokenizer
-from ...tokenization import set_tokenizer_config
 from ...tokenization.detokenizer import DetokenizerFactory, detokenizers, read_vocabulary
 from ...tokenization.flags import BACKEND_FLAG
 from ..backend import InlineBackend, PostprocessBackend
@@ -101,8 +101,16 @@ def pool_parts(
     adapter = importlib.import_module(module)
     tokenizer, parsers = adapter.pool_parts(ParserNames(**names), **arguments)
     if own_tokenizer is not None:
-        tokenizer = load_tokenizer(*own_tokenizer)
+        tokenizer = select_decoding(load_tokenizer(*own_tokenizer), tokenizer)
     return detokenizers(tokenizer), parsers
+
+
+def select_decoding(own: LazyTokenizer, engines: object) -> object:
+    """Return the tokenizer that decodes: the user's, unless that only makes prompts.
+
+    Raises `TokenizerLoadError`.
+    """
+    return own if own.converts_text else engines
 
 
 async def refuse(error: Exception) -> AsyncIterator[JsonObject]:
@@ -230,8 +238,8 @@ class Worker(abc.ABC, Generic[ConfigT, HandlerT]):
         if own is None:
             tokenizer = model.tokenizer
         else:
-            tokenizer = checked = load_tokenizer(*own)
-            checked.unwrap()  # raises now what is wrong with it
+            # Raises now what is wrong with the class.
+            tokenizer = select_decoding(load_tokenizer(*own), model.tokenizer)
         is_native = uses_native(settings.parsers, settings.names)
         processes = settings.pool_processes(is_native=is_native)
         backend: PostprocessBackend

@@ -88,5 +88,15 @@ def test_a_tokenizer_of_the_users_takes_the_models_template():
     prompts = PythonPrompts(tokenizer, ModelFolder(TINY_MODEL), None)
     messages = [{"role": "user", "content": "hi"}]
     assert prompts(messages, None, model="m") == FILES.prompt_token_ids(messages, None)
-    assert find_single_token(tokenizer, "<|im_end|>") == FILES.eos_token_ids[0]
-    assert find_single_token(tokenizer, "several tokens of text") is None
+    folder = str(TINY_MODEL)
+    assert find_single_token(tokenizer, folder, "<|im_end|>") == FILES.eos_token_ids[0]
+    assert find_single_token(tokenizer, folder, "several tokens of text") is None
+
+
+def test_a_tokenizer_that_makes_prompts_only_is_enough(tmp_path):
+    tokenizer = load("tests.tokenization.bad_modules", "PromptsOnly", str(TINY_MODEL))
+    prompts = PythonPrompts(tokenizer, ModelFolder(TINY_MODEL), None)
+    assert prompts([{"role": "user", "content": "hi"}], None, model="m") == [1, 1, 0]
+    end = find_single_token(tokenizer, str(TINY_MODEL), "<|im_end|>")
+    assert end == FILES.eos_token_ids[0], "the model's own tokenizer knows its tokens"
+    assert find_single_token(tokenizer, str(tmp_path), "<|im_end|>") is None

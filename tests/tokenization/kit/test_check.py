@@ -87,4 +87,3 @@ def test_a_check_of_an_option_is_not_required():
     check = Check("name", "requirement", lambda target: "")
     assert check.required
     assert not check._replace(needs="special_toks").required
-    assert not check._replace(package="dill").required

@@ -5,12 +5,13 @@ import subprocess
 import sys
 
 import pytest
-from backedge.tokenization.kit import CHECKS
+from backedge.tokenization.kit import CHECKS, STREAMING_CHECKS
 from backedge.tokenization.kit.__main__ import main
 
 from tests.support import EXAMPLES
 
 EXAMPLE = "examples.my_tokenizer:MyTokenizer"
+MINIMAL = "tests.tokenization.bad_modules:PromptsOnly"
 BROKEN = "tests.tokenization.broken:LosesEmoji"
 
 
@@ -37,6 +38,15 @@ def test_json(capsys):
     emoji = next(check for check in report["checks"] if check["check"] == "emoji")
     assert emoji["required"]
     assert "😀" in emoji["detail"]
+
+
+def test_streaming_only(capsys):
+    name = "tests.tokenization.examples:StreamsOnly"
+    assert main([name, "--model", "model"]) == 2, "it has no encode"
+    assert main([name, "--model", "model", "--streaming-only"]) == 0
+    assert f"{name} keeps the contract: {len(STREAMING_CHECKS)} passed" in capsys.readouterr().out
+    assert main([MINIMAL, "--model", "model", "--streaming-only"]) == 2
+    assert "its instances cannot be called with texts" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(

@@ -14,7 +14,6 @@ def test_nearly_every_check_has_a_tokenizer_that_fails_it():
         "multilingual",
         "code",
         "dill",
-        "construction",
     }
 
 

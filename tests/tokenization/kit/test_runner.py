@@ -1,16 +1,18 @@
 """Runs of all checks, as a report and as tests of pytest."""
 
 import functools
+import sys
 
 import pytest
-from backedge.tokenization.kit import CHECKS, contract_tests, passed, run
+from backedge.tokenization.kit import CHECKS, STREAMING_CHECKS, contract_tests, passed, run
 
-from tests.tokenization.broken import LosesEmoji, NoSkip
+from tests.tokenization.broken import BROKEN_STREAMS, LosesEmoji, NoSkip
 from tests.tokenization.examples import (
     BASE,
     GOOD,
     MISTRAL_FILES,
     MinimalTokenizer,
+    StreamsOnly,
     WordTokenizer,
     mistral,
 )
@@ -31,6 +33,20 @@ def test_a_base_tokenizer_offers_all_but_a_template(make):
     assert skipped <= {"template", "prompt"}
 
 
+@pytest.mark.parametrize("make", [StreamsOnly, *BASE.values()], ids=["streams only", *BASE])
+def test_streaming_alone_is_checked_by_itself(make):
+    outcomes = run(make, STREAMING_CHECKS)
+    assert {outcome.outcome for outcome in outcomes} == {"passed"}, outcomes
+
+
+@pytest.mark.parametrize("broken", BROKEN_STREAMS, ids=lambda broken: broken.tokenizer.__name__)
+def test_a_stream_that_is_broken_fails_the_check_that_it_breaks(broken):
+    outcomes = run(lambda: broken.tokenizer("model"), STREAMING_CHECKS)
+    failed = {outcome.check: outcome.detail for outcome in outcomes if outcome.outcome == "failed"}
+    assert failed.keys() == {broken.check}, failed
+    assert broken.reason in failed[broken.check]
+
+
 @pytest.mark.parametrize("file", MISTRAL_FILES, ids=lambda file: file.name)
 def test_mistral_common_passes(file):
     outcomes = run(functools.partial(mistral, file))
@@ -40,6 +56,7 @@ def test_mistral_common_passes(file):
 # As users write it, in a test file of theirs.
 test_words = contract_tests(lambda: WordTokenizer("model"))
 test_minimal = contract_tests(MinimalTokenizer)
+test_streaming = contract_tests(StreamsOnly, streaming_only=True)
 
 
 def check(name):
@@ -55,10 +72,10 @@ def test_a_pytest_of_a_broken_tokenizer_fails_its_check():
         run(check("prompt"))
 
 
-def test_a_package_that_is_missing_is_a_reason_to_skip(monkeypatch):
-    monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
+def test_a_pickler_that_is_missing_is_a_failure(monkeypatch):
+    monkeypatch.setitem(sys.modules, "dill", None)
     run = contract_tests(lambda: WordTokenizer("model"))
-    with pytest.raises(pytest.skip.Exception, match="dill is not installed"):
+    with pytest.raises(pytest.fail.Exception, match=r"dill is not installed.*backedge\[kit\]"):
         run(check("dill"))
 
 
