@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 from backedge.parsers.json_types import JsonObject
 from backedge.tokenization import BaseTokenizer
@@ -44,7 +45,7 @@ class PromptsOnly:
         messages: list[JsonObject],
         model: str,
         tools: list[JsonObject] | None = None,
-        **template_kwargs: object,
+        **template_kwargs: Any,
     ) -> list[int]:
         """See `TokenizerProtocol`."""
         return self._files.prompt_token_ids(messages, tools, **template_kwargs)
