@@ -16,8 +16,15 @@ from ..parsers.errors import ProtocolError
 from ..parsers.json_types import JsonObject
 from .messages import Chunk, EngineLogprob
 
-# OpenAI's words for the engines'. An abort ends the text like a limit does.
-FINISH_REASONS = {"eos": "stop", "cancelled": "length", "abort": "length"}
+# OpenAI's words for the engines'. An abort ends the text like a limit does. "timeout" is
+# TensorRT-LLM's; "unknown" is Dynamo's word where that engine gives no reason.
+FINISH_REASONS = {
+    "eos": "stop",
+    "unknown": "stop",
+    "cancelled": "length",
+    "abort": "length",
+    "timeout": "length",
+}
 ABORTS = ("cancelled", "abort")
 # Of an error's text, so that no log line or answer repeats a message of megabytes.
 MAX_ERROR = 4096

@@ -16,6 +16,7 @@ GROUPS = {
         *("test_native_parsers", "test_pool", "test_plugin"),
     ),
     "routed": ("test_bad_requests", "test_tokenizer_backends", "test_kv_routing"),
+    "trtllm": ("test_trtllm", "test_trtllm_disaggregated"),
     "lifecycle": ("test_lifecycle",),
     "replay": ("test_replay", "test_migration"),
 }

@@ -59,6 +59,9 @@ SGLANG_CPU_ENGINE = (
     *("--disable-cuda-graph", "--skip-server-warmup", "--sleep-on-idle"),
 )
 CPU_ENGINES = (CPU_ENGINE, SGLANG_CPU_ENGINE)
+# TensorRT-LLM does not run on a CPU; tests have a stand-in for it.
+TRTLLM_STANDIN = ("--gpus-per-node", "1", "--max-seq-len", "2048")
+STANDIN_PATH = {"PYTHONPATH": f"{ROOT / 'tests' / 'standin'}"}
 START_TIMEOUT_S = 480.0
 STOP_TIMEOUT_S = 20.0
 
@@ -164,6 +167,25 @@ class Stack:
         own = ("--served-model-name", name, "--nccl-port", str(free_port()))
         command = ("-m", module, "--model-path", str(model), *own, *engine, *flags)
         return self._worker(command, wait=wait, **{**engine_environment(engine), **environment})
+
+    def trtllm(
+        self,
+        *flags: str,
+        model: str | Path = TINY_MODEL,
+        name: str = MODEL_NAME,
+        engine: Sequence[str] = TRTLLM_STANDIN,
+        module: str = "dynamo.trtllm",
+        wait: bool = True,
+        **environment: str,
+    ) -> Process:
+        """Start a TensorRT-LLM worker, by default with the stand-in for the engine.
+
+        Parameters as for `sglang`.
+        """
+        model_flags = ("--model", str(model), "--served-model-name", name)
+        variables = STANDIN_PATH if engine == TRTLLM_STANDIN else {}
+        command = ("-m", module, *model_flags, *engine, *flags)
+        return self._worker(command, wait=wait, **{**variables, **environment})
 
     def replay(
         self, *flags: str, name: str = MODEL_NAME, wait: bool = True, **environment: str

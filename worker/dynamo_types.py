@@ -181,3 +181,26 @@ class SglangHandler(Protocol):
     """`dynamo.sglang.request_handlers.DecodeWorkerHandler`."""
 
     engine: SglangEngine
+
+
+# TensorRT-LLM.
+
+
+class TrtllmConfig(Protocol):
+    """`dynamo.trtllm.args.Config`. modality: an enum; "text" and "multimodal" generate text."""
+
+    model: str
+    disaggregation_mode: Mode
+    modality: Mode
+
+
+class TrtllmRequest(Protocol):
+    """`tensorrt_llm.executor.result.GenerationResult`, or Dynamo's guard of one."""
+
+    def abort(self) -> None:
+        """End the request with all its choices."""
+        ...
+
+
+class TrtllmHandler(Protocol):
+    """`dynamo.trtllm.request_handlers.handler_base.HandlerBase`; only passed on."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 import math
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Literal, get_args
 
 import msgspec
@@ -84,7 +84,7 @@ def parse_seconds(text: str) -> float:
     return value
 
 
-EngineName = Literal["vllm", "sglang"]
+EngineName = Literal["vllm", "sglang", "trtllm"]
 Flag = tuple[tuple[str, ...], JsonObject]
 """The names of a flag, and the keyword arguments of `add_argument`."""
 GROUP = "Backedge: post-processing in the worker"
@@ -101,6 +101,10 @@ VLLM_FLAGS: tuple[Flag, ...] = (
             "help": "Python file that registers a tool parser with vLLM, for --tool-call-parser.",
         },
     ),
+)
+TRTLLM_FLAGS: tuple[Flag, ...] = tuple(
+    ((flag,), {"default": None, "help": f"{what} parser of the model, for --trtllm-processing."})
+    for flag, what in (("--tool-call-parser", "Tool"), ("--reasoning-parser", "Reasoning"))
 )
 SHARED_FLAGS: tuple[Flag, ...] = (
     (
@@ -230,11 +234,7 @@ def list_flags(engine: EngineName) -> tuple[Flag, ...]:
         "help": "Detokenize, check stop strings and parse reasoning and tool calls in this worker, "
         "for every request that comes from a Backedge frontend.",
     }
-    return (
-        (enabling_flags(engine), switch),
-        *(VLLM_FLAGS if engine == "vllm" else sglang_flags()),
-        *SHARED_FLAGS,
-    )
+    return (enabling_flags(engine), switch), *OWN_FLAGS[engine](), *SHARED_FLAGS
 
 
 def sglang_flags() -> tuple[Flag, ...]:
@@ -249,6 +249,14 @@ def sglang_flags() -> tuple[Flag, ...]:
             ("--reasoning-parser", reasoning_format),
         )
     )
+
+
+# What each engine's worker needs besides its own flags.
+OWN_FLAGS: dict[EngineName, Callable[[], tuple[Flag, ...]]] = {
+    "vllm": lambda: VLLM_FLAGS,
+    "sglang": sglang_flags,
+    "trtllm": lambda: TRTLLM_FLAGS,
+}
 
 
 def add_flags(parser: argparse.ArgumentParser, engine: EngineName) -> None:

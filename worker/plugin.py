@@ -18,6 +18,9 @@ from types import ModuleType
 from typing_extensions import override
 
 SERVER_ARGS = "sglang.srt.server_args"
+TRTLLM_PACKAGE = "dynamo.trtllm"
+# Loaded after the module with Dynamo's flags, which imports torch.
+LLM_WORKER = "dynamo.trtllm.workers.llm_worker"
 
 
 def register() -> None:
@@ -56,35 +59,59 @@ def register_sglang() -> None:
     module = sys.modules.get(SERVER_ARGS)
     if module is not None and hasattr(module, "ServerArgs"):
         patch_add_cli_args(module)
-    elif not any(isinstance(finder, ServerArgsFinder) for finder in sys.meta_path):
-        sys.meta_path.insert(0, ServerArgsFinder())
+    else:
+        install_hook(SERVER_ARGS, patch_add_cli_args)
 
 
-class ServerArgsFinder(importlib.abc.MetaPathFinder):
-    """Finds the module of SGLang's flags, so that ours are added as soon as it is loaded.
+def register_trtllm() -> None:
+    """Add the flags to those of Dynamo's TensorRT-LLM worker, and let them take effect.
 
-    SGLang asks for platforms while it is still being imported.
+    Entry point `torch.backends`, which torch loads at the end of its own import, in every process
+    that imports it: TensorRT-LLM has no plugins. Does nothing unless the process is that worker.
     """
+    if TRTLLM_PACKAGE in sys.modules:
+        install_hook(LLM_WORKER, patch_trtllm)
+
+
+def install_hook(module_name: str, patch: Callable[[ModuleType], None]) -> None:
+    """Call `patch` with a module as soon as it is loaded. The module must not be loaded yet."""
+    hooks = (finder for finder in sys.meta_path if isinstance(finder, HookFinder))
+    if module_name not in {hook.module_name for hook in hooks}:
+        sys.meta_path.insert(0, HookFinder(module_name, patch))
+
+
+class HookFinder(importlib.abc.MetaPathFinder):
+    """Finds one module, so that `patch` is called with it as soon as it is loaded.
+
+    The engines load plugins while their own modules are still being imported.
+    """
+
+    def __init__(self, module_name: str, patch: Callable[[ModuleType], None]) -> None:
+        self.module_name = module_name
+        self._patch = patch
 
     @override
     def find_spec(
         self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
     ) -> ModuleSpec | None:
-        if fullname != SERVER_ARGS:
+        if fullname != self.module_name:
             return None
         sys.meta_path.remove(self)
         spec = importlib.util.find_spec(fullname)
         if spec is not None and spec.loader is not None:
-            spec.loader = FlagsLoader(spec, spec.loader)
+            spec.loader = HookLoader(spec, spec.loader, self._patch)
         return spec
 
 
-class FlagsLoader(importlib.abc.Loader):
-    """Loads a module as `loader` does, then calls `patch_add_cli_args`; leaves `spec` as it was."""
+class HookLoader(importlib.abc.Loader):
+    """Loads a module as `loader` does, then calls `patch`; leaves `spec` as it was."""
 
-    def __init__(self, spec: ModuleSpec, loader: importlib.abc.Loader) -> None:
+    def __init__(
+        self, spec: ModuleSpec, loader: importlib.abc.Loader, patch: Callable[[ModuleType], None]
+    ) -> None:
         self._spec = spec
         self._loader = loader
+        self._patch = patch
 
     @override
     def create_module(self, spec: ModuleSpec) -> ModuleType | None:
@@ -94,7 +121,7 @@ class FlagsLoader(importlib.abc.Loader):
     def exec_module(self, module: ModuleType) -> None:
         self._spec.loader = module.__loader__ = self._loader
         self._loader.exec_module(module)
-        patch_add_cli_args(module)
+        self._patch(module)
 
 
 def patch_add_cli_args(module: ModuleType) -> None:
@@ -114,3 +141,10 @@ def patch_add_cli_args(module: ModuleType) -> None:
             watch_arguments(parser)
 
     module.ServerArgs.add_cli_args = staticmethod(with_flags)
+
+
+def patch_trtllm(_: ModuleType) -> None:
+    """Have Dynamo's TensorRT-LLM worker add our flags; called before it parses its own."""
+    from .adapters.trtllm import watch_arguments
+
+    watch_arguments()

@@ -20,7 +20,7 @@ GLM45 = Format(
             then={"</tool_call>": Jump.RETURN, "<tool_call>": State.NAME},
         ),
     },
-    aliases=("glm47", "glm", "ling3", "spark25"),
+    aliases=("glm47", "glm4", "glm", "ling3", "spark25"),
     strip="",
     source="zai-org/GLM-4.5 and GLM-4.7 chat templates; vllm 0.31 parser/glm47_moe.py, "
     "parser/ling3.py; sglang function_call/glm4_moe_detector.py, function_call/spark25_detector.py",
@@ -29,6 +29,7 @@ GLM45 = Format(
 POOLSIDE_V1 = variant(
     GLM45,
     "poolside_v1",
+    aliases=("laguna",),
     undeclared_type="json",
     source="vllm 0.31 tool_parsers/poolside_v1_tool_parser.py, "
     "reasoning/poolside_v1_reasoning_parser.py; sglang function_call/poolside_v1_detector.py",

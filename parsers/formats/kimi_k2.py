@@ -21,6 +21,7 @@ KIMI_K2 = Format(
             CALL_BEGIN: State.NAME,
         },
     },
+    aliases=("kimi_k25",),
     # `functions.get_weather:0` is the id; the template needs it back unchanged.
     function=re.compile(r"(?=(?P<id>\S+:\d+\Z)?)(?:functions\.)?(?P<name>[^\s:<>{}\"]+)(?::\d*)?"),
     source="vllm 0.31 parser/kimi_k2.py; sglang function_call/kimik2_detector.py",

@@ -1,4 +1,4 @@
 """Adapters to the engines' own parsers, which serve a new model from its first day.
 
-`vllm.py` and `sglang.py` import their engine; nothing else in `backedge.parsers` does.
+`vllm.py`, `sglang.py` and `trtllm.py` import their engine; nothing else in `backedge.parsers` does.
 """

@@ -8,12 +8,10 @@ Source: `OpenAIServingChat._process_reasoning_stream`, `_process_tool_call_strea
 
 from __future__ import annotations
 
-import itertools
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import cast
 
 from sglang.srt.entrypoints.openai.protocol import Function, Tool
-from sglang.srt.function_call.core_types import ToolCallItem
 from sglang.srt.function_call.function_call_parser import FunctionCallParser
 from sglang.srt.parser.reasoning_parser import ReasoningParser
 from typing_extensions import override
@@ -22,7 +20,8 @@ from ..base import ParserFactory, ParserNames, ParserRequest, StreamParser
 from ..errors import REASONING_FLAG, TOOL_CALL_FLAG
 from ..events import Content, Event, Reasoning
 from ..passthrough import PassthroughParser
-from .sent_calls import SentCalls
+from .call_items import CallItems
+from .reasoning_count import ReasoningCount
 from .sglang_logs import throttle_logs
 from .sglang_reasoning import BY_TEXT, ReasoningParserFactory, VocabularyTokenizer
 from .startup_checks import (
@@ -33,14 +32,6 @@ from .startup_checks import (
     try_parser,
 )
 
-# Many parsers take one step per chunk: a name, its arguments, the next name. A bound on the steps
-# after the last chunk.
-MAX_STEPS = 256
-# Formats that number the calls of a conversation in their ids.
-CALL_IDS: dict[str | None, str] = {
-    "kimi_k2": "functions.{name}:{number}",
-    "kimi_k3": "{name}:{number}",
-}
 _DEEPSEEK_CALLS = "<｜tool▁calls▁begin｜>"  # noqa: RUF001 - the bars are the marker's own
 # Parsers that lose a marker which arrives in pieces, each with a marker that the tokenizers of its
 # family have as one token.
@@ -124,8 +115,8 @@ class SglangParsers(ParserFactory):
             reasoning,
             self._control_ids,
             self._special,
+            CallItems(self._names.tool_call, request.history_tool_calls),
             follows_text=self._names.reasoning in BY_TEXT,
-            call_id=lambda name, index: self._call_id(name, request.history_tool_calls + index),
         )
 
     def _check_markers(self, flag: str, name: str) -> None:
@@ -147,10 +138,6 @@ class SglangParsers(ParserFactory):
             tokenizer=self._vocabulary,
         )
 
-    def _call_id(self, name: str, number: int) -> str | None:
-        form = CALL_IDS.get(self._names.tool_call)
-        return form.format(name=name, number=number) if form else None
-
 
 class SglangStreamParser(StreamParser):
     """Parses one choice with SGLang's parsers of the model.
@@ -158,13 +145,11 @@ class SglangStreamParser(StreamParser):
     tools, reasoning: SGLang's parsers; at least one of them.
     control_ids: tokens that do not count as reasoning: special and added ones.
     special: the text of the special tokens, by id.
+    items: the calls of the choice.
     follows_text: the reasoning parser does not say whether it is in reasoning; the events show it.
-    call_id: returns the id that the format demands for a call, from its name and index.
     """
 
     token_aligned = True
-    in_reasoning = False
-    reasoning_tokens = 0
 
     def __init__(
         self,
@@ -172,23 +157,28 @@ class SglangStreamParser(StreamParser):
         reasoning: ReasoningParser | None,
         control_ids: set[int],
         special: Mapping[int, str],
+        items: CallItems,
         *,
         follows_text: bool,
-        call_id: Callable[[str, int], str | None],
     ) -> None:
         self._tools = tools
         self._reasoning = reasoning
-        self._control_ids = control_ids
         self._special = special
-        self._call_id = call_id
-        self._calls = SentCalls()
-        # Our index of the last call for each `tool_index`, which may be the tool's place in the
-        # request.
-        self._indexes: dict[int, int] = {}
+        self._items = items
         self._follows_text = follows_text
-        self._uncounted = 0  # tokens whose text is held back, so that their kind is not known
         self._phase = self._read_phase()
-        self.in_reasoning = reasoning is not None if follows_text else self._phase[0]
+        begins = reasoning is not None if follows_text else self._phase[0]
+        self._count = ReasoningCount(control_ids, in_reasoning=begins)
+
+    @property
+    @override
+    def in_reasoning(self) -> bool:
+        return self._count.in_reasoning
+
+    @property
+    @override
+    def reasoning_tokens(self) -> int:
+        return self._count.tokens
 
     @override
     def reads_together(self, token_ids: Sequence[int]) -> bool:
@@ -209,7 +199,7 @@ class SglangStreamParser(StreamParser):
         if self._tools is not None:
             events += self._read_rest(self._tools)
             parsed = getattr(self._tools.detector, "prev_tool_call_arr", None) or ()
-            events += () if cut else self._calls.send_rest(parsed)
+            events += () if cut else self._items.calls.send_rest(parsed)
         self._track((), events)
         return events
 
@@ -242,37 +232,14 @@ class SglangStreamParser(StreamParser):
     def _read_answer(self, text: str | None) -> Iterator[Event]:
         """Yield what the tool parser makes of text that is not reasoning."""
         if text and self._tools is not None:
-            yield from self._events(*self._tools.parse_stream_chunk(text))
+            yield from self._items.read(*self._tools.parse_stream_chunk(text))
         elif text:
             yield Content(text)
 
     def _read_rest(self, tools: FunctionCallParser) -> Iterator[Event]:
         """Yield what is left in the tool parser."""
-        for _ in range(MAX_STEPS):
-            step = list(self._events(*tools.parse_stream_chunk("")))
-            if not step:
-                break
-            yield from step
-        yield from self._events(*tools.parse_stream_end())
-
-    def _events(self, text: str, items: Sequence[ToolCallItem]) -> Iterator[Event]:
-        """Yield the events of one step in the order in which the model wrote them.
-
-        There is no text inside a call, so the arguments of an open call precede the text.
-        """
-        for item in itertools.takewhile(lambda item: not item.name, items):
-            yield from self._call(item)
-        if text:
-            yield Content(text)
-        for item in itertools.dropwhile(lambda item: not item.name, items):
-            yield from self._call(item)
-
-    def _call(self, item: ToolCallItem) -> Iterator[Event]:
-        if item.name:
-            index = self._indexes[item.tool_index] = len(self._calls)
-            yield self._calls.start(index, item.name, self._call_id(item.name, index))
-        if item.parameters and item.tool_index in self._indexes:
-            yield self._calls.add_arguments(self._indexes[item.tool_index], item.parameters)
+        yield from self._items.read_rest(lambda: tools.parse_stream_chunk(""))
+        yield from self._items.read(*tools.parse_stream_end())
 
     def _read_phase(self) -> tuple[bool, bool]:
         """Return whether the reasoning parser is in reasoning, and has passed the start marker."""
@@ -283,25 +250,14 @@ class SglangStreamParser(StreamParser):
         return in_reasoning, detector.stripped_think_start
 
     def _track(self, token_ids: Sequence[int], events: list[Event]) -> None:
-        """Update `in_reasoning` and `reasoning_tokens`.
-
-        A token whose text is held back counts once its text is returned; a marker's never does.
-        """
+        """Update `in_reasoning` and `reasoning_tokens`."""
         phase = self._read_phase()
-        reasons = any(isinstance(event, Reasoning) for event in events)
-        answers = any(not isinstance(event, Reasoning) for event in events)
-        is_control = not self._control_ids.isdisjoint(token_ids)
-        if self.in_reasoning and not is_control:
-            self._uncounted += len(token_ids)
-        if reasons:
-            self.reasoning_tokens += self._uncounted
-        if events or is_control or phase != self._phase:
-            self._uncounted = 0
+        in_reasoning = None if self._follows_text else phase[0]
+        passed_marker = phase != self._phase
+        self._count.update(
+            token_ids, events, in_reasoning=in_reasoning, passed_marker=passed_marker
+        )
         self._phase = phase
-        if not self._follows_text:
-            self.in_reasoning = phase[0]
-        elif events:
-            self.in_reasoning = not answers
 
 
 class MarkerVocabulary:

@@ -39,6 +39,7 @@ LONG_CONTEXT_ALLOWED = {"VLLM_ALLOW_LONG_MAX_MODEL_LEN": "1"}
 FIGURES = {
     "vllm": ("vllm:num_requests_running", "vllm:generation_tokens_total"),
     "sglang": ("sglang:num_running_reqs", "sglang:generation_tokens_total"),
+    "trtllm": ("trtllm_standin_requests_running", "trtllm_standin_generated_tokens_total"),
 }
 
 

@@ -56,6 +56,7 @@ def test_any_field_may_be_missing(name, is_null):
     [
         *(("eos", "stop"), ("stop", "stop"), ("length", "length"), ("", None)),
         *(("cancelled", "length"), ("abort", "length")),
+        *(("timeout", "length"), ("unknown", "stop")),
     ],
 )
 def test_finish_reasons_are_openais(engines, openais):

@@ -1,4 +1,4 @@
-"""How the flags get into SGLang's command line."""
+"""How the flags get into the command lines of SGLang's and TensorRT-LLM's workers."""
 
 from __future__ import annotations
 
@@ -18,7 +18,25 @@ ADDED = (
     "parser = argparse.ArgumentParser(); ServerArgs.add_cli_args(parser);"
     "print('--sglang-processing' in parser.format_help())"
 )
+TORCH = (
+    f"import sys; before = [*sys.meta_path]; {{then}}; from backedge.worker import plugin;"
+    f"print(plugin.register_trtllm(), len(sys.meta_path) - len(before)); {OURS}"
+)
+PLUGIN_ALONE = "['backedge.worker', 'backedge.worker.plugin']\n"
 PROCESSES = [
+    ("torch anywhere else", TORCH.format(then="pass"), {}, f"None 0\n{PLUGIN_ALONE}"),
+    (
+        "torch in dynamo's trtllm worker",
+        TORCH.format(then="sys.modules['dynamo.trtllm'] = sys"),
+        {},
+        f"None 1\n{PLUGIN_ALONE}",
+    ),
+    (
+        "torch imports nothing else of ours",
+        f"import sys, torch; {OURS}",
+        {},
+        PLUGIN_ALONE,
+    ),
     (
         "the entry point imports nothing",
         ENTRY_POINT,

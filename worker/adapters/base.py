@@ -10,11 +10,10 @@ from __future__ import annotations
 import abc
 import functools
 import importlib
-import importlib.metadata
 import inspect
 import logging
-from collections.abc import AsyncIterator, Callable
-from typing import ClassVar, Generic, NamedTuple, TypeVar
+from collections.abc import AsyncIterator, Awaitable, Callable
+from typing import ClassVar, Concatenate, Generic, NamedTuple, TypeVar
 
 import msgspec
 
@@ -35,7 +34,7 @@ from ..model_card import build_worker_card, publish_worker_card
 from ..pool import PoolSupervisor
 from ..request_check import check_engine_fields, check_params
 from ..request_stream import EngineRequestHandle, WorkerPostprocessor, read_params
-from .engine_support import EngineSupport, patch
+from .engine_support import ENDPOINT, EngineSupport, patch, read_version
 
 logger = logging.getLogger(__name__)
 
@@ -45,18 +44,21 @@ T = TypeVar("T")
 
 OwnTokenizer = tuple[str, str, str]
 """Module and class of the user's own tokenizer, and the model's path."""
-Generate = Callable[[HandlerT, JsonObject, RequestContext], AsyncIterator[JsonObject]]
-"""The `generate` of one of Dynamo's handlers."""
+Generate = Callable[
+    Concatenate[HandlerT, JsonObject, RequestContext, ...], AsyncIterator[JsonObject]
+]
+"""The method of one of Dynamo's handlers that generates."""
 
 
 class GenerateCall(NamedTuple, Generic[HandlerT]):
-    """One call of a handler's `generate` that is post-processed.
+    """One call of a handler that is post-processed.
 
-    start: begins the generation and returns its outputs.
+    start: begins the generation of `request` and returns its outputs.
     """
 
     start: Callable[[], AsyncIterator[JsonObject]]
     handler: HandlerT
+    request: JsonObject
     request_id: str
     params: PostprocessParams
     prompt_token_ids: list[int]
@@ -290,7 +292,7 @@ class Worker(abc.ABC, Generic[ConfigT, HandlerT]):
 
         @functools.wraps(set_up)
         def set_up_both(*args: object, **kwargs: object) -> T:
-            self.metrics.expose(signature.bind(*args, **kwargs).arguments["generate_endpoint"])
+            self.metrics.expose(signature.bind(*args, **kwargs).arguments[ENDPOINT])
             return set_up(*args, **kwargs)
 
         return set_up_both
@@ -311,21 +313,38 @@ class Worker(abc.ABC, Generic[ConfigT, HandlerT]):
         if tokenizer.backend is not None:
             set_tokenizer_config(runtime_config, *msgspec.structs.astuple(tokenizer))
         if self._postprocessor is not None:
-            engine = self.engine.name
-            version = importlib.metadata.version(engine)
+            version = read_version(self.engine.distribution)
             publish_worker_card(
-                build_worker_card(engine, version, self.settings.names), runtime_config
+                build_worker_card(self.engine.name, version, self.settings.names), runtime_config
             )
 
+    def with_worker_card(
+        self, register_model: Callable[..., Awaitable[T]]
+    ) -> Callable[..., Awaitable[T]]:
+        """Return Dynamo's `register_model`, publishing the worker's card before it is called."""
+
+        @functools.wraps(register_model)
+        async def register(
+            *args: object, runtime_config: RuntimeConfig | None = None, **kwargs: object
+        ) -> T:
+            await self.publish_worker_card(runtime_config)
+            return await register_model(*args, runtime_config=runtime_config, **kwargs)
+
+        return register
+
     def with_postprocessing(self, generate: Generate[HandlerT]) -> Generate[HandlerT]:
-        """Return a handler's `generate`, post-processing requests with `PostprocessParams`."""
+        """Return a handler's method, post-processing requests with `PostprocessParams`."""
         from dynamo.common.utils.token_ids import normalize_request_token_ids
 
         @functools.wraps(generate)
         def generate_and_postprocess(
-            handler: HandlerT, request: JsonObject, context: RequestContext
+            handler: HandlerT,
+            request: JsonObject,
+            context: RequestContext,
+            *more: object,
+            **options: object,
         ) -> AsyncIterator[JsonObject]:
-            start = functools.partial(generate, handler, request, context)
+            start = functools.partial(generate, handler, request, context, *more, **options)
             try:
                 check_engine_fields(request, self.find_vocabulary_size(handler))
                 params = read_params(request)
@@ -336,7 +355,8 @@ class Worker(abc.ABC, Generic[ConfigT, HandlerT]):
             except (RequestError, ValueError, TypeError, KeyError) as error:
                 return refuse(error)
             prompt = token_ids[: params.prompt_length]
-            outputs, handle = self.run(GenerateCall(start, handler, context.id(), params, prompt))
+            call = GenerateCall(start, handler, request, context.id(), params, prompt)
+            outputs, handle = self.run(call)
             return self._postprocessor.stream(outputs, params, token_ids, handle)
 
         return generate_and_postprocess

@@ -22,18 +22,21 @@ from ..flags import EngineName, enabling_flags
 P = ParamSpec("P")
 T = TypeVar("T")
 
+ENDPOINT = "generate_endpoint"
+
 
 class EngineSupport(msgspec.Struct, frozen=True):
     """What one engine's adapter relies on.
 
-    name: also of the engine's distribution and of its flag.
+    name: also of its flag. distribution: under which the engine is installed.
     version: the supported one, without its last part.
     patch_points: module, attribute, and the first parameters that the adapter uses.
-    metrics: module and name of Dynamo's function that gets the endpoint as
+    metrics: module and name of Dynamo's function or class that gets the endpoint as
         `generate_endpoint`.
     """
 
     name: EngineName
+    distribution: str
     version: str
     patch_points: tuple[tuple[str, str, tuple[str, ...]], ...]
     metrics: tuple[str, str]
@@ -46,11 +49,11 @@ class EngineSupport(msgspec.Struct, frozen=True):
     @property
     def supported(self) -> dict[str, str]:
         """Supported versions by distribution, without their last part."""
-        return {"ai-dynamo": "1.6", self.name: self.version}
+        return {"ai-dynamo": "1.6", self.distribution: self.version}
 
     def check_versions(self) -> None:
         """Raise `SetupError` unless the installed Dynamo and engine are supported."""
-        found = {package: importlib.metadata.version(package) for package in self.supported}
+        found = {package: read_version(package) for package in self.supported}
         if any(
             not version.startswith(f"{self.supported[package]}.")
             for package, version in found.items()
@@ -67,16 +70,20 @@ class EngineSupport(msgspec.Struct, frozen=True):
     def check_patch_points(self) -> None:
         """Raise `SetupError` unless every patch point has the parameters that are used."""
         for module_name, path, parameters in self.patch_points:
-            target: object = importlib.import_module(module_name)
-            for name in path.split("."):
-                target = getattr(target, name, None)
+            target = find_attribute(module_name, path)
             if target is None or (parameters and not has_first_parameters(target, parameters)):
-                found = importlib.metadata.version("ai-dynamo")
-                raise SetupError(
-                    f"{module_name}.{path} of ai-dynamo {found} is not what Backedge expects; "
-                    f"install ai-dynamo {self.supported['ai-dynamo']}.x as published, or drop "
-                    "Backedge's flags."
-                )
+                raise self._unexpected(module_name, path)
+        target = find_attribute(*self.metrics)
+        if not callable(target) or ENDPOINT not in inspect.signature(target).parameters:
+            raise self._unexpected(*self.metrics)
+
+    def _unexpected(self, module_name: str, path: str) -> SetupError:
+        found = read_version("ai-dynamo")
+        return SetupError(
+            f"{module_name}.{path} of ai-dynamo {found} is not what Backedge expects; "
+            f"install ai-dynamo {self.supported['ai-dynamo']}.x as published, or drop "
+            "Backedge's flags."
+        )
 
     def exit_on_setup_error(self, check: Callable[P, T]) -> Callable[P, T]:
         """Return `check`, ending the process with the message alone if it refuses."""
@@ -89,6 +96,22 @@ class EngineSupport(msgspec.Struct, frozen=True):
                 raise SystemExit(f"Backedge: {error}") from error
 
         return checked
+
+
+def find_attribute(module_name: str, path: str) -> object:
+    """Return what `path` names in a module, None if there is no such thing."""
+    target: object = importlib.import_module(module_name)
+    for name in path.split("."):
+        target = getattr(target, name, None)
+    return target
+
+
+def read_version(package: str) -> str:
+    """Return the installed version of a package, or "none"."""
+    try:
+        return importlib.metadata.version(package)
+    except importlib.metadata.PackageNotFoundError:
+        return "none"
 
 
 def has_first_parameters(target: object, names: tuple[str, ...]) -> bool:

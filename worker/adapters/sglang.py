@@ -55,6 +55,7 @@ ENGINES = (
 )
 ENGINE = EngineSupport(
     name="sglang",
+    distribution="sglang",
     version="0.5",
     patch_points=(
         ("dynamo.sglang.args", "Config.__init__", ("self", "server_args", "dynamo_args")),

@@ -10,7 +10,7 @@ from __future__ import annotations
 import argparse
 import functools
 import sys
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from typing import TypeVar
 
 from typing_extensions import override
@@ -21,7 +21,7 @@ from ...parsers.json_types import JsonObject
 from ...parsers.native import vllm as native
 from ...parsers.parser_lookup import Kind
 from .. import flags
-from ..dynamo_types import RuntimeConfig, VllmConfig, VllmEngine, VllmEngineArgs, VllmHandler
+from ..dynamo_types import VllmConfig, VllmEngine, VllmEngineArgs, VllmHandler
 from ..request_stream import EngineRequestHandle
 from .base import GenerateCall, LoadedModel, Worker, choose_parsers
 from .engine_support import EngineSupport, patch, pick_fields
@@ -35,6 +35,7 @@ MODEL_ARGUMENTS = (
 )
 ENGINE = EngineSupport(
     name="vllm",
+    distribution="vllm",
     version="0.31",
     patch_points=(
         ("dynamo.vllm.main", "setup_vllm_engine", ("config",)),
@@ -156,7 +157,7 @@ class VllmWorker(Worker[VllmConfig, VllmHandler]):
     @override
     def install_card(self) -> None:
         for module in ("dynamo.vllm.main", "dynamo.vllm.handlers"):  # the latter for LoRA adapters
-            patch(module, "register_model", self._with_worker_card)
+            patch(module, "register_model", self.with_worker_card)
 
     @override
     def install(self) -> None:
@@ -171,18 +172,6 @@ class VllmWorker(Worker[VllmConfig, VllmHandler]):
             return setup_vllm_engine(config, *args, **kwargs)
 
         return setup
-
-    def _with_worker_card(
-        self, register_model: Callable[..., Awaitable[T]]
-    ) -> Callable[..., Awaitable[T]]:
-        @functools.wraps(register_model)
-        async def register(
-            *args: object, runtime_config: RuntimeConfig | None = None, **kwargs: object
-        ) -> T:
-            await self.publish_worker_card(runtime_config)
-            return await register_model(*args, runtime_config=runtime_config, **kwargs)
-
-        return register
 
     @override
     def load(self) -> LoadedModel:

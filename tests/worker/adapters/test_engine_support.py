@@ -1,4 +1,7 @@
-"""What the adapters of both engines check before an engine loads."""
+"""What the adapters of all engines check before an engine loads.
+
+TensorRT-LLM is the stand-in of tests/standin.
+"""
 
 from __future__ import annotations
 
@@ -8,9 +11,10 @@ from typing import Any
 
 import pytest
 from backedge.parsers.errors import SetupError
-from backedge.worker.adapters import sglang, vllm
+from backedge.worker.adapters import sglang, trtllm, vllm
 
-ADAPTERS = pytest.mark.parametrize("engine", [vllm.ENGINE, sglang.ENGINE], ids=["vllm", "sglang"])
+ENGINES = (vllm.ENGINE, sglang.ENGINE, trtllm.ENGINE)
+ADAPTERS = pytest.mark.parametrize("engine", ENGINES, ids=[engine.name for engine in ENGINES])
 
 
 @ADAPTERS
@@ -19,7 +23,7 @@ ADAPTERS = pytest.mark.parametrize("engine", [vllm.ENGINE, sglang.ENGINE], ids=[
 def test_other_versions_are_refused_by_name(
     engine: Any, package: str | None, version: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    package = package or engine.name
+    package = package or engine.distribution
     real = importlib.metadata.version
     monkeypatch.setattr(
         importlib.metadata, "version", lambda name: version if name == package else real(name)
@@ -27,7 +31,19 @@ def test_other_versions_are_refused_by_name(
     with pytest.raises(SetupError, match=f"{package} {version}") as caught:
         engine.check_versions()
     assert "ai-dynamo 1.6.x" in str(caught.value)
-    assert f"{engine.name} {engine.version}.x" in str(caught.value)
+    assert f"{engine.distribution} {engine.version}.x" in str(caught.value)
+
+
+@ADAPTERS
+def test_an_engine_that_is_not_installed_is_refused(
+    engine: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def find_nothing(name: str) -> str:
+        raise importlib.metadata.PackageNotFoundError(name)
+
+    monkeypatch.setattr(importlib.metadata, "version", find_nothing)
+    with pytest.raises(SetupError, match=f"found ai-dynamo none, {engine.distribution} none"):
+        engine.check_versions()
 
 
 @ADAPTERS
@@ -38,8 +54,11 @@ def test_these_versions_and_patch_points_are_the_supported_ones(engine: Any) -> 
 
 PATCH_POINTS = [
     (engine, module, path)
-    for engine in (vllm.ENGINE, sglang.ENGINE)
-    for module, path, _ in engine.patch_points
+    for engine in ENGINES
+    for module, path in (
+        *((module, path) for module, path, _ in engine.patch_points),
+        engine.metrics,
+    )
 ]
 
 

@@ -1,0 +1,20 @@
+"""Run Dynamo's TensorRT-LLM worker where torch does not load the plugin.
+
+python -m backedge.worker.trtllm ...    # with the flags of dynamo.trtllm
+"""
+
+from __future__ import annotations
+
+import runpy
+
+from . import plugin
+
+
+def main() -> None:
+    """Run Dynamo's TensorRT-LLM worker with our flags, whatever torch is told to load."""
+    plugin.install_hook(plugin.LLM_WORKER, plugin.patch_trtllm)
+    runpy.run_module("dynamo.trtllm", run_name="__main__", alter_sys=True)
+
+
+if __name__ == "__main__":
+    main()
