@@ -7,21 +7,32 @@
 
 from __future__ import annotations
 
+import argparse
 import logging
 from collections.abc import AsyncGenerator, AsyncIterator, Callable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from typing import NamedTuple
 
 import msgspec
 from dynamo.frontend.utils import extract_mm_urls
 from dynamo.llm.exceptions import InvalidArgument, Unknown, WorkerUnavailable
 
 from ..parsers.base import ParserFactory
+from ..parsers.errors import SetupError
 from ..parsers.json_types import JsonObject
 from ..postprocess.messages import KEY, Chunk, PostprocessedChunk, PostprocessParams, encode
 from ..postprocess.postprocessor import Postprocessor
 from ..tokenization.detokenizer import DetokenizerFactory
 from ..tokenization.model_files import read_vocabulary_size
-from .dynamo_types import Context, ModelCard, RoutedEngine
+from .dynamo_types import (
+    Context,
+    Endpoint,
+    FrontendConfig,
+    ModelCard,
+    ModelInstance,
+    RoutedEngine,
+    Runtime,
+)
 from .http_errors import as_http_errors, build_refusal
 from .request.chat_request import ChatRequest, decode_chat_request
 from .request.metadata_options import apply_metadata_options
@@ -52,18 +63,42 @@ class Prepared(msgspec.Struct):
 Preprocessor = Callable[[ChatRequest, Context | None], AbstractAsyncContextManager[Prepared]]
 
 
+class Deployment(NamedTuple):
+    """A model as Dynamo has discovered it, and the frontend that serves it.
+
+    instance_id: the model's first worker. card: the model's. engine: routes requests as the
+        frontend's flags say. config: Dynamo's own flags. flags: the others, as `dynamo.frontend`
+        parsed them. runtime: of this process; None if it is not known.
+    """
+
+    instance_id: ModelInstance
+    card: ModelCard
+    engine: RoutedEngine
+    config: FrontendConfig
+    flags: argparse.Namespace
+    runtime: Runtime | None = None
+
+    def endpoint(self) -> Endpoint:
+        """Return the endpoint of the model's workers, for a router or client of one's own.
+
+        Raises `SetupError` if the runtime is not known.
+        """
+        if self.runtime is None:
+            raise SetupError("Dynamo's runtime is not known; run python -m backedge.frontend.")
+        return self.runtime.endpoint(".".join(self.instance_id.triple()))
+
+
 class ChatModel:
     """One model that the frontend serves.
 
     name: clients ask for the model by it. path: the folder of its files, without weights.
-    runtime_config: the model card's.
+    runtime_config: the model card's. deployment: all that Dynamo has said of the model.
     """
 
     def __init__(
         self,
-        card: ModelCard,
+        deployment: Deployment,
         preprocess: Preprocessor,
-        engine: RoutedEngine,
         local_factories: LocalFactories,
     ) -> None:
         """Put the blocks together.
@@ -71,12 +106,13 @@ class ChatModel:
         local_factories: for the chunks of plain workers, which are post-processed here; called
             when the first of them arrives.
         """
+        card = deployment.card
+        self.deployment = deployment
         self.name = card.name()
         self.path = card.local_dir()
         self.runtime_config = card.runtime_config()
         self._vocabulary_size = read_vocabulary_size(self.path)
         self._preprocess = preprocess
-        self._engine = engine
         self._local_factories = local_factories
 
     async def answer(
@@ -114,10 +150,11 @@ class ChatModel:
                 yield prepared
 
     async def chunks(
-        self, prepared: Prepared, context: Context
+        self, prepared: Prepared, context: Context, engine: RoutedEngine | None = None
     ) -> AsyncIterator[tuple[Chunk, PostprocessedChunk]]:
         """Route the request; yield each chunk of the worker, and what it means.
 
+        engine: routes in place of Dynamo's own.
         The chunks of a plain worker are post-processed here. Raises as `answer`.
         """
         params, preprocessed = prepared.params, prepared.preprocessed
@@ -126,7 +163,7 @@ class ChatModel:
             params, lambda: Postprocessor(params, *self._local_factories(), prompt_token_ids=prompt)
         )
         try:
-            async for chunk in reader.read(self._engine, preprocessed, context):
+            async for chunk in reader.read(engine or self.deployment.engine, preprocessed, context):
                 yield chunk
         except WorkerError as error:
             logger.warning("request %s: %s", params.response_id, error)

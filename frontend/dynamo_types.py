@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator
-from typing import Protocol
+from typing import Protocol, TypeAlias
 
 import msgspec
 
@@ -90,13 +90,36 @@ class AnnotatedItem(Protocol):
         ...
 
 
+Endpoint: TypeAlias = object
+"""Dynamo's endpoint of workers; only passed on."""
+
+
+class Runtime(Protocol):
+    """Dynamo's runtime. Source: `dynamo.runtime.DistributedRuntime`."""
+
+    def endpoint(self, path: str) -> Endpoint:
+        """Return the endpoint `namespace.component.endpoint`."""
+        ...
+
+
+class ModelInstance(Protocol):
+    """The first worker of a model. Source: `dynamo.llm.ModelCardInstanceId`."""
+
+    def triple(self) -> tuple[str, str, str]:
+        """Return namespace, component and endpoint of the model's workers."""
+        ...
+
+
 class RoutedEngine(Protocol):
     """Sends requests to a model's workers. Source: `dynamo.llm.RoutedEngine`."""
 
     async def generate(
         self, request: JsonObject, *, context: Context
-    ) -> AsyncIterator[AnnotatedItem]:
-        """Route a preprocessed request and return the worker's stream."""
+    ) -> AsyncIterator[AnnotatedItem] | AsyncIterator[JsonObject]:
+        """Route a preprocessed request and return the worker's stream.
+
+        The engine outputs may come bare, as from Dynamo's `KvRouter`.
+        """
         ...
 
 
@@ -106,6 +129,11 @@ class FrontendConfig(Protocol):
     @property
     def preprocess_workers(self) -> int:
         """Number of processes in which Dynamo's own chat processors would preprocess."""
+        ...
+
+    @property
+    def kv_cache_block_size(self) -> int | None:
+        """Tokens of a block of the workers' caches; None for what their cards say."""
         ...
 
     @property

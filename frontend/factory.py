@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+import functools
 import importlib
 import logging
 from collections.abc import AsyncIterator, Callable, Container, Iterable
@@ -21,15 +22,17 @@ from .dynamo_types import (
     Context,
     FrontendConfig,
     ModelCard,
+    ModelInstance,
     RoutedEngine,
+    Runtime,
     read_runtime_config,
 )
 from .edges import load_builder
 from .http_errors import as_http_errors, build_refusal
 from .parser_names import read_worker_card
 from .response.openai_chunks import AnnotatedChunk
-from .runtime.gc_control import collect_after
 from .runtime.prompt_queue import PromptQueue
+from .runtime.teardown import RunningRequests, Teardown, close_when_idle, find_closing
 
 logger = logging.getLogger(__name__)
 
@@ -49,6 +52,7 @@ class EngineFactory:
     tokenizer: for all models; without a back end, each model's workers decide.
     user_engine: answers requests instead of `ChatModel.answer`.
     allowed_modules: of tokenizers that workers may name on a model's card.
+    runtime: of this process, for the workers' endpoints; None if it is not known.
     """
 
     def __init__(
@@ -58,16 +62,19 @@ class EngineFactory:
         tokenizer: TokenizerSelection | None = None,
         user_engine: UserEngine | None = None,
         allowed_modules: Iterable[str] = (),
+        runtime: Runtime | None = None,
     ) -> None:
         self._config = config
         self._flags = flags
         self._tokenizer = tokenizer or TokenizerSelection()
         self._user_engine = user_engine
         self._allowed_modules = OWN_MODULES.union(allowed_modules)
+        self._runtime = runtime
         self._prompt_queue = PromptQueue()
+        self._teardown = Teardown()
 
     async def chat_engine_factory(
-        self, instance_id: object, card: ModelCard, routed_engine: RoutedEngine
+        self, instance_id: ModelInstance, card: ModelCard, routed_engine: RoutedEngine
     ) -> PythonAsyncEngine:
         """Return the engine of one model.
 
@@ -85,7 +92,7 @@ class EngineFactory:
         return PythonAsyncEngine(answer, asyncio.get_running_loop())
 
     async def _build_answer(
-        self, instance_id: object, card: ModelCard, routed_engine: RoutedEngine
+        self, instance_id: ModelInstance, card: ModelCard, routed_engine: RoutedEngine
     ) -> Answer:
         """Return what answers the requests. Raises `SetupError`."""
         worker_card = read_worker_card(read_runtime_config(card))
@@ -94,13 +101,29 @@ class EngineFactory:
         # In a thread, since importing an engine would hold up other models' streams.
         builder_class = await asyncio.to_thread(load_builder, backend)
         builder = builder_class(
-            self._config, self._flags, self._prompt_queue, selection, card, worker_card
+            self._config,
+            self._flags,
+            self._prompt_queue,
+            selection,
+            card,
+            worker_card,
+            self._runtime,
         )
         model = await builder.build(instance_id, routed_engine)
-        collect_after(model)
         if self._user_engine is None:
-            return model.answer
-        return as_async_generator(self._user_engine(model))
+            answer = model.answer
+            self._teardown.watch(answer)
+            return answer
+        return self._wrap_user_engine(self._user_engine(model))
+
+    def _wrap_user_engine(self, engine: Answer) -> Answer:
+        """Return what Dynamo gets of the user's `engine`, which is closed when Dynamo drops it."""
+        running = RunningRequests()
+        answer = as_async_generator(engine, running)
+        close = find_closing(engine)
+        end = None if close is None else functools.partial(close_when_idle, close, running)
+        self._teardown.watch(answer, end)
+        return answer
 
     def _select_tokenizer(
         self, card: ModelCard, engine: str | None
@@ -159,12 +182,15 @@ def find_user_engine(name: str) -> UserEngine:
     return found
 
 
-def as_async_generator(answer: Answer) -> Answer:
-    """Return the user's `answer` as an async generator function, which is what Dynamo takes."""
+def as_async_generator(answer: Answer, running: RunningRequests) -> Answer:
+    """Return the user's `answer` as an async generator function, which is what Dynamo takes.
+
+    running: counts its requests.
+    """
 
     async def generator(request: JsonObject, context: Context) -> AsyncIterator[AnnotatedChunk]:
         try:
-            with as_http_errors():
+            with running.one_more(), as_http_errors():
                 async for annotated in answer(request, context):
                     yield annotated
         except InvalidArgument as error:

@@ -6,7 +6,7 @@ import argparse
 import functools
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, Protocol, get_args
 
 import msgspec
@@ -16,12 +16,14 @@ from ..parsers.parser_lookup import Kind
 from ..tokenization import flags as tokenizer_flags
 from ..tokenization.flags import ALLOW_MODULE_FLAG, BACKEND_FLAG, TokenizerSelection
 from ..tokenization.selection import check_installed, is_installed
-from .dynamo_types import FrontendConfig
+from .dynamo_types import FrontendConfig, Runtime
 from .runtime import gc_control
 
 CHAT_PROCESSOR_FLAG = "--dyn-chat-processor"
 ENGINE_FACTORY_FLAG = "--engine-factory"
 PARSERS_FLAG = "--postprocess-parsers"
+# Of workers, and of `dynamo.frontend --dyn-chat-processor vllm`: this frontend does it anyway.
+PROCESSING_FLAGS = ("--vllm-processing", "--sglang-processing", "--native-framework-processing")
 # Our defaults for Dynamo's own variables; what the user sets stays.
 ENVIRONMENT = {
     # Dynamo waits this long for a stream's first chunk before it commits to HTTP 200, so that an
@@ -74,9 +76,24 @@ def main() -> None:
     from dynamo.frontend import main as dynamo_main
 
     dynamo_entry._maybe_preload_jemalloc()  # noqa: SLF001 - what DYN_FRONTEND_JEMALLOC asks for
-    setup = functools.partial(build_engine_factory, frontend_flags=frontend_flags)
+    runtime = RecordedRuntime(dynamo_main.DistributedRuntime)
+    dynamo_main.DistributedRuntime = runtime.create
+    setup = functools.partial(build_engine_factory, frontend_flags=frontend_flags, recorded=runtime)
     dynamo_main.setup_engine_factory = dynamo_main.setup_sglang_engine_factory = setup
     dynamo_main.main()
+
+
+class RecordedRuntime:
+    """Keeps the runtime that Dynamo makes, for engines of the user's: a process has only one."""
+
+    def __init__(self, make: Callable[..., Runtime]) -> None:
+        self._make = make
+        self.runtime: Runtime | None = None
+
+    def create(self, *args: object, **kwargs: object) -> Runtime:
+        """Make the runtime as Dynamo asks for it."""
+        self.runtime = self._make(*args, **kwargs)
+        return self.runtime
 
 
 def parse_flags(arguments: Sequence[str]) -> FrontendFlags:
@@ -85,6 +102,7 @@ def parse_flags(arguments: Sequence[str]) -> FrontendFlags:
     parser.add_argument(CHAT_PROCESSOR_FLAG, dest="processor")
     parser.add_argument(ENGINE_FACTORY_FLAG, dest="user_engine")
     parser.add_argument(ALLOW_MODULE_FLAG, dest="allowed_modules", action="append", default=[])
+    parser.add_argument(*PROCESSING_FLAGS, action="store_true", dest="processing")
     tokenizer_flags.add_to(parser)
     parsed, rest = parser.parse_known_args(arguments)
     tokenizer = _select_tokenizer(parsed)
@@ -141,10 +159,12 @@ def build_engine_factory(
     flags: argparse.Namespace,
     *,
     frontend_flags: FrontendFlags | None = None,
+    recorded: RecordedRuntime | None = None,
 ) -> object:
     """Return Backedge's engine factory, in place of Dynamo's `setup_engine_factory` and SGLang's.
 
     frontend_flags: None in `dynamo.frontend --vllm-processing`, where `flags` hold them.
+    recorded: the runtime that Dynamo has made.
     Dynamo imports its processor and builds its HTTP service after this call, and reads the
     environment variables then.
     Raises SystemExit for flags that cannot be served.
@@ -168,7 +188,12 @@ def build_engine_factory(
     except SetupError as error:
         raise SystemExit(str(error)) from error
     return EngineFactory(
-        config, flags, frontend_flags.tokenizer, user_engine, frontend_flags.allowed_modules
+        config,
+        flags,
+        frontend_flags.tokenizer,
+        user_engine,
+        frontend_flags.allowed_modules,
+        None if recorded is None else recorded.runtime,
     )
 
 

@@ -8,8 +8,15 @@ import argparse
 from ...parsers.parser_lookup import Kind
 from ...postprocess.messages import WorkerCard
 from ...tokenization.flags import TokenizerSelection
-from ..chat_model import ChatModel
-from ..dynamo_types import FrontendConfig, ModelCard, RoutedEngine, read_runtime_config
+from ..chat_model import ChatModel, Deployment
+from ..dynamo_types import (
+    FrontendConfig,
+    ModelCard,
+    ModelInstance,
+    RoutedEngine,
+    Runtime,
+    read_runtime_config,
+)
 from ..parser_names import (
     FrontendParsers,
     InstalledParsers,
@@ -25,6 +32,7 @@ class ChatModelBuilder(abc.ABC):
     config: Dynamo's own flags. flags: as `dynamo.frontend` parsed them, with
         tool_call_parser, reasoning_parser and chat_template. selection: the tokenizer.
     card: the model's. worker_card: of the model's workers; None for plain workers.
+    runtime: of this process; None if it is not known.
     """
 
     def __init__(
@@ -35,6 +43,7 @@ class ChatModelBuilder(abc.ABC):
         selection: TokenizerSelection,
         card: ModelCard,
         worker_card: WorkerCard | None,
+        runtime: Runtime | None = None,
     ) -> None:
         self.config = config
         self.flags = flags
@@ -46,16 +55,22 @@ class ChatModelBuilder(abc.ABC):
         runtime_config = read_runtime_config(card)
         self.context_length = runtime_config.context_length
         self.worker_card = worker_card
+        self._runtime = runtime
         self.configured = read_configured_parsers(flags, runtime_config, worker_card)
 
     @abc.abstractmethod
-    async def build(self, instance_id: object, routed_engine: RoutedEngine) -> ChatModel:
+    async def build(self, instance_id: ModelInstance, routed_engine: RoutedEngine) -> ChatModel:
         """Return the model that Dynamo has discovered.
 
-        instance_id: Dynamo's name for the model's first worker.
         Raises `SetupError` for a model whose files do not suffice, and
         `UnknownParserError` for a configured name that no parser has.
         """
+
+    def describe(self, instance_id: ModelInstance, routed_engine: RoutedEngine) -> Deployment:
+        """Return all that Dynamo has said of the model."""
+        return Deployment(
+            instance_id, self.card, routed_engine, self.config, self.flags, self._runtime
+        )
 
     def engine_name(self, default: str) -> str:
         """Return the name of the workers' engine; `default` for workers that do not say."""

@@ -26,8 +26,8 @@ from ...parsers.parser_lookup import linear_parsers
 from ...tokenization import LazyTokenizer, load
 from ...tokenization.detokenizer import DetokenizerFactory, detokenizers, read_vocabulary
 from ...tokenization.model_files import ModelFiles, ModelFolder, load_tokenizer_json
-from ..chat_model import ChatModel
-from ..dynamo_types import RoutedEngine
+from ..chat_model import ChatModel, Deployment
+from ..dynamo_types import ModelInstance, RoutedEngine
 from ..request.chat_request import ChatRequest
 from ..request.guided_decoding import build_guided_decoding
 from ..request.preprocessed_request import EngineFields, Prompt, ReasoningParserKwargs
@@ -59,10 +59,12 @@ class HuggingFaceModelBuilder(ChatModelBuilder):
     """Builds models for "huggingface", and for "python" with a tokenizer class of the user's."""
 
     @override
-    async def build(self, instance_id: object, routed_engine: RoutedEngine) -> ChatModel:
-        return await asyncio.to_thread(self._build_in_thread, routed_engine)
+    async def build(self, instance_id: ModelInstance, routed_engine: RoutedEngine) -> ChatModel:
+        return await asyncio.to_thread(
+            self._build_in_thread, self.describe(instance_id, routed_engine)
+        )
 
-    def _build_in_thread(self, routed_engine: RoutedEngine) -> ChatModel:
+    def _build_in_thread(self, deployment: Deployment) -> ChatModel:
         names = self.usable_parsers().names
         engine = self.engine_name("vllm")
         tokenizer, folder, render = self._load_tokenizer(engine)
@@ -92,7 +94,7 @@ class HuggingFaceModelBuilder(ChatModelBuilder):
             self.selection,
             names,
         )
-        return ChatModel(self.card, preprocessor, routed_engine, local_factories)
+        return ChatModel(deployment, preprocessor, local_factories)
 
     def _load_tokenizer(
         self, engine: str

@@ -25,8 +25,8 @@ from ...parsers.parser_lookup import linear_parsers
 from ...tokenization.chat_template import format_tools, render_with_time_limit
 from ...tokenization.detokenizer import detokenizers, read_vocabulary
 from ...tokenization.model_files import ModelFolder
-from ..chat_model import ChatModel
-from ..dynamo_types import RoutedEngine
+from ..chat_model import ChatModel, Deployment
+from ..dynamo_types import ModelInstance, RoutedEngine
 from ..parser_names import FrontendParsers, InstalledParsers
 from ..request.chat_request import ChatRequest
 from ..request.preprocessed_request import EngineFields, Prompt, ReasoningParserKwargs
@@ -53,10 +53,12 @@ class SglangModelBuilder(ChatModelBuilder):
     """Builds models with SGLang's tokenizer and Dynamo's rendering for SGLang."""
 
     @override
-    async def build(self, instance_id: object, routed_engine: RoutedEngine) -> ChatModel:
-        return await asyncio.to_thread(self._build_in_thread, routed_engine)
+    async def build(self, instance_id: ModelInstance, routed_engine: RoutedEngine) -> ChatModel:
+        return await asyncio.to_thread(
+            self._build_in_thread, self.describe(instance_id, routed_engine)
+        )
 
-    def _build_in_thread(self, routed_engine: RoutedEngine) -> ChatModel:
+    def _build_in_thread(self, deployment: Deployment) -> ChatModel:
         parsers = self.usable_parsers(INSTALLED)
         tokenizer = self._load_tokenizer()
         folder = ModelFolder(
@@ -74,7 +76,7 @@ class SglangModelBuilder(ChatModelBuilder):
         preprocessor = PromptPreprocessor(prompts, folder, self.prompt_queue, self.context_length)
         factories = detokenizers(tokenizer), build_parsers(parsers, tokenizer)
         logger.info("model %s: SGLang's forward edge, parsers %s", self.card.name(), parsers)
-        return ChatModel(self.card, preprocessor, routed_engine, lambda: factories)
+        return ChatModel(deployment, preprocessor, lambda: factories)
 
     def _load_tokenizer(self) -> TemplateTokenizer:
         bound_templates()

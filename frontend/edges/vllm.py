@@ -32,7 +32,7 @@ from ...tokenization.chat_template import find_variables, format_tools, render_w
 from ...tokenization.detokenizer import detokenizers, read_vocabulary
 from ...tokenization.prompt_limit import PromptLimit
 from ..chat_model import ChatModel, Prepared
-from ..dynamo_types import Context, ModelCard, RoutedEngine
+from ..dynamo_types import Context, ModelCard, ModelInstance, RoutedEngine
 from ..parser_names import FrontendParsers, InstalledParsers
 from ..request.chat_request import ChatRequest
 from ..request.postprocess_params import build_parser_request, build_postprocess_params
@@ -57,7 +57,7 @@ class VllmModelBuilder(ChatModelBuilder):
     """Builds models with vLLM's renderer and tokenizers. flags: vLLM's."""
 
     @override
-    async def build(self, instance_id: object, routed_engine: RoutedEngine) -> ChatModel:
+    async def build(self, instance_id: ModelInstance, routed_engine: RoutedEngine) -> ChatModel:
         parsers = self.usable_parsers(INSTALLED)
         logger.info("model %s: vLLM's forward edge, parsers %s", self.card.name(), parsers)
         processor = await self._build_processor(parsers.names, instance_id, routed_engine)
@@ -78,12 +78,12 @@ class VllmModelBuilder(ChatModelBuilder):
             ) as prepared:
                 yield prepared
 
-        model = ChatModel(self.card, preprocess, routed_engine, lambda: factories)
+        model = ChatModel(self.describe(instance_id, routed_engine), preprocess, lambda: factories)
         weakref.finalize(model, release_caches, renderer)
         return model
 
     async def _build_processor(
-        self, names: ParserNames, instance_id: object, routed_engine: RoutedEngine
+        self, names: ParserNames, instance_id: ModelInstance, routed_engine: RoutedEngine
     ) -> VllmProcessor:
         """Return the processor that Dynamo's factory makes of this model."""
         flags = argparse.Namespace(**vars(self.flags))

@@ -103,14 +103,20 @@ class StreamReader:
         if len(self._finished) < self._params.n and not context.is_stopped():
             raise WorkerError("the worker ended the stream without a finish_reason", retryable=True)
 
-    def _read_item(self, item: AnnotatedItem) -> tuple[Chunk, PostprocessedChunk] | None:
+    def _read_item(
+        self, item: AnnotatedItem | JsonObject
+    ) -> tuple[Chunk, PostprocessedChunk] | None:
         """Return the chunk in an item of Dynamo's stream; None for a comment."""
+        if isinstance(item, dict):
+            return self._read_data(item)
         if item.is_error():
             message = "; ".join(item.comments() or []) or "unknown error"
             raise WorkerError(message, retryable=False)
         output = item.data()
-        if output is None:
-            return None
+        return None if output is None else self._read_data(output)
+
+    def _read_data(self, output: JsonObject) -> tuple[Chunk, PostprocessedChunk]:
+        """Return the chunk in an engine output. Raises `WorkerError`."""
         if (failure := engine_error(output)) is not None:
             raise WorkerError(failure, retryable=False)
         try:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import argparse
 from collections.abc import AsyncIterator, Sequence
 from typing import Any
 
+from backedge.frontend.chat_model import Deployment
 from backedge.frontend.dynamo_types import ModelType
 from backedge.parsers.json_types import JsonObject
 
@@ -75,6 +77,19 @@ class Card:
 
     def model_type(self) -> ModelType:
         return Chats(self._chats)
+
+
+class Instance:
+    """The first worker of a model."""
+
+    def triple(self) -> tuple[str, str, str]:
+        return "dynamo", "backend", "generate"
+
+
+def deployment(engine: Any, runtime: Any = None) -> Deployment:
+    """Return the example model behind `engine`."""
+    config: Any = None
+    return Deployment(Instance(), Card(), engine, config, argparse.Namespace(), runtime)
 
 
 class Chats:

@@ -8,13 +8,14 @@ from backedge.frontend.edges.huggingface import HuggingFacePrompts
 from backedge.frontend.edges.prompt_preprocessor import PromptPreprocessor
 from backedge.frontend.runtime.prompt_queue import PromptQueue
 from backedge.parsers.base import ParserNames
+from backedge.parsers.errors import SetupError
 from backedge.parsers.parser_lookup import linear_parsers
 from backedge.postprocess.messages import KEY, PostprocessParams, read
 from backedge.tokenization.detokenizer import read_vocabulary
 from dynamo.llm.exceptions import InvalidArgument, Unknown, WorkerUnavailable
 
 from tests.frontend.chat_requests import FILES, raw_request
-from tests.frontend.doubles import Annotated, Card, Context, Engine
+from tests.frontend.doubles import Annotated, Context, Engine, deployment
 from tests.support import encode as tokens
 from tests.support import tiny_detokenizers, tiny_tokenizer
 
@@ -29,7 +30,7 @@ def model(engine):
     prompts = HuggingFacePrompts(FILES.prompt_token_ids, {}, has_reasoning_parser=False)
     preprocessor = PromptPreprocessor(prompts, FILES, PromptQueue(threads=1), None)
     parsers = linear_parsers(ParserNames(), read_vocabulary(tiny_tokenizer()))
-    return ChatModel(Card(), preprocessor, engine, lambda: (tiny_detokenizers(), parsers))
+    return ChatModel(deployment(engine), preprocessor, lambda: (tiny_detokenizers(), parsers))
 
 
 def answer(outputs, **fields):
@@ -108,3 +109,31 @@ def test_media_are_counted():
 
     writer = asyncio.run(run())
     assert writer._media == {"image_count": 2}
+
+
+def test_an_engine_of_the_users_may_route_and_give_bare_outputs():
+    class Bare:
+        async def generate(self, request, *, context):
+            return self._stream()
+
+        async def _stream(self):
+            for output in OUTPUTS:
+                yield output
+
+    async def run():
+        built = model(Engine([]))
+        async with built.prepare(raw_request(), Context()) as prepared:
+            return [each async for _, each in built.chunks(prepared, Context(), Bare())]
+
+    deltas = [delta.delta.content or "" for chunk in asyncio.run(run()) for delta in chunk.deltas]
+    assert "".join(deltas) == TEXT
+
+
+def test_the_endpoint_of_a_models_workers():
+    class Runtime:
+        def endpoint(self, path):
+            return path
+
+    assert deployment(Engine([]), Runtime()).endpoint() == "dynamo.backend.generate"
+    with pytest.raises(SetupError, match="runtime is not known"):
+        deployment(Engine([])).endpoint()

@@ -7,20 +7,20 @@ import sys
 from typing import Any
 
 import pytest
-from backedge.frontend import factory
 from backedge.frontend.factory import (
     EngineFactory,
     as_async_generator,
     find_user_engine,
     refuse_requests,
 )
+from backedge.frontend.runtime.teardown import RunningRequests
 from backedge.parsers.errors import RequestError, SetupError
 from backedge.postprocess.messages import KEY, WorkerCard, encode
 from backedge.tokenization import selection as backends
 from backedge.tokenization.flags import TokenizerSelection
 from backedge.tokenization.model_card import KEY as TOKENIZER_KEY
 
-from tests.frontend.doubles import Card, Context
+from tests.frontend.doubles import Card, Context, Instance
 from tests.frontend.edges.all_edges import CONFIG
 
 CAPABILITY = WorkerCard(engine="vllm", engine_version="1")
@@ -71,13 +71,7 @@ def build(entry, *, selection=None, allowed=()):
     flags = argparse.Namespace(tool_call_parser=None, reasoning_parser=None, chat_template=None)
     made = EngineFactory(CONFIG, flags, selection, allowed_modules=allowed)
     engine: Any = None
-    return asyncio.run(made._build_answer(1, Card({"runtime_data": runtime_data}), engine))
-
-
-@pytest.fixture(autouse=True)
-def no_collector(monkeypatch):
-    """Leave garbage to the interpreter: a model here outlives its event loop."""
-    monkeypatch.setattr(factory, "collect_after", lambda model: None)
+    return asyncio.run(made._build_answer(Instance(), Card({"runtime_data": runtime_data}), engine))
 
 
 @pytest.mark.parametrize("module", [TOKENIZER, "os", "subprocess", "tests.frontend.no_such"])
@@ -103,7 +97,7 @@ def test_a_model_that_is_not_served_says_why(caplog):
     engine: Any = None
 
     async def build_engine():
-        return await EngineFactory(CONFIG, flags).chat_engine_factory(1, card, engine)
+        return await EngineFactory(CONFIG, flags).chat_engine_factory(Instance(), card, engine)
 
     assert asyncio.run(build_engine()), "Dynamo lists the model"
     assert "model tiny is not served: tokenizer back end 'of tomorrow'" in caplog.text
@@ -153,7 +147,7 @@ def test_errors_of_the_users_engine_are_http_errors():
             yield {"data": request}
             raise RequestError("n", 0, "1")
 
-    answer = as_async_generator(Answer())({"n": 0}, Context())
+    answer = as_async_generator(Answer(), RunningRequests())({"n": 0}, Context())
 
     async def run():
         return await anext(answer), await anext(answer)

@@ -45,6 +45,10 @@ FLAGS = [
     (["--tokenizer-backend", "vllm"], "vllm", "vllm", "vllm", []),
     (["--dyn-chat-processor", "vllm"], "vllm", "vllm", "vllm", []),
     (LINEAR, "vllm", None, "vllm", LINEAR),
+    *(([flag], "vllm sglang", None, "vllm", []) for flag in main.PROCESSING_FLAGS),
+    *(([flag], "sglang", None, "sglang", []) for flag in main.PROCESSING_FLAGS),
+    *(([flag], "", None, "sglang", []) for flag in main.PROCESSING_FLAGS),
+    ([*main.PROCESSING_FLAGS, "--x"], "", None, "sglang", ["--x"]),
     (LINEAR, "", None, "sglang", []),
 ]
 
@@ -151,3 +155,14 @@ def test_what_cannot_be_served_ends_the_process(flags, fields, text):
     given = SimpleNamespace(**vars(config()) | fields)
     with pytest.raises(SystemExit, match=text):
         main.build_engine_factory(given, argparse.Namespace(), frontend_flags=frontend_flags)
+
+
+def test_the_runtime_that_dynamo_makes_is_kept():
+    def make(*args: Any, **kwargs: Any) -> Any:
+        return args, kwargs
+
+    recorded = main.RecordedRuntime(make)
+    assert recorded.runtime is None
+    made: Any = recorded.create(1, event_plane="zmq")
+    assert made == ((1,), {"event_plane": "zmq"})
+    assert recorded.runtime is made

@@ -16,7 +16,7 @@ from backedge.frontend.runtime.prompt_queue import PromptQueue
 from backedge.postprocess.messages import KEY, WorkerCard, encode
 from backedge.tokenization.flags import Backend, TokenizerSelection
 
-from tests.frontend.doubles import Card
+from tests.frontend.doubles import Card, Instance
 
 CHOICES: dict[Backend, TokenizerSelection] = {
     "huggingface": TokenizerSelection("huggingface"),
@@ -47,7 +47,7 @@ async def load(
     worker_card = read_worker_card(read_runtime_config(card))
     return await load_builder(backend)(
         CONFIG, flags, prompt_queue, CHOICES[backend], card, worker_card
-    ).build(1, None)  # type: ignore[arg-type]  # nothing is sent
+    ).build(Instance(), None)  # type: ignore[arg-type]  # nothing is sent
 
 
 def prepared(loop: asyncio.AbstractEventLoop, model: ChatModel, fields: dict[str, Any]) -> Prepared:

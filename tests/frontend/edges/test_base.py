@@ -18,6 +18,7 @@ class Config:
     preprocess_workers = 0
     exclude_tools_when_tool_choice_none = True
     trust_remote_code = False
+    kv_cache_block_size = None
 
 
 class Builder(ChatModelBuilder):
