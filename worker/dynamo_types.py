@@ -52,6 +52,8 @@ class VllmEngineArgs(Protocol):
     """vLLM's `AsyncEngineArgs`."""
 
     model: str
+    tokenizer: str | None
+    trust_remote_code: bool
 
     def create_model_config(self) -> object:
         """Return vLLM's `ModelConfig`."""

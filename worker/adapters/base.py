@@ -35,6 +35,7 @@ from ..pool import PoolSupervisor
 from ..request_check import check_engine_fields, check_params
 from ..request_stream import EngineRequestHandle, WorkerPostprocessor, read_params
 from .engine_support import ENDPOINT, EngineSupport, patch, read_version
+from .other_tokenizers import OtherTokenizer, select_other
 
 logger = logging.getLogger(__name__)
 
@@ -278,6 +279,15 @@ class Worker(abc.ABC, Generic[ConfigT, HandlerT]):
         build = f"{__name__}:{pool_parts.__name__}"
         settings = self.settings.build_pool_settings(processes, build, parts, self.parsers.name)
         return PoolSupervisor(settings, self.metrics.report)
+
+    def other_tokenizer(self, path: str, *, trust_remote_code: bool) -> OtherTokenizer | None:
+        """Return what the flags select in place of the engine's tokenizer at `path`, if anything.
+
+        Raises `SetupError` as `select_other`.
+        """
+        return select_other(
+            self.settings.tokenizer, self.engine.name, path, trust_remote_code=trust_remote_code
+        )
 
     def _own_tokenizer(self) -> OwnTokenizer | None:
         """Return the user's own tokenizer, if the flags name one."""

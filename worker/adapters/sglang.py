@@ -33,8 +33,10 @@ from ..dynamo_types import (
     SglangTokenizerManager,
 )
 from ..request_stream import EngineRequestHandle
+from . import other_tokenizers
 from .base import GenerateCall, LoadedModel, Worker, choose_parsers
 from .engine_support import EngineSupport, patch, pick_fields
+from .other_tokenizers import OtherTokenizer
 
 ConfigT = TypeVar("ConfigT", bound=RuntimeConfig | None)
 AsyncGenerate = Callable[..., Awaitable[AsyncIterator[JsonObject]]]
@@ -121,12 +123,20 @@ def load_tokenizer(path: str, options: JsonObject) -> object:
     return tokenizer
 
 
-def pool_parts(names: ParserNames, path: str, options: JsonObject) -> tuple[object, ParserFactory]:
+def read_tokenizer(path: str, *, trust_remote_code: bool) -> object:
+    """Return the tokenizer as SGLang reads it, for the workers of other engines."""
+    return load_tokenizer(path, {"trust_remote_code": trust_remote_code})
+
+
+def pool_parts(
+    names: ParserNames, path: str, options: JsonObject, other: OtherTokenizer | None
+) -> tuple[object, ParserFactory]:
     """Return the tokenizer and the parsers for a process of the pool; called in the fork server.
 
-    path, options: as for `load_tokenizer`.
+    path, options: as for `load_tokenizer`. other: in place of SGLang's tokenizer.
     """
-    tokenizer = load_tokenizer(path, options)
+    own = functools.partial(load_tokenizer, path, options)
+    tokenizer = other_tokenizers.read_tokenizer(other, own)
     return tokenizer, native_parsers(tokenizer, names)
 
 
@@ -191,10 +201,12 @@ class SglangWorker(Worker[SglangConfig, SglangHandler]):
         server_args, settings = self.config.server_args, self.settings
         path = server_args.tokenizer_path or server_args.model_path
         options = pick_fields(server_args, TOKENIZER_OPTIONS)
-        tokenizer = load_tokenizer(path, options)
+        other = self.other_tokenizer(path, trust_remote_code=options["trust_remote_code"])
+        own = functools.partial(load_tokenizer, path, options)
+        tokenizer = other_tokenizers.read_tokenizer(other, own)
         native = functools.partial(native_parsers, tokenizer, settings.names)
         parsers = choose_parsers(settings.parsers, settings.names, tokenizer, native)
-        return LoadedModel(tokenizer, parsers, {"path": path, "options": options})
+        return LoadedModel(tokenizer, parsers, {"path": path, "options": options, "other": other})
 
     @override
     def find_vocabulary_size(self, handler: SglangHandler) -> int | None:

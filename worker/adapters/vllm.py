@@ -23,8 +23,10 @@ from ...parsers.parser_lookup import Kind
 from .. import flags
 from ..dynamo_types import VllmConfig, VllmEngine, VllmEngineArgs, VllmHandler
 from ..request_stream import EngineRequestHandle
+from . import other_tokenizers
 from .base import GenerateCall, LoadedModel, Worker, choose_parsers
 from .engine_support import EngineSupport, patch, pick_fields
+from .other_tokenizers import OtherTokenizer
 
 T = TypeVar("T")
 
@@ -100,11 +102,12 @@ def build_parsers(
 
 
 def pool_parts(
-    names: ParserNames, model: JsonObject, plugin: str | None
+    names: ParserNames, model: JsonObject, plugin: str | None, other: OtherTokenizer | None
 ) -> tuple[object, ParserFactory]:
     """Return the tokenizer and the parsers for a process of the pool; called in the fork server.
 
-    model: the `MODEL_ARGUMENTS`. plugin: file that registers a tool parser.
+    model: the `MODEL_ARGUMENTS`. plugin: file that registers a tool parser. other: as for
+        `load_tokenizer`.
     """
     from vllm.engine.arg_utils import EngineArgs
     from vllm.plugins import load_general_plugins
@@ -112,16 +115,27 @@ def pool_parts(
     load_general_plugins()
     if plugin:
         native.load_tool_parser_plugin(plugin)
-    tokenizer, model_config = load_tokenizer(EngineArgs(**model))
+    tokenizer, model_config = load_tokenizer(EngineArgs(**model), other)
     return tokenizer, native.VllmParsers(tokenizer, names, model_config)
 
 
-def load_tokenizer(engine_args: VllmEngineArgs) -> tuple[object, object]:
-    """Return vLLM's tokenizer and its ModelConfig."""
+def load_tokenizer(
+    engine_args: VllmEngineArgs, other: OtherTokenizer | None = None
+) -> tuple[object, object]:
+    """Return the tokenizer, vLLM's or an `other`, and vLLM's ModelConfig."""
     from vllm.tokenizers import cached_tokenizer_from_config
 
     model_config = engine_args.create_model_config()
-    return cached_tokenizer_from_config(model_config), model_config
+    own = functools.partial(cached_tokenizer_from_config, model_config)
+    return other_tokenizers.read_tokenizer(other, own), model_config
+
+
+def read_tokenizer(path: str, *, trust_remote_code: bool) -> object:
+    """Return the tokenizer as vLLM reads it, for the workers of other engines."""
+    from vllm.tokenizers import get_tokenizer
+
+    tokenizer: object = get_tokenizer(path, trust_remote_code=trust_remote_code)
+    return tokenizer
 
 
 class VllmWorker(Worker[VllmConfig, VllmHandler]):
@@ -176,10 +190,12 @@ class VllmWorker(Worker[VllmConfig, VllmHandler]):
     @override
     def load(self) -> LoadedModel:
         engine_args, settings = self.config.engine_args, self.settings
-        tokenizer, model_config = load_tokenizer(engine_args)
+        path = engine_args.tokenizer or engine_args.model
+        other = self.other_tokenizer(path, trust_remote_code=engine_args.trust_remote_code)
+        tokenizer, model_config = load_tokenizer(engine_args, other)
         parsers = build_parsers(settings.parsers, settings.names, tokenizer, model_config)
         model = pick_fields(engine_args, MODEL_ARGUMENTS)
-        arguments = {"model": model, "plugin": settings.tool_parser_plugin}
+        arguments = {"model": model, "plugin": settings.tool_parser_plugin, "other": other}
         return LoadedModel(tokenizer, parsers, arguments)
 
     @override

@@ -10,8 +10,12 @@ from pathlib import Path
 from ...parsers.errors import SetupError
 from ...parsers.parser_lookup import linear_parsers
 from ...tokenization import flags as tokenizer_flags
+from ...tokenization import load
 from ...tokenization.detokenizer import detokenizers, read_vocabulary
+from ...tokenization.flags import TokenizerSelection
 from ...tokenization.model_files import ModelFiles
+from ..adapters.base import select_decoding
+from ..adapters.other_tokenizers import read_tokenizer, select_other
 from ..backend import InlineBackend
 from ..flags import list_flags, read_merge_delays, read_parser_names
 from ..metrics import WorkerMetrics
@@ -104,20 +108,33 @@ def build_worker(
         dyn_tool_call_parser=flags.dyn_tool_call_parser,
         dyn_reasoning_parser=flags.dyn_reasoning_parser,
     )
-    postprocessor = None if flags.plain else build_postprocessor(files, flags, metrics)
+    postprocessor = (
+        None
+        if flags.plain
+        else build_postprocessor(load_decoding(files, model.tokenizer), flags, metrics)
+    )
     return ReplayWorker(engine, postprocessor), model
 
 
+def load_decoding(files: ModelFiles, selection: TokenizerSelection) -> object:
+    """Return the tokenizer that decodes. Raises `SetupError` and `TokenizerLoadError`."""
+    path = str(files.folder)
+    if selection.module and selection.class_name:
+        return select_decoding(load(selection.module, selection.class_name, path), files.tokenizer)
+    other = select_other(selection, "replay", path, trust_remote_code=False)
+    return read_tokenizer(other, lambda: files.tokenizer)
+
+
 def build_postprocessor(
-    files: ModelFiles, flags: argparse.Namespace, metrics: WorkerMetrics
+    tokenizer: object, flags: argparse.Namespace, metrics: WorkerMetrics
 ) -> WorkerPostprocessor:
     """Return the post-processing with the linear parsers that the flags name.
 
     Raises `UnknownParserError`.
     """
     backend = InlineBackend(
-        detokenizers(files.tokenizer),
-        linear_parsers(read_parser_names(flags), read_vocabulary(files.tokenizer)),
+        detokenizers(tokenizer),
+        linear_parsers(read_parser_names(flags), read_vocabulary(tokenizer)),
         read_merge_delays(flags),
         flags.postprocess_on_error,
         metrics.report,
