@@ -2,7 +2,7 @@
 # make test      runs the tests, a selection of the largest matrices: some 15 minutes on two cores
 # make test-all  runs all cases, and random examples longer
 # make soak      runs a fleet under faults, for MINUTES (60)
-# make test-hostile  runs all of tests/hostile: hostile output, rogue peers, faults of the pool
+# make test-hostile  runs all of tests/hostile: requests, output, rogue peers, faults of the pool
 # Each makes its own virtual environment first; a second call finds it done.
 # `make run` needs neither vLLM nor torch; ENGINE=vllm runs a real engine, and MODEL= wants one.
 
@@ -33,6 +33,7 @@ soak: setup
 
 test-hostile: setup
 	@env -u CI HOSTILE_TIMES=4 $(PYTHON) -m pytest tests/hostile -n 2 --dist load
+	@$(PYTHON) -m tests.hostile
 
 lint: setup
 	@tools/lint

@@ -113,7 +113,7 @@ class ReuseSuffix:
     For example, `{` ends a name and begins the arguments.
     """
 
-    state: State
+    state: State | Jump
     length: int = 1
 
 

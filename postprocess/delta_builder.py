@@ -15,7 +15,7 @@ from ..parsers.events import (
     ToolCallStarted,
 )
 from .messages import ChoiceDelta, Delta, FunctionDelta, TokenLogprob, ToolCallDelta
-from .well_formed import mend_json, mend_part, mend_text
+from .well_formed import MAX_HALF, mend_json, mend_part, mend_text
 
 DeltaKind = Literal["content", "reasoning", "tools", "finish"]
 CallOutcome = Literal["complete", "cut", "raw", "dropped"]
@@ -130,16 +130,20 @@ class DeltaBuilder:
         if self._whitespace and not self._numbers and not self._dropped:
             self._append_content(self._whitespace)
         if self._kind is None:
-            self._open("finish")
+            kind, call, _ = self._held or ("finish", None, "")
+            self._open(kind, call)
         self._finish = finish_reason, stop_reason
 
     def take(self) -> list[ChoiceDelta]:
         """Return the deltas since the last call."""
         if self._kind is None:
             return []
-        self._close(goes_on=self._finish[0] is None)
+        if self._waits_whole():
+            self.pending[:] = [self._kind]
+        else:
+            self._close(goes_on=self._finish[0] is None)
+            self.pending.clear()
         self._annotated = self._shape()
-        self.pending.clear()
         deltas, self._deltas = self._deltas, []
         return deltas
 
@@ -221,6 +225,16 @@ class DeltaBuilder:
         if held and self._kind is not None:
             self._held = self._kind, self._tool_calls[-1].index if is_json else None, held
         return text
+
+    def _waits_whole(self) -> bool:
+        """Whether the open delta has nothing but text that may be half of a character."""
+        if self._kind == "finish" or self._finish[0] is not None or len(self._parts) > MAX_HALF:
+            return False
+        is_json = self._kind == "tools"
+        if is_json and self._tool_calls[-1].function.name is not None:
+            return False
+        text = "".join(self._parts)
+        return 0 < len(text) <= MAX_HALF and not mend_part(text, is_json=is_json)[0]
 
     def _close(self, *, goes_on: bool = False) -> None:
         delta = Delta(self._role)

@@ -12,6 +12,9 @@ from __future__ import annotations
 
 import re
 
+# An escape sequence of one half, and of the other all but its last character.
+MAX_HALF = 11
+
 _SURROGATE = re.compile("[\ud800-\udfff]")
 _FIRST_HALF = re.compile("[\ud800-\udbff]")
 # The same as escape sequences of JSON.
@@ -50,7 +53,7 @@ def _mend_escape(match: re.Match[str]) -> str:
 def mend_part(text: str, *, is_json: bool) -> tuple[str, str]:
     """Return a part of a longer text, mended, and its end if that has to wait for the next part.
 
-    The end is at most 11 characters, which may be half of a character.
+    The end is at most `MAX_HALF` characters, which may be half of a character.
     """
     if text.isascii() and not (is_json and ("\\u" in text or text.endswith("\\"))):
         return text, ""

@@ -141,9 +141,17 @@ class JsonRepairer(IncrementalGrammar):
                 return self._begin_string(quote, position)
         if self._may_be_quote(text, position):
             return position
-        if char in "]})" and self._closers:
-            return self._end_bracket(position)
+        if char in "]})," and self._closers:
+            return self._skip_comma(position) if char == "," else self._end_bracket(position)
         return self._word(text, position)
+
+    def _skip_comma(self, position: int) -> int:
+        """Read a comma in the place of a key or value."""
+        if self._state == self._value and self._closers[-1] == "}":
+            self._emit("null")  # a member without a value; its comma comes next
+            self._end_value()
+            return position
+        return position + 1
 
     def _word(self, text: str, position: int) -> int:
         end = _match_end(_WORD, text, position)

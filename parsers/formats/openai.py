@@ -25,6 +25,8 @@ OPENAI = Format(
         State.REASONING: ENDS,
         State.HEADER: {
             "<|message|>": Jump.BY_HEADER,
+            # No header has a brace: the model has left out `<|message|>`.
+            "{": ReuseSuffix(Jump.BY_HEADER),
             "<|start|>": State.HEADER,
             "<|end|>": State.START,
             "<|return|>": State.START,

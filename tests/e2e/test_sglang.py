@@ -12,7 +12,7 @@ from typing import Any
 import openai
 import pytest
 
-from tests.e2e import test_errors, test_requests
+from tests.e2e import test_bad_requests, test_errors, test_requests
 from tests.e2e.client import TIMEOUT_S, Client, Response, ask_all, eventually, whole
 from tests.e2e.conftest import BACKEDGE_MODEL, MAX_MODEL_LEN, PLAIN_MODEL, VLLM_PARSERS, Fleet
 from tests.e2e.test_requests import (  # noqa: F401 - the same tests, on this file's fleet
@@ -113,6 +113,7 @@ def as_sglang(tool: dict[str, Any]) -> dict[str, Any]:
     return spell_tools
 
 
+EDGES = ("sglang", "huggingface", "vllm")
 UNFORCED = {name for name, transcript in TRANSCRIPTS.items() if "tool_choice" not in transcript}
 # The transcripts that each model gives exactly behind one of the edges.
 EXACT = {
@@ -241,6 +242,19 @@ def test_one_frontend_serves_both_engines_at_once(fleet: Engines, stream: bool, 
     for model in (VLLM_MODEL, BACKEDGE_MODEL):
         answer = Client(fleet.frontend.url, model).ask(TRANSCRIPTS[name], stream=stream)
         assert answer.message == TRANSCRIPTS[name]["expect"]
+
+
+@pytest.mark.parametrize(
+    ("edge", "model"),
+    [*((edge, BACKEDGE_MODEL) for edge in EDGES), ("sglang", PLAIN_MODEL)],
+)
+def test_the_engine_lives_after_every_bad_request(fleet: Engines, edge: str, model: str) -> None:
+    url = fleet.edges[edge].url
+    test_bad_requests.send_all(url, model, is_streamed=lambda number: number % 2 == 0)
+    fleet.worker.check()
+    fleet.plain.check()
+    answer = Client(url, model).ask(TRANSCRIPTS["plain_text"])
+    assert answer.message == TRANSCRIPTS["plain_text"]["expect"]
 
 
 @pytest.fixture(scope="module")

@@ -15,7 +15,7 @@ from backedge.parsers.events import (
 )
 from backedge.postprocess.aggregate import aggregate_deltas
 from backedge.postprocess.delta_builder import DeltaBuilder
-from backedge.postprocess.well_formed import mend_json, mend_part, mend_text
+from backedge.postprocess.well_formed import MAX_HALF, mend_json, mend_part, mend_text
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -79,7 +79,7 @@ def test_any_cut_gives_the_same(is_json, pieces):
     for piece in pieces:
         part, held = mend_part(held + piece, is_json=is_json)
         mended += part
-        assert len(held) <= 11
+        assert len(held) <= MAX_HALF
     assert mended + mend(held) == mend("".join(pieces))
 
 
@@ -154,6 +154,7 @@ def test_two_halves_in_two_deltas_are_one_character(taken):
     builder.finish("stop", None, cut=False)
     deltas += builder.take()
     assert aggregate_deltas(deltas).delta.content == f"a{SMILE}{SMILE}{LOST}"
+    assert all(delta.delta.content for delta in deltas)
 
 
 def test_the_arguments_of_a_call_stay_json():
