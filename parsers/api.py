@@ -12,9 +12,14 @@ from .errors import SetupError
 from .linear_parsers import Vocabulary
 from .parser_lookup import Kind, linear_parsers, uses_native
 
-Engine = Literal["vllm", "sglang"]
-# In order of preference. Importing one engine's parsers must not import the other engine.
-NATIVE: dict[Engine, str] = {"vllm": "VllmParsers", "sglang": "SglangParsers"}
+Engine = Literal["vllm", "sglang", "trtllm"]
+# The package of each engine, and the class of its parsers, in order of preference. Importing one
+# engine's parsers must not import another engine.
+NATIVE: dict[Engine, tuple[str, str]] = {
+    "vllm": ("vllm", "VllmParsers"),
+    "sglang": ("sglang", "SglangParsers"),
+    "trtllm": ("tensorrt_llm", "TrtllmParsers"),
+}
 
 
 def stream_parser(  # noqa: PLR0913 - all are keywords with a default
@@ -37,7 +42,8 @@ def stream_parser(  # noqa: PLR0913 - all are keywords with a default
     tools: OpenAI tool definitions; without tools, calls are not parsed.
     vocabulary: for linear parsers, the tokens that may be markers; without it all markers are
         found as text.
-    engine: the engine whose native parsers to use; None for the installed one, vLLM if both are.
+    engine: the engine whose native parsers to use; None for the first that is installed
+        of vLLM, SGLang and TensorRT-LLM ("trtllm").
     tokenizer: the engine's tokenizer of the model; native parsers need it.
     prompt_token_ids: the prompt, whose end may have opened the reasoning.
     Raises `UnknownParserError` for an unknown name, and `SetupError` for a native parser without
@@ -60,11 +66,13 @@ def stream_parser(  # noqa: PLR0913 - all are keywords with a default
 
 
 def native_parsers(engine: Engine | None, tokenizer: object, names: ParserNames) -> ParserFactory:
-    """Return the parsers of an engine; None for the one that is installed.
+    """Return the parsers of an engine; None for the first that is installed.
 
     Raises `SetupError` if it is not installed.
     """
-    installed = [known for known in NATIVE if importlib.util.find_spec(known) is not None]
+    installed = [
+        known for known, (package, _) in NATIVE.items() if importlib.util.find_spec(package)
+    ]
     wanted = engine or next(iter(installed), None)
     if wanted not in installed:
         raise SetupError(
@@ -72,6 +80,6 @@ def native_parsers(engine: Engine | None, tokenizer: object, names: ParserNames)
             f"which is not installed (installed: {', '.join(installed) or 'none'}): "
             "install it, or choose kind='linear'."
         )
-    factory = getattr(importlib.import_module(f".native.{wanted}", __package__), NATIVE[wanted])
-    parsers: ParserFactory = factory(tokenizer, names)
+    module = importlib.import_module(f".native.{wanted}", __package__)
+    parsers: ParserFactory = getattr(module, NATIVE[wanted][1])(tokenizer, names)
     return parsers

@@ -61,7 +61,22 @@ SGLANG_CPU_ENGINE = (
 CPU_ENGINES = (CPU_ENGINE, SGLANG_CPU_ENGINE)
 # TensorRT-LLM does not run on a CPU; tests have a stand-in for it.
 TRTLLM_STANDIN = ("--gpus-per-node", "1", "--max-seq-len", "2048")
-STANDIN_PATH = {"PYTHONPATH": f"{ROOT / 'tests' / 'standin'}"}
+STANDIN_PATH = {"PYTHONPATH": str(ROOT / "tests" / "standin")}
+
+# tools/gpu_check sets this to "gpu". Several small engines share the GPU then.
+DEVICE_VARIABLE = "BACKEDGE_TEST_DEVICE"
+ON_GPU = os.environ.get(DEVICE_VARIABLE) == "gpu"
+VLLM_GPU_ENGINE = (
+    *("--enforce-eager", "--max-model-len", "2048", "--gpu-memory-utilization", "0.08"),
+)
+SGLANG_GPU_ENGINE = (
+    *("--context-length", "2048", "--max-total-tokens", "16384", "--mem-fraction-static", "0.08"),
+    *("--disable-cuda-graph", "--skip-server-warmup"),
+)
+TRTLLM_GPU_ENGINE = ("--max-seq-len", "2048", "--free-gpu-memory-fraction", "0.08")
+VLLM_ENGINE = VLLM_GPU_ENGINE if ON_GPU else CPU_ENGINE
+SGLANG_ENGINE = SGLANG_GPU_ENGINE if ON_GPU else SGLANG_CPU_ENGINE
+TRTLLM_ENGINE = TRTLLM_GPU_ENGINE if ON_GPU else TRTLLM_STANDIN
 START_TIMEOUT_S = 480.0
 STOP_TIMEOUT_S = 20.0
 
@@ -138,7 +153,7 @@ class Stack:
         *flags: str,
         model: str | Path = TINY_MODEL,
         name: str = MODEL_NAME,
-        engine: Sequence[str] = CPU_ENGINE,
+        engine: Sequence[str] = VLLM_ENGINE,
         wait: bool = True,
         **environment: str,
     ) -> Process:
@@ -156,7 +171,7 @@ class Stack:
         *flags: str,
         model: str | Path = TINY_MODEL,
         name: str = MODEL_NAME,
-        engine: Sequence[str] = SGLANG_CPU_ENGINE,
+        engine: Sequence[str] = SGLANG_ENGINE,
         module: str = "dynamo.sglang",
         wait: bool = True,
         **environment: str,
@@ -173,7 +188,7 @@ class Stack:
         *flags: str,
         model: str | Path = TINY_MODEL,
         name: str = MODEL_NAME,
-        engine: Sequence[str] = TRTLLM_STANDIN,
+        engine: Sequence[str] = TRTLLM_ENGINE,
         module: str = "dynamo.trtllm",
         wait: bool = True,
         **environment: str,

@@ -35,7 +35,7 @@ from tests.pairwise import select
 from tests.support import TRANSCRIPTS, Transcript, encode
 from tools.stack import (
     HUGGINGFACE_FRONTEND,
-    SGLANG_CPU_ENGINE,
+    SGLANG_ENGINE,
     STOCK_FRONTEND,
     TINY_MODEL,
     Process,
@@ -264,7 +264,7 @@ def server(fleet: Engines) -> Iterator[openai.OpenAI]:
     flags = (*PARSERS[:4], *LONG_CONTEXT, "--port", str(port), "--nccl-port", str(free_port()))
     model = ("--model-path", str(TINY_MODEL), "--served-model-name", BACKEDGE_MODEL)
     process = fleet.stack.start(
-        ("-m", "sglang.launch_server", *model, *SGLANG_CPU_ENGINE, *flags), port
+        ("-m", "sglang.launch_server", *model, *SGLANG_ENGINE, *flags), port
     )
     process.wait_for(process.answers)
     yield openai.OpenAI(

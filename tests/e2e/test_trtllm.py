@@ -37,7 +37,7 @@ from tests.e2e.test_transcripts import check, stock_answers
 from tests.support import TRANSCRIPTS, encode
 from tools.stack import HUGGINGFACE_FRONTEND, STOCK_FRONTEND, Process, Stack, metric
 
-ENGINE = ("--gpus-per-node", "1", "--max-seq-len", str(MAX_MODEL_LEN), "--publish-metrics")
+ENGINE = ("--max-seq-len", str(MAX_MODEL_LEN), "--publish-metrics")
 NATIVE_MODEL = "native"
 NATIVE = (
     *("--tool-call-parser", "qwen3", "--reasoning-parser", "qwen3"),

@@ -37,6 +37,8 @@ def test_native_parsers_want_a_tokenizer() -> None:
         (("vllm", "sglang"), None, "vllm"),
         (("vllm", "sglang"), "sglang", "sglang"),
         (("sglang",), None, "sglang"),
+        (("sglang", "tensorrt_llm"), "trtllm", "trtllm"),
+        (("tensorrt_llm",), None, "trtllm"),
     ],
 )
 def test_whose_native_parsers(
@@ -50,7 +52,7 @@ def test_whose_native_parsers(
 
     def import_module(name: str, package: str) -> Any:
         imported.append((name, package))
-        return SimpleNamespace(**dict.fromkeys(NATIVE.values(), Parsers))
+        return SimpleNamespace(**{name: Parsers for _, name in NATIVE.values()})
 
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: name in installed or None)
     monkeypatch.setattr(importlib, "import_module", import_module)
@@ -68,7 +70,7 @@ def test_whose_native_parsers(
             (),
             None,
             (
-                r"of vllm or sglang are part of that engine, which is not installed "
+                r"of vllm or sglang or trtllm are part of that engine, which is not installed "
                 r"\(installed: none\)"
             ),
         ),
