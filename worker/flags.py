@@ -117,6 +117,14 @@ SHARED_FLAGS: tuple[Flag, ...] = (
         },
     ),
     (
+        ("--postprocess-detokenizer",),
+        {
+            "choices": ("table", "native"),
+            "default": "table",
+            "help": "'table' for Backedge's own detokenizers, 'native' for the engine's.",
+        },
+    ),
+    (
         ("--postprocess-on-error",),
         {
             "choices": get_args(OnError),
@@ -192,6 +200,7 @@ class WorkerSettings(msgspec.Struct, frozen=True, kw_only=True):
     names: ParserNames = ParserNames()
     tool_parser_plugin: str | None = None
     parsers: Kind = "auto"
+    detokenizer: Literal["table", "native"] = "table"
     on_error: OnError = "degrade"
     delays: MergeDelays = MERGE_DELAYS["balanced"]
     workers: int | None = None
@@ -327,6 +336,7 @@ def read_settings(arguments: argparse.Namespace, engine: EngineName) -> WorkerSe
         names=read_parser_names(arguments),
         tool_parser_plugin=getattr(arguments, "tool_parser_plugin", None) or None,
         parsers=arguments.postprocess_parsers,
+        detokenizer=arguments.postprocess_detokenizer,
         on_error=arguments.postprocess_on_error,
         delays=read_merge_delays(arguments),
         workers=arguments.postprocess_workers,

@@ -1,4 +1,4 @@
-"""A worker with vLLM's parsers: every transcript, and at last the death of its engine.
+"""A worker with vLLM's detokenizer and parsers: every transcript, then its engine dies.
 
 The fleet's own worker has the default, `auto`; linear parsers are in test_tokenizer_backends.py.
 """
@@ -24,11 +24,12 @@ NAME = "native"
 
 @pytest.fixture(scope="module")
 def native(fleet: Fleet) -> Iterator[Process]:
-    flags = ("--vllm-processing", *VLLM_PARSERS, "--postprocess-parsers", "native", *LONG_CONTEXT)
-    worker = fleet.stack.worker(*flags, name=NAME, wait=False)
+    flags = ("--vllm-processing", *VLLM_PARSERS, *LONG_CONTEXT)
+    native = ("--postprocess-parsers", "native", "--postprocess-detokenizer", "native")
+    worker = fleet.stack.worker(*flags, *native, name=NAME, wait=False)
     fleet.stack.wait_for_model(fleet.frontend, NAME)
     yield worker
-    assert "native parsers qwen3+hermes" in worker.log.read_text()
+    assert "native parsers qwen3+hermes, detokenizer native" in worker.log.read_text()
     worker.terminate()
     worker.reap()
 

@@ -55,7 +55,10 @@ PARSERS = (
 LONG_CONTEXT = ("--context-length", str(MAX_MODEL_LEN), "--max-total-tokens", str(MAX_MODEL_LEN))
 LONG_CONTEXT_ALLOWED = {"SGLANG_ALLOW_OVERWRITE_LONGER_CONTEXT_LEN": "1"}
 ENGINE = (*PARSERS, *LONG_CONTEXT, "--enable-metrics")
-NATIVE = ("--postprocess-parsers", "native", "--postprocess-workers", "2")
+NATIVE = (
+    *("--postprocess-parsers", "native", "--postprocess-workers", "2"),
+    *("--postprocess-detokenizer", "native"),
+)
 POOLED_MODEL = "pooled"
 VLLM_MODEL = "of-vllm"
 client = test_requests.client

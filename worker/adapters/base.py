@@ -24,7 +24,7 @@ from ...parsers.parser_lookup import Kind, known_formats, linear_parsers, uses_n
 from ...postprocess.messages import PostprocessParams
 from ...tokenization import LazyTokenizer, set_tokenizer_config
 from ...tokenization import load as load_tokenizer
-from ...tokenization.detokenizer import DetokenizerFactory, detokenizers, read_vocabulary
+from ...tokenization.detokenizer import DetokenizerFactory, read_vocabulary
 from ...tokenization.flags import BACKEND_FLAG
 from ..backend import InlineBackend, PostprocessBackend
 from ..dynamo_types import RequestContext, RuntimeConfig
@@ -35,6 +35,7 @@ from ..pool import PoolSupervisor
 from ..request_check import check_engine_fields, check_params
 from ..request_stream import EngineRequestHandle, WorkerPostprocessor, read_params
 from .engine_support import ENDPOINT, EngineSupport, patch, read_version
+from .native_detokenizer import DetokenizerKind, build_detokenizers, check_tokenizer
 from .other_tokenizers import OtherTokenizer, select_other
 
 logger = logging.getLogger(__name__)
@@ -95,6 +96,7 @@ def pool_parts(
     names: dict[str, str | None],
     arguments: JsonObject,
     own_tokenizer: OwnTokenizer | None,
+    detokenizer: DetokenizerKind = "table",
 ) -> tuple[DetokenizerFactory, ParserFactory]:
     """Return what a process of the pool post-processes with; called in the fork server.
 
@@ -105,7 +107,7 @@ def pool_parts(
     tokenizer, parsers = adapter.pool_parts(ParserNames(**names), **arguments)
     if own_tokenizer is not None:
         tokenizer = select_decoding(load_tokenizer(*own_tokenizer), tokenizer)
-    return detokenizers(tokenizer), parsers
+    return build_detokenizers(detokenizer, module, tokenizer), parsers
 
 
 def select_decoding(own: LazyTokenizer, engines: object) -> object:
@@ -201,6 +203,8 @@ class Worker(abc.ABC, Generic[ConfigT, HandlerT]):
         worker.check_text_flag()
         if settings.post_processing:
             worker.load_plugins()
+            if settings.detokenizer == "native":
+                check_tokenizer(settings.tokenizer, cls.engine.name)
             if uses_native(settings.parsers, settings.names):
                 worker.check_names({*known_formats()})
         worker.install_card()
@@ -250,7 +254,7 @@ class Worker(abc.ABC, Generic[ConfigT, HandlerT]):
             backend = self._pool = self._build_pool(processes, model.pool_arguments, own)
         else:
             backend = InlineBackend(
-                detokenizers(tokenizer),
+                build_detokenizers(settings.detokenizer, type(self).__module__, tokenizer),
                 self.parsers,
                 settings.delays,
                 settings.on_error,
@@ -259,9 +263,11 @@ class Worker(abc.ABC, Generic[ConfigT, HandlerT]):
         self.metrics.pool = self._pool
         self._postprocessor = WorkerPostprocessor(backend, self.metrics)
         logger.info(
-            "post-processing in this worker: %s parsers %s, %s, on error %s, merge delays %s",
+            "post-processing in this worker: %s parsers %s, detokenizer %s, %s, on error %s, "
+            "merge delays %s",
             "native" if is_native else "linear",
             self.parsers.name,
+            settings.detokenizer,
             f"in {processes} processes" if processes else "inline",
             settings.on_error,
             settings.delays,
@@ -275,6 +281,7 @@ class Worker(abc.ABC, Generic[ConfigT, HandlerT]):
             "names": msgspec.structs.asdict(self.settings.names),
             "arguments": arguments,
             "own_tokenizer": own,
+            "detokenizer": self.settings.detokenizer,
         }
         build = f"{__name__}:{pool_parts.__name__}"
         settings = self.settings.build_pool_settings(processes, build, parts, self.parsers.name)

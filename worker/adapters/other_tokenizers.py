@@ -41,7 +41,7 @@ def select_other(
     return OtherTokenizer(backend, path, trust_remote_code)
 
 
-def read_tokenizer(other: OtherTokenizer | None, own: Callable[[], object]) -> object:
+def choose_tokenizer(other: OtherTokenizer | None, own: Callable[[], object]) -> object:
     """Return the tokenizer that the flags select, or what `own` returns, which reads the engine's.
 
     other: perhaps as a list, decoded from JSON. Raises what the back end raises.

@@ -14,7 +14,7 @@ from __future__ import annotations
 import argparse
 import asyncio
 import functools
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence, Sized
 from contextvars import ContextVar
 from typing import TypeVar
 
@@ -23,6 +23,7 @@ from typing_extensions import override
 from ...parsers.base import ParserFactory, ParserNames
 from ...parsers.json_types import JsonObject
 from ...postprocess.postprocessor import starts_in_reasoning
+from ...tokenization.detokenizer import DetokenizerFactory, DetokenizerOptions
 from .. import flags
 from ..dynamo_types import (
     RuntimeConfig,
@@ -33,10 +34,10 @@ from ..dynamo_types import (
     SglangTokenizerManager,
 )
 from ..request_stream import EngineRequestHandle
-from . import other_tokenizers
 from .base import GenerateCall, LoadedModel, Worker, choose_parsers
 from .engine_support import EngineSupport, patch, pick_fields
-from .other_tokenizers import OtherTokenizer
+from .native_detokenizer import NativeDetokenizers, Step
+from .other_tokenizers import OtherTokenizer, choose_tokenizer
 
 ConfigT = TypeVar("ConfigT", bound=RuntimeConfig | None)
 AsyncGenerate = Callable[..., Awaitable[AsyncIterator[JsonObject]]]
@@ -75,6 +76,11 @@ ENGINE = EngineSupport(
             ("self", "rid"),
         ),
         ("sglang.srt.managers.tokenizer_manager", "ReqState", ("out_list", "finished", "event")),
+        (
+            "sglang.srt.managers.detokenizer_manager",
+            "DetokenizerManager._decode_batch_token_id_output",
+            ("self", "recv_obj"),
+        ),
     ),
     metrics=("dynamo.sglang.init_llm", "setup_sgl_metrics"),
 )
@@ -136,7 +142,7 @@ def pool_parts(
     path, options: as for `load_tokenizer`. other: in place of SGLang's tokenizer.
     """
     own = functools.partial(load_tokenizer, path, options)
-    tokenizer = other_tokenizers.read_tokenizer(other, own)
+    tokenizer = choose_tokenizer(other, own)
     return tokenizer, native_parsers(tokenizer, names)
 
 
@@ -145,6 +151,53 @@ def native_parsers(tokenizer: object, names: ParserNames) -> ParserFactory:
     from ...parsers.native.sglang import SglangParsers
 
     return SglangParsers(tokenizer, names)
+
+
+def native_detokenizers(tokenizer: object) -> DetokenizerFactory:
+    """Return SGLang's own incremental detokenizers: the steps of its `DetokenizerManager`.
+
+    The manager is a process's, with a state for each request; here each choice has one of its own,
+    without its sockets.
+    """
+    from sglang.srt.managers.detokenizer_manager import DetokenizerManager
+    from sglang.srt.managers.schedule_batch import INIT_INCREMENTAL_DETOKENIZATION_OFFSET
+
+    sized: Sized | None = tokenizer if isinstance(tokenizer, Sized) else None
+    size = getattr(tokenizer, "vocab_size", None) if sized is None else len(sized)
+
+    def start(options: DetokenizerOptions, prompt_token_ids: Sequence[int]) -> Step:
+        manager = DetokenizerManager.__new__(DetokenizerManager)
+        vars(manager).update(tokenizer=tokenizer, vocab_size=size, decode_status={})
+        vars(manager).update(disable_tokenizer_batch_decode=False)
+        waiting = list(prompt_token_ids[-INIT_INCREMENTAL_DETOKENIZATION_OFFSET:])
+        batch = BatchOfOne(options, len(waiting))
+
+        def step(token_id: int) -> str:
+            batch.decode_ids = [[*waiting, token_id]]
+            waiting.clear()
+            [text] = manager._decode_batch_token_id_output(batch)  # noqa: SLF001 - SGLang has no other way
+            return str(text)
+
+        return step
+
+    return NativeDetokenizers(tokenizer, start)
+
+
+class BatchOfOne:
+    """SGLang's `BatchTokenIDOutput` of one request, as far as text is made of it.
+
+    context: how many tokens of the prompt come before the first token.
+    """
+
+    def __init__(self, options: DetokenizerOptions, context: int) -> None:
+        self.rids = [""]
+        self.decoded_texts = [""]
+        self.decode_ids: list[list[int]] = [[]]
+        self.read_offsets = [context]
+        self.finished_reasons = [None]
+        self.no_stop_trim = [False]
+        self.skip_special_tokens = [options.skip_special_tokens]
+        self.spaces_between_special_tokens = [options.spaces_between_special_tokens]
 
 
 class SglangWorker(Worker[SglangConfig, SglangHandler]):
@@ -203,7 +256,7 @@ class SglangWorker(Worker[SglangConfig, SglangHandler]):
         options = pick_fields(server_args, TOKENIZER_OPTIONS)
         other = self.other_tokenizer(path, trust_remote_code=options["trust_remote_code"])
         own = functools.partial(load_tokenizer, path, options)
-        tokenizer = other_tokenizers.read_tokenizer(other, own)
+        tokenizer = choose_tokenizer(other, own)
         native = functools.partial(native_parsers, tokenizer, settings.names)
         parsers = choose_parsers(settings.parsers, settings.names, tokenizer, native)
         return LoadedModel(tokenizer, parsers, {"path": path, "options": options, "other": other})

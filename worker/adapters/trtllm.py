@@ -30,7 +30,7 @@ from ..dynamo_types import TrtllmConfig, TrtllmHandler, TrtllmRequest
 from ..request_stream import EngineRequestHandle
 from .base import GenerateCall, LoadedModel, Worker, choose_parsers
 from .engine_support import EngineSupport, patch
-from .other_tokenizers import read_tokenizer
+from .other_tokenizers import choose_tokenizer
 
 T = TypeVar("T")
 
@@ -192,7 +192,7 @@ class TrtllmWorker(Worker[TrtllmConfig, TrtllmHandler]):
             arguments.get("tokenizer") or arguments["model"],
             trust_remote_code=arguments.get("trust_remote_code", False),
         )
-        tokenizer = read_tokenizer(other, functools.partial(load_tokenizer, arguments))
+        tokenizer = choose_tokenizer(other, functools.partial(load_tokenizer, arguments))
         self._vocabulary_size = read_vocabulary_size(self._engine_args["model"])
         eos = getattr(tokenizer, "eos_token_id", None)
         self._eos_token_ids = frozenset(() if eos is None else (eos,))

@@ -20,13 +20,14 @@ from ...parsers.errors import SetupError
 from ...parsers.json_types import JsonObject
 from ...parsers.native import vllm as native
 from ...parsers.parser_lookup import Kind
+from ...tokenization.detokenizer import DetokenizerFactory, DetokenizerOptions
 from .. import flags
 from ..dynamo_types import VllmConfig, VllmEngine, VllmEngineArgs, VllmHandler
 from ..request_stream import EngineRequestHandle
-from . import other_tokenizers
 from .base import GenerateCall, LoadedModel, Worker, choose_parsers
 from .engine_support import EngineSupport, patch, pick_fields
-from .other_tokenizers import OtherTokenizer
+from .native_detokenizer import NativeDetokenizers, Step
+from .other_tokenizers import OtherTokenizer, choose_tokenizer
 
 T = TypeVar("T")
 
@@ -49,6 +50,11 @@ ENGINE = EngineSupport(
             "vllm.v1.engine.output_processor",
             "RequestState.make_request_output",
             ("self", "new_token_ids"),
+        ),
+        (
+            "vllm.v1.engine.detokenizer",
+            "IncrementalDetokenizer.from_new_request",
+            ("tokenizer", "request"),
         ),
     ),
     metrics=("dynamo.vllm.main", "setup_metrics_collection"),
@@ -127,7 +133,7 @@ def load_tokenizer(
 
     model_config = engine_args.create_model_config()
     own = functools.partial(cached_tokenizer_from_config, model_config)
-    return other_tokenizers.read_tokenizer(other, own), model_config
+    return choose_tokenizer(other, own), model_config
 
 
 def read_tokenizer(path: str, *, trust_remote_code: bool) -> object:
@@ -136,6 +142,39 @@ def read_tokenizer(path: str, *, trust_remote_code: bool) -> object:
 
     tokenizer: object = get_tokenizer(path, trust_remote_code=trust_remote_code)
     return tokenizer
+
+
+def native_detokenizers(tokenizer: object) -> DetokenizerFactory:
+    """Return vLLM's own incremental detokenizers, as its `OutputProcessor` makes them."""
+    from vllm.sampling_params import SamplingParams
+    from vllm.v1.engine import EngineCoreRequest
+    from vllm.v1.engine.detokenizer import IncrementalDetokenizer
+
+    def start(options: DetokenizerOptions, prompt_token_ids: Sequence[int]) -> Step:
+        request = EngineCoreRequest(
+            request_id="",
+            prompt_token_ids=list(prompt_token_ids),
+            mm_features=None,
+            sampling_params=SamplingParams(
+                skip_special_tokens=options.skip_special_tokens,
+                spaces_between_special_tokens=options.spaces_between_special_tokens,
+            ),
+            pooling_params=None,
+            arrival_time=0.0,
+            lora_request=None,
+            cache_salt=None,
+            data_parallel_rank=None,
+        )
+        detokenizer = IncrementalDetokenizer.from_new_request(tokenizer, request)
+
+        def step(token_id: int) -> str:
+            detokenizer.update([token_id], stop_terminated=False)
+            text: str = detokenizer.get_next_output_text(finished=False, delta=True)
+            return text
+
+        return step
+
+    return NativeDetokenizers(tokenizer, start)
 
 
 class VllmWorker(Worker[VllmConfig, VllmHandler]):

@@ -15,7 +15,7 @@ from ...tokenization.detokenizer import detokenizers, read_vocabulary
 from ...tokenization.flags import TokenizerSelection
 from ...tokenization.model_files import ModelFiles
 from ..adapters.base import select_decoding
-from ..adapters.other_tokenizers import read_tokenizer, select_other
+from ..adapters.other_tokenizers import choose_tokenizer, select_other
 from ..backend import InlineBackend
 from ..flags import list_flags, read_merge_delays, read_parser_names
 from ..metrics import WorkerMetrics
@@ -122,7 +122,7 @@ def load_decoding(files: ModelFiles, selection: TokenizerSelection) -> object:
     if selection.module and selection.class_name:
         return select_decoding(load(selection.module, selection.class_name, path), files.tokenizer)
     other = select_other(selection, "replay", path, trust_remote_code=False)
-    return read_tokenizer(other, lambda: files.tokenizer)
+    return choose_tokenizer(other, lambda: files.tokenizer)
 
 
 def build_postprocessor(

@@ -15,7 +15,7 @@ from backedge.tokenization.detokenizer import DetokenizerOptions, detokenizers
 from backedge.tokenization.flags import TokenizerSelection
 from backedge.worker import flags
 from backedge.worker.adapters import sglang, vllm
-from backedge.worker.adapters.other_tokenizers import read_tokenizer, select_other
+from backedge.worker.adapters.other_tokenizers import choose_tokenizer, select_other
 from tokenizers import Tokenizer
 
 from tests.support import TINY_MODEL
@@ -95,7 +95,7 @@ def test_the_other_engines_back_end_decodes(
     assert feed(token_ids) == TEXT
     # The pool gets the same by JSON.
     other = json.loads(json.dumps(loaded.pool_arguments["other"]))
-    again: Any = read_tokenizer(other, pytest.fail)
+    again: Any = choose_tokenizer(other, pytest.fail)
     assert type(again) is type(tokenizer)
     assert list(again.encode(TEXT, add_special_tokens=False)) == token_ids
 
