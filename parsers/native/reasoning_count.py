@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import abc
+from collections.abc import Iterator, Sequence
 from collections.abc import Set as AbstractSet
 
+from typing_extensions import override
+
+from ..base import StreamParser
 from ..events import Event, Reasoning
 
 
@@ -48,3 +52,41 @@ class ReasoningCount:
             self.in_reasoning = in_reasoning
         elif events:
             self.in_reasoning = all(isinstance(event, Reasoning) for event in events)
+
+
+class CountingParser(StreamParser, abc.ABC):
+    """An engine's parser that reads text, one token at a time; `count` follows its reasoning."""
+
+    token_aligned = True
+
+    def __init__(self, count: ReasoningCount) -> None:
+        self.count = count
+
+    @abc.abstractmethod
+    def read(self, text: str) -> Iterator[Event]:
+        """Yield what the engine's parsers make of `text`, which is not empty."""
+
+    @abc.abstractmethod
+    def track(self, token_ids: Sequence[int], events: list[Event]) -> None:
+        """Update `count` with what `token_ids` led to."""
+
+    @property
+    @override
+    def in_reasoning(self) -> bool:
+        return self.count.in_reasoning
+
+    @property
+    @override
+    def reasoning_tokens(self) -> int:
+        return self.count.tokens
+
+    @override
+    def reads_together(self, token_ids: Sequence[int]) -> bool:
+        return len(token_ids) == 1
+
+    @override
+    def feed(self, text: str, token_ids: Sequence[int] = ()) -> list[Event]:
+        # A token without text is not fed: some of SGLang's parsers take it for the answer's start.
+        events = list(self.read(text)) if text else []
+        self.track(token_ids, events)
+        return events

@@ -21,7 +21,7 @@ from ..errors import REASONING_FLAG, TOOL_CALL_FLAG
 from ..events import Content, Event, Reasoning
 from ..passthrough import PassthroughParser
 from .call_items import CallItems
-from .reasoning_count import ReasoningCount
+from .reasoning_count import CountingParser, ReasoningCount
 from .sglang_logs import throttle_logs
 from .sglang_reasoning import BY_TEXT, ReasoningParserFactory, VocabularyTokenizer
 from .startup_checks import (
@@ -139,7 +139,7 @@ class SglangParsers(ParserFactory):
         )
 
 
-class SglangStreamParser(StreamParser):
+class SglangStreamParser(CountingParser):
     """Parses one choice with SGLang's parsers of the model.
 
     tools, reasoning: SGLang's parsers; at least one of them.
@@ -148,8 +148,6 @@ class SglangStreamParser(StreamParser):
     items: the calls of the choice.
     follows_text: the reasoning parser does not say whether it is in reasoning; the events show it.
     """
-
-    token_aligned = True
 
     def __init__(
         self,
@@ -168,28 +166,7 @@ class SglangStreamParser(StreamParser):
         self._follows_text = follows_text
         self._phase = self._read_phase()
         begins = reasoning is not None if follows_text else self._phase[0]
-        self._count = ReasoningCount(control_ids, in_reasoning=begins)
-
-    @property
-    @override
-    def in_reasoning(self) -> bool:
-        return self._count.in_reasoning
-
-    @property
-    @override
-    def reasoning_tokens(self) -> int:
-        return self._count.tokens
-
-    @override
-    def reads_together(self, token_ids: Sequence[int]) -> bool:
-        return len(token_ids) == 1
-
-    @override
-    def feed(self, text: str, token_ids: Sequence[int] = ()) -> list[Event]:
-        # A token without text is not fed: some of SGLang's parsers take it for the answer's start.
-        events = list(self._read(text)) if text else []
-        self._track(token_ids, events)
-        return events
+        super().__init__(ReasoningCount(control_ids, in_reasoning=begins))
 
     @override
     def finish(
@@ -200,7 +177,7 @@ class SglangStreamParser(StreamParser):
             events += self._read_rest(self._tools)
             parsed = getattr(self._tools.detector, "prev_tool_call_arr", None) or ()
             events += () if cut else self._items.calls.send_rest(parsed)
-        self._track((), events)
+        self.track((), events)
         return events
 
     def _call_end(self, token_ids: Sequence[int]) -> str:
@@ -212,7 +189,8 @@ class SglangStreamParser(StreamParser):
         text = "".join(self._special.get(token_id, "") for token_id in token_ids)
         return text if self._tools is not None and text == self._tools.detector.eot_token else ""
 
-    def _read(self, text: str) -> Iterator[Event]:
+    @override
+    def read(self, text: str) -> Iterator[Event]:
         """Yield what both parsers make of `text`."""
         if self._reasoning is not None:
             thought, text = self._reasoning.parse_stream_chunk(text)
@@ -249,14 +227,13 @@ class SglangStreamParser(StreamParser):
         in_reasoning = detector._in_reasoning  # noqa: SLF001 - SGLang says it nowhere else
         return in_reasoning, detector.stripped_think_start
 
-    def _track(self, token_ids: Sequence[int], events: list[Event]) -> None:
+    @override
+    def track(self, token_ids: Sequence[int], events: list[Event]) -> None:
         """Update `in_reasoning` and `reasoning_tokens`."""
         phase = self._read_phase()
         in_reasoning = None if self._follows_text else phase[0]
         passed_marker = phase != self._phase
-        self._count.update(
-            token_ids, events, in_reasoning=in_reasoning, passed_marker=passed_marker
-        )
+        self.count.update(token_ids, events, in_reasoning=in_reasoning, passed_marker=passed_marker)
         self._phase = phase
 
 

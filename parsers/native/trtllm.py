@@ -23,7 +23,7 @@ from ..events import Content, Event, Reasoning
 from ..passthrough import PassthroughParser
 from ..prompt_tail import MAX_DECODED
 from .call_items import CallItem, CallItems
-from .reasoning_count import ReasoningCount
+from .reasoning_count import CountingParser, ReasoningCount
 from .startup_checks import PROBE_TOOL, EngineTokenizer, check_name, raise_unusable, try_parser
 
 ENGINE = "TensorRT-LLM"
@@ -161,15 +161,13 @@ def build_tools(request: ParserRequest) -> list[object]:
     ]
 
 
-class TrtllmStreamParser(StreamParser):
+class TrtllmStreamParser(CountingParser):
     """Parses one choice with TensorRT-LLM's parsers of the model.
 
     tools, reasoning: TensorRT-LLM's parsers; at least one of them.
     request_tools: the request's, in TensorRT-LLM's form. items: the calls of the choice.
     control_ids: tokens that do not count as reasoning: special and added ones.
     """
-
-    token_aligned = True
 
     def __init__(
         self,
@@ -185,27 +183,7 @@ class TrtllmStreamParser(StreamParser):
         self._items = items
         self._phase = self._read_phase()
         begins = reasoning is not None if self._phase is None else self._phase
-        self._count = ReasoningCount(control_ids, in_reasoning=begins)
-
-    @property
-    @override
-    def in_reasoning(self) -> bool:
-        return self._count.in_reasoning
-
-    @property
-    @override
-    def reasoning_tokens(self) -> int:
-        return self._count.tokens
-
-    @override
-    def reads_together(self, token_ids: Sequence[int]) -> bool:
-        return len(token_ids) == 1
-
-    @override
-    def feed(self, text: str, token_ids: Sequence[int] = ()) -> list[Event]:
-        events = list(self._read(text)) if text else []
-        self._track(token_ids, events)
-        return events
+        super().__init__(ReasoningCount(control_ids, in_reasoning=begins))
 
     @override
     def finish(
@@ -219,10 +197,11 @@ class TrtllmStreamParser(StreamParser):
             tools = self._tools
             held += self._items.read_rest(lambda: self._step(tools, ""))
             held += () if cut else self._items.calls.send_rest(tools.prev_tool_call_arr)
-        self._track((), held)
+        self.track((), held)
         return events + held
 
-    def _read(self, text: str) -> Iterator[Event]:
+    @override
+    def read(self, text: str) -> Iterator[Event]:
         """Yield what both parsers make of `text`."""
         if self._reasoning is None:
             yield from self._read_answer(text)
@@ -252,9 +231,10 @@ class TrtllmStreamParser(StreamParser):
         phase = getattr(self._reasoning, "in_reasoning", None)
         return phase if isinstance(phase, bool) else None
 
-    def _track(self, token_ids: Sequence[int], events: Sequence[Event]) -> None:
+    @override
+    def track(self, token_ids: Sequence[int], events: list[Event]) -> None:
         """Update `in_reasoning` and `reasoning_tokens`."""
         phase = self._read_phase()
         changed = phase != self._phase
-        self._count.update(token_ids, events, in_reasoning=phase, passed_marker=changed)
+        self.count.update(token_ids, events, in_reasoning=phase, passed_marker=changed)
         self._phase = phase
