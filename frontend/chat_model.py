@@ -21,7 +21,7 @@ from ..parsers.base import ParserFactory
 from ..parsers.errors import SetupError
 from ..parsers.json_types import JsonObject
 from ..postprocess.messages import KEY, Chunk, PostprocessedChunk, PostprocessParams, encode
-from ..postprocess.postprocessor import Postprocessor
+from ..postprocess.postprocessor import Postprocessor, starts_in_reasoning
 from ..tokenization.detokenizer import DetokenizerFactory
 from ..tokenization.model_files import read_vocabulary_size
 from .dynamo_types import (
@@ -32,8 +32,10 @@ from .dynamo_types import (
     ModelInstance,
     RoutedEngine,
     Runtime,
+    read_runtime_config,
 )
 from .http_errors import as_http_errors, build_refusal
+from .parser_names import read_worker_card
 from .request.chat_request import ChatRequest, decode_chat_request
 from .request.metadata_options import apply_metadata_options
 from .request.validation import check_request
@@ -114,6 +116,7 @@ class ChatModel:
         self._vocabulary_size = read_vocabulary_size(self.path)
         self._preprocess = preprocess
         self._local_factories = local_factories
+        self._is_plain = read_worker_card(read_runtime_config(card)) is None
 
     async def answer(
         self, request: JsonObject, context: Context
@@ -147,7 +150,22 @@ class ChatModel:
             check_request(chat_request, self._vocabulary_size)
             async with self._preprocess(chat_request, context) as prepared:
                 prepared.preprocessed.setdefault("extra_args", {})[KEY] = encode(prepared.params)
+                self._announce_reasoning(prepared)
                 yield prepared
+
+    def _announce_reasoning(self, prepared: Prepared) -> None:
+        """Tell a plain worker's engine if the answer begins with reasoning, behind any edge.
+
+        SGLang's grammars otherwise begin with the first token. Other engines find out by
+        themselves, and so do workers that post-process.
+        """
+        preprocessed = prepared.preprocessed
+        is_guided = preprocessed["sampling_options"].get("guided_decoding") is not None
+        if self._is_plain and is_guided and not preprocessed.get("require_reasoning"):
+            _, parsers = self._local_factories()
+            preprocessed["require_reasoning"] = starts_in_reasoning(
+                prepared.params, parsers, preprocessed["token_ids"]
+            )
 
     async def chunks(
         self, prepared: Prepared, context: Context, engine: RoutedEngine | None = None

@@ -126,8 +126,8 @@ EXACT = {
     (BACKEDGE_MODEL, "vllm"): TRANSCRIPTS.keys(),
     # Of a call that is cut, SGLang's parser keeps the last token's text to itself.
     (POOLED_MODEL, "vllm"): TRANSCRIPTS.keys() - {"cut_call"},
-    # Nothing tells a plain worker's engine of reasoning before structured output.
-    (PLAIN_MODEL, "sglang"): UNFORCED - {"json_schema_reasoning"},
+    (PLAIN_MODEL, "sglang"): UNFORCED,
+    (PLAIN_MODEL, "vllm"): UNFORCED,
 }
 ROWS = select(
     [

@@ -26,19 +26,20 @@ OUTPUTS = [
 ]
 
 
-def model(engine):
+def model(engine, reasoning=None):
     prompts = HuggingFacePrompts(FILES.prompt_token_ids, {}, has_reasoning_parser=False)
     preprocessor = PromptPreprocessor(prompts, FILES, PromptQueue(threads=1), None)
-    parsers = linear_parsers(ParserNames(), read_vocabulary(tiny_tokenizer()))
+    parsers = linear_parsers(ParserNames(None, reasoning), read_vocabulary(tiny_tokenizer()))
     return ChatModel(deployment(engine), preprocessor, lambda: (tiny_detokenizers(), parsers))
 
 
-def answer(outputs, **fields):
+def answer(outputs, reasoning=None, **fields):
     """Return the text of the answer, and the request that was sent."""
     engine = Engine(outputs)
+    served = model(engine, reasoning)
 
     async def run():
-        return [chunk async for chunk in model(engine).answer(raw_request(**fields), Context())]
+        return [chunk async for chunk in served.answer(raw_request(**fields), Context())]
 
     data = [chunk["data"] for chunk in asyncio.run(run()) if "data" in chunk]
     choices = [choice for response in data for choice in response["choices"]]
@@ -52,6 +53,19 @@ def test_a_plain_workers_tokens_become_text_here():
     params = read(PostprocessParams, sent["extra_args"][KEY])
     assert params is not None
     assert params.prompt_length == len(sent["token_ids"])
+
+
+@pytest.mark.parametrize(
+    ("fields", "required"),
+    [
+        ({"response_format": {"type": "json_object"}}, True),
+        ({"guided_regex": "a+", "chat_template_kwargs": {"enable_thinking": False}}, False),
+        ({}, None),
+    ],
+)
+def test_a_plain_workers_engine_is_told_of_reasoning_before_a_grammar(fields, required):
+    _, (sent,) = answer(OUTPUTS, "qwen3", **fields)
+    assert sent.get("require_reasoning") is required
 
 
 def test_options_in_the_metadata_reach_the_worker():
