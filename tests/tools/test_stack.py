@@ -56,7 +56,8 @@ def test_the_end_of_the_context_ends_the_processes(tmp_path: Path) -> None:
     with Stack(tmp_path, GREETING="hello") as stack:
         process = stack.start(("-c", "import os, time; print(os.environ['GREETING']); input()"))
         sleeper = stack.start(SLEEPER)
-        wait_for_log(sleeper)
+        for each in (process, sleeper):
+            wait_for_log(each)
     assert process.popen.poll() is not None
     assert sleeper.popen.poll() == -signal.SIGTERM
     assert "hello" in process.tail()
