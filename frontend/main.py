@@ -23,7 +23,10 @@ CHAT_PROCESSOR_FLAG = "--dyn-chat-processor"
 ENGINE_FACTORY_FLAG = "--engine-factory"
 PARSERS_FLAG = "--postprocess-parsers"
 # Of workers, and of `dynamo.frontend --dyn-chat-processor vllm`: this frontend does it anyway.
-PROCESSING_FLAGS = ("--vllm-processing", "--sglang-processing", "--native-framework-processing")
+PROCESSING_FLAGS = (
+    *("--vllm-processing", "--sglang-processing", "--trtllm-processing"),
+    "--native-framework-processing",
+)
 # Our defaults for Dynamo's own variables; what the user sets stays.
 ENVIRONMENT = {
     # Dynamo waits this long for a stream's first chunk before it commits to HTTP 200, so that an

@@ -303,6 +303,15 @@ def share_choices(action: argparse.Action, choices: Iterable[str]) -> None:
     action.default = None
 
 
+def add_other_switches(parser: argparse.ArgumentParser) -> None:
+    """Add the switches of the other engines to vLLM's: Dynamo's frontend serves all of them."""
+    own = enabling_flags("vllm")
+    others = [enabling_flags(engine)[0] for engine in get_args(EngineName)]
+    parser.add_argument(
+        *(flag for flag in others if flag not in own), action="store_true", dest="vllm_processing"
+    )
+
+
 def keep_engine_choices(arguments: argparse.Namespace) -> None:
     """Leave only choices of the engine in `arguments`.
 

@@ -17,6 +17,7 @@ from types import ModuleType
 
 from typing_extensions import override
 
+FRONTEND = "dynamo.frontend.main"
 SERVER_ARGS = "sglang.srt.server_args"
 TRTLLM_PACKAGE = "dynamo.trtllm"
 # Loaded after the module with Dynamo's flags, which imports torch.
@@ -41,6 +42,8 @@ def register() -> None:
 
         extended: argparse.ArgumentParser = add_cli_args(parser)
         flags.add_flags(extended, "vllm")
+        if FRONTEND in sys.modules:
+            flags.add_other_switches(extended)
         return extended
 
     EngineArgs.add_cli_args = staticmethod(with_flags)

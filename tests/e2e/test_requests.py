@@ -11,7 +11,7 @@ import pytest
 from tests.e2e.client import Client, Response
 from tests.e2e.conftest import BACKEDGE_MODEL, PLAIN_MODEL, Fleet
 from tests.support import TRANSCRIPTS, encode, tiny_tokenizer
-from tools.stack import VLLM_FRONTEND, metric
+from tools.stack import STOCK_FRONTEND, VLLM_FRONTEND, metric
 
 STREAMED = pytest.mark.parametrize("stream", [True, False], ids=["stream", "whole"])
 # With n > 1 Dynamo wants a temperature above 0; this one is too low to matter.
@@ -241,8 +241,17 @@ def test_dynamos_own_metrics_count_every_token(client: Client, fleet: Fleet, str
     assert counted == [usage.completion_tokens, usage.prompt_tokens]
 
 
-def test_dynamos_frontend_with_the_flag_is_the_same(fleet: Fleet) -> None:
-    frontend = fleet.stack.frontend("--vllm-processing", command=VLLM_FRONTEND)
+@pytest.mark.parametrize(
+    ("flag", "command", "processor"),
+    [
+        ("--vllm-processing", VLLM_FRONTEND, "dynamo"),
+        ("--sglang-processing", STOCK_FRONTEND, "vllm"),
+    ],
+)
+def test_dynamos_frontend_with_the_flag_is_the_same(
+    fleet: Fleet, flag: str, command: tuple[str, ...], processor: str
+) -> None:
+    frontend = fleet.stack.frontend(flag, command=command, DYN_CHAT_PROCESSOR=processor)
     fleet.stack.wait_for_model(frontend, BACKEDGE_MODEL)
     # The stock frontend stops in the middle of this one's reasoning.
     transcript = TRANSCRIPTS["stop_in_reasoning"]

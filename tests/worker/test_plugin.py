@@ -1,11 +1,17 @@
-"""How the flags get into the command lines of SGLang's and TensorRT-LLM's workers."""
+"""How the flags get into the command lines of workers, and of Dynamo's frontend."""
 
 from __future__ import annotations
 
+import argparse
 import subprocess
 import sys
+from types import ModuleType
+from typing import get_args
 
 import pytest
+from backedge.worker import plugin
+from backedge.worker.flags import EngineName, enabling_flags
+from vllm.engine.arg_utils import EngineArgs
 
 # What is run in a fresh process, and what it prints.
 OURS = "print(sorted(name for name in sys.modules if name.startswith('backedge.')))"
@@ -75,3 +81,22 @@ def test_how_the_flags_get_in(
         [sys.executable, "-c", program], capture_output=True, text=True, check=True
     )
     assert done.stdout == printed
+
+
+@pytest.mark.parametrize("is_frontend", [True, False])
+@pytest.mark.parametrize("engine", get_args(EngineName))
+def test_dynamos_frontend_takes_the_switches_of_all_engines(
+    engine: EngineName, is_frontend: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delitem(sys.modules, "dynamo.vllm.args", raising=False)
+    if is_frontend:
+        monkeypatch.setitem(sys.modules, plugin.FRONTEND, ModuleType(plugin.FRONTEND))
+    else:
+        monkeypatch.delitem(sys.modules, plugin.FRONTEND, raising=False)
+    monkeypatch.setattr(EngineArgs, "add_cli_args", staticmethod(lambda parser: parser))
+    plugin.register()
+    parser = EngineArgs.add_cli_args(argparse.ArgumentParser(exit_on_error=False))
+    for flag in enabling_flags(engine):
+        known = is_frontend or flag in enabling_flags("vllm")
+        found, rest = parser.parse_known_args([flag])
+        assert (found.vllm_processing, rest) == (known, [] if known else [flag])
