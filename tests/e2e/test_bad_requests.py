@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 
 import httpx
@@ -44,17 +44,17 @@ def post(url: str, model: str, bad: Bad, *, stream: bool) -> tuple[int, str]:
     return answer.status_code, answer.json()["message"]
 
 
-def send_all(url: str, model: str, is_streamed: Callable[[int], bool]) -> None:
-    """Send the whole table, and check that each request is refused for its field.
+def send_all(url: str, model: str, rows: Sequence[Bad], is_streamed: Callable[[int], bool]) -> None:
+    """Send the rows of the table, and check that each request is refused for its field.
 
     is_streamed: whether the request with this number is to be streamed.
     """
     with ThreadPoolExecutor(AT_ONCE) as threads:
         answers = threads.map(
-            lambda row: post(url, model, row[1], stream=is_streamed(row[0])), enumerate(SENT)
+            lambda row: post(url, model, row[1], stream=is_streamed(row[0])), enumerate(rows)
         )
         ours = 0
-        for bad, (status, message) in zip(SENT, answers, strict=True):
+        for bad, (status, message) in zip(rows, answers, strict=True):
             assert status == 400, (bad.id, message)
             # A number of 64 bits and more is no list of token ids when it has come through.
             names = (bad.field, bad.field[: -len("[0]")])
@@ -71,7 +71,7 @@ def test_every_bad_request_is_a_400_and_costs_the_frontend_nothing(
 ) -> None:
     frontend = routed_fleet.frontends[backend]
     before = routed_fleet.prompt_tokens()
-    send_all(frontend.url, BACKEDGE_MODEL, lambda _: stream)
+    send_all(frontend.url, BACKEDGE_MODEL, SENT, lambda _: stream)
     assert routed_fleet.prompt_tokens() == before, "no worker has seen any of them"
     assert "Traceback" not in frontend.log.read_text()
     answer = Client(frontend.url, BACKEDGE_MODEL).ask(TRANSCRIPTS["plain_text"])

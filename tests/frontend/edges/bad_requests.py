@@ -142,6 +142,8 @@ def types() -> Iterator[Bad]:
     yield Bad("tool_choice.function", {"tool_choice": {"type": "function"}, "tools": [TOOL]})
 
 
+# 9,014 tokens: more than the 2,048 of a model's own files, not of workers with a longer context.
+BEYOND_SMALL_CONTEXT = [{"role": "user", "content": "long " * 3000}]
 MESSAGES: list[tuple[str, Any]] = [
     ("messages", []),
     ("messages", "x"),
@@ -187,7 +189,7 @@ MESSAGES: list[tuple[str, Any]] = [
     ("messages", [{"role": "user", "content": "\ud800"}]),
     ("messages[0].name", [{"role": "user", "content": "a", "name": 5}]),
     ("messages[0].tool_call_id", [{"role": "tool", "content": "a", "tool_call_id": 5}]),
-    ("messages", [{"role": "user", "content": "long " * 3000}]),
+    ("messages", BEYOND_SMALL_CONTEXT),
     ("messages", [{"role": "user", "content": "long " * 30_000}]),
     ("messages", [{"role": "user", "content": "long " * 400_000}]),
 ]
