@@ -38,14 +38,14 @@ from .http_errors import as_http_errors, build_refusal
 from .parser_names import read_worker_card
 from .request.chat_request import ChatRequest, decode_chat_request
 from .request.metadata_options import apply_metadata_options
-from .request.validation import check_request
+from .request.validation import MEDIA_PARTS, check_request
 from .response.openai_chunks import AnnotatedChunk, OpenAIChunkWriter
 from .response.worker_stream import StreamReader, WorkerError
 
 logger = logging.getLogger(__name__)
 
 LocalFactories = Callable[[], tuple[DetokenizerFactory, ParserFactory]]
-MEDIA_COUNTS = {"image_url": "image_count", "video_url": "video_count", "audio_url": "audio_count"}
+MEDIA_COUNTS = {part: part.replace("_url", "_count") for part in MEDIA_PARTS}
 
 
 class Prepared(msgspec.Struct):

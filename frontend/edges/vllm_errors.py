@@ -28,7 +28,7 @@ def naming_fields(raw: JsonObject) -> Iterator[None]:
     try:
         yield
     except HttpError as error:
-        if (named := _find_parameter(error)) is not None:
+        if (named := _find_parameter(raw, error)) is not None:
             raise named from error
         raise
     except ValidationError as error:
@@ -39,14 +39,20 @@ def naming_fields(raw: JsonObject) -> Iterator[None]:
         raise RequestError(field, first["input"], first["msg"]) from error
 
 
-def _find_parameter(error: HttpError) -> RequestError | None:
-    """Return the error of vLLM that Dynamo made an HTTP error of, with its field."""
+def _find_parameter(raw: JsonObject, error: HttpError) -> RequestError | None:
+    """Return the error of vLLM that Dynamo made an HTTP error of, with its field.
+
+    An error without its parameter begins with the name, if it is about one.
+    """
     if (found := _TOO_LONG.search(error.message)) is not None:
         return prompt_error(int(found[1]), int(found[2]))
     cause = error.__cause__
-    if isinstance(cause, VLLMValidationError) and cause.parameter is not None:
+    if not isinstance(cause, VLLMValidationError):
+        return None
+    if cause.parameter is not None:
         return RequestError(cause.parameter, cause.value, cause.args[0])
-    return None
+    name = str(cause.args[0]).partition(" ")[0]
+    return RequestError(name, raw[name], cause.args[0]) if name in raw else None
 
 
 def _find_path(raw: object, steps: Sequence[str | int]) -> str:

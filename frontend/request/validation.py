@@ -14,9 +14,13 @@ from ...tokenization.template_variables import RESERVED, TEXT_PARTS
 from .chat_request import ChatRequest, Message
 from .ranges import check_ranges
 
+# Of a message's content, in the form in which Dynamo passes them to workers.
+MEDIA_PARTS = ("image_url", "video_url", "audio_url")
 # They bound the memory of the search for stop strings: some 7 MB for each choice.
 MAX_STOPS, MAX_STOP_CHARACTERS = 1024, 100_000
-MAX_MESSAGES = 65_536
+# Messages, content parts and tool calls together. vLLM's own check of a request, which holds the
+# interpreter's lock, takes 12 us for each.
+MAX_MESSAGES = 8_192
 MAX_TOOLS = 1024
 # Parsers take no longer name for a call (parsers/arguments/tool_calls.py).
 MAX_TOOL_NAME = 256
@@ -123,9 +127,11 @@ def _check_constraints(request: ChatRequest) -> None:
 
 def _check_messages(request: ChatRequest) -> None:
     messages = request.messages
-    if not 0 < len(messages) <= MAX_MESSAGES:
-        allowed = f"at most {MAX_MESSAGES:,} messages, and one at least"
-        raise RequestError("messages", f"{len(messages):,} messages", allowed)
+    parts = sum(_count(message.content) + _count(message.tool_calls) for message in messages)
+    if not messages or len(messages) + parts > MAX_MESSAGES:
+        given = f"{len(messages):,} messages with {parts:,} parts and calls"
+        allowed = f"at most {MAX_MESSAGES:,} of them together, and one message at least"
+        raise RequestError("messages", given, allowed)
     for position, message in enumerate(messages):
         if isinstance(message.content, str):
             continue
@@ -149,9 +155,22 @@ def _check_content(field: str, content: object) -> None:
         if not isinstance(part, dict) or not isinstance(part.get("type"), str):
             allowed = "a content part, which is an object with a `type`"
             raise RequestError(f"{field}[{position}]", part, allowed)
-        name = TEXT_PARTS.get(part["type"])
-        if name is not None and not isinstance(part.get(name), str):
-            raise RequestError(f"{field}[{position}].{name}", part.get(name), "text")
+        name = part["type"]
+        if name in MEDIA_PARTS:
+            _check_media(f"{field}[{position}].{name}", part.get(name), part.get("uuid"))
+        text = TEXT_PARTS.get(name)
+        if text is not None and not isinstance(part.get(text), str):
+            raise RequestError(f"{field}[{position}].{text}", part.get(text), "text")
+
+
+def _check_media(field: str, media: object, uuid: object) -> None:
+    url = media.get("url") if isinstance(media, dict) else None
+    if not any(isinstance(found, str) and found for found in (url, uuid)):
+        raise RequestError(field, media, "an object with a `url`")
+
+
+def _count(items: object) -> int:
+    return len(items) if isinstance(items, list) else 0
 
 
 def _is_empty(message: Message) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 
 from tests.e2e.client import Client, Response
 from tests.e2e.conftest import BACKEDGE_MODEL, RoutedFleet
@@ -23,20 +24,28 @@ def ask(frontend: Process, prefix: str, question: str) -> Response:
 
 
 def test_a_shared_prefix_goes_to_the_worker_that_has_it(routed_fleet: RoutedFleet) -> None:
-    frontend = routed_fleet.frontends["vllm"]
+    check_routing(routed_fleet.frontends["vllm"], routed_fleet.prompt_tokens, BLOCK)
+
+
+def check_routing(frontend: Process, count: Callable[[], list[float]], block: int) -> None:
+    """Check that requests with one prefix go to one worker, and that the router knows why.
+
+    count: returns how many tokens of prompts each worker has got. block: of the KV cache, in
+    tokens.
+    """
     homes: dict[str, int] = {}
     for prefix in PREFIXES:
-        before = routed_fleet.prompt_tokens()
+        before = count()
         response = ask(frontend, prefix, "first")
         assert response.usage.prompt_tokens_details.cached_tokens == 0
-        homes[prefix] = find_busy(before, routed_fleet.prompt_tokens())
+        homes[prefix] = find_busy(before, count())
     for round_number in range(3):
         for prefix, home in homes.items():
-            before = routed_fleet.prompt_tokens()
+            before = count()
             response = ask(frontend, prefix, f"again {round_number}")
-            prefix_blocks = response.usage.prompt_tokens // BLOCK - 1
-            assert find_busy(before, routed_fleet.prompt_tokens()) == home
-            assert response.usage.prompt_tokens_details.cached_tokens >= prefix_blocks * BLOCK
+            prefix_blocks = response.usage.prompt_tokens // block - 1
+            assert find_busy(before, count()) == home
+            assert response.usage.prompt_tokens_details.cached_tokens >= prefix_blocks * block
             overlap, total = map(int, OVERLAP.findall(frontend.log.read_text())[-1])
             assert overlap >= prefix_blocks, f"the router saw {overlap} of {total} blocks"
 

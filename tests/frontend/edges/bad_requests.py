@@ -142,12 +142,15 @@ def types() -> Iterator[Bad]:
     yield Bad("tool_choice.function", {"tool_choice": {"type": "function"}, "tools": [TOOL]})
 
 
+CALL = {"id": "c", "type": "function", "function": {"name": "f", "arguments": "{}"}}
 # 9,014 tokens: more than the 2,048 of a model's own files, not of workers with a longer context.
 BEYOND_SMALL_CONTEXT = [{"role": "user", "content": "long " * 3000}]
 MESSAGES: list[tuple[str, Any]] = [
     ("messages", []),
     ("messages", "x"),
-    ("messages", [USER] * 65_537),
+    ("messages", [USER] * 8_193),
+    ("messages", [{"role": "user", "content": [{"type": "text", "text": "a"}] * 8_192}]),
+    ("messages", [{"role": "assistant", "tool_calls": [CALL] * 8_192}]),
     ("messages[0]", ["x"]),
     ("messages[0].role", [{"content": "x"}]),
     ("messages[0].role", [{"role": 5, "content": "x"}]),
@@ -169,6 +172,9 @@ MESSAGES: list[tuple[str, Any]] = [
             ("[0].text", [{"type": "text"}]),
             ("[1].text", [{"type": "text", "text": "a"}, {"type": "text", "text": 5}]),
             ("[0].refusal", [{"type": "refusal", "text": "a"}]),
+            ("[0].image_url", [{"type": "image_url", "image_url": {"url": ""}}]),
+            ("[0].video_url", [{"type": "video_url", "text": "a"}]),
+            ("[0].audio_url", [{"type": "audio_url", "audio_url": {"url": 5}, "uuid": ""}]),
         ]
     ),
     *(

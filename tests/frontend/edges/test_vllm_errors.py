@@ -23,7 +23,7 @@ LONG = (
 
 
 def refuse(error: Exception, cause: Exception | None = None) -> None:
-    with naming_fields({}):
+    with naming_fields({"n": 2}):
         raise error from cause
 
 
@@ -35,6 +35,11 @@ def refuse(error: Exception, cause: Exception | None = None) -> None:
             HttpError(400, "x"),
             VLLMValidationError("only with", parameter="stream_options", value=5),
             "`stream_options` is 5; allowed: only with",
+        ),
+        (
+            HttpError(400, "x"),
+            VLLMValidationError("n must be 1 when using greedy sampling, got 2."),
+            "`n` is 2; allowed: n must be 1",
         ),
     ],
 )
