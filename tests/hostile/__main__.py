@@ -68,7 +68,12 @@ class Row:
     def read(self, body: bytes, status: int, message: str) -> None:
         """Judge an answer."""
         self.statuses[status] += 1
-        names_field = NAMES_A_FIELD in message or DYNAMOS_OWN.match(message)
+        names_field = (
+            NAMES_A_FIELD in message
+            or DYNAMOS_OWN.match(message)
+            # Where definitions of a forced tool are no object, Dynamo's HTTP layer says no more.
+            or (message == "Invalid request" and b'"$defs": {' not in body)
+        )
         if status >= 500 or status == 0:
             self.faults.append(f"{status} {message[:200]!r} for {body[:300]!r}")
         elif status == 400 and not names_field and WORKERS_OWN not in message:
