@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import itertools
 import json
+import sys
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
@@ -120,3 +121,9 @@ def parser_request(transcript: Transcript) -> ParserRequest:
         tool_choice=transcript.get("tool_choice", "auto" if tools else "none"),
         chat_template_kwargs=transcript.get("chat_template_kwargs", {}),
     )
+
+
+def write(line: str) -> None:
+    """Write a line at once, also into a pipe."""
+    sys.stdout.write(line + "\n")
+    sys.stdout.flush()

@@ -27,10 +27,7 @@ AT_ONCE = 16
 
 
 def post(url: str, model: str, bad: Bad, *, stream: bool) -> tuple[int, str]:
-    """Return status and message. `content`, since httpx refuses NaN itself.
-
-    A stream that Dynamo has begun, since the check took longer than it waits, has them in an event.
-    """
+    """Return status and message. `content`, since httpx refuses NaN itself."""
     body = {"model": model, "messages": [USER], "stream": stream, **bad.fields}
     answer = httpx.post(
         f"{url}/v1/chat/completions",
@@ -38,10 +35,22 @@ def post(url: str, model: str, bad: Bad, *, stream: bool) -> tuple[int, str]:
         headers={"Content-Type": "application/json"},
         timeout=TIMEOUT_S,
     )
-    if answer.headers["Content-Type"] == "text/event-stream":
-        error = json.loads(answer.text.partition("data: ")[2].partition("\n")[0])["error"]
-        return error["code"], error["message"]
-    return answer.status_code, answer.json()["message"]
+    return read_refusal(answer)
+
+
+def read_refusal(answer: httpx.Response) -> tuple[int, str]:
+    """Return status and message; the message is empty if the answer is no error.
+
+    A stream that Dynamo has begun, since the check took longer than it waits, has them in an event.
+    """
+    if answer.headers["Content-Type"].startswith("text/event-stream"):
+        begun = answer.text.partition("data: ")[2].partition("\n")[0]
+        error = json.loads(begun).get("error") or {}
+        return error.get("code", 200), error.get("message", "")
+    try:
+        return answer.status_code, str(answer.json().get("message", ""))
+    except ValueError:  # the HTTP layer has errors that are no JSON
+        return answer.status_code, answer.text
 
 
 def send_all(url: str, model: str, rows: Sequence[Bad], is_streamed: Callable[[int], bool]) -> None:

@@ -29,14 +29,13 @@ from hypothesis import HealthCheck, Phase, given, seed, settings
 
 from tests.e2e.client import Client
 from tests.e2e.conftest import BACKENDS, ON_PATH
-from tests.e2e.test_bad_requests import DYNAMOS_OWN
+from tests.e2e.test_bad_requests import DYNAMOS_OWN, read_refusal
 from tests.e2e.test_replay import PARSERS
 from tests.frontend.edges.bad_requests import BAD
 from tests.frontend.edges.test_any_request import requests
 from tests.hostile.dear import dear_requests
 from tests.hostile.steady_stream import SteadyStream
-from tests.soak.__main__ import write
-from tests.support import TRANSCRIPTS
+from tests.support import TRANSCRIPTS, write
 from tools.stack import MODEL_NAME, Process, Stack
 
 AT_ONCE = 4
@@ -151,19 +150,7 @@ async def post(client: httpx.AsyncClient, body: bytes) -> tuple[int, str]:
         )
     except httpx.HTTPError as error:
         return 0, repr(error)
-    if answer.headers["Content-Type"].startswith("text/event-stream"):
-        begun = answer.text.partition("data: ")[2].partition("\n")[0]
-        failure = json.loads(begun).get("error") or {}
-        return failure.get("code", 200), failure.get("message", "")
-    return answer.status_code, "" if answer.status_code == 200 else find_message(answer)
-
-
-def find_message(answer: httpx.Response) -> str:
-    """Return what an error says; the HTTP layer has errors that are no JSON."""
-    try:
-        return str(answer.json()["message"])
-    except (ValueError, KeyError):
-        return answer.text
+    return read_refusal(answer)
 
 
 async def send(url: str, bodies: Sequence[bytes], row: Row | None) -> float:

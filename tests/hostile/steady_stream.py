@@ -16,8 +16,7 @@ from typing import Self
 import httpx
 
 from tests.e2e.client import build_request
-from tests.soak.__main__ import write
-from tests.support import TRANSCRIPTS
+from tests.support import TRANSCRIPTS, write
 from tools.stack import MODEL_NAME
 
 # Of the transcripts the longest.

@@ -17,16 +17,11 @@ from tests.soak.faults import Faults
 from tests.soak.figures import Report, Series
 from tests.soak.fleet import STEADY, Fleet
 from tests.soak.load import Load
+from tests.support import write
 from tools.stack import Stack
 
 SAMPLE_S = 5.0
 PROGRESS_S = 60.0
-
-
-def write(line: str) -> None:
-    """Write a line at once, also into a pipe."""
-    sys.stdout.write(line + "\n")
-    sys.stdout.flush()
 
 
 async def watch(series: list[Series], report: Report, began: float, end: float) -> None:
