@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
@@ -92,9 +92,30 @@ class Client:
         if not stream:
             return whole(self.openai.chat.completions.create(**request))
         request.setdefault("stream_options", {"include_usage": True})
-        return streamed(
-            self.openai.chat.completions.create(**request, stream=True), lenient=lenient
-        )
+        chunks = self.openai.chat.completions.create(**request, stream=True)
+        return streamed(self._begin(chunks), lenient=lenient)
+
+    def _begin(self, chunks: openai.Stream[ChatCompletionChunk]) -> Iterator[ChatCompletionChunk]:
+        """Yield the chunks; an error before all of them is raised as the status that it has.
+
+        Dynamo commits a stream to HTTP 200 as soon as the check takes longer than half a second;
+        the refusal is then the stream's first event.
+        """
+        count = 0
+        try:
+            for chunk in chunks:
+                yield chunk
+                count += 1
+        except openai.APIError as error:
+            status = error.body.get("code") if isinstance(error.body, dict) else None
+            if count or not isinstance(status, int):
+                raise
+            answer = type(chunks.response)(status, request=error.request)
+            # The client's own choice of the class for a status; it has no public name.
+            refused = self.openai._make_status_error(
+                error.message, body=error.body, response=answer
+            )
+            raise refused from error
 
 
 def eventually(holds: Callable[[], bool], timeout_s: float = 10.0) -> bool:
@@ -174,7 +195,7 @@ def whole(completion: ChatCompletion) -> Response:
     return response
 
 
-def streamed(stream: openai.Stream[ChatCompletionChunk], *, lenient: bool = False) -> Response:
+def streamed(stream: Iterable[ChatCompletionChunk], *, lenient: bool = False) -> Response:
     """Read a stream to its end. lenient: do not assert what strict clients rely on."""
     response = Response()
     for chunk in stream:
