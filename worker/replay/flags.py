@@ -14,6 +14,7 @@ from ...tokenization import load
 from ...tokenization.detokenizer import detokenizers, read_vocabulary
 from ...tokenization.flags import TokenizerSelection
 from ...tokenization.model_files import ModelFiles
+from ...tokenization.transcripts import EXAMPLES, Recordings, read_transcripts
 from ..adapters.base import select_decoding
 from ..adapters.other_tokenizers import choose_tokenizer, select_other
 from ..backend import InlineBackend
@@ -22,7 +23,7 @@ from ..metrics import WorkerMetrics
 from ..model_card import build_worker_card
 from ..request_stream import WorkerPostprocessor
 from .engine import ReplayEngine
-from .transcripts import EXAMPLES, Recordings, read_transcripts
+from .recorded_outputs import RecordedOutputs
 from .worker import ReplayModel, ReplayWorker
 
 # Of the flags of a vLLM worker, those that mean something without an engine.
@@ -92,7 +93,7 @@ def build_worker(
         )
     files = ModelFiles(flags.model)
     engine = ReplayEngine(
-        Recordings(files, read_transcripts(flags.transcripts)).find,
+        RecordedOutputs(Recordings(files, read_transcripts(flags.transcripts))).find,
         tokens_per_second=flags.tokens_per_second,
         tokens_per_chunk=flags.tokens_per_chunk,
         eos_token_ids=files.eos_token_ids,

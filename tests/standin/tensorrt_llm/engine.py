@@ -10,7 +10,8 @@ from types import SimpleNamespace
 from typing import Any
 
 from backedge.tokenization.model_files import ModelFiles
-from backedge.worker.replay.transcripts import EXAMPLES, Recordings, read_transcripts
+from backedge.tokenization.transcripts import EXAMPLES, Recordings, read_transcripts
+from backedge.worker.replay.recorded_outputs import RecordedOutputs
 from prometheus_client import Counter, Gauge
 
 from .arguments import DisaggregatedParams, PreprocessedInputs, SamplingParams
@@ -143,7 +144,9 @@ class BaseLLM:
         self.args = SimpleNamespace(model=model, **kwargs)
         self.tokenizer = None
         self._end_id = files.eos_token_ids[0]
-        self._recordings = Recordings(files, read_transcripts(EXAMPLES / "transcripts"))
+        self._recordings = RecordedOutputs(
+            Recordings(files, read_transcripts(EXAMPLES / "transcripts"))
+        )
 
     def generate_async(
         self,

@@ -3,13 +3,14 @@
 import asyncio
 
 from backedge.tokenization.model_files import ModelFiles
+from backedge.tokenization.transcripts import EXAMPLES, Recordings, read_transcripts
 from backedge.worker.replay.engine import ReplayEngine
-from backedge.worker.replay.transcripts import EXAMPLES, Recordings, read_transcripts
+from backedge.worker.replay.recorded_outputs import RecordedOutputs
 
 from tests.support import TINY_MODEL, TRANSCRIPTS, encode
 
 FILES = ModelFiles(TINY_MODEL)
-RECORDINGS = Recordings(FILES, read_transcripts(EXAMPLES / "transcripts"))
+RECORDINGS = RecordedOutputs(Recordings(FILES, read_transcripts(EXAMPLES / "transcripts")))
 COUNT = TRANSCRIPTS["cut_text"]
 TOKENS = encode(COUNT["output"])
 

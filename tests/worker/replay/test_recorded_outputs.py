@@ -1,18 +1,10 @@
 """Which recorded output a request gets."""
 
-import json
-
 import pytest
-from backedge.parsers.errors import SetupError
-from backedge.worker.replay.transcripts import (
-    Recordings,
-    Transcript,
-    read_transcripts,
-)
 from dynamo.llm.exceptions import HttpError
 
 from tests.support import TRANSCRIPTS, encode, tiny_tokenizer
-from tests.worker.replay.recordings import COUNT, FILES, TOKENS, replay, request, tokens
+from tests.worker.replay.recordings import TOKENS, replay, request, tokens
 
 
 @pytest.mark.parametrize(
@@ -59,21 +51,3 @@ def test_guided_decoding_decides_the_syntax_of_forced_calls(name, text):
     assert tiny_tokenizer().decode(tokens(replay(asked)), skip_special_tokens=False) == text
     asked["sampling_options"] = {"guided_decoding": {"structural_tag": {}}}
     assert tokens(replay(asked)) == encode(TRANSCRIPTS[name]["output"])
-
-
-def test_two_outputs_for_one_prompt_are_refused():
-    same = [Transcript(id=name, messages=COUNT["messages"], output=name) for name in ("one", "two")]
-    with pytest.raises(SetupError, match="'one' and 'two'"):
-        Recordings(FILES, same)
-
-
-# lines, part of the message
-BAD_FILES = [([], "no .jsonl file"), (["{}"], "line 1"), ([json.dumps(COUNT), "x"], "line 2")]
-
-
-@pytest.mark.parametrize(("lines", "part"), BAD_FILES)
-def test_bad_transcripts_are_named(tmp_path, lines, part):
-    if lines:
-        (tmp_path / "x.jsonl").write_text("\n".join(lines))
-    with pytest.raises(SetupError, match=part):
-        read_transcripts(tmp_path)

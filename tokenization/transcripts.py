@@ -1,24 +1,27 @@
-"""The transcripts: recorded requests and outputs, and which output a request gets."""
+"""The transcripts: recorded requests and outputs, and which output a prompt gets."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 import msgspec
-from dynamo.llm.exceptions import HttpError
 
-from ...parsers.errors import SetupError
-from ...parsers.json_types import JsonObject
-from ...tokenization.model_files import ModelFiles
+from ..parsers.errors import BackedgeError, SetupError
+from ..parsers.json_types import JsonObject
+from .model_files import ModelFiles
 
 # `examples/` in a checkout, `backedge/examples/` in an installed wheel (see pyproject.toml).
-EXAMPLES = Path(__file__).parents[2] / "examples"
+EXAMPLES = Path(__file__).parents[1] / "examples"
 # How many known questions the refusal of an unknown one names, and how much of each.
 SHOWN_QUESTIONS = 5
 SHOWN_CHARACTERS = 60
 REASONING_END = "</think>"
+
+
+class UnknownPromptError(BackedgeError):
+    """No transcript has this prompt. The message names some that are known."""
 
 
 class ToolCall(msgspec.Struct):
@@ -92,30 +95,25 @@ class Recordings:
                     f"transcripts {same.id!r} and {transcript.id!r} have the same prompt; drop one."
                 )
 
-    def find(self, request: JsonObject) -> list[int]:
-        """Return the tokens that are still to be generated for `request`.
+    def find(self, token_ids: Sequence[int], *, in_json: bool = False) -> list[int]:
+        """Return the tokens that are still to be generated after `token_ids`.
 
-        After its prompt may come tokens that another worker has generated before it died.
-        Raises Dynamo's HttpError 400 for a prompt that no transcript has.
+        token_ids: a prompt; after it may come tokens that another worker has generated before it
+            died. in_json: guided decoding makes forced calls plain JSON.
+        Raises `UnknownPromptError` for a prompt that no transcript has.
         """
-        token_ids = request["token_ids"]
-        guided_decoding = (request.get("sampling_options") or {}).get("guided_decoding") or {}
         if (whole := self._known.get(tuple(token_ids))) is not None:
-            return self._output(whole, guided_decoding)
+            return self._output(whole, in_json)
         for prompt, transcript in self._known.items():
-            sent = token_ids[len(prompt) :]
-            output = self._output(transcript, guided_decoding)
+            sent = list(token_ids[len(prompt) :])
+            output = self._output(transcript, in_json)
             if sent and tuple(token_ids[: len(prompt)]) == prompt and output[: len(sent)] == sent:
                 return output[len(sent) :]
-        raise HttpError(400, self._describe_known())
+        raise UnknownPromptError(self._describe_known())
 
-    def _output(self, transcript: Transcript, guided_decoding: JsonObject) -> list[int]:
-        in_json = (
-            transcript.calls
-            and transcript.tool_choice
-            and not guided_decoding.keys().isdisjoint(("json", "regex"))
-        )
-        return self._files.encode(transcript.output_in_json if in_json else transcript.output)
+    def _output(self, transcript: Transcript, in_json: bool) -> list[int]:
+        guided = in_json and transcript.calls and transcript.tool_choice
+        return self._files.encode(transcript.output_in_json if guided else transcript.output)
 
     def _describe_known(self) -> str:
         # First the questions that need neither tools nor template variables.
@@ -125,7 +123,7 @@ class Recordings:
         questions = list(dict.fromkeys(transcript.question for transcript in askable))
         shown = ", ".join(f'"{question}"' for question in questions[:SHOWN_QUESTIONS])
         return (
-            f"This worker has no model: it only replays {len(self._known)} transcripts, and none "
+            f"There is no model here: it only replays {len(self._known)} transcripts, and none "
             f"of them has this prompt. Ask, for example: {shown}; tools and chat_template_kwargs "
             "must be the transcript's as well."
         )
