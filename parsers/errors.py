@@ -6,6 +6,8 @@ or of Backedge (the others). All derive from `BackedgeError`, as do the errors t
 raises and that stand there:
 
 - tokenization/errors.py: `TokenizerError` and its kinds (HTTP 503), `ContractError` of the kit;
+- tokenization/transcripts.py: `UnknownPromptError`;
+- offline/errors.py: kinds of `SetupError`, and `RowFailedError` of a strict batch;
 - frontend/response/worker_stream.py: `WorkerError`;
 - frontend/runtime/prompt_queue.py: `BusyError` (HTTP 503), `ClientGoneError`;
 - frontend/runtime/containment.py: `PreparationError` (HTTP 500).

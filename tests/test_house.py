@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parent.parent
-FOLDERS = ("parsers", "tokenization", "postprocess", "worker", "frontend")
+FOLDERS = ("parsers", "tokenization", "postprocess", "worker", "frontend", "offline")
 SOURCES = [path for folder in FOLDERS for path in sorted((ROOT / folder).rglob("*.py"))]
 EVERYTHING = [
     *SOURCES,

@@ -15,6 +15,7 @@ ALLOWED = {
     "postprocess": {"parsers", "tokenization"},
     "worker": {"parsers", "tokenization", "postprocess"},
     "frontend": {"parsers", "tokenization", "postprocess"},
+    "offline": {"parsers", "tokenization", "postprocess"},
 }
 # Awaiting, sockets, threads, clocks and processes have no place in a pure core.
 IMPURE = {
@@ -113,7 +114,7 @@ def test_the_core_does_no_io(path: Path) -> None:
 
 ADAPTERS = (
     *("worker/adapters/", "worker/replay/", "worker/plugin.py", "worker/metrics.py"),
-    *("parsers/native/", "frontend/"),
+    *("parsers/native/", "frontend/", "offline/backends/"),
 )
 
 

@@ -16,7 +16,7 @@ from tools.stack import ROOT, Stack
 
 # What the wheel is built from, besides the folders of pyproject.toml.
 FILES = ("pyproject.toml", "README.md", "LICENSE")
-FOLDERS = ("examples", "frontend", "parsers", "postprocess", "tokenization", "worker")
+FOLDERS = ("examples", "frontend", "offline", "parsers", "postprocess", "tokenization", "worker")
 NAME = "tiny_model"
 
 

@@ -1,0 +1,83 @@
+"""Conversations to prompts, alike for every back end.
+
+Batch jobs want answers and no thoughts, so `enable_thinking=False` is tried first, and left out
+where a template refuses it.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping, Sequence
+from typing import Any, Protocol
+
+from ..parsers.errors import RequestError
+from ..parsers.json_types import JsonObject
+from .contracts import GenerationOptions, TextGenerationRequest
+
+logger = logging.getLogger(__name__)
+
+ROLES = ("system", "developer", "user", "assistant", "tool")
+THINKING = "enable_thinking"
+
+
+class Render(Protocol):
+    """Renders a conversation. Raises `RequestError` if the template refuses it."""
+
+    def __call__(
+        self,
+        messages: list[JsonObject],
+        tools: list[JsonObject] | None,
+        **template_kwargs: Any,
+    ) -> str:
+        """Return the text of the prompt."""
+        ...
+
+
+def render_conversation(
+    render: Render, request: TextGenerationRequest, options: GenerationOptions
+) -> str:
+    """Return the prompt's text. Raises `RequestError`."""
+    messages = check_messages(request.messages)
+    tools = list(request.tools) if request.tools else None
+    kwargs = dict(options.chat_template_kwargs)
+    if THINKING in kwargs or options.reasoning_parser:
+        return render(messages, tools, **kwargs)
+    try:
+        return render(messages, tools, **kwargs, enable_thinking=False)
+    except RequestError:
+        # If it is the conversation that the template refuses, this raises again.
+        text = render(messages, tools, **kwargs)
+    logger.info("the chat template refuses %s=False; rendered without it", THINKING)
+    return text
+
+
+def check_messages(messages: object) -> list[JsonObject]:
+    """Return the messages. Raises `RequestError` for what is no conversation."""
+    if not isinstance(messages, Sequence) or isinstance(messages, str | bytes) or not messages:
+        raise RequestError("messages", messages, "a list of one message or more")
+    for position, message in enumerate(messages):
+        where = f"messages[{position}]"
+        if not isinstance(message, Mapping):
+            raise RequestError(where, message, "an object with role and content")
+        if message.get("role") not in ROLES:
+            raise RequestError(f"{where}.role", message.get("role"), ", ".join(ROLES))
+        content = message.get("content")
+        if not isinstance(content, str | list | None):
+            raise RequestError(f"{where}.content", content, "text or a list of parts")
+        if content is None and message["role"] != "assistant":
+            raise RequestError(f"{where}.content", content, "text or a list of parts")
+        _check_calls(where, message.get("tool_calls"))
+    return [dict(message) for message in messages]
+
+
+def _check_calls(where: str, calls: object) -> None:
+    if calls is None:
+        return
+    if not isinstance(calls, list):
+        raise RequestError(f"{where}.tool_calls", calls, "a list of calls")
+    for number, call in enumerate(calls):
+        function = call.get("function") if isinstance(call, Mapping) else None
+        if not isinstance(function, Mapping) or not isinstance(function.get("name"), str):
+            raise RequestError(
+                f"{where}.tool_calls[{number}]", call, "an object with a function that has a name"
+            )

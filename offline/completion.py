@@ -1,0 +1,263 @@
+"""The text of one answer, made by the core alone: the same for every back end.
+
+A back end feeds token ids as they come, in pieces of any size. The text ends where `StopPolicy`
+and the core say, and tokens beyond that end are dropped, so a back end that generates further
+than needed changes nothing.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Literal, Protocol
+
+import msgspec
+
+from ..parsers.base import ParserFactory, ParserRequest
+from ..postprocess.aggregate import aggregate_deltas
+from ..postprocess.messages import ChoiceDelta, Chunk, EngineLogprob, PostprocessParams
+from ..postprocess.postprocessor import Postprocessor
+from ..tokenization.detokenizer import DetokenizerFactory, DetokenizerOptions
+from .contracts import GeneratedChoice, ParsedMessage, ToolCall
+from .stop_policy import StopPolicy
+
+# An id that the core has drawn, and not the model's format.
+_DRAWN_ID = re.compile(r"call_[0-9a-f]{24}")
+
+
+class TextWatcher(Protocol):
+    """Reads the clean text of one answer and may end it. name: becomes the stop_reason."""
+
+    name: str
+
+    def feed(self, text: str) -> int | None:
+        """Return how many characters of `text` still belong to the answer; None to go on."""
+        ...
+
+
+@dataclass(frozen=True)
+class CompletionSetup:
+    """What the answers to one request share.
+
+    key: names the request in ids of tool calls. parsers: None for no parsed message.
+    logprobs: alternatives for each token; None for none.
+    """
+
+    key: str
+    detokenizers: DetokenizerFactory
+    stops: StopPolicy
+    prompt_token_ids: Sequence[int] = ()
+    parsers: ParserFactory | None = None
+    parser_request: ParserRequest = field(default_factory=ParserRequest)
+    logprobs: int | None = None
+
+
+class TokenLogprobs(msgspec.Struct):
+    """Logprobs of some tokens: one entry each, natural logarithms."""
+
+    own: list[float]
+    top: list[list[EngineLogprob]]
+
+
+class Completion:
+    """One answer, from its first token to its end.
+
+    token_ids: those that belong to the answer so far. finished: nothing more is taken.
+    watchers: of this answer; not together with parsers.
+    """
+
+    def __init__(
+        self, index: int, setup: CompletionSetup, watchers: Sequence[TextWatcher] = ()
+    ) -> None:
+        self.index = index
+        self.token_ids: list[int] = []
+        self.finished = False
+        self._setup = setup
+        self._watchers = watchers
+        self._params = _build_params(setup)
+        self._core = Postprocessor(
+            self._params,
+            setup.detokenizers,
+            setup.parsers,
+            prompt_token_ids=setup.prompt_token_ids,
+        )
+        self._deltas: list[ChoiceDelta] = []
+        # Characters of text that a watcher has left.
+        self._watched = 0
+        self._cut: tuple[int, str] | None = None
+        self._ending = "length"
+
+    @property
+    def needs_steps(self) -> bool:
+        """Whether its text may end it, so that tokens should be fed as soon as they are there."""
+        return bool(self._setup.stops.strings or self._watchers)
+
+    def feed(
+        self,
+        token_ids: Sequence[int],
+        logprobs: TokenLogprobs | None = None,
+        *,
+        ended: bool = False,
+    ) -> bool:
+        """Take new tokens; return whether the answer has ended.
+
+        ended: the back end generates no more.
+        """
+        if self.finished:
+            return True
+        count, reason = self._setup.stops.find_end(token_ids, len(self.token_ids))
+        if reason is None and ended:
+            reason = "length"
+        chunk = self._build_chunk(list(token_ids[:count]), reason, logprobs)
+        if self._watchers:
+            self._feed_watched(chunk)
+        else:
+            self._feed_core(chunk)
+        return self.finished
+
+    def result(self) -> GeneratedChoice:
+        """Return the answer, which has ended."""
+        whole = aggregate_deltas(self._deltas, self._core.choices[0].unfinished)
+        reason: Literal["stop", "length"] = "length" if whole.finish_reason == "length" else "stop"
+        text, stop_reason = whole.delta.content or "", whole.stop_reason
+        message = None
+        if self._setup.parsers is not None:
+            message = self._build_message(whole)
+            text = self._plain_text(whole)
+        if self._cut is not None:
+            length, stop_reason = self._cut
+            text, reason = text[:length], "stop"
+        return GeneratedChoice(
+            index=self.index,
+            text=text,
+            raw_text=self._raw_text(),
+            token_ids=self.token_ids,
+            finish_reason=reason,
+            stop_reason=stop_reason,
+            logprobs=whole.logprobs,
+            message=message,
+        )
+
+    def _build_chunk(
+        self, token_ids: list[int], reason: str | None, logprobs: TokenLogprobs | None
+    ) -> Chunk:
+        stops = self._setup.stops
+        return Chunk(
+            token_ids=token_ids,
+            finish_reason=reason,
+            stop_reason=stops.tokens[token_ids[-1]] if reason == "stop" else None,
+            logprobs=logprobs.own[: len(token_ids)] if logprobs else None,
+            top_logprobs=logprobs.top[: len(token_ids)] if logprobs else None,
+        )
+
+    def _feed_core(self, chunk: Chunk) -> list[ChoiceDelta]:
+        choice = self._core.choices[0]
+        deltas = self._core.feed(chunk)
+        self._deltas += deltas
+        taken = choice.tokens - len(self.token_ids)
+        self.token_ids += chunk.token_ids[:taken]
+        if choice.finished:
+            self.finished = True
+            if not choice.ended_early:
+                self._ending = chunk.finish_reason or self._ending
+        return deltas
+
+    def _feed_watched(self, chunk: Chunk) -> None:
+        """Feed token by token, so that the same token ends the answer however they come."""
+        for part in _split(chunk):
+            deltas = self._feed_core(part)
+            text = "".join(delta.delta.content or "" for delta in deltas)
+            for watcher in self._watchers:
+                length = watcher.feed(text) if text else None
+                if length is not None and self._cut is None:
+                    self._cut = self._watched + length, watcher.name
+            self._watched += len(text)
+            if self._cut is not None and not self.finished:
+                self._deltas += self._core.feed(Chunk(finish_reason="length"))
+                self.finished = True
+            if self.finished:
+                return
+
+    def _plain_text(self, whole: ChoiceDelta) -> str:
+        """Return the text of all tokens as no parser sees it.
+
+        The parsed answer has decided which token ends it, so that the same stop string in its
+        reasoning does not count here either.
+        """
+        matched = whole.stop_reason if whole.stop_reason in self._params.stop else None
+        params = msgspec.structs.replace(
+            self._params,
+            stop=[] if matched is None else [str(matched)],
+            min_tokens=len(self.token_ids) - 1,
+            parser=ParserRequest(),
+            logprobs=None,
+            stream=False,
+        )
+        plain = Postprocessor(
+            params, self._setup.detokenizers, prompt_token_ids=self._setup.prompt_token_ids
+        )
+        [delta] = plain.feed(Chunk(token_ids=self.token_ids, finish_reason=self._ending))
+        return delta.delta.content or ""
+
+    def _raw_text(self) -> str:
+        options = DetokenizerOptions(skip_special_tokens=False, spaces_between_special_tokens=False)
+        detokenizer = self._setup.detokenizers(options, self._setup.prompt_token_ids)
+        return detokenizer.feed_all(self.token_ids)
+
+    def _build_message(self, whole: ChoiceDelta) -> ParsedMessage:
+        calls = [
+            ToolCall(
+                self._stable_id(call.id or "", number),
+                call.function.name or "",
+                call.function.arguments,
+            )
+            for number, call in enumerate(whole.delta.tool_calls)
+        ]
+        return ParsedMessage(
+            whole.delta.reasoning_content,
+            whole.delta.content,
+            calls,
+            whole.finish_reason or "stop",
+        )
+
+    def _stable_id(self, call_id: str, number: int) -> str:
+        """Return an id that is the same in every run, so that the files of two runs are equal."""
+        if not _DRAWN_ID.fullmatch(call_id):
+            return call_id
+        name = f"{self._setup.key}\n{self.index}\n{number}"
+        return f"call_{hashlib.sha256(name.encode(errors='replace')).hexdigest()[:24]}"
+
+
+def _build_params(setup: CompletionSetup) -> PostprocessParams:
+    return PostprocessParams(
+        response_id=setup.key,
+        created=0,
+        model="",
+        prompt_length=len(setup.prompt_token_ids),
+        stream=True,
+        stop=list(setup.stops.strings),
+        include_stop_str_in_output=setup.stops.include,
+        logprobs=setup.logprobs,
+        parser=setup.parser_request if setup.parsers is not None else ParserRequest(),
+    )
+
+
+def _split(chunk: Chunk) -> list[Chunk]:
+    """Return the chunk in parts of one token each."""
+    if len(chunk.token_ids) <= 1:
+        return [chunk]
+    last = len(chunk.token_ids) - 1
+    return [
+        Chunk(
+            token_ids=[token_id],
+            finish_reason=chunk.finish_reason if position == last else None,
+            stop_reason=chunk.stop_reason if position == last else None,
+            logprobs=chunk.logprobs[position : position + 1] if chunk.logprobs else None,
+            top_logprobs=chunk.top_logprobs[position : position + 1]
+            if chunk.top_logprobs
+            else None,
+        )
+        for position, token_id in enumerate(chunk.token_ids)
+    ]

@@ -1,0 +1,369 @@
+"""What goes into the engine and what comes out: configuration, options, requests, results."""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+from collections.abc import Mapping, Sequence
+from typing import Any, Literal, Self, get_args
+
+import msgspec
+
+from ..parsers.json_types import JsonObject
+from ..postprocess.messages import TokenLogprob
+from .errors import OptionValueError, UnknownOptionError
+
+BackendName = Literal["hf", "vllm", "sglang", "replay"]
+BACKENDS: tuple[str, ...] = get_args(BackendName)
+RequestKind = Literal["text", "vlm"]
+# What a row can fail of; `generation` is a failure of the back end in this row alone.
+RowErrorKind = Literal[
+    "request",
+    "template",
+    "prompt_too_long",
+    "image",
+    "duplicate_id",
+    "no_recording",
+    "plugin",
+    "generation",
+]
+MAX_CHOICES = 128
+MAX_STOPS = 1024
+MAX_STOP_CHARACTERS = 100_000
+MAX_LOGPROBS = 20
+
+
+class Named:
+    """Base of classes whose misspelt keywords are answered with the nearest name."""
+
+    def __new__(cls, *_: object, **kwargs: object) -> Self:
+        """Check the keywords. Raises `UnknownOptionError`."""
+        known = field_names(cls)
+        for name in kwargs:
+            if name not in known:
+                raise UnknownOptionError(cls.__name__, name, known)
+        return super().__new__(cls)
+
+    @classmethod
+    def from_mapping(cls, values: Mapping[str, object]) -> Self:
+        """Return the object with these fields. Raises as the class itself."""
+        return cls(**values)
+
+
+def field_names(cls: type[Any]) -> list[str]:
+    """Return the names of a dataclass's fields."""
+    return [field.name for field in dataclasses.fields(cls)]
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class VlmPreprocessOptions(Named):
+    """How images are made smaller or larger before the model sees them.
+
+    min_pixels, max_pixels: of an image, as the model's processor counts them; None for its own.
+    do_resize: whether the processor may resize at all; None for its own default.
+    """
+
+    max_pixels: int | None = None
+    min_pixels: int | None = None
+    do_resize: bool | None = None
+
+    def __post_init__(self) -> None:
+        """Check the values. Raises `OptionValueError`."""
+        for name in ("max_pixels", "min_pixels"):
+            _check_number(f"vlm.{name}", getattr(self, name), int, 1)
+        _check_type("vlm.do_resize", self.do_resize, bool)
+        if self.max_pixels and self.min_pixels and self.min_pixels > self.max_pixels:
+            raise OptionValueError(
+                "vlm.min_pixels", self.min_pixels, f"up to vlm.max_pixels, {self.max_pixels}"
+            )
+
+
+@dataclasses.dataclass(frozen=True)
+class ModelLoadConfig(Named):
+    """Which model to load, and by which back end.
+
+    model: a folder, or a name that the back end can find.
+    dtype: of the weights, as the back end names it ("auto", "float32", "bfloat16").
+    max_model_len: tokens of prompt and output together; None for the model's own.
+    engine_args: further arguments of the back end, by its own names; checked against the
+        installed version before weights load.
+    fallback_backend: does what `backend` cannot; None refuses it.
+    """
+
+    model: str | os.PathLike[str]
+    _: dataclasses.KW_ONLY
+    backend: BackendName = "hf"
+    dtype: str = "auto"
+    revision: str | None = None
+    trust_remote_code: bool = False
+    max_model_len: int | None = None
+    engine_args: Mapping[str, Any] = dataclasses.field(default_factory=dict)
+    vlm: VlmPreprocessOptions = dataclasses.field(default_factory=VlmPreprocessOptions)
+    fallback_backend: BackendName | None = None
+
+    def __post_init__(self) -> None:
+        """Check the values. Raises `OptionValueError`."""
+        if not isinstance(self.model, str | os.PathLike) or not str(self.model):
+            raise OptionValueError("model", self.model, "a folder or a model's name")
+        for name in ("backend", "fallback_backend"):
+            value = getattr(self, name)
+            if value not in BACKENDS and not (name == "fallback_backend" and value is None):
+                raise OptionValueError(name, value, ", ".join(BACKENDS))
+        _check_type("dtype", self.dtype, str)
+        _check_type("trust_remote_code", self.trust_remote_code, bool)
+        _check_number("max_model_len", self.max_model_len, int, 2)
+        if not isinstance(self.engine_args, Mapping):
+            raise OptionValueError("engine_args", self.engine_args, "a mapping of names to values")
+        if not isinstance(self.vlm, VlmPreprocessOptions):
+            raise OptionValueError("vlm", self.vlm, "VlmPreprocessOptions(...)")
+
+    def for_fallback(self) -> Self:
+        """Return the configuration of `fallback_backend`; `engine_args` are the first one's."""
+        backend = self.fallback_backend or self.backend
+        return dataclasses.replace(self, backend=backend, engine_args={}, fallback_backend=None)
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class GenerationOptions(Named):
+    """How to generate and when to stop. None leaves a value to the model's generation_config.
+
+    max_new_tokens: None for as many as the model's context has room for.
+    temperature: 0 for greedy. top_k: 0 or -1 for all tokens.
+    seed: for repeatable sampling; with transformers it seeds each batch, not each row.
+    n: choices of each request.
+    stop: strings that end the answer; the earliest one to be complete wins, and a tie goes to
+        the first of the list. stop_token_ids: tokens that end it.
+    include_stop: whether the text keeps what ended it.
+    logprobs: alternatives for each token, 0 for its own logprob only; None for none.
+    truncate_prompt_tokens: keep only so many tokens at a prompt's end; None refuses a prompt that
+        is too long.
+    chat_template_kwargs: variables of the chat template. `enable_thinking` is False unless it is
+        given here or `reasoning_parser` asks for reasoning.
+    message: whether results have a parsed message, by the parsers of these names. Stop strings
+        then belong to the answer and not to the reasoning, as behind a server.
+    """
+
+    max_new_tokens: int | None = None
+    temperature: float | None = None
+    top_p: float | None = None
+    top_k: int | None = None
+    repetition_penalty: float | None = None
+    seed: int | None = None
+    n: int = 1
+    stop: str | Sequence[str] = ()
+    stop_token_ids: Sequence[int] = ()
+    include_stop: bool = False
+    logprobs: int | None = None
+    truncate_prompt_tokens: int | None = None
+    chat_template_kwargs: Mapping[str, Any] = dataclasses.field(default_factory=dict)
+    message: bool = False
+    tool_call_parser: str | None = None
+    reasoning_parser: str | None = None
+
+    def __post_init__(self) -> None:
+        """Check the values. Raises `OptionValueError`."""
+        for name, (kind, least, most) in _RANGES.items():
+            _check_number(name, getattr(self, name), kind, least, most)
+        if self.n is None:
+            raise OptionValueError("n", None, f"an integer from 1 to {MAX_CHOICES}")
+        if self.top_p is not None and self.top_p <= 0:
+            raise OptionValueError("top_p", self.top_p, "above 0 and up to 1")
+        for name in ("include_stop", "message"):
+            _check_type(name, getattr(self, name), bool)
+        _check_stops(self.stop)
+        _check_token_ids(self.stop_token_ids)
+        if not isinstance(self.chat_template_kwargs, Mapping):
+            raise OptionValueError("chat_template_kwargs", self.chat_template_kwargs, "a mapping")
+        if not self.message and (self.tool_call_parser or self.reasoning_parser):
+            raise OptionValueError(
+                "message", False, "True where tool_call_parser or reasoning_parser is given"
+            )
+
+    @property
+    def stop_strings(self) -> list[str]:
+        """The stop strings as a list."""
+        return [self.stop] if isinstance(self.stop, str) else list(self.stop)
+
+
+_RANGES: dict[str, tuple[type, float, float]] = {
+    "max_new_tokens": (int, 1, 1 << 31),
+    "temperature": (float, 0, 100),
+    "top_p": (float, 0, 1),
+    "top_k": (int, -1, 1 << 31),
+    "repetition_penalty": (float, 1e-6, 100),
+    "seed": (int, -(1 << 63), (1 << 63) - 1),
+    "n": (int, 1, MAX_CHOICES),
+    "logprobs": (int, 0, MAX_LOGPROBS),
+    "truncate_prompt_tokens": (int, 1, 1 << 31),
+}
+
+
+def _check_number(
+    name: str, value: object, kind: type, least: float, most: float = float("inf")
+) -> None:
+    if value is None:
+        return
+    is_number = type(value) is int or (kind is float and type(value) is float)
+    if not is_number or not least <= value <= most:  # type: ignore[operator]  # it is a number
+        word = "an integer" if kind is int else "a number"
+        limits = f"{least:g} or more" if most == float("inf") else f"from {least:g} to {most:g}"
+        raise OptionValueError(name, value, f"{word}, {limits}")
+
+
+def _check_type(name: str, value: object, kind: type) -> None:
+    if value is not None and not isinstance(value, kind):
+        raise OptionValueError(name, value, f"a value of type {kind.__name__}")
+
+
+def _check_token_ids(token_ids: object) -> None:
+    is_list = isinstance(token_ids, Sequence) and not isinstance(token_ids, str)
+    if not is_list or not all(type(item) is int and item >= 0 for item in token_ids):  # type: ignore[attr-defined]  # it is a sequence
+        raise OptionValueError("stop_token_ids", token_ids, "a list of token ids")
+
+
+def _check_stops(given: object) -> None:
+    if not isinstance(given, Sequence):
+        raise OptionValueError("stop", given, "a string or a list of strings")
+    stops = [given] if isinstance(given, str) else given
+    if len(stops) > MAX_STOPS:
+        raise OptionValueError("stop", f"{len(stops)} strings", f"up to {MAX_STOPS} strings")
+    for stop in stops:
+        if not isinstance(stop, str) or not stop:
+            raise OptionValueError("stop", stop, "strings that are not empty")
+    characters = sum(len(str(stop)) for stop in stops)
+    if characters > MAX_STOP_CHARACTERS:
+        raise OptionValueError(
+            "stop", f"{characters} characters", f"up to {MAX_STOP_CHARACTERS} together"
+        )
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class TextGenerationRequest(Named):
+    """One row: a conversation, or the text of a prompt.
+
+    messages: chat messages in OpenAI's form (system, user, assistant, tool).
+    prompt: text that is tokenized as it is, instead of messages.
+    id: the caller's; None for the position in the batch. No two rows of a batch may share one.
+    tools, tool_choice, parallel_tool_calls: as in OpenAI's API; for the template and the parsers.
+    options: of this row alone, instead of the batch's.
+    """
+
+    messages: Sequence[JsonObject] | None = None
+    prompt: str | None = None
+    id: str | None = None
+    tools: Sequence[JsonObject] | None = None
+    tool_choice: str | JsonObject | None = None
+    parallel_tool_calls: bool = True
+    options: GenerationOptions | None = None
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class VlmGenerationRequest(TextGenerationRequest):
+    """One row with an image.
+
+    image: a path, the bytes of a file, or a PIL image. It stands where the messages have a part
+        of type "image", or in front of the last user message's text; several are refused.
+    """
+
+    image: Any = None
+
+
+class ToolCall(msgspec.Struct, frozen=True):
+    """A call in a parsed message. arguments: JSON text."""
+
+    id: str
+    name: str
+    arguments: str
+
+
+class ParsedMessage(msgspec.Struct, frozen=True):
+    """An answer as the server would send it. finish_reason: OpenAI's, so "tool_calls" too."""
+
+    reasoning: str | None
+    content: str | None
+    tool_calls: list[ToolCall]
+    finish_reason: str
+
+
+class GeneratedChoice(msgspec.Struct, frozen=True, kw_only=True):
+    """One answer.
+
+    text: clean: without special tokens, cut at the stop string.
+    raw_text: all of `token_ids`, with special tokens and before the cut.
+    token_ids: up to the token that ended the answer, that one included.
+    stop_reason: the stop string or stop token that ended it, or the name of a plugin; None for
+        the model's end-of-sequence token and for a limit.
+    logprobs: one entry for each token, in OpenAI's form.
+    """
+
+    index: int
+    text: str
+    raw_text: str
+    token_ids: list[int]
+    finish_reason: Literal["stop", "length"]
+    stop_reason: str | int | None = None
+    logprobs: list[TokenLogprob] | None = None
+    message: ParsedMessage | None = None
+
+
+class RowError(msgspec.Struct, frozen=True):
+    """Why a row has no answer. message: what happened, the value, what to change."""
+
+    kind: RowErrorKind
+    message: str
+
+
+class GenerationResult(msgspec.Struct, frozen=True, kw_only=True):
+    """The answers to one request, or its error.
+
+    index: the position of the request in the batch. backend: the one that made the answers.
+    prompt_tokens: 0 if the prompt could not be made.
+    The properties are those of the first choice.
+    """
+
+    id: str
+    index: int
+    backend: str
+    prompt_tokens: int = 0
+    choices: list[GeneratedChoice] = []
+    error: RowError | None = None
+
+    @property
+    def text(self) -> str:
+        """Clean text; "" for a row that failed."""
+        return self.choices[0].text if self.choices else ""
+
+    @property
+    def raw_text(self) -> str:
+        """Text with special tokens, before the cut; "" for a row that failed."""
+        return self.choices[0].raw_text if self.choices else ""
+
+    @property
+    def token_ids(self) -> list[int]:
+        """Generated tokens; none for a row that failed."""
+        return self.choices[0].token_ids if self.choices else []
+
+    @property
+    def finish_reason(self) -> Literal["stop", "length", "error"]:
+        """Why generation ended."""
+        return self.choices[0].finish_reason if self.choices else "error"
+
+    @property
+    def stop_reason(self) -> str | int | None:
+        """What ended it, as in `GeneratedChoice`."""
+        return self.choices[0].stop_reason if self.choices else None
+
+    @property
+    def logprobs(self) -> list[TokenLogprob] | None:
+        """Logprobs of the tokens, if asked for."""
+        return self.choices[0].logprobs if self.choices else None
+
+    @property
+    def message(self) -> ParsedMessage | None:
+        """The parsed message, if asked for."""
+        return self.choices[0].message if self.choices else None
+
+    @property
+    def completion_tokens(self) -> int:
+        """Generated tokens of all choices."""
+        return sum(len(choice.token_ids) for choice in self.choices)

@@ -1,0 +1,349 @@
+"""The façade: batches of requests in, results out, by any back end.
+
+    config = ModelLoadConfig("examples/tiny_model", backend="replay")
+    with GenerationEngine(config) as engine:
+        for result in engine.generate_text_batch([TextGenerationRequest(messages=[...])]):
+            print(result.text)
+
+Everything that can be checked is checked before weights load: options by the constructor, and
+what a batch asks of its back end by the call that starts it.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Generator, Iterable, Iterator, Sequence
+from types import TracebackType
+from typing import Self
+
+import msgspec
+
+from .backends import able_backends, backend_class
+from .backends.base import CAPABILITIES, GUIDED, LOGPROBS, VLM, Backend
+from .contracts import (
+    GenerationOptions,
+    GenerationResult,
+    ModelLoadConfig,
+    RequestKind,
+    RowError,
+    TextGenerationRequest,
+    VlmGenerationRequest,
+)
+from .errors import CapabilityError, RowFailedError
+from .plugins.base import Plugin, check_backend, check_batch, check_declaration
+from .preparation import Preparation
+from .rows import Row, RowFailure
+
+logger = logging.getLogger(__name__)
+
+Indexed = tuple[int, GenerationResult]
+
+
+class GenerationEngine:
+    """Generates text for batches of conversations.
+
+    plugins: of every batch. The constructor checks the configuration and loads nothing; the first
+    batch loads the weights, after its own checks, and `close` frees them.
+    Raises `SetupError` and its kinds, each of which says what to change.
+    """
+
+    def __init__(self, config: ModelLoadConfig, plugins: Sequence[Plugin] = ()) -> None:
+        self.config = config
+        self._plugins = [check_declaration(plugin, CAPABILITIES) for plugin in plugins]
+        self._backends: dict[str, Backend] = {
+            config.backend: backend_class(config.backend)(config, self._plugins)
+        }
+        self._preparations: dict[str, Preparation] = {}
+        self._loaded: str | None = None
+        if config.fallback_backend is None:
+            check_backend(self._plugins, config.backend)
+            for plugin in self._plugins:
+                self._check_needs(f"plugin {plugin.name!r}", plugin.needs, config.backend)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Free the weights; the next batch loads them again."""
+        if self._loaded is not None:
+            self._backends[self._loaded].close()
+            self._loaded = None
+
+    def load(self) -> None:
+        """Load the weights now and not with the first batch."""
+        self._load(self.config.backend)
+
+    def generate_text_batch(
+        self,
+        requests: Sequence[TextGenerationRequest],
+        options: GenerationOptions | None = None,
+        plugins: Sequence[Plugin] | None = None,
+        *,
+        strict: bool = False,
+    ) -> list[GenerationResult]:
+        """Return the results, in the order of the requests.
+
+        options: of all requests that have none of their own. plugins: instead of the engine's.
+        strict: a request that cannot be generated raises before any is.
+        Raises `SetupError` and its kinds before weights load; with `strict` `RowFailedError`.
+        """
+        return _in_order(self.iterate_text_batch(requests, options, plugins, strict=strict))
+
+    def iterate_text_batch(
+        self,
+        requests: Iterable[TextGenerationRequest],
+        options: GenerationOptions | None = None,
+        plugins: Sequence[Plugin] | None = None,
+        *,
+        strict: bool = False,
+    ) -> Generator[Indexed, None, None]:
+        """Return an iterator of `(index, result)`, each as soon as it is done.
+
+        requests: read as the back end has room for them, unless they are a sequence, of which
+            all are checked first. Otherwise as `generate_text_batch`.
+        """
+        return self._start("text", requests, options, plugins, strict=strict)
+
+    def generate_vlm_batch(
+        self,
+        requests: Sequence[VlmGenerationRequest],
+        options: GenerationOptions | None = None,
+        plugins: Sequence[Plugin] | None = None,
+        *,
+        strict: bool = False,
+    ) -> list[GenerationResult]:
+        """Return the results of requests with images; as `generate_text_batch`."""
+        return _in_order(self.iterate_vlm_batch(requests, options, plugins, strict=strict))
+
+    def iterate_vlm_batch(
+        self,
+        requests: Iterable[VlmGenerationRequest],
+        options: GenerationOptions | None = None,
+        plugins: Sequence[Plugin] | None = None,
+        *,
+        strict: bool = False,
+    ) -> Generator[Indexed, None, None]:
+        """Return an iterator for requests with images; as `iterate_text_batch`."""
+        return self._start("vlm", requests, options, plugins, strict=strict)
+
+    def _start(
+        self,
+        kind: RequestKind,
+        requests: Iterable[TextGenerationRequest],
+        options: GenerationOptions | None,
+        plugins: Sequence[Plugin] | None,
+        *,
+        strict: bool,
+    ) -> Generator[Indexed, None, None]:
+        """Check a batch, and return what generates it."""
+        options = options or GenerationOptions()
+        if plugins is None:
+            chosen = self._plugins
+        else:
+            chosen = [check_declaration(plugin, CAPABILITIES) for plugin in plugins]
+        if strict:
+            requests = list(requests)
+        known = requests if isinstance(requests, Sequence) else ()
+        needs = _find_needs(kind, known, options, chosen)
+        name = self._choose_backend(needs)
+        all_options = [options, *_find_row_options(known)]
+        check_backend(chosen, name)
+        check_batch(chosen, kind=kind, parses=any(some.message for some in all_options))
+        self._backends[name].check_batch(chosen)
+        prepare = self._prepare_with(name)
+        for some in all_options:
+            prepare.check_parsers(some)
+        prepared = _Rows(prepare, kind, requests, options, chosen)
+        rows: Iterator[Row] = iter(prepared)
+        if strict:
+            rows = iter(_require_all(list(rows), prepared))
+        return self._generate(name, rows, prepared, chosen)
+
+    def _generate(
+        self, name: str, rows: Iterator[Row], prepared: _Rows, plugins: Sequence[Plugin]
+    ) -> Generator[Indexed, None, None]:
+        first = next(rows, None)
+        if first is not None:
+            self._load(name)
+            generated = self._backends[name].generate(_chain(first, rows))
+            try:
+                for row in generated:
+                    yield row.index, _clean(row.result(name), plugins)
+                    yield from prepared.take_failures(name)
+            finally:
+                close = getattr(generated, "close", None)
+                if close is not None:
+                    close()
+        yield from prepared.take_failures(name)
+
+    def _load(self, name: str) -> None:
+        if self._loaded == name:
+            return
+        self.close()
+        self._prepare_with(name)
+        self._backends[name].load()
+        self._loaded = name
+
+    def _prepare_with(self, name: str) -> Preparation:
+        if name not in self._preparations:
+            self._preparations[name] = Preparation(self._backends[name])
+        return self._preparations[name]
+
+    def _choose_backend(self, needs: dict[str, str]) -> str:
+        """Return the back end that has all capabilities. needs: what asks for each of them."""
+        name, fallback = self.config.backend, self.config.fallback_backend
+        missing = [need for need in needs if need not in self._backends[name].capabilities]
+        if not missing:
+            return name
+        if fallback is None or fallback == name:
+            self._check_needs(needs[missing[0]], missing, name)
+        else:
+            for need, asked in needs.items():
+                self._check_needs(asked, [need], fallback)
+            if fallback not in self._backends:
+                config = self.config.for_fallback()
+                self._backends[fallback] = backend_class(fallback)(config, self._plugins)
+            logger.warning(
+                "%s needs %r, which the back end %r lacks; the batch goes to %r",
+                *(needs[missing[0]], missing[0], name, fallback),
+            )
+            return fallback
+        return name
+
+    def _check_needs(self, asked: str, needs: Sequence[str], name: str) -> None:
+        for need in needs:
+            if need not in backend_class(name).capabilities:
+                raise CapabilityError(asked, need, name, able_backends(need))
+
+
+class _Rows:
+    """The rows of a batch, prepared one by one; those that cannot be are failures."""
+
+    def __init__(
+        self,
+        prepare: Preparation,
+        kind: RequestKind,
+        requests: Iterable[TextGenerationRequest],
+        options: GenerationOptions,
+        plugins: Sequence[Plugin],
+    ) -> None:
+        self._prepare = prepare
+        self._kind = kind
+        self._requests = requests
+        self._options = options
+        self._plugins = plugins
+        self._ids: set[str] = set()
+        self.failures: list[tuple[int, str, RowError]] = []
+
+    def __iter__(self) -> Iterator[Row]:
+        for index, request in enumerate(self._requests):
+            request_id = _id_of(request, index)
+            try:
+                self._check_id(request_id)
+                row = self._prepare.build_row(
+                    self._kind, index, request_id, request, self._options, self._plugins
+                )
+            except RowFailure as failure:
+                self.failures.append((index, request_id, failure.error))
+            else:
+                yield row
+
+    def _check_id(self, request_id: str) -> None:
+        if request_id in self._ids:
+            raise RowFailure(
+                "duplicate_id",
+                f"the id {request_id!r} belongs to an earlier request of this batch; give each "
+                "its own.",
+            )
+        self._ids.add(request_id)
+
+    def take_failures(self, backend: str) -> Iterator[Indexed]:
+        """Yield the results of rows that have failed since the last call."""
+        failures, self.failures = self.failures, []
+        for index, request_id, error in failures:
+            yield index, GenerationResult(id=request_id, index=index, backend=backend, error=error)
+
+
+def _id_of(request: object, index: int) -> str:
+    request_id = getattr(request, "id", None)
+    return str(index) if request_id is None else str(request_id)
+
+
+def _find_row_options(requests: Sequence[TextGenerationRequest]) -> list[GenerationOptions]:
+    """Return the options that rows have of their own."""
+    found = [getattr(request, "options", None) for request in requests]
+    return [options for options in found if isinstance(options, GenerationOptions)]
+
+
+def _find_needs(
+    kind: RequestKind,
+    requests: Sequence[TextGenerationRequest],
+    options: GenerationOptions,
+    plugins: Sequence[Plugin],
+) -> dict[str, str]:
+    """Return the capabilities that a batch needs, and what asks for each, in words."""
+    needs: dict[str, str] = {}
+    if kind == "vlm":
+        needs[VLM] = "a request with an image"
+    for plugin in plugins:
+        needs |= {need: f"plugin {plugin.name!r}" for need in plugin.needs if need not in needs}
+    if options.logprobs is not None:
+        needs[LOGPROBS] = f"the option logprobs={options.logprobs}"
+    for index, request in enumerate(requests):
+        shown = f"request {_id_of(request, index)!r}"
+        for own in _find_row_options([request]):
+            if own.logprobs is not None:
+                needs.setdefault(LOGPROBS, f"{shown} with logprobs={own.logprobs}")
+        choice = getattr(request, "tool_choice", None)
+        if choice not in (None, "auto", "none"):
+            needs.setdefault(GUIDED, f"{shown} with tool_choice={choice!r}")
+    return needs
+
+
+def _require_all(rows: list[Row], prepared: _Rows) -> list[Row]:
+    if prepared.failures:
+        index, request_id, error = prepared.failures[0]
+        raise RowFailedError(request_id, index, error.kind, error.message)
+    return rows
+
+
+def _chain(first: Row, rest: Iterator[Row]) -> Iterator[Row]:
+    yield first
+    yield from rest
+
+
+def _clean(result: GenerationResult, plugins: Sequence[Plugin]) -> GenerationResult:
+    """Return the result with its texts as the plugins clean them."""
+    cleaning = [plugin for plugin in plugins if "clean" in plugin.hooks]
+    if not cleaning or result.error is not None:
+        return result
+    choices = []
+    for choice in result.choices:
+        text: object = choice.text
+        for plugin in cleaning:
+            try:
+                text = plugin.clean(str(text))
+            except Exception as error:
+                logger.exception("plugin %r failed on request %r", plugin.name, result.id)
+                return _failed_in(plugin, result, f"{type(error).__name__}: {error}")
+            if not isinstance(text, str):
+                return _failed_in(plugin, result, f"clean returned {text!r}, and no text")
+        choices.append(msgspec.structs.replace(choice, text=text))
+    return msgspec.structs.replace(result, choices=choices)
+
+
+def _failed_in(plugin: Plugin, result: GenerationResult, reason: str) -> GenerationResult:
+    error = RowError("plugin", f"plugin {plugin.name!r} failed on this row ({reason}); mend it.")
+    return msgspec.structs.replace(result, choices=[], error=error)
+
+
+def _in_order(results: Iterator[Indexed]) -> list[GenerationResult]:
+    return [result for _, result in sorted(results, key=lambda pair: pair[0])]

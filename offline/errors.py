@@ -1,0 +1,66 @@
+"""The errors of generation without a server: what stops a batch, and what stops a row."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable
+
+from ..parsers.errors import BackedgeError, SetupError
+
+
+def suggest(name: str, known: Iterable[str]) -> str:
+    """Return the nearest known name as a question, or all of them: what to write instead."""
+    names = sorted(known)
+    near = difflib.get_close_matches(name, names, n=1, cutoff=0.6)
+    return f"did you mean {near[0]!r}?" if near else f"known: {', '.join(names) or 'none'}."
+
+
+class UnknownOptionError(SetupError):
+    """There is no option of this name. owner: whose option it would be, in words."""
+
+    def __init__(self, owner: str, name: str, known: Iterable[str]) -> None:
+        self.name = name
+        super().__init__(f"{owner} has no option {name!r}; {suggest(name, known)}")
+
+
+class OptionValueError(SetupError):
+    """An option has a value that it cannot have. allowed: the values it may have, in words."""
+
+    def __init__(self, name: str, value: object, allowed: str) -> None:
+        self.name = name
+        super().__init__(f"{name} is {value!r}; allowed: {allowed}.")
+
+
+class CapabilityError(SetupError):
+    """A back end cannot do what a request, an option or a plugin asks for.
+
+    capability: the missing one; the names are those of `backends.base`.
+    """
+
+    def __init__(self, asked: str, capability: str, backend: str, able: Iterable[str]) -> None:
+        self.capability, self.backend = capability, backend
+        others = ", ".join(repr(name) for name in sorted(able))
+        remedy = f"use {others}, or name one as fallback_backend" if others else "leave it out"
+        super().__init__(
+            f"{asked} needs the capability {capability!r}, which the back end {backend!r} lacks; "
+            f"{remedy}."
+        )
+
+
+class BackendUnavailableError(SetupError):
+    """The library of a back end is not installed, or not in a version that it supports."""
+
+
+class PluginError(SetupError):
+    """A plugin does not fit the back end or the requests, or it breaks its interface."""
+
+
+class RowFailedError(BackedgeError):
+    """A row cannot be generated, and the batch was to be strict. Nothing was generated.
+
+    index: the position of the request. kind: as in `RowError`.
+    """
+
+    def __init__(self, request_id: str, index: int, kind: str, message: str) -> None:
+        self.request_id, self.index, self.kind = request_id, index, kind
+        super().__init__(f"request {request_id!r} (number {index}): {message}")

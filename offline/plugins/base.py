@@ -1,0 +1,132 @@
+"""What a plugin may do, and how it is checked.
+
+    class Shout(Plugin):
+        name = "shout"
+
+        def clean(self, text: str) -> str:
+            return text.upper()
+
+    GenerationEngine(config, plugins=[Shout()])
+
+A hook that a plugin does not override costs nothing. Hooks that it does override are asked of the
+back end as capabilities, together with those in `requires`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from typing import Any
+
+from ..completion import TextWatcher
+from ..contracts import BACKENDS, RequestKind
+from ..errors import PluginError
+
+# The hooks, and the capability that a back end needs for each; None for any back end.
+HOOKS = {"watch": None, "logits_processor": "logits", "clean": None}
+KINDS: tuple[RequestKind, ...] = ("text", "vlm")
+
+
+class Plugin:
+    """Base of plugins; its hooks do nothing.
+
+    name: shown in errors, and the stop_reason of answers that it ends.
+    backends: those that it works with. requires: further capabilities of the back end.
+    requests: kinds of requests that it works with.
+    """
+
+    name: str = ""
+    backends: Collection[str] = BACKENDS
+    requires: Collection[str] = ()
+    requests: Collection[str] = KINDS
+
+    def watch(self) -> TextWatcher | None:
+        """Return what reads the text of one new answer and may end it; None to let it be."""
+        return None
+
+    def logits_processor(self, backend: str) -> Any:
+        """Return what changes the logits, in the back end's own form.
+
+        "hf": a `transformers.LogitsProcessor` for the batch; "vllm": a class for vLLM's
+        `logits_processors`, which it takes when it loads.
+        """
+        return None
+
+    def clean(self, text: str) -> str:
+        """Return the clean text of one answer, changed."""
+        return text
+
+    @property
+    def hooks(self) -> list[str]:
+        """The hooks that the plugin overrides."""
+        return [name for name in HOOKS if getattr(type(self), name) is not getattr(Plugin, name)]
+
+    @property
+    def needs(self) -> list[str]:
+        """The capabilities that the back end must have."""
+        of_hooks = [HOOKS[name] for name in self.hooks]
+        return list(dict.fromkeys([*(need for need in of_hooks if need), *self.requires]))
+
+
+def check_declaration(plugin: object, capabilities: Collection[str]) -> Plugin:
+    """Return the plugin if its declaration makes sense. Raises `PluginError`.
+
+    capabilities: all that there are.
+    """
+    if not isinstance(plugin, Plugin):
+        raise PluginError(
+            f"{plugin!r} is not a plugin; derive it from backedge.offline.plugins.Plugin and give "
+            "an instance, not the class."
+        )
+    name = plugin.name
+    if not isinstance(name, str) or not name:
+        raise PluginError(f"{type(plugin).__name__} has no name; set its attribute `name`.")
+    for attribute, known in (
+        ("backends", BACKENDS),
+        ("requires", capabilities),
+        ("requests", KINDS),
+    ):
+        given = getattr(plugin, attribute)
+        wrong = [given] if isinstance(given, str) else [item for item in given if item not in known]
+        if wrong:
+            raise PluginError(
+                f"plugin {name!r} declares {attribute} {wrong[0]!r}; allowed: a collection of "
+                f"{', '.join(known)}."
+            )
+    return plugin
+
+
+def check_backend(plugins: Sequence[Plugin], backend: str) -> None:
+    """Raise `PluginError` for a plugin that does not work with the back end or is there twice."""
+    names = [plugin.name for plugin in plugins]
+    for plugin in plugins:
+        name = plugin.name
+        if names.count(name) > 1:
+            raise PluginError(f"two plugins are named {name!r}; give each once.")
+        if backend not in plugin.backends:
+            raise PluginError(
+                f"plugin {name!r} works with the back ends {_list(plugin.backends)}, not with "
+                f"{backend!r}; change the back end or leave the plugin out."
+            )
+
+
+def check_batch(plugins: Sequence[Plugin], *, kind: RequestKind, parses: bool) -> None:
+    """Raise `PluginError` for a plugin that does not work with this batch.
+
+    parses: whether results have parsed messages.
+    """
+    for plugin in plugins:
+        name = plugin.name
+        if kind not in plugin.requests:
+            raise PluginError(
+                f"plugin {name!r} works with {_list(plugin.requests)} requests, not with {kind!r}; "
+                "leave it out of this batch."
+            )
+        if parses and "watch" in plugin.hooks:
+            raise PluginError(
+                f"plugin {name!r} ends answers in their text, which parsed messages do not allow; "
+                "leave it out, or set message=False."
+            )
+
+
+def _list(names: Collection[str]) -> str:
+    return ", ".join(repr(name) for name in sorted(names))

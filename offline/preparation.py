@@ -1,0 +1,153 @@
+"""A request to a row: its prompt, its limits, and the completions that will make its text."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Sequence
+
+from ..parsers.base import ParserFactory, ParserNames, ParserRequest
+from ..parsers.errors import BackedgeError, RequestError, shorten
+from ..tokenization.detokenizer import detokenizers, read_vocabulary
+from ..tokenization.prompt_limit import describe_longest
+from .backends.base import Backend
+from .completion import Completion, CompletionSetup, TextWatcher
+from .contracts import (
+    GenerationOptions,
+    RequestKind,
+    TextGenerationRequest,
+    VlmGenerationRequest,
+)
+from .plugins.base import Plugin
+from .rows import Prompt, Row, RowFailure, resolve_sampling
+from .stop_policy import StopPolicy, normalize_stops
+
+
+class Preparation:
+    """Makes the rows of one back end. It reads the model's small files and no weights.
+
+    Raises `SetupError` for a model that is not there or not whole.
+    """
+
+    def __init__(self, backend: Backend) -> None:
+        self._backend = backend
+        self.text = backend.open()
+        self._detokenizers = detokenizers(self.text.tokenizer)
+        self._vocabulary = read_vocabulary(self.text.tokenizer)
+        self._parsers = functools.cache(self._build_parsers)
+
+    def check_parsers(self, options: GenerationOptions) -> None:
+        """Raise `UnknownParserError` for parser names that are not known."""
+        if options.message:
+            self._parsers(options.tool_call_parser, options.reasoning_parser)
+
+    def build_row(
+        self,
+        kind: RequestKind,
+        index: int,
+        request_id: str,
+        request: TextGenerationRequest,
+        options: GenerationOptions,
+        plugins: Sequence[Plugin],
+    ) -> Row:
+        """Return the row of a request. Raises `RowFailure`."""
+        check_request(kind, request)
+        options = request.options or options
+        if not isinstance(options, GenerationOptions):
+            raise RowFailure("request", f"options is {options!r}, and no GenerationOptions.")
+        prompt = self._build_prompt(request, options)
+        limit = self._limit_output(prompt, options)
+        strings, tokens = normalize_stops(
+            options.stop_strings,
+            options.stop_token_ids,
+            self._vocabulary,
+            self.text.eos_token_ids,
+            hides_special=not options.message,
+        )
+        setup = CompletionSetup(
+            request_id,
+            self._detokenizers,
+            StopPolicy(strings, tokens, options.include_stop, limit),
+            prompt.token_ids,
+            self._choose_parsers(options),
+            build_parser_request(request, options),
+            options.logprobs,
+        )
+        return Row(
+            index,
+            request_id,
+            prompt,
+            resolve_sampling(options, self.text.generation_config),
+            limit,
+            [token_id for token_id in tokens if token_id not in self.text.eos_token_ids],
+            [Completion(number, setup, _watch(plugins)) for number in range(options.n)],
+        )
+
+    def _build_prompt(self, request: TextGenerationRequest, options: GenerationOptions) -> Prompt:
+        try:
+            prompt = self._backend.build_prompt(self.text, request, options)
+        except RequestError as error:
+            is_template = "chat template" in str(error)
+            raise RowFailure("template" if is_template else "request", str(error)) from error
+        except BackedgeError as error:
+            raise RowFailure("template", str(error)) from error
+        if options.truncate_prompt_tokens is not None:
+            prompt.token_ids = prompt.token_ids[-options.truncate_prompt_tokens :]
+        return prompt
+
+    def _limit_output(self, prompt: Prompt, options: GenerationOptions) -> int | None:
+        """Return the most tokens that an answer may have; None if nothing limits it."""
+        length, context = len(prompt.token_ids), self.text.context_length
+        if not length:
+            raise RowFailure("request", "the prompt is empty; give it some text.")
+        if context is None:
+            return options.max_new_tokens
+        if length >= context:
+            raise RowFailure(
+                "prompt_too_long",
+                f"the prompt is {length} tokens long; allowed: {describe_longest(context)}. "
+                "Shorten it, or set truncate_prompt_tokens.",
+            )
+        return min(options.max_new_tokens or context, context - length)
+
+    def _choose_parsers(self, options: GenerationOptions) -> ParserFactory | None:
+        if not options.message:
+            return None
+        return self._parsers(options.tool_call_parser, options.reasoning_parser)
+
+    def _build_parsers(self, tool_call: str | None, reasoning: str | None) -> ParserFactory:
+        return self._backend.build_parsers(ParserNames(tool_call, reasoning), self.text.tokenizer)
+
+
+def build_parser_request(
+    request: TextGenerationRequest, options: GenerationOptions
+) -> ParserRequest:
+    """Return what the parsers need to know of a request."""
+    tools = list(request.tools or [])
+    return ParserRequest(
+        tools=tools,
+        tool_choice=request.tool_choice or ("auto" if tools else "none"),
+        parallel_tool_calls=request.parallel_tool_calls is not False,
+        chat_template_kwargs=dict(options.chat_template_kwargs),
+        history_tool_calls=sum(
+            len(message.get("tool_calls") or ())
+            for message in request.messages or ()
+            if message.get("role") == "assistant"
+        ),
+    )
+
+
+def check_request(kind: RequestKind, request: TextGenerationRequest) -> None:
+    """Raise `RowFailure` for what is no request of this kind."""
+    expected = VlmGenerationRequest if kind == "vlm" else TextGenerationRequest
+    if not isinstance(request, expected):
+        raise RowFailure("request", f"{shorten(repr(request), 200)} is no {expected.__name__}.")
+    if kind == "text" and getattr(request, "image", None) is not None:
+        raise RowFailure("request", "a request with an image; give it to generate_vlm_batch.")
+    if (request.messages is None) == (request.prompt is None):
+        raise RowFailure("request", "a request has either messages or a prompt, and not both.")
+    if request.prompt is not None and not isinstance(request.prompt, str):
+        raise RowFailure("request", f"prompt is {shorten(repr(request.prompt), 200)}, and no text.")
+
+
+def _watch(plugins: Sequence[Plugin]) -> list[TextWatcher]:
+    return [watcher for plugin in plugins if (watcher := plugin.watch()) is not None]

@@ -1,0 +1,79 @@
+"""What ends an answer: one rule for all back ends.
+
+A back end may stop early where it can, but `Completion` alone decides where an answer ends. The
+order of the tokens decides: the first one that is an end-of-sequence token or a stop token, or
+whose text completes a stop string, ends the answer; and the limit of tokens ends it at the latest.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from ..parsers.linear_parsers import Vocabulary
+
+
+@dataclass(frozen=True)
+class StopPolicy:
+    """The ends of one answer.
+
+    strings: searched for in the clean text, without repetitions.
+    tokens: what end the answer as single tokens, and the stop_reason of each: None for the
+        model's own end-of-sequence tokens.
+    include: whether the text keeps the string or token that ended it.
+    max_new_tokens: None for no limit.
+    """
+
+    strings: Sequence[str] = ()
+    tokens: Mapping[int, str | int | None] = field(default_factory=dict)
+    include: bool = False
+    max_new_tokens: int | None = None
+
+    def find_end(self, token_ids: Sequence[int], taken: int) -> tuple[int, str | None]:
+        """Return how many of `token_ids` belong to the answer, and the finish_reason there.
+
+        taken: tokens of the answer before these. The reason is None if it goes on.
+        """
+        limit = len(token_ids) + taken + 1 if self.max_new_tokens is None else self.max_new_tokens
+        for count, token_id in enumerate(token_ids[: limit - taken], 1):
+            if token_id in self.tokens:
+                return count, "stop"
+            if taken + count == limit:
+                return count, "length"
+        return len(token_ids), None
+
+
+def normalize_stops(
+    stops: Sequence[str],
+    stop_token_ids: Sequence[int],
+    vocabulary: Vocabulary,
+    eos_token_ids: Sequence[int],
+    *,
+    hides_special: bool,
+) -> tuple[list[str], dict[int, str | int | None]]:
+    """Return the strings to search for, and the tokens that end an answer with their reasons.
+
+    hides_special: the searched text lacks special tokens, so a stop string that is one of them
+        becomes a stop token. Without it a parser sees them, and the search finds them.
+    """
+    tokens: dict[int, str | int | None] = dict.fromkeys(eos_token_ids)
+    tokens |= {token_id: token_id for token_id in stop_token_ids if token_id not in tokens}
+    strings = []
+    for stop in dict.fromkeys(stops):
+        token_id = vocabulary.ids.get(stop)
+        if hides_special and token_id is not None and token_id in vocabulary.special:
+            tokens[token_id] = stop
+        else:
+            strings.append(stop)
+    return strings, tokens
+
+
+def find_single_tokens(
+    strings: Sequence[str], encode: Callable[[str], list[int]]
+) -> dict[str, int]:
+    """Return those strings that are one token, and their tokens.
+
+    An engine can end a row at them by itself. The same text may also come in other tokens.
+    """
+    encoded = {stop: encode(stop) for stop in strings}
+    return {stop: token_ids[0] for stop, token_ids in encoded.items() if len(token_ids) == 1}

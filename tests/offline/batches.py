@@ -1,0 +1,60 @@
+"""What the tests of generation without a server share."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from backedge.offline import (
+    GenerationEngine,
+    GenerationOptions,
+    GenerationResult,
+    ModelLoadConfig,
+    TextGenerationRequest,
+)
+
+from tests.support import TINY_MODEL, TRANSCRIPTS, Transcript
+
+HELLO = TRANSCRIPTS["plain_text"]
+
+
+def replay_engine(plugins: Any = (), **fields: Any) -> GenerationEngine:
+    return GenerationEngine(ModelLoadConfig(TINY_MODEL, backend="replay", **fields), plugins)
+
+
+def ask(text: str, **fields: Any) -> TextGenerationRequest:
+    return TextGenerationRequest(messages=[{"role": "user", "content": text}], **fields)
+
+
+def request(transcript: Transcript, **options: Any) -> TextGenerationRequest:
+    """Return the row of a transcript. options: those of the row, besides the transcript's."""
+    return TextGenerationRequest(
+        id=transcript["id"],
+        messages=transcript["messages"],
+        tools=transcript.get("tools"),
+        tool_choice=transcript.get("tool_choice"),
+        options=GenerationOptions(
+            **{
+                "max_new_tokens": transcript.get("max_tokens"),
+                "stop": transcript.get("stop", []),
+                "chat_template_kwargs": transcript.get("chat_template_kwargs", {}),
+                "temperature": 0,
+                **options,
+            }
+        ),
+    )
+
+
+PARSED = {"message": True, "tool_call_parser": "hermes", "reasoning_parser": "qwen3"}
+
+
+def message(result: GenerationResult) -> dict[str, Any]:
+    """Return a parsed message in the form in which the transcripts expect it."""
+    assert result.message is not None, result.error
+    return {
+        "reasoning": result.message.reasoning,
+        "content": result.message.content,
+        "tool_calls": [
+            {"name": call.name, "arguments": call.arguments} for call in result.message.tool_calls
+        ],
+        "finish_reason": result.message.finish_reason,
+    }

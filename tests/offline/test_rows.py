@@ -1,0 +1,31 @@
+"""Sampling: the request's values, then the model's, then the defaults; and a row's result."""
+
+from backedge.offline import GenerationOptions, RowError
+from backedge.offline.rows import Prompt, Row, resolve_sampling
+from backedge.tokenization.model_files import GenerationConfig
+
+MODEL = GenerationConfig(temperature=0.6, top_k=20)
+
+
+def test_the_request_comes_before_the_model():
+    sampling = resolve_sampling(GenerationOptions(temperature=0, top_k=-1, seed=5), MODEL)
+    assert (sampling.temperature, sampling.top_k, sampling.seed) == (0, 0, 5)
+
+
+def test_the_model_comes_before_the_defaults():
+    sampling = resolve_sampling(GenerationOptions(), MODEL)
+    assert (sampling.temperature, sampling.top_k, sampling.top_p) == (0.6, 20, 1.0)
+    assert sampling.repetition_penalty == 1.0
+
+
+def test_the_defaults():
+    sampling = resolve_sampling(GenerationOptions(), GenerationConfig())
+    assert (sampling.temperature, sampling.top_k) == (1.0, 0)
+
+
+def test_a_failed_row_keeps_its_prompt_tokens():
+    sampling = resolve_sampling(GenerationOptions(), GenerationConfig())
+    row = Row(3, "a", Prompt([1, 2]), sampling, 5, [], [], RowError("generation", "lost"))
+    result = row.result("hf")
+    assert (result.id, result.index, result.prompt_tokens, result.choices) == ("a", 3, 2, [])
+    assert (result.backend, result.error) == ("hf", RowError("generation", "lost"))
