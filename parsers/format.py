@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 
 from .arguments.json_calls import CallKeys
 from .errors import SetupError
+from .structural_tag import CallTags
 
 
 class State(enum.Enum):
@@ -158,6 +159,7 @@ class Format:
         the template. If there are several, one that is on is enough.
     prefix: content in front of every answer, which the model does not write.
     suffix: what a checkpoint may add to the names of the markers (`spell_markers`).
+    call_tags: how the model writes calls if an engine holds it to that; None where no engine does.
     source: where the format was read from.
     """
 
@@ -182,6 +184,7 @@ class Format:
     thinking_flags: Mapping[str, bool] = field(default_factory=dict)
     prefix: str = ""
     suffix: re.Pattern[str] | None = None
+    call_tags: CallTags | None = None
 
     def __post_init__(self) -> None:
         """Refuse a table that could read a rejected call again for ever.

@@ -23,6 +23,7 @@ from ..parser_names import (
     read_configured_parsers,
     select_parsers,
 )
+from ..request.call_policy import CallPolicy
 from ..runtime.prompt_queue import PromptQueue
 
 
@@ -75,6 +76,11 @@ class ChatModelBuilder(abc.ABC):
     def engine_name(self, default: str) -> str:
         """Return the name of the workers' engine; `default` for workers that do not say."""
         return default if self.worker_card is None else self.worker_card.engine
+
+    def call_policy(self) -> CallPolicy:
+        """Return when calls are held to a grammar of the model's own syntax."""
+        engine = None if self.worker_card is None else self.worker_card.engine
+        return CallPolicy(self.runtime_config, self.configured.names, engine)
 
     def usable_parsers(self, installed: InstalledParsers | None = None) -> FrontendParsers:
         """Return the parsers for the model's plain workers. Raises `UnknownParserError`.

@@ -28,6 +28,7 @@ from ...tokenization.detokenizer import DetokenizerFactory, detokenizers, read_v
 from ...tokenization.model_files import ModelFiles, ModelFolder, load_tokenizer_json
 from ..chat_model import ChatModel, Deployment
 from ..dynamo_types import ModelInstance, RoutedEngine
+from ..request.call_policy import CallPolicy
 from ..request.chat_request import ChatRequest
 from ..request.guided_decoding import build_guided_decoding
 from ..request.preprocessed_request import EngineFields, Prompt, ReasoningParserKwargs
@@ -83,6 +84,7 @@ class HuggingFaceModelBuilder(ChatModelBuilder):
         prompts = HuggingFacePrompts(
             render,
             self.runtime_config,
+            self.call_policy(),
             has_reasoning_parser=self.configured.names.reasoning is not None,
             shows_unused_tools=not self.config.exclude_tools_when_tool_choice_none,
             shows_only_named=engine == "sglang",
@@ -159,7 +161,7 @@ class PythonPrompts(RenderTokenIds):
 class HuggingFacePrompts:
     """Renders and tokenizes a request, in threads.
 
-    runtime_config: the model card's.
+    runtime_config: the model card's. call_policy: when calls are held to the model's own syntax.
     has_reasoning_parser: whether the model has a reasoning parser, installed here or not; the
         engine's guided decoding then has to know where reasoning ends.
     shows_unused_tools: whether the template gets the tools of a request that forbids calls.
@@ -170,12 +172,14 @@ class HuggingFacePrompts:
         self,
         render: RenderTokenIds,
         runtime_config: JsonObject,
+        call_policy: CallPolicy,
         *,
         has_reasoning_parser: bool,
         shows_unused_tools: bool = False,
         shows_only_named: bool = False,
     ) -> None:
         self._render = render
+        self._call_policy = call_policy
         self._has_reasoning_parser = has_reasoning_parser
         self._thinking_mode = runtime_default_thinking_mode(runtime_config)
         self._shows_unused_tools = shows_unused_tools
@@ -190,7 +194,8 @@ class HuggingFacePrompts:
             model=request.model,
             **template_kwargs | _prompt_ending(request),
         )
-        prompt = Prompt(token_ids, build_guided_decoding(request))
+        guided_decoding = self._call_policy.constrain(request, build_guided_decoding(request))
+        prompt = Prompt(token_ids, guided_decoding)
         if self._has_reasoning_parser:
             prompt.engine_fields = _build_engine_fields(request, template_kwargs)
         return prompt

@@ -28,6 +28,7 @@ from ...tokenization.model_files import ModelFolder
 from ..chat_model import ChatModel, Deployment
 from ..dynamo_types import ModelInstance, RoutedEngine
 from ..parser_names import FrontendParsers, InstalledParsers
+from ..request.call_policy import CallPolicy
 from ..request.chat_request import ChatRequest
 from ..request.preprocessed_request import EngineFields, Prompt, ReasoningParserKwargs
 from ..request.tool_schemas import with_standard_tools
@@ -71,6 +72,7 @@ class SglangModelBuilder(ChatModelBuilder):
             parsers.names,
             self.runtime_config,
             self.engine_name("sglang"),
+            self.call_policy(),
             hides_unused_tools=self.config.exclude_tools_when_tool_choice_none,
         )
         preprocessor = PromptPreprocessor(prompts, folder, self.prompt_queue, self.context_length)
@@ -99,6 +101,7 @@ class SglangPrompts:
     """Renders, tokenizes and constrains as Dynamo's SGLang chat processor does.
 
     runtime_config: the model card's. engine: of the model's workers.
+    call_policy: when calls are held to the model's own syntax.
     hides_unused_tools: whether the template is rendered without the tools of a request that
         forbids calls.
     """
@@ -109,11 +112,13 @@ class SglangPrompts:
         names: ParserNames,
         runtime_config: JsonObject,
         engine: str,
+        call_policy: CallPolicy,
         *,
         hides_unused_tools: bool,
     ) -> None:
         self._tokenizer = tokenizer
         self._engine = engine
+        self._call_policy = call_policy
         self._hides_unused_tools = hides_unused_tools
         installed = INSTALLED.select(names)
         self._reasoning = installed.reasoning
@@ -127,7 +132,9 @@ class SglangPrompts:
             ),
             "default_thinking_mode": runtime_default_thinking_mode(runtime_config),
             # SGLang's structural tags are not those of other engines.
-            "structural_tag_mode": mode if engine == "sglang" else "off",
+            "structural_tag_mode": (
+                mode if engine == "sglang" and not call_policy.replaces_all else "off"
+            ),
             "structural_tag_scope": scope,
             "structural_tag_schema": schema,
         }
@@ -147,12 +154,13 @@ class SglangPrompts:
             raise RequestError(
                 "messages", messages, f"what the model's chat template takes ({error})"
             ) from error
+        guided_decoding = self._call_policy.constrain(request, preprocessed.guided_decoding)
         fields = EngineFields(
             require_reasoning=_guided_output_requires_reasoning(
                 request.raw,
                 preprocessed.force_reasoning,
                 self._reasoning,
-                preprocessed.guided_decoding,
+                guided_decoding,
             ),
             multi_modal_data=media or UNSET,
         )
@@ -160,7 +168,7 @@ class SglangPrompts:
         template_kwargs.pop("tools", None)
         if template_kwargs:
             fields.reasoning_parser_kwargs = ReasoningParserKwargs(template_kwargs)
-        return Prompt(preprocessed.prompt_token_ids, preprocessed.guided_decoding, fields)
+        return Prompt(preprocessed.prompt_token_ids, guided_decoding, fields)
 
     def _format_tools(self, request: ChatRequest) -> JsonObject:
         """Return the request with its tools as the model's engine spells them.

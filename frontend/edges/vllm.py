@@ -34,6 +34,7 @@ from ...tokenization.prompt_limit import PromptLimit
 from ..chat_model import ChatModel, Prepared
 from ..dynamo_types import Context, ModelCard, ModelInstance, RoutedEngine
 from ..parser_names import FrontendParsers, InstalledParsers
+from ..request.call_policy import CallPolicy
 from ..request.chat_request import ChatRequest
 from ..request.postprocess_params import build_parser_request, build_postprocess_params
 from ..request.preprocessed_request import EngineFields
@@ -66,6 +67,7 @@ class VllmModelBuilder(ChatModelBuilder):
         wrap_chat_template(renderer, self.engine_name("vllm"), limit)
         await asyncio.to_thread(check_template, processor.tokenizer)
         factories = detokenizers(processor.tokenizer), build_parsers(parsers, processor)
+        policy = self.call_policy()
 
         @asynccontextmanager
         async def preprocess(
@@ -74,7 +76,9 @@ class VllmModelBuilder(ChatModelBuilder):
             if has_schemas(request):
                 await self.prompt_queue.run(check_schemas, request, context=context)
             async with self.prompt_queue.enter(
-                processor.prepare(request, context), characters=request.characters, context=context
+                processor.prepare(request, policy, context),
+                characters=request.characters,
+                context=context,
             ) as prepared:
                 yield prepared
 
@@ -98,7 +102,11 @@ class VllmModelBuilder(ChatModelBuilder):
         BUILT.set(built)
         # In the loop in which requests are prepared, since the processor's locks belong to it.
         await self.prompt_queue.loop.run(
-            factory.chat_engine_factory(instance_id, CardWithoutParsers(self.card), routed_engine)
+            factory.chat_engine_factory(
+                instance_id,
+                FilteredCard(self.card, constrains=not self.call_policy().replaces_all),
+                routed_engine,
+            )
         )
         return built.pop()  # contexts live longer than models
 
@@ -171,18 +179,24 @@ def build_parsers(parsers: FrontendParsers, processor: VllmProcessor) -> ParserF
     return linear_parsers(parsers.names, read_vocabulary(processor.tokenizer))
 
 
-class CardWithoutParsers:
-    """A model card without parser names: Dynamo's factory would look for them in vLLM alone."""
+class FilteredCard:
+    """A model card without parser names: Dynamo's factory would look for them in vLLM alone.
 
-    def __init__(self, card: ModelCard) -> None:
+    constrains: whether Dynamo may make grammars of tools as the card says.
+    """
+
+    def __init__(self, card: ModelCard, *, constrains: bool) -> None:
         self._card = card
+        self._hidden = {"tool_call_parser": None, "reasoning_parser": None}
+        if not constrains:
+            self._hidden["structural_tag"] = None
 
     def __getattr__(self, name: str) -> object:
         return getattr(self._card, name)
 
     def runtime_config(self) -> JsonObject:
-        """Return what the workers registered, without the names of parsers."""
-        return {**self._card.runtime_config(), "tool_call_parser": None, "reasoning_parser": None}
+        """Return what the workers registered, without what is hidden."""
+        return {**self._card.runtime_config(), **self._hidden}
 
 
 class EngineCoreRequest(Protocol):
@@ -243,7 +257,7 @@ class VllmProcessor(vllm_processor.VllmProcessor):
 
     @asynccontextmanager
     async def prepare(
-        self, request: ChatRequest, context: Context | None = None
+        self, request: ChatRequest, policy: CallPolicy, context: Context | None = None
     ) -> AsyncIterator[Prepared]:
         """Prepare a request, as a `chat_model.Preprocessor` does."""
         if context is not None and context.is_stopped():
@@ -254,7 +268,7 @@ class VllmProcessor(vllm_processor.VllmProcessor):
         async with aclosing(super().generator(raw, context=context)) as stream:
             with naming_fields(request.raw):
                 intercepted = await anext(stream)
-            yield build_prepared(request, intercepted)
+            yield build_prepared(request, intercepted, policy)
 
     async def _generate_and_stream(
         self,
@@ -287,12 +301,17 @@ def move_documents(raw: JsonObject) -> JsonObject:
     return raw
 
 
-def build_prepared(request: ChatRequest, intercepted: VllmPreprocessed) -> Prepared:
+def build_prepared(
+    request: ChatRequest, intercepted: VllmPreprocessed, policy: CallPolicy
+) -> Prepared:
     """Return the request, ready to be sent."""
     fields = msgspec.convert(intercepted.preprocessed, VllmFields)
+    options = fields.sampling_options
+    options.guided_decoding = policy.constrain(request, options.guided_decoding)
+    intercepted.preprocessed["sampling_options"]["guided_decoding"] = options.guided_decoding
     parser = build_parser_request(
         request,
-        fields.sampling_options.guided_decoding,
+        options.guided_decoding,
         fields.chat_template_kwargs,
         include_reasoning=intercepted.include_reasoning,
     )

@@ -1,7 +1,7 @@
 """Guided decoding in Dynamo's form, for the preprocessors without an engine's parsers.
 
-A forced tool call is held to plain JSON: the model's own tool syntax would need an engine's
-grammar. `ParserRequest.json_calls` tells the parsers (docs/decisions/0004).
+A forced tool call is held to plain JSON, unless `CallPolicy` finds a grammar of the model's own
+syntax. `ParserRequest.json_calls` tells the parsers (docs/decisions/0004).
 """
 
 from __future__ import annotations

@@ -6,6 +6,7 @@ GigaChat 3.5 writes the same under another name.
 import re
 
 from ..format import Format, Jump, ReuseSuffix, State
+from ..structural_tag import CallTags
 from .fragments import think, variant
 
 # A parameter whose end marker is missing ends where another one begins.
@@ -14,6 +15,18 @@ _VALUE_ENDS = {
     "<｜DSML｜parameter": State.HEADER,
     "\n<｜DSML｜parameter": State.HEADER,
 }
+
+
+def _tags(mark: str, section: str, style: str = "deepseek_xml") -> CallTags:
+    begin = f"<{mark}{section}>"
+    return CallTags(
+        begin,
+        (f'<{mark}invoke name="{{name}}">\n',),
+        f"</{mark}invoke>\n",
+        section=(f"{begin}\n", f"</{mark}{section}>"),
+        style=style,
+    )
+
 
 DEEPSEEK_V32 = Format(
     "deepseek_v32",
@@ -56,6 +69,7 @@ DEEPSEEK_V32 = Format(
     strip="",
     wrappers=("arguments", "input"),
     source="deepseek-ai/DeepSeek-V3.2 encoding/encoding_dsv32.py; vllm 0.31 parser/deepseek_v32.py",
+    call_tags=_tags("｜DSML｜", "function_calls"),
 )
 
 # Misspellings of "tool_calls" that the model was seen to write.
@@ -73,6 +87,7 @@ DEEPSEEK_V4 = variant(
     },
     source="DeepSeek V4 encoding (vllm 0.31 tokenizers/deepseek_v4_encoding.py); "
     "vllm 0.31 parser/deepseek_v4.py",
+    call_tags=_tags("｜DSML｜", "tool_calls"),
 )
 
 DEEPSEEK_V41 = variant(
@@ -83,6 +98,7 @@ DEEPSEEK_V41 = variant(
     states=think(extra_end=True),
     source="DeepSeek V4.1 encoding (vllm 0.31 tokenizers/deepseek_v41_encoding.py); "
     "vllm 0.31 parser/deepseek_v41.py",
+    call_tags=_tags("｜DSML｜ ", "calls", "deepseek_v4_1_xml"),
 )
 
 GIGACHAT35 = variant(

@@ -12,6 +12,7 @@ from dataclasses import replace
 from typing import TypeAlias, TypedDict, Unpack
 
 from ..format import Format, Jump, State, Target
+from ..structural_tag import CallTags
 
 States: TypeAlias = Mapping[State, Mapping[str, Target]]
 Markers: TypeAlias = str | tuple[str, ...]
@@ -124,12 +125,13 @@ def variant(
     aliases: tuple[str, ...] = (),
     markers: Mapping[str, str] | None = None,
     states: States | None = None,
+    call_tags: CallTags | None = None,
     **changes: Unpack[Changes],
 ) -> Format:
     """Return a format that differs from `base` in strings only.
 
     markers: what to replace in the markers of `base`, wherever it occurs in one.
-    states: markers that `base` does not have.
+    states: markers that `base` does not have. call_tags: those of `base` have the old markers.
     Raises ValueError if a string of `markers` occurs in no marker: it is misspelt.
     """
     renamed = _rename_markers(base, markers) if markers else base.states
@@ -139,6 +141,7 @@ def variant(
         aliases=aliases,
         states=merge_states(renamed, states or {}),
         source=source,
+        call_tags=call_tags,
         **changes,
     )
 

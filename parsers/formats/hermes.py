@@ -1,6 +1,7 @@
 """Hermes 2 Pro: tool calls as JSON, which Qwen 2.5 and 3, Nemotron and others have adopted."""
 
 from ..format import Format
+from ..structural_tag import CallTags
 from .fragments import json_calls, variant
 
 HERMES = Format(
@@ -9,6 +10,12 @@ HERMES = Format(
     aliases=("granite4", "qwen25", "qwen", "qwen3", "trinity"),
     source="NousResearch/Hermes-3-Llama-3.1-8B tokenizer_config.json; "
     "vllm 0.31 tool_parsers/hermes_tool_parser.py",
+    call_tags=CallTags(
+        "<tool_call>",
+        ('<tool_call>\n{"name": "{name}", "arguments": ',),
+        "}\n</tool_call>",
+        separator="\n",
+    ),
 )
 
 NEMOTRON_DECI = variant(

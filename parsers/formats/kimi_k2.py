@@ -3,6 +3,7 @@
 import re
 
 from ..format import Format, Jump, State
+from ..structural_tag import CallTags
 from .fragments import think
 
 CALL_BEGIN = "<|tool_call_begin|>"
@@ -25,4 +26,11 @@ KIMI_K2 = Format(
     # `functions.get_weather:0` is the id; the template needs it back unchanged.
     function=re.compile(r"(?=(?P<id>\S+:\d+\Z)?)(?:functions\.)?(?P<name>[^\s:<>{}\"]+)(?::\d*)?"),
     source="vllm 0.31 parser/kimi_k2.py; sglang function_call/kimik2_detector.py",
+    call_tags=CallTags(
+        "<|tool_calls_section_begin|>",
+        (CALL_BEGIN + "functions.{name}:",),
+        "<|tool_call_end|>",
+        section=("<|tool_calls_section_begin|>", "<|tool_calls_section_end|>"),
+        index=(r"\d+", "<|tool_call_argument_begin|>"),
+    ),
 )

@@ -4,6 +4,7 @@ MiniMax M3 writes its parameters as nested elements instead.
 """
 
 from ..format import Format, Jump, State
+from ..structural_tag import CallTags
 from .fragments import invocation, invoke, think
 
 # The models sometimes write other quotes around a name, or none.
@@ -22,6 +23,13 @@ MINIMAX_M2 = Format(
     strip="",
     source="MiniMaxAI/MiniMax-M2 chat template; vllm 0.31 parser/minimax_m2.py; "
     "sglang function_call/minimax_m2.py",
+    call_tags=CallTags(
+        "<minimax:tool_call>",
+        ('<invoke name="{name}">\n',),
+        "</invoke>\n",
+        section=("<minimax:tool_call>\n", _END),
+        style="minimax_xml",
+    ),
 )
 
 MINIMAX_M2_APPEND_THINK = Format(

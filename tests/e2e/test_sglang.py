@@ -122,14 +122,13 @@ EDGES = ("sglang", "huggingface", "vllm")
 UNFORCED = {name for name, transcript in TRANSCRIPTS.items() if "tool_choice" not in transcript}
 # The transcripts that each model gives exactly behind one of the edges.
 EXACT = {
-    # Only vLLM's edge lets a forced call be written as the model has learned it.
-    (BACKEDGE_MODEL, "sglang"): UNFORCED,
-    (BACKEDGE_MODEL, "huggingface"): UNFORCED,
+    (BACKEDGE_MODEL, "sglang"): TRANSCRIPTS.keys(),
+    (BACKEDGE_MODEL, "huggingface"): TRANSCRIPTS.keys(),
     (BACKEDGE_MODEL, "vllm"): TRANSCRIPTS.keys(),
     # Of a call that is cut, SGLang's parser keeps the last token's text to itself.
     (POOLED_MODEL, "vllm"): TRANSCRIPTS.keys() - {"cut_call"},
-    (PLAIN_MODEL, "sglang"): UNFORCED,
-    (PLAIN_MODEL, "vllm"): UNFORCED,
+    (PLAIN_MODEL, "sglang"): TRANSCRIPTS.keys(),
+    (PLAIN_MODEL, "vllm"): TRANSCRIPTS.keys(),
 }
 ROWS = select(
     [

@@ -55,19 +55,26 @@ CONFIG = {
 }
 
 
+CONVERSATIONS = (
+    "multilingual_text",
+    "reasoning_call",
+    "parallel_calls",
+    "after_tool_result",
+    "required_choice",
+    "named_choice",
+)
+
+
 @pytest.fixture(scope="module")
 def answers(routed_fleet: RoutedFleet) -> dict[tuple[str, str, bool], Future[Response]]:
-    names = ("multilingual_text", "reasoning_call", "parallel_calls", "after_tool_result")
     return {
         (backend, *case): future
         for backend, frontend in routed_fleet.frontends.items()
-        for case, future in ask_transcripts(frontend, BACKEDGE_MODEL, names).items()
+        for case, future in ask_transcripts(frontend, BACKEDGE_MODEL, CONVERSATIONS).items()
     }
 
 
-@pytest.mark.parametrize(
-    "name", ["multilingual_text", "reasoning_call", "parallel_calls", "after_tool_result"]
-)
+@pytest.mark.parametrize("name", CONVERSATIONS)
 @STREAMED
 def test_the_same_conversation_gets_the_same_answer(
     answers: dict[tuple[str, str, bool], Future[Response]], name: str, stream: bool

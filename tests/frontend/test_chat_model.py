@@ -6,6 +6,7 @@ import pytest
 from backedge.frontend.chat_model import ChatModel
 from backedge.frontend.edges.huggingface import HuggingFacePrompts
 from backedge.frontend.edges.prompt_preprocessor import PromptPreprocessor
+from backedge.frontend.request.call_policy import CallPolicy
 from backedge.frontend.runtime.prompt_queue import PromptQueue
 from backedge.parsers.base import ParserNames
 from backedge.parsers.errors import SetupError
@@ -27,7 +28,8 @@ OUTPUTS = [
 
 
 def model(engine, reasoning=None):
-    prompts = HuggingFacePrompts(FILES.prompt_token_ids, {}, has_reasoning_parser=False)
+    policy = CallPolicy({}, ParserNames(None, None), None)
+    prompts = HuggingFacePrompts(FILES.prompt_token_ids, {}, policy, has_reasoning_parser=False)
     preprocessor = PromptPreprocessor(prompts, FILES, PromptQueue(threads=1), None)
     parsers = linear_parsers(ParserNames(None, reasoning), read_vocabulary(tiny_tokenizer()))
     return ChatModel(deployment(engine), preprocessor, lambda: (tiny_detokenizers(), parsers))

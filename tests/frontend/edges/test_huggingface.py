@@ -5,7 +5,9 @@ import asyncio
 import pytest
 from backedge.frontend.edges.huggingface import HuggingFacePrompts, PythonPrompts, find_single_token
 from backedge.frontend.edges.prompt_preprocessor import PromptPreprocessor
+from backedge.frontend.request.call_policy import CallPolicy
 from backedge.frontend.runtime.prompt_queue import PromptQueue
+from backedge.parsers.base import ParserNames
 from backedge.tokenization import load
 from backedge.tokenization.model_files import ModelFolder
 
@@ -15,7 +17,11 @@ from tests.support import TINY_MODEL
 
 def preprocess(fields, *, reasons=True, runtime_config=None, **options):
     prompts = HuggingFacePrompts(
-        FILES.prompt_token_ids, runtime_config or {}, has_reasoning_parser=reasons, **options
+        FILES.prompt_token_ids,
+        runtime_config or {},
+        CallPolicy({}, ParserNames(None, None), None),
+        has_reasoning_parser=reasons,
+        **options,
     )
 
     async def prepare():

@@ -5,6 +5,7 @@ import copy
 import msgspec
 import pytest
 from backedge.frontend.edges.sglang import SglangPrompts
+from backedge.frontend.request.call_policy import CallPolicy
 from backedge.parsers.base import ParserNames
 from backedge.parsers.errors import RequestError
 from backedge.parsers.standard_schema import standardize
@@ -17,6 +18,9 @@ from tests.support import TINY_MODEL
 NAMES = ParserNames("qwen25", "qwen3")
 
 
+NO_POLICY = CallPolicy({}, NAMES, None)
+
+
 @pytest.fixture(scope="module")
 def tokenizer():
     return get_tokenizer(str(TINY_MODEL))
@@ -24,7 +28,7 @@ def tokenizer():
 
 @pytest.fixture
 def prompts(tokenizer):
-    return SglangPrompts(tokenizer, NAMES, {}, "sglang", hides_unused_tools=True)
+    return SglangPrompts(tokenizer, NAMES, {}, "sglang", NO_POLICY, hides_unused_tools=True)
 
 
 @pytest.mark.parametrize("name", ["chat_template_kwargs", "chat_template_args"])
@@ -47,7 +51,7 @@ def test_images_are_passed_on(prompts):
 
 
 def test_other_engines_get_their_own_spelling_of_tools(tokenizer, prompts):
-    vllm = SglangPrompts(tokenizer, NAMES, {}, "vllm", hides_unused_tools=True)
+    vllm = SglangPrompts(tokenizer, NAMES, {}, "vllm", NO_POLICY, hides_unused_tools=True)
     request = chat_request(tools=[TOOL])
     assert vllm(request).token_ids != prompts(request).token_ids
     assert "tools" not in msgspec.to_builtins(vllm(request).engine_fields).get(
@@ -66,7 +70,7 @@ def test_other_languages_type_names(tokenizer, prompts):
     assert prompts(written).token_ids == prompts(standard).token_ids
     forced = chat_request(tools=written.raw["tools"], tool_choice="required")
     assert '"dict"' not in str(prompts(forced).guided_decoding)
-    vllm = SglangPrompts(tokenizer, NAMES, {}, "vllm", hides_unused_tools=True)
+    vllm = SglangPrompts(tokenizer, NAMES, {}, "vllm", NO_POLICY, hides_unused_tools=True)
     assert vllm(written).token_ids != vllm(standard).token_ids
 
 
@@ -91,6 +95,6 @@ def test_type_names_mean_what_they_mean_in_sglang(name):
 def test_messages_that_the_template_rejects_are_the_requests_fault(tokenizer):
     rejecting = get_tokenizer(str(TINY_MODEL))
     rejecting.chat_template = "{{ raise_exception('no such role') }}"
-    prompts = SglangPrompts(rejecting, NAMES, {}, "sglang", hides_unused_tools=True)
+    prompts = SglangPrompts(rejecting, NAMES, {}, "sglang", NO_POLICY, hides_unused_tools=True)
     with pytest.raises(RequestError, match="no such role"):
         prompts(chat_request())

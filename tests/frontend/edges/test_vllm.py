@@ -2,13 +2,15 @@
 
 import pytest
 from backedge.frontend.edges.vllm import (
-    CardWithoutParsers,
+    FilteredCard,
     VllmPreprocessed,
     build_prepared,
     release_caches,
     wrap_chat_template,
 )
+from backedge.frontend.request.call_policy import CallPolicy
 from backedge.frontend.request.sampling import read_sampling
+from backedge.parsers.base import ParserNames
 from backedge.tokenization.prompt_limit import PromptLimit
 from vllm.tokenizers.registry import cached_get_tokenizer
 
@@ -17,16 +19,20 @@ from tests.frontend.doubles import Card
 from tests.support import TINY_MODEL
 
 
-def test_the_factory_sees_no_parsers():
-    card = CardWithoutParsers(Card({"tool_call_parser": "hermes", "context_length": 5}))
+@pytest.mark.parametrize(("constrains", "tags"), [(True, {"scope": "always"}), (False, None)])
+def test_the_factory_sees_no_parsers(constrains, tags):
+    seen = {"tool_call_parser": "hermes", "structural_tag": {"scope": "always"}}
+    card = FilteredCard(Card(seen | {"context_length": 5}), constrains=constrains)
     assert card.runtime_config() == {
         "tool_call_parser": None,
         "reasoning_parser": None,
+        "structural_tag": tags,
         "context_length": 5,
     }
     assert card.name() == "tiny"  # type: ignore[operator]  # all else is the card's
 
 
+NO_POLICY = CallPolicy({}, ParserNames(None, None), None)
 # what Dynamo has made of the request, the parser's request: forced calls are JSON, arguments
 MADE = [
     ({"sampling_options": {}}, False, {"a": 1}),
@@ -49,7 +55,7 @@ def test_dynamos_request_tells_how_the_answer_is_parsed(made, json_calls, kwargs
     request = chat_request(tools=[TOOL], tool_choice="required", chat_template_args={"a": 1})
     preprocessed = {"token_ids": [1, 2], **made}
     prepared = build_prepared(
-        request, VllmPreprocessed("1", preprocessed, 2, read_sampling(request), False)
+        request, VllmPreprocessed("1", preprocessed, 2, read_sampling(request), False), NO_POLICY
     )
     assert prepared.preprocessed is preprocessed
     assert prepared.params.prompt_length == 2
