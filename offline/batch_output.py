@@ -1,0 +1,272 @@
+"""The output of a batch: a line for each row, whole or not at all, and what lets a run go on.
+
+Beside the output `out.jsonl` lies `out.jsonl.run`, which says how the output is made: the model,
+all options, the shard and the input's digest. A run that is started again with the same arguments
+goes on behind it; one with others is refused. What has been done stands in the output alone: each
+line has the number of its row's line, in its `id`.
+
+A process that writes holds a lock on the output. It is the process's own, so it ends with it,
+however it ends, and an engine that outlives it for a moment does not have it.
+"""
+
+from __future__ import annotations
+
+import errno
+import fcntl
+import os
+import stat
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Self
+
+import msgspec
+
+from ..parsers.errors import BackedgeError, SetupError, shorten
+from ..parsers.json_types import JsonObject
+from .batch_file import Extent, InputScan, LineSet
+
+VERSION = 1
+ID_PREFIX = "backedge-"
+# How many of the settings that differ a refusal names.
+SHOWN_DIFFERENCES = 5
+_SHOWN_VALUE = 60
+
+
+class OutputError(BackedgeError):
+    """The output could not be written. What it holds is whole, and the run can go on later."""
+
+
+class RunRecord(msgspec.Struct, frozen=True, kw_only=True):
+    """What `out.jsonl.run` holds.
+
+    settings: every option by its name, as JSON values. input: as far as the run saw it.
+    """
+
+    version: int = VERSION
+    settings: JsonObject
+    input: Extent
+
+
+class _Response(msgspec.Struct):
+    id: str | None = None
+    error: object = None
+
+
+class _Written(msgspec.Struct):
+    """What a line of the output says of its row: OpenAI's form, or a plain row with its answer."""
+
+    id: object = None
+    error: object = None
+    response: _Response | None = None
+
+
+_decode_written = msgspec.json.Decoder(_Written).decode
+
+
+def build_id(line: int) -> str:
+    """Return the id of the answer to the row in this line of the input."""
+    return f"{ID_PREFIX}{line}"
+
+
+class BatchOutput:
+    """The output file of a run; a context manager that keeps it locked.
+
+    path: need not exist. Nothing is created or changed before `begin`.
+    done: lines of the input that have a result, `failed` of which is an error.
+    record: how the output was begun, None if it was not.
+    Raises `SetupError` if another process writes it, or if it is no output of this command.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.record_path = path.with_name(f"{path.name}.run")
+        self.done = LineSet()
+        self.failed = 0
+        self.record: RunRecord | None = None
+        self._size = 0
+        self._descriptor = self._open()
+        try:
+            self._read()
+        except BaseException:
+            self.close()
+            raise
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Bring the output to the disk and end the lock."""
+        if self._descriptor is not None:
+            descriptor, self._descriptor = self._descriptor, None
+            # A disk that fails now has failed before, or will at the next start.
+            try:
+                os.fsync(descriptor)
+            except OSError as error:
+                raise self._describe(error) from error
+            finally:
+                os.close(descriptor)
+
+    def check_settings(self, settings: JsonObject) -> None:
+        """Raise `SetupError` if the output was begun with other settings.
+
+        settings: all that decides what the answers are, JSON values by the names of the flags.
+        """
+        if self.record is None or not self._size:
+            return
+        if self.record.version != VERSION:
+            raise SetupError(f"{self.record_path} is of another version; name another output.")
+        before = self.record.settings
+        different = [
+            f"{name} {_show(before.get(name))}, now {_show(settings.get(name))}"
+            for name in sorted(settings.keys() | before.keys())
+            if before.get(name) != settings.get(name)
+        ]
+        if different:
+            shown = "; ".join(different[:SHOWN_DIFFERENCES])
+            raise SetupError(
+                f"--output {self.path} was begun with other settings ({shown}); name another "
+                "output, or the settings it was begun with."
+            )
+
+    def begin(self, settings: JsonObject, scan: InputScan) -> None:
+        """Check that the output is of this input, and get it ready for more lines.
+
+        Raises `SetupError` if the input was another, or the output cannot be written.
+        """
+        self._check_input(scan)
+        try:
+            if self._descriptor is None:
+                self._descriptor = self._create()
+            self._write_record(RunRecord(settings=settings, input=scan.extent))
+            os.ftruncate(self._descriptor, self._size)
+        except OSError as error:
+            raise SetupError(
+                f"--output {self.path} cannot be written: {error.strerror}."
+            ) from error
+
+    def append(self, answer: bytes) -> None:
+        """Write a line. answer: JSON without a line break.
+
+        Raises `OutputError` if the disk is full or fails; no part of the line stays.
+        """
+        if self._descriptor is None:
+            raise OutputError(f"{self.path} is closed.")
+        rest = memoryview(answer + b"\n")
+        try:
+            while rest:
+                rest = rest[os.write(self._descriptor, rest) :]
+        except BaseException as error:
+            os.ftruncate(self._descriptor, self._size)
+            if isinstance(error, OSError):
+                raise self._describe(error) from error
+            raise
+        self._size += len(answer) + 1
+
+    def _describe(self, error: OSError) -> OutputError:
+        return OutputError(
+            f"{self.path} could not be written ({error.strerror}); what is in it is whole."
+        )
+
+    def _open(self) -> int | None:
+        """Return a descriptor of the file, locked; None if there is no file."""
+        flags = os.O_RDWR | os.O_APPEND | os.O_CLOEXEC | os.O_NONBLOCK
+        try:
+            descriptor = os.open(self.path, flags)
+        except FileNotFoundError:
+            return None
+        except OSError as error:
+            raise SetupError(
+                f"--output {self.path} cannot be written: {error.strerror}."
+            ) from error
+        if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+            os.close(descriptor)
+            raise SetupError(f"--output {self.path} is no regular file; name a file.")
+        self._lock(descriptor)
+        return descriptor
+
+    def _create(self) -> int:
+        flags = os.O_RDWR | os.O_APPEND | os.O_CLOEXEC | os.O_CREAT | os.O_EXCL
+        descriptor = os.open(self.path, flags, 0o666)
+        self._lock(descriptor)
+        return descriptor
+
+    def _lock(self, descriptor: int) -> None:
+        # POSIX's lock: flock's would be shared with engines that were forked. It ends when this
+        # process closes any descriptor of the file, so there is this one only.
+        try:
+            fcntl.lockf(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError as error:
+            os.close(descriptor)
+            if error.errno in {errno.EACCES, errno.EAGAIN}:
+                raise SetupError(
+                    f"--output {self.path} is being written by another process; wait for its end, "
+                    "or name another output."
+                ) from error
+            raise SetupError(f"--output {self.path} cannot be locked: {error.strerror}.") from error
+
+    def _read(self) -> None:
+        """Read how the output was begun, and which rows have a result."""
+        if self.record_path.exists():
+            try:
+                content = self.record_path.read_bytes()
+                self.record = msgspec.json.decode(content, type=RunRecord)
+            except (OSError, msgspec.DecodeError) as error:
+                raise SetupError(f"{self.record_path} cannot be read: {error}.") from error
+        elif self._descriptor is not None and os.fstat(self._descriptor).st_size:
+            raise SetupError(
+                f"--output {self.path} is not empty, and there is no {self.record_path.name} that "
+                "says how it was made; name another output, or remove it."
+            )
+        for number, text in enumerate(self._lines(), 1):
+            self._take(number, text)
+            self._size += len(text)
+
+    def _lines(self) -> Iterator[bytes]:
+        """Yield the whole lines of the file. A last one without a line break is a kill's."""
+        if self._descriptor is None:
+            return
+        os.lseek(self._descriptor, 0, os.SEEK_SET)
+        with open(self._descriptor, "rb", closefd=False) as file:
+            yield from (line for line in file if line.endswith(b"\n"))
+
+    def _take(self, number: int, text: bytes) -> None:
+        try:
+            written = _decode_written(text)
+        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+            written = _Written()
+        response = written.response or _Response()
+        line = str(response.id or written.id).removeprefix(ID_PREFIX)
+        if not line.isdecimal():
+            raise SetupError(
+                f"--output {self.path}, line {number} is no answer of this command; name another "
+                "output."
+            )
+        self.done.add(int(line))
+        self.failed += (response.error or (None if response.id else written.error)) is not None
+
+    def _check_input(self, scan: InputScan) -> None:
+        if self.record is not None and self._size and self.record.input != scan.begun:
+            raise SetupError(
+                f"--input {scan.path} has changed since {self.path} was begun: its first "
+                f"{self.record.input.size:,} bytes are others; name another output. Lines may only "
+                "be added."
+            )
+
+    def _write_record(self, record: RunRecord) -> None:
+        """Write the record beside the output, whole or not at all."""
+        beside = self.record_path.with_name(f"{self.record_path.name}.{os.getpid()}")
+        try:
+            with beside.open("wb") as file:
+                file.write(msgspec.json.format(msgspec.json.encode(record), indent=2) + b"\n")
+                file.flush()
+                os.fsync(file.fileno())
+            beside.replace(self.record_path)
+        finally:
+            beside.unlink(missing_ok=True)
+
+
+def _show(value: object) -> str:
+    return shorten(msgspec.json.encode(value).decode(), _SHOWN_VALUE)

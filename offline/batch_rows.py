@@ -1,0 +1,190 @@
+"""A row of a batch as a request to the engine."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import dataclasses
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from ..parsers.errors import RequestError, shorten
+from ..parsers.json_types import JsonObject
+from .batch_file import find_image_parts, has_image, read_id
+from .contracts import GenerationOptions, TextGenerationRequest, VlmGenerationRequest
+from .errors import OptionValueError
+from .rows import RowFailure
+
+URL = "/v1/chat/completions"
+# Fields of OpenAI's and vLLM's requests that set an option of the row, and the option.
+OPTION_FIELDS = {
+    "max_tokens": "max_new_tokens",
+    "max_completion_tokens": "max_new_tokens",
+    "temperature": "temperature",
+    "top_p": "top_p",
+    "top_k": "top_k",
+    "repetition_penalty": "repetition_penalty",
+    "seed": "seed",
+    "n": "n",
+    "stop": "stop",
+    "stop_token_ids": "stop_token_ids",
+    "include_stop_str_in_output": "include_stop",
+    "truncate_prompt_tokens": "truncate_prompt_tokens",
+    "chat_template_kwargs": "chat_template_kwargs",
+}
+# Fields of the request itself: their types, and these in words.
+REQUEST_FIELDS: dict[str, tuple[Any, str]] = {
+    "messages": (list[JsonObject], "a list of objects"),
+    "tools": (list[JsonObject], "a list of objects"),
+    "tool_choice": (str | JsonObject, "a string or an object"),
+    "parallel_tool_calls": (bool, "true or false"),
+}
+# They change no answer.
+IGNORED_FIELDS = (
+    *("metadata", "user", "store", "service_tier", "safety_identifier", "prompt_cache_key"),
+    *("stream_options", "request_id", "priority"),
+)
+CHECKED_FIELDS = ("model", "stream", "logprobs", "top_logprobs")
+
+
+@dataclasses.dataclass(frozen=True)
+class RowReader:
+    """Makes requests of rows.
+
+    options: of the whole batch; a row with a `body` may set its own. folder: where the paths of
+        images begin. models: the names that a `body` may give the model.
+    """
+
+    options: GenerationOptions
+    folder: Path
+    models: Sequence[str]
+
+    def read(self, row: JsonObject, number: int) -> TextGenerationRequest:
+        """Return the request of the row in line `number`, of the kind for images if it has any.
+
+        Raises `RowFailure`.
+        """
+        try:
+            fields = self._read_fields(row)
+            fields["id"] = read_id(row, number)
+            if has_image(row):
+                return VlmGenerationRequest(**{**fields, **self._read_image(row, fields)})
+            return TextGenerationRequest(**fields)
+        except (RequestError, OptionValueError) as error:
+            raise RowFailure("request", str(error)) from error
+
+    def _read_fields(self, row: JsonObject) -> JsonObject:
+        if "body" in row:
+            return self._read_body(row)
+        if "messages" in row:
+            return _read_request(row)
+        return {"prompt": row["prompt"]}
+
+    def _read_body(self, row: JsonObject) -> JsonObject:
+        body = row["body"]
+        if not isinstance(body, dict):
+            raise RequestError("body", body, "an object with `messages`")
+        for name, allowed in (("url", URL), ("method", "POST")):
+            if row.get(name, allowed) != allowed:
+                raise RequestError(name, row[name], allowed)
+        fields = {name: value for name, value in body.items() if value is not None}
+        known = {*OPTION_FIELDS, *REQUEST_FIELDS, *IGNORED_FIELDS, *CHECKED_FIELDS}
+        for name in fields.keys() - known:
+            raise RequestError(f"body.{name}", fields[name], "left out; it is not supported here")
+        if fields.get("model", self.models[0]) not in self.models:
+            raise RequestError("body.model", fields["model"], " or ".join(self.models))
+        if fields.get("stream", False) is not False:
+            raise RequestError("body.stream", fields["stream"], "false")
+        return {**_read_request(fields, "body."), "options": self._read_options(fields)}
+
+    def _read_options(self, fields: JsonObject) -> GenerationOptions:
+        """Return the row's options: the batch's, but for what its body sets."""
+        own = {option: fields[name] for name, option in OPTION_FIELDS.items() if name in fields}
+        if "logprobs" in fields or "top_logprobs" in fields:
+            own["logprobs"] = _read_logprobs(fields)
+        return dataclasses.replace(self.options, **own) if own else self.options
+
+    def _read_image(self, row: JsonObject, fields: JsonObject) -> JsonObject:
+        """Return the image, and the messages with a plain mark where it stands."""
+        body = row.get("body", row)
+        parts = find_image_parts(body)
+        found = [*([row["image"]] if row.get("image") is not None else []), *map(_read_part, parts)]
+        if len(found) > 1:
+            message = f"the row has {len(found)} images; allowed: 1. Make a row of each."
+            raise RowFailure("image", message)
+        image = {"image": self._load(found[0])}
+        if not parts:
+            return image
+        return {**image, "messages": _mark_image(fields["messages"])}
+
+    def _load(self, source: object) -> Path | bytes:
+        """Return the image's path, or its bytes if it stands in the row itself."""
+        if not isinstance(source, str) or not source:
+            raise RowFailure("image", _describe_image(source))
+        if source.startswith("data:"):
+            head, _, data = source.partition(",")
+            try:
+                if head.endswith(";base64"):
+                    return base64.b64decode(data, validate=True)
+            except (binascii.Error, ValueError):
+                pass
+            raise RowFailure("image", _describe_image(source))
+        if source.startswith(("http:", "https:")):
+            message = (
+                f"the image {shorten(source, 200)!r} is not in this machine; download it first."
+            )
+            raise RowFailure("image", message)
+        return self.folder / source.removeprefix("file://")
+
+
+def _describe_image(source: object) -> str:
+    return (
+        f"the image is {shorten(repr(source), 200)}; allowed: a file's path, or a URL that begins "
+        "with `data:` and has its bytes in base64."
+    )
+
+
+def _read_request(fields: JsonObject, path: str = "") -> JsonObject:
+    """Return the fields of the request itself. Raises `RequestError` for those of a wrong type."""
+    found = {name: fields[name] for name in REQUEST_FIELDS if fields.get(name) is not None}
+    for name, value in found.items():
+        kind, allowed = REQUEST_FIELDS[name]
+        try:
+            msgspec.convert(value, kind)
+        except msgspec.ValidationError as error:
+            raise RequestError(f"{path}{name}", value, allowed) from error
+    return found
+
+
+def _read_logprobs(fields: JsonObject) -> int | None:
+    """Return the number of alternatives; None for no logprobs."""
+    wanted, top = fields.get("logprobs", False), fields.get("top_logprobs", 0)
+    if not isinstance(wanted, bool):
+        raise RequestError("body.logprobs", wanted, "true or false")
+    if not wanted:
+        if top:
+            raise RequestError("body.top_logprobs", top, "0, unless `logprobs` is true")
+        return None
+    # The options check the number.
+    return top  # type: ignore[no-any-return]  # a JSON value
+
+
+def _read_part(part: JsonObject) -> object:
+    """Return what an image part of OpenAI's form, or of transformers', says of its image."""
+    for name in ("image_url", "image", "url", "path"):
+        if (found := part.get(name)) is not None:
+            return found.get("url") if isinstance(found, dict) else found
+    return None
+
+
+def _mark_image(messages: Sequence[JsonObject]) -> list[JsonObject]:
+    """Return the messages with `{"type": "image"}` in place of the image part."""
+    marked = list(messages)
+    for position, message in enumerate(messages):
+        if parts := find_image_parts({"messages": [message]}):
+            content = [{"type": "image"} if part in parts else part for part in message["content"]]
+            marked[position] = {**message, "content": content}
+    return marked

@@ -1,0 +1,143 @@
+"""The command: everything is checked, then the weights load, then the rows are generated."""
+
+from __future__ import annotations
+
+import importlib
+import signal
+import sys
+import traceback
+from collections.abc import Sequence
+
+from ..parsers.errors import BackedgeError, SetupError
+from .batch_file import InputScan, scan_input
+from .batch_job import BatchJob
+from .batch_output import BatchOutput
+from .batch_rows import RowReader
+from .command_flags import Command, parse_command
+from .engine import GenerationEngine
+from .errors import suggest
+from .interrupts import SIGNAL_EXIT_CODE, Interrupted, Interrupts, catch_interrupts
+from .plugins import Plugin
+from .progress import Progress
+
+ALL_ROWS, BROKEN_OFF, NOTHING_STARTED, SOME_FAILED = 0, 1, 2, 3
+# The plugins that come with the package: module and class.
+SHIPPED_PLUGINS = {
+    "json_stop": ("json_stop", "JsonStop"),
+    "no_duplicates": ("no_duplicates", "NoDuplicates"),
+}
+GO_ON = "the same command goes on from there"
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run the command, and return its exit code. arguments: those of the process if None."""
+    with catch_interrupts() as interrupts:
+        try:
+            command = parse_command(arguments)
+            _check_files(command)
+            with BatchOutput(command.output) as output:
+                return _run(command, output, interrupts)
+        except Interrupted as interrupted:
+            _say("stopped before anything was generated.")
+            return SIGNAL_EXIT_CODE + interrupted.number
+        except SetupError as error:
+            _say(f"{error}")
+            return NOTHING_STARTED
+
+
+def _run(command: Command, output: BatchOutput, interrupts: Interrupts) -> int:
+    """Check everything, and generate what the output lacks."""
+    output.check_settings(command.settings)
+    engine = GenerationEngine(command.load, [load_plugin(name) for name in command.plugins])
+    scan = _scan(command, output)
+    done = len(output.done)
+    progress = Progress(scan.rows, done, output.failed)
+    with engine:
+        reader = RowReader(command.options, command.input.parent, command.models)
+        job = BatchJob(engine, scan, output, reader, progress, raw=command.raw)
+        job.check()
+        output.begin(command.settings, scan)
+        if done:
+            progress.say(f"{done:,} of {scan.rows:,} rows have a result in {output.path} already.")
+
+        def finish(number: int) -> None:
+            job.stopping = True
+            progress.say(
+                f"{signal.Signals(number).name}: the {job.running:,} rows that run are finished "
+                "first; once more to drop them."
+            )
+
+        interrupts.first = finish
+        return _generate(job, progress, output, interrupts)
+
+
+def _generate(
+    job: BatchJob, progress: Progress, output: BatchOutput, interrupts: Interrupts
+) -> int:
+    """Run the job to its end, whatever that is; say how it ended, and return the exit code."""
+    before = progress.done
+    try:
+        job.run()
+    except Interrupted:
+        pass
+    except BackedgeError as error:
+        progress.say(f"{error}")
+        return _break_off(progress, output, before)
+    except Exception:  # noqa: BLE001 - an engine raises what it likes, and the rows stay
+        progress.say(traceback.format_exc())
+        return _break_off(progress, output, before)
+    progress.close()
+    if interrupts.number is not None and progress.done < progress.total:
+        progress.say(f"stopped; {output.path} has {progress.done:,} rows, and {GO_ON}.")
+        return SIGNAL_EXIT_CODE + interrupts.number
+    if progress.failed:
+        progress.say(f"{progress.failed:,} of {progress.total:,} rows failed; see their `error`.")
+        return SOME_FAILED
+    return ALL_ROWS
+
+
+def _break_off(progress: Progress, output: BatchOutput, before: int) -> int:
+    progress.close()
+    if progress.done == before:
+        progress.say("nothing was generated.")
+        return NOTHING_STARTED
+    progress.say(f"broken off; {output.path} has {progress.done:,} rows, and {GO_ON}.")
+    return BROKEN_OFF
+
+
+def _check_files(command: Command) -> None:
+    exist = command.input.exists() and command.output.exists()
+    if exist and command.output.samefile(command.input):
+        raise SetupError(f"--output {command.output} is the input; name another file.")
+
+
+def _scan(command: Command, output: BatchOutput) -> InputScan:
+    begun = output.record.input if output.record is not None else None
+    return scan_input(command.input, command.shard, begun)
+
+
+def load_plugin(name: str) -> Plugin:
+    """Return the plugin of this name: one that is shipped, or PACKAGE.MODULE:CLASS.
+
+    Raises `SetupError` if there is none, or if it cannot be made without arguments.
+    """
+    module, mark, attribute = name.partition(":")
+    if not mark:
+        if name not in SHIPPED_PLUGINS:
+            raise SetupError(
+                f"--plugin {name!r} is not known; {suggest(name, SHIPPED_PLUGINS)} Or write "
+                "PACKAGE.MODULE:CLASS for one of your own."
+            )
+        module, attribute = SHIPPED_PLUGINS[name]
+        module = f"{__package__}.plugins.{module}"
+    try:
+        plugin: Plugin = getattr(importlib.import_module(module), attribute)()
+    except Exception as error:
+        raise SetupError(
+            f"--plugin {name!r} cannot be made: {type(error).__name__}: {error}."
+        ) from error
+    return plugin
+
+
+def _say(text: str) -> None:
+    sys.stderr.write(f"backedge.offline: {text}\n")

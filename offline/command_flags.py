@@ -1,0 +1,260 @@
+"""The flags of the command: made from the fields of the contracts, so that none is missing."""
+
+from __future__ import annotations
+
+import argparse
+import dataclasses
+import re
+import types
+import typing
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple, NoReturn, TypeVar, Union
+
+import msgspec
+from typing_extensions import override
+
+from ..parsers.errors import SetupError
+from ..parsers.json_types import JsonObject
+from .batch_file import Shard
+from .contracts import GenerationOptions, ModelLoadConfig, VlmPreprocessOptions
+from .errors import OptionValueError, UnknownOptionError
+
+C = TypeVar("C", ModelLoadConfig, GenerationOptions, VlmPreprocessOptions)
+
+PROGRAM = "python -m backedge.offline"
+EPILOG = """\
+Exit codes: 0 all rows have an answer, 3 some rows failed (the output says why), 2 nothing was
+started, 1 the run broke off, 130 Ctrl-C. After the last two the same command goes on where the
+output ends.
+"""
+# Fields that are objects whose own fields have flags.
+WITHOUT_FLAG = {"vlm"}
+# What the fields need no words for, and a command line does.
+_HELP = {
+    "backend": "what generates",
+    "revision": "of the model, where it has versions",
+    "trust_remote_code": "whether code that comes with the model may run",
+    "top_p": "sample from the likeliest tokens of this probability together",
+    "repetition_penalty": "above 1 against repetitions",
+    "tool_call_parser": "the model's tool calls: gives each answer a parsed message",
+    "reasoning_parser": "the model's reasoning: gives each answer a parsed message",
+}
+_GROUPS = (
+    ("model and back end", ModelLoadConfig),
+    ("images", VlmPreprocessOptions),
+    ("generation", GenerationOptions),
+)
+
+
+class Command(NamedTuple):
+    """What the command line asks for.
+
+    models: the names by which rows may ask for the model. settings: all that decides what the
+    answers are, JSON values by the names of the flags.
+    """
+
+    input: Path
+    output: Path
+    shard: Shard
+    load: ModelLoadConfig
+    options: GenerationOptions
+    plugins: list[str]
+    models: list[str]
+    raw: bool
+    settings: JsonObject
+
+
+class _Parser(argparse.ArgumentParser):
+    """Raises instead of ending the process."""
+
+    @override
+    def error(self, message: str) -> NoReturn:
+        raise SetupError(f"{message}; {PROGRAM} --help lists the flags.")
+
+
+def parse_command(arguments: Sequence[str] | None = None) -> Command:
+    """Return what the command line asks for. arguments: those of the process if None.
+
+    Raises `SetupError` for a flag that is unknown or missing or has a wrong value.
+    """
+    parser = build_flag_parser()
+    flags, unknown = parser.parse_known_args(arguments)
+    if unknown:
+        known = [name for action in parser._actions for name in action.option_strings]  # noqa: SLF001 - argparse lists its flags nowhere else
+        raise UnknownOptionError(PROGRAM, unknown[0].partition("=")[0], known)
+    if flags.tool_call_parser or flags.reasoning_parser:
+        flags.message = True
+    vlm = _build(VlmPreprocessOptions, flags)
+    load = _build(ModelLoadConfig, flags, vlm=vlm)
+    options = _build(GenerationOptions, flags)
+    models = flags.served_model_name or [flags.model]
+    settings = {
+        **_describe(load),
+        **_describe(vlm),
+        **_describe(options),
+        "--plugin": flags.plugin,
+        "--served-model-name": models,
+        "--raw": flags.raw,
+        "--shard": str(flags.shard),
+    }
+    return Command(
+        *(flags.input, flags.output, flags.shard),
+        *(load, options, flags.plugin, models, flags.raw),
+        # As JSON has them, so that they compare with those of a file.
+        msgspec.json.decode(msgspec.json.encode(settings)),
+    )
+
+
+def build_flag_parser() -> argparse.ArgumentParser:
+    """Return the parser of the command line."""
+    parser = _Parser(
+        prog=PROGRAM,
+        description="Generates the answers to a file of conversations, without a server.",
+        epilog=EPILOG,
+        allow_abbrev=False,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    files = parser.add_argument_group("files")
+    files.add_argument("--input", type=Path, required=True, metavar="FILE", help="JSON lines")
+    files.add_argument(
+        "--output",
+        type=Path,
+        required=True,
+        metavar="FILE",
+        help="JSON lines; a run that was interrupted goes on behind those that are there",
+    )
+    files.add_argument(
+        "--shard",
+        type=_parse_shard,
+        default=Shard(),
+        metavar="I/N",
+        help="do only every N-th line, beginning with line I",
+    )
+    files.add_argument(
+        "--raw", action="store_true", help="add raw_text and token_ids to each answer"
+    )
+    for title, contract in _GROUPS:
+        group = parser.add_argument_group(title)
+        for field in dataclasses.fields(contract):
+            if field.name not in WITHOUT_FLAG:
+                _add_flag(group, contract, field)
+    generation = parser.add_argument_group("more")
+    generation.add_argument(
+        "--plugin",
+        action="append",
+        default=[],
+        metavar="NAME",
+        help="a plugin: json_stop, no_duplicates, or PACKAGE.MODULE:CLASS; may be repeated",
+    )
+    generation.add_argument(
+        "--served-model-name",
+        action="append",
+        default=[],
+        metavar="NAME",
+        help="the name that rows give the model in their body; default: that of --model",
+    )
+    return parser
+
+
+def _add_flag(
+    group: argparse._ArgumentGroup, contract: type[Any], field: dataclasses.Field[Any]
+) -> None:
+    """Add the flag of a field, by the field's type."""
+    name = f"--{field.name.replace('_', '-')}"
+    required = field.default is dataclasses.MISSING is field.default_factory
+    help_text = describe_fields(contract).get(field.name) or _HELP.get(field.name, "")
+    shape: dict[str, Any] = {"dest": field.name, "help": help_text.replace("%", "%%")}
+    kinds, choices = _read_type(typing.get_type_hints(contract)[field.name])
+    if bool in kinds:
+        group.add_argument(name, action=argparse.BooleanOptionalAction, default=None, **shape)
+    elif Mapping in kinds:
+        group.add_argument(
+            name, action="append", type=_parse_pair, metavar="NAME=VALUE", default=None, **shape
+        )
+    elif Sequence in kinds:
+        item = int if int in kinds else str
+        group.add_argument(
+            name, action="append", type=item, metavar=item.__name__.upper(), default=None, **shape
+        )
+    else:
+        kind = next((kind for kind in (float, int) if kind in kinds), str)
+        shape |= {"choices": choices} if choices else {"metavar": kind.__name__.upper()}
+        group.add_argument(name, type=kind, required=required, default=None, **shape)
+
+
+def _read_type(hint: Any) -> tuple[set[type], list[str] | None]:
+    """Return the types in a field's type, and the words that it may have."""
+    if typing.get_origin(hint) is typing.Literal:
+        return {str}, list(typing.get_args(hint))
+    if typing.get_origin(hint) in {Union, types.UnionType}:
+        parts = [_read_type(part) for part in typing.get_args(hint)]
+        return set().union(*(kinds for kinds, _ in parts)), next(
+            (choices for _, choices in parts if choices), None
+        )
+    origin = typing.get_origin(hint)
+    if origin in {Sequence, Mapping}:
+        arguments = {kind for kind in typing.get_args(hint) if isinstance(kind, type)}
+        return {origin, *(arguments if origin is Sequence else ())}, None
+    return {hint}, None
+
+
+def describe_fields(contract: type[Any]) -> dict[str, str]:
+    """Return what a class's docstring says of each field, as `name: text` or `a, b: text`."""
+    names = "|".join(field.name for field in dataclasses.fields(contract))
+    text = " ".join((contract.__doc__ or "").split())
+    marks = list(re.finditer(rf"(?<![\w.`])((?:{names})(?:, (?:{names}))*): ", text))
+    ends = [mark.start() for mark in marks[1:]] + [len(text)]
+    return {
+        name: text[mark.end() : end].strip().rstrip(".")
+        for mark, end in zip(marks, ends, strict=True)
+        for name in mark[1].split(", ")
+    }
+
+
+def _build(contract: type[C], flags: argparse.Namespace, **parts: object) -> C:
+    """Return the object of the flags; a flag that is not given leaves the field's default."""
+    given = {
+        field.name: getattr(flags, field.name)
+        for field in dataclasses.fields(contract)
+        if field.name not in WITHOUT_FLAG and getattr(flags, field.name) is not None
+    }
+    for name, value in given.items():
+        if isinstance(value, list) and value and isinstance(value[0], tuple):
+            given[name] = dict(value)
+    try:
+        return contract(**given, **parts)
+    except OptionValueError as error:
+        name = error.name.rpartition(".")[2].replace("_", "-")
+        raise SetupError(f"--{name}: {error}") from error
+
+
+def _describe(contract: ModelLoadConfig | GenerationOptions | VlmPreprocessOptions) -> JsonObject:
+    """Return the fields by the names of their flags."""
+    values = {
+        f"--{field.name.replace('_', '-')}": getattr(contract, field.name)
+        for field in dataclasses.fields(contract)
+        if field.name not in WITHOUT_FLAG
+    }
+    # The same folder, from wherever the command is started.
+    if isinstance(contract, ModelLoadConfig) and Path(contract.model).is_dir():
+        values["--model"] = str(Path(contract.model).resolve())
+    return values
+
+
+def _parse_pair(text: str) -> tuple[str, object]:
+    """Return NAME=VALUE as a pair; a value that is JSON is read as JSON."""
+    name, mark, value = text.partition("=")
+    if not name or not mark:
+        raise argparse.ArgumentTypeError(f"{text!r} is not NAME=VALUE")
+    try:
+        return name, msgspec.json.decode(value)
+    except (msgspec.DecodeError, RecursionError):
+        return name, value
+
+
+def _parse_shard(text: str) -> Shard:
+    number, _, count = text.partition("/")
+    if number.isdecimal() and count.isdecimal() and 1 <= int(number) <= int(count):
+        return Shard(int(number), int(count))
+    raise argparse.ArgumentTypeError(f"{text!r} is not a shard; write 2/8 for the second of eight")

@@ -1,0 +1,120 @@
+"""How far a batch is: a bar where a terminal shows it, else a line now and then."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Callable
+from typing import Any, TextIO
+
+# Between two plain lines, in seconds.
+INTERVAL_S = 10.0
+BAR_FORMAT = (
+    "{desc}: {percentage:3.0f}%|{bar}| {n_fmt}/{total_fmt} [{elapsed}<{remaining}{postfix}]"
+)
+
+
+class Progress:
+    """Counts the rows of a run and shows it on `stream`.
+
+    total: rows of the whole batch. done, failed: of these, by earlier runs.
+    clock: returns seconds. stream: a terminal gets tqdm's bar if tqdm is installed; anything else
+        a line every `INTERVAL_S` seconds and at the end.
+    """
+
+    def __init__(
+        self,
+        total: int,
+        done: int = 0,
+        failed: int = 0,
+        *,
+        stream: TextIO | None = None,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self.total = total
+        self.done = done
+        self.failed = failed
+        self._before = done
+        self._tokens = 0
+        self._clock = clock
+        self._stream = stream or sys.stderr
+        self._started = self._shown = clock()
+        self._bar = self._make_bar()
+
+    def add(self, tokens: int, *, failed: bool) -> None:
+        """Count a row that has its result. tokens: generated for it, by all choices."""
+        self.done += 1
+        self.failed += failed
+        self._tokens += tokens
+        if self._bar is not None:
+            self._bar.set_postfix_str(self._describe_rates(), refresh=False)
+            self._bar.update()
+        elif self._clock() - self._shown >= INTERVAL_S:
+            self._write()
+
+    def close(self) -> None:
+        """Show the last figures."""
+        if self._bar is not None:
+            self._bar.close()
+        else:
+            self._write()
+
+    def say(self, text: str) -> None:
+        """Write a line that leaves the bar whole."""
+        if self._bar is not None:
+            self._bar.clear()
+        self._stream.write(f"{text}\n")
+        self._stream.flush()
+
+    def describe(self) -> str:
+        """Return the figures as one line: rows, failures, rates, the time that is left."""
+        share = self.done / self.total if self.total else 1.0
+        parts = [
+            f"{self.done:,}/{self.total:,} rows ({share:.0%})",
+            self._describe_rates(),
+            f"{_format_time(self._clock() - self._started)} so far",
+        ]
+        if (left := self._left()) is not None:
+            parts.append(f"{_format_time(left)} left")
+        return ", ".join(parts)
+
+    def _describe_rates(self) -> str:
+        rows, tokens = self._rates()
+        failed = f"{self.failed:,} failed, " if self.failed else ""
+        return f"{failed}{rows:,.1f} rows/s, {tokens:,.0f} tokens/s"
+
+    def _rates(self) -> tuple[float, float]:
+        """Return rows and tokens per second of this run."""
+        passed = max(self._clock() - self._started, 1e-9)
+        return (self.done - self._before) / passed, self._tokens / passed
+
+    def _left(self) -> float | None:
+        """Return for how many seconds the run will go on; None as long as nobody can tell."""
+        rows, _ = self._rates()
+        return (self.total - self.done) / rows if rows and self.done < self.total else None
+
+    def _write(self) -> None:
+        self._shown = self._clock()
+        self.say(self.describe())
+
+    def _make_bar(self) -> Any:
+        if not self._stream.isatty():
+            return None
+        try:
+            from tqdm import tqdm
+        except ImportError:
+            return None
+        return tqdm(
+            total=self.total,
+            initial=self.done,
+            desc="rows",
+            file=self._stream,
+            bar_format=BAR_FORMAT,
+            dynamic_ncols=True,
+        )
+
+
+def _format_time(seconds: float) -> str:
+    minutes, rest = divmod(int(seconds), 60)
+    hours, minutes = divmod(minutes, 60)
+    return f"{hours}:{minutes:02}:{rest:02}" if hours else f"{minutes}:{rest:02}"

@@ -1,0 +1,178 @@
+"""A row as a request: the fields of a body, options of a row, images, what is refused."""
+
+from __future__ import annotations
+
+import base64
+from pathlib import Path
+from typing import Any
+
+import pytest
+from backedge.offline.batch_rows import OPTION_FIELDS, RowReader
+from backedge.offline.contracts import (
+    GenerationOptions,
+    TextGenerationRequest,
+    VlmGenerationRequest,
+)
+from backedge.offline.rows import RowFailure
+
+MESSAGES = [{"role": "user", "content": "Hi"}]
+OPTIONS = GenerationOptions(temperature=0, max_new_tokens=20, stop=["x"])
+READER = RowReader(OPTIONS, Path("/data"), ["tiny", "models/tiny"])
+URL = "/v1/chat/completions"
+
+
+def batch_row(**body: Any) -> dict[str, Any]:
+    full = {"model": "tiny", "messages": MESSAGES, **body}
+    return {"custom_id": "a", "method": "POST", "url": URL, "body": full}
+
+
+def fail(row: dict[str, Any]) -> tuple[str, str]:
+    with pytest.raises(RowFailure) as caught:
+        READER.read(row, 1)
+    return caught.value.error.kind, caught.value.error.message
+
+
+def test_plain_rows() -> None:
+    assert READER.read({"prompt": "Hi", "label": 3}, 7) == TextGenerationRequest(
+        prompt="Hi", id="line-7"
+    )
+    tools = [{"type": "function", "function": {"name": "f"}}]
+    row = {"id": 5, "messages": MESSAGES, "tools": tools, "tool_choice": None, "temperature": 1}
+    assert READER.read(row, 7) == TextGenerationRequest(messages=MESSAGES, tools=tools, id="5")
+
+
+def test_a_body_sets_options_of_its_row() -> None:
+    request = READER.read(
+        batch_row(
+            max_completion_tokens=5,
+            temperature=None,
+            top_p=0.5,
+            stop="end",
+            include_stop_str_in_output=True,
+            logprobs=True,
+            top_logprobs=2,
+            chat_template_kwargs={"enable_thinking": True},
+            parallel_tool_calls=False,
+            stream=False,
+            user="u",
+        ),
+        1,
+    )
+    assert request == TextGenerationRequest(
+        id="a",
+        messages=MESSAGES,
+        parallel_tool_calls=False,
+        options=GenerationOptions(
+            temperature=0,
+            max_new_tokens=5,
+            top_p=0.5,
+            stop="end",
+            include_stop=True,
+            logprobs=2,
+            chat_template_kwargs={"enable_thinking": True},
+        ),
+    )
+
+
+def test_a_body_without_options_has_the_batch_s() -> None:
+    request = READER.read(batch_row(logprobs=False), 1)
+    assert request.options == OPTIONS
+
+
+def test_every_option_of_a_body_exists() -> None:
+    assert set(OPTION_FIELDS.values()) <= set(GenerationOptions.__dataclass_fields__)
+
+
+@pytest.mark.parametrize(
+    ("row", "message"),
+    [
+        (batch_row(model="other"), "`body.model` is 'other'; allowed: tiny or models/tiny."),
+        (batch_row(stream=True), "`body.stream` is True; allowed: false."),
+        (batch_row(logit_bias={"1": 2}), "`body.logit_bias` is {'1': 2}; allowed: left out"),
+        (batch_row(max_tokens=0), "max_new_tokens is 0; allowed: an integer"),
+        (batch_row(temperature="hot"), "temperature is 'hot'; allowed: a number"),
+        (batch_row(stop=[""]), "stop is ''; allowed: strings that are not empty"),
+        (batch_row(stop=5), "stop is 5; allowed"),
+        (batch_row(stop_token_ids=7), "stop_token_ids is 7; allowed"),
+        (batch_row(n=1000), "n is 1000; allowed"),
+        (batch_row(chat_template_kwargs=[1]), "chat_template_kwargs is [1]; allowed"),
+        (batch_row(logprobs=5), "`body.logprobs` is 5; allowed: true or false."),
+        (batch_row(top_logprobs=5), "`body.top_logprobs` is 5; allowed: 0, unless `logprobs`"),
+        (batch_row(logprobs=True, top_logprobs=50), "logprobs is 50; allowed"),
+        (batch_row() | {"body": [1]}, "`body` is [1]; allowed: an object with `messages`."),
+        (batch_row() | {"url": "/v1/embeddings"}, f"`url` is '/v1/embeddings'; allowed: {URL}."),
+        (batch_row() | {"method": "GET"}, "`method` is 'GET'; allowed: POST."),
+    ],
+)
+def test_a_field_that_is_wrong_is_named(row: dict[str, Any], message: str) -> None:
+    kind, found = fail(row)
+    assert kind == "request"
+    assert found.startswith(message)
+
+
+def parts(*sources: Any) -> list[dict[str, Any]]:
+    images = [{"type": "image_url", "image_url": source} for source in sources]
+    return [{"role": "user", "content": [{"type": "text", "text": "What?"}, *images]}]
+
+
+MARKED = [{"role": "user", "content": [{"type": "text", "text": "What?"}, {"type": "image"}]}]
+PNG = b"\x89PNG\r\n"
+DATA = f"data:image/png;base64,{base64.b64encode(PNG).decode()}"
+
+
+@pytest.mark.parametrize(
+    ("row", "expected"),
+    [
+        ({"prompt": "What?", "image": "a.png"}, {"prompt": "What?", "image": Path("/data/a.png")}),
+        (
+            {"messages": MESSAGES, "image": "/other/a.png"},
+            {"messages": MESSAGES, "image": Path("/other/a.png")},
+        ),
+        ({"messages": MESSAGES, "image": DATA}, {"messages": MESSAGES, "image": PNG}),
+        (
+            {"messages": parts({"url": "file:///a.png"})},
+            {"messages": MARKED, "image": Path("/a.png")},
+        ),
+        ({"messages": parts(DATA)}, {"messages": MARKED, "image": PNG}),
+        (
+            {"messages": [{"role": "user", "content": [{"type": "image", "image": "a.png"}]}]},
+            {
+                "messages": [{"role": "user", "content": [{"type": "image"}]}],
+                "image": Path("/data/a.png"),
+            },
+        ),
+    ],
+)
+def test_rows_with_an_image(row: dict[str, Any], expected: dict[str, Any]) -> None:
+    assert READER.read(row, 3) == VlmGenerationRequest(id="line-3", **expected)
+
+
+def test_a_body_with_an_image() -> None:
+    request = READER.read(batch_row(messages=parts({"url": DATA}), max_tokens=3), 1)
+    assert isinstance(request, VlmGenerationRequest)
+    assert request.image == PNG
+    assert request.messages == MARKED
+    assert request.options is not None
+    assert request.options.max_new_tokens == 3
+
+
+@pytest.mark.parametrize(
+    ("row", "message"),
+    [
+        ({"prompt": "a", "image": 7}, "the image is 7; allowed: a file's path"),
+        ({"prompt": "a", "image": ""}, "the image is ''; allowed"),
+        ({"messages": parts({})}, "the image is None; allowed"),
+        (
+            {"messages": parts("data:image/png;base64,!!")},
+            "the image is 'data:image/png;base64,!!'",
+        ),
+        ({"messages": parts("data:image/png,abc")}, "the image is 'data:image/png,abc'"),
+        ({"messages": parts("https://a/b.png")}, "the image 'https://a/b.png' is not in this"),
+        ({"messages": parts("a.png", "b.png")}, "the row has 2 images; allowed: 1."),
+        ({"messages": parts("a.png"), "image": "b.png"}, "the row has 2 images; allowed: 1."),
+    ],
+)
+def test_an_image_that_cannot_be_is_named(row: dict[str, Any], message: str) -> None:
+    kind, found = fail(row)
+    assert kind == "image"
+    assert found.startswith(message)

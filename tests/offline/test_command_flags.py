@@ -1,0 +1,133 @@
+"""The flags: every field of the contracts has one, with a help text; misspelt ones are refused."""
+
+from __future__ import annotations
+
+import dataclasses
+import re
+
+import pytest
+from backedge.offline.batch_file import Shard
+from backedge.offline.command_flags import WITHOUT_FLAG, build_flag_parser, parse_command
+from backedge.offline.contracts import GenerationOptions, ModelLoadConfig, VlmPreprocessOptions
+from backedge.parsers.errors import SetupError
+
+NEEDED = ("--input", "in.jsonl", "--output", "out.jsonl", "--model", "m")
+FIELDS = [
+    field
+    for contract in (ModelLoadConfig, VlmPreprocessOptions, GenerationOptions)
+    for field in dataclasses.fields(contract)
+    if field.name not in WITHOUT_FLAG
+]
+# A value other than the default for every flag, and the field's value.
+GIVEN = {
+    "model": (["m"], "m"),
+    "backend": (["replay"], "replay"),
+    "dtype": (["float32"], "float32"),
+    "revision": (["main"], "main"),
+    "trust_remote_code": ([], True),
+    "max_model_len": (["64"], 64),
+    "engine_args": (["a=1", "b=x", 'c={"d": [null]}', "e=f=g"], None),
+    "fallback_backend": (["hf"], "hf"),
+    "max_pixels": (["9"], 9),
+    "min_pixels": (["3"], 3),
+    "do_resize": ([], True),
+    "max_new_tokens": (["5"], 5),
+    "temperature": (["0.5"], 0.5),
+    "top_p": (["0.9"], 0.9),
+    "top_k": (["-1"], -1),
+    "repetition_penalty": (["1.5"], 1.5),
+    "seed": (["7"], 7),
+    "n": (["2"], 2),
+    "stop": (["a", "-b"], ["a", "-b"]),
+    "stop_token_ids": (["1", "2"], [1, 2]),
+    "include_stop": ([], True),
+    "logprobs": (["3"], 3),
+    "truncate_prompt_tokens": (["50"], 50),
+    "chat_template_kwargs": (["enable_thinking=true"], {"enable_thinking": True}),
+    "message": ([], True),
+    "tool_call_parser": (["hermes"], "hermes"),
+    "reasoning_parser": (["qwen3"], "qwen3"),
+}
+ENGINE_ARGS = {"a": 1, "b": "x", "c": {"d": [None]}, "e": "f=g"}
+
+
+def flag(name: str) -> str:
+    return f"--{name.replace('_', '-')}"
+
+
+def test_every_field_has_a_flag_with_a_help_text() -> None:
+    actions = {action.dest: action for action in build_flag_parser()._actions}
+    without = [field.name for field in FIELDS if not actions[field.name].help]
+    assert without == []
+    assert set(GIVEN) == {field.name for field in FIELDS}
+    build_flag_parser().format_help()
+
+
+@pytest.mark.parametrize("name", GIVEN)
+def test_every_flag_reaches_its_field_and_the_settings(name: str) -> None:
+    values, expected = GIVEN[name]
+    arguments = [f"{flag(name)}={value}" for value in values] or [flag(name)]
+    command = parse_command([*NEEDED, *arguments])
+    parts = (command.load, command.load.vlm, command.options)
+    [owner] = [part for part in parts if hasattr(part, name)]
+    found = getattr(owner, name)
+    assert found == (ENGINE_ARGS if name == "engine_args" else expected)
+    assert command.settings[flag(name)] == found
+
+
+def test_without_flags_there_are_the_defaults() -> None:
+    command = parse_command(NEEDED)
+    assert command.load == ModelLoadConfig("m")
+    assert command.options == GenerationOptions()
+    assert (command.shard, command.plugins, command.models) == (Shard(), [], ["m"])
+    assert not command.raw
+
+
+def test_other_flags() -> None:
+    more = ["--shard", "2/8", "--plugin", "json_stop", "--served-model-name", "a", "--raw"]
+    command = parse_command([*NEEDED, *more, "--served-model-name", "b"])
+    assert (command.shard, command.plugins) == (Shard(2, 8), ["json_stop"])
+    assert (command.models, command.raw) == (["a", "b"], True)
+    assert command.settings["--shard"] == "2/8"
+
+
+def test_a_parser_s_name_asks_for_a_message() -> None:
+    assert parse_command([*NEEDED, "--tool-call-parser", "hermes"]).options.message
+
+
+def test_a_folder_is_the_same_from_everywhere(
+    tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = tmp_path_factory.mktemp("model")
+    monkeypatch.chdir(folder.parent)
+    near = parse_command([*NEEDED[:-1], folder.name])
+    assert near.settings["--model"] == str(folder)
+    assert parse_command([*NEEDED[:-1], str(folder)]).settings["--model"] == str(folder)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--temprature", "1"], "no option '--temprature'; did you mean '--temperature'?"),
+        (["--max-tokens=5"], "no option '--max-tokens'; did you mean"),
+        (["--tool-call", "hermes"], "no option '--tool-call'; did you mean '--tool-call-parser'?"),
+        (["--temperature", "hot"], "argument --temperature: invalid float value: 'hot'"),
+        (["--temperature", "-1"], "--temperature: temperature is -1.0; allowed: a number"),
+        (["--backend", "vlm"], "argument --backend: invalid choice: 'vlm'"),
+        (["--shard", "9/8"], "argument --shard: '9/8' is not a shard; write 2/8"),
+        (["--shard", "0/8"], "argument --shard: '0/8' is not a shard"),
+        (["--shard", "2"], "argument --shard: '2' is not a shard"),
+        (["--engine-args", "x"], "argument --engine-args: 'x' is not NAME=VALUE"),
+        (["--engine-args", "=1"], "argument --engine-args: '=1' is not NAME=VALUE"),
+        (["--min-pixels=9", "--max-pixels=3"], "--min-pixels: vlm.min_pixels is 9; allowed"),
+        (["--stop", ""], "--stop: stop is ''; allowed"),
+    ],
+)
+def test_bad_flags_are_refused(arguments: list[str], message: str) -> None:
+    with pytest.raises(SetupError, match=re.escape(message)):
+        parse_command([*NEEDED, *arguments])
+
+
+def test_missing_flags_are_refused() -> None:
+    with pytest.raises(SetupError, match="the following arguments are required: --model"):
+        parse_command(NEEDED[:-2])

@@ -1,0 +1,63 @@
+"""Ctrl-C and SIGTERM: the handler's two steps, and processes that do not see Ctrl-C."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+
+import pytest
+from backedge.offline.interrupts import Interrupted, Interrupts, catch_interrupts
+
+
+def test_a_signal_ends_at_once_unless_told_otherwise() -> None:
+    with pytest.raises(Interrupted) as caught:
+        Interrupts().handle(signal.SIGTERM)
+    assert caught.value.number == signal.SIGTERM
+    assert str(caught.value) == "Terminated"
+
+
+def test_the_first_signal_can_do_something_else_and_the_second_ends() -> None:
+    seen: list[int] = []
+    interrupts = Interrupts()
+    interrupts.first = seen.append
+    interrupts.handle(signal.SIGINT)
+    assert (seen, interrupts.number) == ([signal.SIGINT], signal.SIGINT)
+    with pytest.raises(Interrupted):
+        interrupts.handle(signal.SIGINT)
+
+
+def send(number: signal.Signals) -> None:
+    os.kill(os.getpid(), number)
+    for _ in range(10_000):  # Python runs handlers in this thread, at its next chance.
+        time.sleep(0.001)
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_signals_reach_the_handler(number: signal.Signals) -> None:
+    before = signal.getsignal(number), signal.pthread_sigmask(signal.SIG_BLOCK, [])
+    with catch_interrupts(), pytest.raises(Interrupted):
+        send(number)
+    assert (signal.getsignal(number), signal.pthread_sigmask(signal.SIG_BLOCK, [])) == before
+
+
+def test_a_process_that_is_started_does_not_see_ctrl_c() -> None:
+    """As an engine's, which the terminal sends Ctrl-C, too."""
+    program = (
+        "import signal, time\n"
+        "signal.signal(signal.SIGINT, lambda *_: print('seen', flush=True))\n"
+        "signal.signal(signal.SIGTERM, lambda *_: exit(7))\n"
+        "print('ready', flush=True)\n"
+        "time.sleep(60)\n"
+    )
+    with catch_interrupts():
+        command = [sys.executable, "-c", program]
+        with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
+            assert process.stdout is not None
+            assert process.stdout.readline() == "ready\n"
+            process.send_signal(signal.SIGINT)
+            process.send_signal(signal.SIGTERM)
+            assert process.stdout.read() == ""
+    assert process.returncode == 7
