@@ -46,17 +46,17 @@ class InputError(SetupError):
 
 
 class Shard(NamedTuple):
-    """A part of the lines: every `count`-th, beginning with line `number` (from 1)."""
+    """One of several `parts` of the lines: every such line, beginning with line `number`."""
 
     number: int = 1
-    count: int = 1
+    parts: int = 1
 
     def has(self, line: int) -> bool:
         """Whether the line of this number (from 1) belongs to the part."""
-        return line % self.count == self.number % self.count
+        return line % self.parts == self.number % self.parts
 
     def __str__(self) -> str:
-        return f"{self.number}/{self.count}"
+        return f"{self.number}/{self.parts}"
 
 
 WHOLE = Shard()

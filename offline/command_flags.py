@@ -99,10 +99,16 @@ def parse_command(arguments: Sequence[str] | None = None) -> Command:
         "--shard": str(flags.shard),
     }
     return Command(
-        *(flags.input, flags.output, flags.shard),
-        *(load, options, flags.plugin, models, flags.raw),
+        input=flags.input,
+        output=flags.output,
+        shard=flags.shard,
+        load=load,
+        options=options,
+        plugins=flags.plugin,
+        models=models,
+        raw=flags.raw,
         # As JSON has them, so that they compare with those of a file.
-        msgspec.json.decode(msgspec.json.encode(settings)),
+        settings=msgspec.json.decode(msgspec.json.encode(settings)),
     )
 
 
@@ -115,25 +121,7 @@ def build_flag_parser() -> argparse.ArgumentParser:
         allow_abbrev=False,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    files = parser.add_argument_group("files")
-    files.add_argument("--input", type=Path, required=True, metavar="FILE", help="JSON lines")
-    files.add_argument(
-        "--output",
-        type=Path,
-        required=True,
-        metavar="FILE",
-        help="JSON lines; a run that was interrupted goes on behind those that are there",
-    )
-    files.add_argument(
-        "--shard",
-        type=_parse_shard,
-        default=Shard(),
-        metavar="I/N",
-        help="do only every N-th line, beginning with line I",
-    )
-    files.add_argument(
-        "--raw", action="store_true", help="add raw_text and token_ids to each answer"
-    )
+    _add_file_flags(parser.add_argument_group("files"))
     for title, contract in _GROUPS:
         group = parser.add_argument_group(title)
         for field in dataclasses.fields(contract):
@@ -155,6 +143,27 @@ def build_flag_parser() -> argparse.ArgumentParser:
         help="the name that rows give the model in their body; default: that of --model",
     )
     return parser
+
+
+def _add_file_flags(files: argparse._ArgumentGroup) -> None:
+    files.add_argument("--input", type=Path, required=True, metavar="FILE", help="JSON lines")
+    files.add_argument(
+        "--output",
+        type=Path,
+        required=True,
+        metavar="FILE",
+        help="JSON lines; a run that was interrupted goes on behind those that are there",
+    )
+    files.add_argument(
+        "--shard",
+        type=_parse_shard,
+        default=Shard(),
+        metavar="I/N",
+        help="do only every N-th line, beginning with line I",
+    )
+    files.add_argument(
+        "--raw", action="store_true", help="add raw_text and token_ids to each answer"
+    )
 
 
 def _add_flag(
@@ -223,7 +232,7 @@ def _build(contract: type[C], flags: argparse.Namespace, **parts: object) -> C:
         if isinstance(value, list) and value and isinstance(value[0], tuple):
             given[name] = dict(value)
     try:
-        return contract(**given, **parts)
+        return contract.from_mapping({**given, **parts})
     except OptionValueError as error:
         name = error.name.rpartition(".")[2].replace("_", "-")
         raise SetupError(f"--{name}: {error}") from error

@@ -101,7 +101,7 @@ def test_a_file_that_is_no_input_is_refused(path: Path, make, message: str) -> N
 
 
 def test_ids_that_come_twice(path: Path) -> None:
-    rows = [
+    rows: list[dict[str, object]] = [
         {"id": "a"},
         {"custom_id": "b", "id": "a"},
         {"id": "a"},
@@ -109,7 +109,7 @@ def test_ids_that_come_twice(path: Path) -> None:
         {"id": "line-4"},
         {"id": 1},
     ]
-    path.write_text("".join(json.dumps({"prompt": "", **row}) + "\n" for row in rows))
+    path.write_text("".join(json.dumps(row | {"prompt": ""}) + "\n" for row in rows))
     duplicates = scan_input(path, Shard(2, 2)).duplicates
     assert [number for number in range(10) if number in duplicates] == [3, 5]
 

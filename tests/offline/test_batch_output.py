@@ -158,6 +158,7 @@ def test_a_forked_process_does_not_keep_the_lock(path: Path, scan: InputScan) ->
     """As an engine's process does that outlives a killed run."""
     output = BatchOutput(path)
     output.begin(SETTINGS, scan)
+    assert output._descriptor is not None
     child = subprocess.Popen(["sleep", "60"], pass_fds=[output._descriptor])
     try:
         output.close()

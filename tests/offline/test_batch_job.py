@@ -1,0 +1,140 @@
+"""A batch from file to file: both kinds of requests, rows that fail, what runs, stopping."""
+
+from __future__ import annotations
+
+import io
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from backedge.offline.batch_file import scan_input
+from backedge.offline.batch_job import BatchJob
+from backedge.offline.batch_output import BatchOutput
+from backedge.offline.batch_rows import RowReader
+from backedge.offline.contracts import (
+    GeneratedChoice,
+    GenerationOptions,
+    GenerationResult,
+    ModelLoadConfig,
+)
+from backedge.offline.errors import CapabilityError
+from backedge.offline.progress import Progress
+
+Indexed = tuple[int, GenerationResult]
+ROOM = 3
+
+
+class Engine:
+    """Answers with the kind and the id, the last of `ROOM` rows first."""
+
+    def __init__(self, *kinds: str) -> None:
+        self.config = ModelLoadConfig("m", backend="replay")
+        self.kinds = kinds
+        self.answered: list[str] = []
+
+    def iterate_text_batch(self, requests: Iterator[Any], _: GenerationOptions) -> Any:
+        return self.start("text", requests)
+
+    def iterate_vlm_batch(self, requests: Iterator[Any], _: GenerationOptions) -> Any:
+        return self.start("vlm", requests)
+
+    def start(self, kind: str, requests: Iterator[Any]) -> Iterator[Indexed]:
+        if kind not in self.kinds:
+            raise CapabilityError("a request", kind, "replay", [])
+        return self.generate(kind, requests)
+
+    def generate(self, kind: str, requests: Iterator[Any]) -> Iterator[Indexed]:
+        waiting: list[tuple[int, str]] = []
+        for index, request in enumerate(requests):
+            waiting.append((index, request.id))
+            if len(waiting) == ROOM:
+                yield self.answer(kind, *waiting.pop())
+        while waiting:
+            yield self.answer(kind, *waiting.pop())
+
+    def answer(self, kind: str, index: int, request_id: str) -> Indexed:
+        self.answered.append(request_id)
+        text = f"{kind} {request_id}"
+        choice = GeneratedChoice(
+            index=0, text=text, raw_text=text, token_ids=[1, 2], finish_reason="stop"
+        )
+        result = GenerationResult(id=request_id, index=index, backend="replay", choices=[choice])
+        return index, result
+
+
+def prompt(row_id: str, **fields: Any) -> dict[str, Any]:
+    return {"prompt": "a", "id": row_id, **fields}
+
+
+ROWS = [
+    prompt("a"),
+    prompt("b", image="b.png"),
+    prompt("a"),
+    prompt("c", image=5),
+    prompt("d"),
+    prompt("e"),
+    prompt("f"),
+]
+
+
+class Job:
+    def __init__(self, folder: Path, engine: Any) -> None:
+        source = folder / "in.jsonl"
+        source.write_text("".join(f"{json.dumps(row)}\n" for row in ROWS))
+        self.scan = scan_input(source)
+        self.output = BatchOutput(folder / "out.jsonl")
+        self.output.begin({}, self.scan)
+        self.progress = Progress(self.scan.rows, stream=io.StringIO())
+        reader = RowReader(GenerationOptions(), folder, ["m"])
+        self.job = BatchJob(engine, self.scan, self.output, reader, self.progress)
+
+    def answers(self) -> dict[int, Any]:
+        lines = map(json.loads, self.output.path.read_text().splitlines())
+        return {
+            int(line["response"]["id"].removeprefix("backedge-")): line["response"].get("text")
+            or line["response"]["error"]["code"]
+            for line in lines
+        }
+
+
+def test_rows_with_and_without_images_and_rows_that_fail(tmp_path: Path) -> None:
+    made = Job(tmp_path, Engine("text", "vlm"))
+    made.job.check()
+    made.job.run()
+    assert made.answers() == {
+        1: "text a",
+        2: "vlm b",
+        3: "duplicate_id",
+        4: "image",
+        5: "text d",
+        6: "text e",
+        7: "text f",
+    }
+    assert (made.progress.done, made.progress.failed, made.job.running) == (7, 2, 0)
+
+
+def test_a_kind_that_the_engine_cannot_do_is_refused_before_any_row(tmp_path: Path) -> None:
+    engine = Engine("text")
+    made = Job(tmp_path, engine)
+    with pytest.raises(CapabilityError):
+        made.job.check()
+    assert engine.answered == []
+
+
+def test_no_row_begins_when_it_is_stopping_and_those_that_run_end(tmp_path: Path) -> None:
+    engine = Engine("text", "vlm")
+    made = Job(tmp_path, engine)
+    running: list[int] = []
+
+    def stop(*_: object, **__: object) -> None:
+        if "e" in engine.answered and not running:
+            running.append(made.job.running)
+            made.job.stopping = True
+
+    made.progress.add = stop  # type: ignore[method-assign]  # called for each result
+    made.job.run()
+    assert running == [2]
+    assert engine.answered == ["b", "e", "d", "a"]
+    assert len(made.answers()) == 6
