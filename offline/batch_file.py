@@ -176,18 +176,46 @@ def scan_input(path: Path, shard: Shard = WHOLE, begun: Extent | None = None) ->
     )
 
 
+class Block(NamedTuple):
+    """Some lines that stand together: the number of the first, and where they are in bytes."""
+
+    first: int
+    start: int
+    end: int
+
+
 def read_rows(scan: InputScan, done: LineSet) -> Iterator[Line]:
     """Yield the shard's rows whose line is not in `done`, in the order of the file.
 
     What was added to the file after the scan is left alone. Raises as `scan_input` does.
     """
-    end = 0
+    for line in read_block(scan.path, Block(1, 0, scan.extent.size)):
+        if scan.shard.has(line.number) and line.number not in done:
+            yield line
+
+
+def split_lines(scan: InputScan, lines: int) -> Iterator[Block]:
+    """Yield the file in blocks of so many lines, the last one of fewer. Raises `InputError`."""
+    first, start, end = 1, 0, 0
     for number, raw in _read_raw(scan.path):
-        end += len(raw)
-        if end > scan.extent.size:
+        end = min(end + len(raw), scan.extent.size)
+        if number - first + 1 == lines or end == scan.extent.size:
+            yield Block(first, start, end)
+            first, start = number + 1, end
+        if end == scan.extent.size:
             return
-        if scan.shard.has(number) and number not in done and (text := _strip(number, raw)):
+
+
+def read_block(path: Path, block: Block) -> Iterator[Line]:
+    """Yield the lines of a block that are not blank. Raises as `scan_input` does."""
+    start = block.start
+    for number, raw in _read_raw(path, block.start, block.first):
+        if start >= block.end:
+            return
+        # What was added to the last line is left alone, too.
+        if text := _strip(number, raw[: block.end - start]):
             yield Line(number, text)
+        start += len(raw)
 
 
 def read_row(path: Path, line: Line) -> JsonObject:
@@ -268,16 +296,20 @@ def open_regular(path: Path, flag: str) -> BinaryIO:
     raise SetupError(f"{flag} {path} is no regular file; it is read twice, so name a file.")
 
 
-def _read_raw(path: Path) -> Iterator[tuple[int, bytes]]:
-    """Yield all lines with their numbers (from 1) and their line breaks."""
+def _read_raw(path: Path, start: int = 0, first: int = 1) -> Iterator[tuple[int, bytes]]:
+    """Yield the lines with their numbers and their line breaks.
+
+    start: the byte at which line number `first` begins.
+    """
     with open_regular(path, "--input") as file:
-        number = 0
+        file.seek(start)
+        number = first
         while raw := file.readline(MAX_LINE_BYTES + 1):
-            number += 1
             if len(raw) > MAX_LINE_BYTES:
                 reason = f"the line has more than {MAX_LINE_BYTES:,} bytes."
                 raise InputError(path, number, 1, reason)
             yield number, raw
+            number += 1
 
 
 def _strip(number: int, raw: bytes) -> bytes:

@@ -6,14 +6,16 @@ import importlib
 import signal
 import sys
 import traceback
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 from ..parsers.errors import BackedgeError, SetupError
-from .batch_file import InputScan, scan_input
+from ..parsers.json_types import JsonObject
+from .batch_file import InputScan, read_row, read_rows, scan_input
 from .batch_job import BatchJob
 from .batch_output import BatchOutput
 from .batch_rows import RowReader
 from .command_flags import Command, parse_command
+from .contracts import GenerationResult
 from .engine import GenerationEngine
 from .errors import suggest
 from .interrupts import SIGNAL_EXIT_CODE, Interrupted, Interrupts, catch_interrupts
@@ -53,8 +55,7 @@ def _run(command: Command, output: BatchOutput, interrupts: Interrupts) -> int:
     done = len(output.done)
     progress = Progress(scan.rows, done, output.failed)
     with engine:
-        reader = RowReader(command.options, command.input.parent, command.models)
-        job = BatchJob(engine, scan, output, reader, progress, raw=command.raw)
+        job = _build_job(command, scan, engine, output, progress)
         job.check()
         output.begin(command.settings, scan)
         if done:
@@ -69,6 +70,32 @@ def _run(command: Command, output: BatchOutput, interrupts: Interrupts) -> int:
 
         interrupts.first = finish
         return _generate(job, progress, output, interrupts)
+
+
+def _build_job(
+    command: Command,
+    scan: InputScan,
+    engine: GenerationEngine,
+    output: BatchOutput,
+    progress: Progress,
+) -> BatchJob:
+    def rows() -> Iterator[tuple[int, JsonObject]]:
+        for line in read_rows(scan, output.done):
+            yield line.number, read_row(scan.path, line)
+
+    def write(_: int, answer: bytes, result: GenerationResult) -> None:
+        output.append(answer)
+        progress.add(result.completion_tokens, failed=result.error is not None)
+
+    return BatchJob(
+        engine,
+        RowReader(command.options, command.input.parent, command.models),
+        rows,
+        write,
+        has_images=scan.first_image is not None,
+        duplicates=scan.duplicates,
+        raw=command.raw,
+    )
 
 
 def _generate(

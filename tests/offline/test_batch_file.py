@@ -9,14 +9,17 @@ from pathlib import Path
 import pytest
 from backedge.offline import batch_file
 from backedge.offline.batch_file import (
+    Block,
     InputError,
     LineSet,
     Shard,
     has_image,
+    read_block,
     read_id,
     read_row,
     read_rows,
     scan_input,
+    split_lines,
 )
 from backedge.parsers.errors import SetupError
 from hypothesis import given
@@ -173,6 +176,22 @@ def test_what_is_added_after_the_scan_is_left_alone(path: Path) -> None:
     scan = scan_input(path)
     path.write_bytes(PROMPT * 3)
     assert [line.number for line in read_rows(scan, LineSet())] == [1]
+
+
+@given(st.lists(st.sampled_from([PROMPT, b"\r\n", BODY]), min_size=1), st.integers(1, 5))
+def test_blocks_have_the_lines_of_the_file(
+    tmp_path_factory: pytest.TempPathFactory, lines: list[bytes], count: int
+) -> None:
+    path = tmp_path_factory.mktemp("blocks") / "in.jsonl"
+    path.write_bytes(b"".join(lines) + PROMPT.strip())
+    scan = scan_input(path)
+    blocks = list(split_lines(scan, count))
+    found = [line for block in blocks for line in read_block(path, block)]
+    assert found == list(read_rows(scan, LineSet()))
+    assert len(blocks) == -(-(len(lines) + 1) // count)
+    path.write_bytes(path.read_bytes() + b"\n" + PROMPT)
+    assert list(split_lines(scan, 1000)) == [Block(1, 0, scan.extent.size)]
+    assert list(read_rows(scan, LineSet())) == found
 
 
 IMAGE = [{"role": "user", "content": [{"type": "image_url", "image_url": {"url": "a.png"}}]}]

@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-import io
 import json
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
-from backedge.offline.batch_file import scan_input
 from backedge.offline.batch_job import BatchJob
-from backedge.offline.batch_output import BatchOutput
 from backedge.offline.batch_rows import RowReader
 from backedge.offline.contracts import (
     GeneratedChoice,
@@ -20,7 +17,6 @@ from backedge.offline.contracts import (
     ModelLoadConfig,
 )
 from backedge.offline.errors import CapabilityError
-from backedge.offline.progress import Progress
 
 Indexed = tuple[int, GenerationResult]
 ROOM = 3
@@ -80,30 +76,30 @@ ROWS = [
 
 
 class Job:
-    def __init__(self, folder: Path, engine: Any) -> None:
-        source = folder / "in.jsonl"
-        source.write_text("".join(f"{json.dumps(row)}\n" for row in ROWS))
-        self.scan = scan_input(source)
-        self.output = BatchOutput(folder / "out.jsonl")
-        self.output.begin({}, self.scan)
-        self.progress = Progress(self.scan.rows, stream=io.StringIO())
-        reader = RowReader(GenerationOptions(), folder, ["m"])
-        self.job = BatchJob(engine, self.scan, self.output, reader, self.progress)
+    def __init__(self, engine: Any) -> None:
+        self.answers: dict[int, Any] = {}
+        reader = RowReader(GenerationOptions(), Path("/data"), ["m"])
+        self.job = BatchJob(
+            engine,
+            reader,
+            lambda: iter(enumerate(ROWS, 1)),
+            self.write,
+            has_images=True,
+            duplicates={3},
+        )
 
-    def answers(self) -> dict[int, Any]:
-        lines = map(json.loads, self.output.path.read_text().splitlines())
-        return {
-            int(line["response"]["id"].removeprefix("backedge-")): line["response"].get("text")
-            or line["response"]["error"]["code"]
-            for line in lines
-        }
+    def write(self, line: int, answer: bytes, result: GenerationResult) -> None:
+        response = json.loads(answer)["response"]
+        assert response["id"] == f"backedge-{line}"
+        assert (result.error is None) == (response["error"] is None)
+        self.answers[line] = response["error"]["code"] if result.error else response["text"]
 
 
-def test_rows_with_and_without_images_and_rows_that_fail(tmp_path: Path) -> None:
-    made = Job(tmp_path, Engine("text", "vlm"))
+def test_rows_with_and_without_images_and_rows_that_fail() -> None:
+    made = Job(Engine("text", "vlm"))
     made.job.check()
     made.job.run()
-    assert made.answers() == {
+    assert made.answers == {
         1: "text a",
         2: "vlm b",
         3: "duplicate_id",
@@ -112,29 +108,28 @@ def test_rows_with_and_without_images_and_rows_that_fail(tmp_path: Path) -> None
         6: "text e",
         7: "text f",
     }
-    assert (made.progress.done, made.progress.failed, made.job.running) == (7, 2, 0)
+    assert made.job.running == 0
 
 
-def test_a_kind_that_the_engine_cannot_do_is_refused_before_any_row(tmp_path: Path) -> None:
+def test_a_kind_that_the_engine_cannot_do_is_refused_before_any_row() -> None:
     engine = Engine("text")
-    made = Job(tmp_path, engine)
+    made = Job(engine)
     with pytest.raises(CapabilityError):
         made.job.check()
     assert engine.answered == []
 
 
-def test_no_row_begins_when_it_is_stopping_and_those_that_run_end(tmp_path: Path) -> None:
+def test_no_row_begins_when_it_is_stopping_and_those_that_run_end() -> None:
     engine = Engine("text", "vlm")
-    made = Job(tmp_path, engine)
+    made = Job(engine)
     running: list[int] = []
 
-    def stop(*_: object, **__: object) -> None:
+    def stop(*_: object) -> None:
         if "e" in engine.answered and not running:
             running.append(made.job.running)
             made.job.stopping = True
 
-    made.progress.add = stop  # type: ignore[method-assign]  # called for each result
+    made.job._write = stop
     made.job.run()
     assert running == [2]
     assert engine.answered == ["b", "e", "d", "a"]
-    assert len(made.answers()) == 6
