@@ -4,7 +4,8 @@
 # make soak      runs a fleet under faults, for MINUTES (60)
 # make test-hostile  runs all of tests/hostile: requests, output, rogue peers, faults of the pool
 # Each makes its own virtual environment first; a second call finds it done.
-# `make run` needs neither vLLM nor torch; ENGINE=vllm runs a real engine, and MODEL= wants one.
+# `make run` and `make offline` need neither vLLM nor torch; ENGINE=vllm runs a real engine, and
+# MODEL= wants one. `make offline` takes ENGINE=hf (transformers) and ENGINE=sglang as well.
 
 PORT ?= 8000
 MODEL ?=
@@ -15,11 +16,15 @@ RUN_PYTHON := $(if $(filter replay,$(ENGINE)),.venv-light,.venv)/bin/python
 
 MINUTES ?= 60
 
-.PHONY: run test test-all soak test-hostile lint setup
+.PHONY: run offline test test-all soak test-hostile lint setup
 
 run:
 	@tools/setup $(ENGINE)
 	@$(RUN_PYTHON) -m tools.run --engine "$(ENGINE)" --port "$(PORT)" --model "$(MODEL)" -- $(ARGS)
+
+offline:
+	@tools/setup $(ENGINE)
+	@$(RUN_PYTHON) -m tools.offline --engine "$(ENGINE)" --model "$(MODEL)" -- $(ARGS)
 
 test: setup
 	@$(PYTHON) -m pytest --ignore tests/e2e -n 2 --dist loadfile

@@ -12,12 +12,10 @@ from typing import Any
 from backedge.offline.plugins import Plugin
 
 from tests.support import TINY_MODEL, TRANSCRIPTS, Transcript
+from tools.offline import FIELDS, PARSERS
 
-PARSERS = ("--tool-call-parser", "hermes", "--reasoning-parser", "qwen3")
 REPLAY = ("--model", str(TINY_MODEL), "--backend", "replay", *PARSERS)
 URL = "/v1/chat/completions"
-# `response_format` changes what an engine generates, and no recording.
-FIELDS = ("messages", "tools", "tool_choice", "chat_template_kwargs", "stop", "max_tokens")
 ALL = list(TRANSCRIPTS.values())
 
 
