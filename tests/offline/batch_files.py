@@ -14,7 +14,8 @@ from backedge.offline.plugins import Plugin
 from tests.support import TINY_MODEL, TRANSCRIPTS, Transcript
 from tools.offline import FIELDS, PARSERS
 
-REPLAY = ("--model", str(TINY_MODEL), "--backend", "replay", *PARSERS)
+WITHOUT_PARSERS = ("--model", str(TINY_MODEL), "--backend", "replay")
+REPLAY = (*WITHOUT_PARSERS, *PARSERS)
 URL = "/v1/chat/completions"
 ALL = list(TRANSCRIPTS.values())
 
@@ -35,9 +36,11 @@ def read_answers(path: Path) -> list[dict[str, Any]]:
     return [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
 
 
-def build_command(source: Path, output: Path, *flags: str) -> list[str]:
+def build_command(
+    source: Path, output: Path, *flags: str, base: tuple[str, ...] = REPLAY
+) -> list[str]:
     files = ("--input", str(source), "--output", str(output))
-    return [sys.executable, "-m", "backedge.offline", *REPLAY, *files, *flags]
+    return [sys.executable, "-m", "backedge.offline", *base, *files, *flags]
 
 
 def run_command(source: Path, output: Path, *flags: str) -> subprocess.CompletedProcess[str]:
