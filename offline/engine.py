@@ -157,7 +157,7 @@ class GenerationEngine:
         all_options = [options, *_find_row_options(known)]
         check_backend(chosen, name)
         check_batch(chosen, kind=kind, parses=any(some.message for some in all_options))
-        self._backends[name].check_batch(chosen)
+        self._backends[name].use_plugins(chosen)
         prepare = self._prepare_with(name)
         for some in all_options:
             prepare.check_parsers(some)

@@ -79,7 +79,7 @@ class Preparation:
             resolve_sampling(options, self.text.generation_config),
             limit,
             [token_id for token_id in tokens if token_id not in self.text.eos_token_ids],
-            [Completion(number, setup, _watch(plugins)) for number in range(options.n)],
+            lambda: [Completion(number, setup, _watch(plugins)) for number in range(options.n)],
         )
 
     def _build_prompt(self, request: TextGenerationRequest, options: GenerationOptions) -> Prompt:

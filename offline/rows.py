@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -33,6 +33,7 @@ class Sampling(msgspec.Struct, frozen=True, kw_only=True):
     temperature: float
     top_p: float
     top_k: int
+    min_p: float
     repetition_penalty: float
     seed: int | None
     n: int
@@ -53,6 +54,7 @@ def resolve_sampling(options: GenerationOptions, config: GenerationConfig) -> Sa
         temperature=first("temperature"),
         top_p=first("top_p"),
         top_k=max(top_k or 0, 0),
+        min_p=config.min_p or 0.0,
         repetition_penalty=first("repetition_penalty"),
         seed=options.seed,
         n=options.n,
@@ -80,7 +82,7 @@ class Row:
     """A request that can be generated.
 
     index: its position in the batch. max_new_tokens: None only where the context is unknown.
-    completions: one for each choice; a back end feeds them.
+    completions: one for each choice, made by `build_completions`; a back end feeds them.
     error: set by a back end for a row that has failed in it.
     """
 
@@ -90,8 +92,15 @@ class Row:
     sampling: Sampling
     max_new_tokens: int | None
     stop_token_ids: Sequence[int]
-    completions: list[Completion]
+    build_completions: Callable[[], list[Completion]]
     error: RowError | None = None
+
+    def __post_init__(self) -> None:
+        self.restart()
+
+    def restart(self) -> None:
+        """Forget what was generated."""
+        self.completions = self.build_completions()
 
     @property
     def finished(self) -> bool:

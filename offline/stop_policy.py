@@ -7,7 +7,7 @@ whose text completes a stop string, ends the answer; and the limit of tokens end
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from ..parsers.linear_parsers import Vocabulary
@@ -66,14 +66,3 @@ def normalize_stops(
         else:
             strings.append(stop)
     return strings, tokens
-
-
-def find_single_tokens(
-    strings: Sequence[str], encode: Callable[[str], list[int]]
-) -> dict[str, int]:
-    """Return those strings that are one token, and their tokens.
-
-    An engine can end a row at them by itself. The same text may also come in other tokens.
-    """
-    encoded = {stop: encode(stop) for stop in strings}
-    return {stop: token_ids[0] for stop, token_ids in encoded.items() if len(token_ids) == 1}

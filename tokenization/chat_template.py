@@ -122,12 +122,11 @@ class ChatTemplate:
         Raises `RequestError` for a part that is not text, and if the template raises.
         """
         name = FOR_TOOLS if tools and FOR_TOOLS in self._templates else DEFAULT
-        conversation = [
-            _convert_message(position, message, self._reads_parts[name])
-            for position, message in enumerate(messages)
-        ]
-        if not self._knows_developer[name]:
-            conversation = _merge_developer_messages(conversation)
+        conversation = convert_messages(
+            messages,
+            as_parts=self._reads_parts[name],
+            knows_developer=self._knows_developer[name],
+        )
         if continue_final_message:
             _append_marker(conversation[-1])
         variables = {
@@ -184,6 +183,21 @@ def _is_content(node: nodes.Node) -> bool:
     if isinstance(node, nodes.Getitem):
         return isinstance(node.arg, nodes.Const) and node.arg.value == "content"
     return isinstance(node, nodes.Name) and node.name == "content"
+
+
+def convert_messages(
+    messages: list[JsonObject], *, as_parts: bool, knows_developer: bool
+) -> list[JsonObject]:
+    """Return messages in OpenAI's form as chat templates expect them.
+
+    as_parts: content as a list of parts, not as text.
+    knows_developer: otherwise developer messages are merged into the system message.
+    Raises `RequestError` for a part that is not text.
+    """
+    conversation = [
+        _convert_message(position, message, as_parts) for position, message in enumerate(messages)
+    ]
+    return conversation if knows_developer else _merge_developer_messages(conversation)
 
 
 def _convert_message(position: int, message: JsonObject, as_parts: bool) -> JsonObject:

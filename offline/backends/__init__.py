@@ -8,6 +8,9 @@ from ..contracts import BACKENDS
 from .base import Backend
 
 CLASSES = {
+    "hf": "HfBackend",
+    "vllm": "VllmBackend",
+    "sglang": "SglangBackend",
     "replay": "ReplayBackend",
 }
 

@@ -71,9 +71,14 @@ class Backend(abc.ABC):
     def __init__(self, config: ModelLoadConfig, plugins: Sequence[Plugin] = ()) -> None:
         self.config = config
         self.plugins = list(plugins)
+        self.batch_plugins: Sequence[Plugin] = ()
 
-    def check_batch(self, plugins: Sequence[Plugin]) -> None:  # noqa: B027 - few have to know
-        """Raise `PluginError` for plugins of a batch that had to be known when weights load."""
+    def use_plugins(self, plugins: Sequence[Plugin]) -> None:
+        """Take the plugins of the next batch.
+
+        Raises `PluginError` for those that had to be known when weights load.
+        """
+        self.batch_plugins = plugins
 
     @abc.abstractmethod
     def open(self) -> ModelText:

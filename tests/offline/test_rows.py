@@ -25,7 +25,7 @@ def test_the_defaults():
 
 def test_a_failed_row_keeps_its_prompt_tokens():
     sampling = resolve_sampling(GenerationOptions(), GenerationConfig())
-    row = Row(3, "a", Prompt([1, 2]), sampling, 5, [], [], RowError("generation", "lost"))
+    row = Row(3, "a", Prompt([1, 2]), sampling, 5, [], list, RowError("generation", "lost"))
     result = row.result("hf")
     assert (result.id, result.index, result.prompt_tokens, result.choices) == ("a", 3, 2, [])
     assert (result.backend, result.error) == ("hf", RowError("generation", "lost"))

@@ -1,7 +1,7 @@
 """Which token ends an answer, and how stops are normalized."""
 
 import pytest
-from backedge.offline.stop_policy import StopPolicy, find_single_tokens, normalize_stops
+from backedge.offline.stop_policy import StopPolicy, normalize_stops
 from backedge.tokenization.detokenizer import read_vocabulary
 from hypothesis import given
 from hypothesis import strategies as st
@@ -58,7 +58,3 @@ def test_a_parser_sees_special_tokens_so_they_stay_strings():
 
 def test_the_models_own_end_has_no_stop_reason():
     assert normalize_stops([], [END], VOCABULARY, [END], hides_special=True) == ([], {END: None})
-
-
-def test_strings_that_are_one_token():
-    assert find_single_tokens(["a", "a long one"], encode) == {"a": encode("a")[0]}

@@ -13,6 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.offline.batches import PARSED, ask, message, replay_engine, request
+from tests.offline.stop_matrix import CASES
 from tests.support import TINY_MODEL, TRANSCRIPTS
 
 REQUESTS = [request(transcript, **PARSED) for transcript in TRANSCRIPTS.values()]
@@ -83,3 +84,27 @@ sys.exit(", ".join(found) or 0)
         [sys.executable, "-c", program], capture_output=True, text=True, check=False
     )
     assert (printed.stdout, printed.stderr) == ("Hello! How can I help you today?\n", "")
+
+
+def truncate(text, options):
+    """Return the text as the plainest reading of the rules cuts it."""
+    found = [
+        (text.find(stop) + len(stop), number, stop)
+        for number, stop in enumerate(options["stop"])
+        if stop in text
+    ]
+    if not found:
+        return text
+    end, _, stop = min(found)
+    return text[: end if options.get("include_stop") else end - len(stop)]
+
+
+def test_stop_strings_cut_as_the_plainest_reading_of_the_rules_does():
+    cases = [case for case in CASES if "stop" in case.options]
+    with replay_engine() as engine:
+        results = engine.generate_text_batch([case.row for case in cases])
+        uncut = [case._replace(options={**case.options, "stop": []}).row for case in cases]
+        whole = engine.generate_text_batch(uncut)
+    assert len(cases) > 40
+    for case, result, full in zip(cases, results, whole, strict=True):
+        assert result.text == truncate(full.text, case.options), case.name

@@ -1,0 +1,239 @@
+"""The back end of vLLM, in this process: token ids in, token ids out.
+
+vLLM detokenizes nothing here. A row whose text may end it gets its tokens step by step, and ends
+the engine's request as soon as the core finds its end; the others get them all at once.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import itertools
+import logging
+from collections.abc import Iterator, Sequence
+from typing import Any, ClassVar
+
+from typing_extensions import override
+
+from ...parsers.base import ParserFactory, ParserNames
+from ...parsers.errors import SetupError
+from ...parsers.parser_lookup import uses_native
+from ...postprocess.messages import EngineLogprob
+from ...tokenization.errors import describe_error
+from ..completion import Completion, TokenLogprobs
+from ..contracts import ModelLoadConfig, RowError
+from ..errors import BackendUnavailableError, PluginError
+from ..plugins.base import Plugin
+from ..rows import Row
+from .base import LOGITS, LOGPROBS, Backend, ModelText, check_names
+from .model_text import open_text
+
+logger = logging.getLogger(__name__)
+
+# Fields of the configuration, under vLLM's names.
+CONFIGURED = {"model", "dtype", "revision", "trust_remote_code", "max_model_len"}
+# Rows in the engine, running and waiting. Its scheduler runs some hundreds at once.
+MAX_HELD_ROWS = 1024
+
+
+class VllmBackend(Backend):
+    """Generates with vLLM. Its engine_args: the fields of vLLM's `EngineArgs`."""
+
+    name: ClassVar[str] = "vllm"
+    capabilities: ClassVar[frozenset[str]] = frozenset({LOGPROBS, LOGITS})
+
+    def __init__(self, config: ModelLoadConfig, plugins: Sequence[Plugin] = ()) -> None:
+        super().__init__(config, plugins)
+        check_names("vLLM", config.engine_args, list_arguments())
+        self._llm: Any = None
+
+    @override
+    def use_plugins(self, plugins: Sequence[Plugin]) -> None:
+        for plugin in plugins:
+            if "logits_processor" in plugin.hooks and plugin not in self.plugins:
+                raise PluginError(
+                    f"plugin {plugin.name!r} changes logits, which vLLM has to know when it "
+                    "loads; give it to GenerationEngine(config, plugins=[...])."
+                )
+        super().use_plugins(plugins)
+
+    @override
+    def open(self) -> ModelText:
+        return open_text(self.config)
+
+    @override
+    def build_parsers(self, names: ParserNames, tokenizer: object) -> ParserFactory:
+        if not uses_native("auto", names):
+            return super().build_parsers(names, tokenizer)
+        from ...parsers.native.vllm import VllmParsers
+
+        return VllmParsers(tokenizer, names)
+
+    @override
+    def load(self) -> None:
+        from vllm import LLM
+
+        config = self.config
+        processors = [
+            processor
+            for plugin in self.plugins
+            if (processor := plugin.logits_processor(self.name)) is not None
+        ]
+        try:
+            self._llm = LLM(
+                model=str(config.model),
+                dtype=config.dtype,
+                revision=config.revision,
+                trust_remote_code=config.trust_remote_code,
+                max_model_len=config.max_model_len,
+                **({"logits_processors": processors} if processors else {}),
+                **config.engine_args,
+            )
+        except (ValueError, OSError, TypeError, RuntimeError) as error:
+            raise SetupError(
+                f"vLLM cannot load {str(config.model)!r} ({describe_error(error)}); check the "
+                "folder and engine_args; the log above has vLLM's own words."
+            ) from error
+
+    @override
+    def close(self) -> None:
+        llm, self._llm = self._llm, None
+        if llm is not None:
+            llm.llm_engine.engine_core.shutdown()
+
+    @override
+    def generate(self, rows: Iterator[Row]) -> Iterator[Row]:
+        running = _Requests(self._llm.llm_engine)
+        try:
+            while True:
+                for row in itertools.islice(rows, MAX_HELD_ROWS - running.rows):
+                    running.add(row)
+                yield from running.take_done()
+                if not running.rows:
+                    return
+                running.step()
+        finally:
+            running.abort()
+
+
+class _Requests:
+    """The requests in the engine: one for each choice of each row. rows: how many rows."""
+
+    def __init__(self, engine: Any) -> None:
+        self._engine = engine
+        self._choices: dict[str, tuple[Row, Completion]] = {}
+        self._left: dict[int, int] = {}  # choices that go on, by the row's index
+        self._done: list[Row] = []
+
+    @property
+    def rows(self) -> int:
+        return len(self._left)
+
+    def add(self, row: Row) -> None:
+        """Start a row; one that the engine refuses is done, with its error."""
+        self._left[row.index] = len(row.completions)
+        for completion in row.completions:
+            request_id = f"{row.index}-{completion.index}"
+            prompt = {"prompt_token_ids": row.prompt.token_ids}
+            try:
+                self._engine.add_request(request_id, prompt, build_params(row, completion.index))
+            except (ValueError, TypeError) as error:
+                row.error = RowError("generation", f"vLLM refuses the row: {error}")
+                self._drop(row)
+                return
+            self._choices[request_id] = row, completion
+
+    def step(self) -> None:
+        """Run the engine for one step, and feed what it gives."""
+        for output in self._engine.step():
+            found = self._choices.get(output.request_id)
+            if found is None:
+                continue  # it was aborted in this step
+            row, completion = found
+            [part] = output.outputs
+            completion.feed(part.token_ids, _read_logprobs(part), ended=output.finished)
+            if completion.finished:
+                del self._choices[output.request_id]
+                if not output.finished:
+                    self._engine.abort_request([output.request_id])
+                self._end_choice(row)
+
+    def take_done(self) -> list[Row]:
+        """Return the rows that are done since the last call."""
+        done, self._done = self._done, []
+        return done
+
+    def abort(self) -> None:
+        """End everything."""
+        self._engine.abort_request(list(self._choices))
+        self._choices.clear()
+        self._left.clear()
+
+    def _end_choice(self, row: Row) -> None:
+        self._left[row.index] -= 1
+        if not self._left[row.index]:
+            del self._left[row.index]
+            self._done.append(row)
+
+    def _drop(self, row: Row) -> None:
+        own = [request_id for request_id, (of, _) in self._choices.items() if of is row]
+        self._engine.abort_request(own)
+        for request_id in own:
+            del self._choices[request_id]
+        del self._left[row.index]
+        self._done.append(row)
+
+
+def build_params(row: Row, index: int) -> Any:
+    """Return vLLM's SamplingParams of one choice of a row."""
+    from vllm import SamplingParams
+    from vllm.sampling_params import RequestOutputKind
+
+    sampling = row.sampling
+    return SamplingParams(
+        temperature=sampling.temperature,
+        top_p=sampling.top_p,
+        top_k=sampling.top_k,
+        min_p=sampling.min_p,
+        repetition_penalty=sampling.repetition_penalty,
+        # As vLLM does it for n choices: each has a seed of its own.
+        seed=None if sampling.seed is None else sampling.seed + index,
+        max_tokens=row.max_new_tokens,
+        stop_token_ids=list(row.stop_token_ids),
+        logprobs=sampling.logprobs,
+        detokenize=False,
+        output_kind=RequestOutputKind.DELTA if row.needs_steps else RequestOutputKind.FINAL_ONLY,
+    )
+
+
+def _read_logprobs(part: Any) -> TokenLogprobs | None:
+    """Return the logprobs of an output of vLLM's, if it has any."""
+    if part.logprobs is None:
+        return None
+    token_ids = part.token_ids
+    return TokenLogprobs(
+        [
+            float(entry[token_id].logprob)
+            for token_id, entry in zip(token_ids, part.logprobs, strict=True)
+        ],
+        [
+            [
+                EngineLogprob(token_id, known.rank, float(known.logprob))
+                for token_id, known in entry.items()
+            ]
+            for entry in part.logprobs
+        ],
+    )
+
+
+def list_arguments() -> list[str]:
+    """Return the names of this back end's arguments, as the installed vLLM takes them.
+
+    Raises `BackendUnavailableError` without vLLM.
+    """
+    try:
+        from vllm.engine.arg_utils import EngineArgs
+    except ImportError as error:
+        raise BackendUnavailableError(
+            f"the back end 'vllm' needs vLLM ({error}); pip install 'backedge[vllm]'."
+        ) from error
+    return sorted({field.name for field in dataclasses.fields(EngineArgs)} - CONFIGURED)

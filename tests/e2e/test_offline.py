@@ -1,0 +1,74 @@
+"""Generation without a server: the same text from every back end, with the example model."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from tests.e2e.offline_batch import FREE, Results, generate
+from tests.offline.batches import message
+from tests.offline.stop_matrix import CASES
+from tools.stack import ROOT
+
+ENGINES = ("hf", "vllm", "sglang")
+ENVIRONMENT = {
+    "OMP_NUM_THREADS": "1",
+    "VLLM_CPU_KVCACHE_SPACE": "1",
+    "SGLANG_USE_CPU_ENGINE": "1",
+    "HF_HUB_OFFLINE": "1",
+    "VLLM_NO_USAGE_STATS": "1",
+}
+
+
+@pytest.fixture(scope="module")
+def recorded() -> Results:
+    return generate("replay")
+
+
+@pytest.fixture(scope="module", params=ENGINES)
+def generated(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Results:
+    folder: Path = tmp_path_factory.mktemp(request.param)
+    log = folder / "log"
+    with log.open("wb") as stream:
+        status = subprocess.run(
+            [sys.executable, "-m", "tests.e2e.offline_batch", request.param, folder / "results"],
+            cwd=ROOT,
+            env={**os.environ, **ENVIRONMENT},
+            stdout=stream,
+            stderr=stream,
+            timeout=400,
+            check=False,
+        ).returncode
+    assert status == 0, log.read_text(errors="replace")[-4000:]
+    return msgspec.json.decode((folder / "results").read_bytes(), type=Results)
+
+
+def test_there_are_enough_stop_cases() -> None:
+    assert len(CASES) >= 80
+    assert len({case.name for case in CASES}) == len(CASES)
+
+
+def test_every_transcript_is_parsed_as_behind_a_server(generated: Results) -> None:
+    assert [message(result) for result in generated.transcripts] == [
+        transcript["expect"] for transcript in FREE
+    ]
+
+
+def test_texts_of_transcripts_are_those_of_the_recordings(
+    generated: Results, recorded: Results
+) -> None:
+    assert [
+        (result.text, result.raw_text, result.token_ids) for result in generated.transcripts
+    ] == [(result.text, result.raw_text, result.token_ids) for result in recorded.transcripts]
+
+
+def test_every_stop_case_gives_the_same_result(generated: Results, recorded: Results) -> None:
+    for result, expected in zip(generated.stops, recorded.stops, strict=True):
+        assert result.choices == expected.choices, result.id
+        assert result.error is None
+        assert result.prompt_tokens == expected.prompt_tokens
