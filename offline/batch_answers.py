@@ -15,7 +15,7 @@ from .batch_output import build_id
 from .contracts import GeneratedChoice, GenerationResult, ParsedMessage, RowError
 
 # HTTP's status for what a row can fail of; 400 for the others.
-STATUS = {"generation": 500, "no_recording": 404}
+STATUS = {"generation": 500, "plugin": 500, "no_recording": 404}
 # Of a choice, in the order of the output.
 CHOICE_FIELDS = ("text", "finish_reason", "stop_reason", "logprobs", "message")
 RAW_FIELDS = ("raw_text", "token_ids")

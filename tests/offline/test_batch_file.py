@@ -215,3 +215,8 @@ def test_rows_with_images_are_seen(path: Path, row, expected: bool) -> None:
     path.write_text(f"{PROMPT.decode()}{json.dumps(row)}\n")
     assert scan_input(path).first_image == (2 if expected else None)
     assert scan_input(path, Shard(1, 2)).first_image is None
+
+
+def test_an_image_is_seen_whatever_its_spelling(path: Path) -> None:
+    path.write_bytes(b'{"prompt": "a", "im\\u0061ge": "a.png"}\n')
+    assert scan_input(path).first_image == 1
