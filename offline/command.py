@@ -6,7 +6,7 @@ import importlib
 import signal
 import sys
 import traceback
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 from ..parsers.errors import BackedgeError, SetupError
 from ..parsers.json_types import JsonObject
@@ -68,8 +68,14 @@ def _run(command: Command, output: BatchOutput, interrupts: Interrupts) -> int:
                 "first; once more to drop them."
             )
 
-        interrupts.first = finish
-        return _generate(job, progress, output, interrupts)
+        def load() -> None:
+            # Which back end loads with a fallback is known with the first row.
+            if done < scan.rows and command.load.fallback_backend is None:
+                engine.load()
+            progress.start()
+            interrupts.first = finish
+
+        return _generate(job, load, progress, output, interrupts)
 
 
 def _build_job(
@@ -99,11 +105,16 @@ def _build_job(
 
 
 def _generate(
-    job: BatchJob, progress: Progress, output: BatchOutput, interrupts: Interrupts
+    job: BatchJob,
+    load: Callable[[], None],
+    progress: Progress,
+    output: BatchOutput,
+    interrupts: Interrupts,
 ) -> int:
     """Run the job to its end, whatever that is; say how it ended, and return the exit code."""
     before = progress.done
     try:
+        load()
         job.run()
     except Interrupted:
         pass

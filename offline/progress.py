@@ -38,7 +38,12 @@ class Progress:
         self._tokens = 0
         self._clock = clock
         self._stream = stream or sys.stderr
+        self._bar: Any = None
         self._started = self._shown = clock()
+
+    def start(self) -> None:
+        """Begin to count the time, and show the bar: the weights are there."""
+        self._started = self._shown = self._clock()
         self._bar = self._make_bar()
 
     def add(self, tokens: int, *, failed: bool) -> None:

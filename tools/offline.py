@@ -83,6 +83,8 @@ def build_command(options: argparse.Namespace, source: Path, output: Path) -> li
     command = [python, "-m", "backedge.offline", "--model", model, "--backend", options.engine]
     if not options.model:
         command += [*PARSERS, "--temperature", "0"]
+    if options.engine == "hf":
+        command += ["--engine-args", "batch_size=32"]
     if options.engine == "vllm" and on_cpu():
         command += ["--dtype", "float32", "--max-model-len", "2048"]
         for name, value in CPU_ARGUMENTS.items():

@@ -60,6 +60,10 @@ def test_nothing_to_do_is_all(clock: Clock) -> None:
 def test_a_terminal_has_a_bar(clock: Clock) -> None:
     stream = Terminal()
     progress = Progress(10, done=4, stream=stream, clock=clock)
+    progress.say("loading")
+    assert stream.getvalue() == "loading\n"
+    clock.now += 100
+    progress.start()
     clock.now += 2
     progress.add(30, failed=True)
     progress.say("a line")
@@ -75,6 +79,7 @@ def test_a_terminal_without_tqdm_has_lines(clock: Clock, monkeypatch: pytest.Mon
     monkeypatch.setitem(sys.modules, "tqdm", None)
     stream = Terminal()
     progress = Progress(1, stream=stream, clock=clock)
+    progress.start()
     progress.add(1, failed=False)
     progress.close()
     assert stream.getvalue().startswith("1/1 rows (100%)")
