@@ -70,6 +70,8 @@ def main() -> None:
     """
     frontend_flags = parse_flags(sys.argv[1:])
     gc_control.pause()  # until `build_engine_factory`
+    # Dynamo 1.7 would choose a number by the processors.
+    os.environ.setdefault("DYN_PREPROCESS_WORKERS", "0")
     sys.argv[1:] = [
         *frontend_flags.other_arguments,
         CHAT_PROCESSOR_FLAG,

@@ -20,6 +20,7 @@ from ..postprocess.messages import KEY, PostprocessedChunk, PostprocessParams, e
 from ..postprocess.stage_timing import Clock, StageTime
 from .backend import PostprocessBackend, RequestStream
 from .metrics import Outcome, WorkerMetrics
+from .refusals import show_refusal
 
 logger = logging.getLogger(__name__)
 
@@ -257,7 +258,7 @@ class RequestPump:
                 await self._abort(index)
             return {"index": 0, "token_ids": [], "finish_reason": f"error: {failure}"}
         if isinstance(failure, Exception):
-            raise failure
+            raise show_refusal(failure)
         return failure
 
     async def _abort(self, index: int) -> None:

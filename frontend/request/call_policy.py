@@ -21,6 +21,7 @@ from ...parsers.json_types import JsonObject
 from ...parsers.parser_lookup import tool_format
 from ...parsers.structural_tag import Choice
 from .chat_request import ChatRequest, Tool
+from .guided_decoding import build_guided_decoding
 from .tool_schemas import standard_parameters
 
 ANY_OBJECT: JsonObject = {"type": "object"}
@@ -62,7 +63,8 @@ class CallPolicy:
         tag = self._build_tag(request, request.tools)
         if tag is not None:
             return {"structural_tag": tag}
-        return found if request.forces_call else None
+        # An edge may leave a forced call to a parser that has no grammar for it (vLLM's Hermes).
+        return (found or build_guided_decoding(request)) if request.forces_call else None
 
     def _build_tag(self, request: ChatRequest, tools: Sequence[Tool]) -> JsonObject | None:
         forced = request.forces_call

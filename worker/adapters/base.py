@@ -32,6 +32,7 @@ from ..flags import WorkerSettings
 from ..metrics import WorkerMetrics
 from ..model_card import build_worker_card, publish_worker_card
 from ..pool import PoolSupervisor
+from ..refusals import refuse
 from ..request_check import check_engine_fields, check_params
 from ..request_stream import EngineRequestHandle, WorkerPostprocessor, read_params
 from .engine_support import ENDPOINT, EngineSupport, patch, read_version
@@ -116,19 +117,6 @@ def select_decoding(own: LazyTokenizer, engines: object) -> object:
     Raises `TokenizerLoadError`.
     """
     return own if own.converts_text else engines
-
-
-async def refuse(error: Exception) -> AsyncIterator[JsonObject]:
-    """Raise Dynamo's InvalidArgument (HTTP 400), as an engine that refuses a request.
-
-    A generator, because Dynamo takes what is raised before the first output is asked for as the
-    death of the worker.
-    """
-    from dynamo.llm.exceptions import InvalidArgument
-
-    logger.warning("a request is refused: %s", error)
-    raise InvalidArgument(str(error)) from error
-    yield {}
 
 
 class Worker(abc.ABC, Generic[ConfigT, HandlerT]):

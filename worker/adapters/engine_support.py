@@ -10,7 +10,7 @@ import functools
 import importlib
 import importlib.metadata
 import inspect
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from typing import ParamSpec, TypeVar
 
 import msgspec
@@ -29,7 +29,7 @@ class EngineSupport(msgspec.Struct, frozen=True):
     """What one engine's adapter relies on.
 
     name: also of its flag. distribution: under which the engine is installed.
-    version: the supported one, without its last part.
+    versions: the supported one by that of Dynamo, both without their last part.
     patch_points: module, attribute, and the first parameters that the adapter uses.
     metrics: module and name of Dynamo's function or class that gets the endpoint as
         `generate_endpoint`.
@@ -37,7 +37,7 @@ class EngineSupport(msgspec.Struct, frozen=True):
 
     name: EngineName
     distribution: str
-    version: str
+    versions: Mapping[str, str]
     patch_points: tuple[tuple[str, str, tuple[str, ...]], ...]
     metrics: tuple[str, str]
 
@@ -46,26 +46,22 @@ class EngineSupport(msgspec.Struct, frozen=True):
         """The flag that switches post-processing on."""
         return enabling_flags(self.name)[0]
 
-    @property
-    def supported(self) -> dict[str, str]:
-        """Supported versions by distribution, without their last part."""
-        return {"ai-dynamo": "1.6", self.distribution: self.version}
-
     def check_versions(self) -> None:
-        """Raise `SetupError` unless the installed Dynamo and engine are supported."""
-        found = {package: read_version(package) for package in self.supported}
+        """Raise `SetupError` unless the installed Dynamo and engine are supported together."""
+        dynamo, engine = read_version("ai-dynamo"), read_version(self.distribution)
         if any(
-            not version.startswith(f"{self.supported[package]}.")
-            for package, version in found.items()
+            dynamo.startswith(f"{with_dynamo}.") and engine.startswith(f"{supported}.")
+            for with_dynamo, supported in self.versions.items()
         ):
-            have = ", ".join(f"{package} {version}" for package, version in found.items())
-            want = ", ".join(
-                f"{package} {version}.x" for package, version in self.supported.items()
-            )
-            raise SetupError(
-                f"found {have}; this Backedge supports {want}. Install these, or drop "
-                "Backedge's flags."
-            )
+            return
+        wanted = " or ".join(
+            f"ai-dynamo {with_dynamo}.x with {self.distribution} {supported}.x"
+            for with_dynamo, supported in self.versions.items()
+        )
+        raise SetupError(
+            f"found ai-dynamo {dynamo} with {self.distribution} {engine}; this Backedge supports "
+            f"{wanted}. Install these, or drop Backedge's flags."
+        )
 
     def check_patch_points(self) -> None:
         """Raise `SetupError` unless every patch point has the parameters that are used."""
@@ -79,10 +75,10 @@ class EngineSupport(msgspec.Struct, frozen=True):
 
     def _unexpected(self, module_name: str, path: str) -> SetupError:
         found = read_version("ai-dynamo")
+        supported = " or ".join(f"{version}.x" for version in self.versions)
         return SetupError(
             f"{module_name}.{path} of ai-dynamo {found} is not what Backedge expects; "
-            f"install ai-dynamo {self.supported['ai-dynamo']}.x as published, or drop "
-            "Backedge's flags."
+            f"install ai-dynamo {supported} as published, or drop Backedge's flags."
         )
 
     def exit_on_setup_error(self, check: Callable[P, T]) -> Callable[P, T]:

@@ -59,7 +59,7 @@ ENGINES = (
 ENGINE = EngineSupport(
     name="sglang",
     distribution="sglang",
-    version="0.5",
+    versions={"1.6": "0.5", "1.7": "0.5"},
     patch_points=(
         ("dynamo.sglang.args", "Config.__init__", ("self", "server_args", "dynamo_args")),
         ("dynamo.sglang.init_llm", "setup_sgl_metrics", ("engine", "config", "generate_endpoint")),

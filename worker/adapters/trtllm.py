@@ -40,7 +40,7 @@ HANDLER = "dynamo.trtllm.request_handlers.handler_base"
 ENGINE = EngineSupport(
     name="trtllm",
     distribution="tensorrt-llm",
-    version="1.3",
+    versions={"1.6": "1.3", "1.7": "1.4"},
     patch_points=(
         (ARGUMENTS, "Config.validate", ("self",)),
         (LLM_WORKER, "get_llm_engine", ("engine_args",)),

@@ -39,7 +39,7 @@ MODEL_ARGUMENTS = (
 ENGINE = EngineSupport(
     name="vllm",
     distribution="vllm",
-    version="0.31",
+    versions={"1.6": "0.31", "1.7": "0.32"},
     patch_points=(
         ("dynamo.vllm.main", "setup_vllm_engine", ("config",)),
         ("dynamo.vllm.main", "setup_metrics_collection", ("config", "generate_endpoint", "logger")),

@@ -35,7 +35,7 @@ def test_the_factory_sees_no_parsers(constrains, tags):
 NO_POLICY = CallPolicy({}, ParserNames(None, None), None)
 # what Dynamo has made of the request, the parser's request: forced calls are JSON, arguments
 MADE = [
-    ({"sampling_options": {}}, False, {"a": 1}),
+    ({"sampling_options": {}}, True, {"a": 1}),
     ({"sampling_options": {"guided_decoding": {"json": {}}}}, True, {"a": 1}),
     ({"sampling_options": {"guided_decoding": {"structural_tag": {}}}}, False, {"a": 1}),
     (
@@ -44,7 +44,7 @@ MADE = [
             "reasoning_parser_kwargs": {"chat_template_kwargs": {"b": 2}},
             "extra_args": {"reasoning_parser_kwargs": {}},
         },
-        False,
+        True,
         {"b": 2},
     ),
 ]

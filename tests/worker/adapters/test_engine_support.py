@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import importlib
 import importlib.metadata
+import re
 from typing import Any
 
 import pytest
@@ -17,33 +18,46 @@ ENGINES = (vllm.ENGINE, sglang.ENGINE, trtllm.ENGINE)
 ADAPTERS = pytest.mark.parametrize("engine", ENGINES, ids=[engine.name for engine in ENGINES])
 
 
-@ADAPTERS
-@pytest.mark.parametrize("version", ["1.5.2", "1.60.0", "0.32.0", "0.6.1"])
-@pytest.mark.parametrize("package", ["ai-dynamo", None])
-def test_other_versions_are_refused_by_name(
-    engine: Any, package: str | None, version: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    package = package or engine.distribution
-    real = importlib.metadata.version
-    monkeypatch.setattr(
-        importlib.metadata, "version", lambda name: version if name == package else real(name)
-    )
-    with pytest.raises(SetupError, match=f"{package} {version}") as caught:
-        engine.check_versions()
-    assert "ai-dynamo 1.6.x" in str(caught.value)
-    assert f"{engine.distribution} {engine.version}.x" in str(caught.value)
+# Dynamo's version, by engine the version that goes with it
+SUPPORTED = {
+    "1.6.1": {"vllm": "0.31.0", "sglang": "0.5.21", "trtllm": "1.3.0rc29"},
+    "1.7.0.dev20261026": {"vllm": "0.32.0+cpu", "sglang": "0.5.22", "trtllm": "1.4.0rc0"},
+}
+OTHERS = ("1.5.2", "1.60.0", "0.33.0", "0.6.1", "none")
+
+
+def pretend(monkeypatch: pytest.MonkeyPatch, **versions: str) -> None:
+    """Have the given versions installed, none for a package that is not given."""
+
+    def find(name: str) -> str:
+        version = versions.get(name.replace("-", "_"), "none")
+        if version == "none":
+            raise importlib.metadata.PackageNotFoundError(name)
+        return version
+
+    monkeypatch.setattr(importlib.metadata, "version", find)
 
 
 @ADAPTERS
-def test_an_engine_that_is_not_installed_is_refused(
-    engine: Any, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize("dynamo", [*SUPPORTED, *OTHERS])
+def test_dynamo_and_the_engine_must_fit_each_other(
+    engine: Any, dynamo: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def find_nothing(name: str) -> str:
-        raise importlib.metadata.PackageNotFoundError(name)
-
-    monkeypatch.setattr(importlib.metadata, "version", find_nothing)
-    with pytest.raises(SetupError, match=f"found ai-dynamo none, {engine.distribution} none"):
-        engine.check_versions()
+    fitting = SUPPORTED.get(dynamo, {}).get(engine.name)
+    of_others = {versions[engine.name] for versions in SUPPORTED.values()} | set(OTHERS)
+    for version in of_others:
+        installed = {engine.distribution.replace("-", "_"): version}
+        pretend(monkeypatch, ai_dynamo=dynamo, **installed)
+        # Dynamo 1.6 and 1.7 both go with every SGLang 0.5.
+        if fitting and (version == fitting or (engine.name, version[:4]) == ("sglang", "0.5.")):
+            engine.check_versions()
+            continue
+        found = f"found ai-dynamo {dynamo} with {engine.distribution} {version}"
+        with pytest.raises(SetupError, match=re.escape(found)) as caught:
+            engine.check_versions()
+        for with_dynamo, supported in engine.versions.items():
+            pair = f"ai-dynamo {with_dynamo}.x with {engine.distribution} {supported}.x"
+            assert pair in str(caught.value)
 
 
 @ADAPTERS
