@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import PurePath
 
 import pytest
 from xdist.scheduler import LoadScopeScheduling
+
+# The official client builds the classes of its responses when they are first used; two threads that
+# do so at once fail now and then ("BaseModel cannot be instantiated directly").
+os.environ.setdefault("DEFER_PYDANTIC_BUILD", "false")
 
 # Modules of tests/e2e that share a stack run in one process. Groups start in this order, those
 # with the most to do first. A module in no group is one of its own.
