@@ -33,5 +33,5 @@ def show_refusal(error: Exception) -> Exception:
     from dynamo.llm.exceptions import HttpError, InvalidArgument
 
     if isinstance(error, HttpError) and error.code == HTTPStatus.BAD_REQUEST:
-        return InvalidArgument(error.message)
+        error = InvalidArgument(error.message)
     return error
