@@ -1,6 +1,6 @@
 # make run       starts a frontend and a worker with the example model, and shows a stream
 # make test      runs the tests, a selection of the largest matrices: some 15 minutes on two cores
-# make test-1.7  runs those of Dynamo 1.7's development wheels, where these can be had; in make test
+# make test-next  runs those of Dynamo 1.7's development wheels, where these can be had; in make test
 # make test-all  runs all cases, and random examples longer
 # make soak      runs a fleet under faults, for MINUTES (60)
 # make test-hostile  runs all of tests/hostile: requests, output, rogue peers, faults of the pool
@@ -18,10 +18,10 @@ RUN_PYTHON := $(if $(filter replay,$(ENGINE)),.venv-light,.venv)/bin/python
 MINUTES ?= 60
 
 SUPPORT := tests/worker/adapters/test_engine_support.py::test_these_versions_and_patch_points_are_the_supported_ones
-TESTS_1_7 := $(SUPPORT)[vllm] $(SUPPORT)[sglang] tests/frontend/edges tests/e2e/test_transcripts.py \
+TESTS_NEXT := $(SUPPORT)[vllm] $(SUPPORT)[sglang] tests/frontend/edges tests/e2e/test_transcripts.py \
 	tests/e2e/test_sglang.py::test_gives_exactly_the_transcript
 
-.PHONY: run offline test test-all test-1.7 soak test-hostile lint setup
+.PHONY: run offline test test-all test-next soak test-hostile lint setup
 
 run:
 	@tools/setup $(ENGINE)
@@ -34,11 +34,11 @@ offline:
 test: setup
 	@$(PYTHON) -m pytest --ignore tests/e2e -n 2 --dist loadfile
 	@$(PYTHON) -m pytest tests/e2e -n 2 --dist loadgroup --no-loadscope-reorder
-	@$(MAKE) --no-print-directory test-1.7
+	@$(MAKE) --no-print-directory test-next
 
-test-1.7: setup
+test-next: setup
 	@tools/setup 1.7
-	@[ ! -d .venv-1.7 ] || .venv-1.7/bin/python -m pytest $(TESTS_1_7) \
+	@[ ! -d .venv-1.7 ] || .venv-1.7/bin/python -m pytest $(TESTS_NEXT) \
 		-n 2 --dist loadgroup --no-loadscope-reorder
 
 test-all:

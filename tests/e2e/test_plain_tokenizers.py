@@ -1,4 +1,4 @@
-"""A tokenizer back end chosen on a worker that does not post-process, for each engine."""
+"""A tokenizer back end chosen on a worker: a plain one, or of the other engine than its own."""
 
 from __future__ import annotations
 
@@ -60,3 +60,21 @@ def test_little_is_enough(tmp_path: Path, name: str, plain: bool) -> None:
         for transcript in ("multilingual_text", "parallel_calls"):
             question = TRANSCRIPTS[transcript]
             assert Client(frontend.url, "tiny").ask(question).message == question["expect"]
+
+
+@pytest.mark.parametrize(
+    ("engine", "backend", "tokenizer"),
+    [("vllm", "sglang", "transformers."), ("sglang", "vllm", "vllm."), ("vllm", "vllm", "vllm.")],
+)
+def test_the_back_end_that_encodes_decodes_in_the_worker(
+    tmp_path: Path, engine: str, backend: str, tokenizer: str
+) -> None:
+    flags = (f"--{engine}-processing", "--tool-call-parser", "hermes", "--tokenizer-backend")
+    with ForkingStack(tmp_path) as stack:
+        worker = start_worker(stack, engine, *flags, backend)
+        frontend = stack.frontend(wait=False)
+        stack.wait_for_model(frontend)
+        for transcript in ("multilingual_text", "parallel_calls"):
+            question = TRANSCRIPTS[transcript]
+            assert Client(frontend.url, "tiny").ask(question).message == question["expect"]
+        assert f", tokenizer {tokenizer}" in worker.log.read_text()

@@ -251,11 +251,13 @@ class Worker(abc.ABC, Generic[ConfigT, HandlerT]):
         self.metrics.pool = self._pool
         self._postprocessor = WorkerPostprocessor(backend, self.metrics)
         logger.info(
-            "post-processing in this worker: %s parsers %s, detokenizer %s, %s, on error %s, "
-            "merge delays %s",
+            "post-processing in this worker: %s parsers %s, detokenizer %s, tokenizer %s.%s, %s, "
+            "on error %s, merge delays %s",
             "native" if is_native else "linear",
             self.parsers.name,
             settings.detokenizer,
+            type(tokenizer).__module__,
+            type(tokenizer).__qualname__,
             f"in {processes} processes" if processes else "inline",
             settings.on_error,
             settings.delays,
