@@ -17,14 +17,16 @@ from .contracts import (
     VlmPreprocessOptions,
 )
 from .engine import GenerationEngine
-from .plugins import Plugin
+from .plugins import JsonStop, NoDuplicates, Plugin
 
 __all__ = [
     "GeneratedChoice",
     "GenerationEngine",
     "GenerationOptions",
     "GenerationResult",
+    "JsonStop",
     "ModelLoadConfig",
+    "NoDuplicates",
     "ParsedMessage",
     "Plugin",
     "RowError",

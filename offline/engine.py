@@ -158,6 +158,8 @@ class GenerationEngine:
         check_backend(chosen, name)
         check_batch(chosen, kind=kind, parses=any(some.message for some in all_options))
         self._backends[name].use_plugins(chosen)
+        if kind == "vlm":
+            self._backends[name].check_vision()
         prepare = self._prepare_with(name)
         for some in all_options:
             prepare.check_parsers(some)

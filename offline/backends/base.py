@@ -80,6 +80,9 @@ class Backend(abc.ABC):
         """
         self.batch_plugins = plugins
 
+    def check_vision(self) -> None:  # noqa: B027 - most see nothing and are never asked
+        """Raise `SetupError` if the model reads no images."""
+
     @abc.abstractmethod
     def open(self) -> ModelText:
         """Return the model's tokenizer and settings; weights stay where they are.

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -89,11 +89,7 @@ def build_render(templates: Any) -> Callable[..., str]:
     def render(
         messages: list[JsonObject], tools: list[JsonObject] | None, **template_kwargs: Any
     ) -> str:
-        for name, value in template_kwargs.items():
-            if name in RESERVED:
-                raise RequestError(
-                    f"chat_template_kwargs.{name}", value, "variables of the template"
-                )
+        refuse_reserved(template_kwargs)
         source = str(templates.chat_template)
         try:
             text = templates.apply_chat_template(
@@ -116,6 +112,13 @@ def build_render(templates: Any) -> Callable[..., str]:
         return str(text)
 
     return render
+
+
+def refuse_reserved(template_kwargs: Mapping[str, object]) -> None:
+    """Raise `RequestError` for a variable whose name is an argument of the renderers."""
+    for name, value in template_kwargs.items():
+        if name in RESERVED:
+            raise RequestError(f"chat_template_kwargs.{name}", value, "variables of the template")
 
 
 def reads_parts(templates: Any) -> bool:

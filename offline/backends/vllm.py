@@ -9,7 +9,7 @@ from __future__ import annotations
 import dataclasses
 import itertools
 import logging
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, ClassVar
 
 from typing_extensions import override
@@ -24,8 +24,9 @@ from ..contracts import ModelLoadConfig, RowError
 from ..errors import BackendUnavailableError, PluginError
 from ..plugins.base import Plugin
 from ..rows import Row
-from .base import LOGITS, LOGPROBS, Backend, ModelText, check_names
+from .base import LOGITS, LOGPROBS, VLM, ModelText, check_names
 from .model_text import open_text
+from .vision import VisionBackend
 
 logger = logging.getLogger(__name__)
 
@@ -35,11 +36,11 @@ CONFIGURED = {"model", "dtype", "revision", "trust_remote_code", "max_model_len"
 MAX_HELD_ROWS = 1024
 
 
-class VllmBackend(Backend):
+class VllmBackend(VisionBackend):
     """Generates with vLLM. Its engine_args: the fields of vLLM's `EngineArgs`."""
 
     name: ClassVar[str] = "vllm"
-    capabilities: ClassVar[frozenset[str]] = frozenset({LOGPROBS, LOGITS})
+    capabilities: ClassVar[frozenset[str]] = frozenset({LOGPROBS, LOGITS, VLM})
 
     def __init__(self, config: ModelLoadConfig, plugins: Sequence[Plugin] = ()) -> None:
         super().__init__(config, plugins)
@@ -102,7 +103,7 @@ class VllmBackend(Backend):
 
     @override
     def generate(self, rows: Iterator[Row]) -> Iterator[Row]:
-        running = _Requests(self._llm.llm_engine)
+        running = _Requests(self._llm.llm_engine, self._build_prompt)
         try:
             while True:
                 for row in itertools.islice(rows, MAX_HELD_ROWS - running.rows):
@@ -114,12 +115,25 @@ class VllmBackend(Backend):
         finally:
             running.abort()
 
+    def _build_prompt(self, row: Row) -> dict[str, Any]:
+        """Return the prompt as vLLM takes it; of an image it makes the tokens itself."""
+        prompt = row.prompt
+        if prompt.image is None or self._vision is None:
+            return {"prompt_token_ids": prompt.token_ids}
+        encode = self._vision.processor.tokenizer.encode
+        return {
+            "prompt_token_ids": encode(prompt.text, add_special_tokens=False),
+            "multi_modal_data": {"image": prompt.image},
+            "mm_processor_kwargs": self._vision.arguments,
+        }
+
 
 class _Requests:
     """The requests in the engine: one for each choice of each row. rows: how many rows."""
 
-    def __init__(self, engine: Any) -> None:
+    def __init__(self, engine: Any, build_prompt: Callable[[Row], dict[str, Any]]) -> None:
         self._engine = engine
+        self._build_prompt = build_prompt
         self._choices: dict[str, tuple[Row, Completion]] = {}
         self._left: dict[int, int] = {}  # choices that go on, by the row's index
         self._done: list[Row] = []
@@ -133,7 +147,7 @@ class _Requests:
         self._left[row.index] = len(row.completions)
         for completion in row.completions:
             request_id = f"{row.index}-{completion.index}"
-            prompt = {"prompt_token_ids": row.prompt.token_ids}
+            prompt = self._build_prompt(row)
             try:
                 self._engine.add_request(request_id, prompt, build_params(row, completion.index))
             except (ValueError, TypeError) as error:

@@ -1,5 +1,7 @@
 """Plugins: what may end an answer, change its logits, or clean its text."""
 
 from .base import Plugin
+from .json_stop import JsonStop
+from .no_duplicates import NoDuplicates
 
-__all__ = ["Plugin"]
+__all__ = ["JsonStop", "NoDuplicates", "Plugin"]

@@ -1,6 +1,8 @@
 """Generates all transcripts and all stop cases with one back end; a process of its own.
 
-    python -m tests.e2e.offline_batch BACKEND OUTPUT
+    python -m tests.e2e.offline_batch BACKEND OUTPUT [VISION_MODEL]
+
+With a vision model it generates images instead, with a budget of pixels.
 
 Engines start processes and handle signals, which is none of pytest's business.
 """
@@ -12,16 +14,28 @@ from pathlib import Path
 from typing import Any
 
 import msgspec
-from backedge.offline import GenerationEngine, GenerationResult, ModelLoadConfig
+from backedge.offline import (
+    GenerationEngine,
+    GenerationOptions,
+    GenerationResult,
+    ModelLoadConfig,
+    VlmPreprocessOptions,
+)
 
 from tests.offline.batches import PARSED, request
 from tests.offline.stop_matrix import CASES
+from tests.offline.vision_rows import BUDGET, rows
 from tests.support import TINY_MODEL, TRANSCRIPTS
 
 ARGUMENTS: dict[str, dict[str, Any]] = {
     "replay": {},
     "hf": {"batch_size": 16},
-    "vllm": {"enforce_eager": True, "max_num_seqs": 16, "block_size": 32},
+    "vllm": {
+        "enforce_eager": True,
+        "max_num_seqs": 16,
+        "block_size": 32,
+        "gpu_memory_utilization": 0.5,
+    },
     "sglang": {
         "device": "cpu",
         "attention_backend": "torch_native",
@@ -48,13 +62,14 @@ class Results(msgspec.Struct):
     stops: list[GenerationResult]
 
 
-def build_engine(backend: str, **arguments: Any) -> GenerationEngine:
+def build_engine(backend: str, **fields: Any) -> GenerationEngine:
     config = {
         "model": TINY_MODEL,
         "backend": backend,
         "dtype": "float32",
         "max_model_len": 2048,
-        "engine_args": ARGUMENTS[backend] | arguments,
+        "engine_args": ARGUMENTS[backend],
+        **fields,
     }
     return GenerationEngine(ModelLoadConfig.from_mapping(config))
 
@@ -67,5 +82,14 @@ def generate(backend: str) -> Results:
         )
 
 
+def generate_images(backend: str, model: str) -> Results:
+    budget = VlmPreprocessOptions(max_pixels=BUDGET)
+    with build_engine(backend, model=model, vlm=budget) as engine:
+        options = GenerationOptions(max_new_tokens=8, temperature=0)
+        return Results(engine.generate_vlm_batch(rows(), options), [])
+
+
 if __name__ == "__main__":
-    Path(sys.argv[2]).write_bytes(msgspec.json.encode(generate(sys.argv[1])))
+    backend, output, *model = sys.argv[1:]
+    results = generate_images(backend, *model) if model else generate(backend)
+    Path(output).write_bytes(msgspec.json.encode(results))

@@ -9,10 +9,13 @@ from pathlib import Path
 
 import msgspec
 import pytest
+from backedge.offline.errors import CapabilityError
 
-from tests.e2e.offline_batch import FREE, Results, generate
+from examples.make_vision_model import make
+from tests.e2e.offline_batch import FREE, Results, build_engine, generate
 from tests.offline.batches import message
 from tests.offline.stop_matrix import CASES
+from tests.offline.vision_rows import rows
 from tools.stack import ROOT
 
 ENGINES = ("hf", "vllm", "sglang")
@@ -30,13 +33,13 @@ def recorded() -> Results:
     return generate("replay")
 
 
-@pytest.fixture(scope="module", params=ENGINES)
-def generated(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Results:
-    folder: Path = tmp_path_factory.mktemp(request.param)
-    log = folder / "log"
+def run(folder: Path, *arguments: str) -> Results:
+    """Generate in a process of its own. arguments: those of `offline_batch`, but the output."""
+    log, output = folder / "log", folder / "results"
+    backend, *model = arguments
     with log.open("wb") as stream:
         status = subprocess.run(
-            [sys.executable, "-m", "tests.e2e.offline_batch", request.param, folder / "results"],
+            [sys.executable, "-m", "tests.e2e.offline_batch", backend, output, *model],
             cwd=ROOT,
             env={**os.environ, **ENVIRONMENT},
             stdout=stream,
@@ -45,7 +48,12 @@ def generated(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathF
             check=False,
         ).returncode
     assert status == 0, log.read_text(errors="replace")[-4000:]
-    return msgspec.json.decode((folder / "results").read_bytes(), type=Results)
+    return msgspec.json.decode(output.read_bytes(), type=Results)
+
+
+@pytest.fixture(scope="module", params=ENGINES)
+def generated(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Results:
+    return run(tmp_path_factory.mktemp(request.param), request.param)
 
 
 def test_there_are_enough_stop_cases() -> None:
@@ -72,3 +80,21 @@ def test_every_stop_case_gives_the_same_result(generated: Results, recorded: Res
         assert result.choices == expected.choices, result.id
         assert result.error is None
         assert result.prompt_tokens == expected.prompt_tokens
+
+
+def test_images_give_the_same_text_with_transformers_and_vllm(tmp_path: Path) -> None:
+    make(tmp_path / "model")
+    found = []
+    for backend in ("hf", "vllm"):
+        folder = tmp_path / backend
+        folder.mkdir()
+        found.append(run(folder, backend, str(tmp_path / "model")).transcripts)
+    for first, second in zip(*found, strict=True):
+        assert first.error is None
+        assert (first.prompt_tokens, first.choices) == (second.prompt_tokens, second.choices)
+    assert max(result.prompt_tokens for result in found[0]) < 70
+
+
+def test_sglang_refuses_images_before_it_loads() -> None:
+    with build_engine("sglang") as engine, pytest.raises(CapabilityError, match="'vlm'"):
+        engine.generate_vlm_batch(rows())
