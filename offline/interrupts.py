@@ -11,6 +11,7 @@ import contextlib
 import signal
 import threading
 from collections.abc import Callable, Iterator
+from multiprocessing import resource_tracker
 from types import FrameType
 
 SIGNALS = (signal.SIGINT, signal.SIGTERM)
@@ -49,6 +50,9 @@ class Interrupts:
 def catch_interrupts() -> Iterator[Interrupts]:
     """Take the signals of this process as long as the context lasts; from the main thread."""
     interrupts = Interrupts()
+    # Where multiprocessing starts this process with its first child, Python 3.11 and 3.12 unblock
+    # Ctrl-C for all that follow.
+    resource_tracker.ensure_running()
     before = {number: signal.signal(number, interrupts.handle) for number in SIGNALS}
     # A thread has the mask that its creator had, so this one has Ctrl-C open.
     ended = threading.Event()

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+import multiprocessing
 import os
 import signal
-import subprocess
-import sys
 import time
+from multiprocessing.connection import Connection
 
 import pytest
 from backedge.offline.interrupts import Interrupted, Interrupts, catch_interrupts
@@ -43,21 +43,27 @@ def test_signals_reach_the_handler(number: signal.Signals) -> None:
     assert (signal.getsignal(number), signal.pthread_sigmask(signal.SIG_BLOCK, [])) == before
 
 
-def test_a_process_that_is_started_does_not_see_ctrl_c() -> None:
+def wait_and_tell(pipe: Connection) -> None:
+    """Say whether Ctrl-C reached this process before SIGTERM did."""
+    seen: list[int] = []
+    signal.signal(signal.SIGINT, lambda number, _: seen.append(number))
+    signal.signal(signal.SIGTERM, lambda *_: pipe.send(seen))
+    pipe.send("ready")
+    time.sleep(60)
+
+
+@pytest.mark.parametrize("method", ["fork", "spawn"])
+def test_a_process_that_is_started_does_not_see_ctrl_c(method: str) -> None:
     """As an engine's, which the terminal sends Ctrl-C, too."""
-    program = (
-        "import signal, time\n"
-        "signal.signal(signal.SIGINT, lambda *_: print('seen', flush=True))\n"
-        "signal.signal(signal.SIGTERM, lambda *_: exit(7))\n"
-        "print('ready', flush=True)\n"
-        "time.sleep(60)\n"
-    )
+    context = multiprocessing.get_context(method)
+    ours, theirs = context.Pipe()
     with catch_interrupts():
-        command = [sys.executable, "-c", program]
-        with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
-            assert process.stdout is not None
-            assert process.stdout.readline() == "ready\n"
-            process.send_signal(signal.SIGINT)
-            process.send_signal(signal.SIGTERM)
-            assert process.stdout.read() == ""
-    assert process.returncode == 7
+        process = context.Process(target=wait_and_tell, args=(theirs,))
+        process.start()
+        assert ours.recv() == "ready"
+        assert process.pid is not None
+        os.kill(process.pid, signal.SIGINT)
+        os.kill(process.pid, signal.SIGTERM)
+        assert ours.recv() == []
+    process.kill()
+    process.join()
