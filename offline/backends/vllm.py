@@ -22,6 +22,7 @@ from ...tokenization.errors import describe_error
 from ..completion import Completion, TokenLogprobs
 from ..contracts import ModelLoadConfig, RowError
 from ..errors import BackendUnavailableError, PluginError
+from ..orphans import adopt_engine
 from ..plugins.base import Plugin
 from ..rows import Row
 from .base import LOGITS, LOGPROBS, VLM, ModelText, check_names
@@ -79,6 +80,7 @@ class VllmBackend(VisionBackend):
             for plugin in self.plugins
             if (processor := plugin.logits_processor(self.name)) is not None
         ]
+        adopt_engine()
         try:
             self._llm = LLM(
                 model=str(config.model),

@@ -1,0 +1,64 @@
+"""An engine's processes end with the one that started the engine, and no other process does."""
+
+from __future__ import annotations
+
+import importlib.metadata
+import os
+import subprocess
+import sys
+
+import pytest
+from backedge.offline.orphans import VARIABLE, end_with_parent
+
+CHILD = """
+import os, sys, time
+from backedge.offline.orphans import end_with_parent
+end_with_parent()
+os.write(int(sys.argv[1]), b"ready")
+time.sleep(5)
+print("still here", flush=True)
+"""
+PARENT = """
+import os, signal, subprocess, sys
+from backedge.offline.orphans import adopt_engine, end_with_parent
+if sys.argv[1] == "adopts":
+    adopt_engine()
+end_with_parent()
+reading, writing = os.pipe()
+command = [sys.executable, "-c", sys.argv[3], str(writing)]
+child = subprocess.Popen(command, pass_fds=[writing])
+os.read(reading, 5)
+print("started", flush=True)
+if sys.argv[2] == "killed":
+    os.kill(os.getpid(), signal.SIGKILL)
+child.wait()
+"""
+
+
+@pytest.mark.parametrize(
+    ("adopts", "ends", "shown"),
+    [
+        ("adopts", "killed", "started\n"),
+        ("adopts", "stays", "started\nstill here\n"),
+        ("nothing", "killed", "started\nstill here\n"),
+    ],
+)
+def test_the_processes_of_an_engine_end_with_the_one_that_is_killed(
+    adopts: str, ends: str, shown: str
+) -> None:
+    environment = {name: value for name, value in os.environ.items() if name != VARIABLE}
+    command = [sys.executable, "-c", PARENT, adopts, ends, CHILD]
+    # It reads to the end of the child's output, too.
+    process = subprocess.run(
+        command, stdout=subprocess.PIPE, text=True, env=environment, check=False
+    )
+    assert process.stdout == shown
+
+
+def test_vllm_calls_it_in_its_processes() -> None:
+    [found] = [
+        point
+        for point in importlib.metadata.entry_points(group="vllm.general_plugins")
+        if point.name == "backedge_offline"
+    ]
+    assert found.load() is end_with_parent
