@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-import importlib.metadata
 import os
 import subprocess
 import sys
+import tomllib
 
 import pytest
 from backedge.offline.orphans import VARIABLE, end_with_parent
+
+from tools.stack import ROOT
 
 CHILD = """
 import os, sys, time
@@ -56,9 +58,6 @@ def test_the_processes_of_an_engine_end_with_the_one_that_is_killed(
 
 
 def test_vllm_calls_it_in_its_processes() -> None:
-    [found] = [
-        point
-        for point in importlib.metadata.entry_points(group="vllm.general_plugins")
-        if point.name == "backedge_offline"
-    ]
-    assert found.load() is end_with_parent
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    name = project["entry-points"]["vllm.general_plugins"]["backedge_offline"]
+    assert name == f"{end_with_parent.__module__}:{end_with_parent.__name__}"
