@@ -8,6 +8,7 @@ than needed changes nothing.
 from __future__ import annotations
 
 import hashlib
+import logging
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -16,12 +17,16 @@ from typing import Literal, Protocol
 import msgspec
 
 from ..parsers.base import ParserFactory, ParserRequest
+from ..parsers.errors import ParserFailedError
 from ..postprocess.aggregate import aggregate_deltas
 from ..postprocess.messages import ChoiceDelta, Chunk, EngineLogprob, PostprocessParams
 from ..postprocess.postprocessor import Postprocessor
 from ..tokenization.detokenizer import DetokenizerFactory, DetokenizerOptions
-from .contracts import GeneratedChoice, ParsedMessage, ToolCall
+from ..tokenization.errors import describe_error
+from .contracts import GeneratedChoice, ParsedMessage, RowError, RowErrorKind, ToolCall
 from .stop_policy import StopPolicy
+
+logger = logging.getLogger(__name__)
 
 # An id that the core has drawn, and not the model's format.
 _DRAWN_ID = re.compile(r"call_[0-9a-f]{24}")
@@ -65,6 +70,7 @@ class Completion:
     """One answer, from its first token to its end.
 
     token_ids: those that belong to the answer so far. finished: nothing more is taken.
+    error: why there is no answer; None if there is one.
     watchers: of this answer; not together with parsers.
     """
 
@@ -74,6 +80,7 @@ class Completion:
         self.index = index
         self.token_ids: list[int] = []
         self.finished = False
+        self.error: RowError | None = None
         self._setup = setup
         self._watchers = watchers
         self._params = _build_params(setup)
@@ -111,10 +118,14 @@ class Completion:
         if reason is None and ended:
             reason = "length"
         chunk = self._build_chunk(list(token_ids[:count]), reason, logprobs)
-        if self._watchers:
-            self._feed_watched(chunk)
-        else:
-            self._feed_core(chunk)
+        try:
+            if self._watchers:
+                self._feed_watched(chunk)
+            else:
+                self._feed_core(chunk)
+        except ParserFailedError as error:
+            # It is about this answer alone.
+            self._fail("generation", str(error))
         return self.finished
 
     def result(self) -> GeneratedChoice:
@@ -169,16 +180,29 @@ class Completion:
         for part in _split(chunk):
             deltas = self._feed_core(part)
             text = "".join(delta.delta.content or "" for delta in deltas)
-            for watcher in self._watchers:
-                length = watcher.feed(text) if text else None
-                if length is not None and self._cut is None:
-                    self._cut = self._watched + length, watcher.name
+            for watcher in self._watchers if text else ():
+                self._watch(watcher, text)
             self._watched += len(text)
             if self._cut is not None and not self.finished:
                 self._deltas += self._core.feed(Chunk(finish_reason="length"))
                 self.finished = True
             if self.finished:
                 return
+
+    def _watch(self, watcher: TextWatcher, text: str) -> None:
+        """Let a watcher read new text; its failure is the answer's."""
+        try:
+            length = watcher.feed(text)
+        except Exception as error:
+            logger.exception("plugin %r failed on request %r", watcher.name, self._setup.key)
+            self._fail("plugin", f"plugin {watcher.name!r} failed: {describe_error(error)}")
+            return
+        if length is not None and self._cut is None:
+            self._cut = self._watched + length, watcher.name
+
+    def _fail(self, kind: RowErrorKind, message: str) -> None:
+        self.error = RowError(kind, message)
+        self.finished = True
 
     def _plain_text(self, whole: ChoiceDelta) -> str:
         """Return the text of all tokens as no parser sees it.

@@ -77,6 +77,11 @@ class GenerationEngine:
             self._backends[self._loaded].close()
             self._loaded = None
 
+    @property
+    def backend(self) -> Backend:
+        """The back end of `config.backend`."""
+        return self._backends[self.config.backend]
+
     def load(self) -> None:
         """Load the weights now and not with the first batch."""
         self._load(self.config.backend)

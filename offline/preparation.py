@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from ..parsers.base import ParserFactory, ParserNames, ParserRequest
 from ..parsers.errors import BackedgeError, RequestError, shorten
 from ..tokenization.detokenizer import detokenizers, read_vocabulary
+from ..tokenization.errors import describe_error
 from ..tokenization.prompt_limit import describe_longest
 from .backends.base import Backend
 from .completion import Completion, CompletionSetup, TextWatcher
@@ -150,4 +151,15 @@ def check_request(kind: RequestKind, request: TextGenerationRequest) -> None:
 
 
 def _watch(plugins: Sequence[Plugin]) -> list[TextWatcher]:
-    return [watcher for plugin in plugins if (watcher := plugin.watch()) is not None]
+    """Return the watchers of one answer. Raises `RowFailure`."""
+    watchers = []
+    for plugin in plugins:
+        try:
+            watcher = plugin.watch()
+        except Exception as error:
+            raise RowFailure(
+                "plugin", f"plugin {plugin.name!r} failed: {describe_error(error)}"
+            ) from error
+        if watcher is not None:
+            watchers.append(watcher)
+    return watchers

@@ -114,12 +114,13 @@ class Row:
 
     def result(self, backend: str) -> GenerationResult:
         """Return the result of the row, which has finished or failed."""
-        failed = self.error is not None
+        errors = [self.error, *(completion.error for completion in self.completions)]
+        error = next((found for found in errors if found is not None), None)
         return GenerationResult(
             id=self.request_id,
             index=self.index,
             backend=backend,
             prompt_tokens=len(self.prompt.token_ids),
-            choices=[] if failed else [completion.result() for completion in self.completions],
-            error=self.error,
+            choices=[] if error else [completion.result() for completion in self.completions],
+            error=error,
         )

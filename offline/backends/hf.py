@@ -55,6 +55,8 @@ class HfBackend(VisionBackend):
     """Generates with transformers.
 
     Its engine_args: those of `from_pretrained`, `batch_size` and `device`.
+
+    model: the loaded model of transformers; None before.
     """
 
     name: ClassVar[str] = "hf"
@@ -71,7 +73,7 @@ class HfBackend(VisionBackend):
         self._device = self._arguments.pop("device", None)
         self._text: ModelText | None = None
         self._pad_token_id = 0
-        self._model: Any = None
+        self.model: Any = None
 
     @override
     def open(self) -> ModelText:
@@ -100,7 +102,7 @@ class HfBackend(VisionBackend):
                 f"transformers cannot load {str(self.config.model)!r} ({describe_error(error)}); "
                 "check the folder, dtype and engine_args."
             ) from error
-        self._model = model.eval() if self._device is None else model.eval().to(self._device)
+        self.model = model.eval() if self._device is None else model.eval().to(self._device)
 
     def _find_class(self, transformers: Any) -> Any:
         if has_vision(find_folder(self.config)):
@@ -111,7 +113,7 @@ class HfBackend(VisionBackend):
     def close(self) -> None:
         import torch
 
-        self._model = None
+        self.model = None
         if torch.cuda.is_available():
             torch.cuda.empty_cache()
 
@@ -161,7 +163,7 @@ class HfBackend(VisionBackend):
         completions = [completion for row in rows for completion in row.completions]
         prompts = [row.prompt for row in rows for _ in row.completions]
         padded, padding = pad_left([prompt.token_ids for prompt in prompts], self._pad_token_id)
-        input_ids, mask = hf_hooks.to_tensors(padded, padding, self._model.device)
+        input_ids, mask = hf_hooks.to_tensors(padded, padding, self.model.device)
         sampling = key.sampling
         recorder = None
         processors: list[Any] = []
@@ -181,7 +183,7 @@ class HfBackend(VisionBackend):
         if sampling.seed is not None:
             torch.manual_seed(sampling.seed)
         with torch.inference_mode():
-            output = self._model.generate(
+            output = self.model.generate(
                 input_ids=input_ids,
                 attention_mask=mask,
                 **self._join_images(prompts),
@@ -199,7 +201,7 @@ class HfBackend(VisionBackend):
         if not prompts[0].inputs:
             return {}
         inputs = join_inputs(prompts, lambda lists: pad_left(lists, 0)[0])
-        return {name: tensor.to(self._model.device) for name, tensor in inputs.items()}
+        return {name: tensor.to(self.model.device) for name, tensor in inputs.items()}
 
     def _build_generation_config(self, key: GroupKey, rows: Sequence[Row]) -> Any:
         import transformers

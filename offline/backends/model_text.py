@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
@@ -9,6 +10,7 @@ from typing import Any
 from ...parsers.errors import RequestError, SetupError
 from ...parsers.json_types import JsonObject
 from ...tokenization.chat_template import (
+    CACHED_TEMPLATES,
     convert_messages,
     create_environment,
     format_tools,
@@ -126,4 +128,9 @@ def reads_parts(templates: Any) -> bool:
     source = templates.chat_template
     if isinstance(source, dict):
         source = source.get("default")
-    return isinstance(source, str) and reads_content_parts(create_environment().parse(source))
+    return isinstance(source, str) and _loops_over_parts(source)
+
+
+@functools.lru_cache(maxsize=CACHED_TEMPLATES)
+def _loops_over_parts(source: str) -> bool:
+    return reads_content_parts(create_environment().parse(source))

@@ -38,7 +38,10 @@ MAX_HELD_ROWS = 1024
 
 
 class VllmBackend(VisionBackend):
-    """Generates with vLLM. Its engine_args: the fields of vLLM's `EngineArgs`."""
+    """Generates with vLLM. Its engine_args: the fields of vLLM's `EngineArgs`.
+
+    llm: vLLM's `LLM`; None before it is loaded.
+    """
 
     name: ClassVar[str] = "vllm"
     capabilities: ClassVar[frozenset[str]] = frozenset({LOGPROBS, LOGITS, VLM})
@@ -46,7 +49,7 @@ class VllmBackend(VisionBackend):
     def __init__(self, config: ModelLoadConfig, plugins: Sequence[Plugin] = ()) -> None:
         super().__init__(config, plugins)
         check_names("vLLM", config.engine_args, list_arguments())
-        self._llm: Any = None
+        self.llm: Any = None
 
     @override
     def use_plugins(self, plugins: Sequence[Plugin]) -> None:
@@ -82,7 +85,7 @@ class VllmBackend(VisionBackend):
         ]
         adopt_engine()
         try:
-            self._llm = LLM(
+            self.llm = LLM(
                 model=str(config.model),
                 dtype=config.dtype,
                 revision=config.revision,
@@ -99,13 +102,13 @@ class VllmBackend(VisionBackend):
 
     @override
     def close(self) -> None:
-        llm, self._llm = self._llm, None
+        llm, self.llm = self.llm, None
         if llm is not None:
             llm.llm_engine.engine_core.shutdown()
 
     @override
     def generate(self, rows: Iterator[Row]) -> Iterator[Row]:
-        running = _Requests(self._llm.llm_engine, self._build_prompt)
+        running = _Requests(self.llm.llm_engine, self._build_prompt)
         try:
             while True:
                 for row in itertools.islice(rows, MAX_HELD_ROWS - running.rows):

@@ -130,6 +130,22 @@ def test_a_watcher_ends_the_answer_at_its_character(cuts):
     assert result == run(build(), LETTERS, (), [StopAt("d")])
 
 
+def test_a_core_that_fails_costs_the_answer():
+    class BrokenDetokenizers:
+        def __call__(self, options, prompt_token_ids):
+            return self
+
+        def feed(self, token_id):
+            raise ValueError("no such token")
+
+        feed_all = feed
+
+    completion = Completion(0, CompletionSetup("key", BrokenDetokenizers(), StopPolicy()))
+    assert completion.feed([1, 2])
+    assert completion.error is not None
+    assert "no such token" in completion.error.message
+
+
 def test_logprobs_stop_with_the_answer():
     token_ids = encode(LETTERS)
     completion = Completion(0, build("beta", logprobs=1))

@@ -53,7 +53,7 @@ def test_transcripts_of_different_lengths_and_options_in_one_batch(engine):
 
 def test_a_batch_ends_when_its_last_row_has(engine, monkeypatch):
     """Stop strings end rows, so that nothing goes on until the longest answer."""
-    model = engine._backends["hf"]._model
+    model = engine._backends["hf"].model
     steps = []
     forward = model.forward
 
@@ -76,7 +76,7 @@ def ask_with_id(row, number):
 def test_memory_that_does_not_last_halves_the_batch(monkeypatch, caplog):
     with build_engine(batch_size=4) as engine:
         engine.load()
-        model = engine._backends["hf"]._model
+        model = engine._backends["hf"].model
         generate, sizes = model.generate, []
 
         def fail_for_more_than_one(**kwargs):
@@ -97,7 +97,7 @@ def test_memory_that_does_not_last_halves_the_batch(monkeypatch, caplog):
 def test_a_single_row_out_of_memory_fails_alone(monkeypatch):
     with build_engine() as engine:
         engine.load()
-        model = engine._backends["hf"]._model
+        model = engine._backends["hf"].model
         generate = model.generate
 
         def fail_for_long(**kwargs):
@@ -114,7 +114,7 @@ def test_a_single_row_out_of_memory_fails_alone(monkeypatch):
 
 def test_logprobs_are_those_of_the_model(engine):
     [result] = engine.generate_text_batch([request(HELLO, logprobs=2)])
-    model = engine._backends["hf"]._model
+    model = engine._backends["hf"].model
     prompt = engine._preparations["hf"].text
     text = prompt.render(HELLO["messages"], None, **HELLO["chat_template_kwargs"])
     ids = prompt.encode(text)

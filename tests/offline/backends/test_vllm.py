@@ -68,7 +68,7 @@ def start(monkeypatch):
 
     def build(scripted):
         def load(self):
-            self._llm = SimpleNamespace(llm_engine=scripted)
+            self.llm = SimpleNamespace(llm_engine=scripted)
             scripted.engine_core = SimpleNamespace(shutdown=lambda: None)
 
         monkeypatch.setattr(backend.VllmBackend, "load", load)

@@ -91,6 +91,44 @@ def test_text_is_cleaned_and_raw_text_is_not():
     assert result.raw_text == plain.raw_text
 
 
+class Watcher:
+    name = "watching"
+
+    def feed(self, text):
+        if "w" in text:
+            raise ValueError("bad day")
+
+
+class Watching(Plugin):
+    """Fails while it reads an answer."""
+
+    name = "watching"
+
+    def watch(self):
+        return Watcher()
+
+
+class Blind(Plugin):
+    """Fails before it reads any."""
+
+    name = "blind"
+
+    def watch(self):
+        raise ValueError("bad day")
+
+
+@pytest.mark.parametrize("plugin", [Watching(), Blind()])
+def test_a_plugin_that_fails_while_it_reads_costs_its_row(plugin):
+    with replay_engine() as engine:
+        first, second = engine.generate_text_batch(
+            [ask("Say hello."), ask("Greet the world.")], plugins=[plugin]
+        )
+    assert first.error is not None
+    assert first.error.kind == "plugin"
+    assert "ValueError: bad day" in first.error.message
+    assert (second.error is None) is (plugin.name == "watching")
+
+
 @pytest.mark.parametrize(
     ("plugin", "part"), [(Failing(), "ValueError: bad day"), (Wordless(), "returned None")]
 )

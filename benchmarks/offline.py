@@ -1,0 +1,240 @@
+"""Claim: a batch takes at most 1.03 times as long as bare `LLM.chat`, 1.05 as `model.generate`.
+
+    python -m benchmarks.offline [--json] [--engines hf vllm] [--model examples/tiny_model]
+        [--rows 64] [--tokens 128] [--rounds 7]
+
+Both generate the same rows with the same loaded model, turn by turn: once by `GenerationEngine`,
+and once as the engine's own documentation shows it. Two cases: every row has its full length, and
+a stop string ends each row where the engine has that built in. The ratio is that of the fastest
+rounds' wall clock: what else runs on the machine only ever adds to it. Both have to give the same
+text; otherwise the row is marked wrong.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import msgspec
+from backedge.offline import (
+    GenerationEngine,
+    GenerationOptions,
+    ModelLoadConfig,
+    TextGenerationRequest,
+)
+from backedge.offline.backends.hf import HfBackend
+from backedge.offline.backends.vllm import VllmBackend
+from backedge.parsers.json_types import JsonObject
+
+from .answers import TINY_MODEL
+
+AIMS = {"hf": 1.05, "vllm": 1.03}
+BATCH_SIZE = 16
+# So that an engine on the CPU takes the threads that it is given, and no more.
+ENVIRONMENT = {"OMP_NUM_THREADS": "1", "VLLM_CPU_KVCACHE_SPACE": "1", "VLLM_NO_USAGE_STATS": "1"}
+ARGUMENTS: dict[str, JsonObject] = {
+    "hf": {"batch_size": BATCH_SIZE},
+    "vllm": {
+        "enforce_eager": True,
+        "max_num_seqs": BATCH_SIZE,
+        "block_size": 32,
+        "enable_prefix_caching": False,
+        "gpu_memory_utilization": 0.5,
+        "disable_log_stats": True,
+    },
+}
+
+Messages = list[JsonObject]
+Generate = Callable[[Sequence[Messages]], list[str]]
+
+
+class Row(msgspec.Struct):
+    """One engine with one case.
+
+    ours_s, bare_s: wall clock of the fastest round, in seconds. wrong: the texts differ.
+    """
+
+    engine: str
+    case: str
+    ours_s: float
+    bare_s: float
+    ratio: float
+    aim: float
+    held: bool
+    wrong: bool
+
+
+class Settings(msgspec.Struct):
+    """What the command line says."""
+
+    model: Path
+    rows: int
+    tokens: int
+    rounds: int
+
+
+def conversations(count: int) -> list[Messages]:
+    """Return conversations that the example model answers at length."""
+    questions = ("Count to 160.", "List the letters.", "Write a story.", "Why is the sky blue?")
+    return [
+        [
+            {
+                "role": "user",
+                "content": f"{questions[number % len(questions)]}{' Go.' * (number % 7)}",
+            }
+        ]
+        for number in range(count)
+    ]
+
+
+def build_ours(engine: GenerationEngine, options: GenerationOptions) -> Generate:
+    """Return our way."""
+
+    def generate(batch: Sequence[Messages]) -> list[str]:
+        requests = [TextGenerationRequest(messages=messages) for messages in batch]
+        return [result.text for result in engine.generate_text_batch(requests, options)]
+
+    return generate
+
+
+def build_bare_hf(backend: HfBackend, model: Path, tokens: int, stop: str | None) -> Generate:
+    """Return the way of transformers' documentation."""
+    import torch
+    import transformers
+
+    tokenizer = transformers.AutoTokenizer.from_pretrained(model, padding_side="left")
+    loaded = backend.model
+    stops: JsonObject = {"stop_strings": [stop], "tokenizer": tokenizer} if stop else {}
+
+    def generate(batch: Sequence[Messages]) -> list[str]:
+        texts: list[str] = []
+        for start in range(0, len(batch), BATCH_SIZE):
+            inputs = tokenizer.apply_chat_template(
+                list(batch[start : start + BATCH_SIZE]),
+                add_generation_prompt=True,
+                padding=True,
+                return_tensors="pt",
+                return_dict=True,
+                enable_thinking=False,
+            ).to(loaded.device)
+            with torch.inference_mode():
+                output = loaded.generate(**inputs, max_new_tokens=tokens, do_sample=False, **stops)
+            new = output[:, inputs["input_ids"].shape[1] :]
+            texts += tokenizer.batch_decode(new, skip_special_tokens=True)
+        return texts
+
+    return generate
+
+
+def build_bare_vllm(backend: VllmBackend, tokens: int, stop: str | None) -> Generate:
+    """Return the way of vLLM's documentation."""
+    from vllm import SamplingParams
+
+    params = SamplingParams(temperature=0, max_tokens=tokens, stop=stop)
+
+    def generate(batch: Sequence[Messages]) -> list[str]:
+        outputs: Any = backend.llm.chat(
+            list(batch),
+            params,
+            use_tqdm=False,
+            chat_template_kwargs={"enable_thinking": False},
+        )
+        return [output.outputs[0].text for output in outputs]
+
+    return generate
+
+
+def measure(name: str, engine: GenerationEngine, settings: Settings, stop: str | None) -> Row:
+    """Return the times of one case."""
+    options = GenerationOptions(
+        max_new_tokens=settings.tokens, temperature=0, stop=[stop] if stop else []
+    )
+    backend = engine.backend
+    if isinstance(backend, HfBackend):
+        bare = build_bare_hf(backend, settings.model, settings.tokens, stop)
+    else:
+        assert isinstance(backend, VllmBackend)  # noqa: S101 - narrows the type
+        bare = build_bare_vllm(backend, settings.tokens, stop)
+    ways = {"ours": build_ours(engine, options), "bare": bare}
+    batch = conversations(settings.rows)
+    texts = {way: generate(batch) for way, generate in ways.items()}  # warms up, too
+    times: dict[str, list[float]] = {way: [] for way in ways}
+    for number in range(settings.rounds):
+        # Each goes first as often as the other.
+        for way in sorted(ways, reverse=number % 2 == 1):
+            started = time.perf_counter()
+            ways[way](batch)
+            times[way].append(time.perf_counter() - started)
+    ours, others = (min(times[way]) for way in ("ours", "bare"))
+    case = f"until {stop!r}" if stop else "full length"
+    return build_row(name, case, ours, others, right=is_right(texts["ours"], texts["bare"], stop))
+
+
+def is_right(ours: Sequence[str], bare: Sequence[str], stop: str | None) -> bool:
+    """Whether the texts are equal.
+
+    transformers keeps the stop string and what its token adds; and the engines write U+FFFD for an
+    unfinished character at the end, which ours leaves out.
+    """
+    cut = [text.split(stop)[0] if stop else text for text in bare]
+    ends = "\ufffd"
+    return [text.rstrip(ends) for text in ours] == [text.rstrip(ends) for text in cut]
+
+
+def build_row(name: str, case: str, ours_s: float, bare_s: float, *, right: bool) -> Row:
+    """Return the row with its ratio."""
+    ratio = ours_s / bare_s
+    aim = AIMS[name]
+    return Row(name, case, ours_s, bare_s, ratio, aim, ratio <= aim, not right)
+
+
+def run(name: str, settings: Settings) -> list[Row]:
+    """Return the rows of one engine."""
+    config = ModelLoadConfig.from_mapping(
+        {
+            "model": settings.model,
+            "backend": name,
+            "dtype": "float32",
+            "engine_args": ARGUMENTS[name],
+        }
+    )
+    with GenerationEngine(config) as engine:
+        engine.load()
+        return [measure(name, engine, settings, stop) for stop in (None, " 9")]
+
+
+def format_table(rows: Sequence[Row]) -> str:
+    """Return the rows as a table."""
+    lines = [f"{'engine':8}{'case':16}{'ours s':>10}{'bare s':>10}{'ratio':>8}{'aim':>7}"]
+    for row in rows:
+        mark = "WRONG" if row.wrong else "held" if row.held else "missed"
+        lines.append(
+            f"{row.engine:8}{row.case:16}{row.ours_s:>10.3f}{row.bare_s:>10.3f}"
+            f"{row.ratio:>8.3f}{row.aim:>7.2f}  {mark}"
+        )
+    return "\n".join(lines)
+
+
+def main() -> None:
+    """Run the benchmark and print its results."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--json", action="store_true", help="print JSON instead of a table")
+    parser.add_argument("--engines", nargs="+", choices=sorted(AIMS), default=sorted(AIMS))
+    parser.add_argument("--model", type=Path, default=TINY_MODEL)
+    parser.add_argument("--rows", type=int, default=64)
+    parser.add_argument("--tokens", type=int, default=128)
+    parser.add_argument("--rounds", type=int, default=7)
+    flags = parser.parse_args()
+    for name, value in ENVIRONMENT.items():
+        os.environ.setdefault(name, value)
+    settings = Settings(flags.model, flags.rows, flags.tokens, flags.rounds)
+    rows = [row for name in flags.engines for row in run(name, settings)]
+    print(msgspec.json.encode(rows).decode() if flags.json else format_table(rows))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,41 @@
+"""The rows of `offline`: ratios, aims, and texts that must be equal."""
+
+from __future__ import annotations
+
+import pytest
+
+from benchmarks.offline import AIMS, build_row, conversations, format_table, is_right
+
+# ours, bare, stop string, whether they are equal
+TEXTS = [
+    ("one", "one", None, True),
+    ("one", "two", None, False),
+    ("1, 2,", "1, 2, 9, 10", " 9", True),
+    ("1, 2, 9", "1, 2, 9, 10", " 9", False),
+    ("half", "half\ufffd", None, True),
+]
+
+
+@pytest.mark.parametrize(("ours", "bare", "stop", "equal"), TEXTS)
+def test_texts_are_compared_up_to_the_stop_string(ours, bare, stop, equal):
+    assert is_right([ours], [bare], stop) is equal
+
+
+@pytest.mark.parametrize(("ours_s", "held"), [(1.0, True), (1.03, True), (1.04, False)])
+def test_the_aim_is_a_ratio(ours_s, held):
+    row = build_row("vllm", "full length", ours_s, 1.0, right=True)
+    assert (row.held, row.wrong, row.aim) == (held, False, AIMS["vllm"])
+
+
+def test_a_table_says_what_is_wrong_and_what_is_missed():
+    rows = [
+        build_row("hf", "full length", ours_s, 1.0, right=right)
+        for ours_s, right in ((1.0, True), (2.0, True), (1.0, False))
+    ]
+    assert [line.split()[-1] for line in format_table(rows).splitlines()[1:]] == [
+        *("held", "missed", "WRONG")
+    ]
+
+
+def test_conversations_differ():
+    assert len({str(messages) for messages in conversations(28)}) == 28
