@@ -51,7 +51,8 @@ def main() -> None:
     with GenerationEngine(ModelLoadConfig(flags.model, backend=flags.backend, vlm=vlm)) as engine:
         for result in engine.generate_vlm_batch(requests, options):
             if result.error is None:
-                print(f"{result.id}: {result.text} ({result.prompt_tokens} tokens of prompt)")
+                caption = " ".join(result.text.split())
+                print(f"{result.id}: {caption} ({result.prompt_tokens} tokens of prompt)")
             else:
                 print(f"{result.id}: failed ({result.error.kind}): {result.error.message}")
 

@@ -13,9 +13,9 @@ from pathlib import Path
 import pytest
 
 from tests.e2e.test_offline import ENVIRONMENT
-from tests.offline.batch_files import ALL, PARSERS, batch_row, read_answers
+from tests.offline.batch_files import ALL, batch_row, read_answers
 from tests.support import TINY_MODEL, TRANSCRIPTS
-from tools.offline import CPU_ARGUMENTS
+from tools.offline import CPU_ARGUMENTS, PARSERS
 
 # More rows than the engine holds at once, of the shortest answers.
 SHORT = [TRANSCRIPTS[name] for name in ("cut_text", "plain_text", "stop_string")]

@@ -7,7 +7,9 @@ import subprocess
 import sys
 from pathlib import Path
 
+from examples.make_vision_model import make
 from tests.offline.batch_files import WITHOUT_PARSERS, build_command, read_answers
+from tests.offline.vision_rows import make_image
 from tools.stack import ROOT
 
 EXAMPLES = ROOT / "examples"
@@ -29,6 +31,21 @@ def test_a_text_job() -> None:
 
 def test_a_plugin_of_one_s_own() -> None:
     assert run_example("my_plugin.py") == "Hello!\n  stop at 'one sentence'\n"
+
+
+def test_an_image_job(tmp_path: Path) -> None:
+    model, pictures = tmp_path / "model", tmp_path / "pictures"
+    make(model)
+    pictures.mkdir()
+    make_image(280, 140).save(pictures / "wide.png")
+    make_image(1400, 1400).save(pictures / "large.png")
+    (pictures / "notes.txt").write_text("no image")
+    flags = ("--model", str(model), "--max-pixels", str(50 * 28 * 28), "--max-new-tokens", "3")
+    large, notes, wide = run_example("image_job.py", str(pictures), *flags).splitlines()
+    tokens = [int(line.split("(")[-1].split()[0]) for line in (large, wide)]
+    # A budget of 50 tokens: a square has up to 7 x 7 of them, and the wide one all.
+    assert tokens[0] == tokens[1] - 1
+    assert notes.startswith("notes.txt: failed (image): ")
 
 
 def test_the_command_takes_a_plugin_of_one_s_own(tmp_path: Path) -> None:

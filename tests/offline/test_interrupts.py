@@ -7,6 +7,7 @@ import os
 import signal
 import time
 from multiprocessing.connection import Connection
+from typing import Any
 
 import pytest
 from backedge.offline.interrupts import Interrupted, Interrupts, catch_interrupts
@@ -55,7 +56,7 @@ def wait_and_tell(pipe: Connection) -> None:
 @pytest.mark.parametrize("method", ["fork", "spawn"])
 def test_a_process_that_is_started_does_not_see_ctrl_c(method: str) -> None:
     """As an engine's, which the terminal sends Ctrl-C, too."""
-    context = multiprocessing.get_context(method)
+    context: Any = multiprocessing.get_context(method)
     ours, theirs = context.Pipe()
     with catch_interrupts():
         process = context.Process(target=wait_and_tell, args=(theirs,))
