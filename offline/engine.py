@@ -112,8 +112,9 @@ class GenerationEngine:
     ) -> Generator[Indexed, None, None]:
         """Return an iterator of `(index, result)`, each as soon as it is done.
 
-        requests: read as the back end has room for them, unless they are a sequence, of which
-            all are checked first. Otherwise as `generate_text_batch`.
+        requests: read as the back end has room for them, and their ids are not compared, for they
+            may be many; but all of a sequence are checked first. Otherwise as
+            `generate_text_batch`.
         """
         return self._start("text", requests, options, plugins, strict=strict)
 
@@ -247,6 +248,8 @@ class _Rows:
         self._requests = requests
         self._options = options
         self._plugins = plugins
+        # Those of an iterator may be more than the memory holds.
+        self._compares_ids = isinstance(requests, Sequence)
         self._ids: set[str] = set()
         self.failures: list[tuple[int, str, RowError]] = []
 
@@ -270,7 +273,8 @@ class _Rows:
                 f"the id {request_id!r} belongs to an earlier request of this batch; give each "
                 "its own.",
             )
-        self._ids.add(request_id)
+        if self._compares_ids:
+            self._ids.add(request_id)
 
     def take_failures(self, backend: str) -> Iterator[Indexed]:
         """Yield the results of rows that have failed since the last call."""

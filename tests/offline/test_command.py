@@ -189,6 +189,7 @@ REFUSALS: list[tuple[str, Callable[[Path, Path], None], tuple[str, ...], str]] =
     ("parser", nothing, ("--tool-call-parser", "hermez"), "'hermez' is not known"),
     ("engine", nothing, ("--engine-args", "token_per_step=1"), "did you mean 'tokens_per_step'?"),
     ("plugin", nothing, ("--plugin", "jsonstop"), "did you mean 'json_stop'?"),
+    ("plugin and parser", nothing, ("--plugin", "json_stop"), "which parsed messages do not allow"),
     ("plugin's module", nothing, ("--plugin", "none.such:Thing"), "No module named 'none'"),
     ("plugin's class", nothing, ("--plugin", "json:JSONDecoder"), "is not a plugin"),
     ("a folder", nothing, ("--model", "/none"), "the model '/none' is not a folder"),

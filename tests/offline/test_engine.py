@@ -62,6 +62,13 @@ def test_weights_load_once(loads):
     assert loads == ["replay"]
 
 
+def test_ids_of_an_iterator_are_not_kept():
+    with replay_engine() as engine:
+        requests = (ask("Say hello.", id="a") for _ in range(2))
+        results = [result for _, result in engine.iterate_text_batch(requests)]
+    assert outcomes(results) == [None, None]
+
+
 def test_the_second_row_with_an_id_fails():
     with replay_engine() as engine:
         results = engine.generate_text_batch([ask("Say hello.", id="a"), ask("x", id="a"), HELLO])
