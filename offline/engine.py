@@ -258,6 +258,7 @@ class _Rows:
             request_id = _id_of(request, index)
             try:
                 self._check_id(request_id)
+                self._check_capabilities(request)
                 row = self._prepare.build_row(
                     self._kind, index, request_id, request, self._options, self._plugins
                 )
@@ -275,6 +276,14 @@ class _Rows:
             )
         if self._compares_ids:
             self._ids.add(request_id)
+
+    def _check_capabilities(self, request: TextGenerationRequest) -> None:
+        """Raise `RowFailure` for what the back end cannot do: iterators come unchecked."""
+        backend = self._prepare.backend
+        for need, asked in _find_needs(self._kind, [request], self._options, ()).items():
+            if need not in backend.capabilities:
+                error = CapabilityError(asked, need, backend.name, able_backends(need))
+                raise RowFailure("request", str(error))
 
     def take_failures(self, backend: str) -> Iterator[Indexed]:
         """Yield the results of rows that have failed since the last call."""

@@ -26,11 +26,12 @@ from .stop_policy import StopPolicy, normalize_stops
 class Preparation:
     """Makes the rows of one back end. It reads the model's small files and no weights.
 
+    backend: the back end. text: the model's tokenizer and settings.
     Raises `SetupError` for a model that is not there or not whole.
     """
 
     def __init__(self, backend: Backend) -> None:
-        self._backend = backend
+        self.backend = backend
         self.text = backend.open()
         self._detokenizers = detokenizers(self.text.tokenizer)
         self._vocabulary = read_vocabulary(self.text.tokenizer)
@@ -85,7 +86,7 @@ class Preparation:
 
     def _build_prompt(self, request: TextGenerationRequest, options: GenerationOptions) -> Prompt:
         try:
-            prompt = self._backend.build_prompt(self.text, request, options)
+            prompt = self.backend.build_prompt(self.text, request, options)
         except RequestError as error:
             is_template = "chat template" in str(error)
             raise RowFailure("template" if is_template else "request", str(error)) from error
@@ -116,7 +117,7 @@ class Preparation:
         return self._parsers(options.tool_call_parser, options.reasoning_parser)
 
     def _build_parsers(self, tool_call: str | None, reasoning: str | None) -> ParserFactory:
-        return self._backend.build_parsers(ParserNames(tool_call, reasoning), self.text.tokenizer)
+        return self.backend.build_parsers(ParserNames(tool_call, reasoning), self.text.tokenizer)
 
 
 def build_parser_request(

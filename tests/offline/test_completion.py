@@ -140,7 +140,8 @@ def test_a_core_that_fails_costs_the_answer():
 
         feed_all = feed
 
-    completion = Completion(0, CompletionSetup("key", BrokenDetokenizers(), StopPolicy()))
+    broken: Any = BrokenDetokenizers()
+    completion = Completion(0, CompletionSetup("key", broken, StopPolicy()))
     assert completion.feed([1, 2])
     assert completion.error is not None
     assert "no such token" in completion.error.message

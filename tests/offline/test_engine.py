@@ -177,6 +177,15 @@ def test_without_a_fallback_it_is_refused(less_able, loads):
     assert loads == []
 
 
+def test_a_row_of_an_iterator_that_the_back_end_cannot_do_fails(less_able):
+    asked = request(TRANSCRIPTS["required_choice"])
+    with replay_engine() as engine:
+        results = [result for _, result in engine.iterate_text_batch(iter([asked, HELLO]))]
+    assert outcomes(sorted(results, key=lambda result: result.index)) == ["request", None]
+    [error] = [str(result.error) for result in results if result.error]
+    assert "needs the capability 'guided', which the back end 'replay' lacks" in error
+
+
 def test_a_forced_call_needs_guided_decoding(less_able):
     asked = request(TRANSCRIPTS["required_choice"])
     with (
