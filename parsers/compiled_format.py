@@ -47,8 +47,8 @@ Markers = dict[State, dict[str, Target]]
 class Scanner:
     """Finds the markers of one state in text.
 
-    running: for text that may go on. Its first group matches what may be the beginning of a
-        marker at the end of the text.
+    running: for text that may go on. A group of it matches if what was found may be the beginning
+        of a marker at the end of the text.
     final: for the end of the output, after which nothing follows.
     """
 
@@ -324,17 +324,28 @@ def _has_token(marker: str, vocabulary: Collection[str]) -> bool:
 
 
 def _build_scanner(texts: list[str]) -> Scanner:
-    longest_first = sorted(texts, key=len, reverse=True)
-    whole = "|".join(map(re.escape, longest_first))
-    # Beginnings first: a marker that another one begins with waits for that one's rest.
-    partial = _match_beginnings(longest_first)
-    return Scanner(re.compile(rf"((?:{partial})\Z)|{whole}"), re.compile(rf"(\Z\b\B)|{whole}"))
+    """Return a scanner for `texts`.
+
+    The patterns branch by the first character, so that `re` skips to one of these characters;
+    a pattern that begins with a group is tried at every position instead.
+    """
+    tails: dict[str, list[str]] = {}
+    for text in sorted(texts, key=len, reverse=True):  # the longest first
+        tails.setdefault(text[0], []).append(text[1:])
+    running, final = [], []
+    for first, rest in tails.items():
+        whole = "|".join(map(re.escape, rest))
+        final.append(f"{re.escape(first)}(?:{whole})")
+        # Beginnings first: a marker that another one begins with waits for that one's rest.
+        beginnings = _match_beginnings(rest)
+        running.append(f"{re.escape(first)}(?:{beginnings}{whole})")
+    return Scanner(re.compile("|".join(running)), re.compile("|".join(final)))
 
 
-def _match_beginnings(texts: list[str]) -> str:
-    """Return a pattern for every proper beginning of `texts`; one that never matches for none."""
-    beginnings = {text[:length] for text in texts for length in range(1, len(text))}
-    return (
-        "|".join(re.escape(beginning) for beginning in sorted(beginnings, key=len, reverse=True))
-        or r"\Z\b\B"
-    )
+def _match_beginnings(tails: list[str]) -> str:
+    """Return a branch for every proper beginning of `tails` at the end of the text, if any."""
+    beginnings = {tail[:length] for tail in tails for length in range(len(tail))}
+    if not beginnings:
+        return ""
+    longest_first = sorted(beginnings, key=len, reverse=True)
+    return rf"((?:{'|'.join(map(re.escape, longest_first))})\Z)|"

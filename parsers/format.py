@@ -106,6 +106,21 @@ CALL_STATES = frozenset(
     }
 )
 
+# Reasoning, and what may lead to it: no stop string counts there.
+UNSTOPPED = REASONING_STATES | {State.HEADER}
+# What a marker that ends a call, or follows one, leads to.
+CALL_ENDS = TEXT_STATES | {State.TOOL_SECTION, State.IGNORED, Jump.RETURN, Jump.BY_HEADER}
+# What may stand between a call's name and its first argument.
+FRAME_STATES = frozenset(
+    {State.PARAMETERS, State.ARGUMENTS, State.ELEMENTS, State.HEADER, State.IGNORED}
+)
+# Where the output ends within an argument.
+INSIDE_ARGUMENT = VALUE_STATES | {State.KEY, State.HEADER}
+# There a key without its value, or the beginning of a marker, belongs to the next argument.
+BETWEEN_ARGUMENTS = frozenset({State.PARAMETERS, State.ELEMENTS})
+# Entering one of these ends a call that is open.
+OUTSIDE_CALLS = TEXT_STATES | {State.TOOL_SECTION, State.NAME}
+
 
 @dataclass(frozen=True)
 class ReuseSuffix:

@@ -12,11 +12,10 @@ knows no format by name. Four layers share the work, each a class in a file of i
     `LinearParser`   this file          the states, the grammars and values they read, `feed`
 
 docs/formats.md shows two tables as diagrams; `python -m backedge.parsers.diagram NAME` draws any.
-The machine needs no stack. Formats nest
-to one level only: text, calls within it, parameters within a call. The one thing to remember is the
-text that the calls interrupted, `_text_state`, and the target `Jump.RETURN` goes back there. Real
-nesting occurs in arguments only, and there a grammar with a stack of its own reads until its syntax
-says that it has ended; then the state's marker `COMPLETE` is followed.
+The machine needs no stack: formats nest to one level only, text, calls within it, parameters within
+a call. The one thing to remember is the text that the calls interrupted, `_text_state`; the target
+`Jump.RETURN` goes back there. Real nesting occurs in arguments only, and there a grammar with a
+stack of its own reads until its syntax has ended; then the state's marker `COMPLETE` is followed.
 
 What the states do with their text:
 
@@ -37,14 +36,14 @@ Invariants, each of them tested for every format (tests/parsers/test_fuzz.py):
 - No output raises an exception.
 
 The cost: one regular expression per piece of text, and a constant number of steps per marker. Most
-tokens are text of an answer without anything to look out for. `feed` handles these in its first
-lines without a further call; keep it so (benchmarks/parsers.py measures it).
+tokens are text of an answer, or of a value, without anything to look out for. `feed` handles these
+without a further call; keep it so (benchmarks/parsers.py measures it).
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from typing_extensions import override
 
@@ -58,11 +57,17 @@ from .call_rollback import BETWEEN_CALLS, FIRST_STATES, MAX_MARKUP
 from .compiled_format import CODE_MARKERS, CompiledFormat
 from .events import Content, Event, Reasoning, ToolCallCut
 from .format import (
+    BETWEEN_ARGUMENTS,
+    CALL_ENDS,
     CODE_STATES,
     COLLECTED_STATES,
     COMPLETE,
+    FRAME_STATES,
+    INSIDE_ARGUMENT,
+    OUTSIDE_CALLS,
     REASONING_STATES,
     TEXT_STATES,
+    UNSTOPPED,
     VALUE_STATES,
     Format,
     Jump,
@@ -74,25 +79,11 @@ from .json_types import JsonObject
 from .open_string import OpenStrings
 from .parameter_values import begin_value
 
-# Reasoning, and what may lead to it: no stop string counts there.
-UNSTOPPED = REASONING_STATES | {State.HEADER}
 # The event of text in the states where it needs no further reading.
 PLAIN_EVENTS: dict[State, type[Reasoning | Content]] = {
     State.CONTENT: Content,
     State.REASONING: Reasoning,
 }
-# What a marker that ends a call, or follows one, leads to.
-CALL_ENDS = TEXT_STATES | {State.TOOL_SECTION, State.IGNORED, Jump.RETURN, Jump.BY_HEADER}
-# What may stand between a call's name and its first argument.
-FRAME_STATES = frozenset(
-    {State.PARAMETERS, State.ARGUMENTS, State.ELEMENTS, State.HEADER, State.IGNORED}
-)
-# Where the output ends within an argument.
-INSIDE_ARGUMENT = VALUE_STATES | {State.KEY, State.HEADER}
-# There a key without its value, or the beginning of a marker, belongs to the next argument.
-BETWEEN_ARGUMENTS = frozenset({State.PARAMETERS, State.ELEMENTS})
-# Entering one of these ends a call that is open.
-OUTSIDE_CALLS = TEXT_STATES | {State.TOOL_SECTION, State.NAME}
 
 
 class LinearParser(OpenStrings, StreamParser):
@@ -127,6 +118,7 @@ class LinearParser(OpenStrings, StreamParser):
         self._header_state: State | Jump = State.TOOL_SECTION  # what the last header leads to
         self._grammar: IncrementalGrammar = JsonRepairer(self._calls.arguments)
         self._value: SchemaValue | WrappedArguments = SchemaValue(self._calls.arguments, STRING, "")
+        self._feed_value: Callable[[str], None] | None  # in a value state
         self._plain_event: type[Reasoning | Content] | None
         self._counts_reasoning: bool
         if table.prefix:
@@ -184,7 +176,14 @@ class LinearParser(OpenStrings, StreamParser):
                 return [self._plain_event(text)]
         if self._undecided is None and self._alone.isdisjoint(token_ids):
             # Text in any other state: what `_feed_piece` does where no token is a marker.
-            if text:
+            scanner = self._scanner
+            if (
+                self._feed_value is not None
+                and not self._held
+                and (scanner is None or not scanner.running.search(text))
+            ):
+                self._feed_value(text)  # what `_read` would come to
+            elif text:
                 self._read(text)
             if self._counts_reasoning:
                 self.reasoning_tokens += len(token_ids)
@@ -295,6 +294,7 @@ class LinearParser(OpenStrings, StreamParser):
         self._look_for(state)
         # A message's first text goes through `_show`.
         self._plain_event = PLAIN_EVENTS.get(state) if self._message is None else None
+        self._feed_value = None
         self._counts_reasoning = state in REASONING_STATES
         if state in OUTSIDE_CALLS:
             self._calls.end()
@@ -310,6 +310,7 @@ class LinearParser(OpenStrings, StreamParser):
             self._grammar = build_grammar(state, self._format, self._calls)
         elif state in VALUE_STATES:
             self._value = begin_value(self._calls, self._format, state, self._key)
+            self._feed_value = self._value.feed
             self._key = ""
 
     @override
