@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 import time
 from collections.abc import Callable
@@ -9,6 +10,7 @@ from typing import Any, TextIO
 
 # Between two plain lines, in seconds.
 INTERVAL_S = 10.0
+WIDTH, HEIGHT = 100, 20
 BAR_FORMAT = (
     "{desc}: {percentage:3.0f}%|{bar}| {n_fmt}/{total_fmt} [{elapsed}<{remaining}{postfix}]"
 )
@@ -109,14 +111,25 @@ class Progress:
             from tqdm import tqdm
         except ImportError:
             return None
+        knows_size = _knows_size(self._stream)
         return tqdm(
             total=self.total,
             initial=self.done,
             desc="rows",
             file=self._stream,
             bar_format=BAR_FORMAT,
-            dynamic_ncols=True,
+            dynamic_ncols=knows_size,
+            ncols=None if knows_size else WIDTH,
+            nrows=None if knows_size else HEIGHT,
         )
+
+
+def _knows_size(terminal: TextIO) -> bool:
+    """Whether a terminal says how large it is; a container's may not."""
+    try:
+        return os.get_terminal_size(terminal.fileno()).columns > 0
+    except OSError:
+        return False
 
 
 def _format_time(seconds: float) -> str:

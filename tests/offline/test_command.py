@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import signal
@@ -368,3 +369,19 @@ def test_help_ends_well(capsys: pytest.CaptureFixture[str]) -> None:
         main(["--help"])
     assert caught.value.code == 0
     assert "Exit codes: 0 all rows" in capsys.readouterr().out
+
+
+def test_a_terminal_that_does_not_know_its_size_shows_the_bar(source: Path, output: Path) -> None:
+    """As a container's; and so is a new pseudo-terminal."""
+    ours, terminal = os.openpty()
+    process = subprocess.Popen(build_command(source, output), stdout=terminal, stderr=terminal)
+    os.close(terminal)
+    shown = b""
+    # Reading fails when the process has closed its end.
+    with contextlib.suppress(OSError):
+        while part := os.read(ours, 65536):
+            shown += part
+    os.close(ours)
+    assert process.wait() == 0
+    assert b"rows: 100%|" in shown
+    assert b"| 30/30 [" in shown
