@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncGenerator, AsyncIterator
+from collections.abc import AsyncGenerator, AsyncIterator, Callable
 from math import inf
 from typing import Protocol
 
@@ -20,7 +20,6 @@ from ..postprocess.messages import KEY, PostprocessedChunk, PostprocessParams, e
 from ..postprocess.stage_timing import Clock, StageTime
 from .backend import PostprocessBackend, RequestStream
 from .metrics import Outcome, WorkerMetrics
-from .refusals import show_refusal
 
 logger = logging.getLogger(__name__)
 
@@ -69,10 +68,17 @@ class WorkerPostprocessor:
     """Post-processes the output stream of each request; one per worker.
 
     metrics: None to count for nobody.
+    show: returns what to raise for an error of the engine's handler.
     """
 
-    def __init__(self, backend: PostprocessBackend, metrics: WorkerMetrics | None = None) -> None:
+    def __init__(
+        self,
+        backend: PostprocessBackend,
+        metrics: WorkerMetrics | None = None,
+        show: Callable[[Exception], Exception] | None = None,
+    ) -> None:
         self._backend = backend
+        self._show = show
         self._metrics = metrics or WorkerMetrics()
         self._metrics.parsers_name = backend.parsers_name
 
@@ -89,7 +95,8 @@ class WorkerPostprocessor:
         token_ids: the request's. After the prompt come tokens that another worker has
             generated before it died.
         """
-        return RequestPump(self._backend, params, token_ids, engine, self._metrics).run(outputs)
+        pump = RequestPump(self._backend, params, token_ids, engine, self._metrics, self._show)
+        return pump.run(outputs)
 
 
 class EnginePassthrough:
@@ -132,8 +139,10 @@ class RequestPump:
         token_ids: list[int],
         engine: EngineRequestHandle,
         metrics: WorkerMetrics,
+        show: Callable[[Exception], Exception] | None = None,
     ) -> None:
         self._backend = backend
+        self._show = show
         self._params = params
         self._token_ids = token_ids
         self._engine = engine
@@ -258,7 +267,7 @@ class RequestPump:
                 await self._abort(index)
             return {"index": 0, "token_ids": [], "finish_reason": f"error: {failure}"}
         if isinstance(failure, Exception):
-            raise show_refusal(failure)
+            raise failure if self._show is None else self._show(failure)
         return failure
 
     async def _abort(self, index: int) -> None:

@@ -32,12 +32,12 @@ from ..flags import WorkerSettings
 from ..metrics import WorkerMetrics
 from ..model_card import build_worker_card, publish_worker_card
 from ..pool import PoolSupervisor
-from ..refusals import refuse
 from ..request_check import check_engine_fields, check_params
 from ..request_stream import EngineRequestHandle, WorkerPostprocessor, read_params
 from .engine_support import ENDPOINT, EngineSupport, patch, read_version
 from .native_detokenizer import DetokenizerKind, build_detokenizers, check_tokenizer
 from .other_tokenizers import OtherTokenizer, select_other
+from .refusals import refuse, show_refusal
 
 logger = logging.getLogger(__name__)
 
@@ -249,7 +249,7 @@ class Worker(abc.ABC, Generic[ConfigT, HandlerT]):
                 self.metrics.report,
             )
         self.metrics.pool = self._pool
-        self._postprocessor = WorkerPostprocessor(backend, self.metrics)
+        self._postprocessor = WorkerPostprocessor(backend, self.metrics, show_refusal)
         logger.info(
             "post-processing in this worker: %s parsers %s, detokenizer %s, tokenizer %s.%s, %s, "
             "on error %s, merge delays %s",

@@ -17,6 +17,7 @@ from ...tokenization.model_files import ModelFiles
 from ...tokenization.transcripts import EXAMPLES, Recordings, read_transcripts
 from ..adapters.base import select_decoding
 from ..adapters.other_tokenizers import choose_tokenizer, select_other
+from ..adapters.refusals import show_refusal
 from ..backend import InlineBackend
 from ..flags import list_flags, read_merge_delays, read_parser_names
 from ..metrics import WorkerMetrics
@@ -140,4 +141,4 @@ def build_postprocessor(
         flags.postprocess_on_error,
         metrics.report,
     )
-    return WorkerPostprocessor(backend, metrics)
+    return WorkerPostprocessor(backend, metrics, show_refusal)

@@ -7,7 +7,7 @@ from http import HTTPStatus
 
 import pytest
 from backedge.parsers.errors import RequestError
-from backedge.worker.refusals import refuse, show_refusal
+from backedge.worker.adapters.refusals import refuse, show_refusal
 from dynamo.llm.exceptions import HttpError, InvalidArgument
 
 

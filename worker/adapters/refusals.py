@@ -6,7 +6,7 @@ import logging
 from collections.abc import AsyncIterator
 from http import HTTPStatus
 
-from ..parsers.json_types import JsonObject
+from ...parsers.json_types import JsonObject
 
 logger = logging.getLogger(__name__)
 
