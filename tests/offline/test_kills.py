@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import random
 import subprocess
 import time
@@ -10,8 +9,7 @@ from pathlib import Path
 
 from tests.offline.batch_files import build_command, read_answers, run_command, write_rows
 
-# `make test-all`: 20 kills of a run of 2,000 rows.
-ROWS, KILLS = (2000, 20) if os.environ.get("WHOLE_MATRICES") else (600, 6)
+ROWS, KILLS = 2000, 20
 SEED = 7
 
 
