@@ -14,12 +14,13 @@ import pytest
 from tools.stack import ROOT, Process, Stack, StackError
 
 SLEEPER = ("-c", "import time; print('up', flush=True); time.sleep(600)")
-# Starts a sleeper, says its process id, and waits.
+# Starts a sleeper, says its process id, and waits. A shell has its background jobs ignore SIGINT.
 OWNER = f"""
-import sys, time
+import signal, sys, time
 from pathlib import Path
 from tools.stack import Stack
 
+signal.signal(signal.SIGINT, signal.default_int_handler)
 with Stack(Path(sys.argv[1])) as stack:
     print(stack.start({SLEEPER!r}).popen.pid, flush=True)
     time.sleep(600)
