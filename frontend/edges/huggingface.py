@@ -194,7 +194,9 @@ class HuggingFacePrompts:
             model=request.model,
             **template_kwargs | _prompt_ending(request),
         )
-        guided_decoding = self._call_policy.constrain(request, build_guided_decoding(request))
+        guided_decoding = self._call_policy.constrain(
+            request, lambda: build_guided_decoding(request)
+        )
         prompt = Prompt(token_ids, guided_decoding)
         if self._has_reasoning_parser:
             prompt.engine_fields = _build_engine_fields(request, template_kwargs)

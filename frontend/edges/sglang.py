@@ -154,7 +154,7 @@ class SglangPrompts:
             raise RequestError(
                 "messages", messages, f"what the model's chat template takes ({error})"
             ) from error
-        guided_decoding = self._call_policy.constrain(request, preprocessed.guided_decoding)
+        guided_decoding = self._call_policy.constrain(request, lambda: preprocessed.guided_decoding)
         fields = EngineFields(
             require_reasoning=_guided_output_requires_reasoning(
                 request.raw,

@@ -307,7 +307,8 @@ def build_prepared(
     """Return the request, ready to be sent."""
     fields = msgspec.convert(intercepted.preprocessed, VllmFields)
     options = fields.sampling_options
-    options.guided_decoding = policy.constrain(request, options.guided_decoding)
+    found = options.guided_decoding
+    options.guided_decoding = policy.constrain(request, lambda: found)
     intercepted.preprocessed["sampling_options"]["guided_decoding"] = options.guided_decoding
     parser = build_parser_request(
         request,

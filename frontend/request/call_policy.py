@@ -5,7 +5,7 @@ The model card says when (`--dyn-structural-tag` of the worker), and Dynamo read
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from dynamo.frontend.structural_tag_policy import (
     ToolChoiceKind,
@@ -54,17 +54,19 @@ class CallPolicy:
         """Whether no grammar of an edge for tools would be used."""
         return self._mode != "on" or (self._call_tags is not None and self._forces)
 
-    def constrain(self, request: ChatRequest, found: JsonObject | None) -> JsonObject | None:
-        """Return Dynamo's `guided_decoding` for a request, where its edge has `found` another."""
+    def constrain(
+        self, request: ChatRequest, find: Callable[[], JsonObject | None]
+    ) -> JsonObject | None:
+        """Return Dynamo's `guided_decoding` for a request. find: returns that of the edge."""
         if not request.tools or request.tool_choice == "none":
-            return found
+            return find()
         if not request.forces_call and _has_own_constraint(request):
-            return found
+            return find()
         tag = self._build_tag(request, request.tools)
         if tag is not None:
             return {"structural_tag": tag}
         # An edge may leave a forced call to a parser that has no grammar for it (vLLM's Hermes).
-        return (found or build_guided_decoding(request)) if request.forces_call else None
+        return (find() or build_guided_decoding(request)) if request.forces_call else None
 
     def _build_tag(self, request: ChatRequest, tools: Sequence[Tool]) -> JsonObject | None:
         forced = request.forces_call

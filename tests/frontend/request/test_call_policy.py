@@ -19,7 +19,7 @@ def constrain(
     names: ParserNames, runtime_config: dict[str, Any], engine: str | None, **fields: Any
 ) -> dict[str, Any] | None:
     request = chat_request(tools=[TOOL], **fields)
-    return CallPolicy(runtime_config, names, engine).constrain(request, EDGES)
+    return CallPolicy(runtime_config, names, engine).constrain(request, lambda: EDGES)
 
 
 # reasoning parser, card, engine: whether a forced call may be held to a tag from the first token
@@ -90,7 +90,7 @@ def test_strict_false_frees_the_arguments(schema: str, strict: Any, held_to: Any
     }
     config = {"structural_tag": {"scope": "always", "schema": schema}}
     policy = CallPolicy(config, ParserNames("hermes", None), "vllm")
-    found = policy.constrain(chat_request(tools=[tool]), None)
+    found = policy.constrain(chat_request(tools=[tool]), lambda: None)
     assert found is not None
     (tag,) = found["structural_tag"]["format"]["tags"]
     assert tag["content"]["json_schema"] == held_to
