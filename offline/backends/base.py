@@ -7,19 +7,21 @@ nothing and parses nothing.
 from __future__ import annotations
 
 import abc
+import contextlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
 from ...parsers.base import ParserFactory, ParserNames
-from ...parsers.errors import RequestError
+from ...parsers.errors import RequestError, SetupError
 from ...parsers.parser_lookup import linear_parsers
 from ...tokenization.detokenizer import read_vocabulary
+from ...tokenization.errors import describe_error
 from ...tokenization.model_files import GenerationConfig
 from ...tokenization.prompt_limit import PromptLimit
 from ..chat_template import render_conversation
 from ..contracts import GenerationOptions, ModelLoadConfig, TextGenerationRequest
-from ..errors import UnknownOptionError
+from ..errors import BackendUnavailableError, UnknownOptionError
 from ..plugins.base import Plugin
 from ..rows import Prompt, Row, RowFailure
 
@@ -126,3 +128,29 @@ def check_names(owner: str, given: Mapping[str, Any], known: Sequence[str]) -> N
     for name in given:
         if name not in known:
             raise UnknownOptionError(owner, name, known)
+
+
+@contextlib.contextmanager
+def needs(backend: str, library: str, packages: str) -> Iterator[None]:
+    """Import a back end's library within. packages: what pip installs.
+
+    Raises `BackendUnavailableError` if it is not there.
+    """
+    try:
+        yield
+    except ImportError as error:
+        raise BackendUnavailableError(
+            f"the back end {backend!r} needs {library} ({error}); pip install {packages}."
+        ) from error
+
+
+@contextlib.contextmanager
+def loads(engine: str, model: object) -> Iterator[None]:
+    """Load an engine's weights within. Raises `SetupError` for what the engine refuses."""
+    try:
+        yield
+    except (ValueError, OSError, TypeError, RuntimeError) as error:
+        raise SetupError(
+            f"{engine} cannot load {str(model)!r} ({describe_error(error)}); check the folder and "
+            f"engine_args; the log above has {engine}'s own words."
+        ) from error

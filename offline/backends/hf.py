@@ -19,11 +19,11 @@ from typing_extensions import override
 from ...parsers.errors import SetupError
 from ...tokenization.errors import describe_error
 from ..contracts import ModelLoadConfig, RowError
-from ..errors import BackendUnavailableError, OptionValueError
+from ..errors import OptionValueError
 from ..plugins.base import Plugin
 from ..preprocess import choose_pad_token, pad_left
 from ..rows import Prompt, Row, Sampling
-from .base import LOGITS, LOGPROBS, VLM, ModelText, check_names
+from .base import LOGITS, LOGPROBS, VLM, ModelText, check_names, needs
 from .model_text import find_folder, open_text
 from .vision import VisionBackend, has_vision, join_inputs
 
@@ -242,13 +242,8 @@ def list_arguments() -> list[str]:
 
     Raises `BackendUnavailableError` without transformers or torch.
     """
-    try:
+    with needs("hf", "transformers and torch", "transformers torch"):
         from transformers.modeling_utils import PreTrainedModel
-    except ImportError as error:
-        raise BackendUnavailableError(
-            f"the back end 'hf' needs transformers and torch ({error}); pip install transformers "
-            "torch."
-        ) from error
     load = PreTrainedModel.from_pretrained
     # Some arguments stand in the signature, the others are taken out of **kwargs.
     names = {*inspect.signature(load).parameters, *_POPPED.findall(inspect.getsource(load))}

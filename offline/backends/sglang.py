@@ -15,16 +15,13 @@ from typing import Any, ClassVar
 from typing_extensions import override
 
 from ...parsers.base import ParserFactory, ParserNames
-from ...parsers.errors import SetupError
 from ...parsers.parser_lookup import uses_native
 from ...postprocess.messages import EngineLogprob
-from ...tokenization.errors import describe_error
 from ..completion import Completion, TokenLogprobs
 from ..contracts import ModelLoadConfig, RowError
-from ..errors import BackendUnavailableError
 from ..plugins.base import Plugin
 from ..rows import Row
-from .base import LOGPROBS, Backend, ModelText, check_names
+from .base import LOGPROBS, Backend, ModelText, check_names, loads, needs
 from .model_text import open_text
 
 # Fields of the configuration under SGLang's names, and what this back end sets itself.
@@ -69,7 +66,7 @@ class SglangBackend(Backend):
         import sglang
 
         config = self.config
-        try:
+        with loads("SGLang", config.model):
             self._engine = sglang.Engine(
                 **{
                     "log_level": "error",
@@ -83,11 +80,6 @@ class SglangBackend(Backend):
                     **config.engine_args,
                 }
             )
-        except (ValueError, OSError, TypeError, RuntimeError) as error:
-            raise SetupError(
-                f"SGLang cannot load {str(config.model)!r} ({describe_error(error)}); check the "
-                "folder and engine_args; the log above has SGLang's own words."
-            ) from error
 
     @override
     def close(self) -> None:
@@ -199,10 +191,6 @@ def list_arguments() -> list[str]:
 
     Raises `BackendUnavailableError` without SGLang.
     """
-    try:
+    with needs("sglang", "SGLang", "'backedge[sglang]'"):
         from sglang.srt.server_args import ServerArgs
-    except ImportError as error:
-        raise BackendUnavailableError(
-            f"the back end 'sglang' needs SGLang ({error}); pip install 'backedge[sglang]'."
-        ) from error
     return sorted(set(inspect.signature(ServerArgs).parameters) - CONFIGURED)

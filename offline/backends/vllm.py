@@ -15,17 +15,15 @@ from typing import Any, ClassVar
 from typing_extensions import override
 
 from ...parsers.base import ParserFactory, ParserNames
-from ...parsers.errors import SetupError
 from ...parsers.parser_lookup import uses_native
 from ...postprocess.messages import EngineLogprob
-from ...tokenization.errors import describe_error
 from ..completion import Completion, TokenLogprobs
 from ..contracts import ModelLoadConfig, RowError
-from ..errors import BackendUnavailableError, PluginError
+from ..errors import PluginError
 from ..orphans import adopt_engine
 from ..plugins.base import Plugin
 from ..rows import Row
-from .base import LOGITS, LOGPROBS, VLM, ModelText, check_names
+from .base import LOGITS, LOGPROBS, VLM, ModelText, check_names, loads, needs
 from .model_text import open_text
 from .vision import VisionBackend
 
@@ -84,7 +82,7 @@ class VllmBackend(VisionBackend):
             if (processor := plugin.logits_processor(self.name)) is not None
         ]
         adopt_engine()
-        try:
+        with loads("vLLM", config.model):
             self.llm = LLM(
                 model=str(config.model),
                 dtype=config.dtype,
@@ -94,11 +92,6 @@ class VllmBackend(VisionBackend):
                 **({"logits_processors": processors} if processors else {}),
                 **config.engine_args,
             )
-        except (ValueError, OSError, TypeError, RuntimeError) as error:
-            raise SetupError(
-                f"vLLM cannot load {str(config.model)!r} ({describe_error(error)}); check the "
-                "folder and engine_args; the log above has vLLM's own words."
-            ) from error
 
     @override
     def close(self) -> None:
@@ -249,10 +242,6 @@ def list_arguments() -> list[str]:
 
     Raises `BackendUnavailableError` without vLLM.
     """
-    try:
+    with needs("vllm", "vLLM", "'backedge[vllm]'"):
         from vllm.engine.arg_utils import EngineArgs
-    except ImportError as error:
-        raise BackendUnavailableError(
-            f"the back end 'vllm' needs vLLM ({error}); pip install 'backedge[vllm]'."
-        ) from error
     return sorted({field.name for field in dataclasses.fields(EngineArgs)} - CONFIGURED)

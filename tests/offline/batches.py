@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from typing import Any
 
 from backedge.offline import (
@@ -15,6 +16,8 @@ from backedge.offline import (
 from tests.support import TINY_MODEL, TRANSCRIPTS, Transcript
 
 HELLO = TRANSCRIPTS["plain_text"]
+# Ends at a stop string.
+LETTERS = TRANSCRIPTS["stop_string"]
 
 
 def replay_engine(plugins: Any = (), **fields: Any) -> GenerationEngine:
@@ -42,6 +45,11 @@ def request(transcript: Transcript, **options: Any) -> TextGenerationRequest:
             }
         ),
     )
+
+
+def letters(number: int, **options: Any) -> TextGenerationRequest:
+    """Return one of several rows of `LETTERS`."""
+    return dataclasses.replace(request(LETTERS, **options), id=str(number))
 
 
 PARSED = {"message": True, "tool_call_parser": "hermes", "reasoning_parser": "qwen3"}

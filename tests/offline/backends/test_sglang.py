@@ -9,10 +9,9 @@ from backedge.offline import GenerationEngine, ModelLoadConfig
 from backedge.offline.backends import sglang as backend
 from backedge.offline.errors import UnknownOptionError
 
-from tests.offline.batches import request
-from tests.support import TINY_MODEL, TRANSCRIPTS, encode
+from tests.offline.batches import LETTERS, letters
+from tests.support import TINY_MODEL, encode
 
-LETTERS = TRANSCRIPTS["stop_string"]
 TOKENS = encode(LETTERS["output"])
 
 
@@ -76,11 +75,6 @@ def start(monkeypatch):
         return build_engine()
 
     return build
-
-
-def letters(number, **options):
-    row = request(LETTERS, **options)
-    return type(row)(id=str(number), messages=row.messages, options=row.options)
 
 
 def test_a_stop_string_ends_the_engines_work(start):

@@ -11,10 +11,9 @@ from backedge.offline.errors import PluginError, UnknownOptionError
 from vllm.logprobs import Logprob
 from vllm.sampling_params import RequestOutputKind
 
-from tests.offline.batches import ask, request
-from tests.support import TINY_MODEL, TRANSCRIPTS, encode
+from tests.offline.batches import LETTERS, ask, letters
+from tests.support import TINY_MODEL, encode
 
-LETTERS = TRANSCRIPTS["stop_string"]
 TOKENS = encode(LETTERS["output"])
 
 
@@ -75,11 +74,6 @@ def start(monkeypatch):
         return build_engine()
 
     return build
-
-
-def letters(number, **options):
-    row = request(LETTERS, **options)
-    return type(row)(id=str(number), messages=row.messages, options=row.options)
 
 
 def test_a_stop_string_ends_the_engines_work(start):
