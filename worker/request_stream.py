@@ -16,9 +16,10 @@ from ..parsers.errors import ParserFailedError, ProtocolError, RequestError
 from ..parsers.json_types import JsonObject
 from ..postprocess.chunk_scheduler import ScheduledChunk
 from ..postprocess.engine_output import ABORTS, engine_error, parse_engine_output
-from ..postprocess.messages import KEY, PostprocessedChunk, PostprocessParams, encode, read
-from ..postprocess.stage_timing import Clock, StageTime
+from ..postprocess.messages import KEY, PostprocessParams, read
+from ..postprocess.stage_timing import Clock
 from .backend import PostprocessBackend, RequestStream
+from .chunk_writer import ChunkWriter, PostprocessedWriter
 from .metrics import Outcome, WorkerMetrics
 
 logger = logging.getLogger(__name__)
@@ -28,9 +29,6 @@ SMOOTHING = 0.2
 MAX_ENGINE_TOKENS = 256
 # The parameters of a request as they travel: mostly the schemas of its tools.
 MAX_PARAMS_CHARACTERS = 1 << 24
-# What the deltas say in place of the engine's output.
-IN_DELTAS = ("token_ids", "log_probs", "top_logprobs", "finish_reason", "stop_reason")
-CUT_REASONS = ("length", "content_filter")
 
 
 def read_params(request: JsonObject) -> PostprocessParams | None:
@@ -69,6 +67,7 @@ class WorkerPostprocessor:
 
     metrics: None to count for nobody.
     show: returns what to raise for an error of the engine's handler.
+    write: makes the writer of a request's chunks; it gets a clock if the request is measured.
     """
 
     def __init__(
@@ -76,9 +75,11 @@ class WorkerPostprocessor:
         backend: PostprocessBackend,
         metrics: WorkerMetrics | None = None,
         show: Callable[[Exception], Exception] | None = None,
+        write: Callable[[Clock | None], ChunkWriter] = PostprocessedWriter,
     ) -> None:
         self._backend = backend
         self._show = show
+        self._write = write
         self._metrics = metrics or WorkerMetrics()
         self._metrics.parsers_name = backend.parsers_name
 
@@ -89,41 +90,16 @@ class WorkerPostprocessor:
         token_ids: list[int],
         engine: EngineRequestHandle,
     ) -> AsyncGenerator[JsonObject, None]:
-        """Return the engine's `outputs` as chunks with a `PostprocessedChunk` each.
+        """Return the chunks of the engine's `outputs`, post-processed.
 
         Without `params.stream` each choice has its deltas in one chunk.
         token_ids: the request's. After the prompt come tokens that another worker has
             generated before it died.
         """
-        pump = RequestPump(self._backend, params, token_ids, engine, self._metrics, self._show)
+        pump = RequestPump(
+            self._backend, params, token_ids, engine, self._metrics, self._show, self._write
+        )
         return pump.run(outputs)
-
-
-class EnginePassthrough:
-    """What the engine says besides tokens, kept for each choice until its next chunk goes out.
-
-    Of a field that comes again before that, the last value counts.
-    """
-
-    __slots__ = ("_fields_by_choice",)
-
-    def __init__(self) -> None:
-        self._fields_by_choice: dict[int, JsonObject] = {}
-
-    def add(self, index: int, output: JsonObject) -> None:
-        """Keep what `output` says of a choice."""
-        kept = self._fields_by_choice.get(index)
-        if kept is None:
-            self._fields_by_choice[index] = dict(output)
-        else:
-            kept.update(output)
-
-    def take(self, index: int) -> JsonObject:
-        """Return what was kept for a choice, less what its deltas say."""
-        kept = self._fields_by_choice.pop(index, {})
-        for name in IN_DELTAS:
-            kept.pop(name, None)
-        return kept
 
 
 class RequestPump:
@@ -140,9 +116,12 @@ class RequestPump:
         engine: EngineRequestHandle,
         metrics: WorkerMetrics,
         show: Callable[[Exception], Exception] | None = None,
+        write: Callable[[Clock | None], ChunkWriter] = PostprocessedWriter,
     ) -> None:
         self._backend = backend
         self._show = show
+        self._write = write
+        self._writer: ChunkWriter
         self._params = params
         self._token_ids = token_ids
         self._engine = engine
@@ -154,7 +133,6 @@ class RequestPump:
         self._open = set(range(params.n))  # choices that the engine is generating
         self._unfinished = params.n  # choices whose end has not been sent
         self._cancelled = False
-        self._passthrough = EnginePassthrough()
         self._pumped = False  # whether the engine has been read to its end
         self._failure: Exception | JsonObject | None = None
         self._waker: asyncio.Future[None] | None = None
@@ -175,6 +153,7 @@ class RequestPump:
         # Not in __init__: Dynamo calls its handlers from a thread without an event loop.
         self._loop = asyncio.get_running_loop()
         self._clock = self._metrics.start_request(self)
+        self._writer = self._write(self._clock)
         pump = self._loop.create_task(self._pump(outputs))
         try:
             while not self._is_done():
@@ -229,7 +208,7 @@ class RequestPump:
             metrics.tokens += tokens
             rate = self._rates[chunk.index]
             stream.add(chunk, now, rate.age_s(tokens, now))
-            self._passthrough.add(chunk.index, output)
+            self._writer.add(chunk.index, output)
             if chunk.finish_reason is not None:
                 # A choice that we have aborted is no longer open.
                 self._cancelled |= output["finish_reason"] in ABORTS and chunk.index in self._open
@@ -299,34 +278,10 @@ class RequestPump:
 
     def _chunk(self, scheduled: ScheduledChunk) -> JsonObject:
         """Return `scheduled` as a chunk of Dynamo's form."""
-        chunk = self._passthrough.take(scheduled.index)
-        chunk["index"] = scheduled.index
-        chunk["token_ids"] = scheduled.token_ids
-        if scheduled.finished:
-            self._unfinished -= 1
-            last = scheduled.deltas[-1]
-            # The client may see "tool_calls", but Dynamo knows the engines' reasons only.
-            is_cut = last.finish_reason in CUT_REASONS
-            chunk["finish_reason"] = last.finish_reason if is_cut else "stop"
-            if last.stop_reason is not None:
-                chunk["stop_reason"] = last.stop_reason
-        extra_args = chunk["extra_args"] = chunk.get("extra_args") or {}
-        post = PostprocessedChunk(deltas=scheduled.deltas, usage=scheduled.usage)
-        extra_args[KEY] = (
-            encode(post)
-            if self._clock is None
-            else self._encode_measured(post, scheduled, self._clock)
-        )
+        self._unfinished -= scheduled.finished
+        chunk = self._writer.write(scheduled)
         self._metrics.count_chunk(scheduled, streams=self._params.stream)
         return chunk
-
-    def _encode_measured(
-        self, post: PostprocessedChunk, scheduled: ScheduledChunk, clock: Clock
-    ) -> str:
-        began = clock()
-        text = encode(post)
-        scheduled.times.append(StageTime("encode", clock() - began, len(scheduled.token_ids)))
-        return text
 
 
 class TokenRate:

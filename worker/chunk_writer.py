@@ -1,0 +1,96 @@
+"""Chunks of Dynamo's form: what a request's deltas are, and what the engine says beside them."""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+from typing_extensions import override
+
+from ..parsers.json_types import JsonObject
+from ..postprocess.chunk_scheduler import ScheduledChunk
+from ..postprocess.messages import KEY, PostprocessedChunk, encode
+from ..postprocess.stage_timing import Clock, StageTime
+
+# What the deltas say in place of the engine's output.
+IN_DELTAS = ("token_ids", "log_probs", "top_logprobs", "finish_reason", "stop_reason")
+CUT_REASONS = ("length", "content_filter")
+
+
+class ChunkWriter(Protocol):
+    """Writes the chunks of one request."""
+
+    def add(self, index: int, output: JsonObject) -> None:
+        """Take what an output of the engine says of choice `index` besides its tokens."""
+        ...
+
+    def write(self, scheduled: ScheduledChunk) -> JsonObject:
+        """Return `scheduled` as a chunk of Dynamo's form."""
+        ...
+
+
+class EnginePassthrough:
+    """What the engine says besides tokens, kept for each choice until its next chunk goes out.
+
+    Of a field that comes again before that, the last value counts.
+    """
+
+    __slots__ = ("_fields_by_choice",)
+
+    def __init__(self) -> None:
+        self._fields_by_choice: dict[int, JsonObject] = {}
+
+    def add(self, index: int, output: JsonObject) -> None:
+        """Keep what `output` says of a choice."""
+        kept = self._fields_by_choice.get(index)
+        if kept is None:
+            self._fields_by_choice[index] = dict(output)
+        else:
+            kept.update(output)
+
+    def take(self, index: int) -> JsonObject:
+        """Return what was kept for a choice, less what its deltas say."""
+        kept = self._fields_by_choice.pop(index, {})
+        for name in IN_DELTAS:
+            kept.pop(name, None)
+        return kept
+
+
+class PostprocessedWriter(ChunkWriter):
+    """Puts the deltas beside the tokens, for a frontend that reads `PostprocessedChunk`.
+
+    clock: if the stages of this request are measured.
+    """
+
+    def __init__(self, clock: Clock | None = None) -> None:
+        self._clock = clock
+        self._passthrough = EnginePassthrough()
+
+    @override
+    def add(self, index: int, output: JsonObject) -> None:
+        self._passthrough.add(index, output)
+
+    @override
+    def write(self, scheduled: ScheduledChunk) -> JsonObject:
+        chunk = self._passthrough.take(scheduled.index)
+        chunk["index"] = scheduled.index
+        chunk["token_ids"] = scheduled.token_ids
+        if scheduled.finished:
+            last = scheduled.deltas[-1]
+            # The client may see "tool_calls", but Dynamo knows the engines' reasons only.
+            is_cut = last.finish_reason in CUT_REASONS
+            chunk["finish_reason"] = last.finish_reason if is_cut else "stop"
+            if last.stop_reason is not None:
+                chunk["stop_reason"] = last.stop_reason
+        extra_args = chunk["extra_args"] = chunk.get("extra_args") or {}
+        post = PostprocessedChunk(deltas=scheduled.deltas, usage=scheduled.usage)
+        extra_args[KEY] = self._encode(post, scheduled)
+        return chunk
+
+    def _encode(self, post: PostprocessedChunk, scheduled: ScheduledChunk) -> str:
+        clock = self._clock
+        if clock is None:
+            return encode(post)
+        began = clock()
+        text = encode(post)
+        scheduled.times.append(StageTime("encode", clock() - began, len(scheduled.token_ids)))
+        return text
