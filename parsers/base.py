@@ -24,6 +24,11 @@ class ParserNames(msgspec.Struct, frozen=True):
         return "+".join(name for name in (self.reasoning, self.tool_call) if name) or "none"
 
 
+def forces_call(tool_choice: object) -> bool:
+    """Whether a `tool_choice` demands a call. tool_choice: in any form; None for none."""
+    return tool_choice not in (None, "none", "auto")
+
+
 class ParserRequest(msgspec.Struct, frozen=True, omit_defaults=True):
     """What the parsers need to know of a chat request.
 

@@ -22,7 +22,6 @@ EVERYTHING = [
 # Modules without a test of their name, and why.
 WITHOUT_TEST = {
     "offline/__main__.py": "calls `main` of offline/command.py; its tests start it",
-    "parsers/json_types.py": "names of types only",
     "tokenization/kit/samples.py": "texts only; the kit's tests read them",
     "worker/replay/__main__.py": "calls `main` of the package; tests/e2e starts it",
 }

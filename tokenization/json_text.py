@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 
+from ..parsers.json_types import is_deeper
+
 # As deep as Dynamo's HTTP layer lets the request itself be nested.
 MAX_NESTING = 128
 
@@ -18,18 +20,3 @@ def decode_json(text: str) -> object:
     if text.count("[") + text.count("{") > MAX_NESTING and is_deeper(value, MAX_NESTING):
         raise ValueError(f"it is nested more than {MAX_NESTING} levels deep")
     return value
-
-
-def is_deeper(value: object, levels: int) -> bool:
-    """Whether JSON is nested deeper than this."""
-    level = [value] if isinstance(value, dict | list) else []
-    for _ in range(levels):
-        level = [
-            part
-            for parent in level
-            for part in (parent.values() if isinstance(parent, dict) else parent)
-            if isinstance(part, dict | list)
-        ]
-        if not level:
-            return False
-    return bool(level)

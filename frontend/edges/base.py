@@ -5,6 +5,7 @@ from __future__ import annotations
 import abc
 import argparse
 
+from ...parsers.guided.call_policy import CallPolicy
 from ...parsers.parser_lookup import Kind
 from ...postprocess.messages import WorkerCard
 from ...tokenization.flags import TokenizerSelection
@@ -23,7 +24,7 @@ from ..parser_names import (
     read_configured_parsers,
     select_parsers,
 )
-from ..request.call_policy import CallPolicy
+from ..request.card_policy import read_call_policy
 from ..runtime.prompt_queue import PromptQueue
 
 
@@ -80,7 +81,7 @@ class ChatModelBuilder(abc.ABC):
     def call_policy(self) -> CallPolicy:
         """Return when calls are held to a grammar of the model's own syntax."""
         engine = None if self.worker_card is None else self.worker_card.engine
-        return CallPolicy(self.runtime_config, self.configured.names, engine)
+        return read_call_policy(self.runtime_config, self.configured.names, engine)
 
     def usable_parsers(self, installed: InstalledParsers | None = None) -> FrontendParsers:
         """Return the parsers for the model's plain workers. Raises `UnknownParserError`.

@@ -21,6 +21,7 @@ from typing_extensions import override
 
 from ...parsers.base import ParserFactory
 from ...parsers.errors import SetupError
+from ...parsers.guided.call_policy import CallPolicy
 from ...parsers.json_types import JsonObject
 from ...parsers.parser_lookup import linear_parsers
 from ...tokenization import LazyTokenizer, load
@@ -28,9 +29,7 @@ from ...tokenization.detokenizer import DetokenizerFactory, detokenizers, read_v
 from ...tokenization.model_files import ModelFiles, ModelFolder, load_tokenizer_json
 from ..chat_model import ChatModel, Deployment
 from ..dynamo_types import ModelInstance, RoutedEngine
-from ..request.call_policy import CallPolicy
 from ..request.chat_request import ChatRequest
-from ..request.guided_decoding import build_guided_decoding
 from ..request.preprocessed_request import EngineFields, Prompt, ReasoningParserKwargs
 from .base import ChatModelBuilder
 from .prompt_preprocessor import PromptPreprocessor
@@ -194,9 +193,7 @@ class HuggingFacePrompts:
             model=request.model,
             **template_kwargs | _prompt_ending(request),
         )
-        guided_decoding = self._call_policy.constrain(
-            request, lambda: build_guided_decoding(request)
-        )
+        guided_decoding = self._call_policy.constrain(request)
         prompt = Prompt(token_ids, guided_decoding)
         if self._has_reasoning_parser:
             prompt.engine_fields = _build_engine_fields(request, template_kwargs)

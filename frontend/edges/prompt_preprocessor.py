@@ -17,8 +17,8 @@ from ..request.preprocessed_request import (
     build_preprocessed_request,
     to_json_object,
 )
-from ..request.request_schemas import check_schemas
 from ..request.sampling import read_sampling
+from ..request.tool_schemas import check_request_schemas
 from ..runtime.prompt_queue import PromptQueue
 
 
@@ -67,5 +67,5 @@ class PromptPreprocessor:
         yield Prepared(request, to_json_object(preprocessed), params)
 
     def _check_and_make_prompt(self, request: ChatRequest) -> Prompt:
-        check_schemas(request)
+        check_request_schemas(request)
         return self._make_prompt(request)

@@ -19,6 +19,7 @@ from typing_extensions import override
 
 from ...parsers.base import ParserFactory, ParserNames
 from ...parsers.errors import RequestError
+from ...parsers.guided.call_policy import CallPolicy
 from ...parsers.json_types import JsonObject
 from ...parsers.native.sglang import SglangParsers, check_names
 from ...parsers.parser_lookup import linear_parsers
@@ -28,7 +29,6 @@ from ...tokenization.model_files import ModelFolder
 from ..chat_model import ChatModel, Deployment
 from ..dynamo_types import ModelInstance, RoutedEngine
 from ..parser_names import FrontendParsers, InstalledParsers
-from ..request.call_policy import CallPolicy
 from ..request.chat_request import ChatRequest
 from ..request.preprocessed_request import EngineFields, Prompt, ReasoningParserKwargs
 from ..request.tool_schemas import with_standard_tools

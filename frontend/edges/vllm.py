@@ -25,6 +25,8 @@ from vllm.utils.async_utils import make_async
 
 from ...parsers.base import ParserFactory, ParserNames
 from ...parsers.errors import RequestError
+from ...parsers.guided.call_policy import CallPolicy
+from ...parsers.guided.request_schemas import has_schemas
 from ...parsers.json_types import JsonObject
 from ...parsers.native.vllm import VllmParsers, check_names
 from ...parsers.parser_lookup import linear_parsers
@@ -34,13 +36,11 @@ from ...tokenization.prompt_limit import PromptLimit
 from ..chat_model import ChatModel, Prepared
 from ..dynamo_types import Context, ModelCard, ModelInstance, RoutedEngine
 from ..parser_names import FrontendParsers, InstalledParsers
-from ..request.call_policy import CallPolicy
 from ..request.chat_request import ChatRequest
 from ..request.postprocess_params import build_parser_request, build_postprocess_params
 from ..request.preprocessed_request import EngineFields
-from ..request.request_schemas import check_schemas, has_schemas
 from ..request.sampling import SamplingParams
-from ..request.tool_schemas import compiles_tools, with_standard_tools
+from ..request.tool_schemas import check_request_schemas, compiles_tools, with_standard_tools
 from ..runtime.containment import PreparationError
 from ..runtime.prompt_queue import ClientGoneError
 from .base import ChatModelBuilder
@@ -74,7 +74,7 @@ class VllmModelBuilder(ChatModelBuilder):
             request: ChatRequest, context: Context | None
         ) -> AsyncIterator[Prepared]:
             if has_schemas(request):
-                await self.prompt_queue.run(check_schemas, request, context=context)
+                await self.prompt_queue.run(check_request_schemas, request, context=context)
             async with self.prompt_queue.enter(
                 processor.prepare(request, policy, context),
                 characters=request.characters,

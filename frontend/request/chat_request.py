@@ -9,44 +9,12 @@ a long conversation is decoded; they refer to the request's JSON alone, so there
 
 from __future__ import annotations
 
-import re
-from typing import Literal, NoReturn, get_args
+from typing import Literal
 
 import msgspec
 
-from ...parsers.errors import RequestError
+from ...parsers.guided.guided_request import GuidedRequest, decode_request
 from ...parsers.json_types import JsonObject
-
-ResponseFormatType = Literal["text", "json_object", "json_schema", "structural_tag"]
-
-
-class Function(msgspec.Struct, gc=False):
-    """A declared function. parameters: a JSON schema, not checked yet."""
-
-    name: str
-    description: str | None = None
-    strict: bool | None = None
-    parameters: JsonObject | None = None
-
-
-class Tool(msgspec.Struct, gc=False):
-    """A tool that the model may call."""
-
-    function: Function
-    type: Literal["function"] = "function"
-
-
-class FunctionName(msgspec.Struct, gc=False):
-    """The name in a named tool choice."""
-
-    name: str
-
-
-class NamedToolChoice(msgspec.Struct, gc=False):
-    """A `tool_choice` that demands one function."""
-
-    function: FunctionName
-    type: Literal["function"] = "function"
 
 
 class CalledFunction(msgspec.Struct, gc=False):
@@ -82,19 +50,6 @@ class StreamOptions(msgspec.Struct, gc=False):
     continuous_usage_stats: bool | None = None
 
 
-class JsonSchemaFormat(msgspec.Struct, gc=False):
-    """The `json_schema` of a response format. schema: not checked yet."""
-
-    schema: object
-
-
-class ResponseFormat(msgspec.Struct, gc=False):
-    """OpenAI's `response_format`. json_schema: present where `type` is "json_schema"."""
-
-    type: ResponseFormatType
-    json_schema: JsonSchemaFormat | None = None
-
-
 class NvExt(msgspec.Struct, gc=False):
     """Dynamo's extension of the request."""
 
@@ -102,7 +57,7 @@ class NvExt(msgspec.Struct, gc=False):
     max_thinking_tokens: int | None = None
 
 
-class ChatRequest(msgspec.Struct, kw_only=True, dict=True):
+class ChatRequest(GuidedRequest, kw_only=True):
     """An OpenAI chat completion request with the extensions of vLLM, SGLang and Dynamo.
 
     None stands for an absent field and for null.
@@ -110,15 +65,6 @@ class ChatRequest(msgspec.Struct, kw_only=True, dict=True):
 
     model: str
     messages: list[Message]
-    tools: list[Tool] | None = None
-    tool_choice: str | NamedToolChoice | None = None
-    parallel_tool_calls: bool | None = None
-    response_format: ResponseFormat | None = None
-    guided_json: object = None
-    guided_regex: object = None
-    guided_grammar: object = None
-    guided_choice: object = None
-    guided_whitespace_pattern: object = None
 
     n: int | None = None
     seed: int | None = None
@@ -163,12 +109,6 @@ class ChatRequest(msgspec.Struct, kw_only=True, dict=True):
     routing: object = None
 
     @property
-    def raw(self) -> JsonObject:
-        """The request as JSON, for chat templates and for the engines' own preprocessors."""
-        raw: JsonObject = self.__dict__["raw"]
-        return raw
-
-    @property
     def max_output_tokens(self) -> int | None:
         """The limit that the client set, under either of its names; None for no limit."""
         if self.max_completion_tokens is None:
@@ -185,17 +125,6 @@ class ChatRequest(msgspec.Struct, kw_only=True, dict=True):
     def top_logprobs_count(self) -> int | None:
         """Number of alternatives per output token; None for no logprobs at all."""
         return (self.top_logprobs or 0) if self.logprobs is True else None
-
-    @property
-    def forces_call(self) -> bool:
-        """Whether `tool_choice` demands a call."""
-        return self.tool_choice not in (None, "none", "auto")
-
-    @property
-    def named_function(self) -> str | None:
-        """The function that a named `tool_choice` demands."""
-        choice = self.tool_choice
-        return choice.function.name if isinstance(choice, NamedToolChoice) else None
 
     @property
     def characters(self) -> int:
@@ -222,48 +151,9 @@ def _count_characters(content: object) -> int:
     return sum(len(text) for text in texts if isinstance(text, str))
 
 
-# msgspec's "Expected `int`, got `str` - at `$.stop[1]`"; for a key it says "at `key` in `$.x`".
-_ERROR = re.compile(r"(?P<problem>.*?)(?: - at (?:`key` in )?`\$\.?(?P<path>.*)`)?")
-_EXPECTED = re.compile(r"Expected `(?P<type>[^`]*)`.*")
-_MISSING = re.compile(r"Object missing required field `(?P<name>[^`]*)`")
-# The names that a field may have, where it is not "function".
-_NAMES = {"response_format.type": get_args(ResponseFormatType)}
-_STEP = re.compile(r"\[(\d+)\]|([^.\[\]]+)")
-
-
 def decode_chat_request(raw: JsonObject) -> ChatRequest:
     """Return the typed request. raw: in OpenAI's form; kept as `ChatRequest.raw`, not copied.
 
     Raises `RequestError` with the JSON path of a missing field or of a value of a wrong type.
     """
-    try:
-        request = msgspec.convert(raw, ChatRequest)
-    except msgspec.ValidationError as error:
-        _raise_request_error(raw, error)
-    request.__dict__["raw"] = raw
-    return request
-
-
-def _raise_request_error(raw: object, error: msgspec.ValidationError) -> NoReturn:
-    """Raise the error of msgspec as ours."""
-    found = _ERROR.fullmatch(str(error))
-    problem, path = (found["problem"], found["path"] or "") if found else (str(error), "")
-    if (missing := _MISSING.fullmatch(problem)) is not None:
-        field = f"{path}.{missing['name']}" if path else missing["name"]
-        raise RequestError(field, None, "a value, since the field is required") from error
-    expected = _EXPECTED.fullmatch(problem)
-    allowed = f"a value of type {expected['type']}" if expected else problem
-    if problem.startswith("Invalid enum value"):
-        allowed = ", ".join(map(repr, _NAMES.get(path, ("function",))))
-    raise RequestError(path, _value_at(raw, path), allowed) from error
-
-
-def _value_at(raw: object, path: str) -> object:
-    """Return the value at a path such as `tools[0].function.name`."""
-    value = raw
-    for index, name in _STEP.findall(path):
-        if isinstance(value, list) and index:
-            value = value[int(index)]
-        elif isinstance(value, dict):
-            value = value[name]
-    return value
+    return decode_request(raw, ChatRequest)

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import time
 
-from ...parsers.base import ParserRequest
+from ...parsers.base import ParserRequest, forces_call
+from ...parsers.guided.guided_decoding import constrains_to_json
 from ...parsers.json_types import JsonObject
 from ...postprocess.messages import PostprocessParams
 from ...tokenization.detokenizer import DetokenizerOptions
 from .chat_request import ChatRequest, StreamOptions
-from .guided_decoding import constrains_to_json
 from .sampling import SamplingParams
 
 
@@ -76,7 +76,7 @@ def build_parser_request(
         tools=tools,
         tool_choice=tool_choice,
         parallel_tool_calls=request.parallel_tool_calls is not False,
-        json_calls=tool_choice not in ("none", "auto") and constrains_to_json(guided_decoding),
+        json_calls=forces_call(tool_choice) and constrains_to_json(guided_decoding),
         chat_template_kwargs=chat_template_kwargs or {},
         include_reasoning=include_reasoning,
         history_tool_calls=sum(

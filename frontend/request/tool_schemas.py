@@ -12,10 +12,11 @@ from typing import NamedTuple
 
 import msgspec
 
+from ...parsers.guided.request_schemas import check_schemas
+from ...parsers.guided.schema_check import SchemaFault, find_tool_fault
 from ...parsers.json_types import JsonObject
 from ...parsers.standard_schema import standardize
 from .chat_request import ChatRequest
-from .schema_check import SchemaFault, find_fault, is_newest
 
 # The memory of the standard forms that are remembered. Agents send the same tools with every
 # request.
@@ -67,23 +68,21 @@ _standard_forms = StandardForms()
 
 
 def find_tool_schema_fault(schema: JsonObject) -> SchemaFault | None:
-    """Return what is wrong with a tool's schema; None for a correct one.
-
-    Type names of other languages are correct (see parsers/standard_schema.py), and so is what the
-    draft says that `$schema` names.
-    """
+    """Return what is wrong with a tool's schema; None for a correct one, which is remembered."""
     text = msgspec.json.encode(schema)
     key = _make_key(text)
     if _standard_forms.find(key) is not None:
         return None
-    newest = is_newest(schema)
-    standard = standardize(schema)
-    fault = find_fault(standard if newest else standardize(schema, newest=False))
+    fault = find_tool_fault(schema)
     if fault is None:
+        standard = standardize(schema)
         _standard_forms.add(key, None if standard is schema else standard, len(text))
-    elif newest:
-        fault = fault._replace(words=_find_written_words(schema, fault.words))
     return fault
+
+
+def check_request_schemas(request: ChatRequest) -> None:
+    """Raise `RequestError` for the first schema, expression or grammar that is wrong."""
+    check_schemas(request, find_tool_schema_fault)
 
 
 def standard_parameters(parameters: JsonObject) -> JsonObject:
@@ -125,26 +124,6 @@ def standardize_tool(tool: JsonObject) -> JsonObject:
 
 def _make_key(text: bytes) -> bytes:
     return hashlib.blake2b(text, digest_size=16).digest()
-
-
-def _find_written_words(written: object, words: tuple[str | int, ...]) -> tuple[str | int, ...]:
-    """Return the way through a tool's schema that `words` is through its standard form."""
-    found = []
-    for word in words:
-        step = _find_written_word(written, word)
-        found.append(step)
-        if isinstance(written, dict):
-            written = written.get(step)
-        else:
-            written = written[step] if isinstance(written, list) and isinstance(step, int) else None
-    return tuple(found)
-
-
-def _find_written_word(written: object, word: str | int) -> str | int:
-    """Return what stands in a tool's schema for a keyword of its standard form."""
-    if not isinstance(written, dict) or not isinstance(written.get("items"), list):
-        return word
-    return {"prefixItems": "items", "items": "additionalItems"}.get(str(word), word)
 
 
 def _differs(one: object, other: object) -> bool:

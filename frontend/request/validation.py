@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from ...parsers.errors import RequestError
+from ...parsers.guided.constraint_rules import check_constraints
 from ...tokenization.template_variables import RESERVED, TEXT_PARTS
 from .chat_request import ChatRequest, Message
 from .ranges import check_ranges
@@ -21,12 +22,6 @@ MAX_STOPS, MAX_STOP_CHARACTERS = 1024, 100_000
 # Messages, content parts and tool calls together. vLLM's own check of a request, which holds the
 # interpreter's lock, takes 12 us for each.
 MAX_MESSAGES = 8_192
-MAX_TOOLS = 1024
-# Parsers take no longer name for a call (parsers/arguments/tool_calls.py).
-MAX_TOOL_NAME = 256
-
-# Of these, one at most may constrain an answer.
-GUIDED_FIELDS = ("guided_json", "guided_regex", "guided_grammar", "guided_choice")
 
 
 UNSUPPORTED = {
@@ -80,49 +75,6 @@ def _check_stop_strings(request: ChatRequest) -> None:
     if len(stops) > MAX_STOPS or characters > MAX_STOP_CHARACTERS:
         allowed = f"at most {MAX_STOPS} strings of {MAX_STOP_CHARACTERS} characters together"
         raise RequestError("stop", f"{len(stops)} strings of {characters} characters", allowed)
-
-
-def _check_tools(request: ChatRequest) -> None:
-    tools = request.tools or []
-    if len(tools) > MAX_TOOLS:
-        raise RequestError("tools", f"{len(tools):,} tools", f"at most {MAX_TOOLS:,} tools")
-    names: set[str] = set()
-    for position, tool in enumerate(tools):
-        name, field = tool.function.name, f"tools[{position}].function.name"
-        if not 0 < len(name) <= MAX_TOOL_NAME:
-            raise RequestError(field, name, f"a name of at most {MAX_TOOL_NAME} characters")
-        if name in names:
-            raise RequestError(field, name, "a name that no other tool has")
-        names.add(name)
-
-
-def _check_tool_choice(request: ChatRequest) -> None:
-    choice = request.tool_choice
-    if isinstance(choice, str) and choice not in ("none", "auto", "required"):
-        allowed = '"none", "auto", "required" or a named function'
-        raise RequestError("tool_choice", choice, allowed)
-    if not request.forces_call:
-        return
-    names = [tool.function.name for tool in request.tools or []]
-    demanded = request.named_function
-    if not names or (demanded is not None and demanded not in names):
-        allowed = f'"none", "auto", or a choice among the functions in `tools`: {names}'
-        raise RequestError("tool_choice", request.raw["tool_choice"], allowed)
-
-
-def _check_constraints(request: ChatRequest) -> None:
-    """One constraint at most: a forced call is one, and leaves the message empty."""
-    given = [field for field in GUIDED_FIELDS if getattr(request, field) not in (None, [])]
-    response_format = request.response_format
-    if request.forces_call:
-        if response_format is not None and response_format.type == "structural_tag":
-            given.append("response_format")
-        allowed = "nothing, since `tool_choice` forces a tool call"
-    else:
-        allowed = f"nothing, since {given[0]} constrains the answer" if given else ""
-        given = given[1:]
-    if given:
-        raise RequestError(given[0], request.raw[given[0]], allowed)
 
 
 def _check_messages(request: ChatRequest) -> None:
@@ -197,8 +149,6 @@ RULES: tuple[Callable[[ChatRequest], None], ...] = (
     _check_logprobs,
     _check_stream_options,
     _check_stop_strings,
-    _check_tools,
-    _check_tool_choice,
-    _check_constraints,
+    check_constraints,
     _check_template_arguments,
 )

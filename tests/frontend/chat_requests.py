@@ -5,12 +5,12 @@ from __future__ import annotations
 from typing import Any
 
 from backedge.frontend.request.chat_request import ChatRequest, decode_chat_request
-from backedge.frontend.request.guided_decoding import build_guided_decoding
 from backedge.frontend.request.preprocessed_request import (
     Prompt,
     build_preprocessed_request,
     to_json_object,
 )
+from backedge.parsers.guided.guided_decoding import build_guided_decoding
 from backedge.tokenization.model_files import ModelFiles
 
 from tests.support import TINY_MODEL

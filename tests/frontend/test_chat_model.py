@@ -6,10 +6,10 @@ import pytest
 from backedge.frontend.chat_model import ChatModel
 from backedge.frontend.edges.huggingface import HuggingFacePrompts
 from backedge.frontend.edges.prompt_preprocessor import PromptPreprocessor
-from backedge.frontend.request.call_policy import CallPolicy
 from backedge.frontend.runtime.prompt_queue import PromptQueue
 from backedge.parsers.base import ParserNames
 from backedge.parsers.errors import SetupError
+from backedge.parsers.guided.call_policy import CallPolicy
 from backedge.parsers.parser_lookup import linear_parsers
 from backedge.postprocess.messages import KEY, PostprocessParams, read
 from backedge.tokenization.detokenizer import read_vocabulary
@@ -28,7 +28,7 @@ OUTPUTS = [
 
 
 def model(engine, reasoning=None):
-    policy = CallPolicy({}, ParserNames(None, None), None)
+    policy = CallPolicy(enabled=False)
     prompts = HuggingFacePrompts(FILES.prompt_token_ids, {}, policy, has_reasoning_parser=False)
     preprocessor = PromptPreprocessor(prompts, FILES, PromptQueue(threads=1), None)
     parsers = linear_parsers(ParserNames(None, reasoning), read_vocabulary(tiny_tokenizer()))

@@ -3,7 +3,7 @@
 import json
 
 import pytest
-from backedge.tokenization.json_text import MAX_NESTING, decode_json, is_deeper
+from backedge.tokenization.json_text import decode_json
 
 GOOD = ["{}", "[1, 2]", '{"a": {"b": [null]}}', '"x"', "[" * 128 + "]" * 128, "[[],[],{}]" * 1]
 
@@ -24,12 +24,3 @@ def test_bad_text(text):
 
 def test_many_brackets_beside_each_other_are_not_deep():
     assert decode_json(json.dumps([[[]]] * 1000)) == [[[]]] * 1000
-
-
-@pytest.mark.parametrize(
-    ("value", "depth"), [(1, 0), ("[[[", 0), ([], 1), ({}, 1), ([[1], {"a": [2]}], 3)]
-)
-def test_the_depth_of_a_value(value, depth):
-    assert not is_deeper(value, depth)
-    assert depth == 0 or is_deeper(value, depth - 1)
-    assert not is_deeper(value, MAX_NESTING)

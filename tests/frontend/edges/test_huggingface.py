@@ -5,9 +5,8 @@ import asyncio
 import pytest
 from backedge.frontend.edges.huggingface import HuggingFacePrompts, PythonPrompts, find_single_token
 from backedge.frontend.edges.prompt_preprocessor import PromptPreprocessor
-from backedge.frontend.request.call_policy import CallPolicy
 from backedge.frontend.runtime.prompt_queue import PromptQueue
-from backedge.parsers.base import ParserNames
+from backedge.parsers.guided.call_policy import CallPolicy
 from backedge.tokenization import load
 from backedge.tokenization.model_files import ModelFolder
 
@@ -19,7 +18,7 @@ def preprocess(fields, *, reasons=True, runtime_config=None, **options):
     prompts = HuggingFacePrompts(
         FILES.prompt_token_ids,
         runtime_config or {},
-        CallPolicy({}, ParserNames(None, None), None),
+        CallPolicy(enabled=False),
         has_reasoning_parser=reasons,
         **options,
     )

@@ -5,9 +5,9 @@ import copy
 import msgspec
 import pytest
 from backedge.frontend.edges.sglang import SglangPrompts
-from backedge.frontend.request.call_policy import CallPolicy
 from backedge.parsers.base import ParserNames
 from backedge.parsers.errors import RequestError
+from backedge.parsers.guided.call_policy import CallPolicy
 from backedge.parsers.standard_schema import standardize
 from sglang.srt.function_call import utils as function_call_utils
 from sglang.srt.utils.hf_transformers_utils import get_tokenizer
@@ -18,7 +18,7 @@ from tests.support import TINY_MODEL
 NAMES = ParserNames("qwen25", "qwen3")
 
 
-NO_POLICY = CallPolicy({}, NAMES, None)
+NO_POLICY = CallPolicy(enabled=False)
 
 
 @pytest.fixture(scope="module")

@@ -8,9 +8,8 @@ from backedge.frontend.edges.vllm import (
     release_caches,
     wrap_chat_template,
 )
-from backedge.frontend.request.call_policy import CallPolicy
 from backedge.frontend.request.sampling import read_sampling
-from backedge.parsers.base import ParserNames
+from backedge.parsers.guided.call_policy import CallPolicy
 from backedge.tokenization.prompt_limit import PromptLimit
 from vllm.tokenizers.registry import cached_get_tokenizer
 
@@ -32,7 +31,7 @@ def test_the_factory_sees_no_parsers(constrains, tags):
     assert card.name() == "tiny"  # type: ignore[operator]  # all else is the card's
 
 
-NO_POLICY = CallPolicy({}, ParserNames(None, None), None)
+NO_POLICY = CallPolicy(enabled=False)
 # what Dynamo has made of the request, the parser's request: forced calls are JSON, arguments
 MADE = [
     ({"sampling_options": {}}, True, {"a": 1}),

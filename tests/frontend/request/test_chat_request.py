@@ -6,12 +6,9 @@ import copy
 from typing import Any
 
 import pytest
-from backedge.frontend.request.chat_request import (
-    ChatRequest,
-    NamedToolChoice,
-    decode_chat_request,
-)
+from backedge.frontend.request.chat_request import ChatRequest, decode_chat_request
 from backedge.parsers.errors import RequestError
+from backedge.parsers.guided.guided_request import NamedToolChoice
 from hypothesis import given
 from hypothesis import strategies as st
 

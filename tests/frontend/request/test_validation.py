@@ -2,7 +2,7 @@
 
 import pytest
 from backedge.frontend.request.chat_request import decode_chat_request
-from backedge.frontend.request.request_schemas import check_schemas
+from backedge.frontend.request.tool_schemas import check_request_schemas as check_schemas
 from backedge.frontend.request.validation import check_request
 from backedge.parsers.errors import RequestError
 

@@ -1,14 +1,14 @@
 """What of a request is checked in a thread; `test_bad_requests` has what is refused."""
 
 import pytest
-from backedge.frontend.request.request_schemas import (
+from backedge.parsers.errors import RequestError
+from backedge.parsers.guided.request_schemas import (
     GUIDED_TEXTS,
     MAX_SCHEMA_BYTES,
     MAX_SCHEMAS_BYTES,
     check_schemas,
     has_schemas,
 )
-from backedge.parsers.errors import RequestError
 
 from tests.frontend.chat_requests import TOOL, chat_request
 

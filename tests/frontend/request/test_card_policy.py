@@ -5,8 +5,17 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from backedge.frontend.request.call_policy import ANY_OBJECT, CallPolicy
+from backedge.frontend.request.card_policy import read_call_policy
 from backedge.parsers.base import ParserNames
+from backedge.parsers.guided.call_policy import ANY_OBJECT
+from backedge.parsers.guided.guided_decoding import admits_only_empty_object
+from dynamo.common.utils import guided_json
+from dynamo.frontend.structural_tag_policy import (
+    effective_tool_strict,
+    should_attempt_structural_tag,
+)
+from hypothesis import example, given
+from hypothesis import strategies as st
 
 from tests.frontend.chat_requests import NAMED, PARAMETERS, TOOL, chat_request
 
@@ -19,7 +28,7 @@ def constrain(
     names: ParserNames, runtime_config: dict[str, Any], engine: str | None, **fields: Any
 ) -> dict[str, Any] | None:
     request = chat_request(tools=[TOOL], **fields)
-    return CallPolicy(runtime_config, names, engine).constrain(request, lambda: EDGES)
+    return read_call_policy(runtime_config, names, engine).constrain(request, lambda: EDGES)
 
 
 # reasoning parser, card, engine: whether a forced call may be held to a tag from the first token
@@ -89,7 +98,7 @@ def test_strict_false_frees_the_arguments(schema: str, strict: Any, held_to: Any
         "function": {"name": "f", "parameters": PARAMETERS, "strict": strict},
     }
     config = {"structural_tag": {"scope": "always", "schema": schema}}
-    policy = CallPolicy(config, ParserNames("hermes", None), "vllm")
+    policy = read_call_policy(config, ParserNames("hermes", None), "vllm")
     found = policy.constrain(chat_request(tools=[tool]), lambda: None)
     assert found is not None
     (tag,) = found["structural_tag"]["format"]["tags"]
@@ -102,3 +111,57 @@ def test_the_card_may_free_the_order_of_arguments() -> None:
     found = constrain(ParserNames("hermes", None), config, "vllm")
     assert found is not None
     assert found["structural_tag"]["format"]["tags"][0]["content"]["any_order"] is True
+
+
+@pytest.mark.parametrize("mode", ["on", "off"])
+@pytest.mark.parametrize("scope", ["auto", "always"])
+@pytest.mark.parametrize("strict", [None, False, True])
+@pytest.mark.parametrize("parallel", [None, False, True])
+@pytest.mark.parametrize("choice", ["none", "auto", "required"])
+def test_when_there_is_a_tag_is_dynamos_rule(
+    mode: str, scope: str, strict: Any, parallel: Any, choice: Any
+) -> None:
+    tool = {"type": "function", "function": {"name": "f", "strict": strict}}
+    config = {"structural_tag_mode": mode, "structural_tag_scope": scope}
+    request = chat_request(tools=[tool], tool_choice=choice, parallel_tool_calls=parallel)
+    policy = read_call_policy(config, ParserNames("hermes", None), "vllm")
+    found = policy.constrain(request)
+    assert ("structural_tag" in (found or {})) is should_attempt_structural_tag(
+        mode=mode,
+        scope=scope,
+        tool_choice_kind=choice,
+        has_tools=True,
+        any_explicit_strict=strict is True,
+        parallel_tool_calls_explicitly_false=parallel is False,
+    )
+    assert policy.constrains(request) is (found is not None)
+
+
+@pytest.mark.parametrize("schema", ["auto", "strict"])
+@pytest.mark.parametrize("strict", [None, False, True])
+def test_strictness_is_dynamos_rule(schema: str, strict: Any) -> None:
+    policy = read_call_policy({"structural_tag": {"schema": schema}}, ParserNames("hermes"), None)
+    function = {"name": "f", "parameters": PARAMETERS, "strict": strict}
+    [tool] = chat_request(tools=[{"type": "function", "function": function}]).tools or []
+    assert (policy._read_schema(tool) is not ANY_OBJECT) is effective_tool_strict(strict, schema)
+
+
+WORDS: dict[str, list[Any]] = {
+    "type": ["object", "string", None],
+    "additionalProperties": [False, True, {}],
+    "properties": [{}, {"a": {}}, []],
+    "required": [[], ["a"], {}],
+    "minProperties": [0, 1, False],
+    "maxProperties": [0, 3, -1, 1.0],
+    "description": ["x"],
+    "examples": [[{}]],
+    "patternProperties": [{}],
+    "$ref": ["#"],
+}
+
+
+@given(st.fixed_dictionaries({}, optional={k: st.sampled_from(v) for k, v in WORDS.items()}))
+@example({"type": "object", "additionalProperties": False})
+@example({"type": "object", "additionalProperties": False, "properties": {}, "required": []})
+def test_a_schema_of_the_empty_object_is_dynamos(schema: dict[str, Any]) -> None:
+    assert admits_only_empty_object(schema) is guided_json.admits_only_empty_object(schema)

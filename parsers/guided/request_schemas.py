@@ -1,19 +1,18 @@
-"""Checks the schemas, expressions and grammars of a request, in a thread.
+"""Checks the schemas, expressions and grammars of a request, in a thread of the frontend.
 
-They are the costly part of checking a request: see `validation` for the rest.
+They are the costly part of checking a request: see `constraint_rules` for the rest.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 import msgspec
 
-from ...parsers.errors import RequestError
-from ...tokenization.json_text import is_deeper
-from .chat_request import ChatRequest
-from .schema_check import MAX_DEPTH, SchemaFault, find_fault, find_pattern_fault
-from .tool_schemas import find_tool_schema_fault
+from ..errors import RequestError
+from ..json_types import JsonObject, is_deeper
+from .guided_request import GuidedRequest
+from .schema_check import MAX_DEPTH, SchemaFault, find_fault, find_pattern_fault, find_tool_fault
 
 # The text of one schema, and of all in a request, as JSON.
 MAX_SCHEMA_BYTES = 262_144
@@ -22,7 +21,7 @@ MAX_SCHEMAS_BYTES = 1_048_576
 MAX_GRAMMAR_CHARACTERS = 65_536
 
 
-def has_schemas(request: ChatRequest) -> bool:
+def has_schemas(request: GuidedRequest) -> bool:
     """Whether `check_schemas` has anything to check."""
     return (
         bool(request.tools)
@@ -31,8 +30,14 @@ def has_schemas(request: ChatRequest) -> bool:
     )
 
 
-def check_schemas(request: ChatRequest) -> None:
-    """Raise `RequestError` for the first schema, expression or grammar that is wrong."""
+def check_schemas(
+    request: GuidedRequest,
+    find_tool_fault: Callable[[JsonObject], SchemaFault | None] = find_tool_fault,
+) -> None:
+    """Raise `RequestError` for the first schema, expression or grammar that is wrong.
+
+    find_tool_fault: of a tool's schema; another may remember the correct ones.
+    """
     total = 0
     for position, tool in enumerate(request.tools or []):
         parameters = tool.function.parameters
@@ -42,7 +47,7 @@ def check_schemas(request: ChatRequest) -> None:
             if total > MAX_SCHEMAS_BYTES:
                 allowed = f"at most {MAX_SCHEMAS_BYTES:,} bytes of schemas in all tools together"
                 raise RequestError("tools", f"{total:,} bytes of schemas and more", allowed)
-            _raise_fault(field, find_tool_schema_fault(parameters))
+            _raise_fault(field, find_tool_fault(parameters))
     for field, schema in _find_answer_schemas(request):
         _measure(field, schema)
         _raise_fault(field, find_fault(schema))
@@ -69,7 +74,7 @@ def _raise_fault(field: str, fault: SchemaFault | None) -> None:
         raise RequestError(field + "".join(steps), fault.value, fault.allowed)
 
 
-def _find_answer_schemas(request: ChatRequest) -> Iterator[tuple[str, object]]:
+def _find_answer_schemas(request: GuidedRequest) -> Iterator[tuple[str, object]]:
     """Yield the JSON path of each schema that constrains the answer, and the schema."""
     response_format = request.response_format
     if response_format is not None and response_format.type == "json_schema":
@@ -96,7 +101,7 @@ def _decode_guided_json(guided_json: object) -> object:
     return schema
 
 
-def _check_structural_tag(request: ChatRequest) -> None:
+def _check_structural_tag(request: GuidedRequest) -> None:
     if request.response_format is not None and request.response_format.type == "structural_tag":
         raw = request.raw["response_format"]
         _measure("response_format", raw)

@@ -10,8 +10,9 @@ import re
 from collections.abc import Callable, Iterator, Mapping
 from typing import NamedTuple
 
-from ...parsers.type_names import JSON_TYPES
-from ...tokenization.json_text import is_deeper
+from ..json_types import JsonObject, is_deeper
+from ..standard_schema import standardize
+from ..type_names import JSON_TYPES
 
 # Of one schema: the schemas in it, and how deep it is nested as JSON.
 MAX_SUBSCHEMAS = 16_384
@@ -59,6 +60,39 @@ def find_fault(schema: object) -> SchemaFault | None:
                 return SchemaFault((*words, word), value, keyword.allowed)
             waiting += [((*words, word, *step), found) for step, found in keyword.parts(value)]
     return None
+
+
+def find_tool_fault(schema: JsonObject) -> SchemaFault | None:
+    """Return what is wrong with a tool's schema; None for a correct one.
+
+    Type names of other languages are correct (see `standard_schema`), and so is what the draft
+    says that `$schema` names.
+    """
+    newest = is_newest(schema)
+    fault = find_fault(standardize(schema, newest=newest))
+    if fault is not None and newest:
+        return fault._replace(words=_find_written_words(schema, fault.words))
+    return fault
+
+
+def _find_written_words(written: object, words: tuple[str | int, ...]) -> tuple[str | int, ...]:
+    """Return the way through a tool's schema that `words` is through its standard form."""
+    found = []
+    for word in words:
+        step = _find_written_word(written, word)
+        found.append(step)
+        if isinstance(written, dict):
+            written = written.get(step)
+        else:
+            written = written[step] if isinstance(written, list) and isinstance(step, int) else None
+    return tuple(found)
+
+
+def _find_written_word(written: object, word: str | int) -> str | int:
+    """Return what stands in a tool's schema for a keyword of its standard form."""
+    if not isinstance(written, dict) or not isinstance(written.get("items"), list):
+        return word
+    return {"prefixItems": "items", "items": "additionalItems"}.get(str(word), word)
 
 
 def find_pattern_fault(pattern: object) -> str | None:

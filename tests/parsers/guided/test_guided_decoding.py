@@ -1,8 +1,11 @@
 """Which constraint of the answer Dynamo gets, and in which syntax forced calls are."""
 
 import pytest
-from backedge.frontend.request.guided_decoding import build_guided_decoding, constrains_to_json
 from backedge.parsers.errors import RequestError
+from backedge.parsers.guided.guided_decoding import (
+    build_guided_decoding,
+    constrains_to_json,
+)
 
 from tests.frontend.chat_requests import NAMED, PARAMETERS, TOOL, chat_request, preprocessed
 

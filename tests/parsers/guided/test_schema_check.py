@@ -5,20 +5,20 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from backedge.frontend.request.schema_check import (
-    KEYWORDS,
-    MAX_DEPTH,
-    MAX_GROUPS,
-    MAX_SUBSCHEMAS,
-    find_fault,
-    find_pattern_fault,
-)
 from backedge.frontend.request.tool_schemas import (
     BYTES_EACH,
     MAX_CACHED_BYTES,
     StandardForms,
     find_tool_schema_fault,
     standard_parameters,
+)
+from backedge.parsers.guided.schema_check import (
+    KEYWORDS,
+    MAX_DEPTH,
+    MAX_GROUPS,
+    MAX_SUBSCHEMAS,
+    find_fault,
+    find_pattern_fault,
 )
 from hypothesis import example, given
 from hypothesis import strategies as st

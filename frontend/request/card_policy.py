@@ -1,0 +1,39 @@
+"""What a model's card says of grammars of calls, as Dynamo reads it."""
+
+from __future__ import annotations
+
+from dynamo.frontend.structural_tag_policy import (
+    runtime_structural_tag_excludes_reasoning,
+    runtime_structural_tag_options,
+)
+
+from ...parsers.base import ParserNames
+from ...parsers.guided.call_policy import CallPolicy, find_call_tags
+from ...parsers.json_types import JsonObject
+from .tool_schemas import standard_parameters
+
+
+def read_call_policy(
+    runtime_config: JsonObject, names: ParserNames, engine: str | None
+) -> CallPolicy:
+    """Return the policy of a model (`--dyn-structural-tag` of its workers).
+
+    runtime_config: the card's. names: the parsers that are configured for the model. engine: of
+        the workers, if they say.
+    """
+    mode, scope, schema = runtime_structural_tag_options(runtime_config)
+    config = runtime_config.get("structural_tag") or {}
+    return CallPolicy(
+        call_tags=find_call_tags(names),
+        enabled=mode == "on",
+        always=scope == "always",
+        strict=schema == "strict",
+        any_order=bool(config.get("tool_arguments_any_order")),
+        # A grammar of calls alone forbids reasoning, unless the engine waits for its end.
+        forces=(
+            names.reasoning is None
+            or engine == "sglang"
+            or runtime_structural_tag_excludes_reasoning(runtime_config)
+        ),
+        standardize=standard_parameters,
+    )
