@@ -5,7 +5,7 @@ from __future__ import annotations
 import base64
 import binascii
 import dataclasses
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +14,7 @@ import msgspec
 from ..parsers.errors import RequestError, shorten
 from ..parsers.json_types import JsonObject
 from .batch_file import find_image_parts, has_image, read_id
+from .constraints import CONSTRAINTS
 from .contracts import GenerationOptions, TextGenerationRequest, VlmGenerationRequest
 from .errors import OptionValueError
 from .rows import RowFailure
@@ -41,6 +42,11 @@ REQUEST_FIELDS: dict[str, tuple[Any, str]] = {
     "tools": (list[JsonObject], "a list of objects"),
     "tool_choice": (str | JsonObject, "a string or an object"),
     "parallel_tool_calls": (bool, "true or false"),
+    "response_format": (JsonObject, "an object"),
+    "guided_json": (JsonObject | str | bool, "a JSON Schema"),
+    "guided_regex": (str, "a string"),
+    "guided_grammar": (str, "a string"),
+    "guided_choice": (list[str], "a list of strings"),
 }
 # They change no answer.
 IGNORED_FIELDS = (
@@ -81,7 +87,7 @@ class RowReader:
             return self._read_body(row)
         if "messages" in row:
             return _read_request(row)
-        return {"prompt": row["prompt"]}
+        return {"prompt": row["prompt"], **_read_request(row, names=CONSTRAINTS)}
 
     def _read_body(self, row: JsonObject) -> JsonObject:
         body = row["body"]
@@ -147,9 +153,11 @@ def _describe_image(source: object) -> str:
     )
 
 
-def _read_request(fields: JsonObject, path: str = "") -> JsonObject:
+def _read_request(
+    fields: JsonObject, path: str = "", names: Iterable[str] = REQUEST_FIELDS
+) -> JsonObject:
     """Return the fields of the request itself. Raises `RequestError` for those of a wrong type."""
-    found = {name: fields[name] for name in REQUEST_FIELDS if fields.get(name) is not None}
+    found = {name: fields[name] for name in names if fields.get(name) is not None}
     for name, value in found.items():
         kind, allowed = REQUEST_FIELDS[name]
         try:

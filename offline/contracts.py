@@ -244,7 +244,10 @@ class TextGenerationRequest(Named):
     messages: chat messages in OpenAI's form (system, user, assistant, tool).
     prompt: text that is tokenized as it is, instead of messages.
     id: the caller's; None for the position in the batch. No two rows of a batch may share one.
-    tools, tool_choice, parallel_tool_calls: as in OpenAI's API; for the template and the parsers.
+    tools, tool_choice, parallel_tool_calls: as in OpenAI's API.
+    response_format: holds the answer to JSON, a schema or a structural tag, as in OpenAI's API.
+    guided_json, guided_regex, guided_grammar, guided_choice: hold it to a schema, an expression,
+        a grammar in EBNF, or one of several texts. One constraint at most.
     options: of this row alone, instead of the batch's.
     """
 
@@ -254,6 +257,11 @@ class TextGenerationRequest(Named):
     tools: Sequence[JsonObject] | None = None
     tool_choice: str | JsonObject | None = None
     parallel_tool_calls: bool = True
+    response_format: JsonObject | None = None
+    guided_json: JsonObject | str | bool | None = None
+    guided_regex: str | None = None
+    guided_grammar: str | None = None
+    guided_choice: Sequence[str] | None = None
     options: GenerationOptions | None = None
 
 

@@ -20,6 +20,7 @@ import msgspec
 
 from .backends import able_backends, backend_class
 from .backends.base import CAPABILITIES, GUIDED, LOGPROBS, VLM, Backend
+from .constraints import describe_constraint
 from .contracts import (
     GenerationOptions,
     GenerationResult,
@@ -58,7 +59,7 @@ class GenerationEngine:
         if config.fallback_backend is None:
             check_backend(self._plugins, config.backend)
             for plugin in self._plugins:
-                self._check_needs(f"plugin {plugin.name!r}", plugin.needs, config.backend)
+                _check_needs(f"plugin {plugin.name!r}", plugin.needs, self.backend)
 
     def __enter__(self) -> Self:
         return self
@@ -208,28 +209,23 @@ class GenerationEngine:
     def _choose_backend(self, needs: dict[str, str]) -> str:
         """Return the back end that has all capabilities. needs: what asks for each of them."""
         name, fallback = self.config.backend, self.config.fallback_backend
-        missing = [need for need in needs if need not in self._backends[name].capabilities]
+        missing = [need for need in needs if not self._backends[name].can(need)]
         if not missing:
             return name
         if fallback is None or fallback == name:
-            self._check_needs(needs[missing[0]], missing, name)
+            _check_needs(needs[missing[0]], missing, self._backends[name])
         else:
-            for need, asked in needs.items():
-                self._check_needs(asked, [need], fallback)
             if fallback not in self._backends:
                 config = self.config.for_fallback()
                 self._backends[fallback] = backend_class(fallback)(config, self._plugins)
+            for need, asked in needs.items():
+                _check_needs(asked, [need], self._backends[fallback])
             logger.warning(
                 "%s needs %r, which the back end %r lacks; the batch goes to %r",
                 *(needs[missing[0]], missing[0], name, fallback),
             )
             return fallback
         return name
-
-    def _check_needs(self, asked: str, needs: Sequence[str], name: str) -> None:
-        for need in needs:
-            if need not in backend_class(name).capabilities:
-                raise CapabilityError(asked, need, name, able_backends(need))
 
 
 class _Rows:
@@ -281,9 +277,10 @@ class _Rows:
         """Raise `RowFailure` for what the back end cannot do: iterators come unchecked."""
         backend = self._prepare.backend
         for need, asked in _find_needs(self._kind, [request], self._options, ()).items():
-            if need not in backend.capabilities:
-                error = CapabilityError(asked, need, backend.name, able_backends(need))
-                raise RowFailure("request", str(error))
+            try:
+                _check_needs(asked, [need], backend)
+            except CapabilityError as error:
+                raise RowFailure("request", str(error)) from error
 
     def take_failures(self, backend: str) -> Iterator[Indexed]:
         """Yield the results of rows that have failed since the last call."""
@@ -319,13 +316,21 @@ def _find_needs(
         needs[LOGPROBS] = f"the option logprobs={options.logprobs}"
     for index, request in enumerate(requests):
         shown = f"request {_id_of(request, index)!r}"
-        for own in _find_row_options([request]):
-            if own.logprobs is not None:
-                needs.setdefault(LOGPROBS, f"{shown} with logprobs={own.logprobs}")
-        choice = getattr(request, "tool_choice", None)
-        if choice not in (None, "auto", "none"):
-            needs.setdefault(GUIDED, f"{shown} with tool_choice={choice!r}")
+        own = _find_row_options([request])
+        for some in own:
+            if some.logprobs is not None:
+                needs.setdefault(LOGPROBS, f"{shown} with logprobs={some.logprobs}")
+        if GUIDED not in needs and (asked := describe_constraint(request, *own or [options])):
+            needs[GUIDED] = f"{shown} with {asked}"
     return needs
+
+
+def _check_needs(asked: str, needs: Sequence[str], backend: Backend) -> None:
+    """Raise `CapabilityError` for the first capability that a back end lacks."""
+    for need in needs:
+        if not backend.can(need):
+            installs = backend.installs.get(need)
+            raise CapabilityError(asked, need, backend.name, able_backends(need), installs)
 
 
 def _require_all(rows: list[Row], prepared: _Rows) -> list[Row]:

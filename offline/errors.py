@@ -35,12 +35,22 @@ class CapabilityError(SetupError):
     """A back end cannot do what a request, an option or a plugin asks for.
 
     capability: the missing one; the names are those of `backends.base`.
+    installs: what pip would have to install for it; None if the back end never has it.
     """
 
-    def __init__(self, asked: str, capability: str, backend: str, able: Iterable[str]) -> None:
+    def __init__(
+        self,
+        asked: str,
+        capability: str,
+        backend: str,
+        able: Iterable[str],
+        installs: str | None = None,
+    ) -> None:
         self.capability, self.backend = capability, backend
-        others = ", ".join(repr(name) for name in sorted(able))
+        others = ", ".join(repr(name) for name in sorted(able) if name != backend)
         remedy = f"use {others}, or name one as fallback_backend" if others else "leave it out"
+        if installs is not None:
+            remedy = f"pip install {installs}, or {remedy}"
         super().__init__(
             f"{asked} needs the capability {capability!r}, which the back end {backend!r} lacks; "
             f"{remedy}."

@@ -5,13 +5,17 @@ from __future__ import annotations
 import functools
 from collections.abc import Sequence
 
+import msgspec
+
 from ..parsers.base import ParserFactory, ParserNames, ParserRequest
 from ..parsers.errors import BackedgeError, RequestError, shorten
+from ..parsers.guided.guided_request import GuidedRequest
 from ..tokenization.detokenizer import detokenizers, read_vocabulary
 from ..tokenization.errors import describe_error
 from ..tokenization.prompt_limit import describe_longest
 from .backends.base import Backend
 from .completion import Completion, CompletionSetup, TextWatcher
+from .constraints import Grammar, build_grammar, read_constraints, read_names
 from .contracts import (
     GenerationOptions,
     RequestKind,
@@ -56,22 +60,20 @@ class Preparation:
         options = request.options or options
         if not isinstance(options, GenerationOptions):
             raise RowFailure("request", f"options is {options!r}, and no GenerationOptions.")
+        guided = read_row_constraints(request)
         prompt = self._build_prompt(request, options)
-        limit = self._limit_output(prompt, options)
-        strings, tokens = normalize_stops(
-            options.stop_strings,
-            options.stop_token_ids,
-            self._vocabulary,
-            self.text.eos_token_ids,
-            hides_special=not options.message,
-        )
+        parser_request = build_parser_request(request, options)
+        grammar = self._build_grammar(guided, options, parser_request, prompt)
+        if grammar is not None and grammar.json_calls:
+            parser_request = msgspec.structs.replace(parser_request, json_calls=True)
+        stops = self._build_stops(options, self._limit_output(prompt, options))
         setup = CompletionSetup(
             request_id,
             self._detokenizers,
-            StopPolicy(strings, tokens, options.include_stop, limit),
+            stops,
             prompt.token_ids,
             self._choose_parsers(options),
-            build_parser_request(request, options),
+            parser_request,
             options.logprobs,
         )
         return Row(
@@ -79,10 +81,42 @@ class Preparation:
             request_id,
             prompt,
             resolve_sampling(options, self.text.generation_config),
-            limit,
-            [token_id for token_id in tokens if token_id not in self.text.eos_token_ids],
+            stops.max_new_tokens,
+            [token_id for token_id in stops.tokens if token_id not in self.text.eos_token_ids],
             lambda: [Completion(number, setup, _watch(plugins)) for number in range(options.n)],
+            grammar=grammar,
         )
+
+    def _build_stops(self, options: GenerationOptions, limit: int | None) -> StopPolicy:
+        strings, tokens = normalize_stops(
+            options.stop_strings,
+            options.stop_token_ids,
+            self._vocabulary,
+            self.text.eos_token_ids,
+            hides_special=not options.message,
+        )
+        return StopPolicy(strings, tokens, options.include_stop, limit)
+
+    def _build_grammar(
+        self,
+        guided: GuidedRequest | None,
+        options: GenerationOptions,
+        parser_request: ParserRequest,
+        prompt: Prompt,
+    ) -> Grammar | None:
+        """Return what the answer is held to. Raises `RowFailure`."""
+        if guided is None:
+            return None
+        names = read_names(options)
+
+        def begins_with_reasoning() -> bool:
+            parsers = self._parsers(names.tool_call, names.reasoning)
+            return parsers(parser_request, prompt.token_ids).in_reasoning
+
+        try:
+            return build_grammar(guided, names, self._vocabulary, begins_with_reasoning)
+        except RequestError as error:
+            raise RowFailure("request", str(error)) from error
 
     def _build_prompt(self, request: TextGenerationRequest, options: GenerationOptions) -> Prompt:
         try:
@@ -136,6 +170,14 @@ def build_parser_request(
             if message.get("role") == "assistant"
         ),
     )
+
+
+def read_row_constraints(request: TextGenerationRequest) -> GuidedRequest | None:
+    """Return what may constrain a row's answer. Raises `RowFailure`."""
+    try:
+        return read_constraints(request)
+    except RequestError as error:
+        raise RowFailure("request", str(error)) from error
 
 
 def check_request(kind: RequestKind, request: TextGenerationRequest) -> None:

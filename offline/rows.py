@@ -10,6 +10,7 @@ import msgspec
 
 from ..tokenization.model_files import GenerationConfig
 from .completion import Completion
+from .constraints import Grammar
 from .contracts import GenerationOptions, GenerationResult, RowError, RowErrorKind
 
 # Where neither the options nor the model's generation_config.json have a value.
@@ -84,6 +85,7 @@ class Row:
     index: its position in the batch. max_new_tokens: None only where the context is unknown.
     completions: one for each choice, made by `build_completions`; a back end feeds them.
     error: set by a back end for a row that has failed in it.
+    grammar: what the answer is held to; None for nothing.
     """
 
     index: int
@@ -94,6 +96,7 @@ class Row:
     stop_token_ids: Sequence[int]
     build_completions: Callable[[], list[Completion]]
     error: RowError | None = None
+    grammar: Grammar | None = None
 
     def __post_init__(self) -> None:
         self.restart()

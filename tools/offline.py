@@ -44,7 +44,7 @@ def main() -> int:
         )
     with tempfile.TemporaryDirectory(prefix="backedge-") as folder:
         source, output = Path(folder) / "in.jsonl", Path(folder) / "out.jsonl"
-        source.write_text("".join(f"{json.dumps(row)}\n" for row in read_rows(options.engine)))
+        source.write_text("".join(f"{json.dumps(row)}\n" for row in read_rows()))
         command = build_command(options, source, output)
         print(f"offline: {shlex.join(command)}\n", flush=True)
         code = subprocess.run(command, cwd=ROOT, env=environment(options), check=False).returncode
@@ -53,11 +53,8 @@ def main() -> int:
     return code
 
 
-def read_rows(engine: str) -> list[dict[str, Any]]:
-    """Return the transcripts' requests as rows in OpenAI's batch format.
-
-    Forced calls need guided decoding, which only the replay back end has.
-    """
+def read_rows() -> list[dict[str, Any]]:
+    """Return the transcripts' requests as rows in OpenAI's batch format."""
     transcripts = [
         json.loads(line)
         for path in sorted(TRANSCRIPTS.glob("*.jsonl"))
@@ -71,7 +68,6 @@ def read_rows(engine: str) -> list[dict[str, Any]]:
             "body": {name: transcript[name] for name in FIELDS if name in transcript},
         }
         for transcript in transcripts
-        if engine == "replay" or transcript.get("tool_choice") in (None, "auto", "none")
     ]
 
 

@@ -62,18 +62,24 @@ class ModelText:
 class Backend(abc.ABC):
     """Generates rows. Made with the configuration, which it checks; weights come with `load`.
 
-    name: as in `ModelLoadConfig.backend`. capabilities: of this kind of back end.
+    name: as in `ModelLoadConfig.backend`. capabilities: of this kind of back end, with all that
+        may be installed. installs: what pip installs for a capability that needs it.
     Raises `SetupError` and its kinds for an option that it does not take, and
     `BackendUnavailableError` where its library is missing.
     """
 
     name: ClassVar[str]
     capabilities: ClassVar[frozenset[str]]
+    installs: ClassVar[Mapping[str, str]] = {}
 
     def __init__(self, config: ModelLoadConfig, plugins: Sequence[Plugin] = ()) -> None:
         self.config = config
         self.plugins = list(plugins)
         self.batch_plugins: Sequence[Plugin] = ()
+
+    def can(self, capability: str) -> bool:
+        """Whether it has a capability here, with what is installed."""
+        return capability in self.capabilities
 
     def use_plugins(self, plugins: Sequence[Plugin]) -> None:
         """Take the plugins of the next batch.

@@ -6,12 +6,13 @@ a batch ends when its last row has, and no row ends at a stop string in its reas
 
 from __future__ import annotations
 
+import importlib.util
 import inspect
 import itertools
 import logging
 import re
-from collections.abc import Iterator, Sequence
-from typing import Any, ClassVar
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import msgspec
 from typing_extensions import override
@@ -22,10 +23,13 @@ from ..contracts import ModelLoadConfig, RowError
 from ..errors import OptionValueError
 from ..plugins.base import Plugin
 from ..preprocess import choose_pad_token, pad_left
-from ..rows import Prompt, Row, Sampling
-from .base import LOGITS, LOGPROBS, VLM, ModelText, check_names, needs
+from ..rows import Prompt, Row, RowFailure, Sampling
+from .base import GUIDED, LOGITS, LOGPROBS, VLM, ModelText, check_names, needs
 from .model_text import find_folder, open_text
 from .vision import VisionBackend, has_vision, join_inputs
+
+if TYPE_CHECKING:
+    from .hf_grammar import Grammars
 
 logger = logging.getLogger(__name__)
 
@@ -60,7 +64,8 @@ class HfBackend(VisionBackend):
     """
 
     name: ClassVar[str] = "hf"
-    capabilities: ClassVar[frozenset[str]] = frozenset({LOGPROBS, LOGITS, VLM})
+    capabilities: ClassVar[frozenset[str]] = frozenset({LOGPROBS, LOGITS, VLM, GUIDED})
+    installs: ClassVar[Mapping[str, str]] = {GUIDED: "xgrammar"}
 
     def __init__(self, config: ModelLoadConfig, plugins: Sequence[Plugin] = ()) -> None:
         super().__init__(config, plugins)
@@ -74,6 +79,12 @@ class HfBackend(VisionBackend):
         self._text: ModelText | None = None
         self._pad_token_id = 0
         self.model: Any = None
+        self._grammars: Grammars | None = None
+
+    @override
+    def can(self, capability: str) -> bool:
+        is_missing = capability == GUIDED and importlib.util.find_spec("xgrammar") is None
+        return super().can(capability) and not is_missing
 
     @override
     def open(self) -> ModelText:
@@ -103,6 +114,7 @@ class HfBackend(VisionBackend):
                 "check the folder, dtype and engine_args."
             ) from error
         self.model = model.eval() if self._device is None else model.eval().to(self._device)
+        self._grammars = None
 
     def _find_class(self, transformers: Any) -> Any:
         if has_vision(find_folder(self.config)):
@@ -122,9 +134,28 @@ class HfBackend(VisionBackend):
         while batch := list(itertools.islice(rows, self._batch_size)):
             groups: dict[GroupKey, list[Row]] = {}
             for row in batch:
-                groups.setdefault(build_key(row), []).append(row)
+                if self._compile(row):
+                    groups.setdefault(build_key(row), []).append(row)
+                else:
+                    yield row
             for key, group in groups.items():
                 yield from self._generate_group(key, group)
+
+    def _compile(self, row: Row) -> bool:
+        """Compile a row's grammar, which is remembered; False if that fails the row."""
+        if row.grammar is None:
+            return True
+        if self._grammars is None:
+            from .hf_grammar import Grammars
+
+            assert self._text is not None, "the engine opens a back end first"  # noqa: S101 - narrows the type
+            size = self.model.config.get_text_config().vocab_size
+            self._grammars = Grammars(self._text.tokenizer, size)
+        try:
+            self._grammars.compile(row.grammar)
+        except RowFailure as failure:
+            row.error = failure.error
+        return row.error is None
 
     def _generate_group(self, key: GroupKey, rows: list[Row]) -> Iterator[Row]:
         """Generate rows together, in halves where memory does not last."""
@@ -166,17 +197,8 @@ class HfBackend(VisionBackend):
         input_ids, mask = hf_hooks.to_tensors(padded, padding, self.model.device)
         sampling = key.sampling
         recorder = None
-        processors: list[Any] = []
         if sampling.logprobs is not None:
             recorder = hf_hooks.LogprobRecorder(sampling.logprobs)
-            processors.append(recorder)
-        if sampling.repetition_penalty != 1.0:
-            processors.append(hf_hooks.RepetitionPenalty(sampling.repetition_penalty, mask))
-        processors += [
-            processor
-            for plugin in self.batch_plugins
-            if (processor := plugin.logits_processor(self.name)) is not None
-        ]
         steps = recorder is not None or any(row.needs_steps for row in rows)
         length = input_ids.shape[1]
         feeder = hf_hooks.StepFeeder(completions, length, recorder)
@@ -188,13 +210,45 @@ class HfBackend(VisionBackend):
                 attention_mask=mask,
                 **self._join_images(prompts),
                 generation_config=self._build_generation_config(key, rows),
-                logits_processor=processors,
+                logits_processor=[
+                    *([recorder] if recorder else []),
+                    *self._build_processors(key, rows, mask),
+                ],
                 stopping_criteria=[feeder] if steps else [],
             )
         # What was fed step by step only has to be told that it has ended.
         outputs = [[]] * len(completions) if steps else output[:, length:].tolist()
         for completion, token_ids in zip(completions, outputs, strict=True):
             completion.feed(token_ids, ended=True)
+
+    def _build_processors(self, key: GroupKey, rows: Sequence[Row], mask: Any) -> list[Any]:
+        """Return what changes the logits. mask: of the padded prompts, shape (rows, tokens)."""
+        from . import hf_hooks
+
+        processors: list[Any] = []
+        if key.sampling.repetition_penalty != 1.0:
+            processors.append(hf_hooks.RepetitionPenalty(key.sampling.repetition_penalty, mask))
+        processors += [
+            processor
+            for plugin in self.batch_plugins
+            if (processor := plugin.logits_processor(self.name)) is not None
+        ]
+        if self._grammars is not None and any(row.grammar is not None for row in rows):
+            from .hf_grammar import GrammarMask
+
+            compiled = [
+                None if row.grammar is None else self._grammars.compile(row.grammar)
+                for row in rows
+                for _ in row.completions
+            ]
+            # The last one: it alone says which tokens there may be.
+            processors.append(GrammarMask(compiled, mask.shape[1], self._find_stops(key)))
+        return processors
+
+    def _find_stops(self, key: GroupKey) -> list[int]:
+        """Return the tokens that end an answer."""
+        assert self._text is not None, "the engine opens a back end first"  # noqa: S101 - narrows the type
+        return [*self._text.eos_token_ids, *key.stop_token_ids]
 
     def _join_images(self, prompts: Sequence[Prompt]) -> dict[str, Any]:
         """Return the tensors of the prompts' images, on the model's device."""
@@ -206,7 +260,6 @@ class HfBackend(VisionBackend):
     def _build_generation_config(self, key: GroupKey, rows: Sequence[Row]) -> Any:
         import transformers
 
-        assert self._text is not None, "the engine opens a back end first"  # noqa: S101 - narrows the type
         sampling = key.sampling
         limits = [row.max_new_tokens for row in rows if row.max_new_tokens is not None]
         samples = sampling.temperature > 0
@@ -221,7 +274,7 @@ class HfBackend(VisionBackend):
             do_sample=samples,
             num_beams=1,
             repetition_penalty=1.0,
-            eos_token_id=[*self._text.eos_token_ids, *key.stop_token_ids] or None,
+            eos_token_id=self._find_stops(key) or None,
             pad_token_id=self._pad_token_id,
             **(warpers if samples else {}),
         )

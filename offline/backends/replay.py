@@ -88,7 +88,8 @@ class ReplayBackend(Backend):
 
     def _replay(self, row: Row) -> None:
         assert self._recordings is not None, "the engine opens a back end first"  # noqa: S101 - narrows the type
-        token_ids = self._recordings.find(row.prompt.token_ids)
+        in_json = row.grammar is not None and row.grammar.json_calls
+        token_ids = self._recordings.find(row.prompt.token_ids, in_json=in_json)
         for completion in row.completions:
             for start in range(0, max(len(token_ids), 1), self._step):
                 part = token_ids[start : start + self._step]

@@ -1,7 +1,8 @@
 """The back end of SGLang, by its `Engine`: token ids in, token ids out.
 
-SGLang loads no tokenizer here. A row whose text may end it is streamed and aborted as soon as the
-core finds its end; the others come in one piece.
+A row whose text may end it is streamed and aborted as soon as the core finds its end; the others
+come in one piece. SGLang has grammars only if it has a tokenizer, so its detokenizer works as well,
+and nobody reads its text.
 """
 
 from __future__ import annotations
@@ -9,19 +10,21 @@ from __future__ import annotations
 import asyncio
 import inspect
 import itertools
+import json
 from collections.abc import Iterator, Sequence
 from typing import Any, ClassVar
 
 from typing_extensions import override
 
 from ...parsers.base import ParserFactory, ParserNames
+from ...parsers.guided.reasoned_answer import to_tag_format
 from ...parsers.parser_lookup import uses_native
 from ...postprocess.messages import EngineLogprob
 from ..completion import Completion, TokenLogprobs
 from ..contracts import ModelLoadConfig, RowError
 from ..plugins.base import Plugin
 from ..rows import Row
-from .base import LOGPROBS, Backend, ModelText, check_names, loads, needs
+from .base import GUIDED, LOGPROBS, Backend, ModelText, check_names, loads, needs
 from .model_text import open_text
 
 # Fields of the configuration under SGLang's names, and what this back end sets itself.
@@ -39,7 +42,7 @@ class SglangBackend(Backend):
     """Generates with SGLang. Its engine_args: the fields of SGLang's `ServerArgs`."""
 
     name: ClassVar[str] = "sglang"
-    capabilities: ClassVar[frozenset[str]] = frozenset({LOGPROBS})
+    capabilities: ClassVar[frozenset[str]] = frozenset({LOGPROBS, GUIDED})
 
     def __init__(self, config: ModelLoadConfig, plugins: Sequence[Plugin] = ()) -> None:
         super().__init__(config, plugins)
@@ -75,7 +78,8 @@ class SglangBackend(Backend):
                     "revision": config.revision,
                     "trust_remote_code": config.trust_remote_code,
                     "context_length": config.max_model_len,
-                    "skip_tokenizer_init": True,
+                    # Without a tokenizer SGLang has no grammars.
+                    "skip_tokenizer_init": False,
                     "incremental_streaming_output": True,
                     **config.engine_args,
                 }
@@ -110,7 +114,14 @@ class SglangBackend(Backend):
                 loop.run_until_complete(asyncio.wait(running))
 
     async def _run(self, row: Row) -> None:
-        await asyncio.gather(*(self._run_choice(row, choice) for choice in row.completions))
+        tasks = [asyncio.ensure_future(self._run_choice(row, choice)) for choice in row.completions]
+        try:
+            await asyncio.gather(*tasks)
+        finally:
+            # One that fails is the row's failure, and nobody reads the others.
+            for task in tasks:
+                task.cancel()
+            await asyncio.wait(tasks)
 
     async def _run_choice(self, row: Row, completion: Completion) -> None:
         request_id = f"{id(self)}-{row.index}-{completion.index}"
@@ -146,7 +157,7 @@ class SglangBackend(Backend):
     def _build_params(self, row: Row, index: int) -> dict[str, Any]:
         """Return SGLang's sampling parameters of one choice."""
         sampling = row.sampling
-        params = {
+        params = build_grammar_params(row) | {
             "temperature": sampling.temperature,
             "top_p": sampling.top_p,
             "top_k": sampling.top_k or -1,
@@ -159,6 +170,23 @@ class SglangBackend(Backend):
         if sampling.seed is not None:
             params["sampling_seed"] = sampling.seed + index
         return {name: value for name, value in params.items() if value is not None}
+
+
+def build_grammar_params(row: Row) -> dict[str, Any]:
+    """Return what holds an answer to the row's grammar, as SGLang takes it."""
+    if row.grammar is None:
+        return {}
+    [(kind, value)] = row.grammar.guided.items()
+    match kind:
+        case "json":
+            return {"json_schema": json.dumps(value)}
+        case "regex":
+            return {"regex": value}
+        case "grammar":
+            return {"ebnf": value}
+        case "choice":
+            value = {"type": "structural_tag", "format": to_tag_format(row.grammar.guided)}
+    return {"structural_tag": json.dumps(value)}
 
 
 def _read_failure(task: asyncio.Task[None], row: Row) -> None:

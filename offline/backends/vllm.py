@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import dataclasses
 import itertools
+import json
 import logging
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, ClassVar
@@ -23,14 +24,21 @@ from ..errors import PluginError
 from ..orphans import adopt_engine
 from ..plugins.base import Plugin
 from ..rows import Row
-from .base import LOGITS, LOGPROBS, VLM, ModelText, check_names, loads, needs
+from .base import GUIDED, LOGITS, LOGPROBS, VLM, ModelText, check_names, loads, needs
 from .model_text import open_text
 from .vision import VisionBackend
 
 logger = logging.getLogger(__name__)
 
 # Fields of the configuration, under vLLM's names.
-CONFIGURED = {"model", "dtype", "revision", "trust_remote_code", "max_model_len"}
+# The grammars of rows have the
+# reasoning in front of an answer in them, so vLLM must not wait for its end as well.
+CONFIGURED = {
+    *("model", "dtype", "revision", "trust_remote_code", "max_model_len"),
+    *("reasoning_parser", "reasoning_parser_plugin"),
+}
+# Finish reasons of requests that vLLM ended without an answer, as with a grammar that fails.
+GIVEN_UP = ("error", "abort")
 # Rows in the engine, running and waiting. Its scheduler runs some hundreds at once.
 MAX_HELD_ROWS = 1024
 
@@ -42,7 +50,7 @@ class VllmBackend(VisionBackend):
     """
 
     name: ClassVar[str] = "vllm"
-    capabilities: ClassVar[frozenset[str]] = frozenset({LOGPROBS, LOGITS, VLM})
+    capabilities: ClassVar[frozenset[str]] = frozenset({LOGPROBS, LOGITS, VLM, GUIDED})
 
     def __init__(self, config: ModelLoadConfig, plugins: Sequence[Plugin] = ()) -> None:
         super().__init__(config, plugins)
@@ -142,13 +150,15 @@ class _Requests:
 
     def add(self, row: Row) -> None:
         """Start a row; one that the engine refuses is done, with its error."""
+        from vllm.exceptions import VLLMClientError
+
         self._left[row.index] = len(row.completions)
         for completion in row.completions:
             request_id = f"{row.index}-{completion.index}"
             prompt = self._build_prompt(row)
             try:
                 self._engine.add_request(request_id, prompt, build_params(row, completion.index))
-            except (ValueError, TypeError) as error:
+            except (ValueError, TypeError, VLLMClientError) as error:
                 row.error = RowError("generation", f"vLLM refuses the row: {error}")
                 self._drop(row)
                 return
@@ -162,6 +172,10 @@ class _Requests:
                 continue  # it was aborted in this step
             row, completion = found
             [part] = output.outputs
+            if part.finish_reason in GIVEN_UP:
+                row.error = RowError("generation", "vLLM gave the row up; its log says why.")
+                self._drop(row)
+                continue
             completion.feed(part.token_ids, _read_logprobs(part), ended=output.finished)
             if completion.finished:
                 del self._choices[output.request_id]
@@ -213,8 +227,20 @@ def build_params(row: Row, index: int) -> Any:
         stop_token_ids=list(row.stop_token_ids),
         logprobs=sampling.logprobs,
         detokenize=False,
+        structured_outputs=build_structured_outputs(row),
         output_kind=RequestOutputKind.DELTA if row.needs_steps else RequestOutputKind.FINAL_ONLY,
     )
+
+
+def build_structured_outputs(row: Row) -> Any:
+    """Return what holds an answer to the row's grammar, as vLLM takes it; None for nothing."""
+    from vllm.sampling_params import StructuredOutputsParams
+
+    if row.grammar is None:
+        return None
+    [(kind, value)] = row.grammar.guided.items()
+    is_text = kind in ("regex", "grammar", "choice")
+    return StructuredOutputsParams(**{kind: value if is_text else json.dumps(value)})
 
 
 def _read_logprobs(part: Any) -> TokenLogprobs | None:

@@ -7,7 +7,7 @@ references or expressions are in it: nothing is resolved, and no expression is m
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Container, Iterator, Mapping
 from typing import NamedTuple
 
 from ..json_types import JsonObject, is_deeper
@@ -59,6 +59,20 @@ def find_fault(schema: object) -> SchemaFault | None:
             if not keyword.accepts(value):
                 return SchemaFault((*words, word), value, keyword.allowed)
             waiting += [((*words, word, *step), found) for step, found in keyword.parts(value)]
+    return None
+
+
+def find_keyword(schema: object, words: Container[str]) -> str | None:
+    """Return the first of some keywords that a correct schema uses; None if it uses none."""
+    keywords = _find_keywords(schema)
+    waiting = [schema]
+    while waiting:
+        part = waiting.pop()
+        for word, value in part.items() if isinstance(part, dict) else ():
+            if word in words:
+                return str(word)
+            if word in keywords:
+                waiting += [found for _, found in keywords[word].parts(value)]
     return None
 
 

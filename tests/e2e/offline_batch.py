@@ -47,12 +47,7 @@ ARGUMENTS: dict[str, dict[str, Any]] = {
         "sleep_on_idle": True,
     },
 }
-# Forced calls need guided decoding.
-FREE = [
-    transcript
-    for transcript in TRANSCRIPTS.values()
-    if transcript.get("tool_choice") in (None, "auto", "none")
-]
+ALL = list(TRANSCRIPTS.values())
 
 
 class Results(msgspec.Struct):
@@ -77,7 +72,7 @@ def build_engine(backend: str, **fields: Any) -> GenerationEngine:
 def generate(backend: str) -> Results:
     with build_engine(backend) as engine:
         return Results(
-            engine.generate_text_batch([request(transcript, **PARSED) for transcript in FREE]),
+            engine.generate_text_batch([request(transcript, **PARSED) for transcript in ALL]),
             engine.generate_text_batch([case.row for case in CASES]),
         )
 

@@ -12,7 +12,7 @@ import pytest
 from backedge.offline.errors import CapabilityError
 
 from examples.make_vision_model import make
-from tests.e2e.offline_batch import FREE, Results, build_engine, generate
+from tests.e2e.offline_batch import ALL, Results, build_engine, generate
 from tests.offline.batches import message
 from tests.offline.stop_matrix import CASES
 from tests.offline.vision_rows import rows
@@ -63,7 +63,7 @@ def test_there_are_enough_stop_cases() -> None:
 
 def test_every_transcript_is_parsed_as_behind_a_server(generated: Results) -> None:
     assert [message(result) for result in generated.transcripts] == [
-        transcript["expect"] for transcript in FREE
+        transcript["expect"] for transcript in ALL
     ]
 
 

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.e2e.offline_batch import FREE
+from tests.e2e.offline_batch import ALL
 from tests.e2e.test_offline import ENVIRONMENT
 from tests.offline.batch_files import batch_row, read_answers
 from tests.support import TINY_MODEL, TRANSCRIPTS
@@ -82,7 +82,7 @@ def test_ctrl_c_lets_the_rows_finish_and_the_same_command_goes_on(tmp_path: Path
 @pytest.fixture(scope="module")
 def shards(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
     folder = tmp_path_factory.mktemp("shards")
-    rows = [batch_row(number, transcript) for number, transcript in enumerate(FREE)]
+    rows = [batch_row(number, transcript) for number, transcript in enumerate(ALL)]
     source = write_batch(folder / "in.jsonl", rows)
     outputs = [folder / f"out.{number}.jsonl" for number in (1, 2)]
     for number, output in enumerate(outputs, 1):
@@ -96,13 +96,13 @@ def test_shards_have_all_rows_once(shards: list[Path]) -> None:
         [int(answer["custom_id"].removeprefix("row-")) for answer in read_answers(path)]
         for path in shards
     ]
-    assert sorted(numbers[0]) == list(range(0, len(FREE), 2))
-    assert sorted(numbers[1]) == list(range(1, len(FREE), 2))
+    assert sorted(numbers[0]) == list(range(0, len(ALL), 2))
+    assert sorted(numbers[1]) == list(range(1, len(ALL), 2))
 
 
 def test_the_log_has_a_line_of_progress(shards: list[Path]) -> None:
     log = shards[0].with_suffix(".log").read_text()
-    half = (len(FREE) + 1) // 2
+    half = (len(ALL) + 1) // 2
     assert f"{half}/{half} rows (100%), " in log
     assert " rows/s, " in log
     assert " tokens/s, " in log

@@ -52,7 +52,11 @@ def letters(number: int, **options: Any) -> TextGenerationRequest:
     return dataclasses.replace(request(LETTERS, **options), id=str(number))
 
 
-PARSED = {"message": True, "tool_call_parser": "hermes", "reasoning_parser": "qwen3"}
+PARSED: dict[str, Any] = {
+    "message": True,
+    "tool_call_parser": "hermes",
+    "reasoning_parser": "qwen3",
+}
 
 
 def message(result: GenerationResult) -> dict[str, Any]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import dataclasses
 from pathlib import Path
 from typing import Any
 
@@ -39,6 +40,18 @@ def test_plain_rows() -> None:
     tools = [{"type": "function", "function": {"name": "f"}}]
     row = {"id": 5, "messages": MESSAGES, "tools": tools, "tool_choice": None, "temperature": 1}
     assert READER.read(row, 7) == TextGenerationRequest(messages=MESSAGES, tools=tools, id="5")
+
+
+def test_what_holds_an_answer_of_any_row() -> None:
+    fields: dict[str, Any] = {"response_format": {"type": "json_object"}}
+    expected = TextGenerationRequest(messages=MESSAGES, id="a", **fields)
+    assert READER.read({"id": "a", "messages": MESSAGES, **fields}, 1) == expected
+    body = READER.read(batch_row(**fields), 1)
+    assert dataclasses.replace(body, options=None) == expected
+    choices = {"guided_choice": ["x"], "tools": 5}
+    assert READER.read({"id": "a", "prompt": "Hi", **choices}, 1) == TextGenerationRequest(
+        prompt="Hi", id="a", guided_choice=["x"]
+    )
 
 
 def test_a_body_sets_options_of_its_row() -> None:

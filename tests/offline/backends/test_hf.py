@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import importlib.util
+import json
+
 import pytest
 import torch
 from backedge.offline import GenerationEngine, GenerationOptions, ModelLoadConfig, Plugin
 from backedge.offline.backends import hf
-from backedge.offline.errors import OptionValueError, UnknownOptionError
+from backedge.offline.errors import CapabilityError, OptionValueError, UnknownOptionError
 from backedge.parsers.errors import SetupError
 
 from tests.offline.batches import PARSED, ask, message, request
@@ -183,3 +186,43 @@ def test_weights_that_cannot_be_loaded(tmp_path):
         pytest.raises(SetupError, match="transformers cannot load"),
     ):
         engine.generate_text_batch([ask("Hi")])
+
+
+SCHEMA = {
+    "type": "object",
+    "properties": {"n": {"type": "integer", "minimum": 0, "maximum": 9}},
+    "required": ["n"],
+    "additionalProperties": False,
+}
+JSON_SCHEMA = {"type": "json_schema", "json_schema": {"name": "n", "schema": SCHEMA}}
+
+
+def test_rows_with_and_without_grammars_in_one_batch(engine):
+    rows = [
+        ask("Say hello.", response_format=JSON_SCHEMA),
+        ask("Say hello."),
+        ask("Say hello.", guided_choice=["yes", "no"], options=GenerationOptions(n=2, stop="o")),
+        ask("Say hello.", guided_json={"multipleOf": 3}),
+        request(TRANSCRIPTS["named_choice"], **PARSED),
+    ]
+    results = engine.generate_text_batch(rows, GenerationOptions(temperature=0))
+    assert 0 <= json.loads(results[0].text)["n"] <= 9
+    assert results[1].text == HELLO["expect"]["content"]
+    assert {choice.text for choice in results[2].choices} <= {"yes", "n"}
+    assert "'multipleOf'" in str(results[3].error)
+    assert message(results[4]) == TRANSCRIPTS["named_choice"]["expect"]
+
+
+def test_grammars_need_xgrammar(monkeypatch):
+    found = importlib.util.find_spec
+    monkeypatch.setattr(
+        importlib.util, "find_spec", lambda name: None if name == "xgrammar" else found(name)
+    )
+    row = ask("Hi", guided_choice=["a"])
+    expected = r"with guided_choice needs the capability 'guided', .* pip install xgrammar, or use"
+    with build_engine() as engine:
+        with pytest.raises(CapabilityError, match=expected):
+            engine.generate_text_batch([row])
+        [(_, result)] = engine.iterate_text_batch(iter([row]))
+        assert engine.backend.model is None
+    assert "pip install xgrammar" in str(result.error)

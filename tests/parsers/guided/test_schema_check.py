@@ -18,6 +18,7 @@ from backedge.parsers.guided.schema_check import (
     MAX_GROUPS,
     MAX_SUBSCHEMAS,
     find_fault,
+    find_keyword,
     find_pattern_fault,
 )
 from hypothesis import example, given
@@ -160,3 +161,10 @@ def test_what_is_remembered_is_bounded_in_bytes() -> None:
     forms.add(b"large", {"type": "object"}, MAX_CACHED_BYTES)
     assert forms.find(b"large") is None, "what is too large for all of it is not kept"
     assert forms.size == 0
+
+
+def test_a_keyword_counts_only_where_it_is_one():
+    assert find_keyword({"items": [{"not": {}}], "$schema": list(DRAFTS)[1]}, {"not"}) == "not"
+    assert find_keyword({"properties": {"a": {"anyOf": [{}, {"if": {}}]}}}, {"if"}) == "if"
+    for schema in (True, None, {"properties": {"not": {}}, "enum": [{"not": 1}]}):
+        assert find_keyword(schema, {"not"}) is None

@@ -1,0 +1,132 @@
+"""The grammar of a row's answer: by the checks and the policy that servers have."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from typing import NamedTuple
+
+import msgspec
+
+from ..parsers.base import ParserNames
+from ..parsers.errors import RequestError
+from ..parsers.guided.call_policy import CallPolicy, find_call_tags
+from ..parsers.guided.constraint_rules import check_constraints
+from ..parsers.guided.guided_decoding import GUIDED_FIELDS, constrains_to_json
+from ..parsers.guided.guided_request import GuidedRequest, decode_request
+from ..parsers.guided.reasoned_answer import ReasoningTags, after_reasoning, read_reasoning_tags
+from ..parsers.guided.request_schemas import check_schemas
+from ..parsers.json_types import JsonObject
+from ..parsers.linear_parsers import Vocabulary, spell_markers
+from ..parsers.parser_lookup import reasoning_format
+from .contracts import GenerationOptions, TextGenerationRequest
+
+# Fields of a request that constrain its answer, besides its tools.
+CONSTRAINTS = ("response_format", *GUIDED_FIELDS)
+FIELDS = ("tools", "tool_choice", "parallel_tool_calls", *CONSTRAINTS)
+
+
+class Grammar(NamedTuple):
+    """What an answer is held to, in Dynamo's form of guided decoding: one kind, and its value.
+
+    guided: what the engine gets. answer: the same without the reasoning in front of it.
+    json_calls: as in `ParserRequest`.
+    """
+
+    guided: JsonObject
+    answer: JsonObject
+    json_calls: bool
+
+
+def read_names(options: GenerationOptions) -> ParserNames:
+    """Return the parsers of a row; none where no message is parsed."""
+    if not options.message:
+        return ParserNames()
+    return ParserNames(options.tool_call_parser, options.reasoning_parser)
+
+
+def read_constraints(request: TextGenerationRequest) -> GuidedRequest | None:
+    """Return what may constrain a row's answer; None for nothing. Raises `RequestError`."""
+    found = {name: getattr(request, name, None) for name in FIELDS}
+    raw = {name: value for name, value in found.items() if value is not None}
+    if raw.keys() <= {"parallel_tool_calls"}:
+        return None
+    guided = decode_request(raw, GuidedRequest)
+    check_constraints(guided)
+    return guided
+
+
+def describe_constraint(request: TextGenerationRequest, options: GenerationOptions) -> str | None:
+    """Return what of a request needs a grammar, in words; None if nothing does.
+
+    What is wrong with the request is found when its row is prepared.
+    """
+    try:
+        guided = read_constraints(request)
+    except RequestError:
+        return None
+    if guided is None or not _find_policy(read_names(options)).constrains(guided):
+        return None
+    if guided.forces_call:
+        return f"tool_choice={request.tool_choice!r}"
+    given = [name for name in CONSTRAINTS if getattr(guided, name) is not None]
+    return given[0] if given else "tools whose calls are `strict`, or not parallel"
+
+
+def build_grammar(
+    guided: GuidedRequest,
+    names: ParserNames,
+    vocabulary: Vocabulary,
+    begins_with_reasoning: Callable[[], bool],
+) -> Grammar | None:
+    """Return the grammar of a row; None for an answer that is free.
+
+    guided: of `read_constraints`. begins_with_reasoning: called if there is a reasoning parser.
+    Raises `RequestError` for a schema, an expression or a grammar that is wrong, too large or too
+    deep, and for a reasoning parser whose reasoning no grammar can pass.
+    """
+    policy = _find_policy(names)
+    if not policy.constrains(guided):
+        return None
+    check_schemas(guided)
+    answer = policy.constrain(guided)
+    if answer is None:
+        return None
+    if "json" in answer:
+        answer = {"json": _read_schema(answer["json"])}
+    json_calls = guided.forces_call and constrains_to_json(answer)
+    if names.reasoning is None:
+        return Grammar(answer, answer, json_calls)
+    tags = _find_reasoning(names.reasoning, vocabulary)
+    found = after_reasoning(answer, tags, opened=begins_with_reasoning())
+    return Grammar(found, answer, json_calls)
+
+
+def _read_schema(schema: object) -> object:
+    """Return a schema as JSON, which may have come as text. true, which accepts all, is {}."""
+    read = msgspec.json.decode(schema) if isinstance(schema, str) else schema
+    return {} if read is True else read
+
+
+@functools.lru_cache(maxsize=64)
+def _find_policy(names: ParserNames) -> CallPolicy:
+    """Return the policy of a model with these parsers: `auto` is free, unless a tool is strict.
+
+    Reasoning is part of the grammar here, so forced calls have room for it.
+    """
+    return CallPolicy(call_tags=find_call_tags(names))
+
+
+def _find_reasoning(name: str, vocabulary: Vocabulary) -> ReasoningTags:
+    format_ = reasoning_format(name)
+    tags = None
+    if format_ is not None:
+        tags = read_reasoning_tags(spell_markers(format_, vocabulary.ids))
+    if tags is None:
+        raise RequestError(
+            "reasoning_parser",
+            name,
+            "none for an answer that is held to a grammar, since no grammar knows where the "
+            "reasoning of this format ends",
+        )
+    return tags

@@ -1,0 +1,133 @@
+"""What of a row's request constrains its answer, and to which grammar."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from backedge.offline import GenerationOptions, TextGenerationRequest
+from backedge.offline.constraints import (
+    build_grammar,
+    describe_constraint,
+    read_constraints,
+    read_names,
+)
+from backedge.parsers.errors import RequestError
+from backedge.parsers.guided.request_schemas import MAX_SCHEMA_BYTES
+from backedge.parsers.linear_parsers import Vocabulary
+
+from tests.offline.batches import PARSED, ask
+
+SCHEMA = {"type": "object", "properties": {"a": {"type": "integer"}}}
+TOOL = {"type": "function", "function": {"name": "f", "parameters": SCHEMA}}
+STRICT = {"type": "function", "function": {**TOOL["function"], "strict": True}}
+NAMED = {"type": "function", "function": {"name": "f"}}
+JSON_SCHEMA = {"type": "json_schema", "json_schema": {"name": "n", "schema": SCHEMA}}
+PLAIN, PARSES = GenerationOptions(), GenerationOptions(**PARSED)
+HERMES = GenerationOptions(message=True, tool_call_parser="hermes")
+PYTHONIC = GenerationOptions(message=True, tool_call_parser="pythonic")
+NO_MARKERS = Vocabulary({}, frozenset(), lambda _: "")
+
+# options, fields, what asks for the grammar, its kind, whether calls are plain JSON
+GRAMMARS: list[tuple[GenerationOptions, dict[str, Any], str | None, str | None, bool]] = [
+    (PLAIN, {}, None, None, False),
+    (PLAIN, {"tools": [TOOL]}, None, None, False),
+    (PLAIN, {"tools": [STRICT]}, None, None, False),
+    (HERMES, {"tools": [STRICT]}, "tools whose calls", "structural_tag", False),
+    (HERMES, {"tools": [STRICT], "tool_choice": "none"}, None, None, False),
+    (PLAIN, {"tools": [TOOL], "tool_choice": "required"}, "'required'", "json", True),
+    (HERMES, {"tools": [TOOL], "tool_choice": "required"}, "'required'", "structural_tag", False),
+    (PYTHONIC, {"tools": [TOOL], "tool_choice": NAMED}, "tool_choice={", "json", True),
+    (PLAIN, {"response_format": {"type": "text"}}, None, None, False),
+    (PLAIN, {"response_format": JSON_SCHEMA}, "response_format", "json", False),
+    (PARSES, {"response_format": JSON_SCHEMA}, "response_format", "structural_tag", False),
+    (PLAIN, {"guided_json": '{"type": "object"}'}, "guided_json", "json", False),
+    (PLAIN, {"guided_json": True}, "guided_json", "json", False),
+    (PLAIN, {"guided_choice": ["a"]}, "guided_choice", "choice", False),
+    (PLAIN, {"guided_choice": []}, None, None, False),
+]
+
+
+@pytest.mark.parametrize(("options", "fields", "asks", "kind", "in_json"), GRAMMARS)
+def test_grammars(
+    options: GenerationOptions,
+    fields: dict[str, Any],
+    asks: str | None,
+    kind: str | None,
+    in_json: bool,
+) -> None:
+    request = ask("Hi", **fields)
+    described = describe_constraint(request, options)
+    assert (described is None) is (asks is None)
+    assert (asks or "") in (described or "")
+    guided = read_constraints(request)
+    if guided is None:
+        assert kind is None
+        return
+    grammar = build_grammar(guided, read_names(options), NO_MARKERS, lambda: True)
+    if grammar is None:
+        assert kind is None
+        return
+    assert list(grammar.guided) == [kind]
+    assert grammar.json_calls is in_json
+    assert isinstance(grammar.guided[kind or ""], dict | list)
+
+
+def test_thoughts_are_part_of_the_grammar_only_where_the_model_thinks() -> None:
+    guided = read_constraints(ask("Hi", response_format=JSON_SCHEMA))
+    assert guided is not None
+    thinks = build_grammar(guided, read_names(PARSES), NO_MARKERS, lambda: True)
+    answers = build_grammar(guided, read_names(PARSES), NO_MARKERS, lambda: False)
+    assert thinks is not None
+    assert answers is not None
+    assert "</think>" in str(thinks.guided)
+    assert thinks.answer == answers.answer == answers.guided == {"json": SCHEMA}
+
+
+DEEP: dict[str, Any] = {}
+for _ in range(200):
+    DEEP = {"items": DEEP}
+LARGE = {"description": "x" * MAX_SCHEMA_BYTES}
+# options, fields, the field of the error
+BAD: list[tuple[GenerationOptions, dict[str, Any], str]] = [
+    (PLAIN, {"guided_json": DEEP}, "guided_json"),
+    (PLAIN, {"guided_json": LARGE}, "guided_json"),
+    (PLAIN, {"guided_json": "no JSON"}, "guided_json"),
+    (PLAIN, {"guided_json": {"type": "nonsense"}}, "guided_json.type"),
+    (PLAIN, {"guided_regex": "(" * 100 + ")" * 100}, "guided_regex"),
+    (PLAIN, {"guided_grammar": "x" * 70_000}, "guided_grammar"),
+    (PLAIN, {"response_format": {"type": "xml"}}, "response_format.type"),
+    (PLAIN, {"response_format": {"type": "json_schema"}}, "response_format.json_schema"),
+    (PLAIN, {"guided_regex": "a", "guided_json": {}}, "guided_regex"),
+    (PLAIN, {"tool_choice": "required"}, "tool_choice"),
+    (PLAIN, {"tools": [TOOL], "tool_choice": {"function": {"name": "g"}}}, "tool_choice"),
+    (PLAIN, {"tools": [TOOL, TOOL]}, "tools[1].function.name"),
+    (
+        PLAIN,
+        {
+            "tools": [{"type": "function", "function": {"name": "f", "parameters": DEEP}}],
+            "tool_choice": "required",
+        },
+        "tools[0].function.parameters",
+    ),
+    (
+        GenerationOptions(message=True, reasoning_parser="openai"),
+        {"response_format": JSON_SCHEMA},
+        "reasoning_parser",
+    ),
+]
+
+
+def prepare(request: TextGenerationRequest, options: GenerationOptions) -> None:
+    guided = read_constraints(request)
+    assert guided is not None
+    build_grammar(guided, read_names(options), NO_MARKERS, lambda: False)
+
+
+@pytest.mark.parametrize(("options", "fields", "field"), BAD, ids=[field for *_, field in BAD])
+def test_refused(options: GenerationOptions, fields: dict[str, Any], field: str) -> None:
+    request = ask("Hi", **fields)
+    with pytest.raises(RequestError) as caught:
+        prepare(request, options)
+    assert caught.value.field == field
+    describe_constraint(request, options)  # the row fails when it is prepared, and not before
