@@ -19,8 +19,9 @@ from backedge.parsers.linear_parsers import Vocabulary
 from tests.offline.batches import PARSED, ask
 
 SCHEMA = {"type": "object", "properties": {"a": {"type": "integer"}}}
-TOOL = {"type": "function", "function": {"name": "f", "parameters": SCHEMA}}
-STRICT = {"type": "function", "function": {**TOOL["function"], "strict": True}}
+FUNCTION = {"name": "f", "parameters": SCHEMA}
+TOOL = {"type": "function", "function": FUNCTION}
+STRICT = {"type": "function", "function": {**FUNCTION, "strict": True}}
 NAMED = {"type": "function", "function": {"name": "f"}}
 JSON_SCHEMA = {"type": "json_schema", "json_schema": {"name": "n", "schema": SCHEMA}}
 PLAIN, PARSES = GenerationOptions(), GenerationOptions(**PARSED)
