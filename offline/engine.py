@@ -170,28 +170,27 @@ class GenerationEngine:
         prepare = self._prepare_with(name)
         for some in all_options:
             prepare.check_parsers(some)
-        prepared = _Rows(prepare, kind, requests, options, chosen)
-        rows: Iterator[Row] = iter(prepared)
+        rows = iter(_Rows(prepare, kind, requests, options, chosen))
         if strict:
-            rows = iter(_require_all(list(rows), prepared))
-        return self._generate(name, rows, prepared, chosen)
+            rows = iter(_require_all(list(rows)))
+        return self._generate(name, rows, chosen)
 
     def _generate(
-        self, name: str, rows: Iterator[Row], prepared: _Rows, plugins: Sequence[Plugin]
+        self, name: str, rows: Iterator[Row], plugins: Sequence[Plugin]
     ) -> Generator[Indexed, None, None]:
-        first = next(rows, None)
-        if first is not None:
+        for first in rows:
+            if first.error is not None:
+                yield first.index, first.result(name)
+                continue
             self._load(name)
             generated = self._backends[name].generate(_chain(first, rows))
             try:
                 for row in generated:
                     yield row.index, _clean(row.result(name), plugins)
-                    yield from prepared.take_failures(name)
             finally:
                 close = getattr(generated, "close", None)
                 if close is not None:
                     close()
-        yield from prepared.take_failures(name)
 
     def _load(self, name: str) -> None:
         if self._loaded == name:
@@ -229,7 +228,7 @@ class GenerationEngine:
 
 
 class _Rows:
-    """The rows of a batch, prepared one by one; those that cannot be are failures."""
+    """The rows of a batch, prepared one by one; those that cannot be have their error."""
 
     def __init__(
         self,
@@ -247,7 +246,6 @@ class _Rows:
         # Those of an iterator may be more than the memory holds.
         self._compares_ids = isinstance(requests, Sequence)
         self._ids: set[str] = set()
-        self.failures: list[tuple[int, str, RowError]] = []
 
     def __iter__(self) -> Iterator[Row]:
         for index, request in enumerate(self._requests):
@@ -259,9 +257,8 @@ class _Rows:
                     self._kind, index, request_id, request, self._options, self._plugins
                 )
             except RowFailure as failure:
-                self.failures.append((index, request_id, failure.error))
-            else:
-                yield row
+                row = Row.failed(index, request_id, failure.error)
+            yield row
 
     def _check_id(self, request_id: str) -> None:
         if request_id in self._ids:
@@ -281,12 +278,6 @@ class _Rows:
                 _check_needs(asked, [need], backend)
             except CapabilityError as error:
                 raise RowFailure("request", str(error)) from error
-
-    def take_failures(self, backend: str) -> Iterator[Indexed]:
-        """Yield the results of rows that have failed since the last call."""
-        failures, self.failures = self.failures, []
-        for index, request_id, error in failures:
-            yield index, GenerationResult(id=request_id, index=index, backend=backend, error=error)
 
 
 def _id_of(request: object, index: int) -> str:
@@ -333,10 +324,10 @@ def _check_needs(asked: str, needs: Sequence[str], backend: Backend) -> None:
             raise CapabilityError(asked, need, backend.name, able_backends(need), installs)
 
 
-def _require_all(rows: list[Row], prepared: _Rows) -> list[Row]:
-    if prepared.failures:
-        index, request_id, error = prepared.failures[0]
-        raise RowFailedError(request_id, index, error.kind, error.message)
+def _require_all(rows: list[Row]) -> list[Row]:
+    for row in rows:
+        if row.error is not None:
+            raise RowFailedError(row.request_id, row.index, row.error.kind, row.error.message)
     return rows
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Self
 
 import msgspec
 
@@ -78,13 +78,16 @@ class Prompt:
     inputs: dict[str, Any] = field(default_factory=dict)
 
 
+_NOT_SAMPLED = resolve_sampling(GenerationOptions(), GenerationConfig())
+
+
 @dataclass
 class Row:
     """A request that can be generated.
 
     index: its position in the batch. max_new_tokens: None only where the context is unknown.
     completions: one for each choice, made by `build_completions`; a back end feeds them.
-    error: set by a back end for a row that has failed in it.
+    error: of a row that could not be prepared, or has failed in the back end.
     grammar: what the answer is held to; None for nothing.
     """
 
@@ -100,6 +103,11 @@ class Row:
 
     def __post_init__(self) -> None:
         self.restart()
+
+    @classmethod
+    def failed(cls, index: int, request_id: str, error: RowError) -> Self:
+        """Return a row that could not be prepared."""
+        return cls(index, request_id, Prompt([]), _NOT_SAMPLED, None, (), list, error)
 
     def restart(self) -> None:
         """Forget what was generated."""

@@ -106,7 +106,8 @@ class Backend(abc.ABC):
     def generate(self, rows: Iterator[Row]) -> Iterator[Row]:
         """Generate rows, and yield each when it has finished or failed.
 
-        rows: read as the back end has room for them. Closing the iterator ends the work.
+        rows: read as the back end has room for them; one that has failed already is yielded at
+            once. Closing the iterator ends the work.
         """
 
     def close(self) -> None:  # noqa: B027 - not all hold anything

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import importlib.util
 import inspect
-import itertools
 import logging
 import re
 from collections.abc import Iterator, Mapping, Sequence
@@ -131,15 +130,23 @@ class HfBackend(VisionBackend):
 
     @override
     def generate(self, rows: Iterator[Row]) -> Iterator[Row]:
-        while batch := list(itertools.islice(rows, self._batch_size)):
-            groups: dict[GroupKey, list[Row]] = {}
-            for row in batch:
-                if self._compile(row):
-                    groups.setdefault(build_key(row), []).append(row)
-                else:
-                    yield row
-            for key, group in groups.items():
-                yield from self._generate_group(key, group)
+        batch: list[Row] = []
+        for row in rows:
+            if row.error is not None or not self._compile(row):
+                yield row
+                continue
+            batch.append(row)
+            if len(batch) >= self._batch_size:
+                yield from self._generate_batch(batch)
+                batch = []
+        yield from self._generate_batch(batch)
+
+    def _generate_batch(self, batch: Sequence[Row]) -> Iterator[Row]:
+        groups: dict[GroupKey, list[Row]] = {}
+        for row in batch:
+            groups.setdefault(build_key(row), []).append(row)
+        for key, group in groups.items():
+            yield from self._generate_group(key, group)
 
     def _compile(self, row: Row) -> bool:
         """Compile a row's grammar, which is remembered; False if that fails the row."""

@@ -81,7 +81,8 @@ class ReplayBackend(Backend):
     def generate(self, rows: Iterator[Row]) -> Iterator[Row]:
         for row in rows:
             try:
-                self._replay(row)
+                if row.error is None:
+                    self._replay(row)
             except UnknownPromptError as error:
                 row.error = RowError("no_recording", str(error))
             yield row

@@ -98,7 +98,10 @@ class SglangBackend(Backend):
         try:
             while True:
                 for row in itertools.islice(rows, MAX_HELD_ROWS - len(running)):
-                    running[loop.create_task(self._run(row))] = row
+                    if row.error is None:
+                        running[loop.create_task(self._run(row))] = row
+                    else:
+                        yield row
                 if not running:
                     return
                 waiting = asyncio.wait(running, return_when=asyncio.FIRST_COMPLETED)

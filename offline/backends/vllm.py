@@ -113,7 +113,10 @@ class VllmBackend(VisionBackend):
         try:
             while True:
                 for row in itertools.islice(rows, MAX_HELD_ROWS - running.rows):
-                    running.add(row)
+                    if row.error is None:
+                        running.add(row)
+                    else:
+                        yield row
                 yield from running.take_done()
                 if not running.rows:
                     return

@@ -65,6 +65,25 @@ def test_every_row_gets_its_transcript(source: Path, output: Path) -> None:
     assert [as_transcript(answer) for answer in answers] == expected
 
 
+def test_a_row_that_fails_is_written_before_the_next_is_generated(
+    tmp_path: Path, output: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    source = tmp_path / "in.jsonl"
+    long = {"id": "long", "prompt": "word " * 5000}
+    rows = [long, batch_row(1, ALL[1]), {**long, "id": "again"}, batch_row(3, ALL[3])]
+    source.write_text("".join(f"{json.dumps(row)}\n" for row in rows))
+    replay, written = ReplayBackend._replay, []
+
+    def count(backend: ReplayBackend, row: Any) -> None:
+        written.append(len(read_answers(output)))
+        replay(backend, row)
+
+    monkeypatch.setattr(ReplayBackend, "_replay", count)
+    assert run(source, output) == 3
+    assert written == [1, 3]
+    assert len(read_answers(output)) == 4
+
+
 def test_rows_of_all_forms_in_one_file(tmp_path: Path, output: Path) -> None:
     source = tmp_path / "in.jsonl"
     plain = {"id": 5, "label": "x", "messages": TRANSCRIPTS["reasoning_text"]["messages"]}

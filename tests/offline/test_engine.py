@@ -193,3 +193,25 @@ def test_a_forced_call_needs_guided_decoding(less_able):
         pytest.raises(CapabilityError, match="request 'required_choice' with tool_choice='requi"),
     ):
         engine.generate_text_batch([asked])
+
+
+def test_a_row_that_fails_is_there_before_another_is_read(loads):
+    read = []
+
+    def requests():
+        for number, row in enumerate([LONG, LONG, HELLO, LONG, WORLD]):
+            read.append(number)
+            yield row
+
+    with replay_engine() as engine:
+        seen = [
+            (index, result.error is None, list(read), list(loads))
+            for index, result in engine.iterate_text_batch(requests())
+        ]
+    assert seen == [
+        (0, False, [0], []),
+        (1, False, [0, 1], []),
+        (2, True, [0, 1, 2], ["replay"]),
+        (3, False, [0, 1, 2, 3], ["replay"]),
+        (4, True, [0, 1, 2, 3, 4], ["replay"]),
+    ]

@@ -29,3 +29,10 @@ def test_a_failed_row_keeps_its_prompt_tokens():
     result = row.result("hf")
     assert (result.id, result.index, result.prompt_tokens, result.choices) == ("a", 3, 2, [])
     assert (result.backend, result.error) == ("hf", RowError("generation", "lost"))
+
+
+def test_a_row_that_could_not_be_prepared():
+    row = Row.failed(3, "a", RowError("template", "no"))
+    result = row.result("vllm")
+    assert (result.id, result.index, result.prompt_tokens) == ("a", 3, 0)
+    assert result.error == RowError("template", "no")

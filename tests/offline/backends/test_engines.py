@@ -103,6 +103,20 @@ def test_a_batch_that_is_given_up_ends_the_engines_work(
     assert len(scripted.aborted) == 2
 
 
+@engines
+def test_a_row_that_fails_is_there_before_the_others_end(
+    monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    engine, scripted = start(monkeypatch, name)
+    rows = [letters(0), letters(1), ask("word " * 5000), letters(2)]
+    with engine:
+        results = engine.iterate_text_batch(iter(rows))
+        index, failed = next(results)
+        assert (index, failed.error is None) == (2, False)
+        assert len(scripted.asked) < len(rows) - 1, "the last row is not read yet"
+        assert {index for index, _ in results} == {0, 1, 3}
+
+
 SCHEMA = {"type": "object"}
 TAG = {"type": "structural_tag", "format": {"type": "any_text"}}
 CHOICE_TAG = {

@@ -213,6 +213,12 @@ def test_rows_with_and_without_grammars_in_one_batch(engine):
     assert message(results[4]) == TRANSCRIPTS["named_choice"]["expect"]
 
 
+def test_rows_that_fail_do_not_wait_for_a_batch(engine):
+    rows = [ask("Say hello."), ask("word " * 5000), ask("Say hello."), {"x": 1}]
+    found = list(engine.iterate_text_batch(iter(rows), GenerationOptions(max_new_tokens=2)))
+    assert [index for index, _ in found] == [1, 3, 0, 2]
+
+
 def test_grammars_need_xgrammar(monkeypatch):
     found = importlib.util.find_spec
     monkeypatch.setattr(
