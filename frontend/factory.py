@@ -16,6 +16,7 @@ from ..parsers.errors import SetupError
 from ..parsers.json_types import JsonObject
 from ..tokenization import read_tokenizer_config, split_name
 from ..tokenization.flags import ALLOW_MODULE_FLAG, Backend, TokenizerSelection
+from ..tokenization.prompt_cache import PromptCache
 from ..tokenization.selection import select_tokenizer
 from .chat_model import ChatModel
 from .dynamo_types import (
@@ -53,6 +54,7 @@ class EngineFactory:
     user_engine: answers requests instead of `ChatModel.answer`.
     allowed_modules: of tokenizers that workers may name on a model's card.
     runtime: of this process, for the workers' endpoints; None if it is not known.
+    prompt_cache: of all models; None for one of the usual size.
     """
 
     def __init__(
@@ -63,6 +65,7 @@ class EngineFactory:
         user_engine: UserEngine | None = None,
         allowed_modules: Iterable[str] = (),
         runtime: Runtime | None = None,
+        prompt_cache: PromptCache | None = None,
     ) -> None:
         self._config = config
         self._flags = flags
@@ -71,6 +74,7 @@ class EngineFactory:
         self._allowed_modules = OWN_MODULES.union(allowed_modules)
         self._runtime = runtime
         self._prompt_queue = PromptQueue()
+        self.prompt_cache = PromptCache() if prompt_cache is None else prompt_cache
         self._teardown = Teardown()
 
     async def chat_engine_factory(
@@ -108,6 +112,7 @@ class EngineFactory:
             card,
             worker_card,
             self._runtime,
+            self.prompt_cache,
         )
         model = await builder.build(instance_id, routed_engine)
         if self._user_engine is None:

@@ -15,6 +15,7 @@ from ..parsers.errors import SetupError
 from ..parsers.parser_lookup import Kind
 from ..tokenization import flags as tokenizer_flags
 from ..tokenization.flags import ALLOW_MODULE_FLAG, BACKEND_FLAG, TokenizerSelection
+from ..tokenization.prompt_cache import BYTES_PER_MB, DEFAULT_MB, PromptCache
 from ..tokenization.selection import check_installed, is_installed
 from .dynamo_types import FrontendConfig, Runtime
 from .runtime import gc_control
@@ -22,6 +23,7 @@ from .runtime import gc_control
 CHAT_PROCESSOR_FLAG = "--dyn-chat-processor"
 ENGINE_FACTORY_FLAG = "--engine-factory"
 PARSERS_FLAG = "--postprocess-parsers"
+PROMPT_CACHE_FLAG = "--prompt-cache-mb"
 # Of workers, and of `dynamo.frontend --dyn-chat-processor vllm`: this frontend does it anyway.
 PROCESSING_FLAGS = (
     *("--vllm-processing", "--sglang-processing", "--trtllm-processing"),
@@ -34,6 +36,8 @@ ENVIRONMENT = {
     "DYN_HTTP_PRE_COMMIT_ERROR_PEEK_MS": "500",
     # vLLM's validation takes a tenth of the time of pydantic's, which would replace it.
     "DYN_VLLM_SKIP_REQUEST_VALIDATION": "0",
+    # A prompt is tokenized in one thread: the other cores are for streams and other prompts.
+    "TOKENIZERS_PARALLELISM": "false",
 }
 
 
@@ -45,6 +49,7 @@ class FrontendFlags(msgspec.Struct, frozen=True):
     other_arguments: those left for Dynamo.
     user_engine: `package.module:Factory`.
     allowed_modules: of tokenizers that workers may name.
+    prompt_cache_mb: the size of the cache of prompts; 0 for none.
     """
 
     tokenizer: TokenizerSelection
@@ -52,6 +57,7 @@ class FrontendFlags(msgspec.Struct, frozen=True):
     other_arguments: list[str]
     user_engine: str | None = None
     allowed_modules: tuple[str, ...] = ()
+    prompt_cache_mb: int = DEFAULT_MB
 
     @property
     def chat_processor(self) -> str:
@@ -107,6 +113,7 @@ def parse_flags(arguments: Sequence[str]) -> FrontendFlags:
     parser.add_argument(CHAT_PROCESSOR_FLAG, dest="processor")
     parser.add_argument(ENGINE_FACTORY_FLAG, dest="user_engine")
     parser.add_argument(ALLOW_MODULE_FLAG, dest="allowed_modules", action="append", default=[])
+    parser.add_argument(PROMPT_CACHE_FLAG, type=_parse_size, default=DEFAULT_MB, dest="cache_mb")
     parser.add_argument(*PROCESSING_FLAGS, action="store_true", dest="processing")
     tokenizer_flags.add_to(parser)
     parsed, rest = parser.parse_known_args(arguments)
@@ -116,8 +123,24 @@ def parse_flags(arguments: Sequence[str]) -> FrontendFlags:
     if backend != "vllm" and not (backend is None and is_installed("vllm")):
         parsers, rest = _parse_parsers_flag(rest, has_native=backend in (None, "sglang"))
     return FrontendFlags(
-        tokenizer, parsers, rest, parsed.user_engine, tuple(parsed.allowed_modules)
+        tokenizer,
+        parsers,
+        rest,
+        parsed.user_engine,
+        tuple(parsed.allowed_modules),
+        parsed.cache_mb,
     )
+
+
+def _parse_size(value: str) -> int:
+    """Return a size in MB. Raises what makes argparse name the flag and the value."""
+    try:
+        size = int(value)
+    except ValueError:
+        size = -1
+    if size < 0:
+        raise argparse.ArgumentTypeError(f"{value!r} is not a number of MB; 0 switches it off")
+    return size
 
 
 def _select_tokenizer(parsed: argparse.Namespace) -> TokenizerSelection:
@@ -177,6 +200,7 @@ def build_engine_factory(
     gc_control.resume()
     set_environment()
     from .factory import EngineFactory, find_user_engine
+    from .metrics import FrontendMetrics
 
     if config.preprocess_workers:
         raise SystemExit(
@@ -192,13 +216,18 @@ def build_engine_factory(
         user_engine = find_user_engine(name) if name else None
     except SetupError as error:
         raise SystemExit(str(error)) from error
+    runtime = None if recorded is None else recorded.runtime
+    prompt_cache = PromptCache(frontend_flags.prompt_cache_mb * BYTES_PER_MB)
+    if runtime is not None:
+        FrontendMetrics(prompt_cache).expose(runtime)
     return EngineFactory(
         config,
         flags,
         frontend_flags.tokenizer,
         user_engine,
         frontend_flags.allowed_modules,
-        None if recorded is None else recorded.runtime,
+        runtime,
+        prompt_cache,
     )
 
 

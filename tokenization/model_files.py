@@ -14,6 +14,8 @@ from tokenizers import Tokenizer
 from ..parsers.errors import SetupError
 from ..parsers.json_types import JsonObject
 from .chat_template import DEFAULT, ChatTemplate
+from .prompt_cache import PromptCache
+from .prompt_encoder import PromptEncoder
 from .prompt_limit import PromptLimit
 
 T = TypeVar("T")
@@ -213,6 +215,7 @@ class ModelFiles(ModelFolder):
     """A folder with tokenizer.json and a chat template.
 
     chat_template: path of a Jinja file to use instead of the model's own.
+    cache: of prompts that are made here; None to remember none.
     Raises `SetupError` for a folder without tokenizer.json or without any template.
     """
 
@@ -222,17 +225,16 @@ class ModelFiles(ModelFolder):
         chat_template: str | None = None,
         engine: str = "vllm",
         context_length: int | None = None,
+        cache: PromptCache | None = None,
     ) -> None:
         self.tokenizer = load_tokenizer_json(folder)
+        self.encoder = PromptEncoder(self.tokenizer, cache)
         super().__init__(folder, engine, self.tokenizer.token_to_id, context_length)
         self.template = self.load_template(chat_template)
 
     def encode(self, text: str) -> list[int]:
         """Return the token ids of rendered text, in which special tokens are written out."""
-        # A batch of one: unlike `encode`, it releases the interpreter lock for the whole text.
-        [encoding] = self.tokenizer.encode_batch_fast([text], add_special_tokens=False)
-        token_ids: list[int] = encoding.ids
-        return token_ids
+        return self.encoder.encode(text)
 
     def prompt_token_ids(
         self,
@@ -247,5 +249,5 @@ class ModelFiles(ModelFolder):
         Raises `RequestError` if the template raises, and for a prompt that is far too long.
         """
         text = self.template.render(messages, tools, **template_kwargs)
-        self.prompt_limit.check(text, lambda part: len(self.encode(part)))
+        self.prompt_limit.check(text, lambda part: len(self.encoder.encode_whole(part)))
         return self.encode(text)

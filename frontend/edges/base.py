@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import abc
 import argparse
+import logging
 
 from ...parsers.guided.call_policy import CallPolicy
 from ...parsers.parser_lookup import Kind
 from ...postprocess.messages import WorkerCard
 from ...tokenization.flags import TokenizerSelection
+from ...tokenization.prompt_cache import PromptCache
 from ..chat_model import ChatModel, Deployment
 from ..dynamo_types import (
     FrontendConfig,
@@ -27,6 +29,8 @@ from ..parser_names import (
 from ..request.card_policy import read_call_policy
 from ..runtime.prompt_queue import PromptQueue
 
+logger = logging.getLogger(__name__)
+
 
 class ChatModelBuilder(abc.ABC):
     """Builds one model.
@@ -35,6 +39,7 @@ class ChatModelBuilder(abc.ABC):
         tool_call_parser, reasoning_parser and chat_template. selection: the tokenizer.
     card: the model's. worker_card: of the model's workers; None for plain workers.
     runtime: of this process; None if it is not known.
+    prompt_cache: shared by all models; None to remember no prompts.
     """
 
     def __init__(
@@ -46,12 +51,14 @@ class ChatModelBuilder(abc.ABC):
         card: ModelCard,
         worker_card: WorkerCard | None,
         runtime: Runtime | None = None,
+        prompt_cache: PromptCache | None = None,
     ) -> None:
         self.config = config
         self.flags = flags
         self.prompt_queue = prompt_queue
         self.selection = selection
         self.card = card
+        self.prompt_cache = prompt_cache
         self.path = card.local_dir()
         self.runtime_config = card.runtime_config()
         runtime_config = read_runtime_config(card)
@@ -77,6 +84,11 @@ class ChatModelBuilder(abc.ABC):
     def engine_name(self, default: str) -> str:
         """Return the name of the workers' engine; `default` for workers that do not say."""
         return default if self.worker_card is None else self.worker_card.engine
+
+    def log_uncached(self, reason: str | None) -> None:
+        """Log why the model's prompts are not remembered; None if they are."""
+        if reason is not None and self.prompt_cache is not None and self.prompt_cache.capacity:
+            logger.warning("model %s: no prompt cache: %s", self.card.name(), reason)
 
     def call_policy(self) -> CallPolicy:
         """Return when calls are held to a grammar of the model's own syntax."""

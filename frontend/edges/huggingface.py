@@ -103,8 +103,16 @@ class HuggingFaceModelBuilder(ChatModelBuilder):
         """Return the model's tokenizer, its other files, and the function that makes prompts."""
         module, class_name = self.selection.module, self.selection.class_name
         if not (module and class_name):
-            files = ModelFiles(self.path, self.flags.chat_template, engine, self.context_length)
+            files = ModelFiles(
+                self.path,
+                self.flags.chat_template,
+                engine,
+                self.context_length,
+                self.prompt_cache,
+            )
+            self.log_uncached(files.encoder.why_uncached)
             return files.tokenizer, files, files.prompt_token_ids
+        self.log_uncached(f"{class_name} decides itself what it makes of a text")
         tokenizer = load(module, class_name, self.path)
         single_token = functools.partial(find_single_token, tokenizer, self.path)
         folder = ModelFolder(self.path, engine, single_token, self.context_length)

@@ -40,6 +40,7 @@ from .transformers_templates import (
     bound_templates,
     check_template,
 )
+from .transformers_tokenizers import NO_ENCODER, make_encoder
 
 logger = logging.getLogger(__name__)
 
@@ -67,8 +68,10 @@ class SglangModelBuilder(ChatModelBuilder):
             token_id=tokenizer.convert_tokens_to_ids,
             context_length=self.context_length,
         )
+        encoder = make_encoder(tokenizer, self.prompt_cache)
+        self.log_uncached(NO_ENCODER if encoder is None else encoder.why_uncached)
         prompts = SglangPrompts(
-            BoundedTokenizer(tokenizer, folder.prompt_limit),
+            BoundedTokenizer(tokenizer, folder.prompt_limit, encoder),
             parsers.names,
             self.runtime_config,
             self.engine_name("sglang"),

@@ -16,6 +16,7 @@ from transformers.utils import chat_template_utils
 from ...parsers.errors import SetupError
 from ...parsers.json_types import JsonObject
 from ...tokenization.chat_template import compile_template, find_variables
+from ...tokenization.prompt_encoder import PromptEncoder
 from ...tokenization.prompt_limit import PromptLimit
 from ...tokenization.template_variables import RESERVED
 
@@ -59,12 +60,20 @@ def check_template(tokenizer: object) -> None:
 class BoundedTokenizer:
     """A tokenizer that renders with the template's own variables, and no prompt that is too long.
 
+    encoder: gives the tokenizer's own ids; None to ask the tokenizer.
     Every other attribute is the tokenizer's own.
     """
 
-    def __init__(self, tokenizer: TemplateTokenizer, limit: PromptLimit) -> None:
+    def __init__(
+        self,
+        tokenizer: TemplateTokenizer,
+        limit: PromptLimit,
+        encoder: PromptEncoder | None = None,
+    ) -> None:
         self._tokenizer = tokenizer
         self._limit = limit
+        self._encode_whole = self._call if encoder is None else encoder.encode_whole
+        self._encode = self._call if encoder is None else encoder.encode
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._tokenizer, name)
@@ -89,10 +98,10 @@ class BoundedTokenizer:
         if not isinstance(tokenizer, PreTrainedTokenizerBase):
             return tokenizer.apply_chat_template(conversation, tokenize=tokenize, **arguments)
         text = tokenizer.apply_chat_template(conversation, tokenize=False, **arguments)
-        self._limit.check(text, lambda part: len(self._encode(part)))
+        self._limit.check(text, lambda part: len(self._encode_whole(part)))
         return self._encode(text)
 
-    def _encode(self, text: str) -> list[int]:
+    def _call(self, text: str) -> list[int]:
         encoded: Any = self._tokenizer
         token_ids: list[int] = encoded(text, add_special_tokens=False)["input_ids"]
         return token_ids

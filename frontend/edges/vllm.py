@@ -45,6 +45,7 @@ from ..runtime.containment import PreparationError
 from ..runtime.prompt_queue import ClientGoneError
 from .base import ChatModelBuilder
 from .transformers_templates import bound_templates, check_template
+from .transformers_tokenizers import NO_ENCODER, encode_with, make_encoder
 from .vllm_errors import naming_fields
 
 logger = logging.getLogger(__name__)
@@ -65,7 +66,7 @@ class VllmModelBuilder(ChatModelBuilder):
         renderer = processor.input_processor.renderer
         limit = PromptLimit(processor.input_processor.model_config.max_model_len)
         wrap_chat_template(renderer, self.engine_name("vllm"), limit)
-        await asyncio.to_thread(check_template, processor.tokenizer)
+        await asyncio.to_thread(self._check_and_encode, processor.tokenizer)
         factories = detokenizers(processor.tokenizer), build_parsers(parsers, processor)
         policy = self.call_policy()
 
@@ -85,6 +86,14 @@ class VllmModelBuilder(ChatModelBuilder):
         model = ChatModel(self.describe(instance_id, routed_engine), preprocess, lambda: factories)
         weakref.finalize(model, release_caches, renderer)
         return model
+
+    def _check_and_encode(self, tokenizer: Any) -> None:
+        """Check the model's template, and have its tokenizer use the cache of prompts."""
+        check_template(tokenizer)
+        encoder = make_encoder(tokenizer, self.prompt_cache)
+        self.log_uncached(NO_ENCODER if encoder is None else encoder.why_uncached)
+        if encoder is not None:
+            encode_with(tokenizer, encoder)
 
     async def _build_processor(
         self, names: ParserNames, instance_id: ModelInstance, routed_engine: RoutedEngine

@@ -79,6 +79,27 @@ def test_flags_that_contradict_each_other_end_the_process(installed, arguments):
         main.parse_flags(arguments)
 
 
+@pytest.mark.usefixtures("collector")
+@pytest.mark.parametrize(
+    ("arguments", "size"),
+    [([], 256), (["--prompt-cache-mb", "9"], 9), (["--prompt-cache-mb=0"], 0)],
+)
+def test_the_cache_of_prompts_has_the_size_of_its_flag(installed, arguments, size):
+    installed("")
+    flags = main.parse_flags([*arguments, "--x"])
+    assert flags.other_arguments == ["--x"]
+    factory: Any = main.build_engine_factory(config(), argparse.Namespace(), frontend_flags=flags)
+    assert factory.prompt_cache.capacity == size * 2**20
+
+
+@pytest.mark.parametrize("size", ["-1", "1.5", "many"])
+def test_a_size_that_is_none_ends_the_process(installed, capsys, size):
+    installed("")
+    with pytest.raises(SystemExit):
+        main.parse_flags(["--prompt-cache-mb", size])
+    assert f"--prompt-cache-mb: '{size}' is not a number of MB" in capsys.readouterr().err
+
+
 def config(**fields):
     return SimpleNamespace(
         preprocess_workers=0,
@@ -130,7 +151,7 @@ def collector():
 
 @pytest.mark.usefixtures("collector")
 def test_the_factory_has_our_defaults_of_dynamos_variables(monkeypatch):
-    kept, default = main.ENVIRONMENT
+    kept, default, *_ = main.ENVIRONMENT
     monkeypatch.setenv(kept, "7")
     monkeypatch.setenv(default, "")  # so that it is as before after the test
     monkeypatch.delenv(default)

@@ -11,12 +11,14 @@ from typing import Any
 
 import msgspec
 import pytest
+from backedge.frontend.metrics import FrontendMetrics
 from backedge.parsers.base import ParserNames
 from backedge.parsers.parser_lookup import linear_parsers
 from backedge.parsers.passthrough import PassthroughParsers
 from backedge.postprocess.chunk_scheduler import MERGE_DELAYS, MergeDelays, ScheduledChunk
 from backedge.postprocess.messages import ChoiceDelta
 from backedge.tokenization.detokenizer import read_vocabulary
+from backedge.tokenization.prompt_cache import PromptCache
 from backedge.worker.backend import InlineBackend
 from backedge.worker.metrics import FIRST_MEASURED, MEASURED_ONE_IN, WAIT_BUCKETS_S, WorkerMetrics
 from backedge.worker.request_stream import WorkerPostprocessor
@@ -399,7 +401,12 @@ def test_the_pool_says_the_same_and_how_it_is():
 
 
 LABELS = {
-    "outcome": {"finished", "cancelled", "failed", "complete", "cut", "raw", "dropped"},
+    "outcome": {
+        *("finished", "cancelled", "failed"),
+        *("complete", "cut", "raw", "dropped"),
+        *("hit", "miss"),
+    },
+    "source": {"cache", "tokenizer"},
     "kind": {"content", "reasoning", "tools", "none"},
     "stage": set(STAGES),
     "state": {"serving", "starting"},
@@ -411,6 +418,7 @@ LABELS = {
 def families():
     registry = CollectorRegistry()
     registry.register(WorkerMetrics())
+    registry.register(FrontendMetrics(PromptCache()))
     return list(registry.collect())
 
 

@@ -15,6 +15,7 @@ from backedge.frontend.parser_names import read_worker_card
 from backedge.frontend.runtime.prompt_queue import PromptQueue
 from backedge.postprocess.messages import KEY, WorkerCard, encode
 from backedge.tokenization.flags import Backend, TokenizerSelection
+from backedge.tokenization.prompt_cache import PromptCache
 
 from tests.frontend.doubles import Card, Instance
 
@@ -34,19 +35,23 @@ CONFIG: Any = SimpleNamespace(
 )
 
 
-def card(engine: str) -> Card:
+def card(engine: str, context_length: int = 2048) -> Card:
     """Return the model card of workers with this engine."""
     worker_card = WorkerCard(engine=engine, engine_version="1", tool_call_parser="hermes")
-    return Card({"runtime_data": {KEY: encode(worker_card)}, "context_length": 2048})
+    return Card({"runtime_data": {KEY: encode(worker_card)}, "context_length": context_length})
 
 
 async def load(
-    backend: Backend, flags: argparse.Namespace, prompt_queue: PromptQueue, card: ModelCard
+    backend: Backend,
+    flags: argparse.Namespace,
+    prompt_queue: PromptQueue,
+    card: ModelCard,
+    prompt_cache: PromptCache | None = None,
 ) -> ChatModel:
     """Return the model of `card` behind this back end's edge."""
     worker_card = read_worker_card(read_runtime_config(card))
     return await load_builder(backend)(
-        CONFIG, flags, prompt_queue, CHOICES[backend], card, worker_card
+        CONFIG, flags, prompt_queue, CHOICES[backend], card, worker_card, prompt_cache=prompt_cache
     ).build(Instance(), None)  # type: ignore[arg-type]  # nothing is sent
 
 

@@ -1,0 +1,75 @@
+"""The frontend's metrics, on its own /metrics beside Dynamo's; docs/metrics.md describes each."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Protocol
+
+from ..tokenization.prompt_cache import PromptCache
+from .dynamo_types import Runtime
+
+# Nothing is served there; Dynamo keeps callbacks of metrics with an endpoint.
+ENDPOINT = "backedge.frontend.prompts"
+
+
+class MetricFamily(Protocol):
+    """One of prometheus_client's metric families."""
+
+    def add_metric(self, labels: list[str], value: float) -> None:
+        """Add a sample with these values of the labels."""
+        ...
+
+
+class FrontendMetrics:
+    """A collector for prometheus_client. cache: of the prompts of all models."""
+
+    def __init__(self, cache: PromptCache) -> None:
+        self._cache = cache
+
+    def expose(self, runtime: Runtime) -> None:
+        """Add the metrics to those of the process that has `runtime`."""
+        from dynamo.common.utils.prometheus import register_engine_metrics_callback
+        from prometheus_client import CollectorRegistry
+
+        registry = CollectorRegistry()
+        registry.register(self)
+        register_engine_metrics_callback(endpoint=runtime.endpoint(ENDPOINT), registry=registry)
+
+    def collect(self) -> Iterable[MetricFamily]:
+        """Return all metrics, for prometheus_client."""
+        # Late: SGLang sets the folder of its files after it has imported this module.
+        from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
+
+        cache, counts = self._cache, self._cache.counts
+        parts = CounterMetricFamily(
+            "backedge_prompt_cache_parts",
+            "Parts of prompts that were looked for in the cache.",
+            labels=["outcome"],
+        )
+        parts.add_metric(["hit"], counts.hits)
+        parts.add_metric(["miss"], counts.misses)
+        tokens = CounterMetricFamily(
+            "backedge_prompt_cache_tokens",
+            "Tokens of prompts that were cut into parts, by where they came from.",
+            labels=["source"],
+        )
+        tokens.add_metric(["cache"], counts.hit_tokens)
+        tokens.add_metric(["tokenizer"], counts.missed_tokens)
+        return [
+            parts,
+            tokens,
+            CounterMetricFamily(
+                "backedge_prompt_cache_saved_seconds",
+                "Estimated time that the cache has saved.",
+                counts.saved_seconds,
+            ),
+            CounterMetricFamily(
+                "backedge_prompt_cache_tokenizer_seconds",
+                "Time spent in tokenizing what the cache did not have.",
+                counts.seconds,
+            ),
+            GaugeMetricFamily("backedge_prompt_cache_bytes", "Memory of the cache.", cache.size),
+            GaugeMetricFamily(
+                "backedge_prompt_cache_limit_bytes", "What it may take at most.", cache.capacity
+            ),
+        ]

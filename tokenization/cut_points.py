@@ -1,0 +1,255 @@
+"""Finds where a text can be cut so that its parts have the token ids of the whole, in order.
+
+`tokenizers` first looks for added tokens in the text as it is, from left to right, the longest one
+at each place. What stands between two of them is normalized, split and tokenized by itself. So a
+text can be cut in front of an added token, if
+
+- that place is found as this token in whatever text: the token is looked for before
+  normalization, is part of no other one, and its beginning is the end of no other one;
+- the token does not reach to the left, by `lstrip`, nor look there, by `single_word`; and nothing
+  to its left reaches into it: it begins with a punctuation mark, neither a space nor a letter.
+
+Each part but the first then begins with a token. That matters for tokenizers that treat the
+beginning of a text in a way of its own, such as Metaspace with the prepend scheme "first": what
+follows that token is not at the beginning, neither in the part nor in the whole.
+
+A tokenizer is used only if all of its steps are known to work this way (settings and kinds of
+steps are compared with lists, so that a step of a later version is not trusted), and if a text of
+difficult neighbours of each token has the same ids whole and in parts.
+"""
+
+from __future__ import annotations
+
+import re
+import string
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import groupby
+from typing import Protocol
+
+import msgspec
+from tokenizers import AddedToken, Tokenizer
+
+from ..parsers.errors import BackedgeError
+
+# A text may be cut in front of so many different tokens. Special ones come first, and those without
+# a number: a vocabulary may have thousands for later use, such as <unused17>.
+MAX_TOKENS = 1_024
+MAX_TOKEN_CHARACTERS = 64
+FIRST_CHARACTERS = frozenset(string.punctuation) - {"_"}
+NORMALIZERS = frozenset(
+    {
+        *("BertNormalizer", "ByteLevel", "Lowercase", "NFC", "NFD", "NFKC", "NFKD", "Nmt"),
+        *("Precompiled", "Prepend", "Replace", "Sequence", "Strip", "StripAccents"),
+    }
+)
+PRE_TOKENIZERS = frozenset(
+    {
+        *("BertPreTokenizer", "ByteLevel", "CharDelimiterSplit", "Delimiter", "Digits"),
+        *("FixedLength", "Metaspace", "Punctuation", "Sequence", "Split", "UnicodeScripts"),
+        *("Whitespace", "WhitespaceSplit"),
+    }
+)
+POST_PROCESSORS = frozenset(
+    {"BertProcessing", "ByteLevel", "RobertaProcessing", "Sequence", "TemplateProcessing"}
+)
+MODELS = frozenset({"BPE", "Unigram", "WordLevel", "WordPiece"})
+# Attributes of models that tokenize the same text differently each time.
+RANDOM = ("dropout", "alpha", "nbest_size")
+# Texts around each token in the check: spaces, letters, marks that combine with what is in front
+# of them, other forms of a letter, digits, the marks of SentencePiece.
+NEIGHBOURS = (
+    *("a{}b", " a {} b ", "A\n{}\n\nB", "1{}2", "{}{} "),
+    *("\u0338e{}\u0301 x", "\uff21{}\u2581x{}"),
+)
+# So many other added tokens are beside the tokens in the check.
+MAX_BESIDE = 64
+
+
+class NoCutsError(BackedgeError):
+    """A tokenizer's texts cannot be cut, or not provably. reason: why."""
+
+    def __init__(self, reason: str) -> None:
+        self.reason = reason
+        super().__init__(f"a text cannot be tokenized in parts: {reason}.")
+
+
+class Component(Protocol):
+    """A step of a tokenizer."""
+
+    def __getstate__(self) -> bytes:
+        """Return its JSON. Raises an exception for a step that is written in Python."""
+        ...
+
+
+class Step(msgspec.Struct, frozen=True):
+    """The JSON of a step. single: how a `TemplateProcessing` arranges one text."""
+
+    type: str
+    normalizers: tuple[Step, ...] = ()
+    pretokenizers: tuple[Step, ...] = ()
+    processors: tuple[Step, ...] = ()
+    single: tuple[dict[str, object], ...] = ()
+
+
+class CutPoints:
+    """Cuts texts in front of some tokens. tokens: none is part of another."""
+
+    def __init__(self, tokens: Iterable[str]) -> None:
+        self.tokens = sorted(tokens)
+        # One for each first character: searching for a single one is several times as fast.
+        self._patterns = [
+            re.compile(_alternatives(list(group)))
+            for _, group in groupby(self.tokens, lambda token: token[0])
+        ]
+
+    def split(self, text: str, least: int) -> list[str]:
+        """Return the parts of `text`.
+
+        least: the length of all parts but the last one, at least. Each ends in front of the first
+        token behind that, so that texts with the same beginning have the same parts.
+        """
+        parts: list[str] = []
+        start = 0
+        found = [-1] * len(self._patterns)
+        while (end := self._find(text, start + least, found)) < len(text):
+            parts.append(text[start:end])
+            start = end
+        parts.append(text[start:])
+        return parts
+
+    def _find(self, text: str, wanted: int, found: list[int]) -> int:
+        """Return the first place from `wanted` on, or the text's length.
+
+        found: what each pattern has found last; no pattern reads a part of the text twice.
+        """
+        for number, pattern in enumerate(self._patterns):
+            if found[number] < wanted:
+                match = pattern.search(text, wanted)
+                found[number] = match.start() if match else len(text)
+        return min(found)
+
+
+def find_cut_points(tokenizer: Tokenizer) -> CutPoints:
+    """Return where texts can be cut for `tokenizer`. Raises `NoCutsError`."""
+    _check_settings(tokenizer)
+    _check_steps(tokenizer)
+    added = tokenizer.get_added_tokens_decoder()
+    tokens = select_tokens(added)
+    if not tokens:
+        raise NoCutsError("it has no added token that is found in any text")
+    cuts = CutPoints(tokens)
+    _check_ids(tokenizer, cuts, [token.content for token in added.values()])
+    return cuts
+
+
+def select_tokens(added: Mapping[int, AddedToken]) -> list[str]:
+    """Return the tokens in front of which a text can be cut; see the top of this file."""
+    contents = {token.content for token in added.values()}
+    candidates = [
+        token
+        for token in added.values()
+        if not (token.normalized or token.lstrip or token.single_word)
+        and len(token.content) <= MAX_TOKEN_CHARACTERS
+        and token.content[0] in FIRST_CHARACTERS
+    ]
+    inner = _find_inner(contents, {len(token.content) for token in candidates})
+    ends = {content[at:] for content in contents for at in range(1, len(content))}
+    chosen = [
+        token
+        for token in sorted(candidates, key=_rank)
+        if token.content not in inner
+        and ends.isdisjoint(token.content[:at] for at in range(1, len(token.content)))
+    ]
+    return [token.content for token in chosen[:MAX_TOKENS]]
+
+
+def _rank(token: AddedToken) -> tuple[bool, bool]:
+    return any(map(str.isdigit, token.content)), not token.special
+
+
+def _find_inner(contents: Iterable[str], lengths: Iterable[int]) -> set[str]:
+    """Return the parts of these lengths of all `contents`, but not these as a whole."""
+    return {
+        content[at : at + length]
+        for content in contents
+        for length in lengths
+        if length < len(content)
+        for at in range(len(content) - length + 1)
+    }
+
+
+def _alternatives(tokens: Sequence[str]) -> str:
+    """Return a pattern of sorted tokens that reads each character once."""
+    branches = []
+    for first, group in groupby(tokens, lambda token: token[:1]):
+        rests = [token[1:] for token in group]
+        branches.append(re.escape(first) + (_alternatives(rests) if first else ""))
+    return branches[0] if len(branches) == 1 else f"(?:{'|'.join(branches)})"
+
+
+def _check_settings(tokenizer: Tokenizer) -> None:
+    for name in ("truncation", "padding"):
+        if getattr(tokenizer, name) is not None:
+            raise NoCutsError(f"its {name} is on")
+    if tokenizer.encode_special_tokens:
+        raise NoCutsError("it reads special tokens as text")
+    model = tokenizer.model
+    kind = type(model).__name__
+    if kind not in MODELS:
+        raise NoCutsError(f"its model {kind} is unknown")
+    for name in RANDOM:
+        if getattr(model, name, None):
+            raise NoCutsError(f"its model draws by lot ({name})")
+
+
+def _check_steps(tokenizer: Tokenizer) -> None:
+    _check_kinds("normalizer", tokenizer.normalizer, NORMALIZERS)
+    _check_kinds("pre-tokenizer", tokenizer.pre_tokenizer, PRE_TOKENIZERS)
+    for step in _check_kinds("post-processor", tokenizer.post_processor, POST_PROCESSORS):
+        if (
+            step.type == "TemplateProcessing"
+            and sum("Sequence" in part for part in step.single) != 1
+        ):
+            raise NoCutsError("its post-processor does not write a text once")
+
+
+def _check_kinds(name: str, component: Component | None, known: frozenset[str]) -> list[Step]:
+    """Return all steps within one. Raises `NoCutsError` for one that is not known."""
+    if component is None:
+        return []
+    try:
+        step = msgspec.json.decode(component.__getstate__(), type=Step)
+    except Exception as error:
+        # The binding raises Exception itself for a step in Python.
+        raise NoCutsError(f"its {name} is not one of tokenizers' own") from error
+    steps = list(_walk(step))
+    for inner in steps:
+        if inner.type not in known:
+            raise NoCutsError(f"its {name} {inner.type} is unknown")
+    return steps
+
+
+def _walk(step: Step) -> Iterator[Step]:
+    yield step
+    for inner in (*step.normalizers, *step.pretokenizers, *step.processors):
+        yield from _walk(inner)
+
+
+def _check_ids(tokenizer: Tokenizer, cuts: CutPoints, contents: Sequence[str]) -> None:
+    """Raise `NoCutsError` if a text of all cut points has other ids in parts than as a whole."""
+    texts = [
+        neighbours.format(*[token] * neighbours.count("{}"))
+        for token in cuts.tokens
+        for neighbours in NEIGHBOURS
+    ]
+    texts += [
+        f"{other}{token}{other} {token} {other} "
+        for token in cuts.tokens[:MAX_BESIDE]
+        for other in contents[:MAX_BESIDE]
+    ]
+    text = "".join(texts)
+    whole, *parts = tokenizer.encode_batch_fast(
+        [text, *cuts.split(text, 1)], add_special_tokens=False
+    )
+    if whole.ids != [token_id for part in parts for token_id in part.ids]:
+        raise NoCutsError("a text has other ids in parts than as a whole")
