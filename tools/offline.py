@@ -19,7 +19,10 @@ from tools.stack import CPU_ENVIRONMENT, ROOT, TINY_MODEL
 TRANSCRIPTS = ROOT / "examples" / "transcripts"
 PARSERS = ("--tool-call-parser", "hermes", "--reasoning-parser", "qwen3")
 # What of a transcript is a request.
-FIELDS = ("messages", "tools", "tool_choice", "chat_template_kwargs", "stop", "max_tokens")
+FIELDS = (
+    *("messages", "tools", "tool_choice", "response_format"),
+    *("chat_template_kwargs", "stop", "max_tokens"),
+)
 # The arguments of vLLM's CPU build; tools/stack.py says why.
 CPU_ARGUMENTS = {
     "enforce_eager": "true",

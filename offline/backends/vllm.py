@@ -65,6 +65,12 @@ class VllmBackend(VisionBackend):
                     f"plugin {plugin.name!r} changes logits, which vLLM has to know when it "
                     "loads; give it to GenerationEngine(config, plugins=[...])."
                 )
+        for plugin in self.plugins:
+            if "logits_processor" in plugin.hooks and plugin not in plugins:
+                raise PluginError(
+                    f"plugin {plugin.name!r} changes logits, and vLLM has it in all batches; give "
+                    "it to this one as well, or make a GenerationEngine without it."
+                )
         super().use_plugins(plugins)
 
     @override

@@ -1,8 +1,6 @@
-"""Generates all transcripts and all stop cases with one back end; a process of its own.
+"""Generates all batches of `test_offline` with one back end; a process of its own.
 
     python -m tests.e2e.offline_batch BACKEND OUTPUT [VISION_MODEL]
-
-With a vision model it generates images instead, with a budget of pixels.
 
 Engines start processes and handle signals, which is none of pytest's business.
 """
@@ -19,11 +17,13 @@ from backedge.offline import (
     GenerationOptions,
     GenerationResult,
     ModelLoadConfig,
+    Plugin,
     VlmPreprocessOptions,
 )
 
-from tests.offline.batches import PARSED, request
-from tests.offline.stop_matrix import CASES
+from tests.offline.batches import PARSED, ask, request
+from tests.offline.guided_rows import CASES as GUIDED
+from tests.offline.stop_matrix import CASES as STOPS
 from tests.offline.vision_rows import BUDGET, rows
 from tests.support import TINY_MODEL, TRANSCRIPTS
 
@@ -48,16 +48,21 @@ ARGUMENTS: dict[str, dict[str, Any]] = {
     },
 }
 ALL = list(TRANSCRIPTS.values())
+COMMA_SEED = 4711
+COMMAS = GenerationOptions(max_new_tokens=4, temperature=0, seed=COMMA_SEED)
 
 
 class Results(msgspec.Struct):
-    """What a back end made of both batches."""
+    """What a back end made of each batch. commas: with the plugin that changes logits."""
 
     transcripts: list[GenerationResult]
     stops: list[GenerationResult]
+    guided: list[GenerationResult] = []
+    commas: list[GenerationResult] = []
+    images: list[GenerationResult] = []
 
 
-def build_engine(backend: str, **fields: Any) -> GenerationEngine:
+def build_engine(backend: str, plugins: Any = (), **fields: Any) -> GenerationEngine:
     config = {
         "model": TINY_MODEL,
         "backend": backend,
@@ -66,25 +71,41 @@ def build_engine(backend: str, **fields: Any) -> GenerationEngine:
         "engine_args": ARGUMENTS[backend],
         **fields,
     }
-    return GenerationEngine(ModelLoadConfig.from_mapping(config))
+    return GenerationEngine(ModelLoadConfig.from_mapping(config), plugins)
 
 
-def generate(backend: str) -> Results:
-    with build_engine(backend) as engine:
-        return Results(
+def generate(backend: str, vision_model: str | None = None) -> Results:
+    """Generate all batches that the back end can do, one model after the other."""
+    with build_engine(backend, find_plugins(backend)) as engine:
+        results = Results(
             engine.generate_text_batch([request(transcript, **PARSED) for transcript in ALL]),
-            engine.generate_text_batch([case.row for case in CASES]),
+            engine.generate_text_batch([case.row for case in STOPS]),
         )
+        if backend != "replay":
+            results.guided = engine.generate_text_batch([case.row for case in GUIDED])
+        if backend == "vllm":
+            results.commas = engine.generate_text_batch([ask("Hi", options=COMMAS)])
+    if vision_model is not None and backend != "sglang":
+        results.images = generate_images(backend, vision_model)
+    return results
 
 
-def generate_images(backend: str, model: str) -> Results:
+def find_plugins(backend: str) -> list[Plugin]:
+    """Return a plugin that changes logits, of rows with one seed, for vLLM."""
+    if backend != "vllm":
+        return []
+    from tests.e2e.only_commas import OnlyCommas
+
+    return [OnlyCommas()]
+
+
+def generate_images(backend: str, model: str) -> list[GenerationResult]:
     budget = VlmPreprocessOptions(max_pixels=BUDGET)
     with build_engine(backend, model=model, vlm=budget) as engine:
         options = GenerationOptions(max_new_tokens=8, temperature=0)
-        return Results(engine.generate_vlm_batch(rows(), options), [])
+        return engine.generate_vlm_batch(rows(), options)
 
 
 if __name__ == "__main__":
     backend, output, *model = sys.argv[1:]
-    results = generate_images(backend, *model) if model else generate(backend)
-    Path(output).write_bytes(msgspec.json.encode(results))
+    Path(output).write_bytes(msgspec.json.encode(generate(backend, *model)))

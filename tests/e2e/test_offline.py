@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import functools
 import os
 import subprocess
 import sys
-from pathlib import Path
+from collections.abc import Callable
+from typing import TypeAlias
 
 import msgspec
 import pytest
@@ -14,10 +16,12 @@ from backedge.offline.errors import CapabilityError
 from examples.make_vision_model import make
 from tests.e2e.offline_batch import ALL, Results, build_engine, generate
 from tests.offline.batches import message
+from tests.offline.guided_rows import CASES as GUIDED
 from tests.offline.stop_matrix import CASES
 from tests.offline.vision_rows import rows
 from tools.stack import ROOT
 
+Run: TypeAlias = Callable[[str], Results]
 ENGINES = ("hf", "vllm", "sglang")
 ENVIRONMENT = {
     "OMP_NUM_THREADS": "1",
@@ -33,27 +37,35 @@ def recorded() -> Results:
     return generate("replay")
 
 
-def run(folder: Path, *arguments: str) -> Results:
-    """Generate in a process of its own. arguments: those of `offline_batch`, but the output."""
-    log, output = folder / "log", folder / "results"
-    backend, *model = arguments
-    with log.open("wb") as stream:
-        status = subprocess.run(
-            [sys.executable, "-m", "tests.e2e.offline_batch", backend, output, *model],
-            cwd=ROOT,
-            env={**os.environ, **ENVIRONMENT},
-            stdout=stream,
-            stderr=stream,
-            timeout=400,
-            check=False,
-        ).returncode
-    assert status == 0, log.read_text(errors="replace")[-4000:]
-    return msgspec.json.decode(output.read_bytes(), type=Results)
+@pytest.fixture(scope="module")
+def run(tmp_path_factory: pytest.TempPathFactory) -> Run:
+    """Return what generates all batches with a back end, once each, in a process of its own."""
+    model = tmp_path_factory.mktemp("vision") / "model"
+    make(model)
+
+    @functools.cache
+    def run(backend: str) -> Results:
+        folder = tmp_path_factory.mktemp(backend)
+        log, output = folder / "log", folder / "results"
+        with log.open("wb") as stream:
+            status = subprocess.run(
+                [sys.executable, "-m", "tests.e2e.offline_batch", backend, output, model],
+                cwd=ROOT,
+                env={**os.environ, **ENVIRONMENT},
+                stdout=stream,
+                stderr=stream,
+                timeout=400,
+                check=False,
+            ).returncode
+        assert status == 0, log.read_text(errors="replace")[-4000:]
+        return msgspec.json.decode(output.read_bytes(), type=Results)
+
+    return run
 
 
 @pytest.fixture(scope="module", params=ENGINES)
-def generated(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Results:
-    return run(tmp_path_factory.mktemp(request.param), request.param)
+def generated(request: pytest.FixtureRequest, run: Run) -> Results:
+    return run(request.param)
 
 
 def test_there_are_enough_stop_cases() -> None:
@@ -62,6 +74,7 @@ def test_there_are_enough_stop_cases() -> None:
 
 
 def test_every_transcript_is_parsed_as_behind_a_server(generated: Results) -> None:
+    """Also those with a forced call or a schema; `test_transcripts` has the server."""
     assert [message(result) for result in generated.transcripts] == [
         transcript["expect"] for transcript in ALL
     ]
@@ -82,17 +95,29 @@ def test_every_stop_case_gives_the_same_result(generated: Results, recorded: Res
         assert result.prompt_tokens == expected.prompt_tokens
 
 
-def test_images_give_the_same_text_with_transformers_and_vllm(tmp_path: Path) -> None:
-    make(tmp_path / "model")
-    found = []
-    for backend in ("hf", "vllm"):
-        folder = tmp_path / backend
-        folder.mkdir()
-        found.append(run(folder, backend, str(tmp_path / "model")).transcripts)
-    for first, second in zip(*found, strict=True):
+def test_answers_are_what_holds_them(generated: Results) -> None:
+    for case, result in zip(GUIDED, generated.guided, strict=True):
+        assert (result.error is None) is (case.is_valid is not None), (case.name, result.error)
+        if case.is_valid is not None:
+            assert case.is_valid(result.text), (case.name, result.text)
+            assert result.finish_reason == "stop"
+
+
+def test_answers_that_are_held_are_the_same_with_all_engines(run: Run) -> None:
+    texts = [[result.text for result in run(backend).guided] for backend in ENGINES]
+    assert texts[0] == texts[1] == texts[2]
+
+
+def test_a_plugin_changes_logits_in_vllm_where_it_is_to(run: Run) -> None:
+    assert [result.text for result in run("vllm").commas] == [",,,,"]
+
+
+def test_images_give_the_same_text_with_transformers_and_vllm(run: Run) -> None:
+    found = run("hf").images
+    for first, second in zip(found, run("vllm").images, strict=True):
         assert first.error is None
         assert (first.prompt_tokens, first.choices) == (second.prompt_tokens, second.choices)
-    assert max(result.prompt_tokens for result in found[0]) < 70
+    assert 0 < max(result.prompt_tokens for result in found) < 70
 
 
 def test_sglang_refuses_images_before_it_loads() -> None:

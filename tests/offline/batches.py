@@ -35,6 +35,7 @@ def request(transcript: Transcript, **options: Any) -> TextGenerationRequest:
         messages=transcript["messages"],
         tools=transcript.get("tools"),
         tool_choice=transcript.get("tool_choice"),
+        response_format=transcript.get("response_format"),
         options=GenerationOptions(
             **{
                 "max_new_tokens": transcript.get("max_tokens"),

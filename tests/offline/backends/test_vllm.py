@@ -41,3 +41,11 @@ class Biased(Plugin):
 def test_a_plugin_that_changes_logits_has_to_be_known_when_vllm_loads():
     with build_engine("vllm") as engine, pytest.raises(PluginError, match="when it loads"):
         engine.generate_text_batch([ask("Hi")], plugins=[Biased()])
+
+
+def test_a_plugin_that_changes_logits_is_in_all_batches():
+    with (
+        build_engine("vllm", [Biased()]) as engine,
+        pytest.raises(PluginError, match="has it in all batches"),
+    ):
+        engine.generate_text_batch([ask("Hi")], plugins=[])
