@@ -1,12 +1,15 @@
-"""Claim: a long prompt delays no stream, with any tokenizer back end.
+"""Claims: a long prompt delays no stream, with any tokenizer back end; a turn costs what is new.
 
     python -m benchmarks.forward_edge [--json] [--rounds 3] [--systems "stock vLLM" ...]
+        [--parts streams conversations]
 
 First, the cost of each back end's tokenizer alone for a prompt of 200,000 tokens, in this
 process. Then the delay of the deltas of 32 running streams, quiet and while such prompts
 arrive at the same frontend: Backedge's frontend with each back end, and Dynamo's own
 frontends. All frontends run side by side and take turns within each round. The workers
-replay answers. The workers of the streams send each token in its own chunk
+replay answers. Then conversations of 8 to 200,000 tokens, which come back with every turn:
+what tokenizing the last turn costs, and how long each frontend takes to its first delta
+(`benchmarks.conversations`). The workers of the streams send each token in its own chunk
 (--postprocess-latency lowest), so the delay is the frontend's; the prompts have separate
 workers. `benchmarks.long_prompts` says how delays are counted.
 """
@@ -30,6 +33,7 @@ import msgspec
 
 from tools.stack import MODEL_NAME, Process, Stack
 
+from . import conversations
 from .answers import TINY_MODEL
 from .long_prompts import Outcome, Plan, long_text, run
 from .percentiles import percentile
@@ -53,6 +57,7 @@ PYTHON_FLAGS = (
     TOKENIZER[1],
 )
 OURS = "backedge "
+PARTS = ("streams", "conversations")
 WARM_UP_TIMEOUT_S = 120.0
 # Long prompts may add this much to the delay of a stream: too little to be seen.
 ADDED_MS = 50.0
@@ -153,6 +158,8 @@ class Report(msgspec.Struct):
     rows: list[Row]
     claims: list[Claim]
     problems: dict[str, dict[str, int]]
+    turn_costs: list[conversations.TurnCost] = []
+    turn_rows: list[conversations.TurnRow] = []
 
 
 class Running(msgspec.Struct):
@@ -285,6 +292,18 @@ def check_claims(rows: Sequence[Row]) -> Iterator[Claim]:
             yield Claim(text, row.p99 < peer.p99)
 
 
+def check_turn_costs(costs: Sequence[conversations.TurnCost]) -> Iterator[Claim]:
+    """Yield the claims about the tokenization of long conversations."""
+    for cost in costs:
+        if cost.tokens >= conversations.LARGE_TOKENS:
+            part = cost.part / cost.whole
+            yield Claim(
+                f"{cost.backend}: the last turn of {cost.tokens} tokens costs at most "
+                f"{conversations.LARGEST_PART:.0%} of its whole prompt ({part:.1%})",
+                part <= conversations.LARGEST_PART,
+            )
+
+
 def measure(arguments: argparse.Namespace) -> Report:
     """Run everything."""
     backends = dict.fromkeys(CONTENDERS[name].backend for name in arguments.systems)
@@ -298,7 +317,7 @@ def measure(arguments: argparse.Namespace) -> Report:
     }
     settings = {
         name: getattr(arguments, name)
-        for name in ("rounds", "streams", "pace", "prompts", "every_s")
+        for name in ("rounds", "streams", "pace", "prompts", "every_s", "turns")
     }
     plan = Plan(
         stream_model=MODEL_NAME,
@@ -308,22 +327,61 @@ def measure(arguments: argparse.Namespace) -> Report:
             for name in ("streams", "pace", "quiet_s", "prompts", "every_s")
         },
     )
-    outcomes: dict[str, list[Outcome]] = {name: [] for name in arguments.systems}
+    report = Report(settings, tokenizers, [], [], {})
     with (
         tempfile.TemporaryDirectory() as folder,
         running(plan, Path(folder), arguments.systems, lengths) as systems,
     ):
-        for number in range(arguments.rounds):
-            first = number % len(systems)
-            for system in systems[first:] + systems[:first]:
-                print(f"round {number + 1} of {arguments.rounds}: {system.name}", file=sys.stderr)
-                seed = number * arguments.prompts
-                sent = msgspec.structs.replace(
-                    plan, url=system.url, characters=system.characters, seed=seed
-                )
-                outcomes[system.name].append(run(sent))
-    rows = [summarize(name, found) for name, found in outcomes.items()]
-    return Report(settings, tokenizers, rows, list(check_claims(rows)), sum_problems(outcomes))
+        if "streams" in arguments.parts:
+            measure_streams(report, plan, systems, arguments.rounds)
+        if "conversations" in arguments.parts:
+            measure_conversations(report, systems, arguments)
+    report.claims = [*check_claims(report.rows), *check_turn_costs(report.turn_costs)]
+    return report
+
+
+def measure_streams(report: Report, plan: Plan, systems: Sequence[Running], rounds: int) -> None:
+    """Measure the delays of running streams, system by system in each round."""
+    outcomes: dict[str, list[Outcome]] = {system.name: [] for system in systems}
+    for number, system in take_turns(systems, rounds):
+        print(f"round {number + 1} of {rounds}: {system.name}", file=sys.stderr)
+        seed = number * plan.prompts
+        sent = msgspec.structs.replace(
+            plan, url=system.url, characters=system.characters, seed=seed
+        )
+        outcomes[system.name].append(run(sent))
+    report.rows = [summarize(name, found) for name, found in outcomes.items()]
+    report.problems = sum_problems(outcomes)
+
+
+def measure_conversations(
+    report: Report, systems: Sequence[Running], arguments: argparse.Namespace
+) -> None:
+    """Measure turns of growing conversations: the tokenizers alone, and each system."""
+    per_token = SAMPLE_CHARACTERS / len(_huggingface()(long_text(SAMPLE_CHARACTERS)))
+    characters = {tokens: int(tokens * per_token) for tokens in arguments.sizes}
+    report.turn_costs = [
+        conversations.measure_tokenization(name, length, arguments.turns, arguments.rounds)
+        for name in conversations.ENCODERS
+        for length in characters.values()
+    ]
+    outcomes: dict[tuple[str, int], list[conversations.Outcome]] = {}
+    for number, system in take_turns(systems, arguments.rounds):
+        for tokens, length in characters.items():
+            print(f"round {number + 1}: {system.name}, {tokens} tokens", file=sys.stderr)
+            plan = conversations.Plan(system.url, PROMPT_MODEL, length, arguments.turns, number)
+            outcomes.setdefault((system.name, tokens), []).append(conversations.run(plan))
+    report.turn_rows = [
+        conversations.summarize(name, tokens, found) for (name, tokens), found in outcomes.items()
+    ]
+
+
+def take_turns(systems: Sequence[Running], rounds: int) -> Iterator[tuple[int, Running]]:
+    """Yield each system once in each round, another one first each time."""
+    for number in range(rounds):
+        first = number % len(systems)
+        for system in (*systems[first:], *systems[:first]):
+            yield number, system
 
 
 def sum_problems(outcomes: dict[str, list[Outcome]]) -> dict[str, dict[str, int]]:
@@ -339,11 +397,26 @@ def sum_problems(outcomes: dict[str, list[Outcome]]) -> dict[str, dict[str, int]
 def table(report: Report) -> str:
     """Return the report as text."""
     settings = ", ".join(f"{name} {value:g}" for name, value in report.settings.items())
+    turns = int(report.settings.get("turns", conversations.TURNS))
     lines = [f"{'tokenizer':16}{'tokens':>10}{'millions/s':>12}"]
     lines += [
         f"{row.backend:16}{row.tokens:>10}{row.mega_per_s:>12.2f}" for row in report.throughput
     ]
+    if report.rows:
+        lines += _delays(report, settings)
+    for system, problems in report.problems.items():
+        lines += [f"problem: {system}: {count} x {problem}" for problem, count in problems.items()]
+    if report.turn_costs:
+        lines += ["", *conversations.table(report.turn_costs, report.turn_rows, turns), ""]
     lines += [
+        f"claim: {claim.text}: {'held' if claim.held else 'NOT held'}" for claim in report.claims
+    ]
+    return "\n".join(lines)
+
+
+def _delays(report: Report, settings: str) -> list[str]:
+    """Return the table of the streams' delays."""
+    lines = [
         "",
         f"Delay of a delta, ms, quiet and while prompts of {PROMPT_TOKENS} tokens arrive",
         f"({settings})",
@@ -365,12 +438,7 @@ def table(report: Report) -> str:
             + "".join(f"{figure:>11.1f}" for figure in figures)
             + f"{row.deltas:>9}"
         )
-    for system, problems in report.problems.items():
-        lines += [f"problem: {system}: {count} x {problem}" for problem, count in problems.items()]
-    lines += [
-        f"claim: {claim.text}: {'held' if claim.held else 'NOT held'}" for claim in report.claims
-    ]
-    return "\n".join(lines)
+    return lines
 
 
 def main(command_line: Sequence[str] | None = None) -> None:
@@ -391,6 +459,11 @@ def main(command_line: Sequence[str] | None = None) -> None:
     parser.add_argument("--prompts", type=int, default=6, help="prompts per round")
     parser.add_argument(
         "--every-s", type=float, default=1.5, help="seconds from one prompt to the next"
+    )
+    parser.add_argument("--parts", nargs="+", choices=PARTS, default=PARTS)
+    parser.add_argument("--turns", type=int, default=conversations.TURNS)
+    parser.add_argument(
+        "--sizes", type=int, nargs="+", default=conversations.SIZES, help="tokens at the last turn"
     )
     arguments = parser.parse_args(command_line)
     report = measure(arguments)

@@ -6,7 +6,7 @@
         stack.wait_for_model(frontend)
 
 Each process writes its log into the folder. All end with the context, and so also on Ctrl-C
-and SIGTERM.
+and SIGTERM, at once on a second one.
 """
 
 from __future__ import annotations
@@ -268,11 +268,19 @@ class Stack:
             )
 
     def stop(self) -> None:
-        """End all processes, the frontends first, and wait for them."""
-        for process in reversed(self.processes):
-            process.terminate()
-        for process in self.processes:
-            process.reap()
+        """End all processes, the frontends first, and wait for them.
+
+        A signal meanwhile, a second one perhaps, kills those that are left.
+        """
+        try:
+            for process in reversed(self.processes):
+                process.terminate()
+            for process in self.processes:
+                process.reap()
+        except BaseException:
+            for process in self.processes:
+                process.kill()
+            raise
 
 
 class Process:

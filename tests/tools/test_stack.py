@@ -27,6 +27,11 @@ with Stack(Path(sys.argv[1])) as stack:
 """
 
 
+# The same with a process that does not end when it is asked to.
+ASKED = "signal.signal(signal.SIGTERM, lambda *_: print('asked', flush=True))"
+STUBBORN = ("-c", f"import signal, time; {ASKED}; print('up', flush=True); time.sleep(600)")
+
+
 def is_alive(pid: int) -> bool:
     try:
         os.kill(pid, 0)
@@ -51,6 +56,25 @@ def test_a_signal_ends_the_processes_too(tmp_path: Path, number: signal.Signals)
     owner.communicate(timeout=60)
     assert owner.returncode != 0
     assert not is_alive(sleeper)
+
+
+def test_a_second_signal_kills_what_has_not_ended(tmp_path: Path) -> None:
+    owner = subprocess.Popen(
+        [sys.executable, "-c", OWNER.replace(repr(SLEEPER), repr(STUBBORN)), str(tmp_path)],
+        cwd=ROOT,
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+    assert owner.stdout is not None
+    stubborn = int(owner.stdout.readline())
+    [log] = tmp_path.glob("*.log")
+    for word in ("up", "asked"):
+        deadline = time.monotonic() + 60
+        while word not in log.read_text() and time.monotonic() < deadline:
+            time.sleep(0.05)
+        owner.send_signal(signal.SIGTERM)
+    owner.communicate(timeout=15)  # less than a process gets to end by itself
+    assert not is_alive(stubborn)
 
 
 def test_the_end_of_the_context_ends_the_processes(tmp_path: Path) -> None:

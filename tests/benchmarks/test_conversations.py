@@ -1,0 +1,54 @@
+"""The conversations that `forward_edge` sends, and what it says of them; no time is asserted."""
+
+from __future__ import annotations
+
+import pytest
+from backedge.tokenization.model_files import ModelFiles
+
+from benchmarks.conversations import (
+    ENCODERS,
+    Outcome,
+    TurnCost,
+    make_messages,
+    measure_tokenization,
+    summarize,
+    table,
+)
+from benchmarks.forward_edge import check_turn_costs
+from tests.support import TINY_MODEL
+
+
+@pytest.mark.parametrize("characters", [8, 1_000, 50_000])
+def test_each_turn_is_the_one_before_and_a_little_more(characters: int) -> None:
+    messages = make_messages(characters, 20)
+    assert [message["role"] for message in messages] == ["user", "assistant"] * 19 + ["user"]
+    assert len({str(message["content"]) for message in messages}) > 1
+    length = sum(len(message["content"]) for message in messages)
+    assert characters <= length <= max(characters, 40)
+    render = ModelFiles(TINY_MODEL).template.render
+    ending = "assistant\n"
+    for turn in range(1, 20):
+        before, after = (render(messages[: 2 * n - 1]) for n in (turn, turn + 1))
+        assert after.startswith(before[: before.rindex(ending)])
+
+
+@pytest.mark.parametrize("backend", ENCODERS)
+def test_the_tokenizers_are_measured_and_their_ids_compared(backend: str) -> None:
+    cost = measure_tokenization(backend, 20_000, 3, 1)
+    assert cost.backend == backend
+    assert cost.tokens > 1_000
+
+
+def test_the_report() -> None:
+    costs = [TurnCost("vllm", 100_000, 100.0, 2.0), TurnCost("vllm", 200_000, 100.0, 4.0)]
+    rows = [summarize("ours", 100_000, [Outcome([9.0, 1.0, 2.0, 3.0], ["turn 2: lost"])])]
+    assert (rows[0].first, rows[0].last, rows[0].problems) == (9.0, 2.0, 1)
+    lines = "\n".join(table(costs, rows, 20))
+    assert "2.0%" in lines
+    assert "problem: ours: 1 turns of 100000 tokens failed" in lines
+    assert [claim.held for claim in check_turn_costs(costs)] == [True, False]
+    assert not list(check_turn_costs([TurnCost("vllm", 5, 1.0, 1.0)]))
+
+
+def test_a_system_that_answers_nothing_has_a_row() -> None:
+    assert "nan" in "\n".join(table([], [summarize("ours", 8, [Outcome()])], 20))
