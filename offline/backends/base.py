@@ -156,7 +156,8 @@ def loads(engine: str, model: object) -> Iterator[None]:
     """Load an engine's weights within. Raises `SetupError` for what the engine refuses."""
     try:
         yield
-    except (ValueError, OSError, TypeError, RuntimeError) as error:
+    except Exception as error:
+        # Engines have errors of their own: vLLM's is neither a ValueError nor a RuntimeError.
         raise SetupError(
             f"{engine} cannot load {str(model)!r} ({describe_error(error)}); check the folder and "
             f"engine_args; the log above has {engine}'s own words."

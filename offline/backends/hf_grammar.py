@@ -87,7 +87,8 @@ class GrammarMask:
         self._taken = input_ids.shape[1]
         for row in list(self._matchers):
             self._advance(row, new[row])
-        self._apply(scores, self._mask.to(scores.device))
+        if self._matchers:
+            self._apply(scores, self._mask.to(scores.device))
         return scores
 
     def _advance(self, row: int, token_ids: Sequence[int]) -> None:

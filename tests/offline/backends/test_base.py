@@ -2,8 +2,10 @@
 
 import pytest
 from backedge.offline.backends import CLASSES, able_backends, backend_class
-from backedge.offline.backends.base import CAPABILITIES, LOGPROBS, check_names
+from backedge.offline.backends.base import CAPABILITIES, LOGPROBS, check_names, loads
 from backedge.offline.errors import UnknownOptionError
+from backedge.parsers.errors import SetupError
+from vllm.exceptions import VLLMValidationError
 
 
 @pytest.mark.parametrize("name", CLASSES)
@@ -22,3 +24,9 @@ def test_names_are_checked():
     check_names("it", {"a": 1}, ["a", "b"])
     with pytest.raises(UnknownOptionError, match="it has no option 'c'; known: a, b"):
         check_names("it", {"c": 1}, ["a", "b"])
+
+
+@pytest.mark.parametrize("error", [ValueError, OSError, MemoryError, VLLMValidationError])
+def test_weights_that_an_engine_refuses(error):
+    with pytest.raises(SetupError, match="vLLM cannot load 'm' .*no room"), loads("vLLM", "m"):
+        raise error("no room")
