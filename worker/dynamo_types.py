@@ -28,6 +28,18 @@ class RequestContext(Protocol):
         ...
 
 
+class ResponseSender(Protocol):
+    """Dynamo's sink for the chunks of one response."""
+
+    def send(self, chunk: object) -> None:
+        """Send a chunk. Blocks while the frontend is behind; raises RuntimeError if it is gone."""
+        ...
+
+    def close(self) -> None:
+        """End the response, all of which has been sent."""
+        ...
+
+
 class RuntimeConfig(Protocol):
     """Dynamo's `ModelRuntimeConfig`, part of the model card."""
 

@@ -8,7 +8,9 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncGenerator, AsyncIterator, Callable
+from collections import deque
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Coroutine
+from contextlib import asynccontextmanager, closing
 from math import inf
 from typing import Protocol
 
@@ -20,6 +22,8 @@ from ..postprocess.messages import KEY, PostprocessParams, read
 from ..postprocess.stage_timing import Clock
 from .backend import PostprocessBackend, RequestStream
 from .chunk_writer import ChunkWriter, PostprocessedWriter
+from .dynamo_types import ResponseSender
+from .egress import NO_CHUNKS, Egress, PullEgress, PushEgress
 from .metrics import Outcome, WorkerMetrics
 
 logger = logging.getLogger(__name__)
@@ -53,7 +57,7 @@ def read_params(request: JsonObject) -> PostprocessParams | None:
 class EngineRequestHandle(Protocol):
     """What can be asked of the engine about one running request."""
 
-    async def abort(self, index: int) -> None:
+    def abort(self, index: int) -> Coroutine[object, None, None]:
         """End the generation of a choice."""
         ...
 
@@ -89,23 +93,26 @@ class WorkerPostprocessor:
         params: PostprocessParams,
         token_ids: list[int],
         engine: EngineRequestHandle,
+        sender: ResponseSender | None = None,
     ) -> AsyncGenerator[JsonObject, None]:
         """Return the chunks of the engine's `outputs`, post-processed.
 
         Without `params.stream` each choice has its deltas in one chunk.
         token_ids: the request's. After the prompt come tokens that another worker has
             generated before it died.
+        sender: takes the chunks; the generator then yields none.
         """
         pump = RequestPump(
             self._backend, params, token_ids, engine, self._metrics, self._show, self._write
         )
-        return pump.run(outputs)
+        return pump.pull(outputs) if sender is None else pump.push(outputs, sender)
 
 
 class RequestPump:
-    """Feeds one request's outputs to its stream, and yields the chunks that are due.
+    """Feeds one request's outputs to its stream, and sends the chunks that are due.
 
-    A task of its own reads the engine, so that chunks can go out while the engine pauses.
+    A task of its own reads the engine. It sends what is due at once; what may wait is sent by
+    an alarm, also while the engine pauses. While the last chunk has not gone, deltas wait.
     """
 
     def __init__(
@@ -128,14 +135,18 @@ class RequestPump:
         self._metrics = metrics
         self._clock: Clock | None = None  # if the stages of this request are measured
         self._loop: asyncio.AbstractEventLoop
+        self._egress: Egress
         self._stream: RequestStream | None = None
         self._rates = [TokenRate() for _ in range(params.n)]
         self._open = set(range(params.n))  # choices that the engine is generating
+        self._aborts: list[asyncio.Task[None]] = []  # ends of choices that the engine is told
         self._unfinished = params.n  # choices whose end has not been sent
         self._cancelled = False
+        self._taken: deque[ScheduledChunk] = deque()  # due, and not sent yet
         self._pumped = False  # whether the engine has been read to its end
+        self._ended = False
         self._failure: Exception | JsonObject | None = None
-        self._waker: asyncio.Future[None] | None = None
+        self._woken = False
         self._alarm: asyncio.TimerHandle | None = None
         self._alarm_at = inf
 
@@ -144,35 +155,64 @@ class RequestPump:
         """When the first token came that has not gone out; infinite if all have."""
         return inf if self._stream is None else self._stream.oldest
 
-    async def run(self, outputs: AsyncIterator[JsonObject]) -> AsyncGenerator[JsonObject, None]:
+    async def pull(self, outputs: AsyncIterator[JsonObject]) -> AsyncGenerator[JsonObject, None]:
         """Yield the request's chunks.
 
         `outputs` are read to the end, so that the engine's handler cleans up. Raises what
         they raise, after everything that was generated before.
         """
+        egress = PullEgress(self._flush)
+        async with self._running(outputs, egress):
+            while (chunk := await egress.next()) is not None:
+                yield chunk
+            if (last := await self._end()) is not None:
+                yield last
+
+    async def push(
+        self, outputs: AsyncIterator[JsonObject], sender: ResponseSender
+    ) -> AsyncGenerator[JsonObject, None]:
+        """Send the request's chunks, and yield none. Else as `pull`."""
+        egress = PushEgress(sender, self._flush)
+        with closing(egress):
+            async with self._running(outputs, egress):
+                await egress.wait_end()
+                last = await self._end()
+                await egress.sent()
+                if last is not None:
+                    egress.send(last)
+                    await egress.sent()
+        sender.close()
+        for nothing in NO_CHUNKS:
+            yield nothing
+
+    @asynccontextmanager
+    async def _running(
+        self, outputs: AsyncIterator[JsonObject], egress: Egress
+    ) -> AsyncIterator[None]:
         # Not in __init__: Dynamo calls its handlers from a thread without an event loop.
         self._loop = asyncio.get_running_loop()
+        self._egress = egress
         self._clock = self._metrics.start_request(self)
         self._writer = self._write(self._clock)
         pump = self._loop.create_task(self._pump(outputs))
         try:
-            while not self._is_done():
-                for scheduled in self._take():
-                    if scheduled.ended_early:
-                        await self._abort(scheduled.index)
-                    yield self._chunk(scheduled)
-                await self._sleep()
-            if self._failure is not None:
-                yield await self._failed(self._failure)
+            yield
         except Exception as error:
             self._failure = error
             raise
         finally:
+            self._ended = True
             self._set_alarm(inf)
             pump.cancel()
             if self._stream is not None:
                 self._stream.close()
             self._metrics.end_request(self, self._outcome())
+
+    async def _end(self) -> JsonObject | None:
+        """Return the last chunk of a request that has failed; raise what is to be raised."""
+        last = None if self._failure is None else self._failed(self._failure)
+        await asyncio.gather(*self._aborts)
+        return last
 
     async def _pump(self, outputs: AsyncIterator[JsonObject]) -> None:
         try:
@@ -183,13 +223,13 @@ class RequestPump:
             if stream.due > now:
                 await self._read(outputs, stream)
             # Else the tokens of the worker that died had already ended the request.
-        except Exception as error:  # noqa: BLE001 - `run` raises it, to the client
+        except Exception as error:  # noqa: BLE001 - `_end` raises it, to the client
             self._failure = error
         finally:
             self._pumped = True
             if self._stream is not None:
                 self._stream.flush(self._loop.time())
-            self._wake()
+            self._flush()
 
     async def _read(self, outputs: AsyncIterator[JsonObject], stream: RequestStream) -> None:
         metrics = self._metrics
@@ -216,57 +256,70 @@ class RequestPump:
             elif (group := rate.next_group(stream.engine_wait_s(chunk.index))) is not None:
                 self._engine.set_stream_interval(chunk.index, group)
             if stream.due <= now:
-                self._wake()
-            elif stream.due < self._alarm_at and self._waker is not None:
+                self._wake()  # not at once: the engine may have more to say
+            elif stream.due < self._alarm_at:
                 self._set_alarm(stream.due)
             await stream.room()
 
-    def _is_done(self) -> bool:
-        return self._pumped and (
-            self._stream is None or (self._stream.idle and self._stream.due == inf)
-        )
-
-    def _take(self) -> list[ScheduledChunk]:
+    def _flush(self) -> None:
+        """Send what is due, as long as chunks go out; end the request when all has gone."""
+        self._woken = False
+        if self._ended:
+            return
         try:
-            return self._stream.take(self._loop.time()) if self._stream is not None else []
-        except ParserFailedError as failure:
-            self._failure = failure
-            self._pumped = True
-            return []
+            while not self._egress.busy and (self._taken or self._take()):
+                self._send(self._taken.popleft())
+        except Exception as error:  # noqa: BLE001 - `_end` raises it, to the client
+            self._failure, self._pumped, self._ended = error, True, True
+        stream = self._stream
+        if self._ended or (
+            self._pumped
+            and not self._taken
+            and (stream is None or (stream.idle and stream.due == inf))
+        ):
+            self._egress.end()
+        elif self._egress.busy and (self._taken or (stream and stream.due <= self._loop.time())):
+            self._egress.notify()
+        elif stream is not None and stream.due != self._alarm_at:
+            self._set_alarm(stream.due)
+
+    def _take(self) -> bool:
+        """Take what is due; return whether there is anything."""
+        if self._stream is not None:
+            self._taken.extend(self._stream.take(self._loop.time()))
+        return bool(self._taken)
+
+    def _send(self, scheduled: ScheduledChunk) -> None:
+        if scheduled.ended_early:
+            self._abort(scheduled.index)
+        self._egress.send(self._chunk(scheduled))
 
     def _outcome(self) -> Outcome:
         if self._failure is not None:
             return "failed"
         return "cancelled" if self._cancelled or self._unfinished else "finished"
 
-    async def _failed(self, failure: Exception | JsonObject) -> JsonObject:
+    def _failed(self, failure: Exception | JsonObject) -> JsonObject:
         """Return the last chunk of a failed request; raise `failure` if `outputs` raised it."""
         if isinstance(failure, ParserFailedError | ProtocolError):
             for index in tuple(self._open):
-                await self._abort(index)
+                self._abort(index)
             return {"index": 0, "token_ids": [], "finish_reason": f"error: {failure}"}
         if isinstance(failure, Exception):
             raise failure if self._show is None else self._show(failure)
         return failure
 
-    async def _abort(self, index: int) -> None:
-        """End the generation of a choice that is still open."""
+    def _abort(self, index: int) -> None:
+        """Have the generation of a choice ended that is still open."""
         if index in self._open:
             self._open.discard(index)
-            await self._engine.abort(index)
-
-    async def _sleep(self) -> None:
-        """Wait until something is due, or all is done."""
-        due = self._stream.due if self._stream is not None else inf
-        if due > self._loop.time() and not self._is_done():
-            self._waker = self._loop.create_future()
-            self._set_alarm(due)
-            await self._waker
+            self._aborts.append(self._loop.create_task(self._engine.abort(index)))
 
     def _wake(self) -> None:
-        waker, self._waker = self._waker, None
-        if waker is not None and not waker.done():
-            waker.set_result(None)
+        """Have what is due sent soon."""
+        if not self._woken:
+            self._woken = True
+            self._loop.call_soon(self._flush)
 
     def _set_alarm(self, at: float) -> None:
         if self._alarm is not None:
@@ -274,7 +327,12 @@ class RequestPump:
             self._alarm = None
         self._alarm_at = at
         if at < inf:
-            self._alarm = self._loop.call_at(at, self._wake)
+            self._alarm = self._loop.call_at(at, self._ring)
+
+    def _ring(self) -> None:
+        # Timers ring a little early as well; then the alarm is set again.
+        self._alarm, self._alarm_at = None, inf
+        self._flush()
 
     def _chunk(self, scheduled: ScheduledChunk) -> JsonObject:
         """Return `scheduled` as a chunk of Dynamo's form."""

@@ -177,7 +177,7 @@ CASES = [
         outputs(IDS),
         {"content": 1},
         leave_at=1,
-        unread=len(IDS) - 1,
+        unread=len(IDS) - 2,
     ),
     Case("it leaves with the last chunk", "finished", outputs(IDS), {"content": 2}, leave_at=2),
     Case(

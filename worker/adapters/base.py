@@ -12,7 +12,7 @@ import functools
 import importlib
 import inspect
 import logging
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable
 from typing import ClassVar, Concatenate, Generic, NamedTuple, TypeVar
 
 import msgspec
@@ -27,7 +27,8 @@ from ...tokenization import load as load_tokenizer
 from ...tokenization.detokenizer import DetokenizerFactory, read_vocabulary
 from ...tokenization.flags import BACKEND_FLAG
 from ..backend import InlineBackend, PostprocessBackend
-from ..dynamo_types import RequestContext, RuntimeConfig
+from ..dynamo_types import RequestContext, ResponseSender, RuntimeConfig
+from ..egress import push_or_pull, take_sender
 from ..flags import WorkerSettings
 from ..metrics import WorkerMetrics
 from ..model_card import build_worker_card, publish_worker_card
@@ -48,7 +49,7 @@ T = TypeVar("T")
 OwnTokenizer = tuple[str, str, str]
 """Module and class of the user's own tokenizer, and the model's path."""
 Generate = Callable[
-    Concatenate[HandlerT, JsonObject, RequestContext, ...], AsyncIterator[JsonObject]
+    Concatenate[HandlerT, JsonObject, RequestContext, ...], AsyncGenerator[JsonObject, None]
 ]
 """The method of one of Dynamo's handlers that generates."""
 
@@ -340,7 +341,10 @@ class Worker(abc.ABC, Generic[ConfigT, HandlerT]):
         return register
 
     def with_postprocessing(self, generate: Generate[HandlerT]) -> Generate[HandlerT]:
-        """Return a handler's method, post-processing requests with `PostprocessParams`."""
+        """Return a handler's method, post-processing requests with `PostprocessParams`.
+
+        Dynamo may push or pull its chunks; `generate` itself is pulled.
+        """
         from dynamo.common.utils.token_ids import normalize_request_token_ids
 
         @functools.wraps(generate)
@@ -349,21 +353,23 @@ class Worker(abc.ABC, Generic[ConfigT, HandlerT]):
             request: JsonObject,
             context: RequestContext,
             *more: object,
+            response_sender: ResponseSender | None = None,
             **options: object,
-        ) -> AsyncIterator[JsonObject]:
+        ) -> AsyncGenerator[JsonObject, None]:
             start = functools.partial(generate, handler, request, context, *more, **options)
             try:
                 check_engine_fields(request, self.find_vocabulary_size(handler))
                 params = read_params(request)
                 if params is None or self._postprocessor is None:
-                    return start()
+                    return push_or_pull(start(), response_sender)
                 token_ids = normalize_request_token_ids(request)["token_ids"] or []
                 check_params(params, len(token_ids))
             except (RequestError, ValueError, TypeError, KeyError) as error:
-                return refuse(error)
+                return push_or_pull(refuse(error), response_sender)
             prompt = token_ids[: params.prompt_length]
             call = GenerateCall(start, handler, request, context.id(), params, prompt)
             outputs, handle = self.run(call)
-            return self._postprocessor.stream(outputs, params, token_ids, handle)
+            return self._postprocessor.stream(outputs, params, token_ids, handle, response_sender)
 
+        take_sender(generate_and_postprocess, generate)
         return generate_and_postprocess

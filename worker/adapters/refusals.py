@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator
 from http import HTTPStatus
 
 from ...parsers.json_types import JsonObject
@@ -11,7 +11,7 @@ from ...parsers.json_types import JsonObject
 logger = logging.getLogger(__name__)
 
 
-async def refuse(error: Exception) -> AsyncIterator[JsonObject]:
+async def refuse(error: Exception) -> AsyncGenerator[JsonObject, None]:
     """Raise Dynamo's InvalidArgument (HTTP 400), as an engine that refuses a request.
 
     A generator, because Dynamo takes what is raised before the first output is asked for as the

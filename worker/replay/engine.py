@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Iterable, Sequence
+from collections.abc import AsyncGenerator, Callable, Iterable, Sequence
 
 from dynamo.common.utils.token_ids import normalize_request_token_ids
 from typing_extensions import override
@@ -109,7 +109,7 @@ class Replay(EngineRequestHandle):
     def set_stream_interval(self, index: int, tokens: int) -> None:
         self._intervals[index] = tokens
 
-    async def outputs(self) -> AsyncIterator[JsonObject]:
+    async def outputs(self) -> AsyncGenerator[JsonObject, None]:
         """Yield outputs like Dynamo's vLLM handler, until all choices end or the client is gone."""
         start = asyncio.get_running_loop().time()
         total = len(self._token_ids)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 import signal
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator
 from pathlib import Path
 
 import msgspec
@@ -15,7 +15,8 @@ from ...parsers.json_types import JsonObject
 from ...postprocess.messages import WorkerCard
 from ...tokenization import set_tokenizer_config
 from ...tokenization.flags import TokenizerSelection
-from ..dynamo_types import RequestContext
+from ..dynamo_types import RequestContext, ResponseSender
+from ..egress import push
 from ..metrics import WorkerMetrics
 from ..model_card import publish_worker_card
 from ..request_stream import WorkerPostprocessor, read_params
@@ -32,9 +33,12 @@ class ReplayWorker:
         self._postprocessor = postprocessor
 
     async def generate(
-        self, request: JsonObject, context: RequestContext
-    ) -> AsyncIterator[JsonObject]:
-        """Yield the outputs of one request, post-processed if it asks for it.
+        self,
+        request: JsonObject,
+        context: RequestContext,
+        response_sender: ResponseSender | None = None,
+    ) -> AsyncGenerator[JsonObject, None]:
+        """Yield the outputs of one request, or send them; post-processed if it asks for it.
 
         The handler of the endpoint; an async generator, because Dynamo takes what is raised
         before the first output is asked for as the death of the worker.
@@ -43,7 +47,12 @@ class ReplayWorker:
         outputs = replay.outputs()
         params = read_params(request)
         if params is not None and self._postprocessor is not None:
-            outputs = self._postprocessor.stream(outputs, params, request["token_ids"], replay)
+            token_ids = request["token_ids"]
+            outputs = self._postprocessor.stream(
+                outputs, params, token_ids, replay, response_sender
+            )
+        elif response_sender is not None:
+            outputs = push(outputs, response_sender)
         async for output in outputs:
             yield output
 

@@ -1,0 +1,273 @@
+"""How chunks leave the worker: pushed into Dynamo's `ResponseSender`, without a stuck event loop.
+
+Dynamo either pulls chunks from a handler's async generator, or, if the handler has a parameter
+`response_sender`, hands it a sender for them. To be pulled costs the worker some 35 us a chunk,
+to send some 3. But `send` blocks while the frontend is behind, because a client does not read,
+say; in the event loop it would hold up all requests of the worker. So only as many chunks are
+sent from there as Dynamo holds for a frontend that reads nothing. A thread sends the rest of a
+longer response. docs/decisions/0016-push-egress.md has the measurements.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import functools
+import inspect
+import queue
+import threading
+import time
+from collections.abc import AsyncGenerator, Callable
+from contextlib import aclosing, closing, suppress
+from math import inf
+from typing import Never, Protocol
+
+from typing_extensions import override
+
+from ..parsers.json_types import JsonObject
+from .dynamo_types import ResponseSender
+
+SENDER = "response_sender"
+# Chunks of a response that the event loop sends itself; Dynamo's channel holds twice as many.
+DIRECT_CHUNKS = 128
+# A thread that has been sending one chunk for so long goes on with that response alone.
+STUCK_MS = 20
+
+
+class Egress(Protocol):
+    """Where the chunks of one response go.
+
+    busy: the last chunk has not gone yet. Then `send` must not be called, and after `notify` the
+        event loop is told when it has.
+    """
+
+    busy: bool
+
+    def send(self, chunk: JsonObject) -> None:
+        """Send a chunk. Raises RuntimeError if nobody receives the response any more."""
+        ...
+
+    def notify(self) -> None:
+        """Call back once when the last chunk has gone."""
+        ...
+
+    def end(self) -> None:
+        """Tell whoever waits for the end of the response."""
+        ...
+
+
+class PullEgress(Egress):
+    """Gives a chunk to whoever asks for the next one.
+
+    flush: sends what is due.
+    """
+
+    def __init__(self, flush: Callable[[], None]) -> None:
+        self.busy = True  # until somebody asks
+        self._flush = flush
+        self._waiter: asyncio.Future[JsonObject | None]
+
+    async def next(self) -> JsonObject | None:
+        """Return the next chunk, None at the end."""
+        self._waiter = asyncio.get_running_loop().create_future()
+        self.busy = False
+        self._flush()
+        return await self._waiter
+
+    @override
+    def send(self, chunk: JsonObject) -> None:
+        self.busy = True
+        self._waiter.set_result(chunk)
+
+    @override
+    def notify(self) -> None:
+        """Do nothing: whoever asks for a chunk flushes."""
+
+    @override
+    def end(self) -> None:
+        if not self.busy and not self._waiter.done():
+            self._waiter.set_result(None)
+
+
+class PushEgress(Egress):
+    """Sends the chunks of one response, the first ones at once, the others by a thread.
+
+    flush: called back after `notify`.
+    own: a thread that sends nothing else, once a thread has been stuck with this response.
+    closed: nothing more will be sent.
+    """
+
+    def __init__(self, sender: ResponseSender, flush: Callable[[], None]) -> None:
+        self.busy = False
+        self.own: _SenderThread | None = None
+        self.closed = False
+        self._sender = sender
+        self._flush = flush
+        self._direct = DIRECT_CHUNKS
+        self._loop = asyncio.get_running_loop()
+        self._end = self._loop.create_future()
+        self._chunk: JsonObject
+        self._failure: BaseException | None = None
+        self._notifies = False
+        self._watch: asyncio.TimerHandle | None = None
+
+    @override
+    def send(self, chunk: JsonObject) -> None:
+        if self._direct:
+            self._direct -= 1
+            self._sender.send(chunk)
+            return
+        if self._failure is not None:
+            raise self._failure
+        self._chunk, self.busy = chunk, True
+        (self.own or _shared_thread()).queue.put(self)
+
+    @override
+    def notify(self) -> None:
+        if not self._notifies:
+            self._notifies = True
+            self._check()
+
+    def _check(self) -> None:
+        """Look again soon, since the thread may be stuck with another response."""
+        if self.busy:
+            _shared_thread()
+            self._watch = self._loop.call_later(STUCK_MS / 1000, self._check)
+        elif self._notifies:
+            self._free()
+
+    def _free(self) -> None:
+        self._notifies = False
+        if self._watch is not None:
+            self._watch.cancel()
+            self._watch = None
+        self._flush()
+
+    @override
+    def end(self) -> None:
+        if not self._end.done():
+            self._end.set_result(None)
+
+    async def wait_end(self) -> None:
+        """Wait for `end`."""
+        await self._end
+
+    async def sent(self) -> None:
+        """Wait until everything has gone. Raises what Dynamo's `send` has raised."""
+        while self.busy:
+            gone = self._loop.create_future()
+            self._flush = functools.partial(_set, gone)
+            self.notify()
+            await gone
+        if self._failure is not None:
+            raise self._failure
+
+    def close(self) -> None:
+        """Let go the thread that sends nothing else."""
+        self.closed = True
+        if self._watch is not None:
+            self._watch.cancel()
+        if self.own is not None:
+            self.own.queue.put(None)
+
+    def send_now(self) -> None:
+        """Send the chunk; called in a thread."""
+        try:
+            self._sender.send(self._chunk)
+        except BaseException as error:  # noqa: BLE001 - the event loop raises it
+            self._failure = error
+        self.busy = False
+        if self._notifies:
+            with suppress(RuntimeError):  # the event loop has ended
+                self._loop.call_soon_threadsafe(self._check)
+
+
+async def push(
+    chunks: AsyncGenerator[JsonObject, None], sender: ResponseSender
+) -> AsyncGenerator[Never, None]:
+    """Send all `chunks` as they are; yield nothing.
+
+    What `chunks` raise is raised, so that Dynamo knows its type. Raises what `send` raises, for
+    instance RuntimeError when the frontend has gone; `chunks` are closed then.
+    """
+    egress = PushEgress(sender, lambda: None)
+    with closing(egress):
+        async with aclosing(chunks):
+            async for chunk in chunks:
+                if egress.busy:
+                    await egress.sent()
+                egress.send(chunk)
+        await egress.sent()
+    sender.close()
+    for nothing in ():
+        yield nothing
+
+
+def push_or_pull(
+    chunks: AsyncGenerator[JsonObject, None], sender: ResponseSender | None
+) -> AsyncGenerator[JsonObject, None]:
+    """Return what Dynamo's call of a handler returns: `chunks`, or nothing but their sending.
+
+    In-process calls and health checks come without a sender.
+    """
+    return chunks if sender is None else push(chunks, sender)
+
+
+def take_sender(function: Callable[..., object], generate: Callable[..., object]) -> None:
+    """Let Dynamo find the parameter of `function`, which replaces a handler's `generate`.
+
+    It looks at the signature, which `functools.wraps` takes from `generate`.
+    """
+    signature = inspect.signature(generate)
+    sender = inspect.Parameter(SENDER, inspect.Parameter.KEYWORD_ONLY, default=None)
+    parameters = {**signature.parameters, SENDER: sender}
+    in_order = sorted(parameters.values(), key=lambda parameter: parameter.kind)
+    function.__signature__ = signature.replace(parameters=in_order)  # type: ignore[attr-defined]
+
+
+def _set(future: asyncio.Future[None]) -> None:
+    if not future.done():
+        future.set_result(None)
+
+
+class _SenderThread:
+    """A thread that sends the chunks of the responses in its queue, until it finds None there."""
+
+    def __init__(self) -> None:
+        self.queue: queue.SimpleQueue[PushEgress | None] = queue.SimpleQueue()
+        self._since = inf  # when the chunk came that is being sent
+        self._response: PushEgress
+        threading.Thread(target=self._run, name="backedge-egress", daemon=True).start()
+
+    @property
+    def stuck(self) -> bool:
+        """Whether it has been sending one chunk for long."""
+        return time.monotonic() - self._since > STUCK_MS / 1000
+
+    def hand_over(self, other: _SenderThread) -> None:
+        """Keep the response that it is sending, and leave the others to another thread."""
+        with suppress(queue.Empty):
+            while True:
+                other.queue.put(self.queue.get_nowait())
+        self._response.own = self
+        if self._response.closed:
+            self.queue.put(None)
+
+    def _run(self) -> None:
+        while (response := self.queue.get()) is not None:
+            self._response, self._since = response, time.monotonic()
+            response.send_now()
+            self._since = inf
+
+
+_shared: _SenderThread | None = None
+
+
+def _shared_thread() -> _SenderThread:
+    """Return the thread for all responses that do not have one to themselves."""
+    global _shared  # noqa: PLW0603 - one for the process
+    thread = _shared
+    if thread is None or thread.stuck:
+        _shared = _SenderThread()
+        if thread is not None:
+            thread.hand_over(_shared)
+    return _shared
