@@ -196,29 +196,30 @@ def running(
     lengths: characters of a prompt, by back end.
     """
     with ExitStack() as stacks:
-        stacks_by_kind: dict[bool, Stack] = {}
+        stacks_by_worker: dict[tuple[str, ...], Stack] = {}
         systems = []
         for name in names:
             contender = CONTENDERS[name]
-            processes = contender.recipe.processes
-            if processes not in stacks_by_kind:
-                stacks_by_kind[processes] = stacks.enter_context(
-                    Stack(folder / ("backedge" if processes else "stock"), PYTHONPATH=python_path())
+            worker = contender.recipe.worker
+            if worker not in stacks_by_worker:
+                number = str(len(stacks_by_worker))
+                stacks_by_worker[worker] = stacks.enter_context(
+                    Stack(folder / number, PYTHONPATH=python_path())
                 )
-                start_workers(stacks_by_kind[processes], contender.recipe, plan)
+                start_workers(stacks_by_worker[worker], worker, plan)
             print(f"starting {name}", file=sys.stderr)
-            frontend = contender.recipe.start(stacks_by_kind[processes])
-            warm_up(stacks_by_kind[processes], frontend, lengths[contender.backend])
+            frontend = contender.recipe.start(stacks_by_worker[worker])
+            warm_up(stacks_by_worker[worker], frontend, lengths[contender.backend])
             systems.append(Running(name, frontend.url, lengths[contender.backend]))
         yield systems
 
 
-def start_workers(stack: Stack, recipe: Recipe, plan: Plan) -> None:
-    """Start one worker for the streams and one for the prompts."""
+def start_workers(stack: Stack, worker: tuple[str, ...], plan: Plan) -> None:
+    """Start one worker for the streams and one for the prompts. worker: their flags."""
     flags = (
         "--always",
         "content",
-        "--latency",
+        "--postprocess-latency",
         "lowest",
         "--prompt-tokens",
         str(PROMPT_TOKENS + ROOM_TOKENS),
@@ -227,7 +228,7 @@ def start_workers(stack: Stack, recipe: Recipe, plan: Plan) -> None:
         (plan.stream_model, Engine("replay", plan.tokens, plan.pace)),
         (plan.prompt_model, Engine("replay", 0, 0.0)),
     ):
-        engine.start_for(recipe, stack, *flags, "--name", name)
+        engine.start(stack, *worker, *flags, "--name", name)
 
 
 def warm_up(stack: Stack, frontend: Process, characters: int) -> None:

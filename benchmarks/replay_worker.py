@@ -75,7 +75,7 @@ def build_postprocessor(
 
     vllm_tokenizer = get_tokenizer(str(TINY_MODEL))
     parsers = build_parsers(arguments.parsers, names, vllm_tokenizer)
-    delays = MERGE_DELAYS[arguments.latency]
+    delays = MERGE_DELAYS[arguments.postprocess_latency]
     backend = InlineBackend(
         detokenizers(vllm_tokenizer), parsers, delays, "degrade", metrics.report
     )
@@ -97,7 +97,7 @@ def main() -> None:
         "--prompt-tokens", type=int, default=PROMPT_TOKENS, help="for which the model has room"
     )
     parser.add_argument("--parsers", choices=get_args(Kind), default="auto")
-    parser.add_argument("--latency", choices=list(MERGE_DELAYS), default="balanced")
+    parser.add_argument("--postprocess-latency", choices=list(MERGE_DELAYS), default="balanced")
     parser.add_argument("--vllm-processing", action="store_true")
     parser.add_argument("--tool-call-parser")
     parser.add_argument("--reasoning-parser")

@@ -16,6 +16,7 @@ from .cpu import CpuTime, cpu_time
 
 RUST, VLLM, SGLANG, SGLANG_EACH = "stock Rust", "stock vLLM", "stock SGLang", "stock SGLang, 1"
 BACKEDGE, BACKEDGE_SGLANG = "backedge", "backedge sglang"
+BACKEDGE_LOWEST, BACKEDGE_HF = "backedge, lowest", "backedge, huggingface"
 SGLANG_FRONTEND = (*STOCK_FRONTEND, "--dyn-chat-processor", "sglang")
 # vLLM, SGLang and Backedge have parsers of these names.
 PARSERS = ("--tool-call-parser", "hermes", "--reasoning-parser", "qwen3")
@@ -28,12 +29,15 @@ SHOW_EACH_TOKEN = {"DYN_SGLANG_STREAM_INTERVAL": "1"}
 
 
 class Recipe(msgspec.Struct, frozen=True):
-    """How to start a system's frontend. processes: whether its worker post-processes."""
+    """How to start a system's frontend, and its worker.
+
+    worker: the flags of the worker. Systems with the same flags share one.
+    """
 
     command: tuple[str, ...]
     flags: tuple[str, ...] = ()
     environment: dict[str, str] = {}
-    processes: bool = False
+    worker: tuple[str, ...] = DYNAMO_PARSERS
 
     def start(self, stack: Stack) -> Process:
         """Start the frontend, and wait until it listens."""
@@ -42,9 +46,10 @@ class Recipe(msgspec.Struct, frozen=True):
         )
 
 
-def backedge(*flags: str) -> Recipe:
-    """Return the recipe of Backedge's frontend with these flags."""
-    return Recipe(BACKEDGE_FRONTEND, flags, LONG_CONTEXT, processes=True)
+def backedge(*flags: str, worker: tuple[str, ...] = ()) -> Recipe:
+    """Return the recipe of Backedge's frontend with these flags. worker: more of the worker's."""
+    processing = ("--vllm-processing", *PARSERS, *worker)
+    return Recipe(BACKEDGE_FRONTEND, flags, LONG_CONTEXT, processing)
 
 
 SYSTEMS = {
@@ -53,6 +58,8 @@ SYSTEMS = {
     SGLANG: Recipe(SGLANG_FRONTEND, PARSERS),
     SGLANG_EACH: Recipe(SGLANG_FRONTEND, PARSERS, SHOW_EACH_TOKEN),
     BACKEDGE: backedge(),
+    BACKEDGE_LOWEST: backedge(worker=("--postprocess-latency", "lowest")),
+    BACKEDGE_HF: backedge("--tokenizer-backend", "huggingface"),
     BACKEDGE_SGLANG: backedge("--tokenizer-backend", "sglang"),
 }
 
@@ -76,11 +83,6 @@ class Engine(msgspec.Struct, frozen=True):
         return stack.start(
             ("-m", "benchmarks.replay_worker", *replay, *flags), PYTHONPATH=python_path()
         )
-
-    def start_for(self, recipe: Recipe, stack: Stack, *flags: str) -> Process:
-        """Start the worker for a frontend."""
-        parsers = ("--vllm-processing", *PARSERS) if recipe.processes else DYNAMO_PARSERS
-        return self.start(stack, *parsers, *flags)
 
 
 def python_path() -> str:
@@ -106,19 +108,17 @@ class System:
 def running(engine: Engine, folder: Path, names: Sequence[str]) -> Iterator[list[System]]:
     """Run the systems of these names while the context lasts.
 
-    A frontend sends to every worker it discovers, so there are two discovery folders: one
-    for a plain worker and the stock frontends, one for Backedge.
+    A frontend sends to every worker it discovers, so each kind of worker has a discovery folder
+    of its own.
     """
     with ExitStack() as stacks:
-        by_kind: dict[bool, tuple[Stack, Process]] = {}
+        by_flags: dict[tuple[str, ...], tuple[Stack, Process]] = {}
         systems = []
         for name in names:
             recipe = SYSTEMS[name]
-            if recipe.processes not in by_kind:
-                stack = stacks.enter_context(
-                    Stack(folder / ("backedge" if recipe.processes else "stock"))
-                )
-                by_kind[recipe.processes] = stack, engine.start_for(recipe, stack)
-            stack, worker = by_kind[recipe.processes]
+            if recipe.worker not in by_flags:
+                stack = stacks.enter_context(Stack(folder / str(len(by_flags))))
+                by_flags[recipe.worker] = stack, engine.start(stack, *recipe.worker)
+            stack, worker = by_flags[recipe.worker]
             systems.append(System(name, recipe.start(stack), worker))
         yield systems

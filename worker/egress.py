@@ -19,7 +19,7 @@ import time
 from collections.abc import AsyncGenerator, Callable
 from contextlib import aclosing, closing, suppress
 from math import inf
-from typing import Never, Protocol
+from typing import Protocol
 
 from typing_extensions import override
 
@@ -31,6 +31,8 @@ SENDER = "response_sender"
 DIRECT_CHUNKS = 128
 # A thread that has been sending one chunk for so long goes on with that response alone.
 STUCK_MS = 20
+# What an async generator yields whose chunks are pushed.
+NO_CHUNKS: tuple[JsonObject, ...] = ()
 
 
 class Egress(Protocol):
@@ -183,7 +185,7 @@ class PushEgress(Egress):
 
 async def push(
     chunks: AsyncGenerator[JsonObject, None], sender: ResponseSender
-) -> AsyncGenerator[Never, None]:
+) -> AsyncGenerator[JsonObject, None]:
     """Send all `chunks` as they are; yield nothing.
 
     What `chunks` raise is raised, so that Dynamo knows its type. Raises what `send` raises, for
@@ -198,7 +200,7 @@ async def push(
                 egress.send(chunk)
         await egress.sent()
     sender.close()
-    for nothing in ():
+    for nothing in NO_CHUNKS:
         yield nothing
 
 
@@ -266,8 +268,9 @@ def _shared_thread() -> _SenderThread:
     """Return the thread for all responses that do not have one to themselves."""
     global _shared  # noqa: PLW0603 - one for the process
     thread = _shared
-    if thread is None or thread.stuck:
-        _shared = _SenderThread()
-        if thread is not None:
-            thread.hand_over(_shared)
-    return _shared
+    if thread is not None and not thread.stuck:
+        return thread
+    _shared = replacement = _SenderThread()
+    if thread is not None:
+        thread.hand_over(replacement)
+    return replacement

@@ -30,7 +30,7 @@ class ReplayEngine:
         eos_token_ids: Iterable[int] = (),
     ) -> None:
         self._find = find
-        self._tokens_per_second = tokens_per_second
+        self._steps = Steps(tokens_per_chunk / tokens_per_second if tokens_per_second else 0.0)
         self._tokens_per_chunk = tokens_per_chunk
         self._eos_token_ids = frozenset(eos_token_ids)
 
@@ -43,9 +43,40 @@ class ReplayEngine:
             context,
             ending.cut(self._find(request)),
             ending,
+            self._steps,
             tokens_per_chunk=self._tokens_per_chunk,
-            tokens_per_second=self._tokens_per_second,
         )
+
+
+class Steps:
+    """The steps of an engine: in each, all running requests generate.
+
+    every_s: from one to the next; 0 for as fast as the event loop turns.
+    """
+
+    def __init__(self, every_s: float) -> None:
+        self._every_s = every_s
+        self._waiting: list[asyncio.Future[None]] = []
+        self._next_at = 0.0
+
+    async def wait(self) -> None:
+        """Wait for the next step."""
+        if not self._every_s:
+            await asyncio.sleep(0)
+            return
+        loop = asyncio.get_running_loop()
+        if not self._waiting:
+            self._next_at = max(self._next_at + self._every_s, loop.time())
+            loop.call_at(self._next_at, self._step)
+        future = loop.create_future()
+        self._waiting.append(future)
+        await future
+
+    def _step(self) -> None:
+        waiting, self._waiting = self._waiting, []
+        for future in waiting:
+            if not future.done():
+                future.set_result(None)
 
 
 class Ending:
@@ -85,9 +116,9 @@ class Replay(EngineRequestHandle):
         context: RequestContext,
         token_ids: Sequence[int],
         ending: Ending,
+        steps: Steps,
         *,
         tokens_per_chunk: int,
-        tokens_per_second: float,
     ) -> None:
         self._context = context
         self._prompt_tokens = len(request["token_ids"])
@@ -98,7 +129,7 @@ class Replay(EngineRequestHandle):
         self._token_ids = token_ids
         self._ending = ending
         self._tokens_per_chunk = tokens_per_chunk
-        self._tokens_per_second = tokens_per_second
+        self._steps = steps
         self._generated = 0
 
     @override
@@ -111,10 +142,9 @@ class Replay(EngineRequestHandle):
 
     async def outputs(self) -> AsyncGenerator[JsonObject, None]:
         """Yield outputs like Dynamo's vLLM handler, until all choices end or the client is gone."""
-        start = asyncio.get_running_loop().time()
         total = len(self._token_ids)
         for position in range(0, total, self._tokens_per_chunk):
-            await self._step(start, position)
+            await (self._steps.wait() if position else asyncio.sleep(0))
             end = min(position + self._tokens_per_chunk, total)
             for index in sorted(self._running):
                 if self._context.is_stopped():
@@ -127,14 +157,6 @@ class Replay(EngineRequestHandle):
                     yield self._output(index, sent, end)
             if not self._running:
                 return
-
-    async def _step(self, start: float, position: int) -> None:
-        """Wait until the token at `position` is due; at full speed, only let other tasks run."""
-        delay_s = 0.0
-        if self._tokens_per_second:
-            passed_s = asyncio.get_running_loop().time() - start
-            delay_s = max(0.0, position / self._tokens_per_second - passed_s)
-        await asyncio.sleep(delay_s)
 
     def _output(self, index: int, start: int, end: int) -> JsonObject:
         token_ids = list(self._token_ids[start:end])
