@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import argparse
 import importlib.metadata
+from collections.abc import AsyncGenerator
 from typing import get_args
 
 import uvloop
@@ -18,6 +19,7 @@ from backedge.parsers.json_types import JsonObject
 from backedge.parsers.parser_lookup import Kind
 from backedge.postprocess.chunk_scheduler import MERGE_DELAYS
 from backedge.worker.backend import InlineBackend
+from backedge.worker.dynamo_types import RequestContext
 from backedge.worker.metrics import WorkerMetrics
 from backedge.worker.model_card import build_worker_card
 from backedge.worker.replay.engine import ReplayEngine
@@ -25,6 +27,7 @@ from backedge.worker.replay.flags import add_runtime_flags
 from backedge.worker.replay.worker import ReplayModel, ReplayWorker, serve
 from backedge.worker.request_stream import WorkerPostprocessor
 from dynamo.runtime.logging import configure_dynamo_logging
+from typing_extensions import override
 
 from tools.stack import MODEL_NAME
 
@@ -63,6 +66,17 @@ class Answers:
         raise LookupError(
             f"no transcript asks this: {prompt[-200:]!r}; known: {list(self._answers)}"
         )
+
+
+class PlainWorker(ReplayWorker):
+    """A worker as Dynamo has them: no post-processing, and chunks that are pulled."""
+
+    @override
+    async def generate(  # type: ignore[override]  # Dynamo pulls, since there is no sender
+        self, request: JsonObject, context: RequestContext
+    ) -> AsyncGenerator[JsonObject, None]:
+        async for chunk in super().generate(request, context):
+            yield chunk
 
 
 def build_postprocessor(
@@ -109,9 +123,11 @@ def main() -> None:
     names = ParserNames(arguments.tool_call_parser, arguments.reasoning_parser)
     post_processes = arguments.vllm_processing
     worker_card = build_worker_card("vllm", importlib.metadata.version("vllm"), names)
-    worker = ReplayWorker(
-        ReplayEngine(answers.find, tokens_per_second=arguments.pace),
-        build_postprocessor(arguments, names, metrics) if post_processes else None,
+    engine = ReplayEngine(answers.find, tokens_per_second=arguments.pace)
+    worker = (
+        ReplayWorker(engine, build_postprocessor(arguments, names, metrics))
+        if post_processes
+        else PlainWorker(engine, None)
     )
     model = ReplayModel(
         folder=TINY_MODEL,

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 import sys
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +17,8 @@ import uvloop
 from backedge.parsers.json_types import JsonObject
 from backedge.worker.metrics import WorkerMetrics
 from backedge.worker.replay.flags import build_flag_parser, build_worker
+from backedge.worker.dynamo_types import ResponseSender
+from backedge.worker.egress import push_or_pull
 from backedge.worker.replay.worker import ReplayWorker, serve
 from dynamo.runtime.logging import configure_dynamo_logging
 
@@ -60,7 +62,14 @@ SCRIPTS: dict[str, tuple[list[Any], int]] = {
 class RogueWorker(ReplayWorker):
     """Sends the script whose name stands in the prompt, in square brackets."""
 
-    async def generate(self, request: JsonObject, context: Any) -> AsyncIterator[JsonObject]:
+    async def generate(
+        self, request: JsonObject, context: Any, response_sender: ResponseSender | None = None
+    ) -> AsyncGenerator[JsonObject, None]:
+        chunks = push_or_pull(self._script(request), response_sender)
+        async for chunk in chunks:
+            yield chunk
+
+    async def _script(self, request: JsonObject) -> AsyncGenerator[JsonObject, None]:
         prompt = tiny_tokenizer().decode(request["token_ids"], skip_special_tokens=False)
         [script] = [steps for name, (steps, _) in SCRIPTS.items() if f"[{name}]" in prompt]
         for step in script:

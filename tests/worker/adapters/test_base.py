@@ -6,7 +6,7 @@ import asyncio
 import json
 import re
 import sys
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator, AsyncIterator
 from types import ModuleType
 from typing import Any
 
@@ -93,7 +93,7 @@ class ScriptedWorker(Worker[None, None]):
 
 async def generate(
     handler: None, request: JsonObject, context: RequestContext
-) -> AsyncIterator[Any]:
+) -> AsyncGenerator[Any, None]:
     """Stand for the `generate` of Dynamo's handler."""
     for token_id in encode(TEXT):
         yield {"token_ids": [token_id]}

@@ -14,7 +14,7 @@ from dynamo.llm.exceptions import HttpError, InvalidArgument
 def test_a_refusal_is_raised_with_the_first_output() -> None:
     stream = refuse(RequestError("n", 0, "at least 1"))
     with pytest.raises(InvalidArgument, match="`n` is 0"):
-        asyncio.run(anext(stream))  # type: ignore[arg-type]  # an awaitable is enough
+        asyncio.run(anext(stream))
 
 
 def test_a_handlers_400_is_shown() -> None:
