@@ -32,6 +32,7 @@ TINY_MODEL = ROOT / "examples" / "tiny_model"
 MODEL_NAME = "tiny"
 LOOPBACK = "127.0.0.1"
 
+REPLAY_WORKER = ("-m", "backedge.worker.replay")
 BACKEDGE_FRONTEND = ("-m", "backedge.frontend")
 STOCK_FRONTEND = ("-m", "dynamo.frontend")
 VLLM_FRONTEND = ("-m", "dynamo.frontend", "--dyn-chat-processor", "vllm")
@@ -203,11 +204,16 @@ class Stack:
         return self._worker(command, wait=wait, **{**variables, **environment})
 
     def replay(
-        self, *flags: str, name: str = MODEL_NAME, wait: bool = True, **environment: str
+        self,
+        *flags: str,
+        name: str = MODEL_NAME,
+        command: Sequence[str] = REPLAY_WORKER,
+        wait: bool = True,
+        **environment: str,
     ) -> Process:
         """Start a worker that replays the example transcripts; parameters as for `worker`."""
-        command = ("-m", "backedge.worker.replay", "--served-model-name", name, *flags)
-        return self._worker(command, wait=wait, **environment)
+        started = (*command, "--served-model-name", name, *flags)
+        return self._worker(started, wait=wait, **environment)
 
     def _worker(self, command: Sequence[str], *, wait: bool, **environment: str) -> Process:
         port = free_port()

@@ -5,7 +5,7 @@ Dynamo either pulls chunks from a handler's async generator, or, if the handler 
 to send some 3. But `send` blocks while the frontend is behind, because a client does not read,
 say; in the event loop it would hold up all requests of the worker. So only as many chunks are
 sent from there as Dynamo holds for a frontend that reads nothing. A thread sends the rest of a
-longer response. docs/decisions/0016-push-egress.md has the measurements.
+longer response. docs/decisions/0017-push-egress.md has the measurements.
 """
 
 from __future__ import annotations
@@ -23,6 +23,7 @@ from typing import Protocol
 
 from typing_extensions import override
 
+from ..parsers.errors import BackedgeError
 from ..parsers.json_types import JsonObject
 from .dynamo_types import ResponseSender
 
@@ -35,6 +36,10 @@ STUCK_MS = 20
 NO_CHUNKS: tuple[JsonObject, ...] = ()
 
 
+class ReceiverGoneError(BackedgeError):
+    """The frontend takes no more chunks of a response, since its client has gone, for instance."""
+
+
 class Egress(Protocol):
     """Where the chunks of one response go.
 
@@ -45,7 +50,7 @@ class Egress(Protocol):
     busy: bool
 
     def send(self, chunk: JsonObject) -> None:
-        """Send a chunk. Raises RuntimeError if nobody receives the response any more."""
+        """Send a chunk. Raises `ReceiverGoneError`."""
         ...
 
     def notify(self) -> None:
@@ -116,7 +121,10 @@ class PushEgress(Egress):
     def send(self, chunk: JsonObject) -> None:
         if self._direct:
             self._direct -= 1
-            self._sender.send(chunk)
+            try:
+                self._sender.send(chunk)
+            except RuntimeError as error:
+                raise ReceiverGoneError(str(error)) from error
             return
         if self._failure is not None:
             raise self._failure
@@ -154,7 +162,7 @@ class PushEgress(Egress):
         await self._end
 
     async def sent(self) -> None:
-        """Wait until everything has gone. Raises what Dynamo's `send` has raised."""
+        """Wait until everything has gone. Raises as `send`."""
         while self.busy:
             gone = self._loop.create_future()
             self._flush = functools.partial(_set, gone)
@@ -175,6 +183,8 @@ class PushEgress(Egress):
         """Send the chunk; called in a thread."""
         try:
             self._sender.send(self._chunk)
+        except RuntimeError as error:
+            self._failure = ReceiverGoneError(str(error))
         except BaseException as error:  # noqa: BLE001 - the event loop raises it
             self._failure = error
         self.busy = False
@@ -183,23 +193,28 @@ class PushEgress(Egress):
                 self._loop.call_soon_threadsafe(self._check)
 
 
-async def push(
-    chunks: AsyncGenerator[JsonObject, None], sender: ResponseSender
-) -> AsyncGenerator[JsonObject, None]:
-    """Send all `chunks` as they are; yield nothing.
+async def send_all(chunks: AsyncGenerator[JsonObject, None], sender: ResponseSender) -> None:
+    """Send all `chunks` as they are.
 
-    What `chunks` raise is raised, so that Dynamo knows its type. Raises what `send` raises, for
-    instance RuntimeError when the frontend has gone; `chunks` are closed then.
+    What `chunks` raise is raised, so that Dynamo knows its type. They are closed when nobody
+    receives them any more.
     """
     egress = PushEgress(sender, lambda: None)
-    with closing(egress):
+    with suppress(ReceiverGoneError), closing(egress):
         async with aclosing(chunks):
             async for chunk in chunks:
                 if egress.busy:
                     await egress.sent()
                 egress.send(chunk)
         await egress.sent()
-    sender.close()
+        sender.close()
+
+
+async def push(
+    chunks: AsyncGenerator[JsonObject, None], sender: ResponseSender
+) -> AsyncGenerator[JsonObject, None]:
+    """Send all `chunks`, and yield none. Raises as `send_all`."""
+    await send_all(chunks, sender)
     for nothing in NO_CHUNKS:
         yield nothing
 

@@ -10,7 +10,7 @@ import asyncio
 import logging
 from collections import deque
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Coroutine
-from contextlib import asynccontextmanager, closing
+from contextlib import asynccontextmanager, closing, suppress
 from math import inf
 from typing import Protocol
 
@@ -23,7 +23,7 @@ from ..postprocess.stage_timing import Clock
 from .backend import PostprocessBackend, RequestStream
 from .chunk_writer import ChunkWriter, PostprocessedWriter
 from .dynamo_types import ResponseSender
-from .egress import NO_CHUNKS, Egress, PullEgress, PushEgress
+from .egress import NO_CHUNKS, Egress, PullEgress, PushEgress, ReceiverGoneError
 from .metrics import Outcome, WorkerMetrics
 
 logger = logging.getLogger(__name__)
@@ -173,7 +173,7 @@ class RequestPump:
     ) -> AsyncGenerator[JsonObject, None]:
         """Send the request's chunks, and yield none. Else as `pull`."""
         egress = PushEgress(sender, self._flush)
-        with closing(egress):
+        with suppress(ReceiverGoneError), closing(egress):
             async with self._running(outputs, egress):
                 await egress.wait_end()
                 last = await self._end()
@@ -181,7 +181,7 @@ class RequestPump:
                 if last is not None:
                     egress.send(last)
                     await egress.sent()
-        sender.close()
+            sender.close()
         for nothing in NO_CHUNKS:
             yield nothing
 
@@ -197,6 +197,9 @@ class RequestPump:
         pump = self._loop.create_task(self._pump(outputs))
         try:
             yield
+        except ReceiverGoneError:
+            self._failure, self._cancelled = None, True
+            raise
         except Exception as error:
             self._failure = error
             raise

@@ -15,10 +15,10 @@ sys.path.insert(0, str(Path(__file__).parents[2]))
 
 import uvloop
 from backedge.parsers.json_types import JsonObject
-from backedge.worker.metrics import WorkerMetrics
-from backedge.worker.replay.flags import build_flag_parser, build_worker
 from backedge.worker.dynamo_types import ResponseSender
 from backedge.worker.egress import push_or_pull
+from backedge.worker.metrics import WorkerMetrics
+from backedge.worker.replay.flags import build_flag_parser, build_worker
 from backedge.worker.replay.worker import ReplayWorker, serve
 from dynamo.runtime.logging import configure_dynamo_logging
 

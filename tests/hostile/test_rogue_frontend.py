@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import copy
 import json
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator
 from typing import Any
 
 import msgspec
@@ -47,7 +47,7 @@ REQUEST: JsonObject = {
 }
 
 
-async def generate(handler: None, request: JsonObject, context: Any) -> AsyncIterator[Any]:
+async def generate(handler: None, request: JsonObject, context: Any) -> AsyncGenerator[Any, None]:
     """Stand for the `generate` of Dynamo's handler: both choices say the same."""
     for token_id in encode(TEXT):
         for index in range(2):

@@ -104,8 +104,7 @@ def test_an_error_comes_behind_what_was_generated(length: int) -> None:
 @pytest.mark.parametrize("fails_at", [0, 1, DIRECT_CHUNKS - 1, DIRECT_CHUNKS, LONG - 1])
 def test_the_response_ends_when_the_frontend_has_gone(fails_at: int) -> None:
     sender, chunks = Sender(fails_at=fails_at), Chunks(LONG)
-    with pytest.raises(RuntimeError, match="the frontend has gone"):
-        asyncio.run(drain(push(chunks.generate(), sender)))
+    asyncio.run(drain(push(chunks.generate(), sender)))
     assert sender.sent == numbers(fails_at)
     assert chunks.ended
     assert not sender.closed

@@ -6,7 +6,8 @@
 It patches, after checking each: `DynamoTrtllmArgGroup.add_arguments` (the flags),
 `Config.validate` (sees them parsed), `get_llm_engine` (runs just before the engine loads),
 `register_model` (gets the model card), `HandlerBase.generate_locally`, which lies inside
-Dynamo's push egress, and `HandlerBase._cancellation_monitor` (sees the engine's request).
+Dynamo's push egress, that egress, and `HandlerBase._cancellation_monitor` (sees the engine's
+request).
 """
 
 from __future__ import annotations
@@ -27,6 +28,7 @@ from ...postprocess.engine_output import engine_error
 from ...tokenization.model_files import read_vocabulary_size
 from .. import flags
 from ..dynamo_types import TrtllmConfig, TrtllmHandler, TrtllmRequest
+from ..egress import send_all
 from ..request_stream import EngineRequestHandle
 from .base import GenerateCall, LoadedModel, Worker, choose_parsers
 from .engine_support import EngineSupport, patch
@@ -37,6 +39,7 @@ T = TypeVar("T")
 ARGUMENTS = "dynamo.trtllm.args"
 LLM_WORKER = "dynamo.trtllm.workers.llm_worker"
 HANDLER = "dynamo.trtllm.request_handlers.handler_base"
+EGRESS = "dynamo.trtllm.request_handlers.push_egress"
 ENGINE = EngineSupport(
     name="trtllm",
     distribution="tensorrt-llm",
@@ -51,6 +54,7 @@ ENGINE = EngineSupport(
             "HandlerBase._cancellation_monitor",
             ("self", "generation_result", "context"),
         ),
+        (EGRESS, "drive_push_egress", ("stream", "response_sender")),
         ("tensorrt_llm.executor.result", "GenerationResult.abort", ("self",)),
         ("tensorrt_llm.llmapi.tokenizer", "tokenizer_factory", ()),
     ),
@@ -173,6 +177,8 @@ class TrtllmWorker(Worker[TrtllmConfig, TrtllmHandler]):
     def install(self) -> None:
         patch(LLM_WORKER, "get_llm_engine", self._with_build)
         patch(HANDLER, "HandlerBase.generate_locally", self.with_postprocessing)
+        # Dynamo's sends everything from the event loop.
+        patch(EGRESS, "drive_push_egress", lambda _: send_all)
         patch(HANDLER, "HandlerBase._cancellation_monitor", with_request_handle)
 
     def _with_build(self, get_llm_engine: Callable[..., T]) -> Callable[..., T]:
