@@ -220,7 +220,7 @@ class StopStringFilter:
         self._waiting += len(text)
         match = self._search.feed(text, min_tokens_reached=min_tokens_reached)
         if match is None:
-            return self._take(self._waiting - (0 if self._include else self._search.held_back()))
+            return self._take(self._waiting - self._search.held_back())
         end, self.matched = match
         passed = self._take(
             self._waiting - (len(text) - end) - (0 if self._include else len(self.matched))

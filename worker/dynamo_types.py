@@ -48,6 +48,13 @@ class RuntimeConfig(Protocol):
         ...
 
 
+class DynamoParserFlags(Protocol):
+    """Dynamo's flags of a worker that name the parsers of its Rust frontend."""
+
+    dyn_tool_call_parser: str | None
+    dyn_reasoning_parser: str | None
+
+
 class Mode(Protocol):
     """An enum of Dynamo's: how prefill and decode are divided among workers."""
 
@@ -72,7 +79,7 @@ class VllmEngineArgs(Protocol):
         ...
 
 
-class VllmConfig(Protocol):
+class VllmConfig(DynamoParserFlags, Protocol):
     """`dynamo.vllm.args.Config`."""
 
     engine_args: VllmEngineArgs
@@ -147,7 +154,7 @@ class SglangServerArgs(Protocol):
     tokenizer_path: str | None
 
 
-class SglangDynamoArgs(Protocol):
+class SglangDynamoArgs(DynamoParserFlags, Protocol):
     """Dynamo's flags of its SGLang worker."""
 
     use_sglang_tokenizer: bool
@@ -200,7 +207,7 @@ class SglangHandler(Protocol):
 # TensorRT-LLM.
 
 
-class TrtllmConfig(Protocol):
+class TrtllmConfig(DynamoParserFlags, Protocol):
     """`dynamo.trtllm.args.Config`. modality: an enum; "text" and "multimodal" generate text."""
 
     model: str

@@ -87,6 +87,7 @@ def parse_seconds(text: str) -> float:
 EngineName = Literal["vllm", "sglang", "trtllm"]
 Flag = tuple[tuple[str, ...], JsonObject]
 """The names of a flag, and the keyword arguments of `add_argument`."""
+ON, OFF = "on", "off"
 GROUP = "Backedge: post-processing in the worker"
 FOR_ANY_ENGINE = "--native-framework-processing"
 VLLM_FLAGS: tuple[Flag, ...] = (
@@ -186,6 +187,16 @@ SHARED_FLAGS: tuple[Flag, ...] = (
             f"{', '.join(MergeDelays.__struct_fields__)} (for example content=20,tools=500).",
         },
     ),
+    (
+        ("--postprocess-stock-frontends",),
+        {
+            "choices": (ON, OFF),
+            "default": ON,
+            "help": "Whether requests of Dynamo's own Rust frontend, and all of /v1/completions, "
+            "get their text, stop strings and merged chunks here as well. The frontend still finds "
+            "reasoning and tool calls.",
+        },
+    ),
     *tokenizer_flags.FLAGS,
 )
 
@@ -194,6 +205,7 @@ class WorkerSettings(msgspec.Struct, frozen=True, kw_only=True):
     """The flags of one worker, parsed; some are the engine's own.
 
     post_processing: off for a worker that only names a tokenizer. workers: None for "auto".
+    stock_frontends: also for requests of stock frontends.
     """
 
     post_processing: bool = True
@@ -206,6 +218,7 @@ class WorkerSettings(msgspec.Struct, frozen=True, kw_only=True):
     workers: int | None = None
     deadline_s: float = 2.0
     memory_mb: int = MEMORY_MB
+    stock_frontends: bool = True
     tokenizer: TokenizerSelection = TokenizerSelection()
 
     def pool_processes(self, *, is_native: bool) -> int:
@@ -351,6 +364,7 @@ def read_settings(arguments: argparse.Namespace, engine: EngineName) -> WorkerSe
         workers=arguments.postprocess_workers,
         deadline_s=arguments.postprocess_deadline_s,
         memory_mb=arguments.postprocess_memory_mb,
+        stock_frontends=read_stock_frontends(arguments),
         tokenizer=tokenizer,
     )
 
@@ -364,3 +378,8 @@ def read_merge_delays(arguments: argparse.Namespace) -> MergeDelays:
     """Return the merge delays that the flags ask for."""
     delays = MERGE_DELAYS[arguments.postprocess_latency]
     return msgspec.structs.replace(delays, **arguments.postprocess_latency_ms)
+
+
+def read_stock_frontends(arguments: argparse.Namespace) -> bool:
+    """Return whether requests of stock frontends are post-processed."""
+    return bool(arguments.postprocess_stock_frontends == ON)

@@ -161,7 +161,7 @@ def test_equals_a_search_of_the_whole(stops, text, cuts, armed_from, include, sp
         if matched is not None and end <= len(so_far):
             break
         assert gate.matched is None
-        free = len(so_far) - (0 if include else longest_open_end(stops, so_far))
+        free = len(so_far) - longest_open_end(stops, so_far)
         assert len(joined(passed)) == (free if splits else whole_pieces(pieces, free))
     assert gate.matched == matched
     if matched is None:

@@ -27,7 +27,7 @@ from ...tokenization import load as load_tokenizer
 from ...tokenization.detokenizer import DetokenizerFactory, read_vocabulary
 from ...tokenization.flags import BACKEND_FLAG
 from ..backend import InlineBackend, PostprocessBackend
-from ..dynamo_types import RequestContext, ResponseSender, RuntimeConfig
+from ..dynamo_types import DynamoParserFlags, RequestContext, ResponseSender, RuntimeConfig
 from ..egress import push_or_pull, take_sender
 from ..flags import WorkerSettings
 from ..metrics import WorkerMetrics
@@ -35,6 +35,9 @@ from ..model_card import build_worker_card, publish_worker_card
 from ..pool import PoolSupervisor
 from ..request_check import check_engine_fields, check_params
 from ..request_stream import EngineRequestHandle, WorkerPostprocessor, read_params
+from ..stock.backend import build_stock_postprocessor
+from ..stock.markers import find_markers
+from ..stock.requests import read_stock_params
 from .engine_support import ENDPOINT, EngineSupport, patch, read_version
 from .native_detokenizer import DetokenizerKind, build_detokenizers, check_tokenizer
 from .other_tokenizers import OtherTokenizer, select_other
@@ -58,6 +61,7 @@ class GenerateCall(NamedTuple, Generic[HandlerT]):
     """One call of a handler that is post-processed.
 
     start: begins the generation of `request` and returns its outputs.
+    is_stock: it came from a stock frontend.
     """
 
     start: Callable[[], AsyncIterator[JsonObject]]
@@ -66,6 +70,7 @@ class GenerateCall(NamedTuple, Generic[HandlerT]):
     request_id: str
     params: PostprocessParams
     prompt_token_ids: list[int]
+    is_stock: bool = False
 
 
 class LoadedModel(NamedTuple):
@@ -91,6 +96,11 @@ def choose_parsers(
     if uses_native(kind, names):
         return native()
     return linear_parsers(names, read_vocabulary(tokenizer))
+
+
+def name_parsers_in_rust(config: DynamoParserFlags) -> ParserNames:
+    """Return what Dynamo's flags name for its Rust frontend; an empty name is none."""
+    return ParserNames(config.dyn_tool_call_parser or None, config.dyn_reasoning_parser or None)
 
 
 def pool_parts(
@@ -131,6 +141,7 @@ class Worker(abc.ABC, Generic[ConfigT, HandlerT]):
         self.metrics = WorkerMetrics()
         self.parsers: ParserFactory
         self._postprocessor: WorkerPostprocessor | None = None
+        self._stock: WorkerPostprocessor | None = None  # for requests of stock frontends
         self._pool: PoolSupervisor | None = None
 
     # What differs between the engines.
@@ -151,6 +162,11 @@ class Worker(abc.ABC, Generic[ConfigT, HandlerT]):
     @abc.abstractmethod
     def model_path(self) -> str:
         """The path or name of the model, as the engine was given it."""
+
+    @property
+    @abc.abstractmethod
+    def parsers_in_rust(self) -> ParserNames:
+        """The names of the parsers that Dynamo's Rust frontend uses."""
 
     @abc.abstractmethod
     def post_processes(self) -> bool:
@@ -238,12 +254,13 @@ class Worker(abc.ABC, Generic[ConfigT, HandlerT]):
             tokenizer = select_decoding(load_tokenizer(*own), model.tokenizer)
         is_native = uses_native(settings.parsers, settings.names)
         processes = settings.pool_processes(is_native=is_native)
+        detokenizers = build_detokenizers(settings.detokenizer, type(self).__module__, tokenizer)
         backend: PostprocessBackend
         if processes:
             backend = self._pool = self._build_pool(processes, model.pool_arguments, own)
         else:
             backend = InlineBackend(
-                build_detokenizers(settings.detokenizer, type(self).__module__, tokenizer),
+                detokenizers,
                 self.parsers,
                 settings.delays,
                 settings.on_error,
@@ -251,6 +268,8 @@ class Worker(abc.ABC, Generic[ConfigT, HandlerT]):
             )
         self.metrics.pool = self._pool
         self._postprocessor = WorkerPostprocessor(backend, self.metrics, show_refusal)
+        if settings.stock_frontends:
+            self._stock = self._build_stock(detokenizers)
         logger.info(
             "post-processing in this worker: %s parsers %s, detokenizer %s, tokenizer %s.%s, %s, "
             "on error %s, merge delays %s",
@@ -262,6 +281,13 @@ class Worker(abc.ABC, Generic[ConfigT, HandlerT]):
             f"in {processes} processes" if processes else "inline",
             settings.on_error,
             settings.delays,
+        )
+
+    def _build_stock(self, detokenizers: DetokenizerFactory) -> WorkerPostprocessor:
+        settings = self.settings
+        markers = find_markers(self.parsers_in_rust, settings.names)
+        return build_stock_postprocessor(
+            detokenizers, markers, settings.delays, self.metrics, show_refusal
         )
 
     def _build_pool(
@@ -359,17 +385,21 @@ class Worker(abc.ABC, Generic[ConfigT, HandlerT]):
             start = functools.partial(generate, handler, request, context, *more, **options)
             try:
                 check_engine_fields(request, self.find_vocabulary_size(handler))
-                params = read_params(request)
-                if params is None or self._postprocessor is None:
+                postprocessor, params = self._postprocessor, read_params(request)
+                if params is None and self._stock is not None:
+                    postprocessor = self._stock
+                    params = read_stock_params(request, context.id())
+                if params is None or postprocessor is None:
                     return push_or_pull(start(), response_sender)
                 token_ids = normalize_request_token_ids(request)["token_ids"] or []
                 check_params(params, len(token_ids))
             except (RequestError, ValueError, TypeError, KeyError) as error:
                 return push_or_pull(refuse(error), response_sender)
             prompt = token_ids[: params.prompt_length]
-            call = GenerateCall(start, handler, request, context.id(), params, prompt)
+            is_stock = postprocessor is self._stock
+            call = GenerateCall(start, handler, request, context.id(), params, prompt, is_stock)
             outputs, handle = self.run(call)
-            return self._postprocessor.stream(outputs, params, token_ids, handle, response_sender)
+            return postprocessor.stream(outputs, params, token_ids, handle, response_sender)
 
         take_sender(generate_and_postprocess, generate)
         return generate_and_postprocess

@@ -34,7 +34,7 @@ from ..dynamo_types import (
     SglangTokenizerManager,
 )
 from ..request_stream import EngineRequestHandle
-from .base import GenerateCall, LoadedModel, Worker, choose_parsers
+from .base import GenerateCall, LoadedModel, Worker, choose_parsers, name_parsers_in_rust
 from .engine_support import EngineSupport, patch, pick_fields
 from .native_detokenizer import NativeDetokenizers, Step
 from .other_tokenizers import OtherTokenizer, choose_tokenizer
@@ -221,6 +221,11 @@ class SglangWorker(Worker[SglangConfig, SglangHandler]):
     def model_path(self) -> str:
         return self.config.server_args.model_path
 
+    @property
+    @override
+    def parsers_in_rust(self) -> ParserNames:
+        return name_parsers_in_rust(self.config.dynamo_args)
+
     @override
     def post_processes(self) -> bool:
         other = any(getattr(self.config.dynamo_args, kind) for kind in OTHER_WORKERS)
@@ -274,9 +279,11 @@ class SglangWorker(Worker[SglangConfig, SglangHandler]):
         self, call: GenerateCall[SglangHandler]
     ) -> tuple[AsyncIterator[JsonObject], EngineRequestHandle]:
         manager, params = call.handler.engine.tokenizer_manager, call.params
-        reasons = functools.partial(
+        reasons: Callable[[], bool] = functools.partial(
             starts_in_reasoning, params, self.parsers, call.prompt_token_ids, self.metrics.report
         )
+        if call.is_stock:
+            reasons = bool  # False: such a frontend tells the engine by itself
         handle = SglangRequestHandle(manager, params.n, reasons)
         return handle.outputs(call.start), handle
 

@@ -30,7 +30,7 @@ from .. import flags
 from ..dynamo_types import TrtllmConfig, TrtllmHandler, TrtllmRequest
 from ..egress import send_all
 from ..request_stream import EngineRequestHandle
-from .base import GenerateCall, LoadedModel, Worker, choose_parsers
+from .base import GenerateCall, LoadedModel, Worker, choose_parsers, name_parsers_in_rust
 from .engine_support import EngineSupport, patch
 from .other_tokenizers import choose_tokenizer
 
@@ -163,6 +163,11 @@ class TrtllmWorker(Worker[TrtllmConfig, TrtllmHandler]):
     @override
     def model_path(self) -> str:
         return self.config.model
+
+    @property
+    @override
+    def parsers_in_rust(self) -> ParserNames:
+        return name_parsers_in_rust(self.config)
 
     @override
     def post_processes(self) -> bool:

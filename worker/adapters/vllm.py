@@ -24,7 +24,7 @@ from ...tokenization.detokenizer import DetokenizerFactory, DetokenizerOptions
 from .. import flags
 from ..dynamo_types import VllmConfig, VllmEngine, VllmEngineArgs, VllmHandler
 from ..request_stream import EngineRequestHandle
-from .base import GenerateCall, LoadedModel, Worker, choose_parsers
+from .base import GenerateCall, LoadedModel, Worker, choose_parsers, name_parsers_in_rust
 from .engine_support import EngineSupport, patch, pick_fields
 from .native_detokenizer import NativeDetokenizers, Step
 from .other_tokenizers import OtherTokenizer, choose_tokenizer
@@ -200,6 +200,11 @@ class VllmWorker(Worker[VllmConfig, VllmHandler]):
     @override
     def model_path(self) -> str:
         return self.config.engine_args.model
+
+    @property
+    @override
+    def parsers_in_rust(self) -> ParserNames:
+        return name_parsers_in_rust(self.config)
 
     @override
     def post_processes(self) -> bool:

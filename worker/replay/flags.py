@@ -15,14 +15,16 @@ from ...tokenization.detokenizer import detokenizers, read_vocabulary
 from ...tokenization.flags import TokenizerSelection
 from ...tokenization.model_files import ModelFiles
 from ...tokenization.transcripts import EXAMPLES, Recordings, read_transcripts
-from ..adapters.base import select_decoding
+from ..adapters.base import name_parsers_in_rust, select_decoding
 from ..adapters.other_tokenizers import choose_tokenizer, select_other
 from ..adapters.refusals import show_refusal
 from ..backend import InlineBackend
-from ..flags import list_flags, read_merge_delays, read_parser_names
+from ..flags import list_flags, read_merge_delays, read_parser_names, read_stock_frontends
 from ..metrics import WorkerMetrics
 from ..model_card import build_worker_card
 from ..request_stream import WorkerPostprocessor
+from ..stock.backend import build_stock_postprocessor
+from ..stock.markers import find_markers
 from .engine import ReplayEngine
 from .recorded_outputs import RecordedOutputs
 from .worker import ReplayModel, ReplayWorker
@@ -33,6 +35,7 @@ WORKER_FLAGS = (
     "--postprocess-on-error",
     "--postprocess-latency",
     "--postprocess-latency-ms",
+    "--postprocess-stock-frontends",
 )
 # Dynamo's own flags, with its variables and defaults.
 RUNTIME_FLAGS = (
@@ -110,12 +113,17 @@ def build_worker(
         dyn_tool_call_parser=flags.dyn_tool_call_parser,
         dyn_reasoning_parser=flags.dyn_reasoning_parser,
     )
-    postprocessor = (
-        None
-        if flags.plain
-        else build_postprocessor(load_decoding(files, model.tokenizer), flags, metrics)
+    if flags.plain:
+        return ReplayWorker(engine, None), model
+    tokenizer = load_decoding(files, model.tokenizer)
+    return (
+        ReplayWorker(
+            engine,
+            build_postprocessor(tokenizer, flags, metrics),
+            build_stock(tokenizer, flags, metrics),
+        ),
+        model,
     )
-    return ReplayWorker(engine, postprocessor), model
 
 
 def load_decoding(files: ModelFiles, selection: TokenizerSelection) -> object:
@@ -142,3 +150,18 @@ def build_postprocessor(
         metrics.report,
     )
     return WorkerPostprocessor(backend, metrics, show_refusal)
+
+
+def build_stock(
+    tokenizer: object, flags: argparse.Namespace, metrics: WorkerMetrics
+) -> WorkerPostprocessor | None:
+    """Return the post-processing for stock frontends, if the flags ask for it."""
+    if not read_stock_frontends(flags):
+        return None
+    return build_stock_postprocessor(
+        detokenizers(tokenizer),
+        find_markers(name_parsers_in_rust(flags), read_parser_names(flags)),
+        read_merge_delays(flags),
+        metrics,
+        show_refusal,
+    )

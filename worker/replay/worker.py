@@ -20,17 +20,28 @@ from ..egress import push
 from ..metrics import WorkerMetrics
 from ..model_card import publish_worker_card
 from ..request_stream import WorkerPostprocessor, read_params
+from ..stock.requests import read_stock_params
 from .engine import ReplayEngine
 
 KV_BLOCK_TOKENS = 32
 
 
 class ReplayWorker:
-    """Answers requests. postprocessor: None to leave post-processing to the frontend."""
+    """Answers requests.
 
-    def __init__(self, engine: ReplayEngine, postprocessor: WorkerPostprocessor | None) -> None:
+    postprocessor: None to leave post-processing to the frontend. stock: the same for requests of
+        stock frontends.
+    """
+
+    def __init__(
+        self,
+        engine: ReplayEngine,
+        postprocessor: WorkerPostprocessor | None,
+        stock: WorkerPostprocessor | None = None,
+    ) -> None:
         self._engine = engine
         self._postprocessor = postprocessor
+        self._stock = stock
 
     async def generate(
         self,
@@ -45,12 +56,12 @@ class ReplayWorker:
         """
         replay = self._engine.start(request, context)
         outputs = replay.outputs()
-        params = read_params(request)
-        if params is not None and self._postprocessor is not None:
+        postprocessor, params = self._postprocessor, read_params(request)
+        if params is None and self._stock is not None:
+            postprocessor, params = self._stock, read_stock_params(request, context.id())
+        if params is not None and postprocessor is not None:
             token_ids = request["token_ids"]
-            outputs = self._postprocessor.stream(
-                outputs, params, token_ids, replay, response_sender
-            )
+            outputs = postprocessor.stream(outputs, params, token_ids, replay, response_sender)
         elif response_sender is not None:
             outputs = push(outputs, response_sender)
         async for output in outputs:
@@ -102,7 +113,7 @@ async def serve(
     metrics.expose(endpoint)
     await register_model(
         ModelInput.Tokens,
-        ModelType.Chat,
+        ModelType.Chat | ModelType.Completions,
         endpoint,
         str(model.folder),
         model.name,

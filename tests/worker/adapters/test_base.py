@@ -62,6 +62,7 @@ class ScriptedWorker(Worker[None, None]):
         self.calls: list[GenerateCall[None]] = []
 
     text_flag: str | None = None
+    parsers_in_rust = ParserNames()
 
     def install_card(self) -> None:
         pass
@@ -128,6 +129,20 @@ def test_other_requests_pass_untouched(built: bool) -> None:
     chunks = answer(worker, {"token_ids": [7, 8]})
     assert [token_id for chunk in chunks for token_id in chunk["token_ids"]] == encode(TEXT)
     assert worker.calls == []
+
+
+def test_requests_of_stock_frontends_get_their_text_unless_that_is_switched_off() -> None:
+    request = {"token_ids": [7, 8], "mdc_sum": "1", "stop_conditions": {"stop": [TEXT[3:6]]}}
+    for settings, texts in (({}, TEXT[:3]), ({"stock_frontends": False}, None)):
+        worker = ScriptedWorker(**settings)
+        worker.build()
+        chunks = answer(worker, dict(request))
+        if texts is None:
+            assert not any("text" in chunk for chunk in chunks)
+        else:
+            assert "".join(chunk["text"] for chunk in chunks) == texts
+            assert [call.is_stock for call in worker.calls] == [True]
+            assert chunks[-1]["stop_reason"] == TEXT[3:6]
 
 
 REFUSED: dict[str, JsonObject] = {

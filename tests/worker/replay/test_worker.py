@@ -45,6 +45,17 @@ def test_a_request_with_params_is_postprocessed():
     assert model.context_length == FILES.context_length
 
 
+def test_a_request_of_a_stock_frontend_gets_its_text():
+    asked = {**request(TRANSCRIPTS["plain_text"]), "mdc_sum": "1"}
+    for flags, has_text in ((), True), (("--postprocess-stock-frontends", "off"), False):
+        worker, _ = build(*flags)
+        outputs = generate(worker, dict(asked))
+        assert all(("text" in output) is has_text for output in outputs)
+        if has_text:
+            text = "".join(output["text"] for output in outputs)
+            assert text == TRANSCRIPTS["plain_text"]["expect"]["content"]
+
+
 def test_plain_it_is_any_other_worker():
     worker, model = build("--plain", "--served-model-name", "m")
     asked = request()

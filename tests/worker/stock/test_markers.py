@@ -1,0 +1,32 @@
+"""Where a stock frontend's parsers must get text in parts, format by format."""
+
+import pytest
+from backedge.parsers.base import ParserNames
+from backedge.worker.stock.markers import find_markers
+
+NONE = ParserNames()
+CASES = [
+    (NONE, NONE, []),
+    (NONE, ParserNames("hermes", "qwen3"), []),
+    (ParserNames("hermes"), NONE, ["<tool_call>", "</tool_call>"]),
+    (ParserNames("hermes", "qwen3"), NONE,
+     ["<tool_call>", "</tool_call>", "<think>", "</think>"]),
+    # Names that only Dynamo has: the worker's own name says which format it is.
+    (ParserNames(None, "nemotron_nano"), NONE, None),
+    (ParserNames(None, "nemotron_nano"), ParserNames(None, "qwen3"), ["<think>", "</think>"]),
+    (ParserNames("nobody's", "qwen3"), ParserNames("nobody's"), None),
+    # A call that begins with a brace or a bracket.
+    (ParserNames("llama3_json"), NONE, None),
+    (ParserNames("pythonic"), NONE, None),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("in_rust", "names", "markers"), CASES)
+def test_which_markers(in_rust, names, markers):
+    assert find_markers(in_rust, names) == markers
+
+
+def test_they_begin_and_end_text_for_the_client_and_nothing_within_a_call():
+    markers = find_markers(ParserNames("qwen3_coder"), NONE)
+    assert markers is not None
+    assert {"<tool_call>", "</tool_call>", "<function="} == set(markers)

@@ -1,0 +1,53 @@
+"""Which requests are a stock frontend's, and what post-processing has to know of them."""
+
+from __future__ import annotations
+
+from ...parsers.errors import RequestError
+from ...parsers.json_types import JsonObject
+from ...postprocess.messages import KEY, PostprocessParams
+from ...tokenization.detokenizer import DetokenizerOptions
+from ..request_check import check_params
+
+
+def read_stock_params(request: JsonObject, request_id: str) -> PostprocessParams | None:
+    """Return what post-processing has to know of a request, or None if it must pass untouched.
+
+    request: Dynamo's `PreprocessedRequest`, checked by `check_engine_fields`.
+    """
+    extra_args = request.get("extra_args") or {}
+    if not _is_of_rust(request, extra_args):
+        return None
+    stops = request.get("stop_conditions") or {}
+    sampling = request.get("sampling_options") or {}
+    output = request.get("output_options") or {}
+    token_ids = request.get("token_ids") or []
+    skip = output.get("skip_special_tokens")
+    params = PostprocessParams(
+        response_id=request_id,
+        created=0,
+        model=request.get("model") or "",
+        prompt_length=len(token_ids),
+        n=sampling.get("n") or 1,
+        stop=stops.get("stop") or [],
+        include_stop_str_in_output=bool(sampling.get("include_stop_str_in_output")),
+        min_tokens=stops.get("min_tokens") or 0,
+        detokenizer=DetokenizerOptions(skip_special_tokens=skip is None or bool(skip)),
+    )
+    try:
+        check_params(params, len(token_ids))
+    except RequestError:
+        return None  # the frontend has taken it, so that is the frontend's to answer
+    return params
+
+
+def _is_of_rust(request: JsonObject, extra_args: JsonObject) -> bool:
+    """Whether Dynamo's Rust code has made the request and reads `text` of its chunks.
+
+    It names the model card. Python frontends do not: they read tokens, also Backedge's own, which
+    post-processes by itself where it cannot read the worker's card.
+    """
+    if not request.get("mdc_sum") or KEY in extra_args:
+        return False
+    if "vllm_tito" in extra_args or request.get("jail_seed"):
+        return False  # tokens are asked for; the frontend itself holds back text of these tokens
+    return not (request.get("stop_conditions") or {}).get("stop_token_ids_visible")

@@ -1,0 +1,90 @@
+"""Chunks with `text`, as Dynamo's Rust frontend takes them."""
+
+from __future__ import annotations
+
+from collections import deque
+
+from typing_extensions import override
+
+from ...parsers.json_types import JsonObject
+from ...postprocess.chunk_scheduler import ScheduledChunk
+from ...postprocess.stage_timing import Clock
+from ...tokenization.detokenizer import DetokenizerFactory
+from ..chunk_writer import ChunkWriter, EnginePassthrough
+
+TokenLogprobs = tuple[float, list[JsonObject]]
+"""Of one token: its natural-log probability, and its alternatives as the engine gave them."""
+
+
+class StockWriter(ChunkWriter):
+    """Puts text beside its tokens, and beside these their logprobs as the engine gave them."""
+
+    def __init__(self, detokenizers: DetokenizerFactory, clock: Clock | None = None) -> None:
+        self._detokenizers = detokenizers
+        self._passthrough = EnginePassthrough()
+        # Of tokens that have not left, by choice; None for a choice without logprobs.
+        self._logprobs: dict[int, deque[TokenLogprobs | None] | None] = {}
+        self._ends: dict[int, JsonObject] = {}
+
+    @override
+    def add(self, index: int, output: JsonObject) -> None:
+        self._passthrough.add(index, output)
+        if output.get("finish_reason") is not None:
+            self._ends[index] = {
+                name: output[name] for name in ("finish_reason", "stop_reason") if name in output
+            }
+        if token_ids := output.get("token_ids"):
+            self._add_logprobs(index, output, len(token_ids))
+
+    @override
+    def write(self, scheduled: ScheduledChunk) -> JsonObject:
+        index, delta = scheduled.index, scheduled.deltas[-1].delta
+        chunk: JsonObject = {}
+        # What the engine says at the end goes with the end.
+        if scheduled.finished or index not in self._ends:
+            chunk = self._passthrough.take(index)
+        chunk["index"] = index
+        chunk["token_ids"] = scheduled.token_ids
+        chunk["text"] = delta.content or ""
+        self._take_logprobs(chunk)
+        if scheduled.finished:
+            chunk.update(self._end(scheduled))
+        return chunk
+
+    def _end(self, scheduled: ScheduledChunk) -> JsonObject:
+        last = scheduled.deltas[-1]
+        if isinstance(last.stop_reason, str):
+            return {"finish_reason": "stop", "stop_reason": last.stop_reason}
+        return self._ends.get(scheduled.index) or {"finish_reason": "stop"}
+
+    def _add_logprobs(self, index: int, output: JsonObject, tokens: int) -> None:
+        logprobs = output.get("log_probs") or []
+        if index not in self._logprobs:
+            self._logprobs[index] = deque() if logprobs else None
+        waiting = self._logprobs[index]
+        if waiting is None:
+            return
+        tops = output.get("top_logprobs") or [[]] * tokens
+        complete = len(logprobs) == len(tops) == tokens
+        waiting.extend(zip(logprobs, tops, strict=True) if complete else [None] * tokens)
+
+    def _take_logprobs(self, chunk: JsonObject) -> None:
+        """Add the logprobs of the chunk's tokens, and their texts, which belong to these."""
+        waiting, token_ids = self._logprobs.get(chunk["index"]), chunk["token_ids"]
+        if not waiting or not token_ids:
+            return
+        taken = [waiting.popleft() for _ in token_ids]
+        known = [item for item in taken if item is not None]
+        if len(known) == len(token_ids):
+            chunk["log_probs"] = [logprob for logprob, _ in known]
+            chunk["top_logprobs"] = [top for _, top in known]
+            chunk["tokens"] = [
+                self._token(token_id, top)
+                for token_id, (_, top) in zip(token_ids, known, strict=True)
+            ]
+
+    def _token(self, token_id: int, top: list[JsonObject]) -> str:
+        for item in top:
+            if item.get("token_id") == token_id and item.get("token"):
+                return str(item["token"])
+        return self._detokenizers.token_bytes(token_id).decode(errors="replace")
