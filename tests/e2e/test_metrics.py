@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Any, cast
 
+import openai
 import pytest
 from backedge.worker.metrics import WorkerMetrics
 from prometheus_client import CollectorRegistry
@@ -116,3 +118,21 @@ def test_a_client_that_goes_away_is_counted(replay: dict[str, tuple[Process, Cli
 def test_a_vllm_worker_has_the_same(fleet: Fleet, client: Client, stream: bool) -> None:
     check(fleet.worker, client, stream=stream)
     assert {name.split("{")[0] for name in samples(fleet.worker.url)} == list_names()
+
+
+def test_a_frontend_says_what_its_cache_of_prompts_saves(
+    replay: dict[str, tuple[Process, Client]],
+) -> None:
+    """The worker answers no such question, but the frontend has made its prompt before."""
+    _, client = replay[FAST]
+    url = str(client.openai.base_url).removesuffix("/v1/")
+    tokens = 'backedge_prompt_cache_tokens_total{source="cache"}'
+    before = samples(url)[tokens]
+    for question in ("What?", "And what else?"):
+        messages = [{"role": "system", "content": "Be brief. " * 250}]
+        messages.append({"role": "user", "content": question})
+        with pytest.raises(openai.BadRequestError, match="only replays"):
+            client.openai.chat.completions.create(model=FAST, messages=cast("Any", messages))
+    after = samples(url)
+    assert after[tokens] > before + 100
+    assert after["backedge_prompt_cache_bytes"] > 1_000

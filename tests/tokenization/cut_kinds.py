@@ -19,6 +19,7 @@ from tokenizers import (
 )
 
 from benchmarks import tokenizer_kinds
+from tests.tokenization import real_tokenizers
 
 MARKERS = ("<|start|>", "<|end|>", "[INST]")
 TEXT_MARKERS = ("<think>", "</think>")
@@ -36,18 +37,22 @@ TROUBLE = (
     AddedToken("word", single_word=True, normalized=False),
     AddedToken("<|word|>", single_word=True, normalized=False),
     AddedToken("<|Normal|>", normalized=True),
-    AddedToken("x<|en", normalized=False),
-    AddedToken("d|>y", normalized=False),
+    AddedToken("<|over|>", normalized=False),
+    AddedToken("x<|ov", normalized=False),
+    AddedToken("r|>y", normalized=False),
     AddedToken("<|end|>\n\n", normalized=False),
+    AddedToken("<|in|>", normalized=False),
+    AddedToken("(<|in|>)", normalized=False),
     AddedToken("  ", normalized=False),
     AddedToken("\u0301", normalized=False),
 )
 PIECES = (
     *MARKERS,
+    *real_tokenizers.MARKERS,
     *TEXT_MARKERS,
     *(str(token.content) for token in TROUBLE),
     *(" ", "\n", "a", "B", "é", "e\u0301", "\u0338", "世界", "🙂", "'s", "12", "▁", "<", "|>", "ﬁ"),
-    *("hello world", "  two", "<|en", "Ａ", "\u200d", "\t", "."),
+    *("hello world", "  two", "x<|over|>y", "<|en", "Ａ", "\u200d", "\t", "."),
 )
 
 
@@ -170,11 +175,18 @@ BASES: dict[str, Callable[[], Tokenizer]] = {
     "BERT": wordpiece,
     "word level": word_level,
 }
-NAMES = [f"{name}{kind}" for name in BASES for kind in ("", ", trouble")]
+REAL: dict[str, Callable[[], Tokenizer]] = {
+    "Mistral, tekken": real_tokenizers.tekken,
+    "Mistral, SentencePiece": lambda: real_tokenizers.sentencepiece(first=False),
+    "Mistral, SentencePiece, first": lambda: real_tokenizers.sentencepiece(first=True),
+}
+NAMES = [f"{name}{kind}" for name in BASES for kind in ("", ", trouble")] + [*REAL]
 
 
 @cache
 def load(name: str) -> Tokenizer:
     """Return the tokenizer of one of `NAMES`."""
+    if name in REAL:
+        return REAL[name]()
     base = name.removesuffix(", trouble")
     return with_tokens(BASES[base](), trouble=base != name)

@@ -18,7 +18,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tokenizers import AddedToken, Tokenizer, models, pre_tokenizers, processors
 
-from tests.tokenization.cut_kinds import MARKERS, NAMES, PIECES, load
+from tests.tokenization import real_tokenizers
+from tests.tokenization.cut_kinds import MARKERS, NAMES, PIECES, REAL, load
 
 TEXTS = st.lists(st.sampled_from(PIECES) | st.text(max_size=3), max_size=30).map("".join)
 
@@ -40,6 +41,21 @@ def test_the_parts_have_the_ids_of_the_whole(name: str, text: str, least: int) -
     )
 
 
+@pytest.mark.parametrize("name", NAMES)
+def test_all_neighbours(name: str) -> None:
+    tokenizer, cuts = load(name), find_cut_points_of(name)
+    texts = [left + right + left for left in PIECES for right in PIECES]
+    split = [cuts.split(text, 1) for text in texts]
+    encodings = iter(encode_all(tokenizer, [part for parts in split for part in parts]))
+    for text, parts, whole in zip(texts, split, encode_all(tokenizer, texts), strict=True):
+        joined = [token_id for _ in parts for token_id in next(encodings)]
+        assert joined == whole, text
+
+
+def encode_all(tokenizer: Tokenizer, texts: Sequence[str]) -> list[list[int]]:
+    return [found.ids for found in tokenizer.encode_batch_fast(texts, add_special_tokens=False)]
+
+
 CUTS: dict[str, CutPoints] = {}
 
 
@@ -52,6 +68,8 @@ def find_cut_points_of(name: str) -> CutPoints:
 @pytest.mark.parametrize("name", NAMES)
 def test_every_kind_is_cut_at_its_markers(name: str) -> None:
     expected = {"<|start|>", "[INST]"} if "trouble" in name else set(MARKERS)
+    if name in REAL:
+        expected = set(real_tokenizers.MARKERS)
     assert expected <= set(find_cut_points_of(name).tokens)
 
 

@@ -26,6 +26,7 @@ TEMPLATES = [
     "[INST] {question} [/INST]{answer}{end}",
     "{question} {start}{answer}{end}",
     "{start}{question}{answer}",
+    "<s>[INST] {question} [/INST] {answer}</s>",
 ]
 # Small parts, so that short texts have many.
 SMALL = 16
