@@ -238,7 +238,7 @@ def take_sender(function: Callable[..., object], generate: Callable[..., object]
     sender = inspect.Parameter(SENDER, inspect.Parameter.KEYWORD_ONLY, default=None)
     parameters = {**signature.parameters, SENDER: sender}
     in_order = sorted(parameters.values(), key=lambda parameter: parameter.kind)
-    function.__signature__ = signature.replace(parameters=in_order)  # type: ignore[attr-defined]
+    setattr(function, "__signature__", signature.replace(parameters=in_order))  # noqa: B010 - mypy
 
 
 def _set(future: asyncio.Future[None]) -> None:
