@@ -88,7 +88,13 @@ class HuggingFaceModelBuilder(ChatModelBuilder):
             shows_unused_tools=not self.config.exclude_tools_when_tool_choice_none,
             shows_only_named=engine == "sglang",
         )
-        preprocessor = PromptPreprocessor(prompts, folder, self.prompt_queue, self.context_length)
+        preprocessor = PromptPreprocessor(
+            prompts,
+            folder,
+            self.prompt_queue,
+            self.context_length,
+            may_block=self.selection.backend == "python",
+        )
         logger.info(
             "model %s: forward edge without an engine, %s, parsers %s",
             self.card.name(),

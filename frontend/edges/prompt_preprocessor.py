@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 
@@ -19,14 +20,16 @@ from ..request.preprocessed_request import (
 )
 from ..request.sampling import read_sampling
 from ..request.tool_schemas import check_request_schemas
-from ..runtime.prompt_queue import PromptQueue
+from ..runtime.prompt_queue import PromptQueue, call_contained
+from ..runtime.short_prompts import ShortPrompts, is_short
 
 
 class PromptPreprocessor:
-    """A `chat_model.Preprocessor` that makes prompts in threads.
+    """A `chat_model.Preprocessor` that makes long prompts in threads, and short ones at once.
 
-    make_prompt: called in a thread; raises `RequestError` for a request that it cannot serve.
+    make_prompt: raises `RequestError` for a request that it cannot serve.
     context_length: of the workers, in tokens; None if unknown.
+    may_block: `make_prompt` may wait for something, so it is called in threads only.
     """
 
     def __init__(
@@ -35,8 +38,12 @@ class PromptPreprocessor:
         folder: ModelFolder,
         prompt_queue: PromptQueue,
         context_length: int | None,
+        *,
+        may_block: bool = False,
     ) -> None:
         self._make_prompt = make_prompt
+        self._may_block = may_block
+        self._short_prompts = ShortPrompts()
         self._folder = folder
         self._prompt_queue = prompt_queue
         self._context_length = context_length or folder.context_length
@@ -49,9 +56,7 @@ class PromptPreprocessor:
 
         Raises `RequestError`, and as `PromptQueue.run`.
         """
-        prompt = await self._prompt_queue.run(
-            self._check_and_make_prompt, request, characters=request.characters, context=context
-        )
+        prompt = await self._run(request, context)
         preprocessed = build_preprocessed_request(
             request, prompt, self._folder, self._context_length
         )
@@ -65,6 +70,23 @@ class PromptPreprocessor:
             random_uuid(), request, read_sampling(request), len(prompt.token_ids), parser
         )
         yield Prepared(request, to_json_object(preprocessed), params)
+
+    async def _run(self, request: ChatRequest, context: Context | None) -> Prompt:
+        """Return the prompt of a request, made where that is cheaper. Raises as `__call__`."""
+        short = not self._may_block and is_short(request)
+        if short and self._short_prompts.trusted:
+            return call_contained(self._make_short_prompt, request)
+        function = self._make_short_prompt if short else self._check_and_make_prompt
+        return await self._prompt_queue.run(
+            function, request, characters=request.characters, context=context
+        )
+
+    def _make_short_prompt(self, request: ChatRequest) -> Prompt:
+        began = time.thread_time()
+        try:
+            return self._check_and_make_prompt(request)
+        finally:
+            self._short_prompts.note(time.thread_time() - began)
 
     def _check_and_make_prompt(self, request: ChatRequest) -> Prompt:
         check_request_schemas(request)

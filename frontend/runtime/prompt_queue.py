@@ -72,6 +72,19 @@ class _Place(msgspec.Struct, eq=False):
         return self.context is not None and self.context.is_stopped()
 
 
+def call_contained(function: Callable[[T], R], argument: T) -> R:
+    """Return `function(argument)`.
+
+    Raises `PreparationError` for what it raises that is no error of a request.
+    """
+    try:
+        return function(argument)
+    except EXPECTED:
+        raise
+    except BaseException as error:
+        raise PreparationError(error) from error
+
+
 class PromptQueue:
     """A few threads, shared by all models of a frontend, and a bounded queue in front of them.
 
@@ -112,12 +125,7 @@ class PromptQueue:
             def call() -> R:
                 if place.is_abandoned:
                     raise ClientGoneError
-                try:
-                    return function(argument)
-                except EXPECTED:
-                    raise
-                except BaseException as error:
-                    raise PreparationError(error) from error
+                return call_contained(function, argument)
 
             result = asyncio.get_running_loop().run_in_executor(self._executor, call)
             place.waiting = result

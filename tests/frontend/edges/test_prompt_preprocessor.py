@@ -10,7 +10,9 @@ from backedge.frontend.request.preprocessed_request import (
     Prompt,
     ReasoningParserKwargs,
 )
+from backedge.frontend.runtime.containment import PreparationError
 from backedge.frontend.runtime.prompt_queue import BusyError, PromptQueue
+from backedge.frontend.runtime.short_prompts import TRUSTED_AFTER
 from backedge.parsers.errors import RequestError
 
 from tests.frontend.chat_requests import FILES, TOOL, chat_request
@@ -92,3 +94,46 @@ def test_a_full_queue_refuses():
         return await first
 
     assert asyncio.run(run()).params.prompt_length == 1
+
+
+def threads_of(requests, *, may_block=False, fails_at=None):
+    """Return in which threads prompts are made, and the errors that callers get."""
+    threads, errors = [], []
+
+    def make_prompt(request):
+        threads.append(threading.current_thread())
+        if len(threads) == fails_at:
+            raise SystemExit("a template may raise anything")
+        return Prompt([1])
+
+    queue = PromptQueue(threads=1)
+    preprocessor = PromptPreprocessor(make_prompt, FILES, queue, None, may_block=may_block)
+
+    async def run():
+        for request in requests:
+            try:
+                async with preprocessor(request):
+                    pass
+            except PreparationError as error:
+                errors.append(error)
+
+    asyncio.run(run())
+    return [thread is threading.main_thread() for thread in threads], errors
+
+
+def test_short_prompts_are_made_at_once_when_they_have_shown_to_be_quick():
+    short, long = chat_request(), chat_request(tools=[TOOL])
+    at_once, _ = threads_of([short] * TRUSTED_AFTER + [short, long, short])
+    assert at_once == [False] * TRUSTED_AFTER + [True, False, True]
+
+
+def test_those_that_may_wait_for_something_never_are():
+    at_once, _ = threads_of([chat_request()] * (TRUSTED_AFTER + 1), may_block=True)
+    assert not any(at_once)
+
+
+def test_what_a_template_raises_does_not_end_the_event_loop():
+    fails_at = TRUSTED_AFTER + 1
+    at_once, errors = threads_of([chat_request()] * (fails_at + 1), fails_at=fails_at)
+    assert at_once == [False] * TRUSTED_AFTER + [True, True]
+    assert len(errors) == 1
