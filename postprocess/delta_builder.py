@@ -234,6 +234,8 @@ class DeltaBuilder:
         if is_json and self._tool_calls[-1].function.name is not None:
             return False
         text = "".join(self._parts)
+        if not is_json and text.isascii():
+            return False
         return 0 < len(text) <= MAX_HALF and not mend_part(text, is_json=is_json)[0]
 
     def _close(self, *, goes_on: bool = False) -> None:
@@ -249,9 +251,13 @@ class DeltaBuilder:
                 delta.tool_calls, self._tool_calls = self._tool_calls, []
         if self._finish[0] is not None:
             self._attach()
-        details, self._details = self._details, _TokenDetails()
-        asked_for = details.logprobs or None, details.token_ids or None
-        self._deltas.append(ChoiceDelta(self._index, delta, *self._finish, *asked_for))
+        reason, stop_reason = self._finish
+        details = self._details
+        closed = ChoiceDelta(self._index, delta, reason, stop_reason)
+        if details.logprobs or details.token_ids:
+            closed.logprobs, closed.token_ids = details.logprobs or None, details.token_ids or None
+            self._details = _TokenDetails()
+        self._deltas.append(closed)
         self._kind = None
 
     def _shape(self) -> tuple[object, ...]:
