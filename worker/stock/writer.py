@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import codecs
 from collections import deque
 
 from typing_extensions import override
@@ -10,6 +11,7 @@ from ...parsers.json_types import JsonObject
 from ...postprocess.chunk_scheduler import ScheduledChunk
 from ...postprocess.stage_timing import Clock
 from ...tokenization.detokenizer import DetokenizerFactory
+from ...tokenization.detokenizer.base import REPLACEMENT
 from ..chunk_writer import ChunkWriter, EnginePassthrough
 
 TokenLogprobs = tuple[float, list[JsonObject]]
@@ -25,6 +27,7 @@ class StockWriter(ChunkWriter):
         # Of tokens that have not left, by choice; None for a choice without logprobs.
         self._logprobs: dict[int, deque[TokenLogprobs | None] | None] = {}
         self._ends: dict[int, JsonObject] = {}
+        self._pending: dict[int, bytes] = {}  # of a character that has begun, by choice
 
     @override
     def add(self, index: int, output: JsonObject) -> None:
@@ -79,12 +82,24 @@ class StockWriter(ChunkWriter):
             chunk["log_probs"] = [logprob for logprob, _ in known]
             chunk["top_logprobs"] = [top for _, top in known]
             chunk["tokens"] = [
-                self._token(token_id, top)
+                self._name(chunk["index"], token_id, top)
                 for token_id, (_, top) in zip(token_ids, known, strict=True)
             ]
 
-    def _token(self, token_id: int, top: list[JsonObject]) -> str:
+    def _name(self, index: int, token_id: int, top: list[JsonObject]) -> str:
+        """Return the text of a token, and name its alternatives as vLLM's server does.
+
+        A token within a character has the text that it completes; the engine names it U+FFFD.
+        """
+        before = self._pending.get(index, b"")
         for item in top:
-            if item.get("token_id") == token_id and item.get("token"):
-                return str(item["token"])
-        return self._detokenizers.token_bytes(token_id).decode(errors="replace")
+            if REPLACEMENT in (item.get("token") or REPLACEMENT):
+                item["token"], _ = self._decode(before, item["token_id"])
+        names = (item["token"] for item in top if item["token_id"] == token_id)
+        text, self._pending[index] = self._decode(before, token_id)
+        return next(names, text)
+
+    def _decode(self, before: bytes, token_id: int) -> tuple[str, bytes]:
+        content = before + self._detokenizers.token_bytes(token_id)
+        text, used = codecs.utf_8_decode(content, "replace")
+        return text, content[used:]
