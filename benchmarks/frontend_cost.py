@@ -39,6 +39,7 @@ from .systems import (
     BACKEDGE,
     BACKEDGE_SGLANG,
     RUST,
+    RUST_BACKEDGE,
     SGLANG,
     SGLANG_EACH,
     SYSTEMS,
@@ -53,6 +54,8 @@ MS_PER_S = 1e3
 # With a stream, content costs our frontend at most this part of the cost in Dynamo's Python
 # processors.
 PART_OF_PYTHON = 0.2
+# Before a worker that gives it the text, Dynamo's Rust frontend takes at most this part.
+PART_OF_RUST = 0.4
 # Answers of one token, per case and round: enough to stand out from an idle frontend's CPU time.
 SHORT_REQUESTS = 32
 # After the last response, frontend and worker still close their streams.
@@ -266,6 +269,13 @@ RIVALS = [
 def check_claims(rows: list[Row]) -> Iterator[Claim]:
     """Yield the claims about the cases of this run."""
     median = {row.case: row.median for row in rows}
+    content, ours = (median.get(Case(system, "content", True)) for system in (RUST, RUST_BACKEDGE))
+    if content is not None and ours is not None:
+        yield Claim(
+            f"{RUST}'s frontend, content: at most {PART_OF_RUST:g} before our worker",
+            ours.frontend_us,
+            PART_OF_RUST * content.frontend_us,
+        )
     for system, rivals in RIVALS:
         for case, ours in median.items():
             if case.system == system:

@@ -18,6 +18,8 @@ from backedge.parsers.base import ParserNames
 from backedge.parsers.json_types import JsonObject
 from backedge.parsers.parser_lookup import Kind
 from backedge.postprocess.chunk_scheduler import MERGE_DELAYS
+from backedge.worker.adapters.base import name_parsers_in_rust
+from backedge.worker.adapters.refusals import show_refusal
 from backedge.worker.backend import InlineBackend
 from backedge.worker.dynamo_types import RequestContext
 from backedge.worker.metrics import WorkerMetrics
@@ -26,6 +28,8 @@ from backedge.worker.replay.engine import ReplayEngine
 from backedge.worker.replay.flags import add_runtime_flags
 from backedge.worker.replay.worker import ReplayModel, ReplayWorker, serve
 from backedge.worker.request_stream import WorkerPostprocessor
+from backedge.worker.stock.backend import build_stock_postprocessor
+from backedge.worker.stock.markers import find_markers
 from dynamo.runtime.logging import configure_dynamo_logging
 from typing_extensions import override
 
@@ -96,6 +100,22 @@ def build_postprocessor(
     return WorkerPostprocessor(backend, metrics)
 
 
+def build_stock(
+    arguments: argparse.Namespace, names: ParserNames, metrics: WorkerMetrics
+) -> WorkerPostprocessor:
+    """Return the same for requests of Dynamo's Rust frontend."""
+    from backedge.tokenization.detokenizer import detokenizers
+    from vllm.tokenizers import get_tokenizer
+
+    return build_stock_postprocessor(
+        detokenizers(get_tokenizer(str(TINY_MODEL))),
+        find_markers(name_parsers_in_rust(arguments), names),
+        MERGE_DELAYS[arguments.postprocess_latency],
+        metrics,
+        show_refusal,
+    )
+
+
 def main() -> None:
     """Run the worker; the parser flags are those of `dynamo.vllm`."""
     parser = argparse.ArgumentParser(description=__doc__, allow_abbrev=False)
@@ -125,7 +145,11 @@ def main() -> None:
     worker_card = build_worker_card("vllm", importlib.metadata.version("vllm"), names)
     engine = ReplayEngine(answers.find, tokens_per_second=arguments.pace)
     worker = (
-        ReplayWorker(engine, build_postprocessor(arguments, names, metrics))
+        ReplayWorker(
+            engine,
+            build_postprocessor(arguments, names, metrics),
+            build_stock(arguments, names, metrics),
+        )
         if post_processes
         else PlainWorker(engine, None)
     )

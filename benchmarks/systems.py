@@ -17,6 +17,8 @@ from .cpu import CpuTime, cpu_time
 RUST, VLLM, SGLANG, SGLANG_EACH = "stock Rust", "stock vLLM", "stock SGLang", "stock SGLang, 1"
 BACKEDGE, BACKEDGE_SGLANG = "backedge", "backedge sglang"
 BACKEDGE_LOWEST, BACKEDGE_HF = "backedge, lowest", "backedge, huggingface"
+# Dynamo's frontend in front of our worker.
+RUST_BACKEDGE = "stock Rust, ours"
 SGLANG_FRONTEND = (*STOCK_FRONTEND, "--dyn-chat-processor", "sglang")
 # vLLM, SGLang and Backedge have parsers of these names.
 PARSERS = ("--tool-call-parser", "hermes", "--reasoning-parser", "qwen3")
@@ -54,6 +56,7 @@ def backedge(*flags: str, worker: tuple[str, ...] = ()) -> Recipe:
 
 SYSTEMS = {
     RUST: Recipe(STOCK_FRONTEND),
+    RUST_BACKEDGE: Recipe(STOCK_FRONTEND, worker=("--vllm-processing", *PARSERS, *DYNAMO_PARSERS)),
     VLLM: Recipe(VLLM_FRONTEND, PARSERS, LONG_CONTEXT),
     SGLANG: Recipe(SGLANG_FRONTEND, PARSERS),
     SGLANG_EACH: Recipe(SGLANG_FRONTEND, PARSERS, SHOW_EACH_TOKEN),
