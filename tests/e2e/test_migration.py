@@ -16,6 +16,7 @@ from tests.support import TRANSCRIPTS
 from tools.stack import (
     HUGGINGFACE_FRONTEND,
     MODEL_NAME,
+    STOCK_FRONTEND,
     Process,
     Stack,
     metric,
@@ -24,22 +25,24 @@ from tools.stack import (
 
 IN_FLIGHT = "dynamo_component_inflight_requests"
 TOKENS_PER_SECOND = "100"
+IN_RUST = ("--dyn-tool-call-parser", "hermes", "--dyn-reasoning-parser", "qwen3")
 
 
 # By latency, the chunk at which the worker is killed, about 80 ms after the start.
 KILLED_AT = {"lowest": 8, "balanced": 1}
 
 
+COMMANDS = {"ours": (*HUGGINGFACE_FRONTEND, *PARSERS), "stock": STOCK_FRONTEND}
+
+
 @pytest.fixture
 def fleet(
-    tmp_path_factory: pytest.TempPathFactory, latency: str
+    tmp_path_factory: pytest.TempPathFactory, latency: str, command: str
 ) -> Iterator[tuple[Process, list[Process]]]:
     with Stack(tmp_path_factory.mktemp("migration")) as stack:
         flags = ("--tokens-per-second", TOKENS_PER_SECOND, "--postprocess-latency", latency)
-        workers = [stack.replay(*PARSERS, *flags, wait=False) for _ in range(2)]
-        frontend = stack.frontend(
-            *PARSERS, "--migration-limit", "3", command=HUGGINGFACE_FRONTEND, wait=False
-        )
+        workers = [stack.replay(*PARSERS, *IN_RUST, *flags, wait=False) for _ in range(2)]
+        frontend = stack.frontend("--migration-limit", "3", command=COMMANDS[command], wait=False)
         for worker in workers:
             worker.wait_for(partial(worker_is_ready, worker.url))
         stack.wait_for_model(frontend)
@@ -47,10 +50,14 @@ def fleet(
 
 
 # In text, in characters of several tokens, in reasoning, in arguments.
-@pytest.mark.parametrize(
-    "name", ["count", "multilingual_text", "reasoning_call", "nested_arguments", "long_argument"]
-)
-@pytest.mark.parametrize("latency", KILLED_AT)
+NAMES = ("count", "multilingual_text", "reasoning_call", "nested_arguments", "long_argument")
+CASES = [
+    *((command, latency, name) for command, names in (("ours", NAMES), ("stock", NAMES[:2]))
+      for latency in KILLED_AT for name in names),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("command", "latency", "name"), CASES)
 def test_the_stream_goes_on(fleet: tuple[Process, list[Process]], latency: str, name: str) -> None:
     frontend, workers = fleet
     transcript = TRANSCRIPTS[name]
