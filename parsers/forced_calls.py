@@ -115,7 +115,8 @@ class _NamedCall:
             text = text if self._is_content else text.lstrip()
         if not self._is_content and self._arguments.status is not Status.DONE:
             text = self._read_arguments(text)
-        if self._arguments.status is Status.DONE and not text.strip() and len(text) <= MAX_SPACE:
+        held = not self._is_content and not text.strip() and len(text) <= MAX_SPACE
+        if held and self._arguments.status is Status.DONE:
             self._held = text
         elif text:
             self._is_content = True

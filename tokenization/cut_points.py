@@ -35,6 +35,9 @@ from ..parsers.errors import BackedgeError
 # a number: a vocabulary may have thousands for later use, such as <unused17>.
 MAX_TOKENS = 1_024
 MAX_TOKEN_CHARACTERS = 64
+# Of any added token, and of all together: all parts of them are compared with each other.
+MAX_ADDED_CHARACTERS = 256
+MAX_ADDED_TOGETHER = 524_288
 FIRST_CHARACTERS = frozenset(string.punctuation) - {"_"}
 NORMALIZERS = frozenset(
     {
@@ -134,6 +137,9 @@ def find_cut_points(tokenizer: Tokenizer) -> CutPoints:
     _check_settings(tokenizer)
     _check_steps(tokenizer)
     added = tokenizer.get_added_tokens_decoder()
+    lengths = [len(token.content) for token in added.values()]
+    if max(lengths, default=0) > MAX_ADDED_CHARACTERS or sum(lengths) > MAX_ADDED_TOGETHER:
+        raise NoCutsError("its added tokens are too long")
     tokens = select_tokens(added)
     if not tokens:
         raise NoCutsError("it has no added token that is found in any text")

@@ -202,10 +202,14 @@ async def send_all(chunks: AsyncGenerator[JsonObject, None], sender: ResponseSen
     egress = PushEgress(sender, lambda: None)
     with suppress(ReceiverGoneError), closing(egress):
         async with aclosing(chunks):
-            async for chunk in chunks:
-                if egress.busy:
-                    await egress.sent()
-                egress.send(chunk)
+            try:
+                async for chunk in chunks:
+                    if egress.busy:
+                        await egress.sent()
+                    egress.send(chunk)
+            except Exception:
+                await egress.sent()  # an error comes behind what was generated
+                raise
         await egress.sent()
         sender.close()
 

@@ -176,8 +176,8 @@ class RequestPump:
         with suppress(ReceiverGoneError), closing(egress):
             async with self._running(outputs, egress):
                 await egress.wait_end()
-                last = await self._end()
                 await egress.sent()
+                last = await self._end()
                 if last is not None:
                     egress.send(last)
                     await egress.sent()

@@ -8,6 +8,8 @@ from typing import Any, cast
 
 import pytest
 from backedge.tokenization.cut_points import (
+    MAX_ADDED_CHARACTERS,
+    MAX_ADDED_TOGETHER,
     MAX_TOKENS,
     CutPoints,
     NoCutsError,
@@ -176,6 +178,15 @@ def draw_pieces(tokenizer: Tokenizer) -> None:
     tokenizer.model = models.Unigram([("<unk>", 0.0), ("a", -1.0)], 0, alpha=0.5, nbest_size=3)
 
 
+def add_a_long_token(tokenizer: Tokenizer) -> None:
+    tokenizer.add_tokens([f"<{'x' * MAX_ADDED_CHARACTERS}>"])
+
+
+def add_many_tokens(tokenizer: Tokenizer) -> None:
+    count = MAX_ADDED_TOGETHER // 200 + 1
+    tokenizer.add_tokens([f"<{number:0198d}>" for number in range(count)])
+
+
 DISTRUSTED: list[tuple[Callable[[Tokenizer], None], str]] = [
     (set_truncation, "truncation"),
     (set_padding, "padding"),
@@ -185,6 +196,8 @@ DISTRUSTED: list[tuple[Callable[[Tokenizer], None], str]] = [
     (set_custom_step, "pre-tokenizer"),
     (write_twice, "once"),
     (write_twice_inside, "once"),
+    (add_a_long_token, "too long"),
+    (add_many_tokens, "too long"),
 ]
 
 

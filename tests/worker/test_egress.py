@@ -9,7 +9,7 @@ import threading
 import time
 import types
 from collections.abc import AsyncGenerator, Callable
-from typing import Any
+from typing import Any, cast
 
 import pytest
 from backedge.parsers.json_types import JsonObject
@@ -20,18 +20,27 @@ from backedge.worker.egress import (
     push_or_pull,
     take_sender,
 )
+from backedge.worker.request_stream import WorkerPostprocessor
 from hypothesis import given
 from hypothesis import strategies as st
+
+from tests.support import encode, params
+from tests.worker.scripted import LOWEST, CountingBackend, Engine, output
 
 LONG = 3 * DIRECT_CHUNKS
 
 
 class Sender:
-    """Dynamo's sender: takes `room` chunks, and blocks until there is more room."""
+    """Dynamo's sender: takes `room` chunks, and blocks until there is more room.
 
-    def __init__(self, room: int | None = None, fails_at: int | None = None) -> None:
+    takes_s: time that a thread needs for a chunk.
+    """
+
+    def __init__(
+        self, room: int | None = None, fails_at: int | None = None, takes_s: float = 0.0
+    ) -> None:
+        self._takes_s = takes_s
         self.sent: list[object] = []
-        self.threads: set[str] = set()
         self.closed = False
         self._fails_at = fails_at
         self._room = None if room is None else threading.Semaphore(room)
@@ -41,7 +50,8 @@ class Sender:
             raise RuntimeError("the frontend has gone")
         if self._room is not None:
             self._room.acquire()
-        self.threads.add(threading.current_thread().name)
+        if threading.current_thread() is not threading.main_thread():
+            time.sleep(self._takes_s)
         self.sent.append(chunk)
 
     def close(self) -> None:
@@ -93,7 +103,7 @@ def test_all_chunks_leave_in_order(length: int) -> None:
 
 @pytest.mark.parametrize("length", [0, 1, DIRECT_CHUNKS, LONG])
 def test_an_error_comes_behind_what_was_generated(length: int) -> None:
-    sender, chunks = Sender(), Chunks(length, ValueError("the engine"))
+    sender, chunks = Sender(takes_s=0.001), Chunks(length, ValueError("the engine"))
     with pytest.raises(ValueError, match="the engine"):
         asyncio.run(drain(push(chunks.generate(), sender)))
     assert sender.sent == numbers(length)
@@ -209,3 +219,19 @@ def test_a_call_without_a_sender_is_pulled() -> None:
     sender = Sender()
     asyncio.run(drain(push_or_pull(chunks, sender)))
     assert sender.sent == numbers(1)
+
+
+@pytest.mark.parametrize("length", [1, DIRECT_CHUNKS, LONG])
+def test_a_failed_request_has_sent_what_was_generated(length: int) -> None:
+    engine = Engine([step for _ in range(length) for step in (output("a"), 0.0)] + [KeyError("x")])
+    worker, sender = WorkerPostprocessor(CountingBackend(LOWEST)), Sender(takes_s=0.001)
+
+    async def run() -> None:
+        await drain(worker.stream(engine.outputs(), params(), [], engine, sender))
+
+    with pytest.raises(KeyError):
+        asyncio.run(run())
+    chunks = cast(list[JsonObject], sender.sent)
+    assert [token_id for chunk in chunks for token_id in chunk["token_ids"]] == encode("a") * length
+    assert engine.closed
+    assert not sender.closed
