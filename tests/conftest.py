@@ -18,7 +18,7 @@ GROUPS = {
     "sglang": ("test_sglang",),
     "fleet": (
         *("test_transcripts", "test_requests", "test_errors", "test_metrics"),
-        *("test_native_parsers", "test_pool", "test_plugin"),
+        *("test_native_parsers", "test_pool", "test_plugin", "test_stock_frontend"),
     ),
     "routed": ("test_bad_requests", "test_tokenizer_backends", "test_kv_routing"),
     "trtllm": ("test_trtllm", "test_trtllm_disaggregated"),
@@ -34,6 +34,22 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         if "e2e" in item.path.parts:
             item.add_marker("e2e")
     items.sort(key=lambda item: rank(item.path.stem) if "e2e" in item.path.parts else -1)
+    check_groups(items)
+
+
+def check_groups(items: list[pytest.Item]) -> None:
+    """Raise UsageError if a stack is used in several groups: it ends with the first of them."""
+    groups: dict[str, set[str]] = {}
+    for item in items:
+        found = item._fixtureinfo.name2fixturedefs if isinstance(item, pytest.Function) else {}
+        for name, (*_, used) in found.items():
+            if used.scope == "session" and used.baseid == "tests/e2e":
+                groups.setdefault(name, set()).add(name_group(item.path))
+    for name, users in groups.items():
+        if len(users) > 1:
+            raise pytest.UsageError(
+                f"{name} is used in {sorted(users)}; put them into one of GROUPS"
+            )
 
 
 def rank(module: str) -> int:
