@@ -138,19 +138,18 @@ class PushEgress(Egress):
             self._check()
 
     def _check(self) -> None:
-        """Look again soon, since the thread may be stuck with another response."""
-        if self.busy:
-            _shared_thread()
-            self._watch = self._loop.call_later(STUCK_MS / 1000, self._check)
-        elif self._notifies:
-            self._free()
-
-    def _free(self) -> None:
-        self._notifies = False
+        """Flush if the last chunk has gone; else look again soon, since a thread may be stuck."""
         if self._watch is not None:
             self._watch.cancel()
             self._watch = None
-        self._flush()
+        if self.closed or not self._notifies:
+            return
+        if self.busy:
+            _shared_thread()
+            self._watch = self._loop.call_later(STUCK_MS / 1000, self._check)
+        else:
+            self._notifies = False
+            self._flush()
 
     @override
     def end(self) -> None:

@@ -16,6 +16,7 @@ from backedge.parsers.json_types import JsonObject
 from backedge.worker.egress import (
     DIRECT_CHUNKS,
     STUCK_MS,
+    PushEgress,
     push,
     push_or_pull,
     take_sender,
@@ -181,6 +182,29 @@ def test_a_cancelled_response_lets_go_of_its_thread() -> None:
 
     asyncio.run(run())
     sender.read(LONG)
+
+
+def test_nothing_looks_after_a_response_that_has_ended_while_it_was_stuck() -> None:
+    sender = Sender(0)
+    flushed: list[None] = []
+
+    async def run() -> None:
+        loop = asyncio.get_running_loop()
+        egress = PushEgress(Sender(), lambda: flushed.append(None))
+        for number in range(DIRECT_CHUNKS):
+            egress.send({"number": number})
+        egress._sender = sender
+        egress.send({"number": DIRECT_CHUNKS})
+        egress.notify()
+        egress._check()  # as the thread has it called, while the first look is due as well
+        egress.close()
+        await asyncio.sleep(3 * STUCK_MS / 1000)
+        timers = loop._scheduled  # type: ignore[attr-defined]  # asyncio's own
+        assert [timer for timer in timers if not timer.cancelled()] == []
+
+    asyncio.run(run())
+    sender.read(1)
+    assert not flushed
 
 
 class Handler:
