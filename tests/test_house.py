@@ -9,7 +9,10 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parent.parent
-FOLDERS = ("parsers", "tokenization", "postprocess", "worker", "frontend", "offline")
+FOLDERS = (
+    *("parsers", "tokenization", "postprocess", "recording"),
+    *("worker", "frontend", "offline", "cli"),
+)
 SOURCES = [path for folder in FOLDERS for path in sorted((ROOT / folder).rglob("*.py"))]
 EVERYTHING = [
     *SOURCES,

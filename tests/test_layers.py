@@ -13,9 +13,11 @@ ALLOWED = {
     "parsers": set[str](),
     "tokenization": {"parsers"},
     "postprocess": {"parsers", "tokenization"},
-    "worker": {"parsers", "tokenization", "postprocess"},
-    "frontend": {"parsers", "tokenization", "postprocess"},
+    "recording": {"parsers", "tokenization", "postprocess"},
+    "worker": {"parsers", "tokenization", "postprocess", "recording"},
+    "frontend": {"parsers", "tokenization", "postprocess", "recording"},
     "offline": {"parsers", "tokenization", "postprocess"},
+    "cli": {*"parsers tokenization postprocess recording worker frontend offline".split()},
 }
 # Awaiting, sockets, threads, clocks and processes have no place in a pure core.
 IMPURE = {

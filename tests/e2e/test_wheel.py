@@ -16,7 +16,10 @@ from tools.stack import ROOT, Stack
 
 # What the wheel is built from, besides the folders of pyproject.toml.
 FILES = ("pyproject.toml", "README.md", "LICENSE")
-FOLDERS = ("examples", "frontend", "offline", "parsers", "postprocess", "tokenization", "worker")
+FOLDERS = (
+    *("examples", "parsers", "tokenization", "postprocess", "recording"),
+    *("worker", "frontend", "offline", "cli"),
+)
 NAME = "tiny_model"
 
 

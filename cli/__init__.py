@@ -1,0 +1,1 @@
+"""The command `backedge`: one subcommand in each file or folder."""

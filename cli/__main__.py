@@ -1,0 +1,7 @@
+"""`python -m backedge.cli`: the command `backedge`."""
+
+from __future__ import annotations
+
+from .main import main
+
+main()

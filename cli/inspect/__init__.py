@@ -1,0 +1,1 @@
+"""Shows a recording: its tokens, the parser's states, the deltas as they were sent."""

@@ -1,0 +1,1 @@
+"""Post-processes recordings again, with other parsers or chunks, and compares."""
