@@ -12,7 +12,9 @@ import click
 from typing_extensions import override
 
 # Name of a subcommand: its module here, where the command is called `command`, and what it does.
-COMMANDS: dict[str, tuple[str, str]] = {}
+COMMANDS = {
+    "parsers": ("parsers", "list the names that the parser flags take"),
+}
 
 
 class LazyGroup(click.Group):

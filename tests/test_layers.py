@@ -17,7 +17,9 @@ ALLOWED = {
     "worker": {"parsers", "tokenization", "postprocess", "recording"},
     "frontend": {"parsers", "tokenization", "postprocess", "recording"},
     "offline": {"parsers", "tokenization", "postprocess"},
-    "cli": {*"parsers tokenization postprocess recording worker frontend offline".split()},
+    "cli": {
+        *["parsers", "tokenization", "postprocess", "recording", "worker", "frontend", "offline"]
+    },
 }
 # Awaiting, sockets, threads, clocks and processes have no place in a pure core.
 IMPURE = {
