@@ -9,6 +9,7 @@ import msgspec
 from typing_extensions import override
 
 from .events import Event
+from .held_text import HeldText
 from .json_types import JsonObject
 
 
@@ -91,6 +92,16 @@ class StreamParser(Protocol):
         """How many tokens of reasoning were fed, without its markers."""
         ...
 
+    @property
+    def state_name(self) -> str:
+        """The state that the next text is in, for people: of a linear parser its table's."""
+        return "reasoning" if self.in_reasoning else "answer"
+
+    @property
+    def held(self) -> Sequence[HeldText] | None:
+        """What was read and not given out yet, for people; None if the parser does not say."""
+        return None
+
     def reads_together(self, token_ids: Sequence[int]) -> bool:
         """Whether these tokens may be fed at once although the parser is token-aligned."""
         ...
@@ -133,6 +144,16 @@ class ParserWrapper(StreamParser):
     @override
     def reasoning_tokens(self) -> int:
         return self._inner.reasoning_tokens
+
+    @property
+    @override
+    def state_name(self) -> str:
+        return self._inner.state_name
+
+    @property
+    @override
+    def held(self) -> Sequence[HeldText] | None:
+        return self._inner.held
 
     @override
     def reads_together(self, token_ids: Sequence[int]) -> bool:

@@ -23,6 +23,7 @@ from .call_rollback import MAX_SPACE
 from .compiled_format import compile_format
 from .events import Content, Event, ToolCallCut, join
 from .format import COMPLETE, Format, ReuseSuffix, State
+from .held_text import HeldText, hold
 from .state_machine import LinearParser
 
 REQUIRED = compile_format(
@@ -51,6 +52,9 @@ _BEGINNING = re.compile(r"\s*(?:(?P<array>\[)|(?P<object>\{\s*[\"}])|\{?\s*\Z)")
 
 
 class _CallReader(Protocol):
+    @property
+    def held(self) -> list[HeldText]: ...
+
     def feed(self, text: str) -> list[Event]: ...
 
     def finish(self, *, cut: bool) -> list[Event]: ...
@@ -65,6 +69,16 @@ class ForcedCallParser(ParserWrapper):
     def __init__(self, inner: StreamParser, name: str | None) -> None:
         super().__init__(inner)
         self._calls: _CallReader = LinearParser(REQUIRED, {}) if name is None else _NamedCall(name)
+
+    @property
+    @override
+    def state_name(self) -> str:
+        return self._inner.state_name if self._inner.in_reasoning else "forced call"
+
+    @property
+    @override
+    def held(self) -> Sequence[HeldText]:
+        return [*(self._inner.held or ()), *self._calls.held]
 
     @override
     def feed(self, text: str, token_ids: Sequence[int] = ()) -> list[Event]:
@@ -100,6 +114,11 @@ class _NamedCall:
         self._arguments = JsonRepairer(self._calls.arguments)
         self._is_content = False
         self._held = ""
+
+    @property
+    def held(self) -> list[HeldText]:
+        """The text that waits."""
+        return hold("possible call", self._held) if self._array is None else self._array.held
 
     def feed(self, text: str) -> list[Event]:
         """Return the events that `text` completes."""

@@ -8,6 +8,7 @@ from typing_extensions import override
 
 from .base import ParserFactory, ParserRequest, StreamParser
 from .events import Content, Event
+from .held_text import HeldText
 
 
 class PassthroughParser(StreamParser):
@@ -16,6 +17,11 @@ class PassthroughParser(StreamParser):
     token_aligned = False
     in_reasoning = False
     reasoning_tokens = 0
+
+    @property
+    @override
+    def held(self) -> Sequence[HeldText]:
+        return ()
 
     @override
     def reads_together(self, token_ids: Sequence[int]) -> bool:

@@ -4,11 +4,12 @@ How it works
 ------------
 A `Format` is a table. Each state says what the text in it is, and lists the markers that end it
 together with the states they lead to. `LinearParser` runs such a table over a model's output; it
-knows no format by name. Four layers share the work, each a class in a file of its own:
+knows no format by name. Five layers share the work, each a class in a file of its own:
 
     `MarkerLexer`    marker_lexer.py    cuts the output into markers and text
     `CallRollback`   call_rollback.py   shows text; gives back what only looked like a call
     `OpenStrings`    open_string.py     decides whether a marker token in a string ends it
+    `HeldOutput`     held_output.py    tells people what waits, and why
     `LinearParser`   this file          the states, the grammars and values they read, `feed`
 
 docs/formats.md shows two tables as diagrams; `python -m backedge.parsers.diagram NAME` draws any.
@@ -75,8 +76,8 @@ from .format import (
     State,
     target_state,
 )
+from .held_output import HeldOutput
 from .json_types import JsonObject
-from .open_string import OpenStrings
 from .parameter_values import begin_value
 
 # The event of text in the states where it needs no further reading.
@@ -86,7 +87,7 @@ PLAIN_EVENTS: dict[State, type[Reasoning | Content]] = {
 }
 
 
-class LinearParser(OpenStrings, StreamParser):
+class LinearParser(HeldOutput, StreamParser):
     """Parses the output of one choice by a table.
 
     A marker token must be fed alone, with its own text or none; `feed` raises ValueError if it
@@ -141,12 +142,9 @@ class LinearParser(OpenStrings, StreamParser):
         return self._state in UNSTOPPED
 
     @property
-    def waiting(self) -> int:
-        """How many characters are held back, at most `MAX_WAITING` and two times `MAX_MARKUP`."""
-        markup = len(self._collected_markup()) if self._markup is not None else 0
-        value = len(self._value.held) if self._state in VALUE_STATES else 0
-        waiting = len(self._held) + len(self._space) + len(self._collected) + markup + value
-        return waiting + self._undecided_length
+    @override
+    def state_name(self) -> str:
+        return self._state.name
 
     @override
     def reads_together(self, token_ids: Sequence[int]) -> bool:

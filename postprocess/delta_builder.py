@@ -14,6 +14,7 @@ from ..parsers.events import (
     ToolCallCut,
     ToolCallStarted,
 )
+from ..parsers.held_text import HeldText, hold
 from .messages import ChoiceDelta, Delta, FunctionDelta, TokenLogprob, ToolCallDelta
 from .well_formed import MAX_HALF, mend_json, mend_part, mend_text
 
@@ -70,6 +71,12 @@ class DeltaBuilder:
     def unfinished(self) -> ToolCallCut | None:
         """The call in which the output has ended, if its parser has reported that."""
         return self._cut if self._cut is not None and self._cut.index is not None else None
+
+    @property
+    def held(self) -> list[HeldText]:
+        """The text that waits for what follows it."""
+        half = self._held[2] if self._held is not None else ""
+        return hold("half of a character", half) + hold("white space", self._whitespace)
 
     def annotate(self, token_id: int | None, logprob: TokenLogprob | None) -> None:
         """Add the details of the token that was written last; None for those not asked for."""

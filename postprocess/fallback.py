@@ -11,6 +11,7 @@ from ..parsers.base import ParserFactory, ParserRequest, ParserWrapper
 from ..parsers.errors import ParserFailedError
 from ..parsers.events import Content, Event
 from ..parsers.forced_calls import wrap_forced_calls
+from ..parsers.held_text import HeldText, hold_pieces
 from ..parsers.passthrough import PassthroughParser
 
 OnError = Literal["degrade", "fail"]
@@ -68,6 +69,19 @@ class FallbackParser(ParserWrapper):
     @override
     def reasoning_tokens(self) -> int:
         return self._counted_tokens + self._inner.reasoning_tokens
+
+    @property
+    @override
+    def state_name(self) -> str:
+        return "raw text" if self.failed else self._inner.state_name
+
+    @property
+    @override
+    def held(self) -> Sequence[HeldText]:
+        held = self._inner.held
+        if held is None:
+            return hold_pieces("native parser", reversed(self._held), self._held_characters)
+        return held
 
     @override
     def reads_together(self, token_ids: Sequence[int]) -> bool:

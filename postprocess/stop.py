@@ -13,6 +13,8 @@ from collections import deque
 from collections.abc import Iterable, Sequence
 from functools import lru_cache
 
+from ..parsers.held_text import HeldText, hold_pieces
+
 Piece = tuple[str, int | None]
 """The text of one token, and its id; None for text that the parser has read already."""
 
@@ -204,6 +206,12 @@ class StopStringFilter:
         self._taken = 0  # characters of the first piece that have passed
         self._waiting = 0  # characters of all pieces that have not
         self.matched: str | None = None
+
+    @property
+    def held(self) -> list[HeldText]:
+        """The text that a stop string may still claim."""
+        pieces = (text for text, _ in reversed(self._pieces))
+        return hold_pieces("possible stop string", pieces, self._waiting)
 
     def feed(
         self, text: str, token_id: int | None, *, min_tokens_reached: bool = True

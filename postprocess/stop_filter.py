@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from ..parsers.events import Content, Event
+from ..parsers.held_text import HeldText
 from .fallback import FallbackParser
 from .special_tokens import SpecialTokenHider
 from .stop import Piece, StopStringFilter
@@ -39,6 +40,11 @@ class StopFilteredParser:
     def matched(self) -> str | None:
         """The stop string that ended the answer, None while there is none."""
         return self._filter.matched
+
+    @property
+    def held(self) -> list[HeldText]:
+        """The text that a stop string may still claim, for people."""
+        return self._filter.held
 
     def feed(self, text: str, token_ids: Sequence[int]) -> list[Event]:
         """Return the events that one token completes, the last ones if a stop string is complete.

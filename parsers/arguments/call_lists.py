@@ -44,6 +44,11 @@ class CallListGrammar(IncrementalGrammar):
     def in_argument(self) -> bool:
         return self._grammar.in_argument
 
+    @property
+    @override
+    def held(self) -> str:
+        return self._grammar.held
+
     @override
     def take_unexpected(self, char: str) -> None:
         self._grammar.take_unexpected(char)

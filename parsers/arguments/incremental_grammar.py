@@ -5,7 +5,7 @@ from __future__ import annotations
 import abc
 import enum
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 _SPACE = re.compile(r"[ \t\r\n]*")
 
@@ -37,7 +37,13 @@ class IncrementalGrammar(abc.ABC):
 
     _state: Callable[[str, int], int]
     _final = False
+    _held: Sequence[str] = ()  # JSON text that waits, in pieces
     status = Status.MORE
+
+    @property
+    def held(self) -> str:
+        """The text or JSON that was read and waits for its end, for people."""
+        return "".join(self._held)
 
     @property
     @abc.abstractmethod

@@ -96,6 +96,11 @@ class JsonCallGrammar(IncrementalGrammar):
     def in_argument(self) -> bool:
         return self._in_arguments
 
+    @property
+    @override
+    def held(self) -> str:
+        return self._value.held
+
     @override
     def take_unexpected(self, char: str) -> None:
         self.status = Status.MORE

@@ -63,6 +63,11 @@ class PythonCallGrammar(IncrementalGrammar):
     def in_argument(self) -> bool:
         return self._calls.open
 
+    @property
+    @override
+    def held(self) -> str:
+        return self._value.held
+
     @override
     def take_unexpected(self, char: str) -> None:
         if self._state == self._in_value:

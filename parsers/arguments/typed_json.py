@@ -39,6 +39,11 @@ class TypedJson(JsonRepairer):
         self._text_length = 0
         self._holds = False
 
+    @property
+    @override
+    def held(self) -> str:
+        return "".join(self._text) if self._holds else ""
+
     def _find_schema(self) -> ValueSchema:
         """Return what is declared for the next value."""
         parent = self._schemas[-1] if self._schemas else None

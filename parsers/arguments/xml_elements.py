@@ -101,6 +101,18 @@ class XmlElements(IncrementalGrammar):
     def in_argument(self) -> bool:
         return bool(self._open)
 
+    @property
+    @override
+    def held(self) -> str:
+        root = vars(self).get("_root")  # as long as there is none, nothing waits
+        elements = [*([root] if root is not None else []), *self._open]
+        texts: list[str] = []
+        for element in elements:
+            texts += element.repeated.texts if element.repeated is not None else []
+            texts += element.text or []
+            texts.append(element.value.held if element.value is not None else "")
+        return "".join(texts) + self._space
+
     @override
     def take_unexpected(self, char: str) -> None:
         self._text(char)

@@ -10,7 +10,7 @@ from typing import Any
 
 import msgspec
 import pytest
-from backedge.parsers.base import ParserNames, ParserRequest
+from backedge.parsers.base import ParserNames, ParserRequest, StreamParser
 from backedge.parsers.errors import UnusableParserError
 from backedge.parsers.events import Content, Event, join
 from backedge.parsers.format import Format
@@ -296,7 +296,7 @@ def test_reasoning_that_begins_two_markers_further() -> None:
     )
 
 
-class RaisingParsers:
+class RaisingParsers(StreamParser):
     """Parsers that read anything together, and raise where the text says so."""
 
     name = "raising"
