@@ -1,9 +1,9 @@
 """Claim: post-processing in the worker takes its cost off the frontend.
 
-    python -m benchmarks.frontend_cost [--json] [--engine vllm] [--rounds 5]
+    python -m benchmarks.frontend_cost [--json] [--engine vllm] [--rounds 5] [--tokens 20 100 600]
 
 Measures CPU microseconds per output token in the frontend and in the worker, with
-content, reasoning and a long tool call, with and without a stream. The systems are
+content, reasoning and a long tool call, with and without a stream, short and long. The systems are
 Dynamo's frontends in Rust and with vLLM's or SGLang's parsers in Python, and Backedge
 with the tokenizer back end of either engine. All systems run side by side and take turns
 within each round, so a machine that gets slower does so for all; figures of different
@@ -12,9 +12,10 @@ is measured twice: with the default, and with each token in its own chunk, as vL
 frontend sends them.
 
 The figures include the cost of a request whatever its length (template, tokenization,
-routing), so they fall with --tokens; answers of one token show this cost by itself. The
-use of an idle process is measured first and subtracted: a frontend's few milliseconds
-per second would outweigh the tokens of a slow engine.
+routing), so they fall with --tokens; answers of one token show this cost by itself. Shorter
+answers are the longest one, cut by max_tokens, and there are more of them. The use of an
+idle process is measured first and subtracted: a frontend's few milliseconds per second
+would outweigh the tokens of a slow engine.
 """
 
 from __future__ import annotations
@@ -34,44 +35,22 @@ from tools.stack import MODEL_NAME
 
 from .answers import KINDS
 from .cpu import CpuTime
+from .frontend_claims import LONG, SHORT, Case, Claim, Costs, check_claims
 from .load import Load, Outcome, run
-from .systems import (
-    BACKEDGE,
-    BACKEDGE_SGLANG,
-    RUST,
-    RUST_BACKEDGE,
-    SGLANG,
-    SGLANG_EACH,
-    SYSTEMS,
-    VLLM,
-    Engine,
-    System,
-    running,
-)
+from .systems import SYSTEMS, Engine, System, running
 
 US_PER_S = 1e6
 MS_PER_S = 1e3
-# With a stream, content costs our frontend at most this part of the cost in Dynamo's Python
-# processors.
-PART_OF_PYTHON = 0.2
-# Before a worker that gives it the text, Dynamo's Rust frontend takes at most this part.
-PART_OF_RUST = 0.4
 # Answers of one token, per case and round: enough to stand out from an idle frontend's CPU time.
 SHORT_REQUESTS = 32
+# How many times as many short answers there are at most.
+MAX_TIMES = 8
 # After the last response, frontend and worker still close their streams.
 SETTLE_S = 0.1
 IDLE_S = 5.0
 WARM_UP_TIMEOUT_S = 120.0
 # Of the table's columns, with their alignment.
-WIDTHS = ("<18", "<11", "<7", ">9", ">15", ">12", ">9", ">9", ">9", ">12")
-
-
-class Case(msgspec.Struct, frozen=True):
-    """One row's name."""
-
-    system: str
-    kind: str
-    stream: bool
+WIDTHS = ("<22", "<11", "<7", ">7", ">9", ">15", ">12", ">9", ">9", ">9", ">12")
 
 
 class Sample(msgspec.Struct, frozen=True):
@@ -102,26 +81,10 @@ class Row(msgspec.Struct):
     rounds: int
 
 
-class Claim(msgspec.Struct):
-    """The claim that `ours_us` is at most `limit_us`.
-
-    limit_us: a peer's figure in the same run, or a part of it.
-    """
-
-    text: str
-    ours_us: float
-    limit_us: float
-
-    @property
-    def held(self) -> bool:
-        """Whether the claim held in this run."""
-        return self.ours_us <= self.limit_us
-
-
 class Report(msgspec.Struct):
     """A whole run. problems: what was wrong with responses, by case."""
 
-    settings: dict[str, str | int | float]
+    settings: dict[str, str | int | float | list[int]]
     rows: list[Row]
     claims: list[Claim]
     problems: dict[str, dict[str, int]]
@@ -147,9 +110,10 @@ class Benchmark:
             for case, system in self._turns(number):
                 self._measure(case, system)
         rows = [summarize(case, samples) for case, samples in self._samples.items()]
+        costs = {row.case: Costs(row.median.frontend_us, row.median.worker_us) for row in rows}
         names = ("engine", "tokens", "pace", "streams", "requests", "rounds")
         settings = {name: getattr(self._arguments, name) for name in names}
-        return Report(settings, rows, list(check_claims(rows)), dict(self._problems))
+        return Report(settings, rows, list(check_claims(costs)), dict(self._problems))
 
     def _turns(self, number: int) -> Iterator[tuple[Case, System]]:
         """Yield the cases of a round; each system goes first in turn."""
@@ -157,11 +121,12 @@ class Benchmark:
         order = self._systems[first:] + self._systems[:first]
         for kind in self._arguments.kinds:
             for stream in (True, False):
-                for system in order:
-                    yield Case(system.name, kind, stream), system
+                for tokens in self._arguments.tokens:
+                    for system in order:
+                        yield Case(system.name, kind, stream, tokens), system
 
     def _load(self, case: Case, system: System, requests: int, max_tokens: int = 0) -> Outcome:
-        tokens, streams = self._arguments.tokens, self._arguments.streams
+        tokens, streams = max(self._arguments.tokens), self._arguments.streams
         return run(
             Load(
                 system.url,
@@ -172,6 +137,7 @@ class Benchmark:
                 streams,
                 requests,
                 max_tokens,
+                system.syntax,
             )
         )
 
@@ -187,7 +153,7 @@ class Benchmark:
             late.since(early).less_idle(idle, elapsed_s)
             for early, late, idle in zip(before, after, self._idle[system.name], strict=True)
         )
-        known = self._problems[label(case)] if outcome.problems else {}
+        known = self._problems[str(case)] if outcome.problems else {}
         for problem, count in outcome.problems.items():
             known[problem] = known.get(problem, 0) + count
         return outcome, frontend, worker
@@ -197,7 +163,7 @@ class Benchmark:
         deadline = time.monotonic() + WARM_UP_TIMEOUT_S
         for kind in self._arguments.kinds:
             for stream in (True, False):
-                case = Case(system.name, kind, stream)
+                case = Case(system.name, kind, stream, max(self._arguments.tokens))
                 while (
                     not self._load(case, system, self._arguments.streams).tokens
                     and time.monotonic() < deadline
@@ -217,7 +183,9 @@ class Benchmark:
             )
 
     def _measure(self, case: Case, system: System) -> None:
-        outcome, frontend, worker = self._timed(case, system, self._arguments.requests)
+        cut, times = cut_answer(case.tokens, max(self._arguments.tokens))
+        requests = times * self._arguments.requests
+        outcome, frontend, worker = self._timed(case, system, requests, cut)
         shortest, first_token, _ = self._timed(case, system, SHORT_REQUESTS, max_tokens=1)
         if not outcome.tokens or not shortest.tokens:
             return  # no tokens to divide by; the problems say why
@@ -236,6 +204,11 @@ class Benchmark:
         )
 
 
+def cut_answer(tokens: int, longest: int) -> tuple[int, int]:
+    """Return the max_tokens of an answer, 0 for all of the longest, and how many times as many."""
+    return (0, 1) if tokens >= longest else (tokens, min(MAX_TIMES, longest // tokens))
+
+
 def summarize(case: Case, samples: list[Sample]) -> Row:
     """Return the medians of `samples`."""
     frontend = [sample.frontend_us for sample in samples]
@@ -244,67 +217,6 @@ def summarize(case: Case, samples: list[Sample]) -> Row:
         for name in Sample.__struct_fields__
     ]
     return Row(case, Sample(*fields), min(frontend), max(frontend), len(samples))
-
-
-class Rivals(msgspec.Struct, frozen=True):
-    """The systems that one of ours is compared with.
-
-    python: its cost of content in a stream is the reference for `PART_OF_PYTHON`.
-    other: its cost of everything else is the limit.
-    plain: its worker does no post-processing.
-    """
-
-    python: str
-    other: str
-    plain: str
-
-
-RIVALS = [
-    (BACKEDGE, Rivals(VLLM, RUST, RUST)),
-    (BACKEDGE_SGLANG, Rivals(SGLANG_EACH, SGLANG_EACH, SGLANG_EACH)),
-    (BACKEDGE_SGLANG, Rivals(SGLANG, SGLANG, SGLANG)),
-]
-
-
-def check_claims(rows: list[Row]) -> Iterator[Claim]:
-    """Yield the claims about the cases of this run."""
-    median = {row.case: row.median for row in rows}
-    content, ours = (median.get(Case(system, "content", True)) for system in (RUST, RUST_BACKEDGE))
-    if content is not None and ours is not None:
-        yield Claim(
-            f"{RUST}'s frontend, content: at most {PART_OF_RUST:g} before our worker",
-            ours.frontend_us,
-            PART_OF_RUST * content.frontend_us,
-        )
-    for system, rivals in RIVALS:
-        for case, ours in median.items():
-            if case.system == system:
-                yield from _claims(case, ours, rivals, median)
-
-
-def _claims(
-    case: Case, ours: Sample, rivals: Rivals, median: dict[Case, Sample]
-) -> Iterator[Claim]:
-    streamed_content = case.stream and case.kind == "content"
-    name = rivals.python if streamed_content else rivals.other
-    part, words = (
-        (PART_OF_PYTHON, f"at most {PART_OF_PYTHON:g} of") if streamed_content else (1.0, "below")
-    )
-    if (peer := median.get(msgspec.structs.replace(case, system=name))) is not None:
-        yield Claim(
-            f"frontend, {label(case)}: {words} {name}", ours.frontend_us, part * peer.frontend_us
-        )
-    if (plain := median.get(msgspec.structs.replace(case, system=rivals.plain))) is not None:
-        yield Claim(
-            f"worker, {label(case)}: below the worker of {rivals.plain}",
-            ours.worker_us,
-            plain.worker_us,
-        )
-
-
-def label(case: Case) -> str:
-    """Return a case's name in words."""
-    return f"{case.system}, {case.kind}, stream {str(case.stream).lower()}"
 
 
 def table(report: Report) -> str:
@@ -319,7 +231,7 @@ def table(report: Report) -> str:
         lines += [
             f"problem: {case_label}: {count} x {problem}" for problem, count in problems.items()
         ]
-    return "\n".join([*lines, *map(verdict, report.claims)])
+    return "\n".join([*lines, *(claim.verdict for claim in report.claims)])
 
 
 def _cells(report: Report) -> Iterator[tuple[str, ...]]:
@@ -327,6 +239,7 @@ def _cells(report: Report) -> Iterator[tuple[str, ...]]:
         "system",
         "kind",
         "stream",
+        "tokens",
         "frontend",
         "(range)",
         "ms/request",
@@ -341,6 +254,7 @@ def _cells(report: Report) -> Iterator[tuple[str, ...]]:
             case.system,
             case.kind,
             str(case.stream).lower(),
+            str(case.tokens),
             f"{median.frontend_us:.2f}",
             f"({row.lowest:.1f}-{row.highest:.1f})",
             f"{median.request_ms:.2f}",
@@ -349,14 +263,6 @@ def _cells(report: Report) -> Iterator[tuple[str, ...]]:
             f"{median.engine_us:.1f}",
             f"{median.chunks_per_100_tokens:.2f}",
         )
-
-
-def verdict(claim: Claim) -> str:
-    """Return the claim and whether it held, in one line."""
-    held = "held" if claim.held else "NOT held"
-    return (
-        f"claim: {claim.text}: {held} in this run ({claim.ours_us:.1f} us, {claim.limit_us:.1f} us)"
-    )
 
 
 def parse_arguments() -> argparse.Namespace:
@@ -374,7 +280,11 @@ def parse_arguments() -> argparse.Namespace:
         "--requests", type=int, default=None, help="per case and round; default: one per stream"
     )
     parser.add_argument(
-        "--tokens", type=int, default=600, help="approximate tokens per answer, for --engine replay"
+        "--tokens",
+        type=int,
+        nargs="+",
+        default=[SHORT, 100, LONG],
+        help="approximate tokens per answer, for --engine replay",
     )
     parser.add_argument(
         "--pace",
@@ -384,20 +294,25 @@ def parse_arguments() -> argparse.Namespace:
     )
     parser.add_argument("--kinds", nargs="+", choices=KINDS, default=list(KINDS))
     parser.add_argument("--systems", nargs="+", choices=SYSTEMS, default=list(SYSTEMS))
+    parser.add_argument(
+        "--beside",
+        type=Path,
+        help="another checkout of Backedge with its .venv, to compare two commits in one run",
+    )
     arguments = parser.parse_args()
     arguments.requests = arguments.requests or arguments.streams
     if arguments.engine == "vllm":
-        arguments.tokens, arguments.pace = 0, 0.0
+        arguments.tokens, arguments.pace = [0], 0.0
     return arguments
 
 
 def main() -> None:
     """Run the benchmark and print its report."""
     arguments = parse_arguments()
-    engine = Engine(arguments.engine, arguments.tokens, arguments.pace)
+    engine = Engine(arguments.engine, max(arguments.tokens), arguments.pace)
     with (
         tempfile.TemporaryDirectory() as folder,
-        running(engine, Path(folder), arguments.systems) as systems,
+        running(engine, Path(folder), arguments.systems, arguments.beside) as systems,
     ):
         report = Benchmark(arguments, systems).run()
     print(msgspec.json.encode(report).decode() if arguments.json else table(report))

@@ -11,6 +11,7 @@ import asyncio
 import json
 import subprocess
 import sys
+import time
 from collections import Counter
 from collections.abc import AsyncIterator
 from typing import TypeVar
@@ -19,7 +20,7 @@ from urllib.parse import urlsplit
 import msgspec
 from backedge.parsers.json_types import JsonObject
 
-from .answers import Answer, Texts, answer
+from .answers import HERMES, Answer, Texts, answer
 
 T = TypeVar("T")
 
@@ -34,6 +35,7 @@ class Load(msgspec.Struct, frozen=True):
     tokens: per answer; see `answers.answer`.
     streams: concurrent requests. requests: the total.
     max_tokens: cuts the answers; 0 for whole answers.
+    syntax: of the worker's answers; see `answers.answer`.
     """
 
     url: str
@@ -44,6 +46,7 @@ class Load(msgspec.Struct, frozen=True):
     streams: int
     requests: int
     max_tokens: int = 0
+    syntax: str = HERMES
 
 
 class Outcome(msgspec.Struct):
@@ -52,12 +55,14 @@ class Outcome(msgspec.Struct):
     tokens: completion tokens, by the usage of the responses.
     chunks: SSE events with choices, or one per response without a stream.
     problems: the number of responses that differ from the transcript, by what was wrong.
+    seconds: from the first request to the last response.
     """
 
     requests: int = 0
     tokens: int = 0
     chunks: int = 0
     problems: dict[str, int] = {}
+    seconds: float = 0.0
 
 
 class Response:
@@ -131,7 +136,7 @@ def run_module(module: str, plan: msgspec.Struct, outcome: type[T]) -> T:
 
 async def send(load: Load) -> Outcome:
     """Send all requests of `load`, `load.streams` at a time."""
-    expected = answer(load.kind, load.tokens)
+    expected = answer(load.kind, load.tokens, load.syntax)
     body = json.dumps({"model": load.model, **expected.request, **_options(load)}).encode()
     left = iter(range(load.requests))
     outcome = Outcome(requests=load.requests)
@@ -150,7 +155,9 @@ async def send(load: Load) -> Outcome:
             outcome.chunks += response.chunks
             problems.update(found)
 
+    start = time.monotonic()
     await asyncio.gather(*(client() for _ in range(load.streams)))
+    outcome.seconds = time.monotonic() - start
     outcome.problems = dict(problems)
     return outcome
 

@@ -11,18 +11,26 @@ import msgspec
 
 from tools.stack import BACKEDGE_FRONTEND, STOCK_FRONTEND, VLLM_FRONTEND, Process, Stack
 
-from .answers import ROOT
+from .answers import HERMES, QWEN3_CODER, ROOT
 from .cpu import CpuTime, cpu_time
 
 RUST, VLLM, SGLANG, SGLANG_EACH = "stock Rust", "stock vLLM", "stock SGLang", "stock SGLang, 1"
 BACKEDGE, BACKEDGE_SGLANG = "backedge", "backedge sglang"
+# The same of another checkout, to compare two commits in one run.
+BACKEDGE_BESIDE = "backedge, beside"
 BACKEDGE_LOWEST, BACKEDGE_HF = "backedge, lowest", "backedge, huggingface"
 # Dynamo's frontend in front of our worker.
 RUST_BACKEDGE = "stock Rust, ours"
+# Dynamo's parsers of version 2, which stream arguments; hermes is not among them.
+RUST_2 = "stock Rust, parsers 2"
+DYNAMO_PARSERS_2 = (
+    *("--dyn-tool-call-parser", QWEN3_CODER, "--dyn-reasoning-parser", "qwen3"),
+    *("--syntax", QWEN3_CODER),
+)
 SGLANG_FRONTEND = (*STOCK_FRONTEND, "--dyn-chat-processor", "sglang")
 # vLLM, SGLang and Backedge have parsers of these names.
 PARSERS = ("--tool-call-parser", "hermes", "--reasoning-parser", "qwen3")
-DYNAMO_PARSERS = ("--dyn-tool-call-parser", "hermes", "--dyn-reasoning-parser", "qwen3")
+DYNAMO_PARSERS = ("--dyn-tool-call-parser", HERMES, "--dyn-reasoning-parser", "qwen3")
 # Lets the Python frontends accept a card with more context than the example model was
 # trained for: answers are replayed, so no model has to handle it.
 LONG_CONTEXT = {"VLLM_ALLOW_LONG_MAX_MODEL_LEN": "1"}
@@ -34,12 +42,19 @@ class Recipe(msgspec.Struct, frozen=True):
     """How to start a system's frontend, and its worker.
 
     worker: the flags of the worker. Systems with the same flags share one.
+    checkout: of Backedge, whose `.venv` runs both; None for this one.
     """
 
     command: tuple[str, ...]
     flags: tuple[str, ...] = ()
     environment: dict[str, str] = {}
     worker: tuple[str, ...] = DYNAMO_PARSERS
+    checkout: Path | None = None
+
+    @property
+    def syntax(self) -> str:
+        """The syntax of the worker's tool calls."""
+        return QWEN3_CODER if QWEN3_CODER in self.worker else HERMES
 
     def start(self, stack: Stack) -> Process:
         """Start the frontend, and wait until it listens."""
@@ -56,6 +71,9 @@ def backedge(*flags: str, worker: tuple[str, ...] = ()) -> Recipe:
 
 SYSTEMS = {
     RUST: Recipe(STOCK_FRONTEND),
+    RUST_2: Recipe(
+        STOCK_FRONTEND, environment={"DYN_PARSER_VERSION": "2"}, worker=DYNAMO_PARSERS_2
+    ),
     RUST_BACKEDGE: Recipe(STOCK_FRONTEND, worker=("--vllm-processing", *PARSERS, *DYNAMO_PARSERS)),
     VLLM: Recipe(VLLM_FRONTEND, PARSERS, LONG_CONTEXT),
     SGLANG: Recipe(SGLANG_FRONTEND, PARSERS),
@@ -83,45 +101,53 @@ class Engine(msgspec.Struct, frozen=True):
         if self.name == "vllm":
             return stack.worker(*flags)
         replay = ("--tokens", str(self.tokens), "--pace", str(self.pace))
-        return stack.start(
-            ("-m", "benchmarks.replay_worker", *replay, *flags), PYTHONPATH=python_path()
-        )
+        return stack.start(("-m", "benchmarks.replay_worker", *replay, *flags))
 
 
-def python_path() -> str:
-    """Return a PYTHONPATH that has the benchmarks and the examples."""
-    return os.pathsep.join(filter(None, (str(ROOT), os.environ.get("PYTHONPATH"))))
+def python_path(checkout: Path | None = None) -> str:
+    """Return a PYTHONPATH that has the benchmarks and the examples of a checkout."""
+    return os.pathsep.join(filter(None, (str(checkout or ROOT), os.environ.get("PYTHONPATH"))))
 
 
 class System:
-    """A running frontend and its worker."""
+    """A running frontend and its worker. syntax: of the worker's tool calls."""
 
-    def __init__(self, name: str, frontend: Process, worker: Process) -> None:
+    def __init__(self, name: str, recipe: Recipe, frontend: Process, worker: Process) -> None:
         self.name = name
+        self.syntax = recipe.syntax
         self.url = frontend.url
-        self._pids = (frontend.popen.pid, worker.popen.pid)
+        self.frontend_pid, self.worker_pid = frontend.popen.pid, worker.popen.pid
 
     def cpu_times(self) -> tuple[CpuTime, CpuTime]:
         """Return the CPU time of frontend and worker so far."""
-        frontend, worker = self._pids
-        return cpu_time(frontend), cpu_time(worker)
+        return cpu_time(self.frontend_pid), cpu_time(self.worker_pid)
 
 
 @contextmanager
-def running(engine: Engine, folder: Path, names: Sequence[str]) -> Iterator[list[System]]:
+def running(
+    engine: Engine, folder: Path, names: Sequence[str], beside: Path | None = None
+) -> Iterator[list[System]]:
     """Run the systems of these names while the context lasts.
 
-    A frontend sends to every worker it discovers, so each kind of worker has a discovery folder
-    of its own.
+    beside: another checkout, whose `BACKEDGE` runs as `BACKEDGE_BESIDE`.
+    A frontend sends to every worker it discovers, so each kind of worker has a discovery folder of
+    its own.
     """
     with ExitStack() as stacks:
-        by_flags: dict[tuple[str, ...], tuple[Stack, Process]] = {}
+        recipes = {name: SYSTEMS[name] for name in names}
+        if beside is not None:
+            recipes[BACKEDGE_BESIDE] = msgspec.structs.replace(
+                SYSTEMS[BACKEDGE], checkout=beside.resolve()
+            )
+        by_worker: dict[tuple[Path | None, tuple[str, ...]], tuple[Stack, Process]] = {}
         systems = []
-        for name in names:
-            recipe = SYSTEMS[name]
-            if recipe.worker not in by_flags:
-                stack = stacks.enter_context(Stack(folder / str(len(by_flags))))
-                by_flags[recipe.worker] = stack, engine.start(stack, *recipe.worker)
-            stack, worker = by_flags[recipe.worker]
-            systems.append(System(name, recipe.start(stack), worker))
+        for name, recipe in recipes.items():
+            key = recipe.checkout, recipe.worker
+            if key not in by_worker:
+                path = python_path(recipe.checkout)
+                stack = Stack(folder / str(len(by_worker)), recipe.checkout, PYTHONPATH=path)
+                stacks.enter_context(stack)
+                by_worker[key] = stack, engine.start(stack, *recipe.worker)
+            stack, worker = by_worker[key]
+            systems.append(System(name, recipe, recipe.start(stack), worker))
         yield systems

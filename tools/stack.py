@@ -106,12 +106,14 @@ class Running(Protocol):
 class Stack:
     """The processes that share one discovery folder; all end with the context.
 
-    folder: for discovery and the logs. environment: variables of all processes,
-    over those of the stack.
+    folder: for discovery and the logs. checkout: of Backedge, another than this one, whose `.venv`
+    runs the processes. environment: variables of all processes, over those of the stack.
     """
 
-    def __init__(self, folder: Path, **environment: str) -> None:
+    def __init__(self, folder: Path, checkout: Path | None = None, **environment: str) -> None:
         self.folder = folder
+        self.checkout = checkout
+        self.python = sys.executable if checkout is None else str(checkout / ".venv/bin/python")
         self.processes: list[Process] = []
         self.environment = {
             **os.environ,
@@ -265,10 +267,11 @@ class Stack:
         """Start `python command...` in a session of its own. environment: all its variables."""
         with log.open("wb") as output:
             return subprocess.Popen(
-                [sys.executable, *command],
+                [self.python, *command],
                 stdin=subprocess.DEVNULL,
                 stdout=output,
                 stderr=subprocess.STDOUT,
+                cwd=self.checkout,  # where `-m` looks first
                 env=environment,
                 start_new_session=True,
             )
