@@ -175,6 +175,8 @@ class Format:
     prefix: content in front of every answer, which the model does not write.
     suffix: what a checkpoint may add to the names of the markers (`spell_markers`).
     call_tags: how the model writes calls if an engine holds it to that; None where no engine does.
+    hints: texts of which a chat template of the family has at least one, where its markers are
+        also those of another format (`detection`).
     source: where the format was read from.
     """
 
@@ -200,6 +202,7 @@ class Format:
     prefix: str = ""
     suffix: re.Pattern[str] | None = None
     call_tags: CallTags | None = None
+    hints: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         """Refuse a table that could read a rejected call again for ever.

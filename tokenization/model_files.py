@@ -89,7 +89,7 @@ class ModelFolder:
     @functools.cached_property
     def eos_token_ids(self) -> list[int]:
         """The tokenizer's end-of-sequence token; if it names none, those of the model."""
-        name = self._special_tokens.get("eos_token")
+        name = self.special_tokens.get("eos_token")
         token_id = self._token_id(name) if name else None
         return [token_id] if token_id is not None else self.further_eos_token_ids
 
@@ -126,7 +126,7 @@ class ModelFolder:
         given: path of a Jinja file to use instead of the model's own.
         Raises `SetupError` if there is no template.
         """
-        return ChatTemplate(self._templates(given), self._special_tokens, self._engine)
+        return ChatTemplate(self.read_templates(given), self.special_tokens, self._engine)
 
     @functools.cached_property
     def _config(self) -> TextConfig:
@@ -142,7 +142,7 @@ class ModelFolder:
         )
 
     @functools.cached_property
-    def _special_tokens(self) -> dict[str, str]:
+    def special_tokens(self) -> dict[str, str]:
         """The texts of all `*_token` entries, as chat templates use them."""
         entries = {
             **self._read("special_tokens_map.json", dict[str, object]),
@@ -155,8 +155,11 @@ class ModelFolder:
         }
         return {name: text for name, text in texts.items() if isinstance(text, str)}
 
-    def _templates(self, given: str | None) -> dict[str, str]:
-        """Return the chat templates by name, from the first place that has any."""
+    def read_templates(self, given: str | None = None) -> dict[str, str]:
+        """Return the sources of the chat templates by name, from the first place that has any.
+
+        given: as for `load_template`, whose errors this raises.
+        """
         path = Path(given) if given else self.folder / "chat_template.jinja"
         if given or path.is_file():
             try:

@@ -34,6 +34,7 @@ DEEPSEEK_V3 = Format(
         },
     },
     aliases=("deepseekv3", "deepseek-v3"),
+    thinking_flags={"thinking": False},
     source="vllm examples/tool_chat_template_deepseekv3.jinja, "
     "0.31 tool_parsers/deepseekv3_tool_parser.py, reasoning/deepseek_v3_reasoning_parser.py",
     call_tags=CallTags(

@@ -115,6 +115,7 @@ class Changes(TypedDict, total=False):
     undeclared_type: str
     thinks_by_default: bool
     thinking_flags: Mapping[str, bool]
+    hints: tuple[str, ...]
 
 
 def variant(

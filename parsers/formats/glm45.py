@@ -30,6 +30,7 @@ POOLSIDE_V1 = variant(
     GLM45,
     "poolside_v1",
     aliases=("laguna",),
+    hints=("unescaped XML-like object", "All available function signatures are listed below"),
     undeclared_type="json",
     source="vllm 0.31 tool_parsers/poolside_v1_tool_parser.py, "
     "reasoning/poolside_v1_reasoning_parser.py; sglang function_call/poolside_v1_detector.py",
