@@ -22,6 +22,8 @@ from ..parsers.errors import SetupError
 from ..parsers.json_types import JsonObject
 from ..postprocess.messages import KEY, Chunk, PostprocessedChunk, PostprocessParams, encode
 from ..postprocess.postprocessor import Postprocessor, starts_in_reasoning
+from ..recording.recorder import Recorder
+from ..recording.redaction import Redactor
 from ..tokenization.detokenizer import DetokenizerFactory
 from ..tokenization.model_files import read_vocabulary_size
 from .dynamo_types import (
@@ -95,6 +97,7 @@ class ChatModel:
 
     name: clients ask for the model by it. path: the folder of its files, without weights.
     runtime_config: the model card's. deployment: all that Dynamo has said of the model.
+    recorder: of its requests; None to record nothing.
     """
 
     def __init__(
@@ -109,6 +112,7 @@ class ChatModel:
             when the first of them arrives.
         """
         card = deployment.card
+        self.recorder: Recorder | None = None
         self.deployment = deployment
         self.name = card.name()
         self.path = card.local_dir()
@@ -177,15 +181,26 @@ class ChatModel:
         """
         params, preprocessed = prepared.params, prepared.preprocessed
         prompt = preprocessed["token_ids"]
+        recorder = None
+        if self.recorder is not None:
+            recorder = self.recorder.start(params, prompt, context)
         reader = StreamReader(
-            params, lambda: Postprocessor(params, *self._local_factories(), prompt_token_ids=prompt)
+            params,
+            lambda: Postprocessor(params, *self._local_factories(), prompt_token_ids=prompt),
+            recorder,
         )
+        read = reader.read if recorder is None else reader.read_and_record
         try:
-            async for chunk in reader.read(engine or self.deployment.engine, preprocessed, context):
+            async for chunk in read(engine or self.deployment.engine, preprocessed, context):
                 yield chunk
         except WorkerError as error:
             logger.warning("request %s: %s", params.response_id, error)
             raise (WorkerUnavailable if error.retryable else Unknown)(str(error)) from error
+
+    def make_redactor(self) -> Redactor:
+        """Return what takes the words out of recordings."""
+        detokenizers, _ = self._local_factories()
+        return Redactor(detokenizers)
 
     def writer(self, prepared: Prepared) -> OpenAIChunkWriter:
         """Return a writer of the client's chat.completion.chunks."""

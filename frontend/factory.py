@@ -31,6 +31,7 @@ from .dynamo_types import (
 from .edges import load_builder
 from .http_errors import as_http_errors, build_refusal
 from .parser_names import read_worker_card
+from .recorder import FrontendRecording
 from .response.openai_chunks import AnnotatedChunk
 from .runtime.prompt_queue import PromptQueue
 from .runtime.teardown import RunningRequests, Teardown, close_when_idle, find_closing
@@ -55,6 +56,7 @@ class EngineFactory:
     allowed_modules: of tokenizers that workers may name on a model's card.
     runtime: of this process, for the workers' endpoints; None if it is not known.
     prompt_cache: of all models; None for one of the usual size.
+    recording: records requests; None to record nothing.
     """
 
     def __init__(
@@ -66,6 +68,7 @@ class EngineFactory:
         allowed_modules: Iterable[str] = (),
         runtime: Runtime | None = None,
         prompt_cache: PromptCache | None = None,
+        recording: FrontendRecording | None = None,
     ) -> None:
         self._config = config
         self._flags = flags
@@ -75,6 +78,7 @@ class EngineFactory:
         self._runtime = runtime
         self._prompt_queue = PromptQueue()
         self.prompt_cache = PromptCache() if prompt_cache is None else prompt_cache
+        self._recording = recording
         self._teardown = Teardown()
 
     async def chat_engine_factory(
@@ -115,6 +119,8 @@ class EngineFactory:
             self.prompt_cache,
         )
         model = await builder.build(instance_id, routed_engine)
+        if self._recording is not None:
+            self._recording.record(model, builder)
         if self._user_engine is None:
             answer = model.answer
             self._teardown.watch(answer)

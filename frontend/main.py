@@ -7,18 +7,23 @@ import functools
 import os
 import sys
 from collections.abc import Callable, Sequence
-from typing import Any, Protocol, get_args
+from typing import TYPE_CHECKING, Any, Protocol, get_args
 
 import msgspec
 
 from ..parsers.errors import SetupError
 from ..parsers.parser_lookup import Kind
+from ..recording import flags as record_flags
+from ..recording.flags import RecordSettings, read_record_settings
 from ..tokenization import flags as tokenizer_flags
 from ..tokenization.flags import ALLOW_MODULE_FLAG, BACKEND_FLAG, TokenizerSelection
 from ..tokenization.prompt_cache import BYTES_PER_MB, DEFAULT_MB, PromptCache
 from ..tokenization.selection import check_installed, is_installed
 from .dynamo_types import FrontendConfig, Runtime
 from .runtime import gc_control
+
+if TYPE_CHECKING:
+    from .recorder import FrontendRecording
 
 CHAT_PROCESSOR_FLAG = "--dyn-chat-processor"
 ENGINE_FACTORY_FLAG = "--engine-factory"
@@ -50,6 +55,7 @@ class FrontendFlags(msgspec.Struct, frozen=True):
     user_engine: `package.module:Factory`.
     allowed_modules: of tokenizers that workers may name.
     prompt_cache_mb: the size of the cache of prompts; 0 for none.
+    record: None to record nothing.
     """
 
     tokenizer: TokenizerSelection
@@ -58,6 +64,7 @@ class FrontendFlags(msgspec.Struct, frozen=True):
     user_engine: str | None = None
     allowed_modules: tuple[str, ...] = ()
     prompt_cache_mb: int = DEFAULT_MB
+    record: RecordSettings | None = None
 
     @property
     def chat_processor(self) -> str:
@@ -116,6 +123,7 @@ def parse_flags(arguments: Sequence[str]) -> FrontendFlags:
     parser.add_argument(PROMPT_CACHE_FLAG, type=_parse_size, default=DEFAULT_MB, dest="cache_mb")
     parser.add_argument(*PROCESSING_FLAGS, action="store_true", dest="processing")
     tokenizer_flags.add_to(parser)
+    record_flags.add_to(parser)
     parsed, rest = parser.parse_known_args(arguments)
     tokenizer = _select_tokenizer(parsed)
     backend = tokenizer.backend
@@ -129,6 +137,7 @@ def parse_flags(arguments: Sequence[str]) -> FrontendFlags:
         parsed.user_engine,
         tuple(parsed.allowed_modules),
         parsed.cache_mb,
+        read_record_settings(parsed),
     )
 
 
@@ -202,24 +211,23 @@ def build_engine_factory(
     from .factory import EngineFactory, find_user_engine
     from .metrics import FrontendMetrics
 
-    if config.preprocess_workers:
-        raise SystemExit(
-            f"--dyn-preprocess-workers {config.preprocess_workers}: Backedge preprocesses in "
-            "threads; leave the flag out."
-        )
+    check_config(config)
     try:
         if frontend_flags is None:
-            return EngineFactory(config, flags, tokenizer_flags.parse_tokenizer_flags(flags))
+            recording = build_recording(read_record_settings(flags))
+            tokenizer = tokenizer_flags.parse_tokenizer_flags(flags)
+            return EngineFactory(config, flags, tokenizer, recording=recording)
         if frontend_flags.parsers is not None:
             flags.postprocess_parsers = frontend_flags.parsers
         name = frontend_flags.user_engine
         user_engine = find_user_engine(name) if name else None
     except SetupError as error:
         raise SystemExit(str(error)) from error
+    recording = build_recording(frontend_flags.record)
     runtime = None if recorded is None else recorded.runtime
     prompt_cache = PromptCache(frontend_flags.prompt_cache_mb * BYTES_PER_MB)
     if runtime is not None:
-        FrontendMetrics(prompt_cache).expose(runtime)
+        FrontendMetrics(prompt_cache, recording).expose(runtime)
     return EngineFactory(
         config,
         flags,
@@ -228,7 +236,24 @@ def build_engine_factory(
         frontend_flags.allowed_modules,
         runtime,
         prompt_cache,
+        recording,
     )
+
+
+def check_config(config: FrontendConfig) -> None:
+    """Raise SystemExit for flags of Dynamo's own that have no meaning here."""
+    if config.preprocess_workers:
+        raise SystemExit(
+            f"--dyn-preprocess-workers {config.preprocess_workers}: Backedge preprocesses in "
+            "threads; leave the flag out."
+        )
+
+
+def build_recording(settings: RecordSettings | None) -> FrontendRecording | None:
+    """Return what records requests; None without `settings`."""
+    from .recorder import FrontendRecording
+
+    return None if settings is None else FrontendRecording(settings)
 
 
 def set_environment() -> None:

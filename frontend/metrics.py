@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Protocol
 
+from ..recording.writer import RecordingCounts, RecordingWriter
 from ..tokenization.prompt_cache import PromptCache
 from .dynamo_types import Runtime
 
@@ -20,11 +21,22 @@ class MetricFamily(Protocol):
         ...
 
 
-class FrontendMetrics:
-    """A collector for prometheus_client. cache: of the prompts of all models."""
+class HasWriter(Protocol):
+    """What records the frontend's requests."""
 
-    def __init__(self, cache: PromptCache) -> None:
+    writer: RecordingWriter
+
+
+class FrontendMetrics:
+    """A collector for prometheus_client.
+
+    cache: of the prompts of all models. recording: has the writer of recordings;
+        None if there are none.
+    """
+
+    def __init__(self, cache: PromptCache, recording: HasWriter | None = None) -> None:
         self._cache = cache
+        self._recordings = RecordingCounts() if recording is None else recording.writer.counts
 
     def expose(self, runtime: Runtime) -> None:
         """Add the metrics to those of the process that has `runtime`."""
@@ -37,6 +49,28 @@ class FrontendMetrics:
 
     def collect(self) -> Iterable[MetricFamily]:
         """Return all metrics, for prometheus_client."""
+        return [*self._of_prompts(), *self._of_recordings()]
+
+    def _of_recordings(self) -> list[MetricFamily]:
+        from prometheus_client.core import CounterMetricFamily
+
+        recordings = CounterMetricFamily(
+            "backedge_recordings",
+            "Requests chosen to be recorded, by what became of the recording.",
+            labels=["result"],
+        )
+        for result, number in self._recordings.results.items():
+            recordings.add_metric([result], number)
+        return [
+            recordings,
+            CounterMetricFamily(
+                "backedge_recording_bytes",
+                "Bytes of recordings that were written.",
+                self._recordings.written_bytes,
+            ),
+        ]
+
+    def _of_prompts(self) -> list[MetricFamily]:
         # Late: SGLang sets the folder of its files after it has imported this module.
         from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
 

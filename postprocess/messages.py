@@ -162,7 +162,7 @@ class EngineLogprob(msgspec.Struct, frozen=True, omit_defaults=True):
     logprob: float = 0.0
 
 
-class Chunk(msgspec.Struct, frozen=True, kw_only=True):
+class Chunk(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
     """One engine output for one choice, as Dynamo carries it.
 
     token_ids: new tokens only. finish_reason: the engine's, None while it goes on.

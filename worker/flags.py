@@ -14,6 +14,8 @@ from ..parsers.json_types import JsonObject
 from ..parsers.parser_lookup import Kind, known_formats, reasoning_format, tool_format
 from ..postprocess.chunk_scheduler import MERGE_DELAYS, Latency, MergeDelays
 from ..postprocess.fallback import OnError
+from ..recording import flags as record_flags
+from ..recording.flags import RecordSettings
 from ..tokenization import flags as tokenizer_flags
 from ..tokenization.flags import TokenizerSelection
 from .pool import (
@@ -197,6 +199,7 @@ SHARED_FLAGS: tuple[Flag, ...] = (
             "reasoning and tool calls.",
         },
     ),
+    *record_flags.FLAGS,
     *tokenizer_flags.FLAGS,
 )
 
@@ -205,7 +208,7 @@ class WorkerSettings(msgspec.Struct, frozen=True, kw_only=True):
     """The flags of one worker, parsed; some are the engine's own.
 
     post_processing: off for a worker that only names a tokenizer. workers: None for "auto".
-    stock_frontends: also for requests of stock frontends.
+    stock_frontends: also for requests of stock frontends. record: None to record nothing.
     """
 
     post_processing: bool = True
@@ -219,6 +222,7 @@ class WorkerSettings(msgspec.Struct, frozen=True, kw_only=True):
     deadline_s: float = 2.0
     memory_mb: int = MEMORY_MB
     stock_frontends: bool = True
+    record: RecordSettings | None = None
     tokenizer: TokenizerSelection = TokenizerSelection()
 
     def pool_processes(self, *, is_native: bool) -> int:
@@ -365,6 +369,7 @@ def read_settings(arguments: argparse.Namespace, engine: EngineName) -> WorkerSe
         deadline_s=arguments.postprocess_deadline_s,
         memory_mb=arguments.postprocess_memory_mb,
         stock_frontends=read_stock_frontends(arguments),
+        record=record_flags.read_record_settings(arguments),
         tokenizer=tokenizer,
     )
 

@@ -14,6 +14,7 @@ from ..postprocess.chunk_scheduler import ScheduledChunk
 from ..postprocess.delta_builder import CallOutcome
 from ..postprocess.messages import ChoiceDelta
 from ..postprocess.stage_timing import Clock, Stage
+from ..recording.writer import RecordingCounts
 from .dynamo_types import Endpoint
 from .pool import PoolSupervisor
 
@@ -59,6 +60,7 @@ class WorkerMetrics:
     outputs, tokens: of the engine; `RequestPump` adds to them itself, because a call for
         each output would cost too much.
     parsers_name: the value of the label `parser`. pool: None for a worker without one.
+    recordings: what became of them.
     """
 
     def __init__(self) -> None:
@@ -66,6 +68,7 @@ class WorkerMetrics:
         self.tokens = 0
         self.parsers_name = "none"
         self.pool: PoolSupervisor | None = None
+        self.recordings = RecordingCounts()
         self._running: set[RequestInFlight] = set()
         self._started = 0
         self._ended: dict[Outcome, int] = dict.fromkeys(get_args(Outcome), 0)
@@ -121,6 +124,7 @@ class WorkerMetrics:
             *self._cost(),
             *self._correctness(),
             *self._processes(),
+            *self._recordings(),
         ]
 
     def _traffic(self) -> list[MetricFamily]:
@@ -173,6 +177,15 @@ class WorkerMetrics:
             calls.add_metric([self.parsers_name, outcome], count)
         raised = "Choices whose parser raised; they went on as raw text, or failed."
         return [_counter("parser_errors", raised, errors, "parser"), calls]
+
+    def _recordings(self) -> list[MetricFamily]:
+        counts = self.recordings
+        became = "Requests chosen to be recorded, by what became of the recording."
+        written = "Bytes of recordings that were written."
+        return [
+            _counter("recordings", became, counts.results, "result"),
+            _counter("recording_bytes", written, counts.written_bytes),
+        ]
 
     def _processes(self) -> list[MetricFamily]:
         pool = self.pool

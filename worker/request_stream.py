@@ -17,12 +17,18 @@ from typing import Protocol
 from ..parsers.errors import ParserFailedError, ProtocolError, RequestError
 from ..parsers.json_types import JsonObject
 from ..postprocess.chunk_scheduler import ScheduledChunk
-from ..postprocess.engine_output import ABORTS, engine_error, parse_engine_output
+from ..postprocess.engine_output import (
+    ABORTS,
+    MAX_ERROR,
+    engine_error,
+    parse_engine_output,
+)
 from ..postprocess.messages import KEY, PostprocessParams, read
 from ..postprocess.stage_timing import Clock
+from ..recording.recorder import Recorder, RequestRecorder
 from .backend import PostprocessBackend, RequestStream
 from .chunk_writer import ChunkWriter, PostprocessedWriter
-from .dynamo_types import ResponseSender
+from .dynamo_types import RequestContext, ResponseSender
 from .egress import NO_CHUNKS, Egress, PullEgress, PushEgress, ReceiverGoneError
 from .metrics import Outcome, WorkerMetrics
 
@@ -72,6 +78,7 @@ class WorkerPostprocessor:
     metrics: None to count for nobody.
     show: returns what to raise for an error of the engine's handler.
     write: makes the writer of a request's chunks; it gets a clock if the request is measured.
+    recorder: None to record nothing.
     """
 
     def __init__(
@@ -80,8 +87,10 @@ class WorkerPostprocessor:
         metrics: WorkerMetrics | None = None,
         show: Callable[[Exception], Exception] | None = None,
         write: Callable[[Clock | None], ChunkWriter] = PostprocessedWriter,
+        recorder: Recorder | None = None,
     ) -> None:
         self._backend = backend
+        self._recorder = recorder
         self._show = show
         self._write = write
         self._metrics = metrics or WorkerMetrics()
@@ -94,6 +103,7 @@ class WorkerPostprocessor:
         token_ids: list[int],
         engine: EngineRequestHandle,
         sender: ResponseSender | None = None,
+        context: RequestContext | None = None,
     ) -> AsyncGenerator[JsonObject, None]:
         """Return the chunks of the engine's `outputs`, post-processed.
 
@@ -101,10 +111,13 @@ class WorkerPostprocessor:
         token_ids: the request's. After the prompt come tokens that another worker has
             generated before it died.
         sender: takes the chunks; the generator then yields none.
+        context: Dynamo's; it may ask for a recording.
         """
         pump = RequestPump(
             self._backend, params, token_ids, engine, self._metrics, self._show, self._write
         )
+        if self._recorder is not None:
+            pump.recorder = self._recorder.start(params, token_ids, context)
         return pump.pull(outputs) if sender is None else pump.push(outputs, sender)
 
 
@@ -113,6 +126,8 @@ class RequestPump:
 
     A task of its own reads the engine. It sends what is due at once; what may wait is sent by
     an alarm, also while the engine pauses. While the last chunk has not gone, deltas wait.
+
+    recorder: of this request; None if it is not recorded.
     """
 
     def __init__(
@@ -125,6 +140,7 @@ class RequestPump:
         show: Callable[[Exception], Exception] | None = None,
         write: Callable[[Clock | None], ChunkWriter] = PostprocessedWriter,
     ) -> None:
+        self.recorder: RequestRecorder | None = None
         self._backend = backend
         self._show = show
         self._write = write
@@ -194,6 +210,8 @@ class RequestPump:
         self._egress = egress
         self._clock = self._metrics.start_request(self)
         self._writer = self._write(self._clock)
+        if self.recorder is not None:
+            self.recorder.begin(self._loop.time())
         pump = self._loop.create_task(self._pump(outputs))
         try:
             yield
@@ -210,6 +228,8 @@ class RequestPump:
             if self._stream is not None:
                 self._stream.close()
             self._metrics.end_request(self, self._outcome())
+            if self.recorder is not None:
+                self.recorder.end(self._outcome(), describe_failure(self._failure))
 
     async def _end(self) -> JsonObject | None:
         """Return the last chunk of a request that has failed; raise what is to be raised."""
@@ -250,6 +270,8 @@ class RequestPump:
             metrics.outputs += 1
             metrics.tokens += tokens
             rate = self._rates[chunk.index]
+            if self.recorder is not None:
+                self.recorder.add(chunk, now)
             stream.add(chunk, now, rate.age_s(tokens, now))
             self._writer.add(chunk.index, output)
             if chunk.finish_reason is not None:
@@ -340,9 +362,18 @@ class RequestPump:
     def _chunk(self, scheduled: ScheduledChunk) -> JsonObject:
         """Return `scheduled` as a chunk of Dynamo's form."""
         self._unfinished -= scheduled.finished
+        if self.recorder is not None:
+            self.recorder.sent(scheduled.deltas, self._loop.time())
         chunk = self._writer.write(scheduled)
         self._metrics.count_chunk(scheduled, streams=self._params.stream)
         return chunk
+
+
+def describe_failure(failure: Exception | JsonObject | None) -> str | None:
+    """Return what a recording says of a failure: its kind, a colon, and its text."""
+    if isinstance(failure, Exception):
+        return f"{type(failure).__name__}: {failure}"[:MAX_ERROR]
+    return None if failure is None else engine_error(failure)
 
 
 class TokenRate:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import reprlib
+import time
 from collections.abc import AsyncIterator, Callable
 from http import HTTPStatus
 
@@ -15,6 +16,8 @@ from ...postprocess.engine_output import engine_error, parse_engine_output
 from ...postprocess.messages import KEY, Chunk, PostprocessedChunk, PostprocessParams, read
 from ...postprocess.migration import resume
 from ...postprocess.postprocessor import Postprocessor
+from ...recording.recorder import RequestRecorder
+from ...recording.recording import Outcome
 from ..dynamo_types import AnnotatedItem, Context, RoutedEngine
 
 
@@ -56,11 +59,16 @@ class StreamReader:
 
     make_postprocessor: for the chunks of a plain worker; called again if such chunks come after
         others.
+    recorder: of this request; None if it is not recorded.
     """
 
     def __init__(
-        self, params: PostprocessParams, make_postprocessor: Callable[[], Postprocessor]
+        self,
+        params: PostprocessParams,
+        make_postprocessor: Callable[[], Postprocessor],
+        recorder: RequestRecorder | None = None,
     ) -> None:
+        self._recorder = recorder
         self._params = params
         self._make_postprocessor = make_postprocessor
         self._postprocessor: Postprocessor | None = None
@@ -103,6 +111,25 @@ class StreamReader:
         if len(self._finished) < self._params.n and not context.is_stopped():
             raise WorkerError("the worker ended the stream without a finish_reason", retryable=True)
 
+    async def read_and_record(
+        self, engine: RoutedEngine, request: JsonObject, context: Context
+    ) -> AsyncIterator[tuple[Chunk, PostprocessedChunk]]:
+        """As `read`; hand the recording over at the end, whatever it is."""
+        recorder, error = self._recorder, None
+        if recorder is not None:
+            recorder.begin(time.monotonic())
+        try:
+            async for chunk in self.read(engine, request, context):
+                yield chunk
+        except Exception as failure:
+            error = f"{type(failure).__name__}: {failure}"
+            raise
+        finally:
+            if recorder is not None:
+                all_finished = len(self._finished) == self._params.n
+                outcome: Outcome = "finished" if all_finished else "cancelled"
+                recorder.end("failed" if error else outcome, error)
+
     def _read_item(
         self, item: AnnotatedItem | JsonObject
     ) -> tuple[Chunk, PostprocessedChunk] | None:
@@ -139,9 +166,23 @@ class StreamReader:
             processed = self._process(chunk)
         if chunk.index in self._finished:
             processed.deltas = []  # nothing may follow the finish
+        if self._recorder is not None:
+            self._record(self._recorder, chunk, processed)
         self._token_ids[chunk.index] += chunk.token_ids
         self._finished.update(delta.index for delta in processed.deltas if delta.finish_reason)
         return chunk, processed
+
+    def _record(
+        self, recorder: RequestRecorder, chunk: Chunk, processed: PostprocessedChunk
+    ) -> None:
+        now = time.monotonic()
+        # A worker that ends a choice by a stop string says so of tokens that are all text; the
+        # last token would else count as the one that ended the generation.
+        ended_by_text = self._postprocessor is None and isinstance(chunk.stop_reason, str)
+        if ended_by_text:
+            chunk = msgspec.structs.replace(chunk, finish_reason=None)
+        recorder.add(chunk, now)
+        recorder.sent(processed.deltas, now)
 
     def _read_processed(self, text: object, chunk: Chunk) -> PostprocessedChunk | None:
         """Return what the worker has made of `chunk`; None for a plain or a newer worker's.

@@ -14,6 +14,7 @@ def samples(text: str) -> dict[str, float]:
     return {
         name.removeprefix("backedge_prompt_cache_"): float(value)
         for name, value in (line.rsplit(" ", 1) for line in text.splitlines() if line[0] != "#")
+        if name.startswith("backedge_prompt_cache_")
     }
 
 

@@ -407,6 +407,7 @@ LABELS = {
         *("hit", "miss"),
     },
     "source": {"cache", "tokenizer"},
+    "result": {"written", "overload", "unwritable", "too_long", "failed"},
     "kind": {"content", "reasoning", "tools", "none"},
     "stage": set(STAGES),
     "state": {"serving", "starting"},

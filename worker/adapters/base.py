@@ -22,6 +22,8 @@ from ...parsers.errors import RequestError, SetupError
 from ...parsers.json_types import JsonObject
 from ...parsers.parser_lookup import Kind, known_formats, linear_parsers, uses_native
 from ...postprocess.messages import PostprocessParams
+from ...recording.recorder import Recorder
+from ...recording.recording import RecordedModel
 from ...tokenization import LazyTokenizer, set_tokenizer_config
 from ...tokenization import load as load_tokenizer
 from ...tokenization.detokenizer import DetokenizerFactory, read_vocabulary
@@ -33,6 +35,7 @@ from ..flags import WorkerSettings
 from ..metrics import WorkerMetrics
 from ..model_card import build_worker_card, publish_worker_card
 from ..pool import PoolSupervisor
+from ..recorder import build_recorder
 from ..request_check import check_engine_fields, check_params
 from ..request_stream import EngineRequestHandle, WorkerPostprocessor, read_params
 from ..stock.backend import build_stock_postprocessor
@@ -267,9 +270,16 @@ class Worker(abc.ABC, Generic[ConfigT, HandlerT]):
                 self.metrics.report,
             )
         self.metrics.pool = self._pool
-        self._postprocessor = WorkerPostprocessor(backend, self.metrics, show_refusal)
+        recorder = self._build_recorder(detokenizers)
+        self._postprocessor = WorkerPostprocessor(
+            backend, self.metrics, show_refusal, recorder=recorder
+        )
         if settings.stock_frontends:
-            self._stock = self._build_stock(detokenizers)
+            self._stock = self._build_stock(detokenizers, recorder)
+        self._log_setup(tokenizer, processes, is_native=is_native)
+
+    def _log_setup(self, tokenizer: object, processes: int, *, is_native: bool) -> None:
+        settings = self.settings
         logger.info(
             "post-processing in this worker: %s parsers %s, detokenizer %s, tokenizer %s.%s, %s, "
             "on error %s, merge delays %s",
@@ -283,12 +293,25 @@ class Worker(abc.ABC, Generic[ConfigT, HandlerT]):
             settings.delays,
         )
 
-    def _build_stock(self, detokenizers: DetokenizerFactory) -> WorkerPostprocessor:
+    def _build_stock(
+        self, detokenizers: DetokenizerFactory, recorder: Recorder | None
+    ) -> WorkerPostprocessor:
         settings = self.settings
         markers = find_markers(self.parsers_in_rust, settings.names)
         return build_stock_postprocessor(
-            detokenizers, markers, settings.delays, self.metrics, show_refusal
+            detokenizers, markers, settings.delays, self.metrics, show_refusal, recorder
         )
+
+    def _build_recorder(self, detokenizers: DetokenizerFactory) -> Recorder | None:
+        settings = self.settings
+        model = RecordedModel(
+            path=self.model_path,
+            engine=self.engine.name,
+            engine_version=read_version(self.engine.distribution),
+            parsers=settings.names,
+            kind="native" if uses_native(settings.parsers, settings.names) else "linear",
+        )
+        return build_recorder(settings.record, model, detokenizers, self.metrics)
 
     def _build_pool(
         self, processes: int, arguments: JsonObject, own: OwnTokenizer | None
@@ -399,7 +422,9 @@ class Worker(abc.ABC, Generic[ConfigT, HandlerT]):
             is_stock = postprocessor is self._stock
             call = GenerateCall(start, handler, request, context.id(), params, prompt, is_stock)
             outputs, handle = self.run(call)
-            return postprocessor.stream(outputs, params, token_ids, handle, response_sender)
+            return postprocessor.stream(
+                outputs, params, token_ids, handle, response_sender, context
+            )
 
         take_sender(generate_and_postprocess, generate)
         return generate_and_postprocess

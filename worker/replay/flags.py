@@ -9,6 +9,9 @@ from pathlib import Path
 
 from ...parsers.errors import SetupError
 from ...parsers.parser_lookup import linear_parsers
+from ...recording import flags as record_flags
+from ...recording.recorder import Recorder
+from ...recording.recording import RecordedModel
 from ...tokenization import flags as tokenizer_flags
 from ...tokenization import load
 from ...tokenization.detokenizer import detokenizers, read_vocabulary
@@ -22,6 +25,7 @@ from ..backend import InlineBackend
 from ..flags import list_flags, read_merge_delays, read_parser_names, read_stock_frontends
 from ..metrics import WorkerMetrics
 from ..model_card import build_worker_card
+from ..recorder import build_recorder
 from ..request_stream import WorkerPostprocessor
 from ..stock.backend import build_stock_postprocessor
 from ..stock.markers import find_markers
@@ -81,6 +85,7 @@ def build_flag_parser() -> argparse.ArgumentParser:
         if names[0] in WORKER_FLAGS:
             parser.add_argument(*names, **options)
     parser.add_argument("--reasoning-parser", help="Reasoning parser of the model.")
+    record_flags.add_to(parser)
     tokenizer_flags.add_to(parser)
     add_runtime_flags(parser)
     return parser
@@ -90,11 +95,7 @@ def build_worker(
     flags: argparse.Namespace, metrics: WorkerMetrics
 ) -> tuple[ReplayWorker, ReplayModel]:
     """Return the worker, and the model as it registers it. Raises `SetupError` for bad flags."""
-    if flags.tokens_per_chunk < 1 or flags.tokens_per_second < 0:
-        raise SetupError(
-            f"--tokens-per-chunk {flags.tokens_per_chunk} must be 1 or more, "
-            f"--tokens-per-second {flags.tokens_per_second:g} must be 0 or more."
-        )
+    check_pace(flags)
     files = ModelFiles(flags.model)
     engine = ReplayEngine(
         RecordedOutputs(Recordings(files, read_transcripts(flags.transcripts))).find,
@@ -116,14 +117,28 @@ def build_worker(
     if flags.plain:
         return ReplayWorker(engine, None), model
     tokenizer = load_decoding(files, model.tokenizer)
+    settings = record_flags.read_record_settings(flags)
+    recorded = RecordedModel(
+        path=str(flags.model), engine="replay", engine_version=version, parsers=names
+    )
+    recorder = build_recorder(settings, recorded, detokenizers(tokenizer), metrics)
     return (
         ReplayWorker(
             engine,
-            build_postprocessor(tokenizer, flags, metrics),
-            build_stock(tokenizer, flags, metrics),
+            build_postprocessor(tokenizer, flags, metrics, recorder),
+            build_stock(tokenizer, flags, metrics, recorder),
         ),
         model,
     )
+
+
+def check_pace(flags: argparse.Namespace) -> None:
+    """Raise `SetupError` for a pace that no engine has."""
+    if flags.tokens_per_chunk < 1 or flags.tokens_per_second < 0:
+        raise SetupError(
+            f"--tokens-per-chunk {flags.tokens_per_chunk} must be 1 or more, "
+            f"--tokens-per-second {flags.tokens_per_second:g} must be 0 or more."
+        )
 
 
 def load_decoding(files: ModelFiles, selection: TokenizerSelection) -> object:
@@ -136,7 +151,10 @@ def load_decoding(files: ModelFiles, selection: TokenizerSelection) -> object:
 
 
 def build_postprocessor(
-    tokenizer: object, flags: argparse.Namespace, metrics: WorkerMetrics
+    tokenizer: object,
+    flags: argparse.Namespace,
+    metrics: WorkerMetrics,
+    recorder: Recorder | None = None,
 ) -> WorkerPostprocessor:
     """Return the post-processing with the linear parsers that the flags name.
 
@@ -149,11 +167,14 @@ def build_postprocessor(
         flags.postprocess_on_error,
         metrics.report,
     )
-    return WorkerPostprocessor(backend, metrics, show_refusal)
+    return WorkerPostprocessor(backend, metrics, show_refusal, recorder=recorder)
 
 
 def build_stock(
-    tokenizer: object, flags: argparse.Namespace, metrics: WorkerMetrics
+    tokenizer: object,
+    flags: argparse.Namespace,
+    metrics: WorkerMetrics,
+    recorder: Recorder | None = None,
 ) -> WorkerPostprocessor | None:
     """Return the post-processing for stock frontends, if the flags ask for it."""
     if not read_stock_frontends(flags):
@@ -164,4 +185,5 @@ def build_stock(
         read_merge_delays(flags),
         metrics,
         show_refusal,
+        recorder,
     )

@@ -61,7 +61,9 @@ class ReplayWorker:
             postprocessor, params = self._stock, read_stock_params(request, context.id())
         if params is not None and postprocessor is not None:
             token_ids = request["token_ids"]
-            outputs = postprocessor.stream(outputs, params, token_ids, replay, response_sender)
+            outputs = postprocessor.stream(
+                outputs, params, token_ids, replay, response_sender, context
+            )
         elif response_sender is not None:
             outputs = push(outputs, response_sender)
         async for output in outputs:

@@ -12,6 +12,7 @@ from ...postprocess.messages import ChoiceDelta, Delta, PostprocessParams
 from ...postprocess.postprocessor import Postprocessor
 from ...postprocess.raw_text import RawTexts, TextRun
 from ...postprocess.stage_timing import Clock
+from ...recording.recorder import Recorder
 from ...tokenization.detokenizer import DetokenizerFactory
 from ..backend import InlineStream, PostprocessBackend
 from ..metrics import WorkerMetrics
@@ -111,11 +112,14 @@ def build_stock_postprocessor(
     delays: MergeDelays,
     metrics: WorkerMetrics,
     show: Callable[[Exception], Exception],
+    recorder: Recorder | None = None,
 ) -> WorkerPostprocessor:
     """Return what post-processes the requests of stock frontends in a worker.
 
-    markers: as for `StockBackend`. show: as for `WorkerPostprocessor`.
+    markers: as for `StockBackend`. show: as for `WorkerPostprocessor`. recorder: of the worker's
+        other requests; None to record nothing.
     """
     backend = StockBackend(detokenizers, markers, delays, metrics)
     write = functools.partial(StockWriter, detokenizers)
-    return WorkerPostprocessor(backend, metrics, show, write)
+    unparsed = None if recorder is None else recorder.without_parsers()
+    return WorkerPostprocessor(backend, metrics, show, write, unparsed)

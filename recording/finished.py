@@ -1,0 +1,161 @@
+"""What was taken down of a request that has ended, and the recording that is made of it."""
+
+from __future__ import annotations
+
+import hashlib
+import sys
+from array import array
+from collections.abc import Sequence
+
+import msgspec
+
+from ..postprocess.messages import ChoiceDelta, Chunk, PostprocessParams
+from .recording import (
+    Outcome,
+    RecordedChunk,
+    RecordedDeltas,
+    RecordedModel,
+    RecordedPrompt,
+    Recording,
+    Source,
+)
+from .redacted_params import redact_params
+from .redaction import Redactor, RequestRedactor
+
+# Tokens at the end of a prompt, in which a parser looks whether it has opened the reasoning.
+TAIL_TOKENS = 1024
+MS_PER_S = 1000
+_ROUNDED_MS = 3  # digits of a time
+
+
+class FinishedRequest(msgspec.Struct, frozen=True, kw_only=True):
+    """A request as it was taken down.
+
+    since: when it came, on the event loop's clock, as the times of `chunks` and `sent`.
+    token_ids: of its prompt, and of a worker that died behind it.
+    """
+
+    source: Source
+    model: RecordedModel
+    began: float
+    since: float
+    params: PostprocessParams
+    token_ids: Sequence[int]
+    chunks: list[tuple[float, Chunk]]
+    sent: list[tuple[float, list[ChoiceDelta]]]
+    outcome: Outcome
+    error: str | None = None
+    dropped: int = 0
+
+    def build(self, *, with_prompt: bool) -> Recording:
+        """Return the recording, with all that was written. with_prompt: with the prompt's ids."""
+        ids = list(self._prompt) if with_prompt else None
+        return self._build(
+            self.params,
+            RecordedPrompt(sha256=hash_ids(self._prompt), token_ids=ids, tail=self._tail),
+            [RecordedChunk(self._at_ms(at), chunk) for at, chunk in self._all_chunks()],
+            [RecordedDeltas(self._at_ms(at), deltas) for at, deltas in self.sent],
+            self.error,
+        )
+
+    def build_redacted(self, redactor: Redactor) -> Recording:
+        """Return the recording without words.
+
+        Of the prompt its hash and its redacted tail are left. Raises what a tokenizer raises.
+        """
+        of_request = redactor.for_request(self.params, self.model.parsers)
+        tail = [new for ids in of_request.redact([self._tail]) for new in ids]
+        return self._build(
+            redact_params(self.params, of_request.letter),
+            RecordedPrompt(sha256=hash_ids(self._prompt), tail=tail),
+            self._redact_chunks(of_request),
+            [
+                RecordedDeltas(
+                    self._at_ms(at),
+                    [of_request.redact_delta(delta) for delta in deltas],
+                    [count_characters(delta) for delta in deltas],
+                )
+                for at, deltas in self.sent
+            ],
+            # The text of an error may repeat what was written.
+            None if self.error is None else self.error.partition(":")[0],
+            redacted=True,
+        )
+
+    @property
+    def _prompt(self) -> Sequence[int]:
+        return self.token_ids[: self.params.prompt_length]
+
+    @property
+    def _tail(self) -> list[int]:
+        return list(self._prompt[-TAIL_TOKENS:])
+
+    @property
+    def _resumed(self) -> list[int]:
+        return list(self.token_ids[self.params.prompt_length :])
+
+    def _all_chunks(self) -> list[tuple[float, Chunk]]:
+        """Return the tokens of a worker that died as the first chunk, and all others."""
+        resumed = self._resumed
+        first = [(self.since, Chunk(token_ids=resumed))] if resumed else []
+        return first + self.chunks
+
+    def _redact_chunks(self, redactor: RequestRedactor) -> list[RecordedChunk]:
+        """Return all chunks; those of a choice are read together, since words go across them."""
+        chunks = self._all_chunks()
+        by_choice: dict[int, list[list[int]]] = {}
+        for _, chunk in chunks:
+            by_choice.setdefault(chunk.index, []).append(chunk.token_ids)
+        redacted = {index: iter(redactor.redact(ids)) for index, ids in by_choice.items()}
+        return [
+            RecordedChunk(
+                self._at_ms(at),
+                msgspec.structs.replace(
+                    chunk, token_ids=next(redacted[chunk.index]), logprobs=None, top_logprobs=None
+                ),
+            )
+            for at, chunk in chunks
+        ]
+
+    def _at_ms(self, at: float) -> float:
+        return round((at - self.since) * MS_PER_S, _ROUNDED_MS)
+
+    def _build(
+        self,
+        params: PostprocessParams,
+        prompt: RecordedPrompt,
+        chunks: list[RecordedChunk],
+        sent: list[RecordedDeltas],
+        error: str | None,
+        *,
+        redacted: bool = False,
+    ) -> Recording:
+        return Recording(
+            source=self.source,
+            began=self.began,
+            model=self.model,
+            params=params,
+            prompt=prompt,
+            chunks=chunks,
+            sent=sent,
+            outcome=self.outcome,
+            error=error,
+            resumed=len(self._resumed),
+            redacted=redacted,
+            dropped=self.dropped,
+        )
+
+
+def hash_ids(token_ids: Sequence[int]) -> str:
+    """Return the SHA-256 of token ids as little-endian 64-bit numbers, in hexadecimal."""
+    numbers = array("Q", token_ids)
+    if sys.byteorder == "big":
+        numbers.byteswap()
+    return hashlib.sha256(numbers.tobytes()).hexdigest()
+
+
+def count_characters(delta: ChoiceDelta) -> int:
+    """Return the length of a delta's text."""
+    part = delta.delta
+    calls = sum(len(call.function.arguments) for call in part.tool_calls)
+    return len(part.content or "") + len(part.reasoning_content or "") + calls

@@ -1,0 +1,179 @@
+"""Takes down what happens to a request while it is answered; the rest is the writer's.
+
+While the request runs, an output of the engine and a chunk that is sent cost one entry in a list
+each. What is made of them, and their redaction, happens in the writer's thread, afterwards.
+"""
+
+from __future__ import annotations
+
+import functools
+import time
+import zlib
+from collections.abc import Callable, Mapping, Sequence
+from typing import Protocol
+
+from ..parsers.base import ParserNames
+from ..postprocess.messages import ChoiceDelta, Chunk, PostprocessParams
+from .finished import FinishedRequest
+from .flags import RecordSettings
+from .recording import Outcome, RecordedModel, Recording, Source
+from .redaction import Redactor
+from .writer import RecordingWriter
+
+# Of one request; what comes behind them is not recorded.
+MAX_TOKENS = 131_072
+# Of all requests that run or wait for the writer; while it is reached, none begins.
+MAX_HELD_TOKENS = 1_048_576
+# Dynamo gives the header x-dynamo-meta-NAME on as metadata, to frontend and worker.
+METADATA_KEY = "backedge-record"
+_ASKED = ("1", "on", "true")
+_HASHES = 1 << 32
+
+
+class RequestContext(Protocol):
+    """Dynamo's `Context` of a request, as far as it is read here."""
+
+    @property
+    def metadata(self) -> Mapping[str, str]:
+        """What headers x-dynamo-meta-* of the request say."""
+        ...
+
+
+class Recorder:
+    """Records the requests of one model in one process.
+
+    model: as it is recorded. make_redactor: called once, in the writer's thread.
+    """
+
+    def __init__(
+        self,
+        settings: RecordSettings,
+        writer: RecordingWriter,
+        source: Source,
+        model: RecordedModel,
+        make_redactor: Callable[[], Redactor],
+    ) -> None:
+        self.settings = settings
+        self.writer = writer
+        self.source: Source = source
+        self.model = model
+        self.redactor = functools.cache(make_redactor)
+        # Each is changed by one thread alone.
+        self.taken = 0  # tokens of requests that were begun
+        self.released = 0  # of those that were written or given up
+
+    def without_parsers(self) -> Recorder:
+        """Return a recorder for requests whose text is not parsed here."""
+        model = RecordedModel(
+            path=self.model.path,
+            engine=self.model.engine,
+            engine_version=self.model.engine_version,
+            backedge_version=self.model.backedge_version,
+            parsers=ParserNames(),
+        )
+        return Recorder(self.settings, self.writer, self.source, model, self.redactor)
+
+    def start(
+        self, params: PostprocessParams, token_ids: Sequence[int], context: object = None
+    ) -> RequestRecorder | None:
+        """Return what records a request; None if it is not to be recorded.
+
+        token_ids: the request's; behind the prompt those of a worker that died. context: Dynamo's.
+        """
+        if not (self._is_drawn(params.response_id) or self._is_asked(context)):
+            return None
+        if self.taken - self.released >= MAX_HELD_TOKENS:
+            self.writer.lose("overload", f"{MAX_HELD_TOKENS} tokens are held already")
+            return None
+        return RequestRecorder(self, params, token_ids)
+
+    def _is_drawn(self, response_id: str) -> bool:
+        """Whether the request is in the sample; the same at frontend and worker."""
+        sample = self.settings.sample
+        return zlib.crc32(response_id.encode("utf-8", "replace")) < sample * _HASHES
+
+    def _is_asked(self, context: object) -> bool:
+        if not self.settings.on_request:
+            return False
+        metadata = getattr(context, "metadata", None)
+        asked = None if metadata is None else metadata.get(METADATA_KEY)
+        return isinstance(asked, str) and asked.lower() in _ASKED
+
+
+class RequestRecorder:
+    """Records one request. Times are seconds on the event loop's clock."""
+
+    __slots__ = (
+        *("_began", "_chunks", "_dropped", "_ended", "_params", "_recorder", "_room"),
+        *("_sent", "_since", "_token_ids", "_weight"),
+    )
+
+    def __init__(
+        self, recorder: Recorder, params: PostprocessParams, token_ids: Sequence[int]
+    ) -> None:
+        self._recorder = recorder
+        self._params = params
+        self._token_ids = token_ids
+        self._began = time.time()
+        self._since = 0.0
+        self._chunks: list[tuple[float, Chunk]] = []
+        self._sent: list[tuple[float, list[ChoiceDelta]]] = []
+        self._room = MAX_TOKENS
+        self._dropped = 0
+        self._weight = 0
+        self._ended = False
+
+    def begin(self, now: float) -> None:
+        """Note that the request came now."""
+        self._since = now
+
+    def add(self, chunk: Chunk, now: float) -> None:
+        """Note an output of the engine."""
+        tokens = len(chunk.token_ids)
+        if tokens > self._room or self._dropped:
+            self._dropped += tokens
+            return
+        self._room -= tokens
+        # An alternative takes as much memory as a token.
+        tops = chunk.top_logprobs
+        weight = tokens if not tops else tokens * (1 + len(tops[0]))
+        self._weight += weight
+        self._recorder.taken += weight
+        self._chunks.append((now, chunk))
+
+    def sent(self, deltas: list[ChoiceDelta], now: float) -> None:
+        """Note deltas that leave."""
+        if deltas and not self._dropped:
+            self._sent.append((now, deltas))
+
+    def end(self, outcome: Outcome, error: str | None = None) -> None:
+        """Hand everything to the writer; once. error: of a failed request."""
+        if self._ended:
+            return
+        self._ended = True
+        recorder, weight = self._recorder, self._weight
+        request = FinishedRequest(
+            source=recorder.source,
+            model=recorder.model,
+            began=self._began,
+            since=self._since,
+            params=self._params,
+            token_ids=self._token_ids,
+            chunks=self._chunks,
+            sent=self._sent,
+            outcome=outcome,
+            error=error,
+            dropped=self._dropped,
+        )
+
+        def build() -> Recording:
+            try:
+                settings = recorder.settings
+                if settings.content:
+                    return request.build(with_prompt=settings.prompts)
+                return request.build_redacted(recorder.redactor())
+            finally:
+                recorder.released += weight
+
+        if not recorder.writer.submit(build):
+            recorder.taken -= weight

@@ -1,0 +1,205 @@
+"""Token ids without the words that they stand for.
+
+An answer is redacted as a whole, since words and markers go across tokens: of its text everything
+stays that parsers look for (`kept_text`), and so do white space and punctuation; a run of letters
+in a token becomes one letter, a run of digits one digit. A token whose text stays keeps its id.
+Another one becomes the tokens of its new text, mostly one. So a parser finds the same markers,
+names, quotes and brackets in the same order.
+"""
+
+from __future__ import annotations
+
+import re
+import time
+import unicodedata
+from collections.abc import Sequence
+
+from ..parsers.base import ParserNames
+from ..postprocess.messages import ChoiceDelta, Delta, FunctionDelta, PostprocessParams
+from ..postprocess.messages import ToolCallDelta as CallDelta
+from ..tokenization.detokenizer import DetokenizerFactory, DetokenizerOptions
+from .kept_text import HEX, build_kept_pattern, declared_names
+
+# Token ids that are looked through for those of single characters.
+MAX_SEARCHED = 262_144
+# Of a text that is looked up as one token: a space or a quote, and the letter.
+_LONGEST = 2
+LETTERS = "xqzjkvwybcdfghlmnprst"
+DIGIT = "1"
+_SHOWN = DetokenizerOptions(skip_special_tokens=False, spaces_between_special_tokens=False)
+# Of a token that the vocabulary has on purpose.
+_MARKER = re.compile(r"\s*(?:<[^<>\s]{1,64}>|\[/?[A-Z_]{2,40}\])\s*")
+# Between two parts of a search, other threads go on.
+_STRIDE = 256
+_GONE, _KEPT, _DIGIT = 0, 1, 2
+
+
+class Redactor:
+    """Redacts the requests of one model. detokenizers: of its tokenizer.
+
+    Making one looks through the vocabulary, which takes some tenths of a second.
+    """
+
+    def __init__(self, detokenizers: DetokenizerFactory) -> None:
+        self.detokenizers = detokenizers
+        self._ids = find_short_tokens(detokenizers)
+        self._spelled: dict[str, list[int]] = {}
+        self._markers: dict[int, bool] = {}
+
+    def for_request(self, params: PostprocessParams, parsers: ParserNames) -> RequestRedactor:
+        """Return what redacts one request. parsers: the names of the model's."""
+        return RequestRedactor(self, params, parsers)
+
+    def spell(self, text: str) -> list[int]:
+        """Return tokens of `text`, without characters that no token has."""
+        found = self._spelled.get(text)
+        if found is None:
+            found = self._spelled[text] = self._find(text)
+        return found
+
+    def is_marker(self, token_id: int) -> bool:
+        """Whether a token stays: it is a special token, or its text is in brackets."""
+        known = self._markers.get(token_id)
+        if known is None:
+            text = self.detokenizers.token_bytes(token_id).decode(errors="replace")
+            known = self.detokenizers.is_special(token_id) or bool(_MARKER.fullmatch(text))
+            self._markers[token_id] = known
+        return known
+
+    def _find(self, text: str) -> list[int]:
+        found, position = [], 0
+        while position < len(text):
+            for length in range(_LONGEST, 0, -1):
+                token_id = self._ids.get(text[position : position + length])
+                if token_id is not None:
+                    found.append(token_id)
+                    break
+            position += length
+        return found
+
+
+def find_short_tokens(detokenizers: DetokenizerFactory) -> dict[str, int]:
+    """Return the ids of texts of one character, and of two of which the second is a letter."""
+    found: dict[str, int] = {}
+    for token_id in range(MAX_SEARCHED):
+        if token_id % _STRIDE == 0:
+            time.sleep(0)
+        try:
+            text = detokenizers.token_bytes(token_id).decode()
+        except UnicodeDecodeError:
+            continue
+        except Exception:  # noqa: BLE001 - a tokenizer is third-party code: no more ids
+            break
+        if len(text) == 1 or (len(text) == _LONGEST and text[1] in LETTERS + DIGIT):
+            found.setdefault(text, token_id)
+    return found
+
+
+class RequestRedactor:
+    """Redacts one request. letter: stands for words; no stop string of the request has it."""
+
+    def __init__(self, redactor: Redactor, params: PostprocessParams, parsers: ParserNames) -> None:
+        stops = "".join(params.stop)
+        self.letter = next((letter for letter in LETTERS if letter not in stops), LETTERS[0])
+        self._redactor = redactor
+        self._kept = build_kept_pattern(params, parsers)
+        self._declared = frozenset(declared_names(params.parser.tools))
+
+    def redact(self, chunks: Sequence[Sequence[int]]) -> list[list[int]]:
+        """Return token ids in place of those in `chunks`, which follow each other.
+
+        A chunk may have more or fewer ids than before.
+        """
+        feed = self._redactor.detokenizers(_SHOWN, ()).feed
+        texts = [[feed(token_id) for token_id in chunk] for chunk in chunks]
+        whole = "".join(text for chunk in texts for text in chunk)
+        mask = self._mask(whole)
+        position, redacted = 0, []
+        waiting: list[tuple[list[int], int]] = []  # tokens of a character that has no text yet
+        for chunk, of_chunk in zip(chunks, texts, strict=True):
+            new: list[int] = []
+            redacted.append(new)
+            for token_id, text in zip(chunk, of_chunk, strict=True):
+                if self._redactor.is_marker(token_id):
+                    new.append(token_id)
+                elif not text:
+                    waiting.append((new, token_id))
+                    continue
+                else:
+                    self._add(new, token_id, text, mask[position : position + len(text)], waiting)
+                waiting = []
+                position += len(text)
+        return redacted
+
+    def _add(
+        self,
+        new: list[int],
+        token_id: int,
+        text: str,
+        mask: bytearray,
+        waiting: list[tuple[list[int], int]],
+    ) -> None:
+        """Add to `new` what stands for a token, and for those before it that had no text."""
+        redacted = self._redact_text(text, mask)
+        if redacted != text:
+            new += self._redactor.spell(redacted)
+            return
+        for chunk, waiting_id in waiting:
+            chunk.append(waiting_id)
+        new.append(token_id)
+
+    def _mask(self, text: str) -> bytearray:
+        """Return for each character whether it stays, or is a digit of an escape."""
+        mask = bytearray(len(text))
+        for match in self._kept.finditer(text):
+            start, end = match.span()
+            mask[start:end] = bytes((_KEPT,)) * (end - start)
+            if match.lastgroup == HEX:
+                start, end = match.span(HEX)
+                mask[start:end] = bytes((_DIGIT,)) * (end - start)
+        return mask
+
+    def _redact_text(self, text: str, mask: bytearray) -> str:
+        parts: list[str] = []
+        last = ""
+        for character, kept in zip(text, mask, strict=True):
+            new = character if kept == _KEPT else self._replace(character)
+            if kept == _DIGIT:
+                parts.append(DIGIT)
+            elif kept == _KEPT or new == character or new != last:
+                parts.append(new)
+            last = new if kept == _GONE and new != character else ""
+        return "".join(parts)
+
+    def _replace(self, character: str) -> str:
+        """Return what stands for a character; itself if it is part of no word or number."""
+        if character.isalnum():
+            return DIGIT if character.isdecimal() else self.letter
+        # Vowel signs and the like are parts of words.
+        return self.letter if unicodedata.category(character)[0] == "M" else character
+
+    def redact_delta(self, delta: ChoiceDelta) -> ChoiceDelta:
+        """Return a delta with its kind, but without text, token ids and logprobs."""
+        part = delta.delta
+        return ChoiceDelta(
+            delta.index,
+            Delta(
+                role=part.role,
+                content=None if part.content is None else "",
+                reasoning_content=None if part.reasoning_content is None else "",
+                tool_calls=[
+                    CallDelta(
+                        call.index,
+                        FunctionDelta("", self._redact_name(call.function.name)),
+                        None,
+                        call.type,
+                    )
+                    for call in part.tool_calls
+                ],
+            ),
+            delta.finish_reason,
+            delta.stop_reason,
+        )
+
+    def _redact_name(self, name: str | None) -> str | None:
+        return name if name is None or name in self._declared else self.letter

@@ -1,0 +1,88 @@
+"""What a redacted stream must keep: the structure of its answer."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from backedge.parsers.base import ParserFactory
+from backedge.parsers.json_types import JsonObject
+from backedge.postprocess import ChoiceDelta, Chunk, Postprocessor, PostprocessParams
+from backedge.postprocess.aggregate import aggregate_deltas
+from backedge.tokenization.detokenizer import DetokenizerFactory
+
+Shape = dict[str, str] | str
+
+
+class Structure(NamedTuple):
+    """Kinds of text in order, calls with the types of their declared arguments, the finish."""
+
+    kinds: list[str]
+    calls: list[tuple[str | None, Shape]]
+    finish_reason: str | None
+
+
+def find_structure(
+    params: PostprocessParams,
+    detokenizers: DetokenizerFactory,
+    parsers: ParserFactory,
+    prompt: Sequence[int],
+    token_ids: Sequence[int],
+    finish_reason: str = "stop",
+) -> Structure:
+    """Return the structure of an answer, fed one token at a time."""
+    post = Postprocessor(params, detokenizers, parsers, prompt_token_ids=prompt)
+    deltas = [
+        delta
+        for number, token_id in enumerate(token_ids, 1)
+        for delta in post.feed(
+            Chunk(
+                token_ids=[token_id],
+                finish_reason=finish_reason if number == len(token_ids) else None,
+            )
+        )
+    ]
+    return read_structure(params, deltas)
+
+
+def read_structure(params: PostprocessParams, deltas: Sequence[ChoiceDelta]) -> Structure:
+    """Return the structure of one choice."""
+    whole = aggregate_deltas(list(deltas))
+    declared = {
+        tool["function"]["name"]: {
+            *(tool["function"].get("parameters") or {}).get("properties", ())
+        }
+        for tool in params.parser.tools
+    }
+    calls = [
+        (
+            call.function.name if call.function.name in declared else None,
+            read_shape(call.function.arguments, declared.get(call.function.name or "", set())),
+        )
+        for call in whole.delta.tool_calls
+    ]
+    return Structure(find_kinds(deltas), calls, whole.finish_reason)
+
+
+def find_kinds(deltas: Sequence[ChoiceDelta]) -> list[str]:
+    kinds: list[str] = []
+    for delta in deltas:
+        part: JsonObject = {
+            "call": delta.delta.tool_calls,
+            "reasoning": delta.delta.reasoning_content,
+            "content": delta.delta.content,
+        }
+        kinds += [kind for kind, text in part.items() if text and kinds[-1:] != [kind]]
+    return kinds
+
+
+def read_shape(arguments: str, declared: set[str]) -> Shape:
+    """Return the types of the declared arguments; of others the names are replaced."""
+    try:
+        found = json.loads(arguments)
+    except ValueError:
+        return "no JSON"
+    if not isinstance(found, dict):
+        return type(found).__name__
+    return {key: type(value).__name__ for key, value in found.items() if key in declared}

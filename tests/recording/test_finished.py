@@ -1,0 +1,71 @@
+"""The recording that is made of a request."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from backedge.parsers.base import ParserNames
+from backedge.postprocess import ChoiceDelta, Chunk
+from backedge.postprocess.messages import Delta, FunctionDelta, ToolCallDelta
+from backedge.recording.finished import (
+    TAIL_TOKENS,
+    FinishedRequest,
+    count_characters,
+    hash_ids,
+)
+from backedge.recording.recording import RecordedModel
+from backedge.recording.redaction import Redactor
+
+from tests.support import encode, params, tiny_detokenizers, tiny_tokenizer
+
+
+def finished(**fields: Any) -> FinishedRequest:
+    given = {
+        "source": "worker",
+        "model": RecordedModel(path="m", parsers=ParserNames("hermes")),
+        "began": 1.0,
+        "since": 5.0,
+        "params": params(prompt_length=0),
+        "token_ids": [],
+        "chunks": [],
+        "sent": [],
+        "outcome": "finished",
+    }
+    return FinishedRequest(**{**given, **fields})
+
+
+def test_only_the_tail_of_a_long_prompt_is_kept_beside_its_hash() -> None:
+    prompt = list(range(TAIL_TOKENS + 5))
+    made = finished(params=params(prompt_length=len(prompt)), token_ids=prompt)
+    found = made.build(with_prompt=False).prompt
+    assert (found.token_ids, found.tail) == (None, prompt[5:])
+    assert found.sha256 == hash_ids(prompt) != hash_ids(prompt[:-1])
+
+
+def test_choices_are_redacted_by_themselves() -> None:
+    """A word of one choice that goes on in its next chunk is no word of the other's."""
+    left, right = encode("<tool_call>"), encode("</tool_call>")
+    mixed = [
+        (5.0, Chunk(index=index, token_ids=[token_id]))
+        for pair in zip(left, right, strict=True)
+        for index, token_id in enumerate(pair)
+    ]
+    found = finished(chunks=mixed, params=params(n=2)).build_redacted(Redactor(tiny_detokenizers()))
+    for index, token_ids in enumerate((left, right)):
+        chunks = [item.chunk for item in found.chunks if item.chunk.index == index]
+        assert [token_id for chunk in chunks for token_id in chunk.token_ids] == token_ids
+
+
+def test_the_tokens_of_a_worker_that_died_are_redacted_with_what_follows() -> None:
+    ids = encode('{"name": "secret"}')
+    found = finished(
+        token_ids=ids[:5], chunks=[(5.0, Chunk(token_ids=ids[5:], finish_reason="stop"))]
+    ).build_redacted(Redactor(tiny_detokenizers()))
+    text = tiny_tokenizer().decode([one for item in found.chunks for one in item.chunk.token_ids])
+    assert (text.replace("x", ""), found.resumed) == ('{"name": ""}', 5)
+
+
+def test_characters_are_counted_of_every_kind() -> None:
+    calls = [ToolCallDelta(0, FunctionDelta("123", "name")), ToolCallDelta(0, FunctionDelta("4"))]
+    assert count_characters(ChoiceDelta(0, Delta("assistant", "12", "345", calls))) == 9
+    assert count_characters(ChoiceDelta(0)) == 0

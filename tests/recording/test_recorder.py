@@ -1,0 +1,166 @@
+"""Which requests are recorded, and what is taken down of them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from backedge.parsers.base import ParserNames
+from backedge.postprocess import ChoiceDelta, Chunk
+from backedge.postprocess.messages import Delta, EngineLogprob
+from backedge.recording import recorder as module
+from backedge.recording.flags import RecordSettings
+from backedge.recording.recorder import METADATA_KEY, Recorder, RequestRecorder
+from backedge.recording.recording import RecordedModel, Recording
+from backedge.recording.recording_file import read_recordings
+from backedge.recording.redaction import Redactor
+from backedge.recording.writer import RecordingWriter
+
+from tests.support import encode, params, tiny_detokenizers
+
+MODEL = RecordedModel(path="m", engine="replay", parsers=ParserNames("hermes"), kind="linear")
+TEXT = encode("Hello you")
+
+
+class Recorded:
+    """A recorder, and what it has written."""
+
+    def __init__(self, folder: Path, **settings: Any) -> None:
+        self.folder = folder
+        chosen = RecordSettings(folder=str(folder), **settings)
+        self.writer = RecordingWriter(chosen, "worker")
+        self.recorder = Recorder(
+            chosen, self.writer, "worker", MODEL, lambda: Redactor(tiny_detokenizers())
+        )
+
+    def start(self, response_id: str = "r", context: Any = None, **fields: Any) -> RequestRecorder:
+        found = self.recorder.start(params(response_id=response_id, **fields), [1, 2, 3], context)
+        assert found is not None
+        found.begin(10.0)
+        return found
+
+    def read(self) -> list[Recording]:
+        self.writer.close()
+        files = sorted(self.folder.glob("*.jsonl"))
+        return [recording for file in files for recording in read_recordings(file)]
+
+
+def header(value: str) -> SimpleNamespace:
+    return SimpleNamespace(metadata={METADATA_KEY: value})
+
+
+def test_all_of_a_request(tmp_path: Path) -> None:
+    recorded = Recorded(tmp_path, content=True)
+    request = recorded.start(prompt_length=2)
+    chunk = Chunk(token_ids=TEXT, finish_reason="stop", logprobs=[-0.5] * len(TEXT))
+    delta = ChoiceDelta(0, Delta(content="Hello you"), "stop")
+    request.add(chunk, 10.5)
+    request.sent([delta], 10.75)
+    request.end("finished")
+    request.end("failed", "twice")
+    (found,) = recorded.read()
+    assert found.chunks[1].chunk == chunk
+    assert [item.at_ms for item in found.chunks] == [0.0, 500.0]
+    assert (found.chunks[0].chunk.token_ids, found.resumed) == ([3], 1)
+    assert (found.sent[0].at_ms, found.sent[0].deltas) == (750.0, [delta])
+    assert (found.prompt.token_ids, found.prompt.tail) == ([1, 2], [1, 2])
+    assert (found.outcome, found.error, found.redacted, found.dropped) == (
+        "finished",
+        None,
+        False,
+        0,
+    )
+    assert found.model == MODEL
+
+
+def test_without_content_there_are_no_words(tmp_path: Path) -> None:
+    recorded = Recorded(tmp_path)
+    request = recorded.start(prompt_length=3)
+    request.add(Chunk(token_ids=TEXT[:1]), 11.0)
+    request.add(Chunk(token_ids=TEXT[1:], finish_reason="stop"), 12.0)
+    request.sent([ChoiceDelta(0, Delta("assistant", "Hello you"), "stop")], 12.0)
+    request.end("failed", "ValueError: Hello you")
+    (found,) = recorded.read()
+    assert found.redacted
+    assert found.prompt.token_ids is None
+    assert not {*TEXT} & {
+        token_id for item in found.chunks for token_id in item.chunk.token_ids
+    } - {*encode(" ")}
+    assert found.sent[0].deltas == [ChoiceDelta(0, Delta("assistant", ""), "stop")]
+    assert found.sent[0].sizes == [9]
+    assert (found.outcome, found.error) == ("failed", "ValueError")
+
+
+def test_prompts_may_be_left_out(tmp_path: Path) -> None:
+    recorded = Recorded(tmp_path, content=True, prompts=False)
+    recorded.start(prompt_length=3).end("cancelled")
+    recorded.start(prompt_length=3).end("cancelled")
+    one, other = recorded.read()
+    assert one.prompt.token_ids is None
+    assert one.prompt.sha256 == other.prompt.sha256
+    assert len(one.prompt.sha256) == 64
+
+
+def test_a_sample_is_a_share_and_the_same_everywhere(tmp_path: Path) -> None:
+    def draw(sample: float) -> set[str]:
+        recorder = Recorded(tmp_path, sample=sample).recorder
+        names = (f"chatcmpl-{number}" for number in range(4000))
+        return {name for name in names if recorder.start(params(response_id=name), [])}
+
+    few, more = draw(0.05), draw(0.5)
+    assert 120 <= len(few) <= 280
+    assert few < more
+    assert draw(0.0) == set()
+    assert len(draw(1.0)) == 4000
+
+
+@pytest.mark.parametrize("value", ["on", "1", "True"])
+def test_a_header_asks_where_it_may(tmp_path: Path, value: str) -> None:
+    may = Recorded(tmp_path, sample=0.0, on_request=True).recorder
+    may_not = Recorded(tmp_path, sample=0.0).recorder
+    assert may.start(params(), [], header(value)) is not None
+    assert may_not.start(params(), [], header(value)) is None
+
+
+@pytest.mark.parametrize("context", [None, SimpleNamespace(), header("off"), header("")])
+def test_nothing_asks(tmp_path: Path, context: Any) -> None:
+    recorder = Recorded(tmp_path, sample=0.0, on_request=True).recorder
+    assert recorder.start(params(), [], context) is None
+
+
+def test_a_long_answer_is_cut(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "MAX_TOKENS", 10)
+    recorded = Recorded(tmp_path, content=True)
+    request = recorded.start(prompt_length=3)
+    for _ in range(4):
+        request.add(Chunk(token_ids=[1, 2, 3, 4]), 10.0)
+        request.sent([ChoiceDelta(0, Delta(content="a"))], 10.0)
+    request.end("finished")
+    (found,) = recorded.read()
+    assert (len(found.chunks), len(found.sent), found.dropped) == (2, 2, 8)
+
+
+def test_requests_hold_a_bounded_number_of_tokens(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "MAX_HELD_TOKENS", 10)
+    recorded = Recorded(tmp_path)
+    first = recorded.start(prompt_length=3)
+    top = [[EngineLogprob(), EngineLogprob()]]
+    first.add(Chunk(token_ids=[1], logprobs=[0.0], top_logprobs=top), 10.0)
+    assert recorded.recorder.taken == 3
+    first.add(Chunk(token_ids=[1] * 7), 10.0)
+    assert recorded.recorder.start(params(), []) is None
+    assert recorded.writer.counts.results["overload"] == 1
+    first.end("finished")
+    recorded.read()
+    assert recorded.recorder.released == recorded.recorder.taken == 10
+    assert recorded.recorder.start(params(), []) is not None
+
+
+def test_a_recorder_without_parsers(tmp_path: Path) -> None:
+    recorder = Recorded(tmp_path).recorder.without_parsers()
+    assert recorder.model.parsers == ParserNames()
+    assert recorder.model.path == MODEL.path
