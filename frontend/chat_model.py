@@ -38,7 +38,7 @@ from .dynamo_types import (
 )
 from .http_errors import as_http_errors, build_refusal
 from .parser_names import read_worker_card
-from .request.chat_request import ChatRequest, decode_chat_request
+from .request.chat_request import ChatRequest, decode_chat_request, write_reasoning_as_text
 from .request.metadata_options import apply_metadata_options
 from .request.validation import MEDIA_PARTS, check_request
 from .response.openai_chunks import AnnotatedChunk, OpenAIChunkWriter
@@ -152,6 +152,7 @@ class ChatModel:
             chat_request = decode_chat_request(request)
             apply_metadata_options(chat_request)
             check_request(chat_request, self._vocabulary_size)
+            write_reasoning_as_text(chat_request)
             async with self._preprocess(chat_request, context) as prepared:
                 prepared.preprocessed.setdefault("extra_args", {})[KEY] = encode(prepared.params)
                 self._announce_reasoning(prepared)

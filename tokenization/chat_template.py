@@ -282,8 +282,18 @@ def _add_assistant_fields(converted: JsonObject, message: JsonObject) -> None:
     reasoning = message.get("reasoning_content") or message.get("reasoning")
     if reasoning is not None:
         # Templates use either name.
-        text = reasoning if isinstance(reasoning, str) else "".join(reasoning)
-        converted["reasoning"] = converted["reasoning_content"] = text
+        converted["reasoning"] = converted["reasoning_content"] = join_reasoning(reasoning)
+
+
+def join_reasoning(reasoning: str | list[str]) -> str:
+    """Return the reasoning of an earlier turn as the text that chat templates expect.
+
+    reasoning: Dynamo makes a list of what stands in front of each call and behind the last one;
+        its own frontend joins the list like this.
+    """
+    if isinstance(reasoning, str):
+        return reasoning
+    return "\n".join(part for part in reasoning if part)
 
 
 def _decode_arguments(function: JsonObject) -> JsonObject:

@@ -15,6 +15,7 @@ import msgspec
 
 from ...parsers.guided.guided_request import GuidedRequest, decode_request
 from ...parsers.json_types import JsonObject
+from ...tokenization.chat_template import join_reasoning
 
 
 class CalledFunction(msgspec.Struct, gc=False):
@@ -157,3 +158,11 @@ def decode_chat_request(raw: JsonObject) -> ChatRequest:
     Raises `RequestError` with the JSON path of a missing field or of a value of a wrong type.
     """
     return decode_request(raw, ChatRequest)
+
+
+def write_reasoning_as_text(request: ChatRequest) -> None:
+    """Join reasoning in segments, also in `raw`: the engines' renderers show templates the list."""
+    for message, given in zip(request.messages, request.raw["messages"], strict=True):
+        if isinstance(message.reasoning_content, list):
+            text = join_reasoning(message.reasoning_content)
+            message.reasoning_content = given["reasoning_content"] = text

@@ -114,6 +114,28 @@ def test_the_prompt_is_that_of_the_engines_own_server(models, loop, engine, back
     assert params.prompt_length == len(made.preprocessed["token_ids"])
 
 
+def answered_with(reasoning: object) -> dict[str, Any]:
+    assistant = {"role": "assistant", "reasoning_content": reasoning, "tool_calls": [CALL]}
+    result = {"role": "tool", "tool_call_id": "call_1", "content": "22 degrees"}
+    return {"messages": [USER, assistant, result], "tools": TOOLS}
+
+
+# What Dynamo makes of the reasoning in /v1/messages and /v1/responses: a list, with one part in
+# front of each call and one behind the last. Each has the same prompt as the text beside it.
+SEGMENTS = [(["hm", ""], "hm"), (["h", "m"], "h\nm"), (["", "m"], "m"), (["", ""], ""), ([], "")]
+
+
+@pytest.mark.parametrize(("segments", "text"), SEGMENTS)
+@pytest.mark.parametrize("backend", CHOICES)
+@pytest.mark.parametrize("engine", ENGINES)
+def test_reasoning_in_segments_is_their_text(models, loop, engine, backend, segments, text):
+    prompts = [
+        prepared(loop, models[engine, backend], answered_with(each)).preprocessed["token_ids"]
+        for each in (segments, text)
+    ]
+    assert prompts[0] == prompts[1]
+
+
 PYTHON_TOOLS = [
     {
         "type": "function",

@@ -6,7 +6,11 @@ import copy
 from typing import Any
 
 import pytest
-from backedge.frontend.request.chat_request import ChatRequest, decode_chat_request
+from backedge.frontend.request.chat_request import (
+    ChatRequest,
+    decode_chat_request,
+    write_reasoning_as_text,
+)
 from backedge.parsers.errors import RequestError
 from backedge.parsers.guided.guided_request import NamedToolChoice
 from hypothesis import given
@@ -158,6 +162,20 @@ def test_any_request_of_dynamos_shape_is_read_and_kept(raw):
     assert [message.content for message in request.messages] == [
         message.get("content") for message in raw["messages"]
     ]
+
+
+@given(REQUEST)
+def test_reasoning_in_segments_becomes_text_and_nothing_else_changes(raw):
+    request = decode_chat_request(copy.deepcopy(raw))
+    write_reasoning_as_text(request)
+    for typed, message, before in zip(
+        request.messages, request.raw["messages"], raw["messages"], strict=True
+    ):
+        reasoning = before.get("reasoning_content")
+        if isinstance(reasoning, list):
+            before["reasoning_content"] = "\n".join(filter(None, reasoning))
+        assert typed.reasoning_content == message.get("reasoning_content")
+    assert request.raw == raw
 
 
 class Nothing:
