@@ -79,21 +79,34 @@ class Transcript(msgspec.Struct):
 class Recordings:
     """Finds transcripts by their prompts, rendered as the frontend does it.
 
-    Raises `SetupError` if two transcripts have one prompt and different outputs.
+    by_end: a transcript also answers the prompts that differ from its own in front of its last
+        message's content: clients and agents have system prompts, tools and earlier turns of
+        their own. The longest end wins.
+    Raises `SetupError` if two transcripts have one prompt, or one end, and different outputs.
     """
 
-    def __init__(self, files: ModelFiles, transcripts: Iterable[Transcript]) -> None:
+    def __init__(
+        self, files: ModelFiles, transcripts: Iterable[Transcript], *, by_end: bool = False
+    ) -> None:
         self._files = files
         self._known: dict[tuple[int, ...], Transcript] = {}
+        self._by_end: dict[str, Transcript] = {}
         for transcript in transcripts:
             text = files.template.render(
                 transcript.messages, transcript.tools, **transcript.chat_template_kwargs
             )
-            same = self._known.setdefault(tuple(files.encode(text)), transcript)
-            if same.output != transcript.output:
-                raise SetupError(
-                    f"transcripts {same.id!r} and {transcript.id!r} have the same prompt; drop one."
-                )
+            self._check(self._known.setdefault(tuple(files.encode(text)), transcript), transcript)
+            if by_end:
+                end = cut_to_last_message(text, transcript.messages)
+                self._check(self._by_end.setdefault(end, transcript), transcript)
+
+    @staticmethod
+    def _check(same: Transcript, transcript: Transcript) -> None:
+        if same.output != transcript.output:
+            raise SetupError(
+                f"transcripts {same.id!r} and {transcript.id!r} have the same prompt, or the same "
+                "end of it; drop one."
+            )
 
     def find(self, token_ids: Sequence[int], *, in_json: bool = False) -> list[int]:
         """Return the tokens that are still to be generated after `token_ids`.
@@ -109,7 +122,25 @@ class Recordings:
             output = self._output(transcript, in_json)
             if sent and tuple(token_ids[: len(prompt)]) == prompt and output[: len(sent)] == sent:
                 return output[len(sent) :]
+        if self._by_end and (rest := self._find_by_end(token_ids, in_json=in_json)) is not None:
+            return rest
         raise UnknownPromptError(self._describe_known())
+
+    def _find_by_end(self, token_ids: Sequence[int], *, in_json: bool) -> list[int] | None:
+        text = self._decode(token_ids)
+        for end in sorted(self._by_end, key=len, reverse=True):
+            _, found, sent = text.rpartition(end)
+            if not found:
+                continue
+            output = self._output(self._by_end[end], in_json)
+            for count in range(len(output) + 1 if sent else 1):
+                if self._decode(output[:count]) == sent:
+                    return output[count:]
+        return None
+
+    def _decode(self, token_ids: Sequence[int]) -> str:
+        text: str = self._files.tokenizer.decode(list(token_ids), skip_special_tokens=False)
+        return text
 
     def _output(self, transcript: Transcript, in_json: bool) -> list[int]:
         guided = in_json and transcript.calls and transcript.tool_choice
@@ -127,6 +158,13 @@ class Recordings:
             f"of them has this prompt. Ask, for example: {shown}; tools and chat_template_kwargs "
             "must be the transcript's as well."
         )
+
+
+def cut_to_last_message(text: str, messages: Sequence[JsonObject]) -> str:
+    """Return a prompt's text from the content of its last message on; all of it if it has none."""
+    content = messages[-1].get("content") if messages else None
+    start = text.rfind(content) if isinstance(content, str) and content else 0
+    return text[max(start, 0) :]
 
 
 def read_transcripts(folder: Path) -> list[Transcript]:

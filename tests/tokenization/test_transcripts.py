@@ -38,6 +38,56 @@ def test_two_outputs_for_one_prompt_are_refused():
         Recordings(FILES, same)
 
 
+UMBRELLA = TRANSCRIPTS["reasoning_call"]
+SYSTEM = {"role": "system", "content": "You are an agent."}
+RESULT = {"role": "tool", "tool_call_id": "1", "content": "21 C"}
+# the prompt's messages and tools, whether the transcript of UMBRELLA answers it
+OTHER_PROMPTS = [
+    ([SYSTEM, *UMBRELLA["messages"]], UMBRELLA["tools"], True),
+    ([*COUNT["messages"], SYSTEM, *UMBRELLA["messages"]], None, True),
+    (UMBRELLA["messages"], [*UMBRELLA["tools"], *TRANSCRIPTS["long_argument"]["tools"]], True),
+    ([*UMBRELLA["messages"], RESULT], UMBRELLA["tools"], False),
+    ([SYSTEM], UMBRELLA["tools"], False),
+]
+
+
+@pytest.mark.parametrize(("messages", "tools", "answers"), OTHER_PROMPTS)
+@pytest.mark.parametrize("sent", [0, 1, 9])
+def test_a_transcript_answers_prompts_with_its_end(messages, tools, answers, sent):
+    transcripts = read_transcripts(EXAMPLES / "transcripts")
+    output = encode(UMBRELLA["output"])
+    prompt = FILES.prompt_token_ids(messages, tools) + output[:sent]
+    with pytest.raises(UnknownPromptError):
+        Recordings(FILES, transcripts).find(prompt)
+    by_end = Recordings(FILES, transcripts, by_end=True)
+    if answers:
+        assert by_end.find(prompt) == output[sent:]
+    else:
+        with pytest.raises(UnknownPromptError):
+            by_end.find(prompt)
+
+
+def test_the_longest_end_wins():
+    asked = ["Rome?", "In Rome?"]
+    same = [
+        Transcript(id=text, messages=[{"role": "user", "content": text}], output=text)
+        for text in asked
+    ]
+    recordings = Recordings(FILES, same, by_end=True)
+    for text, answer in [*zip(asked, asked, strict=True), ("Now in Rome?", "Rome?")]:
+        messages = [SYSTEM, {"role": "user", "content": text}]
+        assert recordings.find(FILES.prompt_token_ids(messages, None)) == encode(answer)
+
+
+def test_two_outputs_for_one_end_are_refused():
+    same = [
+        Transcript(id=name, messages=[*before, *COUNT["messages"]], output=name)
+        for name, before in (("one", []), ("two", [SYSTEM]))
+    ]
+    with pytest.raises(SetupError, match="'one' and 'two'"):
+        Recordings(FILES, same, by_end=True)
+
+
 # lines, part of the message
 BAD_FILES = [([], "no .jsonl file"), (["{}"], "line 1"), ([json.dumps(COUNT), "x"], "line 2")]
 

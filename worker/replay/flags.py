@@ -72,6 +72,13 @@ def build_flag_parser() -> argparse.ArgumentParser:
         "--transcripts", type=Path, default=EXAMPLES / "transcripts", help="folder of .jsonl files"
     )
     parser.add_argument(
+        "--match",
+        choices=("prompt", "end"),
+        default="prompt",
+        help="which transcript answers: that with the request's prompt (default), or that whose "
+        "prompt ends as the request's does, from the content of its last message on",
+    )
+    parser.add_argument(
         "--tokens-per-second",
         type=float,
         default=0.0,
@@ -97,8 +104,9 @@ def build_worker(
     """Return the worker, and the model as it registers it. Raises `SetupError` for bad flags."""
     check_pace(flags)
     files = ModelFiles(flags.model)
+    transcripts = read_transcripts(flags.transcripts)
     engine = ReplayEngine(
-        RecordedOutputs(Recordings(files, read_transcripts(flags.transcripts))).find,
+        RecordedOutputs(Recordings(files, transcripts, by_end=flags.match == "end")).find,
         tokens_per_second=flags.tokens_per_second,
         tokens_per_chunk=flags.tokens_per_chunk,
         eos_token_ids=files.eos_token_ids,
