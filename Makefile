@@ -1,6 +1,7 @@
 # make run       starts a frontend and a worker with the example model, and shows a stream
 # make test      runs the tests, a selection of the largest matrices: some 15 minutes on two cores
 # make test-next  runs those of Dynamo 1.7's development wheels, where these can be had; in make test
+# make test-clients  runs those of OpenAI's, Anthropic's and others' clients; in make test
 # make test-all  runs all cases, and random examples longer
 # make soak      runs a fleet under faults, for MINUTES (60)
 # make test-hostile  runs all of tests/hostile: requests, output, rogue peers, faults of the pool
@@ -21,7 +22,7 @@ SUPPORT := tests/worker/adapters/test_engine_support.py::test_these_versions_and
 TESTS_NEXT := $(SUPPORT)[vllm] $(SUPPORT)[sglang] tests/frontend/edges tests/e2e/test_transcripts.py \
 	tests/e2e/test_sglang.py::test_gives_exactly_the_transcript
 
-.PHONY: run offline test test-all test-next soak test-hostile lint setup
+.PHONY: run offline test test-all test-next test-clients soak test-hostile lint setup
 
 run:
 	@tools/setup $(ENGINE)
@@ -34,12 +35,16 @@ offline:
 test: setup
 	@$(PYTHON) -m pytest --ignore tests/e2e -n 2 --dist loadfile
 	@$(PYTHON) -m pytest tests/e2e -n 2 --dist loadgroup --no-loadscope-reorder
-	@$(MAKE) --no-print-directory test-next
+	@$(MAKE) --no-print-directory test-next test-clients
 
 test-next: setup
 	@tools/setup 1.7
 	@[ ! -d .venv-1.7 ] || .venv-1.7/bin/python -m pytest $(TESTS_NEXT) \
 		-n 2 --dist loadgroup --no-loadscope-reorder
+
+test-clients: setup
+	@tools/setup clients
+	@[ ! -d .venv-clients ] || .venv-clients/bin/python -m pytest tests/clients
 
 test-all:
 	@env -u CI WHOLE_MATRICES=1 FUZZ_EXAMPLES=2000 $(MAKE) test
