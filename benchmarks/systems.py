@@ -145,7 +145,8 @@ def running(
             key = recipe.checkout, recipe.worker
             if key not in by_worker:
                 path = python_path(recipe.checkout)
-                stack = Stack(folder / str(len(by_worker)), recipe.checkout, PYTHONPATH=path)
+                stack = Stack(folder / str(len(by_worker)), PYTHONPATH=path)
+                stack.checkout = recipe.checkout
                 stacks.enter_context(stack)
                 by_worker[key] = stack, engine.start(stack, *recipe.worker)
             stack, worker = by_worker[key]

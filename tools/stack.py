@@ -106,14 +106,15 @@ class Running(Protocol):
 class Stack:
     """The processes that share one discovery folder; all end with the context.
 
-    folder: for discovery and the logs. checkout: of Backedge, another than this one, whose `.venv`
-    runs the processes. environment: variables of all processes, over those of the stack.
+    folder: for discovery and the logs. environment: variables of all processes,
+    over those of the stack.
+    checkout: of Backedge, whose `.venv` runs the processes; None for this one.
     """
 
-    def __init__(self, folder: Path, checkout: Path | None = None, **environment: str) -> None:
+    checkout: Path | None = None
+
+    def __init__(self, folder: Path, **environment: str) -> None:
         self.folder = folder
-        self.checkout = checkout
-        self.python = sys.executable if checkout is None else str(checkout / ".venv/bin/python")
         self.processes: list[Process] = []
         self.environment = {
             **os.environ,
@@ -254,6 +255,12 @@ class Stack:
             return f'"{name}"' in fetch(frontend.url + "/v1/models")
 
         frontend.wait_for(served)
+
+    @property
+    def python(self) -> str:
+        """What runs the processes."""
+        checkout = self.checkout
+        return sys.executable if checkout is None else str(checkout / ".venv/bin/python")
 
     def start(self, command: Sequence[str], port: int = 0, **environment: str) -> Process:
         """Start `python command...` with the stack's environment."""

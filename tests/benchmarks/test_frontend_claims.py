@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import msgspec
 import pytest
 
 from benchmarks.frontend_claims import RULES, Case, Costs, check_claims
@@ -10,10 +11,10 @@ from benchmarks.systems import BACKEDGE, BACKEDGE_SGLANG, RUST, SGLANG, SYSTEMS,
 
 def held(ours: str, peer: str, frontend_us: float, **changes: object) -> list[bool]:
     """Return which claims hold if the peer takes 100 us in both processes, and our worker 30."""
-    fields = {"kind": "content", "stream": True, "tokens": 600, **changes}
+    case = msgspec.structs.replace(Case(ours, "content", stream=True, tokens=600), **changes)
     costs = {
-        Case(ours, **fields): Costs(frontend_us, 30.0),
-        Case(peer, **fields): Costs(100.0, 100.0),
+        case: Costs(frontend_us, 30.0),
+        msgspec.structs.replace(case, system=peer): Costs(100.0, 100.0),
     }
     return [claim.held for claim in check_claims(costs)]
 

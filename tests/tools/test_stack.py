@@ -110,7 +110,8 @@ def test_another_checkout_runs_with_its_own_environment(tmp_path: Path) -> None:
     python.parent.mkdir(parents=True)
     python.symlink_to(sys.executable)
     program = "import os, sys; print(os.getcwd(), sys.executable)"
-    with Stack(tmp_path / "stack", checkout) as stack:
+    with Stack(tmp_path / "stack") as stack:
+        stack.checkout = checkout
         process = stack.start(("-c", program))
         process.popen.wait(20)
     assert process.log.read_text().split() == [str(checkout), str(python)]

@@ -41,6 +41,7 @@ from ..request_stream import EngineRequestHandle, WorkerPostprocessor, read_para
 from ..stock.backend import build_stock_postprocessor
 from ..stock.markers import find_markers
 from ..stock.requests import read_stock_params
+from .collector import freeze_loaded
 from .engine_support import ENDPOINT, EngineSupport, patch, read_version
 from .native_detokenizer import DetokenizerKind, build_detokenizers, check_tokenizer
 from .other_tokenizers import OtherTokenizer, select_other
@@ -357,8 +358,10 @@ class Worker(abc.ABC, Generic[ConfigT, HandlerT]):
     async def publish_worker_card(self, runtime_config: RuntimeConfig | None) -> None:
         """Put tokenizer and worker's card on the model card, once the worker can post-process.
 
-        runtime_config: None for a model that Dynamo registers without one.
+        The engine is loaded by now. runtime_config: None for a model that Dynamo registers without
+        one.
         """
+        self.spare_overhead()
         if self._pool is not None:
             try:
                 await self._pool.ready()
@@ -374,6 +377,10 @@ class Worker(abc.ABC, Generic[ConfigT, HandlerT]):
             publish_worker_card(
                 build_worker_card(self.engine.name, version, self.settings.names), runtime_config
             )
+
+    def spare_overhead(self) -> None:
+        """Have the process do for each token only what it must, now that all is loaded."""
+        freeze_loaded()
 
     def with_worker_card(
         self, register_model: Callable[..., Awaitable[T]]

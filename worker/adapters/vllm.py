@@ -218,6 +218,18 @@ class VllmWorker(Worker[VllmConfig, VllmHandler]):
             patch(module, "register_model", self.with_worker_card)
 
     @override
+    def spare_overhead(self) -> None:
+        """Have the process do for each token only what it must, now that all is loaded.
+
+        vLLM's statistics read two environment variables for each token of each request. Its
+        engine's process keeps their values from the start on, and so does this one then.
+        """
+        from vllm import envs
+
+        super().spare_overhead()
+        envs.enable_envs_cache()
+
+    @override
     def install(self) -> None:
         patch("dynamo.vllm.main", "setup_vllm_engine", self._with_build)
         patch("dynamo.vllm.handlers", "DecodeWorkerHandler.generate", self.with_postprocessing)
