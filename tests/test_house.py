@@ -18,7 +18,7 @@ EVERYTHING = [
     *SOURCES,
     *(
         path
-        for folder in ("benchmarks", "examples", "tests", "tools")
+        for folder in ("benchmarks", "deploy", "examples", "tests", "tools")
         for path in sorted((ROOT / folder).rglob("*.py"))
     ),
 ]

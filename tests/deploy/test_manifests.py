@@ -1,0 +1,358 @@
+"""The manifests: what Dynamo's operator and Kubernetes accept, and what the workers' flags mean."""
+
+from __future__ import annotations
+
+import argparse
+import copy
+import importlib
+import json
+import re
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from backedge.frontend import main as frontend_main
+from backedge.parsers.parser_lookup import reasoning_format, tool_format
+from backedge.worker import flags
+
+from tests.deploy.manifests import (
+    KUBERNETES,
+    OVERLAYS,
+    ROOT,
+    find_faults,
+    find_graph,
+    list_components,
+    list_containers,
+    name_overlay,
+    needs_kubectl,
+    render,
+)
+
+BASE = yaml.safe_load((KUBERNETES / "base" / "graph.yaml").read_text(encoding="utf-8"))
+(PROFILER,) = importlib.import_module("dynamo.profiler").__path__
+TEMPLATES = sorted((Path(PROFILER) / "templates" / "dgd").rglob("*.yaml"))
+each_overlay = pytest.mark.parametrize("folder", OVERLAYS, ids=name_overlay)
+ENGINES = {"dynamo.vllm": "vllm", "dynamo.sglang": "sglang", "dynamo.trtllm": "trtllm"}
+RUNTIMES = {"vllm": "vllm", "sglang": "sglang", "trtllm": "tensorrtllm"}
+# The engines' own flags, as Dynamo's templates have them, beside Dynamo's.
+ENGINE_FLAGS = (
+    *("--model", "--model-path", "--served-model-name", "--kv-events-config"),
+    *("--kv-transfer-config", "--page-size", "--disaggregation-transfer-backend"),
+    *("--disaggregation-bootstrap-port", "--host"),
+)
+# An engine's own parser flags are its own, and Dynamo's prefill and decode are SGLang's.
+SGLANG_FLAGS = ("--disaggregation-mode",)
+
+
+def each_container(folder: Path) -> Iterator[tuple[str, dict[str, Any], list[str]]]:
+    """Yield each container's component, itself and its command with all variables in place."""
+    graph = find_graph(render(folder))
+    variables = {entry["name"]: entry["value"] for entry in graph["spec"]["env"]}
+    for name, component in list_components(graph).items():
+        for container in list_containers(component).values():
+            words = [*container["command"], *container["args"]]
+            yield name, container, [expand(word, variables) for word in words]
+
+
+def expand(word: str, variables: dict[str, str]) -> str:
+    """Replace $(NAME) as Kubernetes does; raises KeyError if there is no such variable."""
+    return re.sub(r"\$\((\w+)\)", lambda found: variables[found[1]], word)
+
+
+@needs_kubectl
+@each_overlay
+def test_dynamo_and_kubernetes_accept_it(folder: Path) -> None:
+    assert find_faults(find_graph(render(folder))) == []
+
+
+@pytest.mark.parametrize("path", TEMPLATES, ids=lambda path: "-".join(path.parts[-2:]))
+def test_the_schema_takes_dynamos_own_templates(path: Path) -> None:
+    assert find_faults(yaml.safe_load(path.read_text(encoding="utf-8"))) == []
+
+
+def test_the_base_is_whole() -> None:
+    """Without kubectl: the only manifest that is no patch, with an image's tag."""
+    graph = copy.deepcopy(BASE)
+    for component in graph["spec"]["components"]:
+        component["podTemplate"]["spec"]["containers"][0]["image"] += ":1.6.1"
+    assert find_faults(graph) == []
+
+
+def set_at(*path: str | int, value: Any) -> Callable[[dict[str, Any]], None]:
+    def change(graph: dict[str, Any]) -> None:
+        place: Any = graph
+        for key in path[:-1]:
+            place = place[key]
+        place[path[-1]] = value
+
+    return change
+
+
+WORKER = ("spec", "components", 1)
+POD = (*WORKER, "podTemplate", "spec")
+MAIN = (*POD, "containers", 0)
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        (set_at("apiVersion", value="nvidia.com/v1alpha1"), "apiVersion"),
+        (set_at("spec", "services", value={}), "services"),
+        (set_at("spec", "backendFramework", value="llamacpp"), "llamacpp"),
+        (set_at("spec", "env", value=[{"name": "A", "vale": "1"}]), "vale"),
+        (set_at(*WORKER, "type", value="router"), "router"),
+        (set_at(*WORKER, "replicas", value=-1), "-1"),
+        (set_at(*WORKER, "name", value="frontend"), "unique"),
+        (set_at(*WORKER, "name", value="the worker"), "the worker"),
+        (set_at(*WORKER, "frontendSidecar", value="front"), "front"),
+        (set_at(*WORKER, "sharedMemorySize", value="16 GB"), "16 GB"),
+        (set_at(*MAIN, "name", value="engine"), "main"),
+        (set_at(*MAIN, "image", value=""), "image"),
+        (set_at(*MAIN, "image", value="backedge:latest"), "latest"),
+        (set_at(*MAIN, "livenessProbe", "httpget", value={}), "httpget"),
+        (set_at(*MAIN, "args", value=["--n", 4]), "4"),
+        (set_at(*POD, "terminationGracePeriodSeconds", value="60"), "60"),
+        (set_at(*POD, "containers", value={}), "containers"),
+        (set_at(*POD, "securityContext", "runAsUser", value=True), "True"),
+    ],
+)
+def test_a_fault_is_found(change: Callable[[dict[str, Any]], None], said: str) -> None:
+    graph = copy.deepcopy(BASE)
+    for component in graph["spec"]["components"]:
+        component["podTemplate"]["spec"]["containers"][0]["image"] += ":1.6.1"
+    change(graph)
+    assert any(said in fault for fault in find_faults(graph))
+
+
+# What runs in them.
+
+
+@needs_kubectl
+@each_overlay
+def test_the_frontends_flags_are_flags(folder: Path, monkeypatch: Any) -> None:
+    from dynamo.frontend.frontend_args import FrontendArgGroup
+
+    found = [words for *_, words in each_container(folder) if "backedge.frontend" in words]
+    assert found
+    for words in found:
+        assert words[:3] == ["python3", "-m", "backedge.frontend"]
+        parser = argparse.ArgumentParser(allow_abbrev=False, exit_on_error=False)
+        FrontendArgGroup().add_arguments(parser)
+        parsed = parser.parse_args(frontend_main.parse_flags(words[3:]).other_arguments)
+        assert parsed.migration_limit > 0
+
+
+def parse_worker(engine: Any, words: list[str]) -> argparse.Namespace:
+    """Parse the flags of Dynamo and Backedge, and take the engine's own as known."""
+    from dynamo.common.configuration.groups.runtime_args import DynamoRuntimeArgGroup
+
+    backend = importlib.import_module(f"dynamo.{engine}.backend_args")
+    groups = {
+        "vllm": "DynamoVllmArgGroup",
+        "sglang": "DynamoSGLangArgGroup",
+        "trtllm": "DynamoTrtllmArgGroup",
+    }
+    parser = argparse.ArgumentParser(allow_abbrev=False, exit_on_error=False)
+    DynamoRuntimeArgGroup().add_arguments(parser)
+    getattr(backend, groups[engine])().add_arguments(parser)
+    if engine == "sglang":
+        parser.add_argument("--reasoning-parser")
+        parser.add_argument("--tool-call-parser")
+        for flag in SGLANG_FLAGS:
+            parser.add_argument(flag)
+    if engine == "vllm":
+        parser.add_argument("--reasoning-parser")
+    flags.add_flags(parser, engine)
+    known = parser._option_string_actions
+    for flag in ENGINE_FLAGS:
+        if flag not in known:
+            parser.add_argument(flag)
+    return parser.parse_args(words)
+
+
+@needs_kubectl
+@each_overlay
+def test_the_workers_flags_are_flags(folder: Path) -> None:
+    processing = 0
+    for component, container, words in each_container(folder):
+        if "backedge.frontend" in words:
+            continue
+        assert words[:2] == ["python3", "-m"]
+        engine: Any = ENGINES[words[2]]
+        parsed = parse_worker(engine, words[3:])
+        settings = flags.read_settings(parsed, engine)
+        assert (settings is None) == (component == "plain")
+        assert (engine in container["image"]) or (RUNTIMES[engine] in container["image"])
+        if settings is not None:
+            processing += 1
+            assert tool_format(settings.names.tool_call or "") is not None
+            assert reasoning_format(settings.names.reasoning or "") is not None
+            continue
+        assert tool_format(parsed.dyn_tool_call_parser) is not None
+    assert processing
+
+
+PARSE_WITH_VLLM = (
+    "import json, sys; from dynamo.vllm.args import _parse_cli_args; "
+    "[_parse_cli_args(words) for words in json.load(sys.stdin)]"
+)
+
+
+@needs_kubectl
+def test_vllms_own_parser_takes_them() -> None:
+    """The whole command line, with the plugin loaded, as `python -m dynamo.vllm` reads it."""
+    commands = [
+        words[3:]
+        for folder in OVERLAYS
+        for *_, words in each_container(folder)
+        if words[2] == "dynamo.vllm"
+    ]
+    unique = [json.loads(text) for text in sorted({json.dumps(words) for words in commands})]
+    assert len(unique) == 4  # a worker, a plain one, prefill, decode
+    done = subprocess.run(
+        [sys.executable, "-c", PARSE_WITH_VLLM],
+        input=json.dumps(unique),
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr[-2000:]
+
+
+@needs_kubectl
+@each_overlay
+def test_pods_end_after_their_streams(folder: Path) -> None:
+    """Longer than all that Dynamo waits for when it is asked to end."""
+    from dynamo.common.utils import graceful_shutdown
+
+    for component in list_components(find_graph(render(folder))).values():
+        pod = component["podTemplate"]["spec"]
+        for container in pod["containers"]:
+            variables = {entry["name"]: entry["value"] for entry in container["env"]}
+            served = float(
+                variables.get("DYN_GRACEFUL_SHUTDOWN_GRACE_PERIOD_SECS")
+                or variables["DYN_HTTP_GRACEFUL_SHUTDOWN_TIMEOUT_SECS"]
+            )
+            if "DYN_SYSTEM_PORT" in variables:
+                served += graceful_shutdown._DEFAULT_DRAIN_TIMEOUT_SECS
+                served += graceful_shutdown._DEFAULT_CLEANUP_TIMEOUT_SECS
+            assert pod["terminationGracePeriodSeconds"] > served
+
+
+@needs_kubectl
+@each_overlay
+def test_pods_are_probed_and_bounded_and_have_no_privileges(folder: Path) -> None:
+    for component in list_components(find_graph(render(folder))).values():
+        pod = component["podTemplate"]["spec"]
+        assert pod["securityContext"]["runAsNonRoot"]
+        assert pod["securityContext"]["runAsUser"] == 1000
+        labels = component["podTemplate"]["metadata"]["labels"]
+        for constraint in pod["topologySpreadConstraints"]:
+            assert constraint["labelSelector"]["matchLabels"] == labels
+        for container in (*pod["containers"], *pod.get("initContainers", ())):
+            assert not container["securityContext"]["allowPrivilegeEscalation"]
+            assert container["securityContext"]["capabilities"]["drop"] == ["ALL"]
+            assert container["resources"]["limits"]["memory"]
+        for container in pod["containers"]:
+            (port,) = container["ports"]
+            assert container["livenessProbe"]["httpGet"] == {"path": "/live", "port": port["name"]}
+            assert container["startupProbe"]["httpGet"]["path"] == "/live"
+            assert container["readinessProbe"]["httpGet"]["path"] == "/health"
+
+
+# The overlays, one by one.
+
+
+def replicas(name: str) -> dict[str, int]:
+    graph = find_graph(render(KUBERNETES / "overlays" / name))
+    return {part: component["replicas"] for part, component in list_components(graph).items()}
+
+
+@needs_kubectl
+@pytest.mark.parametrize(
+    ("name", "expected"),
+    [
+        ("aggregated", {"Frontend": 2, "worker": 2}),
+        ("disaggregated", {"Frontend": 2, "decode": 2, "prefill": 2}),
+        ("frontend-sidecar", {"worker": 2}),
+        ("mixed-fleet", {"Frontend": 2, "worker": 2, "plain": 1}),
+        ("rolling-upgrade/1-frontends", {"Frontend": 2, "worker": 0, "plain": 2}),
+        ("rolling-upgrade/2-one-worker", {"Frontend": 2, "worker": 1, "plain": 1}),
+        ("rolling-upgrade/3-all-workers", {"Frontend": 2, "worker": 2, "plain": 0}),
+    ],
+)
+def test_components(name: str, expected: dict[str, int]) -> None:
+    assert replicas(name) == expected
+
+
+@needs_kubectl
+def test_the_steps_of_an_upgrade_change_replicas_alone() -> None:
+    """Anything else would give the workers a new revision, and restart them."""
+    steps = []
+    for folder in sorted((KUBERNETES / "overlays" / "rolling-upgrade").iterdir()):
+        graph = copy.deepcopy(find_graph(render(folder)))
+        for component in graph["spec"]["components"]:
+            del component["replicas"]
+        steps.append(graph)
+    assert len(steps) == 3
+    assert steps[0] == steps[1] == steps[2]
+
+
+@needs_kubectl
+def test_a_sidecars_service_finds_its_pods() -> None:
+    resources = render(KUBERNETES / "overlays" / "frontend-sidecar")
+    (service,) = (found for found in resources if found["kind"] == "Service")
+    worker = list_components(find_graph(resources))["worker"]
+    assert worker["frontendSidecar"] == "frontend"
+    labels = worker["podTemplate"]["metadata"]["labels"]
+    assert service["spec"]["selector"].items() <= labels.items()
+    ports = {port["name"] for port in list_containers(worker)["frontend"]["ports"]}
+    assert {port["targetPort"] for port in service["spec"]["ports"]} <= ports
+
+
+@needs_kubectl
+def test_an_init_container_installs_into_the_path() -> None:
+    resources = render(KUBERNETES / "overlays" / "without-image")
+    graph = find_graph(resources)
+    (config,) = (found for found in resources if found["kind"] == "ConfigMap")
+    installer = (ROOT / "deploy" / "docker" / "install.py").read_text(encoding="utf-8")
+    assert config["data"]["install.py"] == installer
+    variables = {entry["name"]: entry["value"] for entry in graph["spec"]["env"]}
+    for component in list_components(graph).values():
+        pod = component["podTemplate"]["spec"]
+        (init,) = pod["initContainers"]
+        (main,) = pod["containers"]
+        assert init["image"] == main["image"]
+        folder = init["args"][init["args"].index("--target") + 1]
+        assert folder == variables["PYTHONPATH"]
+        mounts = {mount["name"]: mount["mountPath"] for mount in init["volumeMounts"]}
+        volumes = {volume["name"]: volume for volume in pod["volumes"]}
+        assert volumes["installer"]["configMap"]["name"] == config["metadata"]["name"]
+        assert init["command"][1] == f"{mounts['installer']}/install.py"
+        shared = [mount["mountPath"] for mount in main["volumeMounts"]]
+        assert shared == [folder] == [mounts["backedge"]]
+
+
+@needs_kubectl
+def test_the_podmonitor_scrapes_every_pod() -> None:
+    (monitor,) = render(KUBERNETES / "monitoring" / "podmonitor")
+    scraped = {endpoint["port"] for endpoint in monitor["spec"]["podMetricsEndpoints"]}
+    wanted = monitor["spec"]["selector"]["matchLabels"].items()
+    for folder in OVERLAYS:
+        for component in list_components(find_graph(render(folder))).values():
+            assert wanted <= component["podTemplate"]["metadata"]["labels"].items()
+            for container in list_containers(component).values():
+                assert {port["name"] for port in container["ports"]} <= scraped
+
+
+@needs_kubectl
+def test_the_dashboard_is_a_configmap_that_grafana_finds() -> None:
+    resources = render(KUBERNETES / "monitoring")
+    (config,) = (found for found in resources if found["kind"] == "ConfigMap")
+    assert config["metadata"]["labels"]["grafana_dashboard"] == "1"
+    dashboard = (ROOT / "deploy" / "grafana" / "backedge.json").read_text(encoding="utf-8")
+    assert config["data"] == {"backedge.json": dashboard}
