@@ -14,8 +14,10 @@ from typing import Any, NamedTuple, NoReturn, TypeVar, Union
 import msgspec
 from typing_extensions import override
 
+from ..parsers.base import ParserNames
 from ..parsers.errors import SetupError
 from ..parsers.json_types import JsonObject
+from ..tokenization.auto_parsers import resolve_auto
 from .batch_file import Shard
 from .contracts import GenerationOptions, ModelLoadConfig, VlmPreprocessOptions
 from .errors import OptionValueError, UnknownOptionError
@@ -37,8 +39,8 @@ _HELP = {
     "trust_remote_code": "whether code that comes with the model may run",
     "top_p": "sample from the likeliest tokens of this probability together",
     "repetition_penalty": "above 1 against repetitions",
-    "tool_call_parser": "the model's tool calls: gives each answer a parsed message",
-    "reasoning_parser": "the model's reasoning: gives each answer a parsed message",
+    "tool_call_parser": "the model's tool calls, or auto: gives each answer a parsed message",
+    "reasoning_parser": "the model's reasoning, or auto: gives each answer a parsed message",
 }
 _GROUPS = (
     ("model and back end", ModelLoadConfig),
@@ -85,6 +87,9 @@ def parse_command(arguments: Sequence[str] | None = None) -> Command:
         raise UnknownOptionError(PROGRAM, unknown[0].partition("=")[0], known)
     if flags.tool_call_parser or flags.reasoning_parser:
         flags.message = True
+        names = ParserNames(flags.tool_call_parser, flags.reasoning_parser)
+        names = resolve_auto(names, flags.model, revision=flags.revision)
+        flags.tool_call_parser, flags.reasoning_parser = names.tool_call, names.reasoning
     vlm = _build(VlmPreprocessOptions, flags)
     load = _build(ModelLoadConfig, flags, vlm=vlm)
     options = _build(GenerationOptions, flags)

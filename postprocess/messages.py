@@ -59,7 +59,7 @@ class WorkerCard(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
     """What a post-processing worker advertises on the model card.
 
     engine: "vllm", "sglang" or "replay". tool_call_parser, reasoning_parser: names as its flags
-        give them.
+        give them. backedge_version: of the worker, for whoever looks at a fleet.
     """
 
     version: int = VERSION
@@ -67,6 +67,7 @@ class WorkerCard(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
     engine_version: str
     tool_call_parser: str | None = None
     reasoning_parser: str | None = None
+    backedge_version: str | None = None
 
 
 class TopLogprob(msgspec.Struct, frozen=True):

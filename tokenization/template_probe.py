@@ -50,6 +50,7 @@ class AddedToken(msgspec.Struct, frozen=True):
     """A token that is not of the ordinary vocabulary."""
 
     content: str = ""
+    id: int = -1
 
 
 class TokenizerJson(msgspec.Struct, frozen=True):
@@ -61,13 +62,14 @@ class TokenizerJson(msgspec.Struct, frozen=True):
 class TokenizerConfig(msgspec.Struct, frozen=True):
     """tokenizer_config.json, as far as it lists added tokens."""
 
-    added_tokens_decoder: dict[str, AddedToken] = {}
+    added_tokens_decoder: dict[int, AddedToken] = {}
 
 
 class TekkenToken(msgspec.Struct, frozen=True):
     """A control token of Mistral's own tokenizers."""
 
     token_str: str = ""
+    rank: int = -1
 
 
 class TekkenJson(msgspec.Struct, frozen=True):
@@ -89,13 +91,13 @@ def read_evidence(folder: str | Path, chat_template: str | None = None) -> Evide
     except SetupError:
         if chat_template is not None:
             raise
-        return Evidence(tokens=tokens)
+        return Evidence(tokens=frozenset(tokens))
     source = sources.get(FOR_TOOLS) or sources.get(DEFAULT) or next(iter(sources.values()))
-    return probe_template(source, files.special_tokens, tokens)
+    return probe_template(source, files.special_tokens, frozenset(tokens))
 
 
-def read_added_tokens(folder: Path) -> frozenset[str]:
-    """Return the texts of the added tokens, from the first file that lists any.
+def read_added_tokens(folder: Path) -> dict[str, int]:
+    """Return the ids of the added tokens by their texts, from the files that list any.
 
     Raises `SetupError` for a file of another form.
     """
@@ -105,8 +107,11 @@ def read_added_tokens(folder: Path) -> frozenset[str]:
         control = _decode(folder / "tekken.json", TekkenJson).special_tokens or ()
     except msgspec.DecodeError as error:
         raise SetupError(f"{folder}: the tokenizer's files cannot be used: {error}.") from error
-    texts = {token.content for token in (*listed, *decoder.values())}
-    return frozenset(texts | {token.token_str for token in control}) - {""}
+    return {
+        **{token.token_str: token.rank for token in control if token.token_str},
+        **{token.content: number for number, token in decoder.items()},
+        **{token.content: token.id for token in listed},
+    }
 
 
 def _decode(path: Path, content: type[T]) -> T:

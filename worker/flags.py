@@ -95,7 +95,11 @@ FOR_ANY_ENGINE = "--native-framework-processing"
 VLLM_FLAGS: tuple[Flag, ...] = (
     (
         ("--tool-call-parser",),
-        {"default": None, "help": "vLLM tool parser of the model, for --vllm-processing."},
+        {
+            "default": None,
+            "help": "vLLM tool parser of the model, for --vllm-processing; 'auto' finds it from "
+            "the chat template. So does --reasoning-parser auto.",
+        },
     ),
     (
         ("--tool-parser-plugin",),
@@ -106,7 +110,14 @@ VLLM_FLAGS: tuple[Flag, ...] = (
     ),
 )
 TRTLLM_FLAGS: tuple[Flag, ...] = tuple(
-    ((flag,), {"default": None, "help": f"{what} parser of the model, for --trtllm-processing."})
+    (
+        (flag,),
+        {
+            "default": None,
+            "help": f"{what} parser of the model, for --trtllm-processing; 'auto' finds it from "
+            "the chat template.",
+        },
+    )
     for flag, what in (("--tool-call-parser", "Tool"), ("--reasoning-parser", "Reasoning"))
 )
 SHARED_FLAGS: tuple[Flag, ...] = (
@@ -318,6 +329,12 @@ def share_choices(action: argparse.Action, choices: Iterable[str]) -> None:
     ENGINE_CHOICES[action.dest] = EngineChoices(action.default, own)
     action.choices = list(dict.fromkeys((*own, *choices)))
     action.default = None
+
+
+def engine_names(flag: str) -> tuple[str, ...]:
+    """Return the names that the engine itself takes for one of its flags that we share."""
+    shared = ENGINE_CHOICES.get(flag.removeprefix("--").replace("-", "_"))
+    return () if shared is None else shared.choices
 
 
 def add_other_switches(parser: argparse.ArgumentParser) -> None:

@@ -5,6 +5,7 @@ The frontend reads there that the worker post-processes, and with which parsers.
 
 from __future__ import annotations
 
+import importlib.metadata
 import json
 
 from ..parsers.base import ParserNames
@@ -19,6 +20,7 @@ def build_worker_card(engine: str, engine_version: str, names: ParserNames) -> W
         engine_version=engine_version,
         tool_call_parser=names.tool_call,
         reasoning_parser=names.reasoning,
+        backedge_version=importlib.metadata.version("backedge"),
     )
 
 

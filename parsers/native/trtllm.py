@@ -66,13 +66,19 @@ class ReasoningParser(Protocol):
         ...
 
 
+def known_names(flag: str) -> list[str]:
+    """Return the names that TensorRT-LLM knows for one of the two flags."""
+    is_tool_call = flag == TOOL_CALL_FLAG
+    return list(ToolParserFactory.parsers if is_tool_call else ReasoningParserFactory.keys())
+
+
 def check_names(names: ParserNames, also_known: Iterable[str] = ()) -> None:
     """Raise `UnknownParserError` for a name that TensorRT-LLM does not know.
 
     also_known: further names that the message lists.
     """
-    check_name(TOOL_CALL_FLAG, names.tool_call, ToolParserFactory.parsers, also_known)
-    check_name(REASONING_FLAG, names.reasoning, ReasoningParserFactory.keys(), also_known)
+    check_name(TOOL_CALL_FLAG, names.tool_call, known_names(TOOL_CALL_FLAG), also_known)
+    check_name(REASONING_FLAG, names.reasoning, known_names(REASONING_FLAG), also_known)
 
 
 class TrtllmParsers(ParserFactory):

@@ -63,15 +63,20 @@ def load_tool_parser_plugin(path: str) -> None:
         raise SetupError(f"{PLUGIN_FLAG} {path!r} cannot be imported ({reason}).") from error
 
 
+def known_names(flag: str) -> list[str]:
+    """Return the names that vLLM registers for one of the two flags; imports no parser."""
+    managers = {TOOL_CALL_FLAG: ToolParserManager, REASONING_FLAG: ReasoningParserManager}
+    names: list[str] = managers[flag].list_registered()
+    return names
+
+
 def check_names(names: ParserNames, also_known: Iterable[str] = ()) -> None:
     """Raise `UnknownParserError` for a name that vLLM does not register; imports no parser.
 
     also_known: further names that the message lists.
     """
-    check_name(TOOL_CALL_FLAG, names.tool_call, ToolParserManager.list_registered(), also_known)
-    check_name(
-        REASONING_FLAG, names.reasoning, ReasoningParserManager.list_registered(), also_known
-    )
+    check_name(TOOL_CALL_FLAG, names.tool_call, known_names(TOOL_CALL_FLAG), also_known)
+    check_name(REASONING_FLAG, names.reasoning, known_names(REASONING_FLAG), also_known)
 
 
 class VllmParsers(ParserFactory):

@@ -26,6 +26,8 @@ from tools.stack import (
 )
 
 VLLM_PARSERS = ("--tool-call-parser", "hermes", "--reasoning-parser", "qwen3")
+# The same, which the workers find in the model's files.
+AUTO_PARSERS = ("--tool-call-parser", "auto", "--reasoning-parser", "auto")
 DYNAMO_PARSERS = ("--dyn-tool-call-parser", "hermes", "--dyn-reasoning-parser", "qwen3")
 BACKEDGE_MODEL = "tiny"
 PLAIN_MODEL = "plain"

@@ -14,7 +14,14 @@ import pytest
 
 from tests.e2e import test_errors, test_requests
 from tests.e2e.client import TIMEOUT_S, Client, Response, ask_all, eventually, whole
-from tests.e2e.conftest import BACKEDGE_MODEL, MAX_MODEL_LEN, PLAIN_MODEL, VLLM_PARSERS, Fleet
+from tests.e2e.conftest import (
+    AUTO_PARSERS,
+    BACKEDGE_MODEL,
+    MAX_MODEL_LEN,
+    PLAIN_MODEL,
+    VLLM_PARSERS,
+    Fleet,
+)
 from tests.e2e.test_bad_requests import SENT, send_all
 from tests.e2e.test_requests import (  # noqa: F401 - the same tests, on this file's fleet
     STREAMED,
@@ -83,11 +90,13 @@ def fleet(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Engines]:
     with Stack(tmp_path_factory.mktemp("sglang"), **LONG_CONTEXT_ALLOWED) as stack:
         # In one namespace, a frontend would send each model's requests to all workers.
         worker = stack.sglang(
-            "--sglang-processing", *ENGINE, wait=False, DYN_NAMESPACE="processing"
+            *("--sglang-processing", *ENGINE, *AUTO_PARSERS),
+            wait=False,
+            DYN_NAMESPACE="processing",
         )
         plain = stack.sglang(*ENGINE, name=PLAIN_MODEL, wait=False, DYN_NAMESPACE="plain")
         stack.worker(
-            "--vllm-processing", *VLLM_PARSERS, name=VLLM_MODEL, wait=False, DYN_NAMESPACE="vllm"
+            "--vllm-processing", *AUTO_PARSERS, name=VLLM_MODEL, wait=False, DYN_NAMESPACE="vllm"
         )
         # Started with our module, since SGLang is told to leave the plugin out.
         pooled = stack.sglang(

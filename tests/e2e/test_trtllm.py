@@ -16,6 +16,7 @@ import pytest
 from tests.e2e import test_errors, test_requests
 from tests.e2e.client import Client, ask_transcripts, eventually
 from tests.e2e.conftest import (
+    AUTO_PARSERS,
     BACKEDGE_MODEL,
     DYNAMO_PARSERS,
     MAX_MODEL_LEN,
@@ -63,7 +64,7 @@ class TrtllmFleet(Fleet):
 def fleet(tmp_path_factory: pytest.TempPathFactory) -> Iterator[TrtllmFleet]:
     with Stack(tmp_path_factory.mktemp("trtllm"), DYN_LOG="info") as stack:
         worker = stack.trtllm(
-            *("--trtllm-processing", *VLLM_PARSERS, *DYNAMO_PARSERS, *ENGINE),
+            *("--trtllm-processing", *AUTO_PARSERS, *DYNAMO_PARSERS, *ENGINE),
             wait=False,
             DYN_NAMESPACE="processing",
         )

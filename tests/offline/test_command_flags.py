@@ -11,6 +11,8 @@ from backedge.offline.command_flags import WITHOUT_FLAG, build_flag_parser, pars
 from backedge.offline.contracts import GenerationOptions, ModelLoadConfig, VlmPreprocessOptions
 from backedge.parsers.errors import SetupError
 
+from tests.support import TINY_MODEL
+
 NEEDED = ("--input", "in.jsonl", "--output", "out.jsonl", "--model", "m")
 FIELDS = [
     field
@@ -93,6 +95,13 @@ def test_other_flags() -> None:
 
 def test_a_parser_s_name_asks_for_a_message() -> None:
     assert parse_command([*NEEDED, "--tool-call-parser", "hermes"]).options.message
+
+
+def test_auto_is_what_the_model_writes():
+    words = [word if word != "m" else str(TINY_MODEL) for word in NEEDED]
+    auto = ("--tool-call-parser", "auto", "--reasoning-parser", "auto")
+    options = parse_command([*words, *auto]).options
+    assert (options.tool_call_parser, options.reasoning_parser) == ("hermes", "qwen3")
 
 
 def test_a_folder_is_the_same_from_everywhere(

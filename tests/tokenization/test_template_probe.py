@@ -66,7 +66,7 @@ def test_a_variable_counts_as_a_switch_if_it_changes_the_prompt() -> None:
 )
 def test_added_tokens(tmp_path, name, content) -> None:
     (tmp_path / name).write_text(json.dumps(content))
-    assert read_added_tokens(tmp_path) == {"<tool_call>"}
+    assert read_added_tokens(tmp_path) == {"<tool_call>": 1}
     assert read_evidence(tmp_path).tokens == {"<tool_call>"}
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.metadata
 import json
 
 import pytest
@@ -10,6 +11,7 @@ from backedge.postprocess.messages import KEY, VERSION, WorkerCard, read
 from backedge.worker.model_card import build_worker_card, publish_worker_card
 from dynamo.llm import ModelRuntimeConfig
 
+OWN = importlib.metadata.version("backedge")
 CARDS = [
     (
         build_worker_card("vllm", "0.31.0", ParserNames("hermes", "qwen3")),
@@ -18,11 +20,12 @@ CARDS = [
             engine_version="0.31.0",
             tool_call_parser="hermes",
             reasoning_parser="qwen3",
+            backedge_version=OWN,
         ),
     ),
     (
         build_worker_card("sglang", "0.5.21", ParserNames()),
-        WorkerCard(engine="sglang", engine_version="0.5.21"),
+        WorkerCard(engine="sglang", engine_version="0.5.21", backedge_version=OWN),
     ),
 ]
 

@@ -25,6 +25,7 @@ from ...parsers.json_types import JsonObject
 from ...postprocess.postprocessor import starts_in_reasoning
 from ...tokenization.detokenizer import DetokenizerFactory, DetokenizerOptions
 from .. import flags
+from ..auto_names import resolve_auto_names
 from ..dynamo_types import (
     RuntimeConfig,
     SglangConfig,
@@ -99,6 +100,7 @@ def watch_arguments(parser: argparse.ArgumentParser) -> None:
     @functools.wraps(parse)
     def parse_and_enable(*args: object, **kwargs: object) -> argparse.Namespace:
         arguments = parse(*args, **kwargs)
+        ENGINE.exit_on_setup_error(resolve_auto_names)(arguments, "sglang", flags.engine_names)
         settings = ENGINE.exit_on_setup_error(flags.read_settings)(arguments, "sglang")
         flags.keep_engine_choices(arguments)
         if settings is not None:

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import argparse
 import functools
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncIterator, Callable, Collection, Iterator
 from contextvars import ContextVar
 from typing import TypeVar
 
@@ -27,6 +27,7 @@ from ...parsers.json_types import JsonObject
 from ...postprocess.engine_output import engine_error
 from ...tokenization.model_files import read_vocabulary_size
 from .. import flags
+from ..auto_names import resolve_auto_names
 from ..dynamo_types import TrtllmConfig, TrtllmHandler, TrtllmRequest
 from ..egress import send_all
 from ..request_stream import EngineRequestHandle
@@ -87,11 +88,25 @@ def enable_once(validate: Callable[..., None]) -> Callable[..., None]:
         patch(ARGUMENTS, "Config.validate", lambda _: validate)
         validate(config)
         arguments = argparse.Namespace(**vars(config))
+        known = native_names if arguments.postprocess_parsers == "native" else no_names
+        ENGINE.exit_on_setup_error(resolve_auto_names)(arguments, "trtllm", known)
         settings = ENGINE.exit_on_setup_error(flags.read_settings)(arguments, "trtllm")
         if settings is not None:
             ENGINE.exit_on_setup_error(TrtllmWorker.enable)(config, settings)
 
     return validate_and_enable
+
+
+def no_names(_: str) -> Collection[str]:
+    """Return none: linear parsers take our names, and TensorRT-LLM starts MPI when imported."""
+    return ()
+
+
+def native_names(flag: str) -> Collection[str]:
+    """Return the names that TensorRT-LLM knows for one of the two flags."""
+    from ...parsers.native.trtllm import known_names
+
+    return known_names(flag)
 
 
 def watch_arguments() -> None:

@@ -16,12 +16,14 @@ from typing import TypeVar
 from typing_extensions import override
 
 from ...parsers.base import ParserFactory, ParserNames
-from ...parsers.errors import SetupError
+from ...parsers.errors import REASONING_FLAG, SetupError
 from ...parsers.json_types import JsonObject
 from ...parsers.native import vllm as native
-from ...parsers.parser_lookup import Kind
+from ...parsers.parser_lookup import Kind, reasoning_format
+from ...tokenization.auto_parsers import name_for_engine
 from ...tokenization.detokenizer import DetokenizerFactory, DetokenizerOptions
 from .. import flags
+from ..auto_names import resolve_auto_names
 from ..dynamo_types import VllmConfig, VllmEngine, VllmEngineArgs, VllmHandler
 from ..request_stream import EngineRequestHandle
 from .base import GenerateCall, LoadedModel, Worker, choose_parsers, name_parsers_in_rust
@@ -76,13 +78,37 @@ def watch_arguments() -> None:
 
     @functools.wraps(build_config)
     def build_and_enable(dynamo_config: object, arguments: argparse.Namespace) -> VllmConfig:
-        config: VllmConfig = build_config(dynamo_config, arguments)
+        ENGINE.exit_on_setup_error(resolve_auto_names)(
+            arguments,
+            "vllm",
+            native.known_names,
+            getattr(dynamo_config, "custom_jinja_template", None),
+        )
+        is_on = arguments.vllm_processing
+        engines = engine_part(arguments) if is_on else arguments
+        config: VllmConfig = build_config(dynamo_config, engines)
         settings = ENGINE.exit_on_setup_error(flags.read_settings)(arguments, "vllm")
         if settings is not None:
             ENGINE.exit_on_setup_error(VllmWorker.enable)(config, settings)
         return config
 
     args._build_config = build_and_enable  # noqa: SLF001 - Dynamo has no public hook there
+
+
+def engine_part(arguments: argparse.Namespace) -> argparse.Namespace:
+    """Return the flags for vLLM: its own name of the reasoning parser, or none if it has none.
+
+    vLLM refuses to start with a name that only Backedge has. It uses the parser to apply grammars
+    behind the reasoning. A name that nobody has stays, for vLLM to refuse.
+    """
+    name = getattr(arguments, "reasoning_parser", None)
+    format_ = reasoning_format(name) if name else None
+    known = native.known_names(REASONING_FLAG)
+    if format_ is None or name in known:
+        return arguments
+    engines = name_for_engine(format_, known)
+    own = engines if engines in known else ""
+    return argparse.Namespace(**{**vars(arguments), "reasoning_parser": own})
 
 
 def check_flags_can_be_seen(arguments: Sequence[str]) -> None:

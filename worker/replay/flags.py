@@ -7,6 +7,7 @@ import importlib.metadata
 import os
 from pathlib import Path
 
+from ...parsers.base import ParserNames
 from ...parsers.errors import SetupError
 from ...parsers.parser_lookup import linear_parsers
 from ...recording import flags as record_flags
@@ -14,6 +15,7 @@ from ...recording.recorder import Recorder
 from ...recording.recording import RecordedModel
 from ...tokenization import flags as tokenizer_flags
 from ...tokenization import load
+from ...tokenization.auto_parsers import resolve_auto
 from ...tokenization.detokenizer import detokenizers, read_vocabulary
 from ...tokenization.flags import TokenizerSelection
 from ...tokenization.model_files import ModelFiles
@@ -91,11 +93,18 @@ def build_flag_parser() -> argparse.ArgumentParser:
     for names, options in list_flags("vllm"):
         if names[0] in WORKER_FLAGS:
             parser.add_argument(*names, **options)
-    parser.add_argument("--reasoning-parser", help="Reasoning parser of the model.")
+    parser.add_argument("--reasoning-parser", help="Reasoning parser of the model, or 'auto'.")
     record_flags.add_to(parser)
     tokenizer_flags.add_to(parser)
     add_runtime_flags(parser)
     return parser
+
+
+def find_parsers(flags: argparse.Namespace) -> ParserNames:
+    """Return the parsers' names, which take the place of "auto". Raises as `resolve_auto`."""
+    names = resolve_auto(read_parser_names(flags), str(flags.model))
+    flags.tool_call_parser, flags.reasoning_parser = names.tool_call, names.reasoning
+    return names
 
 
 def build_worker(
@@ -103,6 +112,7 @@ def build_worker(
 ) -> tuple[ReplayWorker, ReplayModel]:
     """Return the worker, and the model as it registers it. Raises `SetupError` for bad flags."""
     check_pace(flags)
+    names = find_parsers(flags)
     files = ModelFiles(flags.model)
     transcripts = read_transcripts(flags.transcripts)
     engine = ReplayEngine(
@@ -112,7 +122,6 @@ def build_worker(
         eos_token_ids=files.eos_token_ids,
     )
     version = importlib.metadata.version("backedge")
-    names = read_parser_names(flags)
     model = ReplayModel(
         folder=flags.model,
         name=flags.served_model_name or flags.model.resolve().name,

@@ -195,6 +195,19 @@ def test_the_engine_gets_what_it_knows(words: list[str], left: tuple[str | None,
         assert found_settings.names == ParserNames(words[1], words[3])
 
 
+@pytest.mark.parametrize(
+    ("words", "left"),
+    [(["--sglang-processing"], ("hermes", "qwen3")), ([], ("auto", "auto"))],
+    ids=["ours", "its own"],
+)
+def test_auto_is_resolved_for_the_engine_as_well(words: list[str], left: tuple[str, str]) -> None:
+    made = parser()
+    sglang.watch_arguments(made)
+    auto = ("--tool-call-parser", "auto", "--reasoning-parser", "auto")
+    arguments = made.parse_args(["--model-path", str(TINY_MODEL), *auto, *words])
+    assert (arguments.tool_call_parser, arguments.reasoning_parser) == left
+
+
 class Configured:
     """Dynamo's `Config`, as far as it is wrapped."""
 

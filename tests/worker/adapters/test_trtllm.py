@@ -108,8 +108,9 @@ def test_flags(words: list[str], expected: flags.WorkerSettings | None) -> None:
     assert flags.read_settings(arguments, "trtllm") == expected
 
 
+@pytest.mark.parametrize("name", ["hermes", "auto"])
 def test_post_processing_is_enabled_by_the_first_configuration_that_is_checked(
-    monkeypatch: pytest.MonkeyPatch,
+    name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     from dynamo.trtllm import args
 
@@ -118,7 +119,9 @@ def test_post_processing_is_enabled_by_the_first_configuration_that_is_checked(
     monkeypatch.setattr(trtllm.TrtllmWorker, "enable", lambda *found: enabled.append(found))
     parser = argparse.ArgumentParser()
     flags.add_flags(parser, "trtllm")
-    parsed = parser.parse_args(["--trtllm-processing", "--tool-call-parser", "hermes"])
+    parser.add_argument("--model")
+    words = ["--trtllm-processing", "--model", str(TINY_MODEL), "--tool-call-parser", name]
+    parsed = parser.parse_args(words)
     for _ in range(2):
         found = args.Config.from_cli_args(parsed)
         found.validate()

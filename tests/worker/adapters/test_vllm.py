@@ -26,6 +26,8 @@ from vllm.v1.engine import EngineCoreOutput, EngineCoreRequest, FinishReason
 from vllm.v1.engine.output_processor import OutputProcessor, RequestOutputCollector
 from vllm.v1.engine.parallel_sampling import ParentRequest
 
+from tests.support import TINY_MODEL
+
 SETTINGS = flags.WorkerSettings()
 
 
@@ -96,6 +98,53 @@ def test_flags_that_the_parser_has_are_left_to_it():
     parser.add_argument("--tool-call-parser", default="its own")
     flags.add_flags(parser, "vllm")
     assert parser.parse_args([]).tool_call_parser == "its own"
+
+
+# The reasoning parser that is named, and what vLLM gets of it.
+ENGINES_PART = [
+    ("qwen3", "qwen3"),
+    ("deepseek-r1", "deepseek_r1"),  # SGLang's name
+    ("apertus", ""),  # a format that vLLM has no parser for
+    ("nope", "nope"),  # nobody's, which vLLM refuses
+    ("", ""),
+]
+
+
+@pytest.mark.parametrize(("given_name", "left"), ENGINES_PART)
+def test_the_engine_gets_a_reasoning_parser_that_it_has(given_name, left):
+    arguments = argparse.Namespace(reasoning_parser=given_name, model="m")
+    assert vllm.engine_part(arguments) == argparse.Namespace(reasoning_parser=left, model="m")
+    assert arguments.reasoning_parser == given_name
+
+
+@pytest.mark.parametrize(
+    ("words", "names", "engines"),
+    [
+        (["--vllm-processing"], ParserNames("hermes", "qwen3"), "qwen3"),
+        ([], None, "auto"),  # for vLLM to refuse
+    ],
+)
+def test_auto_is_resolved_before_the_engine_sees_it(words, names, engines, monkeypatch):
+    from dynamo.vllm import args
+
+    seen, enabled = [], []
+
+    def build_config(dynamo_config, arguments):
+        seen.append(arguments.reasoning_parser)
+        return dynamo_config
+
+    monkeypatch.setattr(args, "_build_config", build_config)
+    monkeypatch.setattr(vllm.VllmWorker, "enable", lambda _, found: enabled.append(found.names))
+    vllm.watch_arguments()
+    parser = argparse.ArgumentParser()
+    for flag in ("--model", "--tokenizer", "--reasoning-parser"):
+        parser.add_argument(flag)
+    flags.add_flags(parser, "vllm")
+    auto = ("--tool-call-parser", "auto", "--reasoning-parser", "auto")
+    arguments = parser.parse_args(["--model", str(TINY_MODEL), *auto, *words])
+    args._build_config(SimpleNamespace(custom_jinja_template=None), arguments)
+    assert seen == [engines]
+    assert enabled == ([names] if names else [])
 
 
 NAME, INTERNAL = "request-1", "request-1-a5c3"

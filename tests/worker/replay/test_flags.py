@@ -35,3 +35,10 @@ def test_dynamos_flags_have_its_variables_and_defaults(flag, variable, default, 
     monkeypatch.setenv(variable, "set")
     assert getattr(build_flag_parser().parse_args([]), dest) == "set"
     assert getattr(build_flag_parser().parse_args([flag, "given"]), dest) == "given"
+
+
+def test_auto_is_what_the_model_writes():
+    _, model = build("--tool-call-parser", "auto", "--reasoning-parser", "auto")
+    assert model.worker_card is not None
+    assert model.worker_card.tool_call_parser == "hermes"
+    assert model.worker_card.reasoning_parser == "qwen3"

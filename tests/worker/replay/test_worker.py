@@ -1,6 +1,7 @@
 """The replay worker: its handler, and what it says of its model."""
 
 import asyncio
+import importlib.metadata
 
 from backedge.postprocess.messages import KEY, PostprocessedChunk, WorkerCard, read
 from backedge.postprocess.messages import encode as encode_message
@@ -9,6 +10,8 @@ from backedge.worker.replay.flags import build_flag_parser, build_worker
 
 from tests.support import TRANSCRIPTS, params
 from tests.worker.replay.recordings import FILES, TOKENS, Context, request, tokens
+
+OWN = importlib.metadata.version("backedge")
 
 
 def build(*arguments):
@@ -38,9 +41,10 @@ def test_a_request_with_params_is_postprocessed():
     assert delta.reasoning_content == TRANSCRIPTS["reasoning_text"]["expect"]["reasoning"]
     assert model.worker_card == WorkerCard(
         engine="replay",
-        engine_version="0.1.0",
+        engine_version=OWN,
         tool_call_parser="hermes",
         reasoning_parser="qwen3",
+        backedge_version=OWN,
     )
     assert model.context_length == FILES.context_length
 

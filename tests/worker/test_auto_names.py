@@ -1,0 +1,61 @@
+"""`auto` among a worker's flags, for each engine."""
+
+from __future__ import annotations
+
+from argparse import Namespace
+from typing import get_args
+
+import pytest
+from backedge.worker.auto_names import MODEL_FLAGS, resolve_auto_names
+from backedge.worker.flags import EngineName
+
+from tests.parsers.chat_templates import build_template
+from tests.support import TINY_MODEL
+
+ENGINES = get_args(EngineName)
+
+
+def flags(engine, **more):
+    switch = {f"{engine}_processing": True, MODEL_FLAGS[engine][-1]: str(TINY_MODEL)}
+    return Namespace(**{**switch, "tool_call_parser": "auto", "reasoning_parser": "auto", **more})
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_names_take_the_place_of_auto(engine):
+    arguments = flags(engine)
+    resolve_auto_names(arguments, engine)
+    assert (arguments.tool_call_parser, arguments.reasoning_parser) == ("hermes", "qwen3")
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_nothing_changes_without_post_processing_or_auto(engine, tmp_path):
+    plain = flags(engine, **{f"{engine}_processing": False})
+    named = flags(engine, tool_call_parser="xlam", reasoning_parser=None)
+    for arguments in (plain, named):
+        setattr(arguments, MODEL_FLAGS[engine][0], str(tmp_path))
+        before = Namespace(**vars(arguments))
+        resolve_auto_names(arguments, engine)
+        assert arguments == before
+
+
+def test_the_tokenizers_folder_comes_before_the_models(tmp_path):
+    arguments = flags("vllm", model=str(tmp_path), tokenizer=str(TINY_MODEL))
+    resolve_auto_names(arguments, "vllm")
+    assert arguments.tool_call_parser == "hermes"
+
+
+@pytest.mark.parametrize("flag", ["chat_template", "custom_jinja_template", None])
+def test_a_template_of_the_flags_counts(flag, tmp_path):
+    template = tmp_path / "own.jinja"
+    template.write_text(build_template("qwen3_coder"))
+    arguments = flags("sglang", reasoning_parser=None, chat_template="one-of-sglang's")
+    if flag:
+        setattr(arguments, flag, str(template))
+    resolve_auto_names(arguments, "sglang", chat_template=None if flag else str(template))
+    assert arguments.tool_call_parser == "qwen3_coder"
+
+
+def test_the_engines_name_is_taken():
+    arguments = flags("sglang", reasoning_parser=None)
+    resolve_auto_names(arguments, "sglang", lambda _: ("qwen25",))
+    assert arguments.tool_call_parser == "qwen25"
