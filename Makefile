@@ -3,6 +3,7 @@
 # make test-next  runs those of Dynamo 1.7's development wheels, where these can be had; in make test
 # make test-clients  runs those of OpenAI's, Anthropic's and others' clients; in make test
 # make test-all  runs all cases, and random examples longer
+# make dashboard  draws docs/dashboard.png: a fleet under load, watched by a real Prometheus
 # make soak      runs a fleet under faults, for MINUTES (60)
 # make test-hostile  runs all of tests/hostile: requests, output, rogue peers, faults of the pool
 # Each makes its own virtual environment first; a second call finds it done.
@@ -22,7 +23,7 @@ SUPPORT := tests/worker/adapters/test_engine_support.py::test_these_versions_and
 TESTS_NEXT := $(SUPPORT)[vllm] $(SUPPORT)[sglang] tests/frontend/edges tests/e2e/test_transcripts.py \
 	tests/e2e/test_sglang.py::test_gives_exactly_the_transcript
 
-.PHONY: run offline test test-all test-next test-clients soak test-hostile lint setup
+.PHONY: run offline test test-all test-next test-clients dashboard soak test-hostile lint setup
 
 run:
 	@tools/setup $(ENGINE)
@@ -48,6 +49,9 @@ test-clients: setup
 
 test-all:
 	@env -u CI WHOLE_MATRICES=1 FUZZ_EXAMPLES=2000 $(MAKE) test
+
+dashboard: setup
+	@$(PYTHON) -m tools.dashboard --out docs/dashboard.png
 
 soak: setup
 	@$(PYTHON) -m tests.soak --minutes $(MINUTES)

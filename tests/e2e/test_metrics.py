@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import json
+import time
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any, cast
 
 import openai
 import pytest
+import yaml
 from backedge.worker.metrics import WorkerMetrics
 from prometheus_client import CollectorRegistry
 
@@ -14,12 +18,16 @@ from tests.e2e.client import Client, build_request, eventually
 from tests.e2e.conftest import Fleet
 from tests.e2e.test_transcripts import STREAMED, generated
 from tests.support import TRANSCRIPTS
-from tools.stack import HUGGINGFACE_FRONTEND, Process, Stack, fetch, metric
+from tools.dashboard.load import Load
+from tools.dashboard.panels import read_panels
+from tools.dashboard.prometheus import Prometheus, find_prometheus
+from tools.stack import HUGGINGFACE_FRONTEND, ROOT, Process, Stack, fetch, metric
 
 PARSERS = ("--tool-call-parser", "hermes", "--reasoning-parser", "qwen3")
 FAST, SLOW = "fast", "slow"
 CALL = TRANSCRIPTS["reasoning_call"]
 DEADLINE_S = 20.0
+RULES = ROOT / "deploy" / "kubernetes" / "monitoring" / "rules.yaml"
 STAGES = ("detokenize", "parse", "write", "encode")
 NAMES = (
     "requests_started_total",
@@ -136,3 +144,36 @@ def test_a_frontend_says_what_its_cache_of_prompts_saves(
     after = samples(url)
     assert after[tokens] > before + 100
     assert after["backedge_prompt_cache_bytes"] > 1_000
+
+
+@pytest.mark.skipif(find_prometheus() is None, reason="Prometheus is not installed")
+def test_prometheus_has_an_answer_for_every_panel_and_rule(
+    replay: dict[str, tuple[Process, Client]], tmp_path: Path
+) -> None:
+    """The dashboard's own queries, and the alerts, with a fleet under load."""
+    resource = yaml.safe_load(RULES.read_text(encoding="utf-8"))
+    (tmp_path / "rules.json").write_text(json.dumps(resource["spec"]), encoding="utf-8")
+    frontend = str(replay[FAST][1].openai.base_url).removesuffix("/v1/")
+    urls = [frontend, *(worker.url for worker, _ in replay.values())]
+    targets = {url.removeprefix("http://"): {"pod": url[-5:]} for url in urls}
+    queries = [query for panel in read_panels("10s") for query in panel.queries]
+    start = time.time()
+    with Prometheus(tmp_path, targets, str(tmp_path / "rules.json")) as prometheus:
+
+        def find_empty() -> list[str]:
+            window = (start, time.time(), 1.0)
+            answers = {query: prometheus.query(query.expression, *window) for query in queries}
+            return [
+                query.expression
+                for query, series in answers.items()
+                if not any(found.points for found in series)
+            ]
+
+        load = Load(frontend, [FAST])
+        load.run(lambda: not find_empty(), timeout_s=60)
+        assert (load.errors, find_empty()) == ([], [])
+        assert prometheus.list_up() == set(targets)
+        rules = [rule for group in prometheus.ask("rules")["groups"] for rule in group["rules"]]
+        assert {rule["health"] for rule in rules} == {"ok"}
+        assert len(rules) == len(resource["spec"]["groups"][0]["rules"])
+    assert eventually(lambda: metric(replay[FAST][0].url, "backedge_requests_in_flight") == 0)

@@ -1,0 +1,117 @@
+"""Requests of many kinds, so that no panel stays empty."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import threading
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+Request = dict[str, Any]
+TRANSCRIPTS = Path(__file__).parent.parent.parent / "examples" / "transcripts"
+TIMEOUT_S = 60.0
+# Long enough to be cut into parts for the frontend's cache of prompts.
+LONG = "The quick brown fox jumps over the lazy dog, and the dog does not mind. " * 60
+
+
+def read_requests(model: str) -> list[Request]:
+    """Return a request for each of the example conversations."""
+    requests = []
+    for path in sorted(TRANSCRIPTS.glob("*.jsonl")):
+        for line in path.read_text(encoding="utf-8").splitlines():
+            transcript = json.loads(line)
+            kept = ("messages", "tools", "tool_choice", "chat_template_kwargs")
+            request = {name: transcript[name] for name in kept if name in transcript}
+            requests.append({"model": model, "stream": True, **request})
+    return requests
+
+
+def vary(requests: list[Request]) -> Iterator[tuple[Request, bool]]:
+    """Yield requests for ever, and whether their clients leave early.
+
+    Most are streams; some have no stream, some end at a limit, and a few are long conversations.
+    """
+    for number, request in enumerate(itertools.cycle(requests), 1):
+        if number % 11 == 0:
+            turns = [{"role": "user", "content": LONG}, {"role": "user", "content": str(number)}]
+            yield {"model": request["model"], "messages": turns}, False
+        elif number % 7 == 0:
+            yield {**request, "max_tokens": 12}, False
+        elif number % 5 == 0:
+            yield {**request, "stream": False}, False
+        else:
+            yield request, number % 13 == 0
+
+
+def send(url: str, request: Request, *, leaves: bool) -> None:
+    """Send a request and read its answer, or leave after the first line of it.
+
+    A refusal, of a question that no transcript has, counts as answered.
+    """
+    body = json.dumps(request).encode()
+    asked = urllib.request.Request(
+        url + "/v1/chat/completions", body, {"Content-Type": "application/json"}
+    )
+    try:
+        with urllib.request.urlopen(asked, timeout=TIMEOUT_S) as answer:
+            answer.readline() if leaves else answer.read()
+    except urllib.error.HTTPError as error:
+        error.close()
+
+
+class Load:
+    """Threads that send requests from `start` to `stop`.
+
+    url: of the frontend. models: what is asked. clients: how many at once, for each model.
+    pause_s: between the requests of one client.
+    """
+
+    def __init__(
+        self, url: str, models: list[str], clients: int = 3, pause_s: float = 0.05
+    ) -> None:
+        self._ended = threading.Event()
+        self._pause_s = pause_s
+        self._url = url
+        self.errors: list[Exception] = []
+        self._threads = [
+            threading.Thread(target=self._run, args=(vary(self._shift(model, client)),))
+            for model in models
+            for client in range(clients)
+        ]
+
+    @staticmethod
+    def _shift(model: str, client: int) -> list[Request]:
+        """Return the requests in another order for each client."""
+        requests = read_requests(model)
+        first = client * 5 % len(requests)
+        return [*requests[first:], *requests[:first]]
+
+    def _run(self, requests: Iterator[tuple[Request, bool]]) -> None:
+        for request, leaves in requests:
+            if self._ended.is_set():
+                return
+            try:
+                send(self._url, request, leaves=leaves)
+            except Exception as error:  # noqa: BLE001 - the thread must end, and tell its starter
+                self.errors.append(error)
+                return
+            time.sleep(self._pause_s)
+
+    def run(self, until: Callable[[], bool], timeout_s: float) -> bool:
+        """Send requests until `until()`; return False if that takes longer than the timeout."""
+        deadline = time.monotonic() + timeout_s
+        for thread in self._threads:
+            thread.start()
+        try:
+            while not (reached := until()) and time.monotonic() < deadline and not self.errors:
+                time.sleep(0.5)
+        finally:
+            self._ended.set()
+            for thread in self._threads:
+                thread.join()
+        return reached

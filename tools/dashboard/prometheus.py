@@ -1,0 +1,128 @@
+"""A real Prometheus on loopback, for as long as a context lasts."""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+import shutil
+import subprocess
+import time
+import urllib.parse
+from dataclasses import dataclass
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+
+from tools.stack import LOOPBACK, ROOT, StackError, fetch, free_port
+
+PATH = os.pathsep.join([str(ROOT / ".venv" / "bin"), os.environ.get("PATH", "")])
+START_S = 30.0
+
+
+@dataclass(frozen=True)
+class Series:
+    """One series of a query: its labels, and points of time in seconds and value."""
+
+    labels: dict[str, str]
+    points: list[tuple[float, float]]
+
+
+def find_prometheus() -> str | None:
+    """Return the path of `prometheus`; `tools/setup` unpacks it where Debian's packages are."""
+    return shutil.which("prometheus", path=PATH)
+
+
+class Prometheus:
+    """Scrapes `targets` once a second into `folder`.
+
+    targets: "host:port" and the labels that it gets. rules: the folder's rule file, if any.
+    """
+
+    def __init__(
+        self, folder: Path, targets: dict[str, dict[str, str]], rules: str | None = None
+    ) -> None:
+        self.folder = folder
+        self.targets = targets
+        self.rules = rules
+        self.url = f"http://{LOOPBACK}:{free_port()}"
+
+    def __enter__(self) -> Self:
+        command = find_prometheus()
+        if command is None:
+            raise StackError("there is no `prometheus`; tools/setup unpacks Debian's package of it")
+        self.folder.mkdir(parents=True, exist_ok=True)
+        config = self.folder / "prometheus.json"
+        config.write_text(json.dumps(self._build_config()), encoding="utf-8")
+        log = self.folder / "prometheus.log"
+        with log.open("wb") as output:
+            self._process = subprocess.Popen(
+                [
+                    command,
+                    f"--config.file={config}",
+                    f"--storage.tsdb.path={self.folder / 'data'}",
+                    f"--web.listen-address={self.url.removeprefix('http://')}",
+                ],
+                stdout=output,
+                stderr=subprocess.STDOUT,
+            )
+        deadline = time.monotonic() + START_S
+        while "Ready" not in fetch(self.url + "/-/ready"):
+            if self._process.poll() is not None or time.monotonic() > deadline:
+                self._stop()
+                raise StackError(f"Prometheus did not start:\n{log.read_text(errors='replace')}")
+            time.sleep(0.1)
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self._stop()
+
+    def _stop(self) -> None:
+        self._process.kill()
+        self._process.wait()
+
+    def _build_config(self) -> dict[str, Any]:
+        # JSON is YAML, too.
+        scraped = [
+            {"targets": [target], "labels": labels} for target, labels in self.targets.items()
+        ]
+        return {
+            "global": {"scrape_interval": "1s", "evaluation_interval": "1s"},
+            "rule_files": [self.rules] if self.rules else [],
+            "scrape_configs": [{"job_name": "backedge", "static_configs": scraped}],
+        }
+
+    def ask(self, path: str, **parameters: str | float) -> Any:
+        """Return the data of an answer of the HTTP API. Raises `StackError` if it is an error."""
+        text = fetch(f"{self.url}/api/v1/{path}?{urllib.parse.urlencode(parameters)}")
+        if not text:
+            raise StackError(f"Prometheus refused {path} with {parameters}")
+        return json.loads(text)["data"]
+
+    def query(self, expression: str, start: float, end: float, step_s: float) -> list[Series]:
+        """Return the series of an expression, without values that are no numbers.
+
+        start, end: in seconds since 1970. Raises `StackError` if it is no expression.
+        """
+        result = self.ask("query_range", query=expression, start=start, end=end, step=step_s)
+        return [
+            Series(
+                found["metric"],
+                [
+                    (time_, float(value))
+                    for time_, value in found["values"]
+                    if math.isfinite(float(value))
+                ],
+            )
+            for found in result["result"]
+        ]
+
+    def list_up(self) -> set[str]:
+        """Return the targets whose last scrape succeeded."""
+        active = self.ask("targets", state="active")["activeTargets"]
+        return {found["labels"]["instance"] for found in active if found["health"] == "up"}
