@@ -1,0 +1,135 @@
+"""`backedge parse`: what a parser makes of a text."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import click
+import msgspec
+
+from ..parsers.api import stream_parser
+from ..parsers.errors import BackedgeError, SetupError
+from ..parsers.events import (
+    Content,
+    Event,
+    Reasoning,
+    ToolCallArguments,
+    ToolCallCut,
+    ToolCallStarted,
+    join,
+)
+
+# Some function, so that calls are parsed although no tools are given.
+ANY_TOOL = {"type": "function", "function": {"name": "any"}}
+WORDS: dict[type[Any], str] = {
+    Content: "content",
+    Reasoning: "reasoning",
+    ToolCallStarted: "call",
+    ToolCallArguments: "arguments",
+    ToolCallCut: "cut",
+}
+
+
+class Shown(msgspec.Struct, omit_defaults=True):
+    """An event. index: of its call. text: of a call, its name."""
+
+    kind: str
+    text: str
+    index: int | None = None
+
+
+@click.command("parse")
+@click.option("--format", "tool_call_parser", metavar="NAME", help="Parser of tool calls.")
+@click.option("--reasoning", "reasoning_parser", metavar="NAME", help="Parser of reasoning.")
+@click.option(
+    "--tools",
+    metavar="FILE",
+    type=click.Path(path_type=Path),
+    help="JSON list of OpenAI tools, whose schemas give the arguments their types. Without it, "
+    "calls of any function are parsed.",
+)
+@click.option("--pieces", metavar="N", type=click.IntRange(1), help="Feed N characters at a time.")
+@click.option("--length", "is_cut", is_flag=True, help="As if a limit had cut the text.")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+@click.argument("file", type=click.File("rb"), default="-")
+def command(**flags: Any) -> None:
+    r"""Show what becomes of a text that a model may have written.
+
+    The text is FILE or the standard input. Prints the events of the linear parsers, one in each
+    line: content, reasoning, calls, their arguments. Names are those of `backedge parsers`.
+
+    \b
+    echo '<tool_call>{"name": "f", "arguments": {}}</tool_call>' | backedge parse --format hermes
+    """
+    try:
+        events = parse(**{name: flags[name] for name in flags if name != "as_json"})
+    except (BackedgeError, OSError, UnicodeDecodeError) as error:
+        click.echo(f"backedge parse: {error}", err=True)
+        sys.exit(2)
+    shown = [show(event) for event in events]
+    if flags["as_json"]:
+        click.echo(msgspec.json.encode(shown))
+        return
+    for each in shown:
+        name = each.kind if each.index is None else f"{each.kind} {each.index}"
+        click.echo(f"{name:12} {json.dumps(each.text)}")
+
+
+def parse(
+    *,
+    file: Any,
+    tool_call_parser: str | None,
+    reasoning_parser: str | None,
+    tools: Path | None,
+    pieces: int | None,
+    is_cut: bool,
+) -> list[Event]:
+    """Return the events of a text, those of one kind joined.
+
+    Raises `SetupError` without any parser, and for tools that are none.
+    """
+    if not (tool_call_parser or reasoning_parser):
+        raise SetupError(
+            "name a parser with --format or --reasoning; `backedge parsers` lists them."
+        )
+    text = file.read().decode()
+    parser = stream_parser(
+        tool_call_parser=tool_call_parser or None,
+        reasoning_parser=reasoning_parser or None,
+        tools=[ANY_TOOL] if tools is None else read_tools(tools),
+        kind="linear",
+    )
+    size = pieces or max(1, len(text))
+    events = [
+        event
+        for start in range(0, len(text), size)
+        for event in parser.feed(text[start : start + size])
+    ]
+    return join(events + parser.finish(cut=is_cut))
+
+
+def read_tools(path: Path) -> Sequence[dict[str, Any]]:
+    """Return the tools in a file. Raises `SetupError`."""
+    try:
+        tools = msgspec.json.decode(path.read_bytes(), type=list[dict[str, Any]])
+    except msgspec.DecodeError as error:
+        raise SetupError(f"--tools {path}: not a JSON list of tools ({error}).") from error
+    for position, tool in enumerate(tools):
+        function = tool.get("function")
+        if not isinstance(function, dict) or not isinstance(function.get("name"), str):
+            raise SetupError(
+                f"--tools {path}: entry {position} has no function with a name; write it as "
+                '{"type": "function", "function": {"name": ..., "parameters": {...}}}.'
+            )
+    return tools
+
+
+def show(event: Event) -> Shown:
+    """Return an event as it is shown."""
+    index = getattr(event, "index", None)
+    text = event.name if isinstance(event, ToolCallStarted) else getattr(event, "text", "")
+    return Shown(WORDS[type(event)], text, index)

@@ -1,0 +1,280 @@
+"""`backedge replay`: a recorded stream again, through the same parsers or through others."""
+
+from __future__ import annotations
+
+import json
+import re
+import sys
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import NamedTuple, get_args
+
+import click
+import msgspec
+
+from ...parsers.api import Engine
+from ...parsers.errors import BackedgeError, SetupError
+from ...parsers.parser_lookup import Kind
+from ...postprocess.messages import ChoiceDelta, Chunk
+from ...recording.case import read_case, run_case, write_case
+from ...recording.comparison import Difference, Given, Side
+from ...recording.recording import Recording
+from ...recording.recording_file import read_recordings
+from ...recording.rerun import RANDOM, RECORDED, WHOLE, rerun
+from .minimal_case import Minimal, NamedParts, minimize_request
+from .streams import SENT, Comparison, LoadedModel, ParserChoice, check_comparable, replay
+
+EQUAL, DIFFERENT, ERROR = 0, 1, 2
+CHUNKS = re.compile(rf"{RECORDED}|{WHOLE}|{RANDOM}|[1-9]\d{{0,8}}")
+# Of a text, in a line for people.
+MAX_SHOWN = 160
+
+
+class Options(NamedTuple):
+    """What the command was asked for; the fields are its flags."""
+
+    file: Path
+    request: str | None
+    model: str | None
+    tool_call_parser: str | None
+    reasoning_parser: str | None
+    parsers: Kind | None
+    engine: str | None
+    against: str
+    chunks: str
+    seed: int
+    minimize: Path | None
+    as_json: bool
+
+    @property
+    def choice(self) -> ParserChoice:
+        """The parsers that the flags name."""
+        return ParserChoice(self.tool_call_parser, self.reasoning_parser, self.parsers, self.engine)
+
+
+class Result(msgspec.Struct):
+    """One request. left, right: what was compared. tokens: of all choices."""
+
+    request: str
+    left: str
+    right: str
+    equal: bool
+    tokens: int
+    differences: list[Difference]
+
+
+def check_chunks(_: click.Context, __: click.Parameter, value: str) -> str:
+    """Return the value of --chunks. Raises click's BadParameter."""
+    if CHUNKS.fullmatch(value) is None:
+        raise click.BadParameter(f"{value!r} is none of recorded, all, random, 1, 2, 3, ...")
+    return value
+
+
+@click.command("replay")
+@click.argument("file", type=click.Path(path_type=Path))
+@click.option("--request", metavar="N|ID", help="One request, by its number in the file or its id.")
+@click.option("--model", metavar="PATH", help="Folder of the tokenizer, if it is not as recorded.")
+@click.option("--tool-call-parser", metavar="NAME", help="Another name; '' for none.")
+@click.option("--reasoning-parser", metavar="NAME", help="Another name; '' for none.")
+@click.option("--parsers", type=click.Choice(get_args(Kind)), help="Other parsers than recorded.")
+@click.option("--engine", type=click.Choice(get_args(Engine)), help="Whose native parsers.")
+@click.option(
+    "--against",
+    type=click.Choice((SENT, "linear", "native")),
+    default=SENT,
+    help="What to compare with: the deltas that were sent (default), or other parsers of the "
+    "recorded names.",
+)
+@click.option(
+    "--chunks",
+    metavar="CUTS",
+    default=RECORDED,
+    callback=check_chunks,
+    help="How the tokens are cut: 'recorded' (default), a number of tokens, 'all' at once, or "
+    "'random' pieces.",
+)
+@click.option("--seed", type=int, default=0, help="Of random pieces. Default: 0.")
+@click.option(
+    "--minimize",
+    metavar="CASE",
+    type=click.Path(path_type=Path),
+    help="Write the shortest stream that still differs, as a test case, into this file.",
+)
+@click.option("--json", "as_json", is_flag=True, help="Print JSON, one object for each request.")
+def command(**flags: object) -> None:
+    """Post-process recorded requests again, and compare.
+
+    FILE has been written by --postprocess-record, or by --minimize: a test case is run with the
+    linear parsers, and compared with what it expects. Prints "equal", or the first difference:
+    its token, what both sides have there, and the deltas that brought it. Exit code 0: equal,
+    1: different, 2: an error.
+    """
+    options = Options(**flags)  # type: ignore[arg-type]  # click passes what is declared above
+    try:
+        sys.exit(run(options))
+    except (BackedgeError, OSError) as error:
+        click.echo(f"backedge replay: {error}", err=True)
+        sys.exit(ERROR)
+
+
+def run(options: Options) -> int:
+    """Do what the command was asked for; return the exit code. Raises `BackedgeError`."""
+    if is_case(options.file):
+        return run_case_file(options)
+    recordings = choose(list(read_recordings(options.file)), options)
+    if options.minimize is not None:
+        return minimize_one(recordings, options, options.minimize)
+    models: dict[str, LoadedModel] = {}
+    code = EQUAL
+    for recording in recordings:
+        check_comparable(recording)
+        model = models.get(recording.model.path)
+        if model is None:
+            model = models[recording.model.path] = LoadedModel(recording.model, options.model)
+        model.recorded = recording.model
+        result = replay_one(recording, model, options)
+        code = code if result.equal else DIFFERENT
+        click.echo(msgspec.json.encode(result) if options.as_json else describe(result))
+    return code
+
+
+def choose(recordings: Sequence[Recording], options: Options) -> Sequence[Recording]:
+    """Return the requests that are asked for. Raises `SetupError` if there is none."""
+    if options.request is None:
+        if not recordings:
+            raise SetupError(f"{options.file} has no requests.")
+        return [each for each in recordings if each.chunks] or recordings
+    by_id = [each for each in recordings if each.params.response_id == options.request]
+    numbered = [each for number, each in enumerate(recordings, 1) if str(number) == options.request]
+    if not by_id and not numbered:
+        raise SetupError(
+            f"--request {options.request!r}: the file has {len(recordings)} requests, none with "
+            "this number or id; `backedge inspect FILE` lists them."
+        )
+    return (by_id or numbered)[:1]
+
+
+def replay_one(recording: Recording, model: LoadedModel, options: Options) -> Result:
+    """Return what comes of one request. Raises `SetupError`."""
+    against = None
+    if options.against != SENT:
+        against = _run_against(recording, model, options)
+    found: Comparison = replay(
+        recording, model, against, options.choice, cuts=options.chunks, seed=options.seed
+    )
+    tokens = sum(len(part.chunk.token_ids) for part in recording.chunks)
+    return Result(
+        recording.params.response_id,
+        found.left,
+        found.right,
+        not found.differences,
+        tokens,
+        found.differences,
+    )
+
+
+def _run_against(
+    recording: Recording, model: LoadedModel, options: Options
+) -> Callable[[list[Chunk]], tuple[list[Given], str]]:
+    left = build_left(model, options)
+
+    def run_left(chunks: list[Chunk]) -> tuple[list[Given], str]:
+        return rerun(recording, left.parts, chunks), left.name
+
+    return run_left
+
+
+def build_left(model: LoadedModel, options: Options) -> NamedParts:
+    """Return the parsers of the recorded names that --against asks for, or that were recorded."""
+    kind: Kind | None = None
+    if options.against == "linear":
+        kind = "linear"
+    elif options.against == "native":
+        kind = "native"
+    return NamedParts(*model.build(ParserChoice(kind=kind, engine=options.engine)))
+
+
+def minimize_one(recordings: Sequence[Recording], options: Options, path: Path) -> int:
+    """Write the test case of one request; return the exit code. Raises `SetupError`."""
+    if len(recordings) != 1:
+        raise SetupError(
+            f"--minimize is for one request, and {options.file} has {len(recordings)}; choose one "
+            "with --request."
+        )
+    (recording,) = recordings
+    check_comparable(recording)
+    model = LoadedModel(recording.model, options.model)
+    left, right = build_left(model, options), NamedParts(*model.build(options.choice))
+    names = options.choice.names(recording.model)
+    found = minimize_request(recording, model, left, right, names)
+    path.write_bytes(write_case(found.case))
+    click.echo(msgspec.json.encode(found.case) if options.as_json else summarize(found, path))
+    return DIFFERENT
+
+
+def summarize(found: Minimal, path: Path) -> str:
+    """Return what --minimize prints."""
+    case = found.case
+    counts = f"{len(found.token_ids)} of {found.before} tokens still differ"
+    return "\n".join(
+        [
+            f"{path}: {counts} (after {found.trials} trials)",
+            f"  tokens: {quote(''.join(case.tokens))}",
+            f"  {case.instead_of}: {json.dumps(msgspec.to_builtins(case.instead))}",
+            f"  {case.expect_of}: {json.dumps(msgspec.to_builtins(case.expect))}",
+        ]
+    )
+
+
+def is_case(path: Path) -> bool:
+    """Whether a file is a test case; it is written in lines, a recording in one."""
+    with path.open("rb") as file:
+        return file.read(2).strip() == b"{"
+
+
+def run_case_file(options: Options) -> int:
+    """Run a test case; return the exit code. Raises `BackedgeError`."""
+    case = read_case(options.file)
+    given = run_case(case)
+    equal = given == case.expect
+    found, expected = (json.dumps(msgspec.to_builtins(each)) for each in (given, case.expect))
+    if options.as_json:
+        click.echo(json.dumps({"request": case.id, "equal": equal, "given": json.loads(found)}))
+    else:
+        click.echo(f"{case.id}: {'equal' if equal else 'different'} (linear {case.parsers.label})")
+        if not equal:
+            click.echo(f"  expected: {expected}\n  given:    {found}")
+    return EQUAL if equal else DIFFERENT
+
+
+def describe(result: Result) -> str:
+    """Return a result as text."""
+    head = f"{result.request}: {'equal' if result.equal else 'different'}"
+    lines = [f"{head} ({result.right}, {result.tokens} tokens, against {result.left})"]
+    width = max(len(result.left), len(result.right))
+    for difference in result.differences:
+        lines.append(f"  choice {difference.choice}, token {difference.token}:")
+        for name, side in ((result.left, difference.left), (result.right, difference.right)):
+            lines.append(f"    {name:{width}}  {show_side(side)}")
+        for name, side in ((result.left, difference.left), (result.right, difference.right)):
+            lines.append(f"    {name:{width}}  delta {show_delta(side.delta)}")
+    return "\n".join(lines)
+
+
+def show_side(side: Side) -> str:
+    """Return what a side has, in a line."""
+    if side.text:
+        return f"{side.kind}: {quote(side.text)}"
+    return side.kind if side.delta is None else f"{side.kind}: ends here"
+
+
+def show_delta(delta: ChoiceDelta | None) -> str:
+    """Return a delta as JSON, in a line."""
+    text = "none" if delta is None else json.dumps(msgspec.to_builtins(delta))
+    return text if len(text) <= 2 * MAX_SHOWN else text[: 2 * MAX_SHOWN] + "..."
+
+
+def quote(text: str) -> str:
+    """Return text of a model as it may be shown: all but plain characters escaped."""
+    shown = json.dumps(text[:MAX_SHOWN])
+    return shown if len(text) <= MAX_SHOWN else f"{shown}..."

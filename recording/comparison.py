@@ -1,0 +1,168 @@
+"""What a client has got, in an order that can be compared, and the first difference of two.
+
+How deltas are cut and merged is no difference, and neither are the ids of calls. An answer is a
+row of parts: text of one kind, the name of a call, its arguments, the finish.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from typing import NamedTuple
+
+import msgspec
+
+from ..postprocess.messages import ChoiceDelta
+
+REASONING, CONTENT, CALL, ARGUMENTS, FINISH = "reasoning", "content", "call", "arguments", "finish"
+
+
+class Given(NamedTuple):
+    """Deltas, and behind how many tokens of their choice they came."""
+
+    tokens: int
+    deltas: Sequence[ChoiceDelta]
+
+
+class Part(msgspec.Struct):
+    """What comes in one piece to the client, whatever its deltas are.
+
+    index: of a call. pieces: of the text, each with the tokens and the delta that brought it.
+    """
+
+    kind: str
+    index: int | None
+    pieces: list[tuple[str, int, ChoiceDelta]]
+
+    @property
+    def key(self) -> tuple[str, int | None]:
+        """What a part has in common with what continues it."""
+        return self.kind, self.index
+
+    @property
+    def text(self) -> str:
+        """The whole text."""
+        return "".join(text for text, _, _ in self.pieces)
+
+    def find(self, position: int) -> tuple[int, ChoiceDelta]:
+        """Return the tokens and the delta of the character at `position`, or of the last one."""
+        end = 0
+        for text, tokens, delta in self.pieces:
+            end += len(text)
+            if position < end:
+                return tokens, delta
+        _, tokens, delta = self.pieces[-1]
+        return tokens, delta
+
+
+class Side(msgspec.Struct, frozen=True):
+    """One side of a difference. text: from the difference on. delta: the one that brought it."""
+
+    kind: str
+    text: str
+    delta: ChoiceDelta | None
+
+
+class Difference(msgspec.Struct, frozen=True):
+    """Where two answers part.
+
+    choice: its index. token: how many tokens of the choice the later side has had there.
+    left, right: what each has there.
+    """
+
+    choice: int
+    token: int
+    left: Side
+    right: Side
+
+
+NOTHING = Side("nothing", "", None)
+
+
+UNKNOWN = "?"
+
+
+def split_parts(
+    given: Iterable[Given], choice: int, declared: Collection[str] | None = None
+) -> list[Part]:
+    """Return what a choice is made of.
+
+    declared: the names of functions, to leave out all text but theirs; None to leave all in.
+    """
+    parts: list[Part] = []
+    for tokens, deltas in given:
+        for delta in deltas:
+            if delta.index != choice:
+                continue
+            for kind, index, text in _split_delta(delta):
+                shown = text if declared is None else _hide(kind, text, declared)
+                if parts and parts[-1].key == (kind, index) and kind not in (CALL, FINISH):
+                    parts[-1].pieces.append((shown, tokens, delta))
+                else:
+                    parts.append(Part(kind, index, [(shown, tokens, delta)]))
+    return parts
+
+
+def _hide(kind: str, text: str, declared: Collection[str]) -> str:
+    if kind == CALL:
+        return text if text in declared else UNKNOWN
+    return text if kind == FINISH else ""
+
+
+def _split_delta(delta: ChoiceDelta) -> Iterator[tuple[str, int | None, str]]:
+    part = delta.delta
+    if part.reasoning_content:
+        yield REASONING, None, part.reasoning_content
+    if part.content:
+        yield CONTENT, None, part.content
+    for call in part.tool_calls:
+        if call.function.name is not None:
+            yield CALL, call.index, call.function.name
+        if call.function.arguments:
+            yield ARGUMENTS, call.index, call.function.arguments
+    if delta.finish_reason is not None:
+        stop = "" if delta.stop_reason is None else f" ({delta.stop_reason})"
+        yield FINISH, None, delta.finish_reason + stop
+
+
+def find_difference(
+    left: Sequence[Part], right: Sequence[Part], choice: int, *, left_is_cut: bool = False
+) -> Difference | None:
+    """Return the first difference of two choices; None if they are equal.
+
+    left_is_cut: the left one may end anywhere, such as that of a client that left.
+    """
+    for number in range(max(len(left), len(right))):
+        one = left[number] if number < len(left) else None
+        other = right[number] if number < len(right) else None
+        if one is None and left_is_cut:
+            return None
+        if one is None or other is None or one.key != other.key:
+            return _describe(one, other, 0, choice)
+        ours, theirs = one.text, other.text
+        if ours == theirs:
+            continue
+        if left_is_cut and number == len(left) - 1 and theirs.startswith(ours):
+            return None
+        return _describe(one, other, _common(ours, theirs), choice)
+    return None
+
+
+def _common(left: str, right: str) -> int:
+    """Return how many characters both begin with."""
+    pairs = enumerate(zip(left, right, strict=False))
+    shorter = min(len(left), len(right))
+    return next((position for position, (one, other) in pairs if one != other), shorter)
+
+
+def _describe(left: Part | None, right: Part | None, position: int, choice: int) -> Difference:
+    tokens: list[int] = []
+    sides = []
+    for part in (left, right):
+        if part is None:
+            sides.append(NOTHING)
+            continue
+        token, delta = part.find(position)
+        tokens.append(token)
+        name = part.kind if part.index is None else f"{part.kind} of call {part.index}"
+        sides.append(Side(name, part.text[position:], delta))
+    return Difference(choice, max(tokens), *sides)

@@ -1,0 +1,77 @@
+"""`backedge parse`: text in, events out."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from backedge.cli.main import main
+from click.testing import CliRunner, Result
+
+CALL = 'Hi <tool_call>{"name": "f", "arguments": {"a": "1"}}</tool_call>'
+EVENTS = [
+    {"kind": "content", "text": "Hi "},
+    {"kind": "call", "text": "f", "index": 0},
+    {"kind": "arguments", "text": '{"a": "1"}', "index": 0},
+]
+
+
+def run(text: str, *arguments: str) -> Result:
+    return CliRunner().invoke(main, ["parse", *arguments], input=text)
+
+
+@pytest.mark.parametrize("pieces", ["1", "3", "1000"])
+def test_events(pieces: str) -> None:
+    result = run(CALL, "--format", "hermes", "--json", "--pieces", pieces)
+    assert json.loads(result.output) == EVENTS
+
+
+def test_a_line_for_each_event() -> None:
+    lines = run("<think>So.</think>" + CALL, "--format", "hermes", "--reasoning", "qwen3").output
+    assert [line.split(maxsplit=1)[0] for line in lines.splitlines()] == [
+        *("reasoning", "content", "call", "arguments")
+    ]
+
+
+def test_schemas_give_arguments_their_types(tmp_path: Path) -> None:
+    function = {"name": "f", "parameters": {"properties": {"a": {"type": "integer"}}}}
+    tools = tmp_path / "tools.json"
+    tools.write_text(json.dumps([{"type": "function", "function": function}]))
+    text = "<tool_call>\n<function=f>\n<parameter=a>\n1\n</parameter>\n</function>\n</tool_call>"
+    typed = run(text, "--format", "qwen3_coder", "--tools", str(tools), "--json")
+    assert json.loads(json.loads(typed.output)[-1]["text"]) == {"a": 1}
+
+
+def test_a_text_that_a_limit_has_cut() -> None:
+    result = run(CALL[:50], "--format", "hermes", "--length", "--json")
+    assert json.loads(result.output)[-1]["kind"] == "cut"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        ([], "backedge parsers"),
+        (["--format", "hermos"], "hermos"),
+        (["--format", "hermes", "--tools", "none.json"], "none.json"),
+        (["--format", "hermes", "none.txt"], "none.txt"),
+        (["--format", "hermes", "--pieces", "0"], "0"),
+    ],
+)
+def test_errors_are_one_line(arguments: list[str], says: str) -> None:
+    result = run(CALL, *arguments)
+    assert (result.exit_code, says in result.output) == (2, True)
+    assert "Traceback" not in result.output
+
+
+@pytest.mark.parametrize("content", ["no", "{}", "[1]", '[{"function": {"name": 5}}]'])
+def test_tools_that_are_none(tmp_path: Path, content: str) -> None:
+    tools = tmp_path / "tools.json"
+    tools.write_text(content)
+    result = run(CALL, "--format", "hermes", "--tools", str(tools))
+    assert (result.exit_code, "tools.json" in result.output) == (2, True)
+
+
+def test_a_text_that_is_no_text() -> None:
+    result = CliRunner().invoke(main, ["parse", "--format", "hermes"], input=b"\xff")
+    assert result.exit_code == 2
