@@ -14,6 +14,7 @@ from typing_extensions import override
 # Name of a subcommand: its module here, where the command is called `command`, and what it does.
 COMMANDS = {
     "parse": ("parse", "show what a parser makes of a text"),
+    "inspect": ("inspect", "look into a recorded request, token by token"),
     "parsers": ("parsers", "list the names that the parser flags take"),
     "replay": ("replay.command", "post-process recorded requests again, and compare"),
 }

@@ -32,6 +32,11 @@ def read_tokenizer(path: str) -> object:
         from ..tokenization.mistral import MistralTokenizer
 
         return MistralTokenizer(path)
+    files = [*folder.glob("*token*"), *folder.glob("vocab*")]
+    if folder.is_absolute() and not files:  # transformers takes seconds to say so
+        raise SetupError(
+            f"{path} is no folder with a tokenizer; name the model's folder with --model."
+        )
     return read_engine_tokenizer(path)
 
 

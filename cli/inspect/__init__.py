@@ -1,1 +1,5 @@
-"""Shows a recording: its tokens, the parser's states, the deltas as they were sent."""
+"""`backedge inspect`: a recorded request, token by token, as a page or as text."""
+
+from .main import command
+
+__all__ = ["command"]

@@ -1,0 +1,124 @@
+// What is known of the chosen token, and of the answer as a whole.
+
+function entry(list, name, value) {
+  const term = element("dt", "", name);
+  const definition = element("dd");
+  if (value instanceof Node) definition.append(value); else definition.textContent = value;
+  list.append(term, definition);
+}
+
+function quoted(text) {
+  return put(element("span", "mono"), text, { dots: true });
+}
+
+function showToken(parent, choice, token) {
+  parent.replaceChildren(element("h2", "", `Token ${integer(token)} of ${integer(choice.count)}`));
+  const list = element("dl");
+  const chunk = choice.chunk(token);
+  entry(list, "text", quoted(choice.text(token)));
+  entry(list, "id", choice.ids[token] < 0 ? "none: generation ended" : String(choice.ids[token]));
+  entry(list, "chunk", `${integer(chunk + 1)} of ${integer(choice.chunkStarts.length)}`);
+  entry(list, "time", `${milliseconds(choice.chunkTimes[chunk])}, ${milliseconds(choice.gapBefore(chunk))} after the chunk before`);
+  parent.append(list);
+  for (const side of choice.sides) showSide(parent, side, token);
+  for (const group of choice.sentByToken.get(token) || []) showSent(parent, group);
+}
+
+function showSide(parent, side, token) {
+  parent.append(element("h3", "", side.label));
+  if (token >= side.ignoredFrom) {
+    parent.append(element("p", "why", "The choice had finished; this token was dropped."));
+    return;
+  }
+  const list = element("dl");
+  const before = token > 0 ? side.state(token - 1) : "";
+  const state = side.state(token);
+  entry(list, "state", before && before !== state ? `${before} \u2192 ${state}` : state);
+  for (const [kind, call, text] of side.parts("deltas", token)) {
+    entry(list, kind === CALL ? `call ${call}` : KINDS[kind], quoted(text));
+  }
+  const events = side.parts("events", token);
+  for (const [kind, , text] of events) entry(list, `parser: ${KINDS[kind]}`, quoted(text));
+  const stop = STOPS[side.stop(token)];
+  if (stop) entry(list, "stop", stop);
+  parent.append(list);
+  for (const [why, length, text] of side.parts("held", token)) {
+    const held = element("dl");
+    entry(held, `holds ${integer(length)}`, quoted(length > text.length ? `\u2026${text}` : text));
+    parent.append(held, element("p", "why", `${DATA.why[why]}. ${DATA.explanations[why]}`));
+  }
+}
+
+function showSent(parent, [, atMs, parts]) {
+  parent.append(element("h3", "", `sent at ${milliseconds(atMs)}`));
+  const list = element("dl");
+  for (const [kind, call, text, size] of parts) {
+    const name = kind === CALL ? `call ${call}` : KINDS[kind];
+    const shown = STRINGS[text];
+    entry(list, name, shown || size === 0 ? quoted(shown) : `${integer(size)} characters, not recorded`);
+  }
+  parent.append(list);
+}
+
+function showAnswer(parent, choice) {
+  parent.replaceChildren(element("h2", "", "The answer"));
+  for (const side of choice.sides) {
+    if (choice.sides.length > 1) parent.append(element("h3", "", side.label));
+    for (const [kind, call, text] of side.whole) {
+      parent.append(element("h3", "", kind === CALL ? `call ${call}` : KINDS[kind]));
+      parent.append(put(element("pre", FAMILY_BY_KIND[kind]), text.slice(0, 20000), { lines: true }));
+    }
+    if (!side.whole.length) parent.append(element("p", "why", "Nothing was made of it here."));
+  }
+}
+
+function showFacts(list, choice) {
+  list.replaceChildren();
+  const { timing } = choice;
+  const speed = timing.tokens_per_s === null ? "" : `, ${timing.tokens_per_s.toFixed(0)}/s`;
+  const facts = [
+    ["model", plain(DATA.model)],
+    ["recorded by", [DATA.source, DATA.engine].filter(Boolean).map(plain).join(", ")],
+    ["parsers", choice.sides.map((side) => side.label).join(" | ")],
+    ["prompt", `${integer(DATA.promptTokens)} tokens`],
+    ["output", `${integer(timing.tokens)} tokens in ${integer(timing.chunks)} chunks${speed}`],
+    ["first token", milliseconds(timing.first_token_ms)],
+    ["first delta", milliseconds(timing.first_delta_ms)],
+    ["gaps: median, 99\u00a0%, longest", ["median_gap_ms", "high_gap_ms", "longest_gap_ms"].map((name) => milliseconds(timing[name])).join(", ")],
+    ["last", milliseconds(timing.last_ms)],
+  ];
+  if (DATA.stop.length) facts.push(["stop strings", DATA.stop.slice(0, 8).map((stop) => `"${plain(stop)}"`).join(" ")]);
+  for (const [name, value] of facts) {
+    const group = element("div");
+    entry(group, name, value);
+    list.append(group);
+  }
+}
+
+// goTo: called with the token of the first difference.
+function showNotes(parent, choice, goTo) {
+  parent.replaceChildren();
+  const note = (text, bad) => {
+    const made = element("p", bad ? "note bad" : "note", plain(text));
+    parent.append(made);
+    return made;
+  };
+  if (DATA.note) note(DATA.note, true);
+  if (DATA.error) note(DATA.error, true);
+  for (const side of choice.sides) for (const failure of side.failures) note(failure, true);
+  if (DATA.redacted) note("The recording is redacted: words are replaced by placeholders, markers and structure are as they were.");
+  if (DATA.resumed) note(`The first ${integer(DATA.resumed)} tokens are another worker's, which died.`);
+  if (DATA.dropped) note(`${integer(DATA.dropped)} further tokens were not recorded.`);
+  if (choice.leftOut) note(`${integer(choice.leftOut)} further tokens are not shown.`);
+  if (choice.agrees === false) note("These parsers make other deltas than those that were sent.", true);
+  if (choice.sides.length > 1 && choice.difference === null) note("Both parsers give the same.");
+  if (choice.difference) {
+    const [token, left, right] = choice.difference;
+    const made = note(`First difference at token ${integer(token)}: ${left} \u2260 ${right}`, true);
+    const button = element("button", "", "Show");
+    button.type = "button";
+    button.id = "to-difference";
+    button.addEventListener("click", () => goTo(token));
+    made.append(button);
+  }
+}

@@ -1,0 +1,62 @@
+// Text of the model on the page: always as text nodes, and what could not be seen made visible.
+
+const HIDDEN = /[\p{Cc}\p{Cf}\p{Zl}\p{Zp}\p{Cs}\p{Co}\p{Cn}\p{Default_Ignorable_Code_Point}]|(?! )\p{Zs}/gu;
+const SHORT = new Map([["\n", "\\n"], ["\r", "\\r"], ["\t", "\\t"]]);
+// Bytes that are no characters arrive as surrogates from here on.
+const FIRST_BYTE = 0xdc80;
+const LAST_BYTE = 0xdcff;
+
+function element(name, className, text) {
+  const made = document.createElement(name);
+  if (className) made.className = className;
+  if (text !== undefined) made.textContent = text;
+  return made;
+}
+
+function nameHidden(char) {
+  const code = char.codePointAt(0);
+  if (SHORT.has(char)) return SHORT.get(char);
+  if (code >= FIRST_BYTE && code <= LAST_BYTE) return `0x${(code - 0xdc00).toString(16).toUpperCase()}`;
+  return `U+${code.toString(16).toUpperCase().padStart(4, "0")}`;
+}
+
+// Add `text` to `parent`. dots: spaces at its ends are shown as dots. lines: line breaks break.
+function put(parent, text, { dots = false, lines = false } = {}) {
+  let shown = text;
+  let tail = 0;
+  if (dots) {
+    const lead = shown.length - shown.trimStart().length;
+    const spaces = /^ */.exec(shown)[0].length;
+    if (spaces) parent.append(element("span", "space", "\u00b7".repeat(spaces)));
+    shown = shown.slice(spaces);
+    tail = lead === text.length ? 0 : / *$/.exec(shown)[0].length;
+    shown = shown.slice(0, shown.length - tail);
+  }
+  // A mark that combines would sit on what stands before it.
+  if (/^\p{M}/u.test(shown)) parent.append(element("span", "space", "\u25cc"));
+  let from = 0;
+  for (const match of shown.matchAll(HIDDEN)) {
+    if (match.index > from) parent.append(shown.slice(from, match.index));
+    parent.append(element("span", "hidden-char", nameHidden(match[0])));
+    if (lines && match[0] === "\n") parent.append("\n");
+    from = match.index + match[0].length;
+  }
+  if (from < shown.length) parent.append(shown.slice(from));
+  if (tail) parent.append(element("span", "space", "\u00b7".repeat(tail)));
+  return parent;
+}
+
+// Text without elements, for labels.
+function plain(text) {
+  return text.replace(HIDDEN, (char) => nameHidden(char));
+}
+
+function milliseconds(value) {
+  if (value === null) return "\u2013";
+  if (value >= 10000) return `${(value / 1000).toFixed(1)} s`;
+  return `${value.toFixed(value < 100 ? 2 : 0)} ms`;
+}
+
+function integer(value) {
+  return value.toLocaleString("en");
+}

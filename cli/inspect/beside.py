@@ -1,0 +1,54 @@
+"""`--beside tool=hermes,reasoning=qwen3,kind=native`: other parsers for the same tokens."""
+
+from __future__ import annotations
+
+from typing import NamedTuple, cast, get_args
+
+from ...parsers.base import ParserNames
+from ...parsers.errors import SetupError
+from ...parsers.parser_lookup import Kind
+from ...recording.recording import RecordedModel
+
+KEYS = ("tool", "reasoning", "kind")
+KINDS = get_args(Kind)
+
+
+class ParserChoice(NamedTuple):
+    """The names of parsers, and whose they are."""
+
+    names: ParserNames
+    kind: Kind
+
+
+def recorded_choice(model: RecordedModel) -> ParserChoice:
+    """Return the parsers that were recorded."""
+    return ParserChoice(model.parsers, model.kind)
+
+
+def read_beside(text: str, model: RecordedModel) -> ParserChoice:
+    """Return the parsers that `text` asks for; what it leaves out is as recorded.
+
+    A name that is empty or "none" stands for no parser.
+    Raises `SetupError` for another form.
+    """
+    found: dict[str, str] = {}
+    for part in filter(None, (part.strip() for part in text.split(","))):
+        key, separator, value = part.partition("=")
+        if not separator or key not in KEYS:
+            raise SetupError(
+                f"--beside: {part!r} is not understood; write, for example, "
+                "tool=hermes,reasoning=qwen3,kind=native."
+            )
+        found[key] = value
+    kind = found.get("kind", model.kind)
+    if kind not in KINDS:
+        raise SetupError(f"--beside: kind={kind} is none of {', '.join(KINDS)}.")
+    names = ParserNames(
+        _read_name(found.get("tool", model.parsers.tool_call)),
+        _read_name(found.get("reasoning", model.parsers.reasoning)),
+    )
+    return ParserChoice(names, cast("Kind", kind))
+
+
+def _read_name(name: str | None) -> str | None:
+    return None if name in (None, "", "none") else name

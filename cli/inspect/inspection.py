@@ -1,0 +1,146 @@
+"""All that is shown of a request: its tokens behind one or two pairs of parsers, and its times."""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Sequence
+
+import msgspec
+
+from ...postprocess.aggregate import aggregate_deltas
+from ...postprocess.messages import ChoiceDelta
+from ...recording.recording import Recording
+from .compare import Difference, find_difference
+from .summary import Chosen, RequestRow
+from .timing import Timing, measure
+from .trace import ChoiceTrace, Trace, TracedParsers, trace, trace_ids
+
+
+class Side(msgspec.Struct, omit_defaults=True, kw_only=True):
+    """A choice as one pair of parsers reads it. parsers, kind: as in `Trace`."""
+
+    parsers: str
+    kind: str
+    trace: ChoiceTrace
+
+
+class SentDeltas(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
+    """Deltas of one choice that left together.
+
+    at_ms: since the request came. steps: how many tokens had come by then.
+    sizes: characters of each delta's text, which a redacted recording does not hold.
+    """
+
+    at_ms: float
+    steps: int
+    deltas: list[ChoiceDelta]
+    sizes: list[int] = []
+
+
+class InspectedChoice(msgspec.Struct, omit_defaults=True, kw_only=True):
+    """One choice.
+
+    sides: the recorded parsers, and those beside them. difference: of the two, if there are two.
+    agrees: whether the recorded deltas are what the first side makes; None if nobody can say,
+        since they are redacted, incomplete, or there is no tokenizer.
+    """
+
+    index: int
+    timing: Timing
+    sent: list[SentDeltas]
+    sides: list[Side]
+    difference: Difference | None = None
+    agrees: bool | None = None
+
+
+class Inspection(msgspec.Struct, omit_defaults=True, kw_only=True):
+    """One request. note: why there is less to see than there could be; empty if there is not."""
+
+    request: RequestRow
+    source: str
+    engine: str
+    began: float
+    stop: list[str]
+    note: str = ""
+    error: str | None = None
+    resumed: int = 0
+    dropped: int = 0
+    choices: list[InspectedChoice]
+
+
+def inspect_recording(chosen: Chosen, parts: Sequence[TracedParsers], note: str = "") -> Inspection:
+    """Return all that is shown of a request.
+
+    parts: the recorded parsers and, perhaps, those beside them; empty without a tokenizer.
+    Raises `TraceError` as `trace`.
+    """
+    recording = chosen.recording
+    traces = [trace(recording, of_side) for of_side in parts] or [trace_ids(recording)]
+    return Inspection(
+        request=chosen.row,
+        source=recording.source,
+        engine=" ".join(filter(None, (recording.model.engine, recording.model.engine_version))),
+        began=recording.began,
+        stop=recording.params.stop,
+        note=note,
+        error=recording.error,
+        resumed=recording.resumed,
+        dropped=recording.dropped,
+        choices=[
+            _inspect_choice(recording, traces, number) for number in range(len(traces[0].choices))
+        ],
+    )
+
+
+def _inspect_choice(recording: Recording, traces: Sequence[Trace], number: int) -> InspectedChoice:
+    sides = [
+        Side(parsers=each.parsers, kind=each.kind, trace=each.choices[number]) for each in traces
+    ]
+    first = sides[0].trace
+    difference = None
+    if len(sides) > 1:
+        difference = find_difference(first.steps, sides[1].trace.steps)
+    sent = _sent(recording, first)
+    return InspectedChoice(
+        index=first.index,
+        timing=measure(recording, first.index),
+        sent=sent,
+        sides=sides,
+        difference=difference,
+        agrees=_agrees(recording, first, sent),
+    )
+
+
+def _sent(recording: Recording, choice: ChoiceTrace) -> list[SentDeltas]:
+    """Return what was sent of a choice."""
+    times = [step.at_ms for step in choice.steps]
+    found = []
+    for group in recording.sent:
+        places = [place for place, each in enumerate(group.deltas) if each.index == choice.index]
+        if not places:
+            continue
+        found.append(
+            SentDeltas(
+                at_ms=group.at_ms,
+                steps=bisect_right(times, group.at_ms),
+                deltas=[group.deltas[place] for place in places],
+                sizes=[group.sizes[place] for place in places] if group.sizes else [],
+            )
+        )
+    return found
+
+
+def _agrees(recording: Recording, choice: ChoiceTrace, sent: Sequence[SentDeltas]) -> bool | None:
+    """Whether the deltas that were sent add up to what the stages make now."""
+    whole = choice.whole
+    deltas = [delta for group in sent for delta in group.deltas]
+    incomplete = recording.redacted or recording.dropped or recording.outcome != "finished"
+    if whole is None or not deltas or incomplete or choice.left_out:
+        return None
+    return _outcome(aggregate_deltas(deltas)) == _outcome(whole)
+
+
+def _outcome(whole: ChoiceDelta) -> tuple[object, ...]:
+    delta = whole.delta
+    calls = [(call.function.name, call.function.arguments) for call in delta.tool_calls]
+    return delta.reasoning_content, delta.content, calls, whole.finish_reason

@@ -1,0 +1,203 @@
+"""`backedge inspect`: what the model wrote, and what each state of a parser made of it."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from collections.abc import Callable
+from itertools import islice
+from pathlib import Path
+from typing import NamedTuple
+
+import click
+import msgspec
+
+from ...parsers.errors import BackedgeError, SetupError
+from ...recording.recording import Recording
+from ...recording.recording_file import read_recordings
+from ...tokenization.detokenizer import detokenizers
+from ..recorded_model import build_parsers, read_tokenizer
+from .beside import ParserChoice, read_beside, recorded_choice
+from .inspection import Inspection, inspect_recording
+from .page import render_page
+from .server import build_server
+from .summary import MAX_REQUESTS, Chosen, RequestRow, choose, show_rows, summarize
+from .terminal import render_text
+from .trace import TracedParsers
+from .visible import without_surrogates
+
+BESIDE_HELP = (
+    "Other parsers beside the recorded ones, on the same tokens: "
+    "tool=NAME,reasoning=NAME,kind=linear|native; what is left out is as recorded."
+)
+
+
+class Options(NamedTuple):
+    """What the command was asked for; the fields are its flags."""
+
+    file: Path
+    request: str | None
+    model: str | None
+    beside: str | None
+    output: Path | None
+    port: int | None
+    as_text: bool
+    as_json: bool
+
+
+@click.command("inspect")
+@click.argument("file", type=click.Path(path_type=Path))
+@click.option("--request", metavar="N|ID", help="The request, by its number in the file or its id.")
+@click.option("--model", metavar="PATH", help="Folder of the tokenizer, if it is not as recorded.")
+@click.option("--beside", metavar="PARSERS", help=BESIDE_HELP)
+@click.option("--output", metavar="HTML", type=click.Path(path_type=Path), help="Page to write.")
+@click.option("--serve", "port", metavar="PORT", type=int, help="Serve pages on 127.0.0.1 instead.")
+@click.option("--text", "as_text", is_flag=True, help="Print the tokens instead of a page.")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON instead of a page.")
+def command(**flags: object) -> None:
+    """Look into a recorded request, token by token.
+
+    FILE has been written by --postprocess-record. A page is made of its request, which shows each
+    token, the parser's state behind it, what is held back and why, and the deltas. If FILE has
+    several requests, they are listed: choose one with --request.
+    """
+    options = Options(**flags)  # type: ignore[arg-type]  # click passes what is declared above
+    try:
+        run(options)
+    except (BackedgeError, OSError) as error:
+        click.echo(f"backedge inspect: {error}", err=True)
+        sys.exit(2)
+
+
+def run(options: Options) -> None:
+    """Do what the command was asked for. Raises `BackedgeError` and OSError."""
+    if options.port is not None:
+        serve(options)
+        return
+    chosen = choose_request(options)
+    if isinstance(chosen, list):
+        _print_rows(chosen, as_json=options.as_json)
+        return
+    inspection = inspect_chosen(chosen, options)
+    if options.as_json:
+        click.echo(write_json(inspection))
+    elif options.as_text:
+        for line in render_text(inspection):
+            click.echo(line)
+    else:
+        path = options.output or _default_output(options, chosen.row)
+        write_private(path, render_page(inspection))
+        click.echo(path)
+
+
+def choose_request(options: Options) -> Chosen | list[RequestRow]:
+    """Return the request that is asked for or the only one; the list of all if it is open."""
+    recordings = read_recordings(options.file)
+    if options.request is not None:
+        return choose(recordings, options.request)
+    first = list(islice(recordings, 2))
+    if not first:
+        raise SetupError(f"{options.file} has no requests.")
+    if len(first) == 1:
+        return Chosen(summarize(1, first[0]), first[0])
+    return read_rows(options.file)
+
+
+def read_rows(file: Path) -> list[RequestRow]:
+    """Return the requests of a file, at most `MAX_REQUESTS`."""
+    recordings = islice(read_recordings(file), MAX_REQUESTS)
+    return [summarize(number, each) for number, each in enumerate(recordings, 1)]
+
+
+def inspect_chosen(chosen: Chosen, options: Options) -> Inspection:
+    """Trace the request through its parsers, and those beside them.
+
+    Without its tokenizer there are ids and times only, unless a flag asks for more.
+    """
+    model = chosen.recording.model
+    choices = [recorded_choice(model)]
+    if options.beside is not None:
+        choices.append(read_beside(options.beside, model))
+    try:
+        parts = build_parts(chosen.recording, choices, options.model or model.path)
+    except SetupError as error:
+        if options.beside is not None or options.model is not None:
+            raise
+        return inspect_recording(chosen, [], f"Token ids only: {error}")
+    return inspect_recording(chosen, parts)
+
+
+def build_parts(
+    recording: Recording, choices: list[ParserChoice], path: str
+) -> list[TracedParsers]:
+    """Return what each side is traced with. Raises `SetupError`."""
+    tokenizer = read_tokenizer(path)
+    factory = detokenizers(tokenizer)
+    parts = []
+    for names, kind in choices:
+        parsers, found = build_parsers(names, kind, path, tokenizer, recording.model.engine)
+        parts.append(TracedParsers(factory, parsers, found))
+    return parts
+
+
+def serve(options: Options) -> None:
+    """Serve the pages until the command is interrupted."""
+    chosen = choose_request(options)
+    rows = chosen if isinstance(chosen, list) else [chosen.row]
+
+    def render(row: RequestRow) -> str:
+        found = choose(read_recordings(options.file), str(row.number))
+        return render_page(inspect_chosen(found, options))
+
+    serve_pages(options.port or 0, rows, render)
+
+
+def serve_pages(port: int, rows: list[RequestRow], render: Callable[[RequestRow], str]) -> None:
+    """Serve the pages of `rows`, and print where."""
+    server, address = build_server(port, rows, render)
+    with server:
+        click.echo(address)
+        try:
+            server.serve_forever()
+        except KeyboardInterrupt:
+            click.echo("stopped", err=True)
+
+
+def write_json(inspection: Inspection) -> str:
+    """Return an inspection as JSON; bytes that are no characters are written out."""
+    return json.dumps(_clean(msgspec.to_builtins(inspection)), ensure_ascii=False)
+
+
+def _clean(value: object) -> object:
+    if isinstance(value, str):
+        return value if value.isascii() else without_surrogates(value)
+    if isinstance(value, list):
+        return [_clean(item) for item in value]
+    if isinstance(value, dict):
+        return {key: _clean(item) for key, item in value.items()}
+    return value
+
+
+def write_private(path: Path, text: str) -> None:
+    """Write a file that only its owner may read: it holds what users and a model wrote."""
+    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+    with os.fdopen(descriptor, "w", encoding="utf-8") as file:
+        file.write(text)
+
+
+def _default_output(options: Options, row: RequestRow) -> Path:
+    name = options.file.stem
+    if options.request is not None:
+        name += f"-{row.number}"
+    return options.file.with_name(f"{name}.html")
+
+
+def _print_rows(rows: list[RequestRow], *, as_json: bool) -> None:
+    if as_json:
+        click.echo(json.dumps(_clean(msgspec.to_builtins(rows)), ensure_ascii=False))
+        return
+    click.echo(show_rows(rows))
+    if len(rows) == MAX_REQUESTS:
+        click.echo(f"The first {MAX_REQUESTS:,} requests; --request finds the others, too.")
+    click.echo("Choose one with --request.", err=True)

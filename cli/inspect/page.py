@@ -1,0 +1,225 @@
+"""An inspection as one HTML page: no build step, no request to anywhere, nothing but text shown.
+
+The page holds the data as JSON in a block that is never run, and our own style and script by
+their hashes; its policy allows nothing else. The script puts text on the page as text only.
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import importlib.metadata
+import importlib.resources
+import json
+from collections.abc import Iterable, Iterator, Sequence
+from functools import cache
+
+from ...parsers.events import Content, Event, Reasoning, ToolCallArguments, ToolCallStarted
+from ...parsers.held_text import EXPLANATIONS
+from ...parsers.json_types import JsonObject
+from ...postprocess.messages import ChoiceDelta
+from .inspection import InspectedChoice, Inspection, SentDeltas, Side
+
+# The order in which a page loads them.
+STYLES = ("page.css",)
+SCRIPTS = ("model.js", "text.js", "search.js", "strip.js", "rows.js", "details.js", "page.js")
+# Characters of a held text on the page.
+MAX_HELD_SHOWN = 60
+# What a delta or an event holds, by the numbers that the page knows.
+KINDS = ("reasoning", "content", "call", "arguments", "finish", "cut")
+REASONING, CONTENT, CALL, ARGUMENTS, FINISH, CUT = range(len(KINDS))
+STOPS = ("none", "searched", "reasoning", "min_tokens", "matched")
+NO_CALL = -1
+
+Part = tuple[int, int, str]
+"""Kind, number of the call or `NO_CALL`, and text: of a call its name, of a finish its reason."""
+
+
+class _Strings:
+    """A table of strings, each once: most deltas are the text of a token."""
+
+    def __init__(self) -> None:
+        self.places: dict[str, int] = {}
+
+    def __call__(self, text: str) -> int:
+        return self.places.setdefault(text, len(self.places))
+
+
+@cache
+def _asset(name: str) -> str:
+    return importlib.resources.files(__package__).joinpath("assets", name).read_text("utf-8")
+
+
+def render_page(inspection: Inspection) -> str:
+    """Return the page."""
+    style = "".join(map(_asset, STYLES))
+    script = "".join(map(_asset, SCRIPTS))
+    policy = (
+        f"default-src 'none'; style-src '{_hash(style)}'; script-src '{_hash(script)}'; "
+        "base-uri 'none'; form-action 'none'"
+    )
+    parts = {
+        "policy": policy,
+        "style": style,
+        "script": script,
+        "data": write_json(page_data(inspection)),
+    }
+    page = _asset("page.html")
+    # Each place is filled once, and what fills it is not searched again.
+    head, *rest = page.split("{{")
+    return head + "".join(
+        parts[name] + tail for name, _, tail in (piece.partition("}}") for piece in rest)
+    )
+
+
+def _hash(text: str) -> str:
+    digest = hashlib.sha256(text.encode()).digest()
+    return f"sha256-{base64.b64encode(digest).decode()}"
+
+
+def write_json(data: object) -> str:
+    """Return JSON that ends no script block, whatever it holds, in ASCII."""
+    text = json.dumps(data, ensure_ascii=True, separators=(",", ":"))
+    return text.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026")
+
+
+def page_data(inspection: Inspection) -> JsonObject:
+    """Return what the page's script reads: columns instead of rows, and each string once."""
+    strings = _Strings()
+    row = inspection.request
+    choices = [_choice(choice, strings) for choice in inspection.choices]
+    return {
+        "version": importlib.metadata.version("backedge"),
+        "id": row.id,
+        "number": row.number,
+        "model": row.model,
+        "source": inspection.source,
+        "engine": inspection.engine,
+        "began": inspection.began,
+        "outcome": row.outcome,
+        "error": inspection.error or "",
+        "note": inspection.note,
+        "redacted": row.redacted,
+        "resumed": inspection.resumed,
+        "dropped": inspection.dropped,
+        "promptTokens": row.prompt_tokens,
+        "stop": inspection.stop,
+        "why": list(EXPLANATIONS),
+        "explanations": list(EXPLANATIONS.values()),
+        "choices": choices,
+        "strings": list(strings.places),
+    }
+
+
+def _choice(choice: InspectedChoice, strings: _Strings) -> JsonObject:
+    steps = choice.sides[0].trace.steps
+    starts = [
+        number
+        for number, step in enumerate(steps)
+        if number == 0 or step.chunk != steps[number - 1].chunk
+    ]
+    timing = choice.timing
+    return {
+        "index": choice.index,
+        "ids": [-1 if step.token_id is None else step.token_id for step in steps],
+        "texts": [strings(step.text) for step in steps],
+        "chunkStarts": starts,
+        "chunkTimes": [round(steps[start].at_ms, 3) for start in starts],
+        "sent": [_sent(group, strings) for group in choice.sent],
+        "timing": {name: getattr(timing, name) for name in timing.__struct_fields__},
+        "sides": [_side(side, strings) for side in choice.sides],
+        "difference": None
+        if choice.difference is None
+        else [choice.difference.step, choice.difference.left, choice.difference.right],
+        "agrees": choice.agrees,
+        "leftOut": choice.sides[0].trace.left_out,
+    }
+
+
+def _side(side: Side, strings: _Strings) -> JsonObject:
+    steps = side.trace.steps
+    deltas: list[int] = []
+    events: list[int] = []
+    held: list[int] = []
+    why = {name: place for place, name in enumerate(EXPLANATIONS)}
+    for number, step in enumerate(steps):
+        made = [part for delta in step.deltas for part in delta_parts(delta)]
+        deltas += _flatten(number, made, strings)
+        read = [event_part(event) for event in step.events]
+        if read != [part for part in made if part[0] != FINISH]:
+            events += _flatten(number, read, strings)
+        for text in step.held:
+            shown = strings(text.text[-MAX_HELD_SHOWN:])
+            held += number, why[text.why], text.length, shown
+    ignored = (number for number, step in enumerate(steps) if step.ignored)
+    whole = side.trace.whole
+    return {
+        "parsers": side.parsers,
+        "kind": side.kind,
+        "states": _runs(strings(step.state) for step in steps),
+        "stops": _runs(STOPS.index(step.stop) for step in steps),
+        "held": held,
+        "deltas": deltas,
+        "events": events,
+        "ignoredFrom": next(ignored, len(steps)),
+        "failures": side.trace.failures,
+        "whole": [] if whole is None else [list(part) for part in delta_parts(whole)],
+    }
+
+
+def _sent(group: SentDeltas, strings: _Strings) -> list[object]:
+    parts = []
+    for place, delta in enumerate(group.deltas):
+        size = group.sizes[place] if place < len(group.sizes) else None
+        for kind, call, text in delta_parts(delta):
+            has_text = kind not in {CALL, FINISH}
+            parts.append([kind, call, strings(text), size if size and has_text else len(text)])
+    return [group.steps, round(group.at_ms, 3), parts]
+
+
+def _flatten(number: int, parts: Iterable[Part], strings: _Strings) -> Iterator[int]:
+    for kind, call, text in parts:
+        yield from (number, kind, call, strings(text))
+
+
+def _runs(values: Iterable[int]) -> list[int]:
+    """Return where a value begins that differs from the one before it, and the value."""
+    runs: list[int] = []
+    for number, value in enumerate(values):
+        if not runs or runs[-1] != value:
+            runs += number, value
+    return runs
+
+
+def delta_parts(choice: ChoiceDelta) -> Sequence[Part]:
+    """Return what a delta holds, in the order in which a client reads it."""
+    delta = choice.delta
+    parts: list[Part] = []
+    if delta.reasoning_content:
+        parts.append((REASONING, NO_CALL, delta.reasoning_content))
+    if delta.content:
+        parts.append((CONTENT, NO_CALL, delta.content))
+    for call in delta.tool_calls:
+        if call.function.name is not None:
+            parts.append((CALL, call.index, call.function.name))
+        if call.function.arguments:
+            parts.append((ARGUMENTS, call.index, call.function.arguments))
+    if choice.finish_reason is not None:
+        stopped = f" by {choice.stop_reason!r}" if choice.stop_reason is not None else ""
+        parts.append((FINISH, NO_CALL, choice.finish_reason + stopped))
+    return parts
+
+
+def event_part(event: Event) -> Part:
+    """Return what an event of a parser holds."""
+    match event:
+        case Reasoning(text):
+            return REASONING, NO_CALL, text
+        case Content(text):
+            return CONTENT, NO_CALL, text
+        case ToolCallStarted(index, name):
+            return CALL, index, name
+        case ToolCallArguments(index, text):
+            return ARGUMENTS, index, text
+        case _:
+            return CUT, NO_CALL if event.index is None else event.index, event.text

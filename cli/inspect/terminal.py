@@ -1,0 +1,186 @@
+"""An inspection as text for a terminal: a line for each token, with what it did.
+
+What the model wrote cannot reach the terminal as a command: all of it is made visible first.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import zip_longest
+
+import click
+
+from ...postprocess.messages import ChoiceDelta
+from .inspection import InspectedChoice, Inspection, SentDeltas
+from .page import CALL, FINISH, KINDS, delta_parts
+from .timing import Timing
+from .trace import Step
+from .visible import make_visible
+
+COLOURS: Mapping[str, str] = {
+    "reasoning": "yellow",
+    "content": "green",
+    "call": "magenta",
+    "arguments": "cyan",
+    "finish": "blue",
+}
+# Widths of the columns, in characters; a longer text moves what is behind it.
+TOKEN, STATE, OUTPUT = 18, 16, 44
+# Characters of a text that a line shows, and of a held one: its end.
+MAX_TEXT, MAX_HELD = 160, 24
+
+
+def render_text(inspection: Inspection) -> Iterator[str]:
+    """Yield the lines."""
+    row = inspection.request
+    yield click.style(f"request {make_visible(row.id)}", bold=True)
+    yield f"  model {make_visible(row.model)}, recorded by a {inspection.source}" + (
+        f" of {make_visible(inspection.engine)}" if inspection.engine else ""
+    )
+    yield f"  {row.outcome}, {row.prompt_tokens} tokens of prompt, {row.tokens} of output" + (
+        ", redacted: words are replaced" if row.redacted else ""
+    )
+    if inspection.stop:
+        yield f"  stop strings: {', '.join(map(_quote, inspection.stop))}"
+    for note in (inspection.error, inspection.note):
+        if note:
+            yield click.style(f"  {make_visible(note)}", fg="red")
+    if inspection.resumed:
+        yield f"  the first {inspection.resumed} tokens are another worker's"
+    if inspection.dropped:
+        yield f"  {inspection.dropped} further tokens were not recorded"
+    for choice in inspection.choices:
+        yield ""
+        yield from _choice(choice)
+
+
+def _choice(choice: InspectedChoice) -> Iterator[str]:
+    yield click.style(f"choice {choice.index}", bold=True)
+    yield f"  {_times(choice.timing)}"
+    for name, side in zip(("parsers", "beside"), choice.sides, strict=False):
+        yield f"  {name} {side.parsers}" + (f" ({side.kind})" if side.kind else "")
+        for failure in side.trace.failures:
+            yield click.style(f"  {make_visible(failure)}", fg="red")
+    yield from _verdict(choice)
+    yield ""
+    states = "  ".join("state".ljust(STATE) + "  " + "gives".ljust(OUTPUT) for _ in choice.sides)
+    yield click.style(
+        f"{'#':>6}  {'ms':>9}  {'id':>7}  {'token':{TOKEN}}  {states}".rstrip(), dim=True
+    )
+    yield from _steps(choice)
+    left_out = choice.sides[0].trace.left_out
+    if left_out:
+        yield f"{left_out} further tokens are not shown"
+
+
+def _verdict(choice: InspectedChoice) -> Iterator[str]:
+    if choice.agrees is False:
+        yield click.style("  these parsers make other deltas than those that were sent", fg="red")
+    if len(choice.sides) > 1 and choice.difference is None:
+        yield "  both give the same"
+    elif choice.difference is not None:
+        yield click.style(f"  first difference at token {choice.difference.step}", fg="red")
+
+
+def _steps(choice: InspectedChoice) -> Iterator[str]:
+    groups = iter(choice.sent)
+    group = next(groups, None)
+    chunk = None
+    sides = [side.trace.steps for side in choice.sides]
+    for number, steps in enumerate(zip(*sides, strict=True)):
+        while group is not None and group.steps <= number:
+            yield _sent(group)
+            group = next(groups, None)
+        new_chunk = steps[0].chunk != chunk
+        chunk = steps[0].chunk
+        yield from _step(number, steps, new_chunk=new_chunk)
+        if choice.difference is not None and choice.difference.step == number:
+            yield click.style(f"  first difference: {_shorten(choice.difference.left)}", fg="red")
+            yield click.style(f"            beside: {_shorten(choice.difference.right)}", fg="red")
+    while group is not None:
+        yield _sent(group)
+        group = next(groups, None)
+
+
+def _step(number: int, steps: Sequence[Step], *, new_chunk: bool) -> Iterator[str]:
+    """Yield the line of a token, and further ones if it gives or holds more than one thing."""
+    first = steps[0]
+    time = f"{first.at_ms:.2f}" if new_chunk else ""
+    token_id = "end" if first.token_id is None else str(first.token_id)
+    head = f"{number:>6}  {time:>9}  {token_id:>7}  {make_visible(first.text):{TOKEN}}"
+    lines = [_outputs(step) for step in steps]
+    for place, outputs in enumerate(zip_longest(*lines)):
+        columns = []
+        for step, output in zip(steps, outputs, strict=True):
+            state = "after the end" if step.ignored else step.state
+            columns.append((state if place == 0 else "").ljust(STATE))
+            columns.append(_pad(output or ("", ""), OUTPUT))
+        yield f"{head if place == 0 else ' ' * len(head)}  {'  '.join(columns)}".rstrip()
+
+
+def _outputs(step: Step) -> list[tuple[str, str]]:
+    """Return what a token gives and holds: colour and text of each; at least one."""
+    found = [part for delta in step.deltas for part in _parts(delta)]
+    if step.stop == "matched":
+        found.append(("red", "stop string"))
+    found += [
+        ("bright_black", f"holds {held.length}, {held.why}: {_quote(_end(held.text))}")
+        for held in step.held
+    ]
+    return found or [("", "")]
+
+
+def _parts(delta: ChoiceDelta) -> Iterator[tuple[str, str]]:
+    for kind, call, text in delta_parts(delta):
+        name = KINDS[kind]
+        shown = make_visible(text) if kind in {CALL, FINISH} else _quote(text)
+        number = f" {call}" if kind == CALL else ""
+        yield COLOURS[name], f"{name}{number} {shown}"
+
+
+def _sent(group: SentDeltas) -> str:
+    sizes = iter(group.sizes)
+    texts = []
+    for delta in group.deltas:
+        size = next(sizes, None)
+        for kind, _, text in delta_parts(delta):
+            if kind in {CALL, FINISH}:
+                texts.append(f"{KINDS[kind]} {make_visible(text)}")
+            else:
+                texts.append(f"{KINDS[kind]} of {size or len(text)} characters")
+    what = ", ".join(texts) or "nothing but a role"
+    return click.style(f"        {group.at_ms:>9.2f}  sent: {what}", dim=True)
+
+
+def _times(timing: Timing) -> str:
+    parts = [f"{timing.tokens} tokens in {timing.chunks} chunks"]
+    for name, value in (
+        ("first token after", timing.first_token_ms),
+        ("first delta after", timing.first_delta_ms),
+        ("median gap", timing.median_gap_ms),
+        ("longest gap", timing.longest_gap_ms),
+    ):
+        if value is not None:
+            parts.append(f"{name} {value:.1f} ms")
+    if timing.tokens_per_s is not None:
+        parts.append(f"{timing.tokens_per_s:.0f} tokens/s")
+    return ", ".join(parts)
+
+
+def _pad(output: tuple[str, str], width: int) -> str:
+    colour, text = output
+    text = _shorten(text)
+    return (click.style(text, fg=colour) if colour else text) + " " * (width - len(text))
+
+
+def _quote(text: str) -> str:
+    return f'"{make_visible(text)}"'
+
+
+def _end(text: str) -> str:
+    return text if len(text) <= MAX_HELD else f"\u2026{text[1 - MAX_HELD :]}"
+
+
+def _shorten(text: str) -> str:
+    text = make_visible(text)
+    return text if len(text) <= MAX_TEXT else f"{text[: MAX_TEXT - 1]}\u2026"

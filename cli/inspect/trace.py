@@ -1,0 +1,304 @@
+"""A recording through the stages of post-processing once more, one token at a time.
+
+The stages are those of a worker: `postprocess/choice_stages.py` builds them, and `Choice` feeds
+them. After each token they are asked what they hold back and which state they are in; what the
+parser returns is listened to on its way. That the tokens come one by one changes nothing of the
+result, since no parser of ours depends on how they were cut (native ones are always fed so).
+"""
+
+from __future__ import annotations
+
+import codecs
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Literal, TypeVar, cast
+
+import msgspec
+from typing_extensions import override
+
+from ...parsers.base import ParserFactory
+from ...parsers.errors import BackedgeError
+from ...parsers.events import Event, ToolCallArguments, ToolCallStarted
+from ...parsers.held_text import HeldText, hold
+from ...postprocess.aggregate import aggregate_deltas
+from ...postprocess.choice import Choice
+from ...postprocess.choice_stages import ChoiceStages, PostprocessSetup, build_stages
+from ...postprocess.messages import ChoiceDelta, Chunk, PostprocessParams
+from ...postprocess.stage_timing import Stage, StageClock
+from ...recording.recording import Recording
+from ...tokenization.detokenizer import DetokenizerFactory
+
+# The most tokens of one choice that are looked at; further ones are counted.
+MAX_TOKENS = 262_144
+
+StopCheck = Literal["none", "searched", "reasoning", "min_tokens", "matched"]
+"""Whether a token's text was searched for stop strings; in reasoning it never is."""
+
+T = TypeVar("T")
+
+
+class TraceError(BackedgeError):
+    """A recording cannot be traced. The message says at which token, and what to change."""
+
+
+class Step(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
+    """One token, and the stages behind it.
+
+    token_id: None if generation ended without a token. text: the token's own, its bytes that are
+        no characters as lone surrogates; empty without a tokenizer.
+    chunk: the number of the engine's chunk, from 0. at_ms: of that chunk, since the request came.
+    state: behind the token. events: of the parser. deltas: that would leave with this token.
+    ignored: the choice had finished before it.
+    """
+
+    token_id: int | None
+    text: str = ""
+    chunk: int
+    at_ms: float
+    state: str = ""
+    events: list[Event] = []
+    held: list[HeldText] = []
+    deltas: list[ChoiceDelta] = []
+    stop: StopCheck = "none"
+    ignored: bool = False
+
+
+class ChoiceTrace(msgspec.Struct, omit_defaults=True, kw_only=True):
+    """All tokens of one choice.
+
+    whole: all deltas as one. failures: of the parser, in words. left_out: tokens behind
+    `MAX_TOKENS`.
+    """
+
+    index: int
+    steps: list[Step]
+    whole: ChoiceDelta | None = None
+    failures: list[str] = []
+    left_out: int = 0
+
+
+class Trace(msgspec.Struct, omit_defaults=True, kw_only=True):
+    """A request as one pair of parsers reads it.
+
+    parsers: their names. kind: "linear", "native", "none" for no parser, or "" without a
+        tokenizer; then there is nothing but token ids and times.
+    """
+
+    parsers: str
+    kind: str
+    choices: list[ChoiceTrace]
+
+
+@dataclass(frozen=True)
+class TracedParsers:
+    """What a recording is traced with; both factories belong to one tokenizer.
+
+    kind: as in `Trace`.
+    """
+
+    detokenizers: DetokenizerFactory
+    parsers: ParserFactory
+    kind: str
+
+
+class _EventTap(StageClock):
+    """Takes the place of the stages' clock, and listens to the parser."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.events: list[Event] = []
+
+    @override
+    def measure(self, stage: Stage, part: T) -> T:
+        return cast("T", _TappedParser(part, self.events)) if stage == "parse" else part
+
+
+class _TappedParser:
+    """Stands for a parser, and notes the events that it returns."""
+
+    def __init__(self, parser: object, events: list[Event]) -> None:
+        self._parser = parser
+        self._events = events
+
+    def __getattr__(self, name: str) -> object:
+        found = getattr(self._parser, name)
+        return self._tap(found) if name in {"feed", "finish", "degrade"} else found
+
+    def _tap(self, method: Callable[..., list[Event]]) -> Callable[..., list[Event]]:
+        def tapped(*args: object, **kwargs: object) -> list[Event]:
+            events = method(*args, **kwargs)
+            self._events += events
+            return events
+
+        return tapped
+
+
+@dataclass
+class _TracedChoice:
+    """A choice while its tokens are fed."""
+
+    choice: Choice
+    stages: ChoiceStages
+    tap: _EventTap
+    parts: TracedParsers
+    params: PostprocessParams
+    failures: list[str]
+    steps: list[Step] = field(default_factory=list)
+    deltas: list[ChoiceDelta] = field(default_factory=list)
+    in_call: bool = False
+
+    def __post_init__(self) -> None:
+        self._characters = codecs.getincrementaldecoder("utf-8")("replace")
+
+    def take(self, chunk: Chunk, number: int, at_ms: float) -> None:
+        """Feed a chunk of one token, or of none with a finish reason, and note what it did."""
+        token_id = chunk.token_ids[0] if chunk.token_ids else None
+        text = b"" if token_id is None else self.parts.detokenizers.token_bytes(token_id)
+        shown = text.decode("utf-8", "surrogateescape")
+        if self.choice.finished:
+            self.steps.append(
+                Step(token_id=token_id, text=shown, chunk=number, at_ms=at_ms, ignored=True)
+            )
+            return
+        stop = self._stop_check()
+        self.choice.feed(chunk)
+        deltas = self.choice.take()
+        self.deltas += deltas
+        events, self.tap.events[:] = list(self.tap.events), []
+        matched = self.stages.stop is not None and self.stages.stop.matched is not None
+        self.steps.append(
+            Step(
+                token_id=token_id,
+                text=shown,
+                chunk=number,
+                at_ms=at_ms,
+                state=self._state(events),
+                events=events,
+                held=self._held(token_id, text),
+                deltas=deltas,
+                stop="matched" if matched else stop,
+            )
+        )
+
+    def finish(self, index: int, left_out: int) -> ChoiceTrace:
+        """Return all that was noted."""
+        whole = aggregate_deltas(self.deltas, self.choice.unfinished) if self.deltas else None
+        return ChoiceTrace(
+            index=index, steps=self.steps, whole=whole, failures=self.failures, left_out=left_out
+        )
+
+    def _stop_check(self) -> StopCheck:
+        if self.stages.stop is None:
+            return "none"
+        if self.stages.fallback.in_reasoning:
+            return "reasoning"
+        return "searched" if self.choice.tokens >= self.params.min_tokens else "min_tokens"
+
+    def _state(self, events: Sequence[Event]) -> str:
+        """Return the state; of a native parser, which has none, what its events say."""
+        name = self.stages.fallback.state_name
+        for event in events:
+            self.in_call = isinstance(event, ToolCallStarted | ToolCallArguments)
+        return "call" if name == "answer" and self.in_call else name
+
+    def _held(self, token_id: int | None, text: bytes) -> list[HeldText]:
+        """Return what waits behind this token, in the order in which it was written."""
+        hides = self.params.detokenizer.skip_special_tokens
+        if token_id is not None and not (hides and self.parts.detokenizers.is_special(token_id)):
+            self._characters.decode(text)
+        if self.choice.finished:
+            return []
+        stop = self.stages.stop
+        bytes_left = self._characters.getstate()[0].decode("utf-8", "surrogateescape")
+        return [
+            *self.stages.deltas.held,
+            *(self.stages.fallback.held or ()),
+            *(stop.held if stop is not None else ()),
+            *hold("partial character", bytes_left),
+        ]
+
+
+def trace(recording: Recording, parts: TracedParsers) -> Trace:
+    """Feed a recording to new stages, and return what each token did.
+
+    Raises `TraceError` for tokens that the tokenizer does not know.
+    """
+    traced = {index: _begin(recording, parts, index) for index in used_choices(recording)}
+    left_out = dict.fromkeys(traced, 0)
+    for number, at_ms, chunk in single_tokens(recording):
+        choice = traced[chunk.index]
+        if len(choice.steps) == MAX_TOKENS:
+            left_out[chunk.index] += 1
+            continue
+        try:
+            choice.take(chunk, number, at_ms)
+        except Exception as error:
+            # A tokenizer may raise anything for ids that are not its own.
+            raise TraceError(
+                f"token {len(choice.steps)} of choice {chunk.index}, with the ids "
+                f"{chunk.token_ids}, cannot be post-processed ({type(error).__name__}: {error}); "
+                "if this is not the tokenizer of the recording, name the model with --model."
+            ) from error
+    choices = [choice.finish(index, left_out[index]) for index, choice in traced.items()]
+    return Trace(parsers=parts.parsers.name, kind=parts.kind, choices=choices)
+
+
+def _begin(recording: Recording, parts: TracedParsers, index: int) -> _TracedChoice:
+    params, prompt = recording.params, recording.prompt
+    prompt_token_ids = prompt.tail if prompt.token_ids is None else prompt.token_ids
+    tap, failures = _EventTap(), list[str]()
+    setup = PostprocessSetup(
+        parts.detokenizers,
+        parts.parsers,
+        "degrade",
+        lambda failure: failures.append(str(failure)),
+    )
+    stages = build_stages(params, index, prompt_token_ids, setup, tap)
+    return _TracedChoice(Choice(params, stages), stages, tap, parts, params, failures)
+
+
+def trace_ids(recording: Recording) -> Trace:
+    """Return the tokens of a recording whose tokenizer is not here: ids and times only."""
+    steps: dict[int, list[Step]] = {index: [] for index in used_choices(recording)}
+    left_out = dict.fromkeys(steps, 0)
+    for number, at_ms, chunk in single_tokens(recording):
+        if len(steps[chunk.index]) == MAX_TOKENS:
+            left_out[chunk.index] += 1
+            continue
+        token_id = chunk.token_ids[0] if chunk.token_ids else None
+        steps[chunk.index].append(Step(token_id=token_id, chunk=number, at_ms=at_ms))
+    choices = [
+        ChoiceTrace(index=index, steps=of_choice, left_out=left_out[index])
+        for index, of_choice in steps.items()
+    ]
+    return Trace(parsers=recording.model.parsers.label, kind="", choices=choices)
+
+
+def used_choices(recording: Recording) -> list[int]:
+    """Return the choices that the request has asked for, and that any chunk names."""
+    named = {recorded.chunk.index for recorded in recording.chunks}
+    return sorted(named | set(range(recording.params.n)))
+
+
+def single_tokens(recording: Recording) -> Iterator[tuple[int, float, Chunk]]:
+    """Yield the recorded chunks cut into tokens: the chunk's number, its time, and the token."""
+    for number, recorded in enumerate(recording.chunks):
+        chunk = recorded.chunk
+        if not chunk.token_ids:
+            if chunk.finish_reason is not None:
+                yield number, recorded.at_ms, chunk
+            continue
+        last = len(chunk.token_ids) - 1
+        for position, token_id in enumerate(chunk.token_ids):
+            ends = position == last
+            single = msgspec.structs.replace(
+                chunk,
+                token_ids=[token_id],
+                logprobs=chunk.logprobs[position : position + 1] if chunk.logprobs else None,
+                top_logprobs=chunk.top_logprobs[position : position + 1]
+                if chunk.top_logprobs
+                else None,
+                finish_reason=chunk.finish_reason if ends else None,
+                stop_reason=chunk.stop_reason if ends else None,
+            )
+            yield number, recorded.at_ms, single

@@ -1,0 +1,35 @@
+"""Inspections of recordings, for the tests of what is made of them."""
+
+from __future__ import annotations
+
+import functools
+
+from backedge.cli.inspect.inspection import Inspection, inspect_recording
+from backedge.cli.inspect.summary import Chosen, summarize
+from backedge.cli.inspect.trace import Trace, TracedParsers, trace
+from backedge.parsers.base import ParserNames
+from backedge.parsers.parser_lookup import linear_parsers
+from backedge.recording.recording import Recording
+from backedge.tokenization.detokenizer import read_vocabulary
+
+from tests.cli.recorded import NAMES
+from tests.support import tiny_detokenizers, tiny_tokenizer
+
+# Beside the recorded parsers: one that knows no calls of this form.
+OTHER = ParserNames("qwen3_coder", "qwen3")
+
+
+@functools.cache
+def parts(names: ParserNames = NAMES) -> TracedParsers:
+    parsers = linear_parsers(names, read_vocabulary(tiny_tokenizer()))
+    return TracedParsers(tiny_detokenizers(), parsers, "linear")
+
+
+def trace_recording(recording: Recording, names: ParserNames = NAMES) -> Trace:
+    return trace(recording, parts(names))
+
+
+def inspect_it(recording: Recording, *names: ParserNames) -> Inspection:
+    """Inspect a recording by the recorded parsers, and others beside them."""
+    sides = [parts(each) for each in (NAMES, *names)]
+    return inspect_recording(Chosen(summarize(1, recording), recording), sides)

@@ -1,0 +1,45 @@
+"""The list of a file's requests, and the choice of one."""
+
+from __future__ import annotations
+
+import pytest
+from backedge.cli.inspect.summary import NoRequestError, choose, show_rows, summarize
+
+from tests.cli.recorded import record_transcript
+
+RECORDINGS = [record_transcript(name) for name in ("parallel_calls", "reasoning_call")]
+
+
+def test_a_row_says_what_came() -> None:
+    row = summarize(3, RECORDINGS[0])
+    assert (row.number, row.id, row.tool_calls) == (3, "chatcmpl-parallel_calls", 2)
+    assert row.finish_reasons == ["tool_calls"]
+    assert row.tokens == sum(len(each.chunk.token_ids) for each in RECORDINGS[0].chunks)
+    assert row.duration_ms == RECORDINGS[0].sent[-1].at_ms
+
+
+@pytest.mark.parametrize(
+    ("request_", "number"), [("1", 1), ("2", 2), ("chatcmpl-reasoning_call", 2)]
+)
+def test_chooses_by_number_or_id(request_: str, number: int) -> None:
+    assert choose(RECORDINGS, request_).row.number == number
+
+
+@pytest.mark.parametrize("request_", ["0", "3", "chatcmpl-none", ""])
+def test_says_that_there_is_none(request_: str) -> None:
+    with pytest.raises(NoRequestError, match="2 requests"):
+        choose(RECORDINGS, request_)
+
+
+def test_the_table_has_a_line_for_each() -> None:
+    lines = show_rows([summarize(number, each) for number, each in enumerate(RECORDINGS, 1)])
+    head, first, second = lines.splitlines()
+    assert head.split()[:2] == ["#", "request"]
+    assert first.split()[1] == "chatcmpl-parallel_calls"
+    assert second.split()[-3] == str(len(RECORDINGS[1].chunks))
+
+
+def test_hostile_names_cannot_reach_the_terminal() -> None:
+    row = summarize(1, record_transcript("reasoning_call", response_id="\x1b[2J", model="a\nb"))
+    assert "\x1b" not in show_rows([row])
+    assert len(show_rows([row]).splitlines()) == 2

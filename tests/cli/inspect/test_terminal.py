@@ -1,0 +1,52 @@
+"""The terminal view: a line for each token, and nothing that a terminal would obey."""
+
+from __future__ import annotations
+
+import click
+import pytest
+from backedge.cli.inspect.terminal import render_text
+from backedge.cli.inspect.visible import is_hidden
+from backedge.parsers.base import ParserNames
+
+from tests.cli.inspect.inspecting import OTHER, inspect_it
+from tests.cli.recorded import NAMES, record_text, record_transcript
+
+
+def lines_of(*names: ParserNames, text: str | None = None) -> list[str]:
+    recording = record_transcript("reasoning_call") if text is None else record_text(text)
+    return [click.unstyle(line) for line in render_text(inspect_it(recording, *names))]
+
+
+def test_each_token_has_its_line() -> None:
+    lines = lines_of()
+    [call] = [line for line in lines if "<tool_call>  " in line]
+    assert call.split()[:4] == ["19", "554", "<tool_call>", "JSON_CALLS"]
+    assert "possible call" in call
+    assert [line.split()[0] for line in lines if "REASONING" in line][:3] == ["0", "1", "2"]
+
+
+@pytest.mark.parametrize(
+    "says",
+    [
+        "39 tokens in 13 chunks, first token after 10.0 ms",
+        "parsers qwen3+hermes (linear)",
+        "beside qwen3+qwen3_coder (linear)",
+        "first difference at token 31",
+        "first difference: call 0 get_weather",
+        "sent: call get_weather, arguments of 6 characters",
+        "finish tool_calls",
+    ],
+)
+def test_says(says: str) -> None:
+    assert says in "\n".join(lines_of(OTHER))
+
+
+def test_the_same_is_said_to_be_the_same() -> None:
+    assert "  both give the same" in lines_of(NAMES)
+
+
+def test_what_a_terminal_would_obey_is_written_out() -> None:
+    hostile = "</think>\x1b[2J\x07\u202eabc\u200b\r\n\x9b1m"
+    lines = lines_of(text=hostile)
+    assert not any(is_hidden(char) for line in lines for char in line)
+    assert r"\x1b" in "".join(lines)
