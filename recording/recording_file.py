@@ -11,7 +11,7 @@ from ..parsers.errors import BackedgeError, shorten
 from .recording import VERSION, Recording
 
 # The longest line that is read; a recorder writes shorter ones.
-MAX_LINE_BYTES = 1 << 30
+MAX_LINE_BYTES = 1 << 27
 _decoder = msgspec.json.Decoder(Recording)
 
 

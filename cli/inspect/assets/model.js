@@ -75,7 +75,7 @@ class Side {
   }
 
   get label() {
-    return this.kind ? `${this.parsers} (${this.kind})` : this.parsers;
+    return this.kind ? `${this.kind} ${this.parsers}` : this.parsers;
   }
 
   state(token) {

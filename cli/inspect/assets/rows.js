@@ -1,7 +1,7 @@
 // The rows of tokens. Only those in sight are elements; they are used again while one scrolls.
 
 const ROW = 26;
-const SPARE = 10;
+const SPARE = 6;
 // Characters of a text that a row shows; the details show all of it.
 const ROW_TEXT = 90;
 const HELD_TEXT = 26;
@@ -40,7 +40,7 @@ class Rows {
 
   fillHead() {
     const names = ["#", "ms", "id", "token"];
-    for (const side of this.choice.sides) names.push("state", `gives, holds: ${side.label}`);
+    for (const side of this.choice.sides) names.push("state", `${side.label}: gives, holds`);
     names.push("sent");
     this.head.replaceChildren(...names.map((name, place) => {
       const cell = element("span", place < 3 ? "number" : "", name);
@@ -95,7 +95,7 @@ class Rows {
     row.id = `token-${token}`;
     row.style.transform = `translateY(${token * ROW}px)`;
     row.setAttribute("aria-rowindex", String(token + 2));
-    row.setAttribute("aria-selected", String(token === this.chosen));
+    row.setAttribute("aria-selected", token === this.chosen ? "true" : "false");
     const differs = choice.difference !== null && choice.difference[0] === token;
     row.className = ["row", begins && "cut", chunk % 2 && "odd", differs && "differs",
       this.search.marked.has(token) && "found", token >= choice.sides[0].ignoredFrom && "ignored",
@@ -136,6 +136,7 @@ class Rows {
   }
 
   choose(token) {
+    const before = this.chosen;
     this.chosen = token;
     const { grid } = this;
     const top = token * ROW;
@@ -144,7 +145,16 @@ class Rows {
     else if (top + ROW > grid.scrollTop + grid.clientHeight - head) {
       grid.scrollTop = top + ROW + head - grid.clientHeight;
     }
-    this.place(true);
+    this.place();
+    this.markChosen(before, false);
+    this.markChosen(token, true);
+  }
+
+  markChosen(token, is) {
+    const row = document.getElementById(`token-${token}`);
+    if (!row || row.classList.contains("chosen") === is) return;
+    row.classList.toggle("chosen", is);
+    row.setAttribute("aria-selected", String(is));
   }
 
   // Like `choose`, with the token in the midst of the list if it was not in sight.

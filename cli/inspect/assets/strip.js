@@ -56,36 +56,37 @@ class Strip {
 
   pen(canvas) {
     const scale = window.devicePixelRatio || 1;
-    canvas.width = this.canvas.clientWidth * scale;
-    canvas.height = this.canvas.clientHeight * scale;
+    const [width, height] = [this.width * scale, this.height * scale].map(Math.round);
+    if (canvas.width !== width || canvas.height !== height) Object.assign(canvas, { width, height });
     const pen = canvas.getContext("2d");
-    pen.scale(scale, scale);
+    pen.setTransform(scale, 0, 0, scale, 0, 0);
+    pen.clearRect(0, 0, this.width, this.height);
     return pen;
   }
 
   paint() {
-    const { canvas } = this;
-    const pen = this.pen(canvas);
-    const width = canvas.clientWidth;
-    if (!width) return;
-    pen.drawImage(this.base, 0, 0, width, canvas.clientHeight);
-    const colour = getComputedStyle(canvas).color;
-    this.paintLine(pen, width, this.token || 0, 0, canvas.clientHeight, colour, 1.5);
+    if (!this.width) return;
+    const pen = this.pen(this.canvas);
+    pen.drawImage(this.base, 0, 0, this.width, this.height);
+    this.paintLine(pen, this.width, this.token || 0, 0, this.height, this.ink, 1.5);
   }
 
   paintBase() {
     const { canvas, choice } = this;
+    this.width = canvas.clientWidth;
+    this.height = canvas.clientHeight;
+    this.ink = getComputedStyle(canvas).color;
+    if (!this.width) return;
     const pen = this.pen(this.base);
-    const width = canvas.clientWidth;
-    const style = getComputedStyle(canvas);
+    const { width } = this;
     const muted = getComputedStyle(document.getElementById("found")).color;
     this.paintGaps(pen, width, muted);
     choice.sides.forEach((side, place) => this.paintStates(pen, width, side, GAPS + 2 + place * BAND));
     for (const token of this.search.found.slice(0, 5000)) {
-      this.paintLine(pen, width, token, GAPS - 3, 3, style.color, 1.5);
+      this.paintLine(pen, width, token, GAPS - 3, 3, this.ink, 1.5);
     }
     if (choice.difference) {
-      this.paintLine(pen, width, choice.difference[0], 0, canvas.clientHeight, getComputedStyle(this.swatches.raw).backgroundColor, 2);
+      this.paintLine(pen, width, choice.difference[0], 0, this.height, getComputedStyle(this.swatches.raw).backgroundColor, 2);
     }
   }
 

@@ -1,6 +1,8 @@
 // Text of the model on the page: always as text nodes, and what could not be seen made visible.
 
 const HIDDEN = /[\p{Cc}\p{Cf}\p{Zl}\p{Zp}\p{Cs}\p{Co}\p{Cn}\p{Default_Ignorable_Code_Point}]|(?! )\p{Zs}/gu;
+// Most text is this.
+const PLAIN = /^[ -~]*$/;
 const SHORT = new Map([["\n", "\\n"], ["\r", "\\r"], ["\t", "\\t"]]);
 // Bytes that are no characters arrive as surrogates from here on.
 const FIRST_BYTE = 0xdc80;
@@ -31,6 +33,11 @@ function put(parent, text, { dots = false, lines = false } = {}) {
     shown = shown.slice(spaces);
     tail = lead === text.length ? 0 : / *$/.exec(shown)[0].length;
     shown = shown.slice(0, shown.length - tail);
+  }
+  if (PLAIN.test(shown)) {
+    if (shown) parent.append(shown);
+    if (tail) parent.append(element("span", "space", "\u00b7".repeat(tail)));
+    return parent;
   }
   // A mark that combines would sit on what stands before it.
   if (/^\p{M}/u.test(shown)) parent.append(element("span", "space", "\u25cc"));
