@@ -5,8 +5,10 @@ from __future__ import annotations
 import argparse
 import copy
 import importlib
+import importlib.metadata
 import json
 import re
+import shutil
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
@@ -18,6 +20,7 @@ import yaml
 from backedge.frontend import main as frontend_main
 from backedge.parsers.parser_lookup import reasoning_format, tool_format
 from backedge.worker import flags
+from packaging.version import Version
 
 from tests.deploy.manifests import (
     KUBERNETES,
@@ -212,7 +215,7 @@ def test_vllms_own_parser_takes_them() -> None:
         if words[2] == "dynamo.vllm"
     ]
     unique = [json.loads(text) for text in sorted({json.dumps(words) for words in commands})]
-    assert len(unique) == 4  # a worker, a plain one, prefill, decode
+    assert len(unique) == 5  # a worker, one that records, a plain one, prefill, decode
     done = subprocess.run(
         [sys.executable, "-c", PARSE_WITH_VLLM],
         input=json.dumps(unique),
@@ -226,21 +229,20 @@ def test_vllms_own_parser_takes_them() -> None:
 @needs_kubectl
 @each_overlay
 def test_pods_end_after_their_streams(folder: Path) -> None:
-    """Longer than all that Dynamo waits for when it is asked to end."""
+    """Workers: longer than all that Dynamo waits for when it is asked to end."""
     from dynamo.common.utils import graceful_shutdown
 
     for component in list_components(find_graph(render(folder))).values():
         pod = component["podTemplate"]["spec"]
-        for container in pod["containers"]:
-            variables = {entry["name"]: entry["value"] for entry in container["env"]}
-            served = float(
-                variables.get("DYN_GRACEFUL_SHUTDOWN_GRACE_PERIOD_SECS")
-                or variables["DYN_HTTP_GRACEFUL_SHUTDOWN_TIMEOUT_SECS"]
-            )
-            if "DYN_SYSTEM_PORT" in variables:
-                served += graceful_shutdown._DEFAULT_DRAIN_TIMEOUT_SECS
-                served += graceful_shutdown._DEFAULT_CLEANUP_TIMEOUT_SECS
-            assert pod["terminationGracePeriodSeconds"] > served
+        if component["type"] == "frontend":
+            assert pod["terminationGracePeriodSeconds"] >= 300
+            continue
+        main = list_containers(component)["main"]
+        variables = {entry["name"]: entry["value"] for entry in main["env"]}
+        served = float(variables[graceful_shutdown._GRACE_PERIOD_ENV])
+        served += graceful_shutdown._DEFAULT_DRAIN_TIMEOUT_SECS
+        served += graceful_shutdown._DEFAULT_CLEANUP_TIMEOUT_SECS
+        assert pod["terminationGracePeriodSeconds"] > served
 
 
 @needs_kubectl
@@ -335,6 +337,81 @@ def test_an_init_container_installs_into_the_path() -> None:
         assert init["command"][1] == f"{mounts['installer']}/install.py"
         shared = [mount["mountPath"] for mount in main["volumeMounts"]]
         assert shared == [folder] == [mounts["backedge"]]
+
+
+@needs_kubectl
+def test_recordings_have_a_volume_that_holds_them() -> None:
+    worker = list_components(find_graph(render(KUBERNETES / "overlays" / "recording")))["worker"]
+    main = list_containers(worker)["main"]
+    parsed = parse_worker("vllm", main["args"])
+    (volume,) = worker["podTemplate"]["spec"]["volumes"]
+    assert volume["emptyDir"]["sizeLimit"] == "2Gi"
+    assert parsed.postprocess_record_mb < 2048
+    (mount,) = main["volumeMounts"]
+    assert (mount["name"], mount["mountPath"]) == (volume["name"], parsed.postprocess_record.folder)
+
+
+def render_own(folder: Path, text: str) -> list[dict[str, Any]]:
+    """Render an overlay of the reader's, beside the others in a copy of them."""
+    shutil.copytree(ROOT / "deploy", folder / "deploy")
+    own = folder / "deploy" / "kubernetes" / "overlays" / "own"
+    own.mkdir()
+    (own / "kustomization.yaml").write_text(text, encoding="utf-8")
+    return render(own)
+
+
+@needs_kubectl
+def test_the_pages_example_is_an_overlay(tmp_path: Path) -> None:
+    page = (ROOT / "docs" / "deploy.md").read_text(encoding="utf-8")
+    (text,) = re.findall(r"```yaml\n(.*?)```", page, re.DOTALL)
+    graph = find_graph(render_own(tmp_path, text))
+    assert find_faults(graph) == []
+    assert graph["metadata"]["name"] == "my-model"
+    assert list_components(graph)["worker"]["replicas"] == 4
+    assert {"name": "MODEL", "value": "Qwen/Qwen3-32B"} in graph["spec"]["env"]
+
+
+@needs_kubectl
+@pytest.mark.parametrize("engine", RUNTIMES)
+def test_components_go_together(engine: str, tmp_path: Path) -> None:
+    """In the order that the page gives: an engine, then what copies of a worker are to have."""
+    names = ["recording", "without-image", "disaggregated"]
+    own = {
+        "resources": ["../../base"],
+        "components": [
+            f"../../components/{name}" for name in ([] if engine == "vllm" else [engine]) + names
+        ],
+    }
+    graph = find_graph(render_own(tmp_path, yaml.safe_dump(own)))
+    assert find_faults(graph) == []
+    components = list_components(graph)
+    assert set(components) == {"Frontend", "decode", "prefill"}
+    for name, component in components.items():
+        pod = component["podTemplate"]["spec"]
+        images = {item["image"] for item in (*pod["containers"], *pod["initContainers"])}
+        assert images == {f"nvcr.io/nvidia/ai-dynamo/{RUNTIMES[engine]}-runtime:1.6.1"}
+        volumes = ["backedge", "installer"]
+        recorded = [] if name == "Frontend" else ["recordings"]
+        assert sorted(volume["name"] for volume in pod["volumes"]) == sorted(volumes + recorded)
+
+
+VERSIONED = (
+    *sorted((KUBERNETES / "components").rglob("*.yaml")),
+    ROOT / "deploy" / "docker" / "Dockerfile",
+    ROOT / "docs" / "deploy.md",
+)
+
+
+def test_one_version_of_backedge_is_named_everywhere() -> None:
+    """And none that is older than what is here."""
+    pattern = re.compile(r"backedge(?:==)?(\d[\w.]*\w)|BACKEDGE_VERSION=(\S+)")
+    named = {
+        found[1] or found[2]
+        for path in VERSIONED
+        for found in pattern.finditer(path.read_text(encoding="utf-8"))
+    }
+    (version,) = named
+    assert Version(version) >= Version(importlib.metadata.version("backedge"))
 
 
 @needs_kubectl

@@ -121,6 +121,10 @@ CASES: dict[str, tuple[Series, Series]] = {
         {FRONTEND + '""}': "0+90x120", FRONTEND + '"validation"}': "0+10x120"},
         {FRONTEND + '""}': "0+99x120", FRONTEND + '"cancelled"}': "0+20x120"},
     ),
+    "BackedgeRecordingsLost": (
+        {f'backedge_recordings_total{{{POD},result="unwritable"}}': "0x20 3x100"},
+        {f'backedge_recordings_total{{{POD},result="written"}}': "0+3x120"},
+    ),
     "BackedgeFleetMixed": (
         {
             f"backedge_requests_started_total{{{POD}}}": "0+50x120",
@@ -134,7 +138,9 @@ CASES: dict[str, tuple[Series, Series]] = {
     ),
 }
 # When it is looked whether they fire: behind the longest `for`, and within 15 minutes of a step.
-MINUTES = {"BackedgeParserErrors": 30, "BackedgePoolDeaths": 30}
+MINUTES = dict.fromkeys(
+    ("BackedgeParserErrors", "BackedgePoolDeaths", "BackedgeRecordingsLost"), 30
+)
 LATEST = 100
 
 

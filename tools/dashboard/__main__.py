@@ -54,7 +54,8 @@ def watch(folder: Path, seconds: float) -> str:
     """Return the SVG of `seconds` of load."""
     with Stack(folder / "stack") as stack:
         paces = ("--tokens-per-second", "60"), ("--tokens-per-second", "200")
-        workers = [stack.replay(*PARSERS, *pace, wait=False) for pace in paces]
+        recorded = ("--postprocess-record", str(folder / "recordings"))
+        workers = [stack.replay(*PARSERS, *recorded, *pace, wait=False) for pace in paces]
         engine = stack.worker(
             "--vllm-processing",
             *PARSERS,
