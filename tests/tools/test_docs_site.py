@@ -1,0 +1,98 @@
+"""The site of docs/: every link and heading is there, every page is in the menu, and no page asks
+another host for anything."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+pytest.importorskip("mkdocs", reason="the site's generator is in the extra `docs`")
+pytest.importorskip("material", reason="the site's theme is in the extra `docs`")
+from tools import docs_site
+
+ROOT = Path(__file__).parents[2]
+# What a browser fetches by itself; a link that a reader follows is none of it.
+FETCHED = re.compile(
+    r"""<(?:link|script|img|iframe|source)\b[^>]*?\b(?:src|href)=["']?(?:https?:)?//[^"'\s>]+"""
+    r"""|url\(["']?(?:https?:)?//[^)]+|@import[^;]+"""
+)
+
+
+def build(target: Path, *flags: str) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", "mkdocs", "build", "--strict", "--site-dir", str(target)]
+    return subprocess.run(
+        [*command, *flags],
+        cwd=ROOT,
+        env={**os.environ, "NO_MKDOCS_2_WARNING": "1"},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+
+@pytest.fixture(scope="module")
+def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return the folder of the built site."""
+    target = tmp_path_factory.mktemp("docs") / "site"
+    built = build(target)
+    assert built.returncode == 0, built.stderr
+    return target
+
+
+def test_every_page_is_there(site: Path) -> None:
+    pages = [*docs_site.ROOT_PAGES.values()]
+    pages += [str(path.relative_to(ROOT / "docs")) for path in (ROOT / "docs").rglob("*.md")]
+    for page in pages:
+        name = re.sub(r"(?:^|(?<=/))(?:index|README)$", "", page.removesuffix(".md"))
+        assert (site / name / "index.html").is_file(), page
+
+
+def test_linked_files_come_along(site: Path) -> None:
+    assert (site / "files" / "examples" / "my_tokenizer.py").is_file()
+    assert (site / "parser_cost.svg").is_file()
+
+
+def test_no_other_host_is_asked(site: Path) -> None:
+    texts = {path: path.read_text(encoding="utf-8") for path in site.rglob("*.html")}
+    texts |= {path: path.read_text(encoding="utf-8") for path in site.rglob("*.css")}
+    assert texts
+    assert {path: found for path, text in texts.items() if (found := FETCHED.findall(text))} == {}
+    # The theme would fetch a library for these.
+    assert not [path for path, text in texts.items() if 'class="mermaid"' in text]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        '<script src="https://example.org/x.js">',
+        "<link rel=stylesheet href=//fonts.example.org/css>",
+        "@import 'https://example.org/x.css';",
+        "body{background:url(https://example.org/x.png)}",
+    ],
+)
+def test_what_would_be_fetched_is_found(text: str) -> None:
+    assert FETCHED.search(text)
+
+
+# page, link in it, link in the site
+LINKS = [
+    ("README.md", "docs/limits.md#requests", "limits.md#requests"),
+    ("README.md", "examples/my_engine.py", "files/examples/my_engine.py"),
+    ("README.md", "docs/decisions/", "decisions/README.md"),
+    ("docs/trtllm.md", "../README.md#use-it", "index.md#use-it"),
+    ("docs/requests.md", "limits.md", "limits.md"),
+    ("docs/decisions/0001-x.md", "../../examples/my_engine.py", "../files/examples/my_engine.py"),
+    ("docs/decisions/0001-x.md", "../limits.md", "../limits.md"),
+    ("docs/limits.md", "#requests", "#requests"),
+    ("docs/limits.md", "https://example.org/x.md", "https://example.org/x.md"),
+]
+
+
+@pytest.mark.parametrize(("page", "link", "expected"), LINKS)
+def test_links_lead_to_the_same_place_in_the_site(page: str, link: str, expected: str) -> None:
+    assert docs_site.rewrite(f"see [this]({link}).", page) == f"see [this]({expected})."
