@@ -6,6 +6,8 @@
 # make dashboard  draws docs/dashboard.png: a fleet under load, watched by a real Prometheus
 # make soak      runs a fleet under faults, for MINUTES (60)
 # make test-hostile  runs all of tests/hostile: requests, output, rogue peers, faults of the pool
+# make docs      builds the pages of docs/ as a site, in build/site
+# make release-check  builds wheel and sdist, and installs them in environments of their own
 # Each makes its own virtual environment first; a second call finds it done.
 # `make run` and `make offline` need neither vLLM nor torch; ENGINE=vllm runs a real engine, and
 # MODEL= wants one. `make offline` takes ENGINE=hf (transformers) and ENGINE=sglang as well.
@@ -23,7 +25,8 @@ SUPPORT := tests/worker/adapters/test_engine_support.py::test_these_versions_and
 TESTS_NEXT := $(SUPPORT)[vllm] $(SUPPORT)[sglang] tests/frontend/edges tests/e2e/test_transcripts.py \
 	tests/e2e/test_sglang.py::test_gives_exactly_the_transcript
 
-.PHONY: run offline test test-all test-next test-clients dashboard soak test-hostile lint setup
+.PHONY: run offline test test-all test-next test-clients dashboard soak test-hostile lint docs \
+	release-check setup
 
 run:
 	@tools/setup $(ENGINE)
@@ -59,6 +62,12 @@ soak: setup
 test-hostile: setup
 	@env -u CI HOSTILE_TIMES=4 $(PYTHON) -m pytest tests/hostile -n 2 --dist load
 	@$(PYTHON) -m tests.hostile
+
+docs: setup
+	@NO_MKDOCS_2_WARNING=1 $(PYTHON) -m mkdocs build --strict
+
+release-check: setup
+	@$(PYTHON) -m tools.release_check
 
 lint: setup
 	@tools/lint
