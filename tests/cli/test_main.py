@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
+
+import click
 import pytest
 from backedge.cli.main import COMMANDS, main
+from backedge.parsers.errors import SetupError
 from click.testing import CliRunner
 
 
@@ -24,3 +29,41 @@ def test_an_unknown_subcommand_is_refused() -> None:
     result = CliRunner().invoke(main, ["inspekt"])
     assert result.exit_code == 2
     assert "inspekt" in result.output
+
+
+@click.command("failing")
+def failing() -> None:
+    raise SetupError("a flag is wrong;\nset it.")
+
+
+@click.command("colourful")
+def colourful() -> None:
+    click.secho("text", fg="red")
+
+
+def with_command(monkeypatch, command: click.Command) -> None:
+    monkeypatch.setattr(main, "get_command", lambda *_: command)
+
+
+def test_an_error_of_ours_is_one_line(monkeypatch) -> None:
+    with_command(monkeypatch, failing)
+    result = CliRunner().invoke(main, ["failing"])
+    assert result.exit_code == 2
+    assert result.stderr == "backedge: a flag is wrong; set it.\n"
+    assert result.stdout == ""
+
+
+@pytest.mark.parametrize(
+    ("variable", "terminal", "shown"),
+    [("", True, "\x1b[31mtext\x1b[0m\n"), ("1", True, "text\n"), ("", False, "text\n")],
+)
+def test_colours_are_for_terminals(variable, terminal, shown, monkeypatch) -> None:
+    with_command(monkeypatch, colourful)
+    monkeypatch.setenv("NO_COLOR", variable)
+    assert CliRunner().invoke(main, ["colourful"], color=terminal).output == shown
+
+
+def test_python_m_is_the_same_command() -> None:
+    command = [sys.executable, "-m", "backedge.cli", "--version"]
+    shown = subprocess.run(command, capture_output=True, text=True, check=True).stdout
+    assert shown == CliRunner().invoke(main, ["--version"], prog_name="backedge").output

@@ -1,0 +1,163 @@
+"""`backedge doctor`: what to look at is told by the kind of its target."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import NamedTuple
+
+import click
+import msgspec
+from typing_extensions import override
+
+from ...parsers.errors import SetupError
+from ...worker.flags import EngineName, read_parser_names
+from .discovery import FleetWorker, read_fleet
+from .findings import Finding, build_report, show_findings
+from .fleet import check_frontend, check_system_port, check_workers
+from .installation import check_engine, check_installation
+from .model import check_model, names_for_stock, read_model, suggest_flags
+from .worker_command import check_command, check_vllm_parsers, parse_worker_command
+
+COMMAND_LINE = "backedge.doctor.command_line"
+
+
+class Target(NamedTuple):
+    """What doctor is to look at; all are optional."""
+
+    model_or_url: str | None
+    command_line: list[str]
+    engine: EngineName | None
+    chat_template: str | None
+    revision: str | None
+    discovery: str | None
+    worker_urls: tuple[str, ...]
+
+
+class WithCommandLine(click.Command):
+    """A command whose arguments may end with `--` and another command line."""
+
+    @override
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        if "--" in args:
+            position = args.index("--")
+            ctx.meta[COMMAND_LINE] = args[position + 1 :]
+            args = args[:position]
+        return super().parse_args(ctx, args)
+
+
+def examine(target: Target) -> Iterator[Finding]:
+    """Yield what is found. Raises `SetupError` for a target that cannot be read."""
+    yield from check_installation()
+    if target.model_or_url and "://" in target.model_or_url:
+        yield from examine_fleet(target, target.model_or_url)
+    elif target.command_line:
+        yield from examine_command(target)
+    elif target.model_or_url:
+        yield from examine_model(target, target.model_or_url)
+        if target.engine is not None:
+            yield from check_engine(target.engine)
+    elif target.engine is not None:
+        yield from check_engine(target.engine)
+    for url in target.worker_urls:
+        yield from check_system_port(url)
+
+
+def examine_model(target: Target, model: str) -> Iterator[Finding]:
+    """Yield what a model's files say, and the flags for it."""
+    facts = read_model(model, target.chat_template, target.revision)
+    yield from check_model(facts)
+    yield from names_for_stock(facts)
+    if target.engine == "vllm":
+        yield from check_vllm_parsers(facts, facts.names)
+    if flags := suggest_flags(facts):
+        yield Finding("ok", "flags", flags)
+
+
+def examine_command(target: Target) -> Iterator[Finding]:
+    """Yield what a worker's command line would do with its model."""
+    command = parse_worker_command(target.command_line)
+    template = target.chat_template or command.chat_template
+    model = command.model or target.model_or_url
+    facts = read_model(str(model), template, target.revision or command.revision)
+    yield from check_model(facts)
+    yield from check_command(command, facts)
+    if command.is_replay:
+        return
+    if command.engine == "vllm" and command.is_on:
+        yield from check_vllm_parsers(facts, facts.resolve(read_parser_names(command.flags)))
+    yield from check_engine(command.engine)
+
+
+def examine_fleet(target: Target, url: str) -> Iterator[Finding]:
+    """Yield what a frontend and its discovery say."""
+    workers: list[FleetWorker] = []
+    unread: SetupError | None = None
+    try:
+        workers = read_fleet(target.discovery)
+    except SetupError as error:
+        unread = error
+    yield from check_frontend(url, workers)
+    if unread is not None:
+        yield Finding(
+            "note",
+            "discovery",
+            f"who post-processes what is not known: {unread}",
+            "--discovery with the workers' DYN_FILE_KV, or with etcd's URL",
+        )
+    yield from check_workers(workers)
+
+
+@click.command("doctor", cls=WithCommandLine)
+@click.argument("target", required=False, metavar="[MODEL|URL] [-- COMMAND ...]")
+@click.option(
+    "--engine",
+    type=click.Choice(["vllm", "sglang", "trtllm"]),
+    help="Check Dynamo and this engine as well, which imports both.",
+)
+@click.option("--chat-template", help="A Jinja file in place of the model's own.")
+@click.option("--revision", help="Of a model on the hub.")
+@click.option(
+    "--discovery",
+    help="Where workers register: the folder of DYN_FILE_KV, or etcd's URL. Default: what Dynamo's "
+    "own variables say.",
+)
+@click.option(
+    "--worker", "workers", multiple=True, metavar="URL", help="A worker's system port; repeatable."
+)
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+@click.pass_context
+def command(
+    ctx: click.Context,
+    *,
+    target: str | None,
+    engine: EngineName | None,
+    chat_template: str | None,
+    revision: str | None,
+    discovery: str | None,
+    workers: tuple[str, ...],
+    as_json: bool,
+) -> None:
+    r"""Say what fits together, and what does not.
+
+    With a MODEL (a folder, or a name on the hub): its parsers, and the flags for a worker. With
+    the command line of a worker after `--`: what it would do, before a GPU is paid for. With the
+    URL of a frontend: its models and workers, and what is mixed. With nothing: what is installed.
+
+    \b
+      backedge doctor Qwen/Qwen3-8B
+      backedge doctor -- python -m dynamo.vllm --model Qwen/Qwen3-8B --vllm-processing
+      backedge doctor http://localhost:8000
+
+    Exit code: 0 if nothing is wrong, 1 with warnings, 2 with errors.
+    """
+    command_line = ctx.meta.get(COMMAND_LINE, [])
+    examined = Target(target, command_line, engine, chat_template, revision, discovery, workers)
+    findings = []
+    try:
+        for finding in examine(examined):
+            findings.append(finding)  # noqa: PERF402 - what was found before an error is shown
+    except SetupError as error:
+        findings.append(Finding("error", "target", str(error)))
+    report = build_report(findings)
+    click.echo(msgspec.json.encode(report).decode() if as_json else show_findings(report.findings))
+    ctx.exit(report.exit_code)

@@ -1,0 +1,72 @@
+"""What doctor finds: each finding with its severity and what to do, as text, JSON and exit code."""
+
+from __future__ import annotations
+
+import textwrap
+from collections.abc import Iterable, Sequence
+from typing import Literal
+
+import click
+import msgspec
+
+Severity = Literal["ok", "note", "warning", "error"]
+COLOURS: dict[Severity, str] = {
+    "ok": "green",
+    "note": "cyan",
+    "warning": "yellow",
+    "error": "red",
+}
+# Of scripts: nothing to do, something to look at, something that does not work.
+EXIT_CODES: dict[Severity, int] = {"ok": 0, "note": 0, "warning": 1, "error": 2}
+LABEL_WIDTH = 9
+LINE_WIDTH = 100
+
+
+class Finding(msgspec.Struct, frozen=True, omit_defaults=True):
+    """One thing that was looked at.
+
+    topic: what it is about, in a word or two. fix: what to change; "" for nothing.
+    """
+
+    severity: Severity
+    topic: str
+    message: str
+    fix: str = ""
+
+
+class Report(msgspec.Struct, frozen=True):
+    """All findings, and the exit code that they give."""
+
+    findings: list[Finding]
+    exit_code: int
+
+
+def build_report(findings: Sequence[Finding]) -> Report:
+    """Return the report; its exit code is that of the worst finding."""
+    codes = [EXIT_CODES[finding.severity] for finding in findings]
+    return Report(list(findings), max(codes, default=0))
+
+
+def show_findings(findings: Iterable[Finding]) -> str:
+    """Return the findings as text, with colours."""
+    indent = " " * LABEL_WIDTH
+    lines = []
+    for finding in findings:
+        label = click.style(f"{finding.severity:{LABEL_WIDTH}}", fg=COLOURS[finding.severity])
+        text = f"{finding.topic}: {finding.message}"
+        lines.append(label + _wrap(text, indent).removeprefix(indent))
+        if finding.fix:
+            lines.append(_wrap(f"fix: {finding.fix}", indent))
+    return "\n".join(lines)
+
+
+def _wrap(text: str, indent: str) -> str:
+    """Return `text` in lines. Commands and paths stay whole, so that they can be copied."""
+    return textwrap.fill(
+        text,
+        LINE_WIDTH,
+        initial_indent=indent,
+        subsequent_indent=indent,
+        break_long_words=False,
+        break_on_hyphens=False,
+    )

@@ -1,0 +1,200 @@
+"""A running fleet: what its frontend serves, who post-processes what, and what is mixed."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from itertools import groupby
+from typing import Any
+
+import msgspec
+
+from ...parsers.errors import SetupError
+from ...parsers.parser_lookup import reasoning_format, tool_format
+from ...postprocess.messages import VERSION, WorkerCard
+from .discovery import FleetWorker, fetch
+from .findings import Finding
+
+# Metrics of Backedge's frontend, and of its workers.
+FRONTEND_METRIC = "backedge_prompt_cache_"
+WORKER_METRIC = "backedge_"
+ERRORS_METRIC = "backedge_parser_errors_total"
+
+
+def check_frontend(url: str, workers: Sequence[FleetWorker]) -> Iterator[Finding]:
+    """Yield what the frontend at `url` says of itself and of its models."""
+    url = url.rstrip("/")
+    try:
+        served = _read_models(url)
+        health: dict[str, Any] = msgspec.json.decode(fetch(f"{url}/health"))
+        metrics = fetch(f"{url}/metrics").decode()
+    except (SetupError, msgspec.DecodeError) as error:
+        yield Finding(
+            "error", "frontend", f"{error}", "give the URL at which clients reach the frontend"
+        )
+        return
+    status = health.get("status", "unknown")
+    is_ours = FRONTEND_METRIC in metrics
+    kind = "Backedge's" if is_ours else "not Backedge's"
+    instances = len(health.get("instances") or ())
+    yield Finding(
+        "ok" if status == "healthy" else "error",
+        "frontend",
+        f"{url} is {status}, {kind}, and sees {instances} endpoints of workers",
+    )
+    if not served:
+        yield Finding(
+            "error",
+            "models",
+            "the frontend serves no model",
+            "look at the workers' logs: one that is ready has registered its model",
+        )
+    else:
+        yield Finding("ok", "models", ", ".join(served))
+    for model in sorted({worker.model for worker in workers} - set(served)):
+        yield Finding(
+            "warning",
+            model,
+            "workers serve this model, and the frontend does not",
+            "compare their namespaces and the models that the frontend may serve",
+        )
+    if not is_ours:
+        yield from _check_stock(workers)
+
+
+def check_workers(workers: Sequence[FleetWorker]) -> Iterator[Finding]:
+    """Yield for each model who post-processes its answers, and what its workers differ in."""
+    for model, group in groupby(workers, key=lambda worker: worker.model):
+        # Those that only read prompts answer nobody.
+        members = [worker for worker in group if worker.worker_type != "prefill"]
+        if members:
+            yield from _check_group(model, members)
+
+
+def check_system_port(url: str) -> Iterator[Finding]:
+    """Yield what a worker says on its system port (`DYN_SYSTEM_PORT`)."""
+    url = url.rstrip("/")
+    try:
+        metrics = fetch(f"{url}/metrics").decode()
+    except SetupError as error:
+        yield Finding("error", "worker", str(error), "set DYN_SYSTEM_PORT on the worker")
+        return
+    if WORKER_METRIC not in metrics:
+        yield Finding("note", "worker", f"{url} has no metrics of Backedge: it is a plain worker")
+        return
+    errors = [line for line in metrics.splitlines() if line.startswith(ERRORS_METRIC)]
+    failed = [line for line in errors if float(line.rpartition(" ")[2]) > 0]
+    if failed:
+        yield Finding(
+            "warning",
+            "worker",
+            f"{url}: parsers have failed: {'; '.join(failed)}",
+            "record such a request with --postprocess-record, and look at it",
+        )
+    else:
+        yield Finding("ok", "worker", f"{url} post-processes, and no parser has failed")
+
+
+def _read_models(url: str) -> list[str]:
+    models: dict[str, list[dict[str, Any]]] = msgspec.json.decode(fetch(f"{url}/v1/models"))
+    return sorted(str(model["id"]) for model in models["data"])
+
+
+def _check_group(model: str, members: Sequence[FleetWorker]) -> Iterator[Finding]:
+    cards = [worker.post_processing for worker in members]
+    newer = max(worker.protocol for worker in members)
+    if newer > VERSION:
+        yield Finding(
+            "warning",
+            model,
+            f"workers speak version {newer} of the protocol, and this Backedge {VERSION}: "
+            "frontends of this version take them for plain workers",
+            "upgrade the frontends",
+        )
+    plain = sum(not worker.protocol for worker in members)
+    kinds = Counter(_describe(card) for card in cards)
+    listed = "; ".join(f"{count} of {kind}" for kind, count in sorted(kinds.items()))
+    yield Finding("ok", model, f"{len(members)} workers: {listed}")
+    own = [card for card in cards if card is not None]
+    if plain and own:
+        yield Finding(
+            "warning",
+            model,
+            f"{plain} of {len(members)} workers are plain: Backedge's frontend post-processes "
+            "their streams itself",
+            "give all workers of a model the same flags, if no upgrade is going on",
+        )
+    yield from _check_alike(model, own)
+    dyn = {(worker.dyn_tool_call_parser, worker.dyn_reasoning_parser) for worker in members}
+    if len(dyn) > 1:
+        yield _mixed(model, "names for Dynamo's own frontend", sorted(map(str, dyn)))
+    lengths = {worker.context_length for worker in members}
+    if len(lengths) > 1:
+        yield _mixed(model, "context lengths", sorted(map(str, lengths)))
+
+
+def _check_alike(model: str, cards: Sequence[WorkerCard]) -> Iterator[Finding]:
+    """Yield in what the cards of a model's workers differ, and what is odd about them."""
+    parsers = {f"{card.tool_call_parser} and {card.reasoning_parser}" for card in cards}
+    if len(parsers) > 1:
+        yield _mixed(model, "parsers", sorted(parsers))
+    engines = {f"{card.engine} {card.engine_version}" for card in cards}
+    if len(engines) > 1:
+        yield _mixed(model, "engines", sorted(engines))
+    own = {card.backedge_version for card in cards}
+    if len(own) > 1:
+        yield _mixed(model, "versions of Backedge", sorted(map(str, own)))
+    native = {
+        name
+        for card in cards
+        for name, find in (
+            (card.tool_call_parser, tool_format),
+            (card.reasoning_parser, reasoning_format),
+        )
+        if name and find(name) is None
+    }
+    if native:
+        yield Finding(
+            "note", model, f"{', '.join(sorted(native))} is a parser of the engine or of a plugin"
+        )
+
+
+def _check_stock(workers: Sequence[FleetWorker]) -> Iterator[Finding]:
+    """Yield the models whose calls or reasoning a stock frontend leaves in the text."""
+    without = sorted(
+        {
+            worker.model
+            for worker in workers
+            if (card := worker.post_processing) is not None
+            and (
+                (card.tool_call_parser and not worker.dyn_tool_call_parser)
+                or (card.reasoning_parser and not worker.dyn_reasoning_parser)
+            )
+        }
+    )
+    if without:
+        yield Finding(
+            "warning",
+            "frontend",
+            f"a stock frontend reads calls and reasoning itself, and the workers of "
+            f"{', '.join(without)} name no parsers for it: clients get the model's own text",
+            "use backedge.frontend, or give the workers --dyn-tool-call-parser and "
+            "--dyn-reasoning-parser",
+        )
+
+
+def _describe(card: WorkerCard | None) -> str:
+    if card is None:
+        return "plain Dynamo"
+    names = f"{card.tool_call_parser or 'no'} and {card.reasoning_parser or 'no'} parser"
+    version = f", Backedge {card.backedge_version}" if card.backedge_version else ""
+    return f"{card.engine} {card.engine_version} post-processing with {names}{version}"
+
+
+def _mixed(model: str, what: str, values: Sequence[str]) -> Finding:
+    return Finding(
+        "warning",
+        model,
+        f"its workers have different {what}: {'; '.join(values)}",
+        "give all workers of a model the same flags, if no upgrade is going on",
+    )

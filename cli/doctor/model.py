@@ -1,0 +1,185 @@
+"""What a model's files say: its parsers, its template, what ends its answers, its context."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from ...parsers.base import ParserNames
+from ...parsers.detection import Detection, Evidence, detect_reasoning, detect_tool_calls
+from ...parsers.errors import REASONING_FLAG, TOOL_CALL_FLAG
+from ...parsers.format import Format
+from ...tokenization.auto_parsers import AUTO, find_folder
+from ...tokenization.model_files import ModelFolder
+from ...tokenization.template_probe import read_added_tokens, read_evidence
+from .findings import Finding
+
+# Dynamo's names for its Rust frontend's parsers, where none of ours is one of them.
+NAMES_IN_RUST = {
+    "deepseek_v31": "deepseek_v3_1",
+    "deepseek_v32": "deepseek_v3_2",
+    "phi4_mini_json": "phi4",
+    "openai": "gpt_oss",
+}
+
+
+class ModelFacts(NamedTuple):
+    """What is read from a model's files. tools, reasoning: what was detected."""
+
+    name: str
+    files: ModelFolder
+    evidence: Evidence
+    token_ids: dict[str, int]
+    tools: Detection
+    reasoning: Detection
+
+    @property
+    def names(self) -> ParserNames:
+        """The names of the parsers that were detected."""
+        found = (self.tools.format, self.reasoning.format)
+        return ParserNames(*(None if format_ is None else format_.name for format_ in found))
+
+    def resolve(self, names: ParserNames) -> ParserNames:
+        """Return `names` with what was detected in place of "auto"."""
+        return ParserNames(
+            self.names.tool_call if names.tool_call == AUTO else names.tool_call,
+            self.names.reasoning if names.reasoning == AUTO else names.reasoning,
+        )
+
+
+def read_model(model: str, chat_template: str | None, revision: str | None) -> ModelFacts:
+    """Return the facts of a model: a folder, or a name on the hub.
+
+    chat_template: a Jinja file in place of the model's own. Raises `SetupError`.
+    """
+    folder = find_folder(model, revision)
+    evidence = read_evidence(folder, chat_template)
+    tools = detect_tool_calls(evidence)
+    token_ids = read_added_tokens(folder)
+    reasoning = detect_reasoning(evidence, tools.format)
+    files = ModelFolder(folder, token_id=token_ids.get)
+    return ModelFacts(model, files, evidence, token_ids, tools, reasoning)
+
+
+def check_model(facts: ModelFacts) -> Iterator[Finding]:
+    """Yield what fits the model, and what is odd about its files."""
+    yield from _check_template(facts)
+    yield _describe("tool calls", TOOL_CALL_FLAG, facts.tools)
+    yield _describe("reasoning", REASONING_FLAG, facts.reasoning)
+    if facts.tools.format is not None:
+        yield from _check_markers(facts, facts.tools.format)
+    yield from _check_end(facts)
+    length = facts.files.context_length
+    yield (
+        Finding("ok", "context", f"{length:,} tokens")
+        if length
+        else Finding("note", "context", "config.json does not say how long it is")
+    )
+
+
+def suggest_flags(facts: ModelFacts) -> str:
+    """Return the flags of a worker for this model, "" for none."""
+    names = facts.names
+    found = ((TOOL_CALL_FLAG, names.tool_call), (REASONING_FLAG, names.reasoning))
+    return " ".join(f"{flag} {name}" for flag, name in found if name is not None)
+
+
+def _check_template(facts: ModelFacts) -> Iterator[Finding]:
+    if facts.evidence.template:
+        return
+    has_tekken = (facts.files.folder / "tekken.json").is_file()
+    yield Finding(
+        "note" if has_tekken else "error",
+        "chat template",
+        "there is none"
+        + (
+            ", and Mistral's own tokenizer makes the prompts"
+            if has_tekken
+            else ": chat requests are refused"
+        ),
+        "" if has_tekken else "name a Jinja file with --chat-template",
+    )
+
+
+def _describe(topic: str, flag: str, detection: Detection) -> Finding:
+    if detection.format is not None:
+        return Finding(
+            "ok",
+            topic,
+            f"{detection.format.name} {detection.reason}",
+            f"{flag} {detection.format.name}",
+        )
+    if not detection.candidates:
+        return Finding("note", topic, detection.reason, f"leave {flag} out")
+    listed = "; ".join(f"{one.name} {one.reason}" for one in detection.candidates)
+    return Finding(
+        "warning",
+        topic,
+        f"{detection.reason}. Candidates: {listed}",
+        f"set {flag} to the one of the model's family, or leave it out",
+    )
+
+
+def _check_markers(facts: ModelFacts, format_: Format) -> Iterator[Finding]:
+    """Yield which markers are tokens: those are never confused with text."""
+    markers = {
+        marker.strip() for by_marker in format_.states.values() for marker in by_marker
+    } & set(facts.evidence.tokens)
+    if not facts.evidence.tokens:
+        yield Finding("note", "markers", "no file lists the added tokens")
+    elif markers:
+        yield Finding("ok", "markers", f"as tokens: {', '.join(sorted(markers))}")
+    else:
+        yield Finding(
+            "note",
+            "markers",
+            f"the vocabulary has no marker of {format_.name} as a token; they are found as text",
+        )
+
+
+def _check_end(facts: ModelFacts) -> Iterator[Finding]:
+    """Yield whether the token that ends an answer in the template ends generation as well."""
+    ends = {
+        token
+        for turn in facts.evidence.turns
+        for token in facts.token_ids
+        if turn.rstrip().endswith(token)
+    }
+    known = {*facts.files.eos_token_ids, *facts.files.further_eos_token_ids}
+    if not ends or not known:
+        return
+    end = max(ends, key=len)
+    if facts.token_ids[end] in known:
+        yield Finding("ok", "end of answers", f"{end} ends generation")
+    elif facts.tools.format is None or not _is_marker(facts.tools.format, end):
+        yield Finding(
+            "warning",
+            "end of answers",
+            f"the chat template ends an answer with {end} (token {facts.token_ids[end]}), and "
+            f"generation ends at {', '.join(map(str, sorted(known)))}: answers may run on",
+            "add the token to eos_token_id in generation_config.json",
+        )
+
+
+def _is_marker(format_: Format, token: str) -> bool:
+    return any(token in by_marker for by_marker in format_.states.values())
+
+
+def names_for_stock(facts: ModelFacts) -> Iterator[Finding]:
+    """Yield the names for Dynamo's own frontend, which reads calls and reasoning itself."""
+    try:
+        from dynamo._core import get_reasoning_parser_names, get_tool_parser_names
+    except ImportError:
+        return
+    flags = []
+    for flag, detection, known in (
+        ("--dyn-tool-call-parser", facts.tools, get_tool_parser_names()),
+        ("--dyn-reasoning-parser", facts.reasoning, get_reasoning_parser_names()),
+    ):
+        if detection.format is None:
+            continue
+        own = detection.format
+        names = (own.name, *own.aliases, NAMES_IN_RUST.get(own.name, ""))
+        flags += [f"{flag} {name}" for name in names if name in known][:1]
+    if flags:
+        yield Finding("note", "stock frontends", f"Dynamo's Rust frontend needs {' '.join(flags)}")

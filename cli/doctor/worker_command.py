@@ -1,0 +1,294 @@
+"""The command line of a worker, checked against the model before a GPU is paid for."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple, NoReturn
+
+from typing_extensions import override
+
+from ...parsers.api import native_parsers
+from ...parsers.base import ParserNames, ParserRequest
+from ...parsers.detection import PROBE_NAME, PROBE_TOOL, Detection, probe_table, reads_probe
+from ...parsers.errors import (
+    REASONING_FLAG,
+    TOOL_CALL_FLAG,
+    BackedgeError,
+    SetupError,
+    shorten,
+)
+from ...parsers.events import Content
+from ...parsers.format import Format
+from ...parsers.linear_parsers import LinearParsers, Vocabulary
+from ...parsers.parser_lookup import reasoning_format, tool_format
+from ...tokenization.auto_parsers import AUTO
+from ...tokenization.transcripts import EXAMPLES
+from ...worker.flags import (
+    EngineName,
+    add_flags,
+    enabling_flags,
+    list_flags,
+    read_parser_names,
+    read_settings,
+)
+from .findings import Finding
+from .model import ModelFacts
+
+# The module after `python -m`: the engine of the worker.
+MODULES: dict[str, EngineName] = {
+    "dynamo.vllm": "vllm",
+    "dynamo.sglang": "sglang",
+    "dynamo.trtllm": "trtllm",
+    "backedge.worker.sglang": "sglang",
+    "backedge.worker.trtllm": "trtllm",
+    "backedge.worker.replay": "vllm",
+}
+REPLAY = "backedge.worker.replay"
+# Of Dynamo's and the engines' flags, those that are looked at.
+ENGINE_FLAGS = (
+    *("--tokenizer", "--tokenizer-path", "--chat-template", "--custom-jinja-template"),
+    *("--revision", "--tool-call-parser", "--reasoning-parser"),
+)
+# What an error shows of a text that a client would get.
+SHOWN = 160
+
+
+class WorkerCommand(NamedTuple):
+    """A worker's command line. model: a folder or a name. context_length: None for the model's."""
+
+    engine: EngineName
+    flags: argparse.Namespace
+    model: str
+    chat_template: str | None
+    revision: str | None
+    context_length: int | None
+    is_on: bool
+    is_replay: bool
+
+
+class _Parser(argparse.ArgumentParser):
+    """Raises instead of ending the process."""
+
+    @override
+    def error(self, message: str) -> NoReturn:
+        raise SetupError(f"the worker's command line: {message}.")
+
+
+def parse_worker_command(words: Sequence[str]) -> WorkerCommand:
+    """Return what a worker's command line asks for; flags of the engine are passed over.
+
+    Raises `SetupError` for a command that is no worker's, and for values that cannot be.
+    """
+    module = next((word for word in words if word in MODULES), None)
+    if module is None:
+        raise SetupError(
+            f"{' '.join(words)!r} is no command of a worker; after -- give one with "
+            f"-m and one of {', '.join(MODULES)}."
+        )
+    engine = MODULES[module]
+    parser = _Parser(allow_abbrev=False, add_help=False)
+    parser.add_argument("--model", "--model-path")
+    for flag in ENGINE_FLAGS:
+        parser.add_argument(flag)
+    parser.add_argument(
+        *("--max-model-len", "--context-length", "--max-seq-len"), type=int, dest="length"
+    )
+    add_flags(parser, engine)
+    flags, _ = parser.parse_known_args(list(words[words.index(module) + 1 :]))
+    model = flags.tokenizer or flags.tokenizer_path or flags.model
+    if not model and module != REPLAY:
+        raise SetupError("the worker's command line names no model; give it --model.")
+    is_on = module == REPLAY or getattr(flags, f"{engine}_processing")
+    return WorkerCommand(
+        engine,
+        flags,
+        model or str(EXAMPLES / "tiny_model"),
+        flags.custom_jinja_template or flags.chat_template,
+        flags.revision,
+        flags.length,
+        is_on,
+        module == REPLAY,
+    )
+
+
+def check_command(command: WorkerCommand, facts: ModelFacts) -> Iterator[Finding]:
+    """Yield what would happen with these flags and this model."""
+    yield from _check_switch(command)
+    names = read_parser_names(command.flags)
+    yield from _check_tools(names, facts, command.is_on)
+    yield from _check_reasoning(names, facts, command.is_on)
+    own, asked = facts.files.context_length, command.context_length
+    if own and asked and asked > own:
+        yield Finding(
+            "warning",
+            "context",
+            f"the worker is asked for {asked:,} tokens, and config.json has {own:,}",
+            f"ask for {own:,} or fewer, unless the model is made for more",
+        )
+
+
+def _check_switch(command: WorkerCommand) -> Iterator[Finding]:
+    switch = enabling_flags(command.engine)[0]
+    if not command.is_on:
+        given = [
+            names[0]
+            for names, options in list_flags(command.engine)[1:]
+            if (dest := names[0].removeprefix("--").replace("-", "_")) in vars(command.flags)
+            and getattr(command.flags, dest) not in (None, options.get("default"))
+        ]
+        yield Finding(
+            "warning" if given else "note",
+            "post-processing",
+            "the worker post-processes nothing: a Backedge frontend does it for each stream"
+            + (f", and {', '.join(given)} has no effect" if given else ""),
+            f"add {switch}",
+        )
+        return
+    try:
+        read_settings(command.flags, command.engine)
+    except BackedgeError as error:
+        yield Finding("error", "flags", str(error))
+    else:
+        yield Finding("ok", "post-processing", "in the worker")
+
+
+def _check_tools(names: ParserNames, facts: ModelFacts, is_on: bool) -> Iterator[Finding]:
+    topic, flag, name, detection = "tool calls", TOOL_CALL_FLAG, names.tool_call, facts.tools
+    yield from _check_name(topic, flag, name, detection)
+    if not name or name == AUTO:
+        if not name and is_on and detection.format is not None:
+            yield Finding(
+                "warning",
+                topic,
+                "the model writes calls, and no parser reads them: clients get them as text",
+                f"{flag} {detection.format.name}",
+            )
+        return
+    format_ = tool_format(name)
+    if format_ is None or detection.format is None:
+        return
+    if format_ is detection.format:
+        yield Finding("ok", topic, f"{flag} {name} fits")
+    elif any(reads_probe(probe_table(format_), turn) for turn in facts.evidence.turns):
+        yield Finding(
+            "note",
+            topic,
+            f"{flag} {name} reads the calls of the chat template; {detection.format.name} fits "
+            "better",
+            f"{flag} {detection.format.name}",
+        )
+    else:
+        yield Finding(
+            "error",
+            topic,
+            f"{flag} {name} does not fit the chat template: {_misread(format_, facts)}",
+            f"{flag} {detection.format.name}",
+        )
+
+
+def _misread(format_: Format, facts: ModelFacts) -> str:
+    """Return in words what a client would get of the probe's call."""
+    if not facts.evidence.turns:
+        return "its markers are not there"
+    parsers = LinearParsers(format_, None, Vocabulary())
+    parser = parsers(ParserRequest(tools=[PROBE_TOOL], tool_choice="auto"), ())
+    turn = facts.evidence.turns[0]
+    events = [*parser.feed(turn), *parser.finish()]
+    text = "".join(event.text for event in events if isinstance(event, Content)).strip()
+    if PROBE_NAME in text:
+        return f"clients get calls as text, {shorten(text, SHOWN)!r}"
+    return f"of {shorten(turn.strip(), SHOWN)!r} clients get no call"
+
+
+def _check_name(topic: str, flag: str, name: str | None, detection: Detection) -> Iterator[Finding]:
+    find = tool_format if flag == TOOL_CALL_FLAG else reasoning_format
+    if name == AUTO and detection.format is None:
+        yield Finding(
+            "error",
+            topic,
+            f"{flag} auto finds no parser, and the worker does not start: {detection.reason}",
+            f"name a parser, or leave {flag} out",
+        )
+    elif name == AUTO and detection.format is not None:
+        yield Finding("ok", topic, f"{flag} auto is {detection.format.name}")
+    elif name and find(name) is None:
+        yield Finding(
+            "note",
+            topic,
+            f"{flag} {name} is none of the linear parsers; whether the engine or a plugin has it "
+            "is known when it starts",
+            "`backedge parsers` lists the linear ones",
+        )
+
+
+def _check_reasoning(names: ParserNames, facts: ModelFacts, is_on: bool) -> Iterator[Finding]:
+    topic, flag, name = "reasoning", REASONING_FLAG, names.reasoning
+    detection = facts.reasoning
+    yield from _check_name(topic, flag, name, detection)
+    if not name or name == AUTO:
+        if not name and is_on and detection.format is not None:
+            yield Finding(
+                "warning",
+                topic,
+                "the model reasons, and no parser reads it: clients get its thoughts in the answer",
+                f"{flag} {detection.format.name}",
+            )
+        return
+    format_ = reasoning_format(name)
+    if format_ is None:
+        return
+    if format_ is detection.format:
+        yield Finding("ok", topic, f"{flag} {name} fits")
+    elif name in {candidate.name for candidate in detection.candidates}:
+        yield Finding("note", topic, f"{flag} {name} is one of those that may fit")
+    else:
+        yield _wrong_reasoning(flag, format_, detection)
+
+
+def _wrong_reasoning(flag: str, format_: Format, detection: Detection) -> Finding:
+    better = detection.format
+    if format_.thinks_by_default and better is None:
+        effect = (
+            "it takes answers for reasoning up to a marker that the model never writes, so their "
+            "content is empty"
+        )
+    else:
+        effect = "its markers are not those of the chat template"
+    return Finding(
+        "error",
+        "reasoning",
+        f"{flag} {format_.name}: {effect}",
+        f"{flag} {better.name}" if better is not None else f"leave {flag} out",
+    )
+
+
+def check_vllm_parsers(facts: ModelFacts, names: ParserNames) -> Iterator[Finding]:
+    """Yield whether vLLM's own parsers work with the model's tokenizer.
+
+    A frontend with vLLM's renderer makes them for each request with tools, whatever parsers the
+    worker has; where the tokenizer lacks their marker, each of these requests is an HTTP 500.
+    Imports vLLM, which takes seconds.
+    """
+    try:
+        from ...parsers.native.vllm import known_names
+        from ...worker.adapters.vllm import read_tokenizer
+    except ImportError:
+        return
+    if not names.tool_call or names.tool_call not in known_names(TOOL_CALL_FLAG):
+        return
+    try:
+        tokenizer = read_tokenizer(str(facts.files.folder), trust_remote_code=False)
+        native_parsers("vllm", tokenizer, ParserNames(names.tool_call))
+    except BackedgeError as error:
+        yield Finding(
+            "warning",
+            "vLLM's parser",
+            f"{error} Behind a frontend with vLLM's renderer, each request with tools fails with "
+            "HTTP 500",
+            "start the frontend with --tokenizer-backend huggingface, which needs no such parser",
+        )
+    except Exception as error:  # noqa: BLE001 - a tokenizer is the model's: loading may raise anything
+        yield Finding("note", "vLLM's parser", f"the tokenizer cannot be loaded here: {error}")
+    else:
+        yield Finding("ok", "vLLM's parser", f"{names.tool_call} works with the tokenizer")

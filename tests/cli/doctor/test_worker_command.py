@@ -1,0 +1,125 @@
+"""A worker's command line is checked against its model, without an engine."""
+
+from __future__ import annotations
+
+import pytest
+from backedge.cli.doctor.model import read_model
+from backedge.cli.doctor.worker_command import (
+    MODULES,
+    check_command,
+    check_vllm_parsers,
+    parse_worker_command,
+)
+from backedge.parsers.base import ParserNames
+from backedge.parsers.errors import SetupError
+
+from tests.cli.doctor.test_model import write_model
+from tests.parsers.chat_templates import build_template
+from tests.support import TINY_MODEL
+
+TINY = read_model(str(TINY_MODEL), None, None)
+VLLM = ("python", "-m", "dynamo.vllm", "--model", str(TINY_MODEL))
+BOTH = ("--tool-call-parser", "hermes", "--reasoning-parser", "qwen3")
+
+
+def check(*words, facts=TINY):
+    """Return the findings by severity: pairs of topic and message with fix."""
+    found = check_command(parse_worker_command([*VLLM, *words]), facts)
+    return [
+        (one.severity, one.topic, f"{one.message} {one.fix}")
+        for one in found
+        if one.severity != "ok"
+    ]
+
+
+@pytest.mark.parametrize("module", MODULES)
+def test_every_worker_is_known(module) -> None:
+    command = parse_worker_command(["python3", "-m", module, "--model", "m", "--unknown", "1"])
+    assert command.engine == MODULES[module]
+    assert command.model == "m"
+    assert command.is_replay == command.is_on == (module == "backedge.worker.replay")
+
+
+def test_flags_of_each_engine() -> None:
+    sglang = [
+        *("python", "-m", "dynamo.sglang", "--model-path", "m", "--sglang-processing"),
+        *("--context-length", "99", "--chat-template", "c.jinja", "--revision", "r"),
+    ]
+    command = parse_worker_command(sglang)
+    assert (command.model, command.is_on, command.context_length) == ("m", True, 99)
+    assert (command.chat_template, command.revision) == ("c.jinja", "r")
+
+
+@pytest.mark.parametrize(
+    ("words", "part"),
+    [
+        (["python", "-m", "http.server"], "is no command of a worker"),
+        (["python", "-m", "dynamo.vllm"], "names no model"),
+        ([*VLLM, "--postprocess-parsers", "nope"], "--postprocess-parsers"),
+        ([*VLLM, "--max-model-len", "many"], "--max-model-len"),
+    ],
+)
+def test_commands_that_cannot_be(words, part) -> None:
+    with pytest.raises(SetupError, match=part):
+        parse_worker_command(words)
+
+
+def test_a_command_that_fits_has_no_complaint() -> None:
+    assert check("--vllm-processing", *BOTH) == []
+    assert check("--vllm-processing", "--tool-call-parser", "auto", *BOTH[2:]) == []
+
+
+# Flags, and the one complaint: severity, topic and a part of what is said.
+COMPLAINTS = [
+    (("--tool-call-parser", "qwen3_coder"), "error", "tool calls", "clients get calls as text"),
+    (("--tool-call-parser", "qwen3_coder"), "error", "tool calls", "--tool-call-parser hermes"),
+    (("--tool-call-parser", "xlam"), "note", "tool calls", "hermes fits better"),
+    (("--tool-call-parser", "of_a_plugin"), "note", "tool calls", "none of the linear parsers"),
+    (("--tool-call-parser", ""), "warning", "tool calls", "clients get them as text"),
+    (("--reasoning-parser", ""), "warning", "reasoning", "thoughts in the answer"),
+    (("--reasoning-parser", "granite"), "error", "reasoning", "--reasoning-parser qwen3"),
+    (("--max-model-len", "4096"), "warning", "context", "4,096"),
+    (("--tokenizer-class", "C"), "error", "flags", "--tokenizer-class"),
+]
+
+
+@pytest.mark.parametrize(("words", "severity", "topic", "part"), COMPLAINTS)
+def test_complaints(words, severity, topic, part) -> None:
+    [(found_severity, found_topic, text)] = check("--vllm-processing", *BOTH, *words)
+    assert (found_severity, found_topic) == (severity, topic)
+    assert part in text
+
+
+def test_without_the_switch_its_flags_have_no_effect() -> None:
+    [(severity, _, text)] = check("--postprocess-latency", "lowest")
+    assert severity == "warning"
+    assert "--postprocess-latency has no effect" in text
+    assert "add --vllm-processing" in text
+    [(severity, *_)] = check()
+    assert severity == "note"
+
+
+def test_a_model_that_does_not_reason_has_no_content_with_a_reasoning_parser(tmp_path) -> None:
+    facts = write_model(tmp_path, build_template("hermes"), max_position_embeddings=9)
+    [(severity, _, text)] = check("--vllm-processing", *BOTH, facts=facts)
+    assert severity == "error"
+    assert "their content is empty" in text
+    assert "leave --reasoning-parser out" in text
+
+
+def test_auto_that_finds_nothing_does_not_start(tmp_path) -> None:
+    facts = write_model(tmp_path, "{{ messages }}", max_position_embeddings=9)
+    auto = ("--tool-call-parser", "auto", "--reasoning-parser", "auto")
+    found = check("--vllm-processing", *auto, facts=facts)
+    assert [severity for severity, *_ in found] == ["error", "error"]
+    assert "does not start: the chat template takes no tools" in found[0][2]
+
+
+def test_a_parser_of_vllms_that_lacks_its_tokens_is_found() -> None:
+    [finding] = check_vllm_parsers(TINY, ParserNames("deepseek_v3"))
+    assert finding.severity == "warning"
+    assert "HTTP 500" in finding.message
+    [finding] = check_vllm_parsers(TINY, ParserNames("hermes"))
+    assert finding.severity == "ok"
+    # vLLM leaves a parser out that it does not have.
+    assert list(check_vllm_parsers(TINY, ParserNames("nemotron_deci"))) == []
