@@ -12,15 +12,8 @@ from ...parsers.format import Format
 from ...tokenization.auto_parsers import AUTO, find_folder
 from ...tokenization.model_files import ModelFolder
 from ...tokenization.template_probe import read_added_tokens, read_evidence
+from ...worker.adapters.stock_names import name_in_rust
 from .findings import Finding
-
-# Dynamo's names for its Rust frontend's parsers, where none of ours is one of them.
-NAMES_IN_RUST = {
-    "deepseek_v31": "deepseek_v3_1",
-    "deepseek_v32": "deepseek_v3_2",
-    "phi4_mini_json": "phi4",
-    "openai": "gpt_oss",
-}
 
 
 class ModelFacts(NamedTuple):
@@ -167,19 +160,13 @@ def _is_marker(format_: Format, token: str) -> bool:
 
 def names_for_stock(facts: ModelFacts) -> Iterator[Finding]:
     """Yield the names for Dynamo's own frontend, which reads calls and reasoning itself."""
-    try:
-        from dynamo._core import get_reasoning_parser_names, get_tool_parser_names
-    except ImportError:
-        return
-    flags = []
-    for flag, detection, known in (
-        ("--dyn-tool-call-parser", facts.tools, get_tool_parser_names()),
-        ("--dyn-reasoning-parser", facts.reasoning, get_reasoning_parser_names()),
-    ):
-        if detection.format is None:
-            continue
-        own = detection.format
-        names = (own.name, *own.aliases, NAMES_IN_RUST.get(own.name, ""))
-        flags += [f"{flag} {name}" for name in names if name in known][:1]
+    flags = [
+        f"{stock_flag} {name}"
+        for stock_flag, flag, detection in (
+            ("--dyn-tool-call-parser", TOOL_CALL_FLAG, facts.tools),
+            ("--dyn-reasoning-parser", REASONING_FLAG, facts.reasoning),
+        )
+        if detection.format is not None and (name := name_in_rust(flag, detection.format))
+    ]
     if flags:
         yield Finding("note", "stock frontends", f"Dynamo's Rust frontend needs {' '.join(flags)}")

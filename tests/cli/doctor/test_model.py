@@ -6,14 +6,12 @@ import json
 
 import pytest
 from backedge.cli.doctor.model import (
-    NAMES_IN_RUST,
     check_model,
     names_for_stock,
     read_model,
     suggest_flags,
 )
 from backedge.parsers.base import ParserNames
-from backedge.parsers.parser_lookup import known_formats
 
 from tests.parsers.chat_templates import build_template
 from tests.support import TINY_MODEL
@@ -106,11 +104,3 @@ def test_names_of_stock_frontends(tmp_path) -> None:
     assert "--dyn-tool-call-parser deepseek_v3_1" in finding.message
     # Rust has no parser of xLAM's.
     assert list(names_for_stock(write_model(tmp_path, build_template("xlam")))) == []
-
-
-def test_names_in_rust_are_names_there() -> None:
-    from dynamo._core import get_reasoning_parser_names, get_tool_parser_names
-
-    assert set(NAMES_IN_RUST) <= set(known_formats())
-    known = {*get_tool_parser_names(), *get_reasoning_parser_names()}
-    assert set(NAMES_IN_RUST.values()) <= known
