@@ -9,11 +9,15 @@ import msgspec
 
 from ...postprocess.aggregate import aggregate_deltas
 from ...postprocess.messages import ChoiceDelta
+from ...recording.comparison import NOTHING, Given, find_difference, split_parts
+from ...recording.comparison import Side as Output
 from ...recording.recording import Recording
-from .compare import Difference, find_difference
 from .summary import Chosen, RequestRow
 from .timing import Timing, measure
 from .trace import ChoiceTrace, Trace, TracedParsers, trace, trace_ids
+
+# Characters of an output that a difference shows.
+MAX_SHOWN = 120
 
 
 class Side(msgspec.Struct, omit_defaults=True, kw_only=True):
@@ -22,6 +26,18 @@ class Side(msgspec.Struct, omit_defaults=True, kw_only=True):
     parsers: str
     kind: str
     trace: ChoiceTrace
+
+
+class Difference(msgspec.Struct, frozen=True):
+    """Where two sides part, as `recording/comparison.py` finds it.
+
+    step: number of the token with which the later side has given it. left, right: what each side
+        has there, in words.
+    """
+
+    step: int
+    left: str
+    right: str
 
 
 class SentDeltas(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
@@ -99,7 +115,7 @@ def _inspect_choice(recording: Recording, traces: Sequence[Trace], number: int) 
     first = sides[0].trace
     difference = None
     if len(sides) > 1:
-        difference = find_difference(first.steps, sides[1].trace.steps)
+        difference = compare(first, sides[1].trace)
     sent = _sent(recording, first)
     return InspectedChoice(
         index=first.index,
@@ -109,6 +125,29 @@ def _inspect_choice(recording: Recording, traces: Sequence[Trace], number: int) 
         difference=difference,
         agrees=_agrees(recording, first, sent),
     )
+
+
+def compare(left: ChoiceTrace, right: ChoiceTrace) -> Difference | None:
+    """Return the first difference of two traces of the same tokens; None if there is none."""
+    ours, theirs = (
+        split_parts(
+            [Given(tokens, step.deltas) for tokens, step in enumerate(side.steps, 1)], side.index
+        )
+        for side in (left, right)
+    )
+    found = find_difference(ours, theirs, left.index)
+    if found is None:
+        return None
+    return Difference(found.token - 1, _describe(found.left), _describe(found.right))
+
+
+def _describe(output: Output) -> str:
+    """Return what a side gives, shortened."""
+    text = output.text
+    shown = text if len(text) <= MAX_SHOWN else f"{text[: MAX_SHOWN - 1]}\u2026"
+    if not shown:
+        return f"{output.kind} more" if output == NOTHING else f"no more {output.kind}"
+    return f'{output.kind.removeprefix("call of ")} "{shown}"'  # a name and its call are one
 
 
 def _sent(recording: Recording, choice: ChoiceTrace) -> list[SentDeltas]:

@@ -168,13 +168,21 @@ def _side(side: Side, strings: _Strings) -> JsonObject:
 
 
 def _sent(group: SentDeltas, strings: _Strings) -> list[object]:
-    parts = []
-    for place, delta in enumerate(group.deltas):
-        size = group.sizes[place] if place < len(group.sizes) else None
-        for kind, call, text in delta_parts(delta):
-            has_text = kind not in {CALL, FINISH}
-            parts.append([kind, call, strings(text), size if size and has_text else len(text)])
+    parts = [[kind, call, strings(text), size] for (kind, call, text), size in sent_parts(group)]
     return [group.steps, round(group.at_ms, 3), parts]
+
+
+def sent_parts(group: SentDeltas) -> Iterator[tuple[Part, int]]:
+    """Yield what was sent, and how many characters each part had, which may not be recorded."""
+    redacted = bool(group.sizes)
+    for place, delta in enumerate(group.deltas):
+        left = group.sizes[place] if place < len(group.sizes) else 0
+        for part in delta_parts(delta, keeps_empty=redacted):
+            if redacted and part[0] not in {CALL, FINISH}:
+                yield part, left
+                left = 0  # it is of all calls of a delta together
+            else:
+                yield part, len(part[2])
 
 
 def _flatten(number: int, parts: Iterable[Part], strings: _Strings) -> Iterator[int]:
@@ -191,18 +199,21 @@ def _runs(values: Iterable[int]) -> list[int]:
     return runs
 
 
-def delta_parts(choice: ChoiceDelta) -> Sequence[Part]:
-    """Return what a delta holds, in the order in which a client reads it."""
+def delta_parts(choice: ChoiceDelta, *, keeps_empty: bool = False) -> Sequence[Part]:
+    """Return what a delta holds, in the order in which a client reads it.
+
+    keeps_empty: also text of no characters, which is all that a redacted recording has.
+    """
     delta = choice.delta
     parts: list[Part] = []
-    if delta.reasoning_content:
+    if delta.reasoning_content or (keeps_empty and delta.reasoning_content is not None):
         parts.append((REASONING, NO_CALL, delta.reasoning_content))
-    if delta.content:
+    if delta.content or (keeps_empty and delta.content is not None):
         parts.append((CONTENT, NO_CALL, delta.content))
     for call in delta.tool_calls:
         if call.function.name is not None:
             parts.append((CALL, call.index, call.function.name))
-        if call.function.arguments:
+        if call.function.arguments or keeps_empty:
             parts.append((ARGUMENTS, call.index, call.function.arguments))
     if choice.finish_reason is not None:
         stopped = f" by {choice.stop_reason!r}" if choice.stop_reason is not None else ""

@@ -12,7 +12,7 @@ import click
 
 from ...postprocess.messages import ChoiceDelta
 from .inspection import InspectedChoice, Inspection, SentDeltas
-from .page import CALL, FINISH, KINDS, delta_parts
+from .page import CALL, FINISH, KINDS, delta_parts, sent_parts
 from .timing import Timing
 from .trace import Step
 from .visible import make_visible
@@ -139,15 +139,12 @@ def _parts(delta: ChoiceDelta) -> Iterator[tuple[str, str]]:
 
 
 def _sent(group: SentDeltas) -> str:
-    sizes = iter(group.sizes)
-    texts = []
-    for delta in group.deltas:
-        size = next(sizes, None)
-        for kind, _, text in delta_parts(delta):
-            if kind in {CALL, FINISH}:
-                texts.append(f"{KINDS[kind]} {make_visible(text)}")
-            else:
-                texts.append(f"{KINDS[kind]} of {size or len(text)} characters")
+    texts = [
+        f"{KINDS[kind]} {make_visible(text)}"
+        if kind in {CALL, FINISH}
+        else f"{KINDS[kind]} of {size} characters"
+        for (kind, _, text), size in sent_parts(group)
+    ]
     what = ", ".join(texts) or "nothing but a role"
     return click.style(f"        {group.at_ms:>9.2f}  sent: {what}", dim=True)
 

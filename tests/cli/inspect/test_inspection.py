@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import msgspec
 import pytest
-from backedge.cli.inspect.inspection import inspect_recording
+from backedge.cli.inspect.inspection import compare, inspect_recording
 from backedge.cli.inspect.summary import Chosen, summarize
+from backedge.cli.inspect.trace import ChoiceTrace, Step
+from backedge.postprocess.messages import ChoiceDelta, Delta
 from backedge.recording.recording import Recording
 
 from tests.cli.inspect.inspecting import OTHER, inspect_it
@@ -25,7 +27,36 @@ def test_another_parser_differs_at_the_call() -> None:
     assert choice.difference is not None
     step = choice.sides[0].trace.steps[choice.difference.step]
     assert [delta.delta.tool_calls[0].function.name for delta in step.deltas] == ["get_weather"]
-    assert choice.difference.left == "call 0 get_weather"
+    assert choice.difference.left == 'call 0 "get_weather"'
+    assert choice.difference.right.startswith('content "\n\n<tool_call>')
+
+
+def traced(*deltas: ChoiceDelta) -> ChoiceTrace:
+    steps = [Step(token_id=1, chunk=0, at_ms=0.0, deltas=[delta]) for delta in deltas]
+    return ChoiceTrace(index=0, steps=steps)
+
+
+def content(text: str) -> ChoiceDelta:
+    return ChoiceDelta(0, Delta(content=text))
+
+
+STOP = ChoiceDelta(0, Delta(), "stop")
+EMPTY = ChoiceDelta(0)
+# What each side gives token by token, and the difference.
+DIFFERENCES = [
+    ([content("a"), content("b")], [EMPTY, content("ab")], None),
+    ([content("a"), content("b")], [content("a"), content("c")], (1, 'content "b"', 'content "c"')),
+    ([content("ab"), STOP], [content("a"), STOP], (0, 'content "b"', "no more content")),
+    ([content("a"), STOP], [content("a"), EMPTY], (1, 'finish "stop"', "nothing more")),
+]
+
+
+@pytest.mark.parametrize(("left", "right", "expected"), DIFFERENCES)
+def test_a_difference_is_told_in_words(
+    left: list[ChoiceDelta], right: list[ChoiceDelta], expected: tuple[int, str, str] | None
+) -> None:
+    found = compare(traced(*left), traced(*right))
+    assert (found and (found.step, found.left, found.right)) == expected
 
 
 def test_deltas_are_placed_behind_the_tokens_that_had_come() -> None:

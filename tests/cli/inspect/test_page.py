@@ -17,6 +17,7 @@ from backedge.recording.recording import Recording
 from tests.cli.browser import Browser, browse, find_chromium
 from tests.cli.inspect.inspecting import OTHER, inspect_it
 from tests.cli.recorded import record_chunks, record_text, record_transcript
+from tests.cli.replay.recordings import redact
 from tests.support import encode
 from tools import inspect_pictures
 
@@ -310,6 +311,19 @@ def test_paper_gets_a_table(show) -> None:
     assert browser.js("document.querySelectorAll('#print tr')[20].cells[2].textContent") == "554"
     browser.js("window.dispatchEvent(new Event('afterprint'))")
     assert browser.js("document.getElementById('print').childElementCount") == 0
+
+
+def test_of_a_redacted_recording_sizes_are_shown(show) -> None:
+    recording = redact(record_transcript("reasoning_call"))
+    browser = show(recording)
+    assert "redacted" in browser.js("document.getElementById('notes').innerText")
+    assert rows(browser)[2][6] == "10.25 ms, 2 ch"
+    browser.js("PAGE.goTo(5)")
+    assert "6 characters, not recorded" in browser.js(
+        "document.getElementById('details').innerText"
+    )
+    states = [cells[4] for _, cells in sorted(rows(browser).items())]
+    assert list(dict.fromkeys(states)) == ["REASONING", "START", "JSON_CALLS"]
 
 
 def test_choices_can_be_changed(show) -> None:

@@ -32,7 +32,7 @@ def test_each_token_has_its_line() -> None:
         "parsers qwen3+hermes (linear)",
         "beside qwen3+qwen3_coder (linear)",
         "first difference at token 31",
-        "first difference: call 0 get_weather",
+        'first difference: call 0 "get_weather"',
         "sent: call get_weather, arguments of 6 characters",
         "finish tool_calls",
     ],
