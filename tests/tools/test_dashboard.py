@@ -48,6 +48,7 @@ def test_a_series_is_named_by_its_labels(legend: str, labels: dict[str, str], na
         (1500, "suffix: tok/s", "1.5 K tok/s"),
         (12, "reqps", "12 req/s"),
         (268435456, "bytes", "256 MiB"),
+        (20000, "Bps", "20 kB/s"),
         (3, "short", "3"),
     ],
 )

@@ -50,6 +50,8 @@ def format_value(value: float, unit: str) -> str:
         return _scale(value * 1e6, 1000.0, ("µs", "ms"))
     if unit == "bytes":
         return _scale(value, 1024.0, ("B", "KiB", "MiB", "GiB"))
+    if unit == "Bps":
+        return _scale(value, 1000.0, ("B/s", "kB/s", "MB/s"))
     suffix = {"reqps": " req/s", "cps": " c/s", "s": " s", "short": ""}
     shown = suffix.get(unit, f" {unit.removeprefix('suffix:').strip()}")
     return _scale(value, 1000.0, ("", "K", "Mil", "Bil")).strip() + shown
