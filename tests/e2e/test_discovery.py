@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 import subprocess
 import sys
 from collections.abc import Iterator
 from contextlib import ExitStack
+from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
+from backedge.cli.main import main
+from click.testing import CliRunner
 
 from tests.e2e.client import Client
 from tests.e2e.conftest import BACKEDGE_MODEL, VLLM_PARSERS
@@ -27,29 +31,41 @@ pytestmark = pytest.mark.skipif(
 )
 
 
+@dataclass
+class Servers:
+    """The URLs of etcd and NATS, and a folder for the stack."""
+
+    etcd: str
+    nats: str
+    folder: Path
+
+
 @pytest.fixture(scope="module")
-def frontend(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Process]:
+def servers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Servers]:
     folder = tmp_path_factory.mktemp("discovery")
     client, peer, nats = (f"http://{LOOPBACK}:{free_port()}" for _ in range(3))
-    with ExitStack() as servers:
-        start(servers, folder, "etcd", *build_etcd_flags(folder, client, peer))
+    with ExitStack() as running:
+        start(running, folder, "etcd", *build_etcd_flags(folder, client, peer))
         address = ("-a", LOOPBACK, "-p", nats.rpartition(":")[2])
-        start(servers, folder, "nats-server", *address, "-js", "-sd", str(folder))
-        stack = servers.enter_context(
-            Stack(
-                folder / "stack",
-                DYN_DISCOVERY_BACKEND="etcd",
-                DYN_EVENT_PLANE="nats",
-                DYN_REQUEST_PLANE="nats",
-                ETCD_ENDPOINTS=client,
-                NATS_SERVER=nats.replace("http", "nats"),
-            )
-        )
+        start(running, folder, "nats-server", *address, "-js", "-sd", str(folder))
+        yield Servers(client, nats.replace("http", "nats"), folder)
+
+
+@pytest.fixture(scope="module")
+def frontend(servers: Servers) -> Iterator[Process]:
+    with Stack(
+        servers.folder / "stack",
+        DYN_DISCOVERY_BACKEND="etcd",
+        DYN_EVENT_PLANE="nats",
+        DYN_REQUEST_PLANE="nats",
+        ETCD_ENDPOINTS=servers.etcd,
+        NATS_SERVER=servers.nats,
+    ) as stack:
         worker = stack.worker("--vllm-processing", *VLLM_PARSERS, wait=False)
         frontend = stack.frontend(wait=False)
         stack.wait_for_model(frontend)
         assert worker.popen.poll() is None
-        assert fetch(client + "/health")
+        assert fetch(servers.etcd + "/health")
         yield frontend
 
 
@@ -70,14 +86,14 @@ def build_etcd_flags(folder: Path, client: str, peer: str) -> list[str]:
     ]
 
 
-def start(servers: ExitStack, folder: Path, command: str, *flags: str) -> None:
-    """Start a server that ends with `servers`."""
-    log = servers.enter_context((folder / f"{command}.log").open("wb"))
+def start(running: ExitStack, folder: Path, command: str, *flags: str) -> None:
+    """Start a server that ends with `running`."""
+    log = running.enter_context((folder / f"{command}.log").open("wb"))
     executable = FOUND[command]
     assert executable is not None
     process = subprocess.Popen([executable, *flags], stdout=log, stderr=subprocess.STDOUT)
-    servers.callback(process.wait)
-    servers.callback(process.terminate)
+    running.callback(process.wait)
+    running.callback(process.terminate)
 
 
 @pytest.mark.parametrize("stream", [True, False], ids=["stream", "whole"])
@@ -87,4 +103,14 @@ def test_gives_the_transcript(frontend: Process, name: str, stream: bool) -> Non
     assert (
         Client(frontend.url, BACKEDGE_MODEL).ask(transcript, stream=stream).message
         == transcript["expect"]
+    )
+
+
+def test_doctor_reads_the_cards_from_etcd(frontend: Process, servers: Servers) -> None:
+    words = ["doctor", frontend.url, "--discovery", servers.etcd, "--json"]
+    result = CliRunner().invoke(main, words)
+    found = {one["topic"]: one for one in json.loads(result.stdout)["findings"]}
+    assert result.exit_code == 0
+    assert (
+        "vllm 0.31.0+cpu post-processing with hermes and qwen3" in found[BACKEDGE_MODEL]["message"]
     )

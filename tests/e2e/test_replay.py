@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -10,6 +11,8 @@ from typing import Any
 
 import openai
 import pytest
+from backedge.cli.main import main
+from click.testing import CliRunner
 
 from tests.e2e.client import Client, ask_transcripts, build_request
 from tests.e2e.test_transcripts import (
@@ -179,3 +182,16 @@ def test_a_request_that_cannot_be_answered_is_a_400(
         Client(replay.frontend.url, PROCESSED).ask(
             TRANSCRIPTS["plain_text"], stream=stream, **fields
         )
+
+
+def test_doctor_sees_who_post_processes_what(replay: ReplayFleet) -> None:
+    discovery = str(replay.frontend.log.parent / "discovery")
+    words = ["doctor", replay.frontend.url, "--discovery", discovery, "--worker", replay.slow.url]
+    result = CliRunner().invoke(main, [*words, "--json"])
+    found = {one["topic"]: one for one in json.loads(result.stdout)["findings"]}
+    assert result.exit_code == 0, found
+    assert "Backedge's, and sees" in found["frontend"]["message"]
+    assert found["models"]["message"] == ", ".join(sorted((PLAIN, PROCESSED, SLOW)))
+    assert "post-processing with hermes and qwen3" in found[PROCESSED]["message"]
+    assert "1 of plain Dynamo" in found[PLAIN]["message"]
+    assert "no parser has failed" in found["worker"]["message"]
