@@ -154,7 +154,11 @@ def detect_reasoning(evidence: Evidence, tools: Format | None = None) -> Detecti
     reasons = {name: _describe_reasoning(formats[name].spelled, evidence) for name in mentioned}
     switches = evidence.switches.keys()
     ranks = {
-        name: (formats[name].format is tools, -len(switches ^ formats[name].format.thinking_flags))
+        name: (
+            formats[name].format is tools,
+            formats[name].format.parses_tools,  # of the same family, by its markers of calls
+            -len(switches ^ formats[name].format.thinking_flags.keys()),
+        )
         for name in mentioned
         if _fits_switches(formats[name].spelled, evidence)
     }

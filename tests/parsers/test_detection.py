@@ -178,6 +178,16 @@ def test_markers_with_a_suffix_of_the_checkpoint() -> None:
         (Evidence(template=THINK, prompts=("<think>",)), "minimax_m2", "minimax_m2"),
         # That of DeepSeek V3 reasons on request, which R1's template does not know.
         (Evidence(template=THINK, prompts=("<think>\n",)), "deepseek_v3", "deepseek_r1"),
+        # Its calls have a format of their own since V3.1; what switches it has more names.
+        (
+            Evidence(
+                template=THINK + build_template("deepseek_v31"),
+                prompts=("<think>",),
+                switches={"thinking": True, "enable_thinking": True},
+            ),
+            "deepseek_v31",
+            "deepseek_v3",
+        ),
         (Evidence(template="{{ messages }}"), "glm45", None),
     ],
 )
