@@ -136,6 +136,26 @@ def test_reasoning_in_segments_is_their_text(models, loop, engine, backend, segm
     assert prompts[0] == prompts[1]
 
 
+# What Dynamo makes of `reasoning: {"effort": "none"}` in /v1/responses.
+NO_EFFORT = {
+    "reasoning_effort": "none",
+    "chat_template_args": {
+        "enable_thinking": False,
+        "thinking_mode": "disabled",
+        "reasoning_effort": "none",
+        "thinking": False,
+    },
+}
+
+
+@pytest.mark.parametrize("backend", CHOICES)
+@pytest.mark.parametrize("engine", ENGINES)
+def test_an_effort_of_none_switches_thinking_off(models, loop, engine, backend):
+    asked: dict[str, Any] = {"messages": [USER], **NO_EFFORT}
+    made = prepared(loop, models[engine, backend], asked).preprocessed
+    assert made["token_ids"] == of_engines_server(engine, CONVERSATIONS["without thinking"])
+
+
 PYTHON_TOOLS = [
     {
         "type": "function",
