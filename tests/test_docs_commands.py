@@ -60,8 +60,10 @@ def find_commands(page: str) -> Iterator[Command]:
                 shlex.split(command, comments=True)
             except ValueError:
                 continue  # a drawing, or a string over several lines
-            if command:
-                yield Command(page, command)
+            # `backedge doctor -- COMMAND` looks at another command.
+            for part in command.split(" -- ") if command.startswith("backedge ") else [command]:
+                if part:
+                    yield Command(page, part)
 
 
 COMMANDS = [command for page in PAGES for command in find_commands(page)]
@@ -124,6 +126,8 @@ def unknown_options(command: Command) -> list[str]:
             if group is None:
                 return [word]
     assert group is not None
+    if group.context_settings.get("ignore_unknown_options"):
+        return []  # passes them on
     options = {
         option
         for parameter in [*group.params, *backedge_command.params]
