@@ -158,6 +158,9 @@ def replay_one(recording: Recording, model: LoadedModel, options: Options) -> Re
     """Return what comes of one request. Raises `SetupError`."""
     against = None
     if options.against != SENT:
+        # So that a difference is found at its token, and not at the end of the answer.
+        streamed = msgspec.structs.replace(recording.params, stream=True)
+        recording = msgspec.structs.replace(recording, params=streamed)
         against = _run_against(recording, model, options)
     found: Comparison = replay(
         recording, model, against, options.choice, cuts=options.chunks, seed=options.seed

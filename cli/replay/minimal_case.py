@@ -11,7 +11,7 @@ from ...parsers.errors import SetupError
 from ...postprocess.messages import ChoiceDelta, Chunk, PostprocessParams
 from ...recording.case import Case, Expected, read_expected
 from ...recording.comparison import Difference
-from ...recording.recording import Recording
+from ...recording.recording import RecordedPrompt, Recording
 from ...recording.rerun import Parts, cut, prompt_ids, rerun
 from ...tokenization.detokenizer import DetokenizerOptions, read_vocabulary
 from .minimize import Trials, minimize
@@ -54,7 +54,7 @@ def minimize_request(
             f"{left.name} and {right.name} give the same for request "
             f"{recording.params.response_id}, so there is nothing to minimize."
         )
-    single = _take_choice(recording, difference.choice)
+    single = _drop_prompt(_take_choice(recording, difference.choice), left, right)
     (finish,) = (part.chunk for part in single.chunks[-1:])
     tokens = [token_id for part in single.chunks for token_id in part.chunk.token_ids]
     wanted = _sign(*_run(_with_tokens(single, tokens, single.params, finish), left, right))
@@ -140,6 +140,14 @@ def _take_choice(recording: Recording, index: int) -> Recording:
         recording.params, n=1, stream=True, logprobs=None, return_token_ids=False
     )
     return msgspec.structs.replace(recording, params=params, chunks=chunks[:end], resumed=0)
+
+
+def _drop_prompt(recording: Recording, left: NamedParts, right: NamedParts) -> Recording:
+    """Return the recording without its prompt, if the same difference is there without it."""
+    bare = msgspec.structs.replace(recording, prompt=RecordedPrompt(sha256=""))
+    wanted = _sign(*_run(recording, left, right))
+    is_same = wanted is not None and wanted.covers(_sign(*_run(bare, left, right)))
+    return bare if is_same else recording
 
 
 def _with_tokens(

@@ -3,18 +3,24 @@
 from __future__ import annotations
 
 import json
+import re
+import shlex
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import openai
 import pytest
 from backedge.cli.main import main
+from backedge.recording.case import read_case
+from backedge.recording.recording import Recording
+from backedge.recording.recording_file import read_recordings
 from click.testing import CliRunner
 
-from tests.e2e.client import Client, ask_transcripts, build_request
+from tests.e2e.client import Client, ask_transcripts, build_request, eventually
 from tests.e2e.test_transcripts import (
     ALL,
     STREAMED,
@@ -24,15 +30,35 @@ from tests.e2e.test_transcripts import (
     rendered,
 )
 from tests.support import TRANSCRIPTS, Transcript
-from tools.stack import HUGGINGFACE_FRONTEND, Process, Stack, metric
+from tools.stack import HUGGINGFACE_FRONTEND, ROOT, Process, Stack, metric
 
 PARSERS = ("--tool-call-parser", "hermes", "--reasoning-parser", "qwen3")
 # Post-processed in the worker; in the frontend, by its own flags; in the worker, but slowly.
 PROCESSED, PLAIN, SLOW = "replay", "plain", "slow"
+# Records its requests, which a native parser gets wrong; docs/tutorial-wrong-call.md.
+WRONG = "wrong"
 ROWS = pytest.mark.parametrize(
     "model", [PROCESSED, PLAIN], ids=["in the worker", "in the frontend"]
 )
 DEADLINE_S = 20.0
+TUTORIAL = ROOT / "docs" / "tutorial-wrong-call.md"
+
+
+def read_tutorial_flags() -> tuple[str, ...]:
+    """Return the flags of the tutorial's worker, but for its folders and its name."""
+    (command,) = re.findall(r"^python -m backedge\.worker\.replay (.*)$", read_page(), re.MULTILINE)
+    flags = shlex.split(command)
+    for name in ("--served-model-name", "--postprocess-record"):
+        position = flags.index(name)
+        del flags[position : position + 2]
+    return tuple(str(ROOT / flag) if (ROOT / flag).is_dir() else flag for flag in flags)
+
+
+def read_page() -> str:
+    return TUTORIAL.read_text(encoding="utf-8")
+
+
+TUTORIAL_FLAGS = read_tutorial_flags()
 
 
 @dataclass
@@ -42,23 +68,31 @@ class ReplayFleet:
     slow: Process
     frontend: Process
     vllm: Process
+    folder: Path
 
 
 @pytest.fixture(scope="module")
 def replay(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ReplayFleet]:
-    with Stack(tmp_path_factory.mktemp("replay")) as stack:
-        stack.replay(*PARSERS, name=PROCESSED, wait=False)
+    folder = tmp_path_factory.mktemp("replay")
+    asked = (
+        *("--postprocess-record", f"{folder / 'asked'}:0", "--postprocess-record-on-request", "on"),
+    )
+    with Stack(folder) as stack:
+        stack.replay(*PARSERS, *asked, name=PROCESSED, wait=False)
         # In one namespace, a frontend would send each model's requests to all three workers.
         stack.replay("--plain", "--namespace", "plain", name=PLAIN, wait=False)
         slow = stack.replay(
             *PARSERS, "--tokens-per-second", "20", "--namespace", "slow", name=SLOW, wait=False
         )
-        frontend = stack.frontend(*PARSERS, command=HUGGINGFACE_FRONTEND, wait=False)
+        wrong = (*TUTORIAL_FLAGS, "--postprocess-record", str(folder / "traces"))
+        stack.replay(*wrong, "--namespace", WRONG, name=WRONG, wait=False)
+        frontend = stack.frontend(*PARSERS, *asked, command=HUGGINGFACE_FRONTEND, wait=False)
         vllm = stack.frontend(*PARSERS, "--tokenizer-backend", "vllm", wait=False)
         for each in (frontend, vllm):
             for model in (PROCESSED, PLAIN, SLOW):
                 stack.wait_for_model(each, model)
-        yield ReplayFleet(slow, frontend, vllm)
+        stack.wait_for_model(frontend, WRONG)
+        yield ReplayFleet(slow, frontend, vllm, folder)
 
 
 def output_tokens(transcript: Transcript) -> int | None:
@@ -191,7 +225,65 @@ def test_doctor_sees_who_post_processes_what(replay: ReplayFleet) -> None:
     found = {one["topic"]: one for one in json.loads(result.stdout)["findings"]}
     assert result.exit_code == 0, found
     assert "Backedge's, and sees" in found["frontend"]["message"]
-    assert found["models"]["message"] == ", ".join(sorted((PLAIN, PROCESSED, SLOW)))
+    assert found["models"]["message"] == ", ".join(sorted((PLAIN, PROCESSED, SLOW, WRONG)))
     assert "post-processing with hermes and qwen3" in found[PROCESSED]["message"]
     assert "1 of plain Dynamo" in found[PLAIN]["message"]
     assert "no parser has failed" in found["worker"]["message"]
+
+
+def list_recordings(folder: Path) -> dict[str, list[Recording]]:
+    """Return the recordings in a folder, by the source that the files' names give."""
+    found: dict[str, list[Recording]] = {}
+    for path in folder.glob("*.jsonl"):
+        found.setdefault(path.name.split("-")[1], []).extend(read_recordings(path))
+    return found
+
+
+def test_a_header_asks_for_a_recording(replay: ReplayFleet) -> None:
+    transcript, folder = TRANSCRIPTS["reasoning_call"], replay.folder / "asked"
+    client = Client(replay.frontend.url, PROCESSED)
+    client.ask(transcript)
+    assert not folder.exists()
+    client.ask(transcript, extra_headers={"x-dynamo-meta-backedge-record": "on"})
+    assert eventually(lambda: set(list_recordings(folder)) == {"worker", "frontend"})
+    found = list_recordings(folder)
+    for source, recordings in found.items():
+        (recording,) = recordings
+        tokens = sum(len(item.chunk.token_ids) for item in recording.chunks)
+        assert (recording.source, recording.outcome, tokens) == (
+            source,
+            "finished",
+            generated(transcript),
+        )
+        assert recording.redacted
+    ids = {recording.params.response_id for (recording,) in found.values()}
+    assert len(ids) == 1, "both sides name the request alike"
+    for path in folder.glob("*.jsonl"):
+        result = CliRunner().invoke(main, ["replay", str(path)])
+        assert result.exit_code == 0, result.output
+
+
+def test_the_tutorial(replay: ReplayFleet, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its request to its worker, and then its commands, which print what it says."""
+    request = json.loads((ROOT / "examples" / "wrong_call" / "request.json").read_text())
+    client = Client(replay.frontend.url, WRONG)
+    answer = client.openai.chat.completions.create(**{**request, "model": WRONG})
+    (call,) = answer.choices[0].message.tool_calls or [None]
+    assert call is not None
+    shown = {"name": call.function.name, "arguments": call.function.arguments}
+    assert json.dumps(shown) in read_page()
+    monkeypatch.chdir(replay.folder)
+    assert eventually(lambda: "worker" in list_recordings(replay.folder / "traces"))
+    (traces,) = (replay.folder / "traces").glob("*.jsonl")
+    for block in re.findall(r"^```console\n(.*?)```$", read_page(), re.MULTILINE | re.DOTALL):
+        line, _, expected = block.partition("\n")
+        program, *arguments = line.removeprefix("$ ").replace("traces/*.jsonl", str(traces)).split()
+        assert program == "backedge"
+        result = CliRunner().invoke(main, arguments)
+        assert re.sub(r"chatcmpl-\w+", "chatcmpl-1", result.stdout) == expected, result.stderr
+        assert result.exit_code == ("different" in expected or "differ (" in expected)
+    case = read_case(replay.folder / "case.json")
+    kept = read_case(ROOT / "tests" / "cases" / "functiongemma_number.json")
+    assert msgspec.structs.replace(case, id=kept.id) == kept
+    shown_text = CliRunner().invoke(main, ["inspect", str(traces), "--text"])
+    assert (shown_text.exit_code, "count" in shown_text.output) == (0, True)

@@ -4,23 +4,25 @@ from __future__ import annotations
 
 import argparse
 import importlib.metadata
+import importlib.util
 import os
 from pathlib import Path
 
-from ...parsers.base import ParserNames
+from ...parsers.api import native_parsers
+from ...parsers.base import ParserFactory, ParserNames
 from ...parsers.errors import SetupError
-from ...parsers.parser_lookup import linear_parsers
+from ...parsers.parser_lookup import uses_native
 from ...recording import flags as record_flags
 from ...recording.recorder import Recorder
 from ...recording.recording import RecordedModel
 from ...tokenization import flags as tokenizer_flags
 from ...tokenization import load
 from ...tokenization.auto_parsers import resolve_auto
-from ...tokenization.detokenizer import detokenizers, read_vocabulary
+from ...tokenization.detokenizer import DetokenizerFactory, detokenizers
 from ...tokenization.flags import TokenizerSelection
 from ...tokenization.model_files import ModelFiles
 from ...tokenization.transcripts import EXAMPLES, Recordings, read_transcripts
-from ..adapters.base import name_parsers_in_rust, select_decoding
+from ..adapters.base import choose_parsers, name_parsers_in_rust, select_decoding
 from ..adapters.other_tokenizers import choose_tokenizer, select_other
 from ..adapters.refusals import show_refusal
 from ..backend import InlineBackend
@@ -38,6 +40,7 @@ from .worker import ReplayModel, ReplayWorker
 # Of the flags of a vLLM worker, those that mean something without an engine.
 WORKER_FLAGS = (
     "--tool-call-parser",
+    "--postprocess-parsers",
     "--postprocess-on-error",
     "--postprocess-latency",
     "--postprocess-latency-ms",
@@ -94,6 +97,7 @@ def build_flag_parser() -> argparse.ArgumentParser:
         if names[0] in WORKER_FLAGS:
             parser.add_argument(*names, **options)
     parser.add_argument("--reasoning-parser", help="Reasoning parser of the model, or 'auto'.")
+    parser.set_defaults(postprocess_parsers="linear")
     record_flags.add_to(parser)
     tokenizer_flags.add_to(parser)
     add_runtime_flags(parser)
@@ -134,11 +138,7 @@ def build_worker(
     if flags.plain:
         return ReplayWorker(engine, None), model
     tokenizer = load_decoding(files, model.tokenizer)
-    settings = record_flags.read_record_settings(flags)
-    recorded = RecordedModel(
-        path=str(flags.model), engine="replay", engine_version=version, parsers=names
-    )
-    recorder = build_recorder(settings, recorded, detokenizers(tokenizer), metrics)
+    recorder = record(flags, detokenizers(tokenizer), metrics)
     return (
         ReplayWorker(
             engine,
@@ -158,6 +158,22 @@ def check_pace(flags: argparse.Namespace) -> None:
         )
 
 
+def record(
+    flags: argparse.Namespace, factory: DetokenizerFactory, metrics: WorkerMetrics
+) -> Recorder | None:
+    """Return the recorder that the flags ask for, if they do."""
+    names = read_parser_names(flags)
+    model = RecordedModel(
+        path=str(flags.model.resolve()),
+        engine="replay",
+        engine_version=importlib.metadata.version("backedge"),
+        parsers=names,
+        kind="native" if uses_native(flags.postprocess_parsers, names) else "linear",
+    )
+    settings = record_flags.read_record_settings(flags)
+    return build_recorder(settings, model, factory, metrics)
+
+
 def load_decoding(files: ModelFiles, selection: TokenizerSelection) -> object:
     """Return the tokenizer that decodes. Raises `SetupError` and `TokenizerLoadError`."""
     path = str(files.folder)
@@ -173,18 +189,30 @@ def build_postprocessor(
     metrics: WorkerMetrics,
     recorder: Recorder | None = None,
 ) -> WorkerPostprocessor:
-    """Return the post-processing with the linear parsers that the flags name.
+    """Return the post-processing with the parsers that the flags name.
 
-    Raises `UnknownParserError`.
+    Raises `UnknownParserError`, and `SetupError` for native parsers without their engine.
     """
+    names = read_parser_names(flags)
     backend = InlineBackend(
         detokenizers(tokenizer),
-        linear_parsers(read_parser_names(flags), read_vocabulary(tokenizer)),
+        choose_parsers(
+            flags.postprocess_parsers, names, tokenizer, lambda: load_native(flags.model, names)
+        ),
         read_merge_delays(flags),
         flags.postprocess_on_error,
         metrics.report,
     )
     return WorkerPostprocessor(backend, metrics, show_refusal, recorder=recorder)
+
+
+def load_native(folder: Path, names: ParserNames) -> ParserFactory:
+    """Return the parsers of the first engine that is installed. Raises `SetupError`."""
+    if importlib.util.find_spec("transformers") is None:
+        raise SetupError("--postprocess-parsers native: transformers is not installed.")
+    from transformers import AutoTokenizer
+
+    return native_parsers(None, AutoTokenizer.from_pretrained(folder), names)
 
 
 def build_stock(

@@ -14,6 +14,7 @@ def build(*arguments):
     ("arguments", "error"),
     [
         (["--tool-call-parser", "nonsense"], UnknownParserError),
+        (["--tool-call-parser", "nonsense", "--postprocess-parsers", "auto"], UnknownParserError),
         (["--tokens-per-chunk", "0"], SetupError),
         (["--tokens-per-second", "-1"], SetupError),
         (["--transcripts", "/nonexistent"], SetupError),
