@@ -13,10 +13,10 @@ from typing import NamedTuple
 import click
 import msgspec
 
+from ...parsers.base import ParserNames
 from ...parsers.errors import BackedgeError, SetupError
-from ...recording.recording import Recording
 from ...recording.recording_file import read_recordings
-from ...tokenization.detokenizer import detokenizers
+from ...tokenization.detokenizer import DetokenizerFactory, detokenizers
 from ..recorded_model import build_parsers, read_tokenizer
 from .beside import ParserChoice, read_beside, recorded_choice
 from .inspection import Inspection, inspect_recording
@@ -58,9 +58,9 @@ class Options(NamedTuple):
 def command(**flags: object) -> None:
     """Look into a recorded request, token by token.
 
-    FILE has been written by --postprocess-record. A page is made of its request, which shows each
-    token, the parser's state behind it, what is held back and why, and the deltas. If FILE has
-    several requests, they are listed: choose one with --request.
+    FILE has been written by --postprocess-record. A page is written beside it that shows each token
+    of its request, the parser's state behind it, what is held back and why, and the deltas; its
+    path is printed. If FILE has several requests, they are listed: choose one with --request.
     """
     options = Options(**flags)  # type: ignore[arg-type]  # click passes what is declared above
     try:
@@ -116,29 +116,47 @@ def inspect_chosen(chosen: Chosen, options: Options) -> Inspection:
     Without its tokenizer there are ids and times only, unless a flag asks for more.
     """
     model = chosen.recording.model
-    choices = [recorded_choice(model)]
-    if options.beside is not None:
-        choices.append(read_beside(options.beside, model))
+    path = options.model or model.path
     try:
-        parts = build_parts(chosen.recording, choices, options.model or model.path)
+        tokenizer = read_tokenizer(path)
     except SetupError as error:
         if options.beside is not None or options.model is not None:
             raise
         return inspect_recording(chosen, [], f"Token ids only: {error}")
-    return inspect_recording(chosen, parts)
+    maker = PartsMaker(detokenizers(tokenizer), tokenizer, path, model.engine)
+    first, note = maker.make_recorded(recorded_choice(model))
+    parts = [first]
+    if options.beside is not None:
+        parts.append(maker.make(read_beside(options.beside, model)))
+    return inspect_recording(chosen, parts, note)
 
 
-def build_parts(
-    recording: Recording, choices: list[ParserChoice], path: str
-) -> list[TracedParsers]:
-    """Return what each side is traced with. Raises `SetupError`."""
-    tokenizer = read_tokenizer(path)
-    factory = detokenizers(tokenizer)
-    parts = []
-    for names, kind in choices:
-        parsers, found = build_parsers(names, kind, path, tokenizer, recording.model.engine)
-        parts.append(TracedParsers(factory, parsers, found))
-    return parts
+class PartsMaker(NamedTuple):
+    """Makes what a recording is traced with. engine: whose native parsers were recorded."""
+
+    detokenizers: DetokenizerFactory
+    tokenizer: object
+    path: str
+    engine: str
+
+    def make(self, choice: ParserChoice) -> TracedParsers:
+        """Return the parts with these parsers. Raises `SetupError` if they are not to be had."""
+        parsers, kind = build_parsers(*choice, self.path, self.tokenizer, self.engine)
+        return TracedParsers(self.detokenizers, parsers, kind)
+
+    def make_recorded(self, choice: ParserChoice) -> tuple[TracedParsers, str]:
+        """Return the parts with the recorded parsers, or with others and the reason.
+
+        An engine's own parsers are part of the engine, which may not be installed here. Then the
+        linear ones of the same names show the most; where there are none, all text is content.
+        """
+        note = ""
+        for instead in (choice, ParserChoice(choice.names, "linear")):
+            try:
+                return self.make(instead), note
+            except SetupError as error:
+                note = note or f"Not with the recorded parsers: {error}"
+        return self.make(ParserChoice(ParserNames(), "auto")), note
 
 
 def serve(options: Options) -> None:

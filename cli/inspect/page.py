@@ -55,7 +55,8 @@ def render_page(inspection: Inspection) -> str:
     style = "".join(map(_asset, STYLES))
     script = "".join(map(_asset, SCRIPTS))
     policy = (
-        f"default-src 'none'; style-src '{_hash(style)}'; script-src '{_hash(script)}'; "
+        f"default-src 'none'; style-src '{hash_source(style)}'; "
+        f"script-src '{hash_source(script)}'; "
         "base-uri 'none'; form-action 'none'"
     )
     parts = {
@@ -72,7 +73,8 @@ def render_page(inspection: Inspection) -> str:
     )
 
 
-def _hash(text: str) -> str:
+def hash_source(text: str) -> str:
+    """Return what a policy calls a style or a script by."""
     digest = hashlib.sha256(text.encode()).digest()
     return f"sha256-{base64.b64encode(digest).decode()}"
 

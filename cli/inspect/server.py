@@ -16,6 +16,7 @@ from http import HTTPStatus
 from typing_extensions import override
 
 from ...parsers.errors import BackedgeError
+from .page import hash_source
 from .summary import RequestRow
 from .visible import make_visible
 
@@ -123,7 +124,7 @@ def render_list(rows: Sequence[RequestRow]) -> str:
     return (
         '<!doctype html><html lang="en"><head><meta charset="utf-8"><title>Backedge inspect</title>'
         '<meta http-equiv="Content-Security-Policy" content="default-src \'none\'; '
-        f"style-src 'unsafe-inline'\"><style>{LIST_STYLE}</style></head>"
+        f"style-src '{hash_source(LIST_STYLE)}'\"><style>{LIST_STYLE}</style></head>"
         '<body><h1>Recorded requests</h1><table><thead><tr><th class="n">#</th>'
         '<th>request</th><th>model</th><th>parsers</th><th>outcome</th><th class="n">tokens</th>'
         f'<th class="n">calls</th></tr></thead><tbody>{lines}</tbody></table></body></html>'

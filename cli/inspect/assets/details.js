@@ -18,7 +18,8 @@ function showToken(parent, choice, token) {
   entry(list, "text", quoted(choice.text(token)));
   entry(list, "id", choice.ids[token] < 0 ? "none: generation ended" : String(choice.ids[token]));
   entry(list, "chunk", `${integer(chunk + 1)} of ${integer(choice.chunkStarts.length)}`);
-  entry(list, "time", `${milliseconds(choice.chunkTimes[chunk])}, ${milliseconds(choice.gapBefore(chunk))} after the chunk before`);
+  const gap = chunk > 0 ? `, ${milliseconds(choice.gapBefore(chunk))} after the chunk before` : "";
+  entry(list, "time", milliseconds(choice.chunkTimes[chunk]) + gap);
   parent.append(list);
   for (const side of choice.sides) showSide(parent, side, token);
   for (const group of choice.sentByToken.get(token) || []) showSent(parent, group);

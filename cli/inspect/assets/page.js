@@ -9,7 +9,7 @@ const KEYS = [
   [["PgDn", "PgUp"], "a page on, back"],
   [["g", "G"], "first, last token"],
   [["n", "p"], "next, previous of what \u201cStep to\u201d says"],
-  ...JUMPS.map(([key, name]) => [[key], `next ${name}`]),
+  ...JUMPS.map(([key, name]) => [[key], key === "l" ? `the ${name}` : `next ${name}`]),
   [["/"], "search; Enter and Shift+Enter step, Esc goes back"],
   [["t"], "colours: of the system, light, dark"],
   [["?"], "this list"],

@@ -11,12 +11,18 @@ class Search {
   // Folded text of all tokens, and where each begins in it; made when it is first needed.
   get folded() {
     if (!this.whole) {
+      const bytes = new Bytes();
       const starts = new Array(this.choice.count);
       const parts = new Array(this.choice.count);
       let length = 0;
       for (let token = 0; token < this.choice.count; token += 1) {
         starts[token] = length;
-        parts[token] = this.choice.text(token).toLowerCase();
+        parts[token] = bytes.join(this.choice.text(token)).toLowerCase();
+        // A character of several tokens belongs to the first of them.
+        if (bytes.ended >= 0) {
+          for (let before = bytes.ended + 1; before <= token; before += 1) starts[before] = length + 1;
+        }
+        bytes.next(token);
         length += parts[token].length;
       }
       this.whole = { text: parts.join(""), starts };
@@ -94,4 +100,43 @@ function longestGap(choice) {
     }
   }
   return found < 0 ? [] : [found];
+}
+
+// Joins the bytes of tokens that are a part of a character each.
+class Bytes {
+  constructor() {
+    this.waiting = [];
+    this.began = -1;  // the token of the first byte that waits
+    this.ended = -1;  // the same, of a character that the last text has completed
+    this.token = 0;
+  }
+
+  // Return the text of a token with the character that it completes, and without one that it begins.
+  join(text) {
+    this.ended = -1;
+    if (!this.waiting.length && !/[\udc80-\udcff]/u.test(text)) return text;
+    let joined = "";
+    for (const char of text) {
+      const code = char.codePointAt(0);
+      if (code < FIRST_BYTE || code > LAST_BYTE) { this.waiting = []; joined += char; continue; }
+      if (!this.waiting.length) this.began = this.token;
+      this.waiting.push(code - 0xdc00);
+      joined += this.complete();
+    }
+    return joined;
+  }
+
+  complete() {
+    const [first] = this.waiting;
+    const length = first >= 0xf0 ? 4 : first >= 0xe0 ? 3 : 2;
+    if (this.waiting.length < length) return "";
+    const char = new TextDecoder().decode(new Uint8Array(this.waiting));
+    this.waiting = [];
+    if (this.began < this.token) this.ended = this.began;
+    return char;
+  }
+
+  next(token) {
+    this.token = token + 1;
+  }
 }

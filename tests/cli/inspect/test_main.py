@@ -5,10 +5,15 @@ from __future__ import annotations
 import json
 import stat
 from pathlib import Path
+from typing import NoReturn
 
+import msgspec
 import pytest
+from backedge.cli import recorded_model
 from backedge.cli.inspect import main as main_module
 from backedge.cli.main import main
+from backedge.parsers.base import ParserNames
+from backedge.parsers.errors import SetupError
 from click.testing import CliRunner, Result
 
 from tests.cli.recorded import record_text, record_transcript, write
@@ -83,6 +88,25 @@ def test_without_the_tokenizer_there_are_ids_and_the_reason(tmp_path: Path) -> N
     found = json.loads(run(file, "--json").output)
     assert "Token ids only" in found["note"]
     assert run(file, "--text").exit_code == 0
+
+
+@pytest.mark.parametrize(
+    ("names", "shown"), [(ParserNames("hermes", "qwen3"), "linear"), (ParserNames("own"), "none")]
+)
+def test_parsers_that_are_not_here_are_replaced_with_the_reason(
+    tmp_path: Path, names: ParserNames, shown: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(*_: object) -> NoReturn:
+        raise SetupError("that engine is not installed")
+
+    monkeypatch.setattr(recorded_model, "native_parsers", refuse)
+    monkeypatch.setattr(recorded_model, "read_engine_tokenizer", refuse)
+    recording = record_transcript("reasoning_call")
+    model = msgspec.structs.replace(recording.model, parsers=names, kind="native")
+    file = write(tmp_path / "one.jsonl", msgspec.structs.replace(recording, model=model))
+    found = json.loads(run(file, "--json").output)
+    assert "that engine is not installed" in found["note"]
+    assert found["choices"][0]["sides"][0]["kind"] == shown
 
 
 WRONG = [

@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import re
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import msgspec
 import pytest
+from backedge.cli.inspect.inspection import inspect_recording
 from backedge.cli.inspect.page import KINDS, delta_parts, page_data, render_page, write_json
+from backedge.cli.inspect.server import build_server
+from backedge.cli.inspect.summary import Chosen, summarize
 from backedge.postprocess import Chunk
 from backedge.postprocess.messages import ChoiceDelta, Delta
 from backedge.recording.recording import Recording
@@ -142,6 +146,24 @@ def test_search_finds_text_ids_and_states(show, query: str, tokens: list[int]) -
         assert chosen(browser) == tokens[1 % len(tokens)]
     browser.press("Escape")
     assert browser.js("document.activeElement.id") == "grid"
+
+
+@pytest.mark.parametrize(
+    ("query", "text"),
+    [("\N{SNOWMAN}", "a\N{SNOWMAN}b"), ("é", "éé"), ("b", "\N{SNOWMAN}b"), ("x", "x")],
+)
+def test_search_finds_characters_of_several_tokens(show, query: str, text: str) -> None:
+    recording = record_text(f"</think>{text}", 1, "length")
+    browser = show(recording)
+    whole = bytearray()
+    starts = []
+    for step in inspect_it(recording).choices[0].sides[0].trace.steps:
+        starts.append(len(whole))
+        whole += step.text.encode("utf-8", "surrogateescape")
+    wanted = query.encode()
+    places = [at for at in range(len(whole)) if whole.startswith(wanted, at)]
+    expected = sorted({max(n for n, start in enumerate(starts) if start <= at) for at in places})
+    assert browser.js(f"PAGE.find({query!r})") == expected
 
 
 def background(browser: Browser) -> str:
@@ -311,6 +333,42 @@ def test_paper_gets_a_table(show) -> None:
     assert browser.js("document.querySelectorAll('#print tr')[20].cells[2].textContent") == "554"
     browser.js("window.dispatchEvent(new Event('afterprint'))")
     assert browser.js("document.getElementById('print').childElementCount") == 0
+
+
+def test_pages_are_served(browser: Browser) -> None:
+    inspection = inspect_it(record_transcript("reasoning_call"))
+    rows_ = [msgspec.structs.replace(inspection.request, number=number) for number in (1, 2)]
+    server, address = build_server(0, rows_, lambda _: render_page(inspection))
+    thread = threading.Thread(target=server.serve_forever, args=(0.02,))
+    thread.start()
+    try:
+        browser.open(address)
+        browser.js("document.querySelectorAll('tbody a')[2].click()")
+        browser.wait("typeof PAGE === 'object' && PAGE.choice.count === 39")
+        assert browser.js("location.href") == f"{address}2"
+        assert set(browser.requested) == {address, f"{address}2"}
+        assert browser.errors == []
+    finally:
+        server.shutdown()
+        thread.join()
+        server.server_close()
+
+
+def test_a_request_without_tokens_has_a_page(show) -> None:
+    browser = show(msgspec.structs.replace(record_chunks([]), outcome="cancelled"))
+    browser.press("j", "n", "G", "/", "a", "Enter")
+    assert browser.js("document.getElementById('details').innerText") == "No tokens came."
+
+
+def test_without_a_tokenizer_there_are_ids(show, browser: Browser, tmp_path: Path) -> None:
+    recording = record_transcript("reasoning_call")
+    inspection = inspect_recording(Chosen(summarize(1, recording), recording), [], "no tokenizer")
+    path = tmp_path / "ids.html"
+    path.write_text(render_page(inspection), encoding="utf-8")
+    browser.open(path)
+    browser.settle()
+    assert [rows(browser)[0][place] for place in (2, 3, 4)] == ["558", "", ""]
+    assert "no tokenizer" in browser.js("document.getElementById('notes').innerText")
 
 
 def test_of_a_redacted_recording_sizes_are_shown(show) -> None:
