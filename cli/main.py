@@ -73,8 +73,15 @@ class LazyGroup(click.Group):
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         if cmd_name not in COMMANDS:
             return None
-        module, _ = COMMANDS[cmd_name]
-        command: click.Command = importlib.import_module(f".{module}", __package__).command
+        name, _ = COMMANDS[cmd_name]
+        try:
+            module = importlib.import_module(f".{name}", __package__)
+        except ModuleNotFoundError as error:
+            raise SetupFailure(
+                f"{cmd_name} needs {error.name}, which is not installed; pip install "
+                "'backedge[light]' brings what runs without an engine."
+            ) from error
+        command: click.Command = module.command
         return command
 
     @override

@@ -53,6 +53,14 @@ def test_an_error_of_ours_is_one_line(monkeypatch) -> None:
     assert result.stdout == ""
 
 
+def test_a_package_that_is_missing_is_named(monkeypatch) -> None:
+    monkeypatch.setitem(COMMANDS, "parsers", ("missing_module", "needs more"))
+    result = CliRunner().invoke(main, ["parsers"])
+    assert result.exit_code == 2
+    assert result.stderr.startswith("backedge: parsers needs backedge.cli.missing_module")
+    assert "backedge[light]" in result.stderr
+
+
 @pytest.mark.parametrize(
     ("variable", "terminal", "shown"),
     [("", True, "\x1b[31mtext\x1b[0m\n"), ("1", True, "text\n"), ("", False, "text\n")],

@@ -17,7 +17,7 @@ from backedge.cli.main import main
 from click.testing import CliRunner
 
 from tests.e2e.client import Client
-from tests.e2e.conftest import BACKEDGE_MODEL, VLLM_PARSERS
+from tests.e2e.conftest import AUTO_PARSERS, BACKEDGE_MODEL
 from tests.support import TRANSCRIPTS
 from tools.stack import LOOPBACK, Process, Stack, fetch, free_port
 
@@ -61,7 +61,7 @@ def frontend(servers: Servers) -> Iterator[Process]:
         ETCD_ENDPOINTS=servers.etcd,
         NATS_SERVER=servers.nats,
     ) as stack:
-        worker = stack.worker("--vllm-processing", *VLLM_PARSERS, wait=False)
+        worker = stack.worker("--vllm-processing", *AUTO_PARSERS, wait=False)
         frontend = stack.frontend(wait=False)
         stack.wait_for_model(frontend)
         assert worker.popen.poll() is None
