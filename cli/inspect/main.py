@@ -65,6 +65,8 @@ def command(**flags: object) -> None:
     options = Options(**flags)  # type: ignore[arg-type]  # click passes what is declared above
     try:
         run(options)
+    except BrokenPipeError:
+        raise  # whoever reads has seen enough; click ends the command without a word
     except (BackedgeError, OSError) as error:
         click.echo(f"backedge inspect: {error}", err=True)
         sys.exit(2)

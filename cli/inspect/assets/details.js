@@ -83,10 +83,8 @@ function showFacts(list, choice) {
     ["parsers", choice.sides.map((side) => side.label).join(" | ")],
     ["prompt", `${integer(DATA.promptTokens)} tokens`],
     ["output", `${integer(timing.tokens)} tokens in ${integer(timing.chunks)} chunks${speed}`],
-    ["first token", milliseconds(timing.first_token_ms)],
-    ["first delta", milliseconds(timing.first_delta_ms)],
+    ["first token, first delta, last", ["first_token_ms", "first_delta_ms", "last_ms"].map((name) => milliseconds(timing[name])).join(", ")],
     ["gaps: median, 99\u00a0%, longest", ["median_gap_ms", "high_gap_ms", "longest_gap_ms"].map((name) => milliseconds(timing[name])).join(", ")],
-    ["last", milliseconds(timing.last_ms)],
   ];
   if (DATA.stop.length) facts.push(["stop strings", DATA.stop.slice(0, 8).map((stop) => `"${plain(stop)}"`).join(" ")]);
   for (const [name, value] of facts) {

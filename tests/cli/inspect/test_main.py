@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import stat
 from pathlib import Path
@@ -76,6 +77,16 @@ def test_prints_json_with_states_and_the_difference(file: Path) -> None:
 def test_bytes_that_are_no_characters_are_written_out(tmp_path: Path) -> None:
     file = write(tmp_path / "one.jsonl", record_text("</think>\N{SNOWMAN}", 1))
     assert r"\\xe2" in run(file, "--json").output
+
+
+def test_a_reader_who_has_seen_enough_gets_no_error(
+    file: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def stop(*_: object) -> NoReturn:
+        raise BrokenPipeError(errno.EPIPE, "Broken pipe")
+
+    monkeypatch.setattr(main_module, "render_text", stop)
+    assert run(file, "--text").output == ""
 
 
 def test_no_colours_where_there_is_no_terminal(file: Path) -> None:
