@@ -14,17 +14,11 @@ from ...worker.flags import EngineName
 from ...worker.pool import auto_processes
 from .findings import Finding
 
-# Distributions that some part of Backedge uses, and for what.
-PACKAGES = {
-    "ai-dynamo": "workers and frontend",
-    "vllm": "vLLM workers",
-    "sglang": "SGLang workers",
-    "tensorrt-llm": "TensorRT-LLM workers",
-    "transformers": "batches without a server",
-    "xgrammar": "batches with schemas",
-    "mistral-common": "Mistral's own tokenizers",
-    "ray": "batches on several machines",
-}
+# Distributions that workers, frontends and batches use.
+PACKAGES = (
+    *("ai-dynamo", "vllm", "sglang", "tensorrt-llm"),
+    *("transformers", "xgrammar", "mistral-common", "ray"),
+)
 # A process holds one for each connection, and the default of many systems is 1,024.
 FEW_FILES = 4096
 
@@ -35,8 +29,7 @@ def check_installation() -> Iterator[Finding]:
     present = ", ".join(f"{name} {found}" for name, found in versions.items() if found != "none")
     own = f"backedge {read_version('backedge')}, Python {platform.python_version()}"
     yield Finding("ok", "installed", f"{own}, {present or 'no engine and no Dynamo'}")
-    missing = [name for name in ("ai-dynamo",) if versions[name] == "none"]
-    if missing:
+    if versions["ai-dynamo"] == "none":
         yield Finding(
             "note",
             "Dynamo",

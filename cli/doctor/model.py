@@ -19,7 +19,6 @@ from .findings import Finding
 class ModelFacts(NamedTuple):
     """What is read from a model's files. tools, reasoning: what was detected."""
 
-    name: str
     files: ModelFolder
     evidence: Evidence
     token_ids: dict[str, int]
@@ -51,7 +50,7 @@ def read_model(model: str, chat_template: str | None, revision: str | None) -> M
     token_ids = read_added_tokens(folder)
     reasoning = detect_reasoning(evidence, tools.format)
     files = ModelFolder(folder, token_id=token_ids.get)
-    return ModelFacts(model, files, evidence, token_ids, tools, reasoning)
+    return ModelFacts(files, evidence, token_ids, tools, reasoning)
 
 
 def check_model(facts: ModelFacts) -> Iterator[Finding]:

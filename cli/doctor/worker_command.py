@@ -24,6 +24,7 @@ from ...parsers.linear_parsers import LinearParsers, Vocabulary
 from ...parsers.parser_lookup import reasoning_format, tool_format
 from ...tokenization.auto_parsers import AUTO
 from ...tokenization.transcripts import EXAMPLES
+from ...worker.adapters.stock_names import known_in_rust, name_in_rust
 from ...worker.flags import (
     EngineName,
     add_flags,
@@ -49,6 +50,7 @@ REPLAY = "backedge.worker.replay"
 ENGINE_FLAGS = (
     *("--tokenizer", "--tokenizer-path", "--chat-template", "--custom-jinja-template"),
     *("--revision", "--tool-call-parser", "--reasoning-parser"),
+    *("--dyn-tool-call-parser", "--dyn-reasoning-parser"),
 )
 # What an error shows of a text that a client would get.
 SHOWN = 160
@@ -91,9 +93,7 @@ def parse_worker_command(words: Sequence[str]) -> WorkerCommand:
     parser.add_argument("--model", "--model-path")
     for flag in ENGINE_FLAGS:
         parser.add_argument(flag)
-    parser.add_argument(
-        *("--max-model-len", "--context-length", "--max-seq-len"), type=int, dest="length"
-    )
+    parser.add_argument("--max-model-len", "--context-length", "--max-seq-len", dest="length")
     add_flags(parser, engine)
     flags, _ = parser.parse_known_args(list(words[words.index(module) + 1 :]))
     model = flags.tokenizer or flags.tokenizer_path or flags.model
@@ -106,7 +106,8 @@ def parse_worker_command(words: Sequence[str]) -> WorkerCommand:
         model or str(EXAMPLES / "tiny_model"),
         flags.custom_jinja_template or flags.chat_template,
         flags.revision,
-        flags.length,
+        # vLLM also takes "32k" and "auto", which are left to it.
+        int(flags.length) if (flags.length or "").isdecimal() else None,
         is_on,
         module == REPLAY,
     )
@@ -118,6 +119,7 @@ def check_command(command: WorkerCommand, facts: ModelFacts) -> Iterator[Finding
     names = read_parser_names(command.flags)
     yield from _check_tools(names, facts, command.is_on)
     yield from _check_reasoning(names, facts, command.is_on)
+    yield from _check_stock_names(command, facts)
     own, asked = facts.files.context_length, command.context_length
     if own and asked and asked > own:
         yield Finding(
@@ -261,6 +263,33 @@ def _wrong_reasoning(flag: str, format_: Format, detection: Detection) -> Findin
         f"{flag} {format_.name}: {effect}",
         f"{flag} {better.name}" if better is not None else f"leave {flag} out",
     )
+
+
+def _check_stock_names(command: WorkerCommand, facts: ModelFacts) -> Iterator[Finding]:
+    """Yield whether Dynamo's own frontend would have the right parsers."""
+    topic, flags = "stock frontends", command.flags
+    if command.engine == "sglang" and flags.tool_call_parser and flags.dyn_tool_call_parser:
+        yield Finding(
+            "error",
+            topic,
+            "Dynamo's SGLang worker refuses --tool-call-parser beside --dyn-tool-call-parser",
+            "leave --dyn-tool-call-parser out: Backedge's frontends need none",
+        )
+    for flag, name, find, detection in (
+        (TOOL_CALL_FLAG, flags.dyn_tool_call_parser, tool_format, facts.tools),
+        (REASONING_FLAG, flags.dyn_reasoning_parser, reasoning_format, facts.reasoning),
+    ):
+        own = detection.format
+        if not name or own is None or not known_in_rust(flag):
+            continue
+        right, stock_flag = name_in_rust(flag, own), flag.replace("--", "--dyn-")
+        if name != right and find(name) is not own:
+            yield Finding(
+                "warning",
+                topic,
+                f"{stock_flag} {name} is not the parser of this model in Dynamo's Rust frontend",
+                f"{stock_flag} {right}" if right else f"leave {stock_flag} out: it has none",
+            )
 
 
 def check_vllm_parsers(facts: ModelFacts, names: ParserNames) -> Iterator[Finding]:

@@ -56,7 +56,6 @@ def test_flags_of_each_engine() -> None:
         (["python", "-m", "http.server"], "is no command of a worker"),
         (["python", "-m", "dynamo.vllm"], "names no model"),
         ([*VLLM, "--postprocess-parsers", "nope"], "--postprocess-parsers"),
-        ([*VLLM, "--max-model-len", "many"], "--max-model-len"),
     ],
 )
 def test_commands_that_cannot_be(words, part) -> None:
@@ -67,6 +66,8 @@ def test_commands_that_cannot_be(words, part) -> None:
 def test_a_command_that_fits_has_no_complaint() -> None:
     assert check("--vllm-processing", *BOTH) == []
     assert check("--vllm-processing", "--tool-call-parser", "auto", *BOTH[2:]) == []
+    dyn = ("--dyn-tool-call-parser", "qwen25", "--dyn-reasoning-parser", "qwen3")
+    assert check("--vllm-processing", *BOTH, *dyn, "--max-model-len", "32k") == []
 
 
 # Flags, and the one complaint: severity, topic and a part of what is said.
@@ -80,6 +81,8 @@ COMPLAINTS = [
     (("--reasoning-parser", "granite"), "error", "reasoning", "--reasoning-parser qwen3"),
     (("--max-model-len", "4096"), "warning", "context", "4,096"),
     (("--tokenizer-class", "C"), "error", "flags", "--tokenizer-class"),
+    (("--dyn-tool-call-parser", "mistral"), "warning", "stock frontends", "-parser hermes"),
+    (("--dyn-reasoning-parser", "granite"), "warning", "stock frontends", "-parser qwen3"),
 ]
 
 
@@ -88,6 +91,13 @@ def test_complaints(words, severity, topic, part) -> None:
     [(found_severity, found_topic, text)] = check("--vllm-processing", *BOTH, *words)
     assert (found_severity, found_topic) == (severity, topic)
     assert part in text
+
+
+def test_dynamos_sglang_worker_takes_one_of_two_flags() -> None:
+    words = ["python", "-m", "dynamo.sglang", "--model-path", "m", "--sglang-processing"]
+    command = parse_worker_command([*words, *BOTH, "--dyn-tool-call-parser", "hermes"])
+    [finding] = [one for one in check_command(command, TINY) if one.severity == "error"]
+    assert finding.topic == "stock frontends"
 
 
 def test_without_the_switch_its_flags_have_no_effect() -> None:
