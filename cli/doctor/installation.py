@@ -55,17 +55,15 @@ def check_engine(engine: EngineName) -> Iterator[Finding]:
 
     Imports both, which takes seconds.
     """
-    try:
-        adapter = importlib.import_module(f"backedge.worker.adapters.{engine}")
-    except ImportError as error:
+    support = _find_support(engine)
+    if support is None or read_version(support.distribution) == "none":
         yield Finding(
-            "warning",
+            "note",
             "seams",
-            f"{engine} is not installed here ({error}), so its worker was not checked",
+            f"{engine} is not installed here, so what Backedge needs of it was not checked",
             "run doctor where the worker runs",
         )
         return
-    support: EngineSupport = adapter.ENGINE
     try:
         support.check_versions()
         support.check_patch_points()
@@ -76,3 +74,13 @@ def check_engine(engine: EngineName) -> Iterator[Finding]:
     else:
         found = f"ai-dynamo {read_version('ai-dynamo')} with {engine} "
         yield Finding("ok", "seams", f"{found}{read_version(support.distribution)} fit")
+
+
+def _find_support(engine: EngineName) -> EngineSupport | None:
+    """Return what the adapter of the engine relies on; None if it cannot be imported here."""
+    try:
+        adapter = importlib.import_module(f"backedge.worker.adapters.{engine}")
+    except ImportError:
+        return None
+    support: EngineSupport = adapter.ENGINE
+    return support

@@ -66,7 +66,9 @@ def test_an_engine_that_is_not_installed_is_not_checked(monkeypatch) -> None:
     def fail(_):
         raise ImportError("no module named vllm")
 
-    monkeypatch.setattr(importlib, "import_module", fail)
-    [finding] = check_engine("vllm")
-    assert finding.severity == "warning"
-    assert "not installed here" in finding.message
+    support = SimpleNamespace(distribution="no-such-engine")
+    for load in (fail, lambda _: SimpleNamespace(ENGINE=support)):
+        monkeypatch.setattr(importlib, "import_module", load)
+        [finding] = check_engine("trtllm")
+        assert finding.severity == "note"
+        assert "not installed here" in finding.message
