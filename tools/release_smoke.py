@@ -71,8 +71,13 @@ def postprocess(files: ModelFiles, transcript: dict[str, Any]) -> dict[str, Any]
 def call_for_help() -> None:
     """Ask each subcommand of `backedge` for its flags; raises ImportError for what it lacks."""
     for name in COMMANDS:
-        with contextlib.redirect_stdout(io.StringIO()):
-            command([name, "--help"], standalone_mode=False)
+        try:
+            with contextlib.redirect_stdout(io.StringIO()):
+                command([name, "--help"], standalone_mode=False)
+        except SystemExit as end:
+            # `offline` is a parser of argparse, which ends the program when it has helped.
+            if end.code:
+                raise
 
 
 def main() -> None:
