@@ -4,13 +4,14 @@ How it works
 ------------
 A `Format` is a table. Each state says what the text in it is, and lists the markers that end it
 together with the states they lead to. `LinearParser` runs such a table over a model's output; it
-knows no format by name. Five layers share the work, each a class in a file of its own:
+knows no format by name. Six layers share the work, each a class in a file of its own:
 
     `MarkerLexer`    marker_lexer.py    cuts the output into markers and text
     `CallRollback`   call_rollback.py   shows text; gives back what only looked like a call
     `OpenStrings`    open_string.py     decides whether a marker token in a string ends it
     `HeldOutput`     held_output.py    tells people what waits, and why
-    `LinearParser`   this file          the states, the grammars and values they read, `feed`
+    `GrammarStates`  grammar_states.py lets grammars read arguments
+    `LinearParser`   this file          the states, the values they read, `feed`
 
 docs/formats.md shows two tables as diagrams; `python -m backedge.parsers.diagram NAME` draws any.
 The machine needs no stack: formats nest to one level only, text, calls within it, parameters within
@@ -48,7 +49,7 @@ from collections.abc import Callable, Mapping, Sequence
 
 from typing_extensions import override
 
-from .arguments.incremental_grammar import IncrementalGrammar, Status, skip_space
+from .arguments.incremental_grammar import IncrementalGrammar, Status
 from .arguments.json_repair import JsonRepairer
 from .arguments.schema_value import STRING, SchemaValue
 from .arguments.wrapped_arguments import WrappedArguments
@@ -76,7 +77,7 @@ from .format import (
     State,
     target_state,
 )
-from .held_output import HeldOutput
+from .grammar_states import GrammarStates
 from .json_types import JsonObject
 from .parameter_values import begin_value
 
@@ -87,7 +88,7 @@ PLAIN_EVENTS: dict[State, type[Reasoning | Content]] = {
 }
 
 
-class LinearParser(HeldOutput, StreamParser):
+class LinearParser(GrammarStates, StreamParser):
     """Parses the output of one choice by a table.
 
     A marker token must be fed alone, with its own text or none; `feed` raises ValueError if it
@@ -181,7 +182,7 @@ class LinearParser(HeldOutput, StreamParser):
                 and (scanner is None or not scanner.running.search(text))
             ):
                 self._feed_value(text)  # what `_read` would come to
-            elif text:
+            elif text and not self._takes_run(text):
                 self._read(text)
             if self._counts_reasoning:
                 self.reasoning_tokens += len(token_ids)
@@ -310,6 +311,8 @@ class LinearParser(HeldOutput, StreamParser):
             self._value = begin_value(self._calls, self._format, state, self._key)
             self._feed_value = self._value.feed
             self._key = ""
+        elif state in COLLECTED_STATES:
+            self._feed_value = self._collect_all
 
     @override
     def _leave(self, target: State | Jump) -> bool:
@@ -398,6 +401,11 @@ class LinearParser(HeldOutput, StreamParser):
         self._keep_markup(text)
         return len(text)
 
+    def _collect_all(self, text: str) -> None:
+        if self._collect(text) < len(text):
+            text, self._rescan = self._rescan + text, ""
+            self._read(text)
+
     def _skip(self, text: str) -> int:
         """Skip what may stand between calls; reject the call at anything else."""
         if self._state is State.TOOL_SECTION and self._keeps_words(text):
@@ -407,76 +415,6 @@ class LinearParser(HeldOutput, StreamParser):
         if skipped != text:
             self._rollback()
         return len(skipped)
-
-    # States that a grammar reads.
-
-    @override
-    def _in_string(self) -> bool:
-        return self._step != self._scan and self._grammar.in_string
-
-    def _await_arguments(self, text: str, position: int) -> int:
-        """Read up to a call's arguments; it is none if anything else stands in their place."""
-        match = self._match_here(text, position)
-        if match is not None:
-            return self._take_match(text, match)
-        first = self._format.tag_prefix if self._state is State.ELEMENTS else "{"
-        if text.startswith(first, position) and self._begin_call():
-            self._step = self._read_grammar
-            return position
-        end = skip_space(text, position)
-        if end == position:
-            self._rollback()
-        else:
-            self._keep_markup(text[position:end])
-        return end
-
-    def _read_grammar(self, text: str, position: int) -> int:
-        """Let the grammar read from `position` on."""
-        grammar = self._grammar
-        start = position
-        position = grammar.read(text, position, final=self._final)
-        if self._markup is not None:
-            self._keep_markup(text[start:position])
-        status = grammar.status
-        if status is Status.MORE and position == len(text):
-            return position
-        match status:
-            case Status.DONE:
-                self._complete()
-            case Status.UNEXPECTED:
-                return self._take_unexpected(text, position)
-            case Status.NEXT_CALL if self._markup is None:
-                self._begin_markup("")
-            case Status.NOT_A_CALL:
-                self._rollback()
-            case Status.MORE if self._final:
-                return self._push(text, position)
-            case Status.MORE:
-                self._held = text[position:]
-                return len(text)
-        return position
-
-    def _complete(self) -> None:
-        """Go on where the grammar has ended."""
-        self._step = self._scan
-        if COMPLETE in self._markers:
-            self._follow(COMPLETE)
-
-    def _take_unexpected(self, text: str, position: int) -> int:
-        """Read on where the grammar cannot: at a marker, or at a character it does not expect."""
-        match = self._match_here(text, position)
-        if match is not None:
-            return self._take_match(text, match)
-        return self._push(text, position)
-
-    def _push(self, text: str, position: int) -> int:
-        """Make the grammar take a character that it does not expect, or end there."""
-        self._grammar.take_unexpected(text[position])
-        if self._grammar.status is Status.NOT_A_CALL:
-            self._rollback()
-            return position
-        self._keep_markup(text[position])
-        return position + 1
 
     @property
     @override

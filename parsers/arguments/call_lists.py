@@ -50,6 +50,10 @@ class CallListGrammar(IncrementalGrammar):
         return self._grammar.held
 
     @override
+    def take_run(self, text: str) -> bool:
+        return self._state == self._read and self._grammar.take_run(text)
+
+    @override
     def take_unexpected(self, char: str) -> None:
         self._grammar.take_unexpected(char)
         self.status = self._grammar.status

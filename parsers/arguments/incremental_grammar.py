@@ -60,6 +60,13 @@ class IncrementalGrammar(abc.ABC):
     def in_argument(self) -> bool:
         """Whether a value of a call has begun and has not ended."""
 
+    def take_run(self, text: str) -> bool:
+        """Take `text` if all of it is plain text of the open string; return whether it was.
+
+        It may say no to any text: `read` takes everything.
+        """
+        return False
+
     @abc.abstractmethod
     def take_unexpected(self, char: str) -> None:
         """Take the character at which `read` stopped, once the caller has found no marker there.

@@ -102,6 +102,10 @@ class JsonCallGrammar(IncrementalGrammar):
         return self._value.held
 
     @override
+    def take_run(self, text: str) -> bool:
+        return self._begun and self._state == self._in_value and self._value.take_run(text)
+
+    @override
     def take_unexpected(self, char: str) -> None:
         self.status = Status.MORE
         if self._state == self._in_value:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable, Mapping
+from typing import NamedTuple
 
 from typing_extensions import override
 
@@ -12,11 +14,27 @@ from .json_text import WriteJson, escape_json, word_to_json
 # The longest number or keyword that waits for its end; a longer word becomes a string.
 MAX_WORD = 256
 
-# Text that a string may hold unchanged. Between double quotes that includes JSON's escapes but \\u:
-# an incomplete one waits in `_escape`.
+
+class StringRun(NamedTuple):
+    """Text that a string may hold without a closer look.
+
+    matches: matches it. to_json: makes it a part of a JSON string.
+    """
+
+    matches: re.Pattern[str]
+    to_json: Callable[[str], str]
+
+
+def escape_quotes(text: str) -> str:
+    """Escape the double quotes of a text that needs no other escape."""
+    return text.replace('"', '\\"')
+
+
+# By quote. Between double quotes that includes JSON's escapes but \\u: an incomplete one waits in
+# `_escape`.
 _RUN = {
-    '"': re.compile(r'(?:[^\\"\x00-\x1f]++|\\["\\/bfnrt])++'),
-    "'": re.compile(r"[^\\'\x00-\x1f]+"),
+    '"': StringRun(re.compile(r'(?:[^\\"\x00-\x1f]++|\\["\\/bfnrt])++'), str),
+    "'": StringRun(re.compile(r"[^\\'\x00-\x1f]+"), escape_quotes),
 }
 _WORD = re.compile(r"[\w.+\-$]*")
 _BRACKETS = {"{": ("{", "}"), "[": ("[", "]"), "(": ("[", "]")}
@@ -44,6 +62,8 @@ class JsonRepairer(IncrementalGrammar):
     characters or the beginning of a mark, and a comma with white space, at most `_MAX_COMMA`
     characters together.
     """
+
+    _runs: Mapping[str, StringRun] = _RUN
 
     def __init__(self, write: WriteJson, quotes: tuple[str, ...] = ()) -> None:
         self._write = write
@@ -180,11 +200,22 @@ class JsonRepairer(IncrementalGrammar):
             self._end_string()
         return end
 
+    @override
+    def take_run(self, text: str) -> bool:
+        if self._state != self._string:
+            return False
+        run = self._runs[self._quote[0]]
+        match = run.matches.match(text)
+        if match is None or match.end() < len(text):
+            return False
+        self._write(run.to_json(text))
+        return True
+
     def _string(self, text: str, position: int) -> int:
-        match = _RUN[self._quote].match(text, position)
+        run = self._runs[self._quote]
+        match = run.matches.match(text, position)
         if match is not None:
-            run = match.group()
-            self._write(run.replace('"', '\\"') if self._quote == "'" else run)
+            self._write(run.to_json(match.group()))
             position = match.end()
             if position == len(text):
                 return position

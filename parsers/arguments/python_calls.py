@@ -69,6 +69,10 @@ class PythonCallGrammar(IncrementalGrammar):
         return self._value.held
 
     @override
+    def take_run(self, text: str) -> bool:
+        return self._state == self._in_value and self._value.take_run(text)
+
+    @override
     def take_unexpected(self, char: str) -> None:
         if self._state == self._in_value:
             self._value.take_unexpected(char)

@@ -8,7 +8,7 @@ from collections.abc import Collection
 from typing_extensions import override
 
 from .incremental_grammar import Status
-from .json_repair import MAX_WORD, JsonRepairer
+from .json_repair import MAX_WORD, JsonRepairer, StringRun, escape_quotes
 from .json_text import WriteJson, escape_json, is_literal, word_to_json
 from .python_escapes import read_escape
 
@@ -29,10 +29,10 @@ _PREFIXES = frozenset({"", "r", "b", "u", "br", "rb"})
 _STRING_START = re.compile(r"([rR][bB]?|[bB][rR]?|[uU])?(?:([\"'])|\Z)")
 # Text that a string may hold, with the escapes that mean the same in JSON; and without any.
 _RUN = {
-    '"': re.compile(r'(?:[^\\"\x00-\x1f]++|\\["\\bfnrt])++'),
-    "'": re.compile(r"(?:[^\\'\x00-\x1f]++|\\[\\bfnrt])++"),
+    '"': StringRun(re.compile(r'(?:[^\\"\x00-\x1f]++|\\["\\bfnrt])++'), str),
+    "'": StringRun(re.compile(r"(?:[^\\'\x00-\x1f]++|\\[\\bfnrt])++"), escape_quotes),
 }
-_RAW_RUN = {quote: re.compile(rf"[^\\\r{quote}]+") for quote in "\"'"}
+_RAW_RUN = {quote: StringRun(re.compile(rf"[^\\\r{quote}]+"), escape_json) for quote in "\"'"}
 _QUOTES = "\"'"
 _OPENERS = "{[("
 # What closes a bracket while it is open what it encloses.
@@ -341,7 +341,7 @@ class PythonValue(JsonRepairer):
 
     def _source_string(self, text: str, position: int) -> int:
         """Copy a string in source, with its quotes and escape sequences."""
-        match = _RAW_RUN[self._quote].match(text, position)
+        match = _RAW_RUN[self._quote].matches.match(text, position)
         end = position + 1 + (text[position] == "\\") if match is None else match.end()
         if end > len(text) and not self._final:
             return position
@@ -355,6 +355,7 @@ class PythonValue(JsonRepairer):
     def _begin_literal(self, prefix: str, quote: str, position: int) -> int:
         """Begin a string, or another one that continues the string before it."""
         self._raw, self._bytes = "r" in prefix, "b" in prefix
+        self._runs = _RAW_RUN if self._raw else _RUN
         self._quote = quote
         self._has_inner_quotes = False
         if self._state != self._after_quote:
@@ -380,14 +381,10 @@ class PythonValue(JsonRepairer):
     @override
     def _string(self, text: str, position: int) -> int:
         quote = self._quote
-        match = (_RAW_RUN if self._raw else _RUN)[quote[0]].match(text, position)
+        run = self._runs[quote[0]]
+        match = run.matches.match(text, position)
         if match is not None:
-            run = match.group()
-            if self._raw:
-                run = escape_json(run)
-            elif quote[0] == "'":
-                run = run.replace('"', '\\"')
-            self._write(run)
+            self._write(run.to_json(match.group()))
             position = match.end()
             if position == len(text):
                 return position
