@@ -80,7 +80,7 @@ def test_plain_text_of_a_string_is_not_read(name: str, monkeypatch: pytest.Monke
     assert parser.feed(" plain text") == [ToolCallArguments(0, " plain text")]
 
 
-def all_kinds(kind: type[IncrementalGrammar]) -> list[type[IncrementalGrammar]]:
+def all_kinds(kind: type) -> list[type]:
     """Return a class and all classes under it."""
     return [kind, *(found for below in kind.__subclasses__() for found in all_kinds(below))]
 
