@@ -82,7 +82,8 @@ def test_plain_text_of_a_string_is_not_read(name: str, monkeypatch: pytest.Monke
 
 def all_kinds(kind: type) -> list[type]:
     """Return a class and all classes under it."""
-    return [kind, *(found for below in kind.__subclasses__() for found in all_kinds(below))]
+    subclasses: list[type] = kind.__subclasses__()
+    return [kind, *(found for below in subclasses for found in all_kinds(below))]
 
 
 @pytest.mark.parametrize("name", CALLS)
