@@ -49,8 +49,9 @@ def read_engine_tokenizer(path: str) -> object:
         )
     from transformers import AutoTokenizer
 
+    # A recording may come from elsewhere: what it names runs no code here.
     try:
-        tokenizer: object = AutoTokenizer.from_pretrained(path)
+        tokenizer: object = AutoTokenizer.from_pretrained(path, trust_remote_code=False)
     except Exception as error:
         # Whatever a tokenizer's files make transformers raise.
         reason = " ".join(str(error).split())[:300]

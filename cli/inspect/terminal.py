@@ -79,7 +79,7 @@ def _verdict(choice: InspectedChoice) -> Iterator[str]:
     if len(choice.sides) > 1 and choice.difference is None:
         yield "  both give the same"
     elif choice.difference is not None:
-        yield click.style(f"  first difference at token {choice.difference.step}", fg="red")
+        yield click.style(f"  first difference at token {choice.difference.step + 1}", fg="red")
 
 
 def _steps(choice: InspectedChoice) -> Iterator[str]:
@@ -107,7 +107,7 @@ def _step(number: int, steps: Sequence[Step], *, new_chunk: bool) -> Iterator[st
     first = steps[0]
     time = f"{first.at_ms:.2f}" if new_chunk else ""
     token_id = "end" if first.token_id is None else str(first.token_id)
-    head = f"{number:>6}  {time:>9}  {token_id:>7}  {make_visible(first.text):{TOKEN}}"
+    head = f"{number + 1:>6}  {time:>9}  {token_id:>7}  {make_visible(first.text):{TOKEN}}"
     lines = [_outputs(step) for step in steps]
     for place, outputs in enumerate(zip_longest(*lines)):
         columns = []

@@ -235,7 +235,7 @@ def trace(recording: Recording, parts: TracedParsers) -> Trace:
         except Exception as error:
             # A tokenizer may raise anything for ids that are not its own.
             raise TraceError(
-                f"token {len(choice.steps)} of choice {chunk.index}, with the ids "
+                f"token {len(choice.steps) + 1} of choice {chunk.index}, with the ids "
                 f"{chunk.token_ids}, cannot be post-processed ({type(error).__name__}: {error}); "
                 "if this is not the tokenizer of the recording, name the model with --model."
             ) from error

@@ -12,7 +12,7 @@ function quoted(text) {
 }
 
 function showToken(parent, choice, token) {
-  parent.replaceChildren(element("h2", "", `Token ${integer(token)} of ${integer(choice.count)}`));
+  parent.replaceChildren(element("h2", "", `Token ${integer(token + 1)} of ${integer(choice.count)}`));
   const list = element("dl");
   const chunk = choice.chunk(token);
   entry(list, "text", quoted(choice.text(token)));
@@ -113,7 +113,7 @@ function showNotes(parent, choice, goTo) {
   if (choice.sides.length > 1 && choice.difference === null) note("Both parsers give the same.");
   if (choice.difference) {
     const [token, left, right] = choice.difference;
-    const made = note(`First difference at token ${integer(token)}: ${left} \u2260 ${right}`, true);
+    const made = note(`First difference at token ${integer(token + 1)}: ${left} \u2260 ${right}`, true);
     const button = element("button", "", "Show");
     button.type = "button";
     button.id = "to-difference";

@@ -203,7 +203,7 @@ class Page {
     const chunk = choice.chunk(token);
     const begins = choice.chunkStarts[chunk] === token;
     row.className = begins ? "cut" : "";
-    row.insertCell().textContent = token;
+    row.insertCell().textContent = token + 1;
     row.insertCell().textContent = begins ? choice.chunkTimes[chunk].toFixed(2) : "";
     row.insertCell().textContent = choice.ids[token] < 0 ? "end" : choice.ids[token];
     put(row.insertCell(), choice.text(token), { dots: true });

@@ -101,7 +101,7 @@ class Rows {
       this.search.marked.has(token) && "found", token >= choice.sides[0].ignoredFrom && "ignored",
       token === this.chosen && "chosen"].filter(Boolean).join(" ");
     const cells = row.children;
-    cells[0].textContent = differs ? `\u2260 ${token}` : token;
+    cells[0].textContent = differs ? `\u2260 ${token + 1}` : token + 1;  // people count from 1
     cells[1].textContent = begins ? choice.chunkTimes[chunk].toFixed(2) : "";
     cells[2].textContent = choice.ids[token] < 0 ? "end" : choice.ids[token];
     const family = familyOf(choice.sides[0].state(token));

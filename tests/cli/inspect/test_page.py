@@ -77,7 +77,7 @@ def test_shows_tokens_states_and_deltas(show) -> None:
     assert [found[number][4] for number in sorted(found)] == [
         step.state for step in steps[: len(found)]
     ]
-    assert [found[0][place] for place in (0, 1, 2, 3)] == ["0", "10.00", "558", "<think>"]
+    assert [found[0][place] for place in (0, 1, 2, 3)] == ["1", "10.00", "558", "<think>"]
     assert found[2][5].split() == ["reasoning", "I"]
     assert "possible call" in found[20][5]
     assert found[2][6] == "10.25 ms, 2 ch"
@@ -250,7 +250,7 @@ def test_two_parsers_stand_side_by_side_with_the_first_difference(show) -> None:
     difference = inspect_it(recording, OTHER).choices[0].difference
     assert difference is not None
     browser = show(recording, OTHER)
-    assert "First difference at token 31" in browser.js(
+    assert "First difference at token 32" in browser.js(
         "document.getElementById('notes').innerText"
     )
     browser.press("x")

@@ -20,9 +20,9 @@ def lines_of(*names: ParserNames, text: str | None = None) -> list[str]:
 def test_each_token_has_its_line() -> None:
     lines = lines_of()
     [call] = [line for line in lines if "<tool_call>  " in line]
-    assert call.split()[:4] == ["19", "554", "<tool_call>", "JSON_CALLS"]
+    assert call.split()[:4] == ["20", "554", "<tool_call>", "JSON_CALLS"]
     assert "possible call" in call
-    assert [line.split()[0] for line in lines if "REASONING" in line][:3] == ["0", "1", "2"]
+    assert [line.split()[0] for line in lines if "REASONING" in line][:3] == ["1", "2", "3"]
 
 
 @pytest.mark.parametrize(
@@ -31,7 +31,7 @@ def test_each_token_has_its_line() -> None:
         "39 tokens in 13 chunks, first token after 10.0 ms",
         "parsers qwen3+hermes (linear)",
         "beside qwen3+qwen3_coder (linear)",
-        "first difference at token 31",
+        "first difference at token 32",
         'first difference: call 0 "get_weather"',
         "sent: call get_weather, arguments of 6 characters",
         "finish tool_calls",
