@@ -66,7 +66,7 @@ class FinishedRequest(msgspec.Struct, frozen=True, kw_only=True):
         of_request = redactor.for_request(self.params, self.model.parsers)
         tail = [new for ids in of_request.redact([self._tail]) for new in ids]
         return self._build(
-            redact_params(self.params, of_request.letter),
+            redact_params(self.params),
             RecordedPrompt(sha256=hash_ids(self._prompt), tail=tail),
             self._redact_chunks(of_request),
             [

@@ -26,6 +26,8 @@ LITERALS = ("true", "false", "null", "True", "False", "None")
 # In JSON and in XML; the digits of the last kind are replaced (`HEX`).
 HEX = "hex"
 _ESCAPES = rf"""\\u(?P<{HEX}>[0-9a-fA-F]{{4}})|\\["'\\/bfnrt]|&(?:lt|gt|amp|quot|apos);"""
+# A number that is whole, however it is written.
+_NO_FRACTION = r"(?<=\d)\.0+(?!\d)"
 # An element of an array in XML.
 _ITEM = r"(?<=[</])item(?=>)"
 _EXPONENT = r"(?<=\d)[eE](?=[-+]?\d)"
@@ -48,6 +50,7 @@ def build_kept_pattern(params: PostprocessParams, parsers: ParserNames) -> re.Pa
         *_longest_first(plain),
         rf"(?<!\w)(?:{'|'.join(_longest_first({*names, *words, *LITERALS}))})(?!\w)",
         _EXPONENT,
+        _NO_FRACTION,
         _ITEM,
         rf"""(?<=["'])(?:{quoted})(?=["'])""",
     ]

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from typing import Any
+
+import pytest
 from backedge.parsers.base import ParserRequest
 from backedge.recording.redacted_params import redact_params, redact_schema, redact_tool
 
@@ -12,7 +15,7 @@ SCHEMA = {
     "title": "secret",
     "description": "secret",
     "properties": {
-        "city": {"type": ["string", "null"], "enum": ["secret", "Secret", None], "minLength": 1},
+        "city": {"type": ["string", "null"], "enum": ["secret"], "nullable": True},
         "days": {"type": "integer", "default": 7, "const": 12},
         "kind": {"type": "secret", "examples": ["secret"]},
         "any": True,
@@ -24,32 +27,45 @@ SCHEMA = {
 REDACTED = {
     "type": "object",
     "properties": {
-        "city": {"type": ["string", "null"], "enum": ["x", None]},
-        "days": {"type": "integer", "const": 1},
+        "city": {"type": ["string", "null"], "nullable": True},
+        "days": {"type": "integer"},
         "kind": {},
         "any": True,
     },
     "anyOf": [{"$ref": "#/$defs/Part"}, {}],
-    "additionalProperties": {"const": {}},
+    "additionalProperties": {"type": "object"},
     "required": ["city"],
 }
 
 
 def test_a_schema_keeps_names_and_types() -> None:
-    assert redact_schema(SCHEMA, "x") == REDACTED
-    assert redact_schema(False, "x") is False
-    assert redact_schema("secret", "x") == {}
+    assert redact_schema(SCHEMA) == REDACTED
+    assert redact_schema(False) is False
+    assert redact_schema("secret") == {}
 
 
 def test_a_tool_loses_its_description() -> None:
     tool = {"type": "function", "function": {"name": "f", "description": "secret", "strict": True}}
-    assert redact_tool(tool, "x") == {"type": "function", "function": {"name": "f"}}
-    assert redact_tool({"secret": "secret"}, "x") == {"type": "function"}
+    assert redact_tool(tool) == {"type": "function", "function": {"name": "f"}}
+    assert redact_tool({"secret": "secret"}) == {"type": "function"}
 
 
-def test_values_of_a_type_stay_different_from_those_of_another() -> None:
-    values = [1, 2, 1.5, "a", "b", [], None]
-    assert redact_schema({"enum": values}, "q") == {"enum": [1, 1.5, "q", [], None]}
+VALUES = {
+    ("enum", ("secret", "other")): "string",
+    ("enum", (1, "secret", None, 2.5, True, ())): [
+        *("integer", "string", "null", "number", "boolean", "array"),
+    ],
+    ("const", "secret"): "string",
+    ("const", None): "null",
+    ("enum", ()): None,
+}
+
+
+@pytest.mark.parametrize(("given", "types"), VALUES.items())
+def test_values_become_their_types(given: tuple[str, Any], types: object) -> None:
+    keyword, value = given
+    found = [list(one) if one == () else one for one in value] if keyword == "enum" else value
+    assert redact_schema({keyword: found}) == ({} if types is None else {"type": types})
 
 
 def test_nothing_is_asked_for_that_names_tokens() -> None:
@@ -60,7 +76,7 @@ def test_nothing_is_asked_for_that_names_tokens() -> None:
         stop=["END"],
         parser=ParserRequest(chat_template_kwargs={"thinking": True, "who": "secret", "n": 2}),
     )
-    redacted = redact_params(request, "x")
+    redacted = redact_params(request)
     assert redacted == params(
         stop=["END"], parser=ParserRequest(chat_template_kwargs={"thinking": True, "n": 2})
     )

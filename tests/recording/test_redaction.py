@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 from backedge.parsers.base import ParserNames, ParserRequest
-from backedge.parsers.parser_lookup import linear_parsers
+from backedge.parsers.parser_lookup import linear_parsers, reasoning_format, tool_format
 from backedge.postprocess import ChoiceDelta
 from backedge.postprocess.messages import Delta, FunctionDelta, ToolCallDelta
 from backedge.recording.kept_text import declared_names
@@ -20,6 +20,9 @@ from hypothesis import strategies as st
 
 from benchmarks.samples.tokenizers import bpe
 from benchmarks.samples.tokenizers import encode as encode_by
+from tests.conformance.cases import Case, load_cases
+from tests.conformance.runner import build_request as conformance_request
+from tests.conformance.runner import read_prompt
 from tests.parsers.families import FAMILIES
 from tests.parsers.families.family import Family
 from tests.parsers.sample_model import cached_detokenizers, cached_linear_parsers
@@ -40,6 +43,7 @@ ESCAPE = re.compile(r"\\[bfnrtu]|&(?:lt|gt|amp);")
 WORD = re.compile(r"[^\W\d_]{2,}")
 # One case in so many of each family: enough for all kinds of them, in seconds.
 STEP = 20
+CONFORMANCE_STEP = 61
 WEATHER = next(found for found in TRANSCRIPTS.values() if found.get("tools"))
 
 
@@ -69,7 +73,7 @@ def test_transcripts_keep_their_structure(transcript: Transcript) -> None:
     parsers = linear_parsers(NAMES, read_vocabulary(tiny_tokenizer()))
     token_ids = encode(transcript["output"])
     assert find_structure(
-        redact_params(request, redacting.letter),
+        redact_params(request),
         tiny_detokenizers(),
         parsers,
         [],
@@ -89,13 +93,46 @@ def test_every_format_keeps_its_structure(family: Family) -> None:
         prompt = encode_by(tokenizer, case.prompt)
         token_ids = [*encode_by(tokenizer, case.output), *encode_by(tokenizer, "<|im_end|>")]
         assert find_structure(
-            redact_params(request, redacting.letter),
+            redact_params(request),
             detokenizers,
             parsers,
             [new for ids in redacting.redact([prompt]) for new in ids],
             redact(redacting, token_ids),
             case.finish,
         ) == find_structure(request, detokenizers, parsers, prompt, token_ids, case.finish), case.id
+
+
+def find_tokenizer(case: Case) -> Any:
+    """Return a tokenizer with the markers of a case's formats as tokens."""
+    formats = tool_format(case.names.tool_call or ""), reasoning_format(case.names.reasoning or "")
+    families = [FAMILIES[format_.name] for format_ in formats if format_ is not None]
+    markers, special = (
+        tuple(dict.fromkeys(text for family in families for text in getattr(family, kind)))
+        for kind in ("markers", "special")
+    )
+    return bpe(markers, special)
+
+
+@pytest.mark.skipif(not load_cases(), reason="the conformance cases are not there")
+def test_conformance_cases_keep_their_structure() -> None:
+    for case in load_cases()[::CONFORMANCE_STEP]:
+        tokenizer = find_tokenizer(case)
+        detokenizers = cached_detokenizers(tokenizer)
+        parsers = cached_linear_parsers(case.names, tokenizer)
+        request = params(parser=conformance_request(case))
+        redacting = redactor_of(tokenizer).for_request(request, case.names)
+        prompt = encode_by(tokenizer, read_prompt(case))
+        output = encode_by(tokenizer, "".join(case.chunks) + "<|im_end|>")
+        tail = [new for ids in redacting.redact([prompt]) for new in ids]
+        answer = redact(redacting, output)
+        assert find_structure(
+            redact_params(request), detokenizers, parsers, tail, answer
+        ) == find_structure(request, detokenizers, parsers, prompt, output), case.id
+
+
+@functools.cache
+def redactor_of(tokenizer: Any) -> Redactor:
+    return Redactor(cached_detokenizers(tokenizer))
 
 
 def kept_words(request: ParserRequest) -> set[str]:
