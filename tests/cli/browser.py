@@ -6,6 +6,7 @@ import base64
 import contextlib
 import json
 import os
+import select
 import shutil
 import signal
 import subprocess
@@ -147,6 +148,8 @@ class Browser:
 
     def _read(self) -> dict[str, Any]:
         while b"\0" not in self._buffer:
+            ready, _, _ = select.select([self._in], [], [], ANSWER_S)
+            assert ready, "the browser does not answer"
             data = os.read(self._in, 1 << 20)
             assert data, "the browser is gone"
             self._buffer += data
