@@ -8,10 +8,10 @@ from typing import Any
 import msgspec
 
 RECORD_FLAG = "--postprocess-record"
-CONTENT_FLAG = f"{RECORD_FLAG}-content"
-PROMPTS_FLAG = f"{RECORD_FLAG}-prompts"
-ON_REQUEST_FLAG = f"{RECORD_FLAG}-on-request"
-LIMIT_FLAG = f"{RECORD_FLAG}-mb"
+CONTENT_FLAG = "--postprocess-record-content"
+PROMPTS_FLAG = "--postprocess-record-prompts"
+ON_REQUEST_FLAG = "--postprocess-record-on-request"
+LIMIT_FLAG = "--postprocess-record-mb"
 # Of all files in the folder together.
 DEFAULT_MB = 1024
 MAX_DIGITS = 9  # of a number on the command line
