@@ -14,6 +14,7 @@ from typing import NamedTuple
 import click
 import pytest
 from backedge.cli.main import main as backedge_command
+from backedge.recording import flags as recording_flags
 
 from tests.test_docs import PAGES, ROOT, is_missing, is_module, read
 
@@ -24,9 +25,11 @@ IN_FRONT = re.compile(r"^(?:\$ )?(?:[A-Z_]+=\S+ )*")
 PYTHON_MODULE = re.compile(r"^(?:\S*/)?python3? -m ([\w.]+)")
 FLAG = re.compile(r"^--[a-z][\w-]*")
 # Where a module's flags stand, besides its own folder.
-SHARED_FLAGS = ("tokenization/flags.py", "worker/flags.py", "recording", "parsers")
+SHARED_FLAGS = ("tokenization/flags.py", "worker/flags.py", "parsers")
 # Flags of vLLM, SGLang and TensorRT-LLM, which Dynamo's workers pass on.
 ENGINE_FLAGS = {"--model", "--model-path", "--reasoning-parser", "--tool-call-parser"}
+# Their names are made of others.
+RECORDING_FLAGS = {name for names, _ in recording_flags.FLAGS for name in names}
 # Other projects' programs, whose flags are not looked at.
 OTHER_MODULES = {"pytest", "venv", "pip", "http.server"}
 
@@ -105,11 +108,13 @@ def unknown_flags(command: Command) -> list[str]:
         return []
     module = found.group(1)
     sources = list_sources(module)
+    recording = module.partition(".")[0] in {"backedge", "dynamo"}
+    known = RECORDING_FLAGS if recording else set()
     if module.startswith("dynamo."):
+        known = known | ENGINE_FLAGS
         sources = [*sources, "worker", "frontend", *SHARED_FLAGS]
     if module == "backedge.frontend":
         sources += list_sources("dynamo.frontend")
-    known = ENGINE_FLAGS if module.startswith("dynamo.") else set()
     return [flag for flag in command.flags if flag not in known and not knows_flag(sources, flag)]
 
 
