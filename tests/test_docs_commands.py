@@ -14,7 +14,6 @@ from typing import NamedTuple
 import click
 import pytest
 from backedge.cli.main import main as backedge_command
-from backedge.recording import flags as recording_flags
 
 from tests.test_docs import PAGES, ROOT, is_missing, is_module, read
 
@@ -25,11 +24,9 @@ IN_FRONT = re.compile(r"^(?:\$ )?(?:[A-Z_]+=\S+ )*")
 PYTHON_MODULE = re.compile(r"^(?:\S*/)?python3? -m ([\w.]+)")
 FLAG = re.compile(r"^--[a-z][\w-]*")
 # Where a module's flags stand, besides its own folder.
-SHARED_FLAGS = ("tokenization/flags.py", "worker/flags.py", "parsers")
+SHARED_FLAGS = ("tokenization/flags.py", "worker/flags.py", "recording", "parsers")
 # Flags of vLLM, SGLang and TensorRT-LLM, which Dynamo's workers pass on.
 ENGINE_FLAGS = {"--model", "--model-path", "--reasoning-parser", "--tool-call-parser"}
-# Their names are made of others.
-RECORDING_FLAGS = {name for names, _ in recording_flags.FLAGS for name in names}
 # Other projects' programs, whose flags are not looked at.
 OTHER_MODULES = {"pytest", "venv", "pip", "http.server"}
 
@@ -108,10 +105,9 @@ def unknown_flags(command: Command) -> list[str]:
         return []
     module = found.group(1)
     sources = list_sources(module)
-    recording = module.partition(".")[0] in {"backedge", "dynamo"}
-    known = RECORDING_FLAGS if recording else set()
+    known: set[str] = set()
     if module.startswith("dynamo."):
-        known = known | ENGINE_FLAGS
+        known = ENGINE_FLAGS
         sources = [*sources, "worker", "frontend", *SHARED_FLAGS]
     if module == "backedge.frontend":
         sources += list_sources("dynamo.frontend")
