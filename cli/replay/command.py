@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import json
 import re
 import sys
@@ -21,6 +22,7 @@ from ...recording.comparison import Difference, Given, Side
 from ...recording.recording import Recording
 from ...recording.recording_file import read_recordings
 from ...recording.rerun import RANDOM, RECORDED, WHOLE, rerun
+from .live import as_live, ask
 from .minimal_case import Minimal, NamedParts, minimize_request
 from .streams import SENT, Comparison, LoadedModel, ParserChoice, check_comparable, replay
 
@@ -43,6 +45,7 @@ class Options(NamedTuple):
     against: str
     chunks: str
     seed: int
+    url: str | None
     minimize: Path | None
     as_json: bool
 
@@ -94,6 +97,12 @@ def check_chunks(_: click.Context, __: click.Parameter, value: str) -> str:
     "'random' pieces.",
 )
 @click.option("--seed", type=int, default=0, help="Of random pieces. Default: 0.")
+@click.option(
+    "--url",
+    metavar="URL",
+    help="Compare with the answer of a running frontend, in front of `python -m "
+    "backedge.worker.replay --recordings FILE`.",
+)
 @click.option(
     "--minimize",
     metavar="CASE",
@@ -156,8 +165,11 @@ def choose(recordings: Sequence[Recording], options: Options) -> Sequence[Record
 
 def replay_one(recording: Recording, model: LoadedModel, options: Options) -> Result:
     """Return what comes of one request. Raises `SetupError`."""
-    against = None
-    if options.against != SENT:
+    against: Callable[[list[Chunk]], tuple[list[Given], str]] | None = None
+    if options.url is not None:
+        against = functools.partial(_ask_live, recording, options.url)
+        recording = as_live(recording)
+    elif options.against != SENT:
         # So that a difference is found at its token, and not at the end of the answer.
         streamed = msgspec.structs.replace(recording.params, stream=True)
         recording = msgspec.structs.replace(recording, params=streamed)
@@ -185,6 +197,10 @@ def _run_against(
         return rerun(recording, left.parts, chunks), left.name
 
     return run_left
+
+
+def _ask_live(recording: Recording, url: str, _: list[Chunk]) -> tuple[list[Given], str]:
+    return ask(recording, url), url
 
 
 def build_left(model: LoadedModel, options: Options) -> NamedParts:

@@ -20,6 +20,7 @@ from backedge.recording.recording import Recording
 from backedge.recording.recording_file import read_recordings
 from click.testing import CliRunner
 
+from tests.cli.replay.recordings import call, write
 from tests.e2e.client import Client, ask_transcripts, build_request, eventually
 from tests.e2e.test_transcripts import (
     ALL,
@@ -37,6 +38,8 @@ PARSERS = ("--tool-call-parser", "hermes", "--reasoning-parser", "qwen3")
 PROCESSED, PLAIN, SLOW = "replay", "plain", "slow"
 # Records its requests, which a native parser gets wrong; docs/tutorial-wrong-call.md.
 WRONG = "wrong"
+# Replays a recorded request.
+RECORDED = "recorded"
 ROWS = pytest.mark.parametrize(
     "model", [PROCESSED, PLAIN], ids=["in the worker", "in the frontend"]
 )
@@ -84,6 +87,9 @@ def replay(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ReplayFleet]:
         slow = stack.replay(
             *PARSERS, "--tokens-per-second", "20", "--namespace", "slow", name=SLOW, wait=False
         )
+        recorded = write(folder / "recorded.jsonl", record_for(RECORDED))
+        again = ("--recordings", recorded, "--namespace", RECORDED)
+        stack.replay(*PARSERS, *again, name=RECORDED, wait=False)
         wrong = (*TUTORIAL_FLAGS, "--postprocess-record", str(folder / "traces"))
         stack.replay(*wrong, "--namespace", WRONG, name=WRONG, wait=False)
         frontend = stack.frontend(*PARSERS, *asked, command=HUGGINGFACE_FRONTEND, wait=False)
@@ -91,7 +97,8 @@ def replay(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ReplayFleet]:
         for each in (frontend, vllm):
             for model in (PROCESSED, PLAIN, SLOW):
                 stack.wait_for_model(each, model)
-        stack.wait_for_model(frontend, WRONG)
+        for model in (WRONG, RECORDED):
+            stack.wait_for_model(frontend, model)
         yield ReplayFleet(slow, frontend, vllm, folder)
 
 
@@ -225,7 +232,9 @@ def test_doctor_sees_who_post_processes_what(replay: ReplayFleet) -> None:
     found = {one["topic"]: one for one in json.loads(result.stdout)["findings"]}
     assert result.exit_code == 0, found
     assert "Backedge's, and sees" in found["frontend"]["message"]
-    assert found["models"]["message"] == ", ".join(sorted((PLAIN, PROCESSED, SLOW, WRONG)))
+    assert found["models"]["message"] == ", ".join(
+        sorted((PLAIN, PROCESSED, SLOW, WRONG, RECORDED))
+    )
     assert "post-processing with hermes and qwen3" in found[PROCESSED]["message"]
     assert "1 of plain Dynamo" in found[PLAIN]["message"]
     assert "no parser has failed" in found["worker"]["message"]
@@ -261,6 +270,20 @@ def test_a_header_asks_for_a_recording(replay: ReplayFleet) -> None:
     for path in folder.glob("*.jsonl"):
         result = CliRunner().invoke(main, ["replay", str(path)])
         assert result.exit_code == 0, result.output
+
+
+def record_for(model: str) -> Recording:
+    recording = call()
+    params = msgspec.structs.replace(recording.params, model=model)
+    return msgspec.structs.replace(recording, params=params)
+
+
+def test_a_recorded_request_through_a_running_stack(replay: ReplayFleet) -> None:
+    command = ["replay", str(replay.folder / "recorded.jsonl"), "--url", replay.frontend.url]
+    equal = CliRunner().invoke(main, command)
+    assert (equal.exit_code, f"against {replay.frontend.url}" in equal.output) == (0, True)
+    different = CliRunner().invoke(main, [*command, "--tool-call-parser", ""])
+    assert (different.exit_code, "get_weather" in different.output) == (1, True)
 
 
 def test_the_tutorial(replay: ReplayFleet, monkeypatch: pytest.MonkeyPatch) -> None:

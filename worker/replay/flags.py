@@ -6,15 +6,18 @@ import argparse
 import importlib.metadata
 import importlib.util
 import os
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from ...parsers.api import native_parsers
 from ...parsers.base import ParserFactory, ParserNames
 from ...parsers.errors import SetupError
+from ...parsers.json_types import JsonObject
 from ...parsers.parser_lookup import uses_native
 from ...recording import flags as record_flags
 from ...recording.recorder import Recorder
 from ...recording.recording import RecordedModel
+from ...recording.recording_file import read_recordings
 from ...tokenization import flags as tokenizer_flags
 from ...tokenization import load
 from ...tokenization.auto_parsers import resolve_auto
@@ -35,6 +38,7 @@ from ..stock.backend import build_stock_postprocessor
 from ..stock.markers import find_markers
 from .engine import ReplayEngine
 from .recorded_outputs import RecordedOutputs
+from .recorded_requests import RecordedRequests
 from .worker import ReplayModel, ReplayWorker
 
 # Of the flags of a vLLM worker, those that mean something without an engine.
@@ -73,16 +77,7 @@ def build_flag_parser() -> argparse.ArgumentParser:
         "--model", type=Path, default=EXAMPLES / "tiny_model", help="folder with tokenizer.json"
     )
     parser.add_argument("--served-model-name", help="default: the folder's name")
-    parser.add_argument(
-        "--transcripts", type=Path, default=EXAMPLES / "transcripts", help="folder of .jsonl files"
-    )
-    parser.add_argument(
-        "--match",
-        choices=("prompt", "end"),
-        default="prompt",
-        help="which transcript answers: that with the request's prompt (default), or that whose "
-        "prompt ends as the request's does, from the content of its last message on",
-    )
+    add_output_flags(parser)
     parser.add_argument(
         "--tokens-per-second",
         type=float,
@@ -104,6 +99,25 @@ def build_flag_parser() -> argparse.ArgumentParser:
     return parser
 
 
+def add_output_flags(parser: argparse.ArgumentParser) -> None:
+    """Add the flags that say what the worker replays."""
+    parser.add_argument(
+        "--transcripts", type=Path, default=EXAMPLES / "transcripts", help="folder of .jsonl files"
+    )
+    parser.add_argument(
+        "--recordings",
+        type=Path,
+        help="file of recorded requests in place of transcripts, for `backedge replay --url`",
+    )
+    parser.add_argument(
+        "--match",
+        choices=("prompt", "end"),
+        default="prompt",
+        help="which transcript answers: that with the request's prompt (default), or that whose "
+        "prompt ends as the request's does, from the content of its last message on",
+    )
+
+
 def find_parsers(flags: argparse.Namespace) -> ParserNames:
     """Return the parsers' names, which take the place of "auto". Raises as `resolve_auto`."""
     names = resolve_auto(read_parser_names(flags), str(flags.model))
@@ -118,9 +132,8 @@ def build_worker(
     check_pace(flags)
     names = find_parsers(flags)
     files = ModelFiles(flags.model)
-    transcripts = read_transcripts(flags.transcripts)
     engine = ReplayEngine(
-        RecordedOutputs(Recordings(files, transcripts, by_end=flags.match == "end")).find,
+        choose_outputs(flags, files),
         tokens_per_second=flags.tokens_per_second,
         tokens_per_chunk=flags.tokens_per_chunk,
         eos_token_ids=files.eos_token_ids,
@@ -147,6 +160,16 @@ def build_worker(
         ),
         model,
     )
+
+
+def choose_outputs(
+    flags: argparse.Namespace, files: ModelFiles
+) -> Callable[[JsonObject], Sequence[int]]:
+    """Return what finds the output of a request. Raises `BackedgeError` for unreadable files."""
+    if flags.recordings is not None:
+        return RecordedRequests(files.tokenizer, read_recordings(flags.recordings)).find
+    transcripts = read_transcripts(flags.transcripts)
+    return RecordedOutputs(Recordings(files, transcripts, by_end=flags.match == "end")).find
 
 
 def check_pace(flags: argparse.Namespace) -> None:

@@ -1,0 +1,114 @@
+"""A recorded request once more through a running frontend and a replay worker.
+
+A recording has no messages, and a model would write something else. So the worker is one without
+a model, `python -m backedge.worker.replay --recordings FILE`, and the message is the request's id,
+by which it finds the tokens. All else is what production runs.
+"""
+
+from __future__ import annotations
+
+import json
+import urllib.error
+import urllib.request
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+import msgspec
+
+from ...parsers.errors import SetupError, shorten
+from ...parsers.json_types import JsonObject
+from ...postprocess.messages import ChoiceDelta, Delta, FunctionDelta, ToolCallDelta
+from ...recording.comparison import Given
+from ...recording.recording import Recording
+
+TIMEOUT_S = 60.0
+_DATA, _DONE = "data: ", "[DONE]"
+
+
+def build_request(recording: Recording) -> JsonObject:
+    """Return the chat request that has the parameters of a recorded one.
+
+    Raises `SetupError` for a request of several choices: a replay worker gives all the same.
+    """
+    params, parser = recording.params, recording.params.parser
+    if params.n > 1:
+        raise SetupError(
+            f"request {params.response_id} has {params.n} choices; --url replays requests of one."
+        )
+    request: JsonObject = {
+        "model": params.model,
+        "messages": [{"role": "user", "content": params.response_id}],
+        "stream": True,
+        "max_tokens": sum(len(part.chunk.token_ids) for part in recording.chunks),
+        "metadata": {"backedge": {"include_reasoning": parser.include_reasoning}},
+    }
+    optional = {
+        "stop": params.stop,
+        "min_tokens": params.min_tokens,
+        "chat_template_kwargs": parser.chat_template_kwargs,
+        "tools": parser.tools,
+    }
+    request |= {name: value for name, value in optional.items() if value}
+    if parser.tools:
+        request["tool_choice"] = parser.tool_choice
+        request["parallel_tool_calls"] = parser.parallel_tool_calls
+    return request
+
+
+def ask(recording: Recording, url: str) -> list[Given]:
+    """Return the deltas of a frontend's answer. url: of the frontend, without /v1.
+
+    Raises `SetupError` if it does not answer.
+    """
+    body = json.dumps(build_request(recording)).encode()
+    address = url.rstrip("/") + "/v1/chat/completions"
+    if not address.startswith(("http://", "https://")):
+        raise SetupError(f"--url {url}: name a frontend, for example http://localhost:8000.")
+    request = urllib.request.Request(  # noqa: S310 - it is HTTP
+        address, body, {"Content-Type": "application/json"}
+    )
+    try:
+        with urllib.request.urlopen(request, timeout=TIMEOUT_S) as answer:  # noqa: S310 - as above
+            return list(read_events(answer))
+    except urllib.error.HTTPError as error:
+        said = error.read().decode(errors="replace")
+        raise SetupError(f"{address} answered {error.code}: {shorten(said)}") from error
+    except (OSError, ValueError) as error:
+        raise SetupError(f"{address} gave no answer ({shorten(str(error))}).") from error
+
+
+def read_events(lines: Iterable[bytes]) -> Iterator[Given]:
+    """Yield the deltas of a stream of server-sent events. Raises `SetupError` for an error."""
+    for line in lines:
+        text = line.decode().strip()
+        if not text.startswith(_DATA) or text.removeprefix(_DATA) == _DONE:
+            continue
+        event = json.loads(text.removeprefix(_DATA))
+        if "choices" not in event:
+            raise SetupError(f"the frontend answered with an error: {shorten(text)}")
+        yield Given(0, [read_delta(choice) for choice in event["choices"]])
+
+
+def read_delta(choice: dict[str, Any]) -> ChoiceDelta:
+    """Return a choice of a chunk as a delta of ours."""
+    delta = choice.get("delta") or {}
+    calls = [
+        ToolCallDelta(
+            call["index"],
+            FunctionDelta(call["function"].get("arguments") or "", call["function"].get("name")),
+            call.get("id"),
+            call.get("type"),
+        )
+        for call in delta.get("tool_calls") or ()
+    ]
+    return ChoiceDelta(
+        choice["index"],
+        Delta(delta.get("role"), delta.get("content"), delta.get("reasoning_content"), calls),
+        choice.get("finish_reason"),
+    )
+
+
+def as_live(recording: Recording) -> Recording:
+    """Return a recording as a replay worker gives it: streamed, and from its first token on."""
+    params = msgspec.structs.replace(recording.params, stream=True)
+    return msgspec.structs.replace(recording, params=params, resumed=0)
