@@ -156,6 +156,33 @@ def test_messages_have_no_block_of_a_call_that_a_limit_cuts(url: str, stream: bo
     assert "tool_use" not in answer.text
 
 
+# path, fields that have no effect
+IGNORED = [
+    (RESPONSES, {"stop": ["client"]}),
+    (RESPONSES, {"top_k": 0}),
+    (RESPONSES, {"include": ["message.output_text.logprobs"]}),
+    (MESSAGES, {"metadata": {"user_id": "u"}}),
+    (MESSAGES, {"stop": ["client"]}),
+]
+
+
+@pytest.mark.parametrize(("path", "fields"), IGNORED)
+def test_what_is_ignored(url: str, path: str, fields: dict[str, Any]) -> None:
+    plain, answer = (post(url, path, **each).json() for each in ({}, fields))
+    contents = [
+        each["output"][-1]["content"] if path == RESPONSES else each["content"]
+        for each in (plain, answer)
+    ]
+    assert contents[0] == contents[1]
+    assert path == MESSAGES or contents[1][0]["logprobs"] == []
+
+
+def test_messages_count_tokens_by_an_estimate(url: str) -> None:
+    asked = build(MESSAGES, TEXT, None)
+    counted = httpx2.post(f"{url}{MESSAGES}/count_tokens", json=asked, timeout=TIMEOUT_S).json()
+    assert 0 < counted["input_tokens"] < post(url, MESSAGES).json()["usage"]["input_tokens"]
+
+
 # path, fields, status, part of the message: what Dynamo's HTTP layer refuses
 REFUSED = [
     (RESPONSES, {"previous_response_id": "resp_1"}, 501, "previous_response_id"),
