@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 from backedge.frontend import main
+from backedge.recording.flags import RecordSettings
 from backedge.tokenization.flags import TokenizerSelection
 
 
@@ -90,6 +91,14 @@ def test_the_cache_of_prompts_has_the_size_of_its_flag(installed, arguments, siz
     assert flags.other_arguments == ["--x"]
     factory: Any = main.build_engine_factory(config(), argparse.Namespace(), frontend_flags=flags)
     assert factory.prompt_cache.capacity == size * 2**20
+
+
+def test_recording_is_as_its_flags_say(installed):
+    installed("")
+    flags = main.parse_flags(["--postprocess-record", "d:0.1", "--x"])
+    assert flags.other_arguments == ["--x"]
+    assert flags.record == RecordSettings(folder="d", sample=0.1)
+    assert main.parse_flags(["--postprocess-record-content", "on"]).record is None
 
 
 @pytest.mark.parametrize("size", ["-1", "1.5", "many"])

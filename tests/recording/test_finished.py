@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
+import msgspec
+import pytest
 from backedge.parsers.base import ParserNames
 from backedge.postprocess import ChoiceDelta, Chunk
 from backedge.postprocess.messages import Delta, FunctionDelta, ToolCallDelta
@@ -13,10 +16,19 @@ from backedge.recording.finished import (
     count_characters,
     hash_ids,
 )
+from backedge.recording.kept_text import build_kept_pattern
 from backedge.recording.recording import RecordedModel
 from backedge.recording.redaction import Redactor
 
-from tests.support import encode, params, tiny_detokenizers, tiny_tokenizer
+from tests.support import (
+    TRANSCRIPTS,
+    Transcript,
+    encode,
+    params,
+    parser_request,
+    tiny_detokenizers,
+    tiny_tokenizer,
+)
 
 
 def finished(**fields: Any) -> FinishedRequest:
@@ -69,3 +81,36 @@ def test_characters_are_counted_of_every_kind() -> None:
     calls = [ToolCallDelta(0, FunctionDelta("123", "name")), ToolCallDelta(0, FunctionDelta("4"))]
     assert count_characters(ChoiceDelta(0, Delta("assistant", "12", "345", calls))) == 9
     assert count_characters(ChoiceDelta(0)) == 0
+
+
+@pytest.mark.parametrize("transcript", TRANSCRIPTS.values(), ids=TRANSCRIPTS)
+def test_a_redacted_recording_holds_no_word(transcript: Transcript) -> None:
+    """Not in its tokens, deltas, parameters and error, nor in the tail of its prompt."""
+    request = parser_request(transcript)
+    token_ids = encode(transcript["output"])
+    said = f"{transcript['messages']} {transcript['expect']} {transcript.get('tools')}"
+    prompt = encode(said)
+    delta = ChoiceDelta(0, Delta(content=said, reasoning_content=said))
+    found = finished(
+        params=params(parser=request, prompt_length=len(prompt)),
+        model=RecordedModel(path="m", parsers=ParserNames("hermes", "qwen3")),
+        token_ids=prompt,
+        chunks=[(5.0, Chunk(token_ids=token_ids, finish_reason="stop"))],
+        sent=[(5.0, [delta])],
+        error=f"Exception: {said}",
+    ).build_redacted(Redactor(tiny_detokenizers()))
+    ids = [one for item in found.chunks for one in item.chunk.token_ids] + found.prompt.tail
+    kept = build_kept_pattern(params(parser=request), ParserNames("hermes", "qwen3"))
+    text = kept.sub(" ", tiny_tokenizer().decode(ids, skip_special_tokens=False))
+    written = msgspec.json.encode([found.params.parser.chat_template_kwargs, found.sent])
+    text += kept.sub(" ", written.decode()) + (found.error or "")
+    words = set(re.findall(r"[^\W\d_]{3,}", kept.sub(" ", said)))
+    left = set(re.findall(r"[^\W\d_]{3,}", text))
+    assert words & left <= STRUCTURE
+
+
+# Field names and roles, which transcripts name as well.
+STRUCTURE = {
+    *("index", "delta", "role", "content", "reasoning", "tool", "calls", "finish", "reason"),
+    *("assistant", "user", "system", "stop", "start", "end", "Exception", "logprobs", "token"),
+}

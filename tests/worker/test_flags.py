@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from backedge.parsers.base import ParserNames
 from backedge.postprocess.chunk_scheduler import MERGE_DELAYS, MergeDelays
+from backedge.recording.flags import RecordSettings
 from backedge.worker import flags
 from backedge.worker.pool import auto_processes
 
@@ -248,6 +249,8 @@ EVERYTHING: list[tuple[list[str], dict[str, Any]]] = [
     (["--postprocess-deadline-s", "9"], {"deadline_s": 9.0}),
     (["--postprocess-memory-mb", "0"], {"memory_mb": 0}),
     (["--postprocess-latency", "throughput"], {"delays": MERGE_DELAYS["throughput"]}),
+    (["--postprocess-record", "d:0.5"], {"record": RecordSettings(folder="d", sample=0.5)}),
+    (["--postprocess-record-content", "on"], {}),
 ]
 
 
