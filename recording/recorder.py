@@ -105,7 +105,7 @@ class RequestRecorder:
 
     __slots__ = (
         *("_began", "_chunks", "_dropped", "_ended", "_params", "_recorder", "_room"),
-        *("_sent", "_since", "_token_ids", "_weight"),
+        *("_sent", "_since", "_times", "_token_ids", "_weight"),
     )
 
     def __init__(
@@ -116,7 +116,8 @@ class RequestRecorder:
         self._token_ids = token_ids
         self._began = time.time()
         self._since = 0.0
-        self._chunks: list[tuple[float, Chunk]] = []
+        self._times: list[float] = []
+        self._chunks: list[Chunk] = []
         self._sent: list[tuple[float, list[ChoiceDelta]]] = []
         self._room = MAX_TOKENS
         self._dropped = 0
@@ -129,17 +130,22 @@ class RequestRecorder:
 
     def add(self, chunk: Chunk, now: float) -> None:
         """Note an output of the engine."""
-        tokens = len(chunk.token_ids)
-        if tokens > self._room or self._dropped:
+        weight = tokens = len(chunk.token_ids)
+        room = self._room - tokens
+        if room < 0:
+            # From here on all of them, so that nothing is missing in between.
+            self._room = -1
             self._dropped += tokens
             return
-        self._room -= tokens
-        # An alternative takes as much memory as a token.
-        tops = chunk.top_logprobs
-        weight = tokens if not tops else tokens * (1 + len(tops[0]))
+        self._room = room
+        if tops := chunk.top_logprobs:
+            # An alternative takes as much memory as a token.
+            weight *= 1 + len(tops[0])
         self._weight += weight
         self._recorder.taken += weight
-        self._chunks.append((now, chunk))
+        # No pairs of both: the garbage collector would walk through them.
+        self._times.append(now)
+        self._chunks.append(chunk)
 
     def sent(self, deltas: list[ChoiceDelta], now: float) -> None:
         """Note deltas that leave."""
@@ -152,28 +158,31 @@ class RequestRecorder:
             return
         self._ended = True
         recorder, weight = self._recorder, self._weight
-        request = FinishedRequest(
-            source=recorder.source,
-            model=recorder.model,
-            began=self._began,
-            since=self._since,
-            params=self._params,
-            token_ids=self._token_ids,
-            chunks=self._chunks,
-            sent=self._sent,
-            outcome=outcome,
-            error=error,
-            dropped=self._dropped,
-        )
 
         def build() -> Recording:
             try:
-                settings = recorder.settings
-                if settings.content:
-                    return request.build(with_prompt=settings.prompts)
+                request = self._finish(outcome, error)
+                if recorder.settings.content:
+                    return request.build(with_prompt=recorder.settings.prompts)
                 return request.build_redacted(recorder.redactor())
             finally:
                 recorder.released += weight
 
         if not recorder.writer.submit(build):
             recorder.taken -= weight
+
+    def _finish(self, outcome: Outcome, error: str | None) -> FinishedRequest:
+        """Return all that was noted; in the writer's thread."""
+        return FinishedRequest(
+            source=self._recorder.source,
+            model=self._recorder.model,
+            began=self._began,
+            since=self._since,
+            params=self._params,
+            token_ids=self._token_ids,
+            chunks=list(zip(self._times, self._chunks, strict=True)),
+            sent=self._sent,
+            outcome=outcome,
+            error=error,
+            dropped=self._dropped,
+        )
