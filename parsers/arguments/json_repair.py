@@ -203,7 +203,10 @@ class JsonRepairer(IncrementalGrammar):
     @override
     def take_run(self, text: str) -> bool:
         if self._state != self._string:
-            return False
+            is_plain = self._state == self._raw_string and self._quote[0] not in text
+            if is_plain:
+                self._write(escape_json(text))
+            return is_plain
         run = self._runs[self._quote[0]]
         match = run.matches.match(text)
         if match is None or match.end() < len(text):

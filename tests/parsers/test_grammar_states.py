@@ -18,6 +18,7 @@ CALLS = {
     "pythonic": ("[f(s='", "')]"),
     "olmo3": ("<function_calls>f(s=r'", "')</function_calls>"),
     "lfm2": ("<|tool_call_start|>[f(s='''", "''')]<|tool_call_end|>"),
+    "gemma4": ('<|tool_call>call:f{s:<|"|>', '<|"|>}<tool_call|>'),
     "mistral": ('[TOOL_CALLS]f{"s": "', '"}'),
 }
 TOOLS = [
@@ -42,6 +43,8 @@ PIECES = st.sampled_from(
         "\r",
         "{",
         "</tool_call>",
+        '<|"|>',
+        "<|",
         "<",
         "]",
     ]
