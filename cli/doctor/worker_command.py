@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from typing import NamedTuple, NoReturn
 
 from typing_extensions import override
@@ -54,6 +55,29 @@ ENGINE_FLAGS = (
 )
 # What an error shows of a text that a client would get.
 SHOWN = 160
+
+
+class _Kind(NamedTuple):
+    """What tool calls and reasoning differ in. unread: what becomes of them without a parser."""
+
+    topic: str
+    flag: str
+    find: Callable[[str], Format | None]
+    unread: str
+
+
+TOOLS = _Kind(
+    "tool calls",
+    TOOL_CALL_FLAG,
+    tool_format,
+    "the model writes calls, and no parser reads them: clients get them as text",
+)
+REASONING = _Kind(
+    "reasoning",
+    REASONING_FLAG,
+    reasoning_format,
+    "the model reasons, and no parser reads it: clients get its thoughts in the answer",
+)
 
 
 class WorkerCommand(NamedTuple):
@@ -117,8 +141,16 @@ def check_command(command: WorkerCommand, facts: ModelFacts) -> Iterator[Finding
     """Yield what would happen with these flags and this model."""
     yield from _check_switch(command)
     names = read_parser_names(command.flags)
-    yield from _check_tools(names, facts, command.is_on)
-    yield from _check_reasoning(names, facts, command.is_on)
+    for kind, name, detection, find_misfit in (
+        (TOOLS, names.tool_call, facts.tools, partial(_find_tool_misfit, facts=facts)),
+        (
+            REASONING,
+            names.reasoning,
+            facts.reasoning,
+            partial(_find_reasoning_misfit, detection=facts.reasoning),
+        ),
+    ):
+        yield from _check_parser(kind, name, detection, find_misfit, is_on=command.is_on)
     yield from _check_stock_names(command, facts)
     own, asked = facts.files.context_length, command.context_length
     if own and asked and asked > own:
@@ -155,38 +187,39 @@ def _check_switch(command: WorkerCommand) -> Iterator[Finding]:
         yield Finding("ok", "post-processing", "in the worker")
 
 
-def _check_tools(names: ParserNames, facts: ModelFacts, is_on: bool) -> Iterator[Finding]:
-    topic, flag, name, detection = "tool calls", TOOL_CALL_FLAG, names.tool_call, facts.tools
-    yield from _check_name(topic, flag, name, detection)
-    if not name or name == AUTO:
-        if not name and is_on and detection.format is not None:
-            yield Finding(
-                "warning",
-                topic,
-                "the model writes calls, and no parser reads them: clients get them as text",
-                f"{flag} {detection.format.name}",
-            )
-        return
-    format_ = tool_format(name)
-    if format_ is None or detection.format is None:
+def _check_parser(
+    kind: _Kind,
+    name: str | None,
+    detection: Detection,
+    find_misfit: Callable[[str, Format], Finding | None],
+    *,
+    is_on: bool,
+) -> Iterator[Finding]:
+    """Yield what a parser's name means for the model. find_misfit: called if another one fits."""
+    yield from _check_name(kind, name, detection)
+    if not name and is_on and detection.format is not None:
+        yield Finding("warning", kind.topic, kind.unread, f"{kind.flag} {detection.format.name}")
+    format_ = kind.find(name) if name and name != AUTO else None
+    if format_ is None or name is None:
         return
     if format_ is detection.format:
-        yield Finding("ok", topic, f"{flag} {name} fits")
-    elif any(reads_probe(probe_table(format_), turn) for turn in facts.evidence.turns):
-        yield Finding(
-            "note",
-            topic,
-            f"{flag} {name} reads the calls of the chat template; {detection.format.name} fits "
-            "better",
-            f"{flag} {detection.format.name}",
-        )
-    else:
-        yield Finding(
-            "error",
-            topic,
-            f"{flag} {name} does not fit the chat template: {_misread(format_, facts)}",
-            f"{flag} {detection.format.name}",
-        )
+        yield Finding("ok", kind.topic, f"{kind.flag} {name} fits")
+    elif (misfit := find_misfit(name, format_)) is not None:
+        yield misfit
+
+
+def _find_tool_misfit(name: str, format_: Format, facts: ModelFacts) -> Finding | None:
+    better = facts.tools.format
+    if better is None:
+        return None
+    topic, flag, _, _ = TOOLS
+    fix = f"{flag} {better.name}"
+    if any(reads_probe(probe_table(format_), turn) for turn in facts.evidence.turns):
+        text = f"{flag} {name} reads the calls of the chat template; {better.name} fits better"
+        return Finding("note", topic, text, fix)
+    misread = _misread(format_, facts)
+    text = f"{flag} {name} does not fit the chat template: {misread}"
+    return Finding("error", topic, text, fix)
 
 
 def _misread(format_: Format, facts: ModelFacts) -> str:
@@ -203,8 +236,8 @@ def _misread(format_: Format, facts: ModelFacts) -> str:
     return f"of {shorten(turn.strip(), SHOWN)!r} clients get no call"
 
 
-def _check_name(topic: str, flag: str, name: str | None, detection: Detection) -> Iterator[Finding]:
-    find = tool_format if flag == TOOL_CALL_FLAG else reasoning_format
+def _check_name(kind: _Kind, name: str | None, detection: Detection) -> Iterator[Finding]:
+    topic, flag = kind.topic, kind.flag
     if name == AUTO and detection.format is None:
         yield Finding(
             "error",
@@ -214,7 +247,7 @@ def _check_name(topic: str, flag: str, name: str | None, detection: Detection) -
         )
     elif name == AUTO and detection.format is not None:
         yield Finding("ok", topic, f"{flag} auto is {detection.format.name}")
-    elif name and find(name) is None:
+    elif name and kind.find(name) is None:
         yield Finding(
             "note",
             topic,
@@ -224,31 +257,10 @@ def _check_name(topic: str, flag: str, name: str | None, detection: Detection) -
         )
 
 
-def _check_reasoning(names: ParserNames, facts: ModelFacts, is_on: bool) -> Iterator[Finding]:
-    topic, flag, name = "reasoning", REASONING_FLAG, names.reasoning
-    detection = facts.reasoning
-    yield from _check_name(topic, flag, name, detection)
-    if not name or name == AUTO:
-        if not name and is_on and detection.format is not None:
-            yield Finding(
-                "warning",
-                topic,
-                "the model reasons, and no parser reads it: clients get its thoughts in the answer",
-                f"{flag} {detection.format.name}",
-            )
-        return
-    format_ = reasoning_format(name)
-    if format_ is None:
-        return
-    if format_ is detection.format:
-        yield Finding("ok", topic, f"{flag} {name} fits")
-    elif name in {candidate.name for candidate in detection.candidates}:
-        yield Finding("note", topic, f"{flag} {name} is one of those that may fit")
-    else:
-        yield _wrong_reasoning(flag, format_, detection)
-
-
-def _wrong_reasoning(flag: str, format_: Format, detection: Detection) -> Finding:
+def _find_reasoning_misfit(name: str, format_: Format, detection: Detection) -> Finding:
+    topic, flag, _, _ = REASONING
+    if name in {candidate.name for candidate in detection.candidates}:
+        return Finding("note", topic, f"{flag} {name} is one of those that may fit")
     better = detection.format
     if format_.thinks_by_default and better is None:
         effect = (
@@ -259,7 +271,7 @@ def _wrong_reasoning(flag: str, format_: Format, detection: Detection) -> Findin
         effect = "its markers are not those of the chat template"
     return Finding(
         "error",
-        "reasoning",
+        topic,
         f"{flag} {format_.name}: {effect}",
         f"{flag} {better.name}" if better is not None else f"leave {flag} out",
     )

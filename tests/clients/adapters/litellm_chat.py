@@ -8,7 +8,7 @@ import litellm
 from typing_extensions import override
 
 from . import base
-from .openai_chat import TOOL, Person
+from .openai_chat import TOOL, Person, talk
 
 
 class LiteLLM(base.ClientAdapter):
@@ -26,27 +26,16 @@ class LiteLLM(base.ClientAdapter):
     @override
     def run(self, question: str, *, stream: bool) -> base.Answer:
         answer = base.Answer()
-        messages: list[Any] = [base.user(question)]
-        while True:
+
+        def ask(messages: list[Any]) -> Any:
             response = self._complete(messages=messages, tools=[TOOL], stream=stream)
             if stream:
                 chunks = list(response)
                 answer.pieces += len(chunks)
                 response = litellm.stream_chunk_builder(chunks)
-            message = response.choices[0].message
-            answer.add_reasoning(getattr(message, "reasoning_content", None))
-            if not message.tool_calls:
-                answer.content = message.content or ""
-                return answer
-            messages.append(message.model_dump(exclude_none=True))
-            messages += [
-                {
-                    "role": "tool",
-                    "tool_call_id": call.id,
-                    "content": answer.add_call(call.function.name, call.function.arguments),
-                }
-                for call in message.tool_calls
-            ]
+            return response.choices[0].message
+
+        return talk(question, answer, ask)
 
     @override
     def ask_badly(self) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import openai
@@ -28,36 +29,48 @@ class Person(BaseModel):
     age: int
 
 
-class OpenAIChat(base.ClientAdapter):
+def talk(question: str, answer: base.Answer, ask: Callable[[list[Any]], Any]) -> base.Answer:
+    """Ask, and ask again with the results of calls, until a message without calls comes.
+
+    ask: returns the message that answers the messages so far.
+    """
+    messages: list[Any] = [base.user(question)]
+    while True:
+        message = ask(messages)
+        answer.add_reasoning(getattr(message, "reasoning_content", None))
+        if not message.tool_calls:
+            answer.content = message.content or ""
+            return answer
+        messages.append(message.model_dump(exclude_none=True))
+        messages += [
+            {
+                "role": "tool",
+                "tool_call_id": call.id,
+                "content": answer.add_call(call.function.name, call.function.arguments),
+            }
+            for call in message.tool_calls
+        ]
+
+
+class OpenAIClient(base.ClientAdapter):
+    """An adapter with the official client."""
+
+    def __init__(self, url: str) -> None:
+        super().__init__(url)
+        self.client = openai.OpenAI(base_url=self.base_url, api_key=base.KEY, max_retries=0)
+
+
+class OpenAIChat(OpenAIClient):
     """`create`, and `stream` with its events."""
 
     label, package = "openai, chat", "openai"
     reasoning = "`message.reasoning_content`"
     structured = "`chat.completions.parse`"
 
-    def __init__(self, url: str) -> None:
-        super().__init__(url)
-        self.client = openai.OpenAI(base_url=self.base_url, api_key=base.KEY, max_retries=0)
-
     @override
     def run(self, question: str, *, stream: bool) -> base.Answer:
         answer = base.Answer()
-        messages: list[Any] = [base.user(question)]
-        while True:
-            message = self._ask(messages, answer, stream=stream)
-            answer.add_reasoning(getattr(message, "reasoning_content", None))
-            if not message.tool_calls:
-                answer.content = message.content or ""
-                return answer
-            messages.append(message.model_dump(exclude_none=True))
-            messages += [
-                {
-                    "role": "tool",
-                    "tool_call_id": call.id,
-                    "content": answer.add_call(call.function.name, call.function.arguments),
-                }
-                for call in message.tool_calls
-            ]
+        return talk(question, answer, lambda asked: self._ask(asked, answer, stream=stream))
 
     def _ask(self, messages: list[Any], answer: base.Answer, *, stream: bool) -> Any:
         chat = self.client.chat.completions

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-import openai
 from typing_extensions import override
 
 from . import base
-from .openai_chat import Person
+from .openai_chat import OpenAIClient, Person
 
 TOOL: Any = {
     "type": "function",
@@ -27,16 +26,12 @@ DELTAS = {
 }
 
 
-class OpenAIResponses(base.ClientAdapter):
+class OpenAIResponses(OpenAIClient):
     """`create`, and `stream` with its events."""
 
     label, package, api = "openai, responses", "openai", "/v1/responses"
     reasoning = "an item of type `reasoning`"
     structured = "`responses.parse`"
-
-    def __init__(self, url: str) -> None:
-        super().__init__(url)
-        self.client = openai.OpenAI(base_url=self.base_url, api_key=base.KEY, max_retries=0)
 
     @override
     def run(self, question: str, *, stream: bool) -> base.Answer:
