@@ -2,11 +2,15 @@
 
 The markers and keys of the model's formats, the names that the request declares, JSON's literals
 and escapes, and the request's stop strings. White space and punctuation stay anyway.
+
+What a request brings is looked up, and never part of a pattern: a pattern of 16,000 names takes
+seconds for one answer, in which no other thread of the process runs.
 """
 
 from __future__ import annotations
 
 import functools
+import itertools
 import re
 from collections.abc import Collection, Iterable, Iterator
 
@@ -16,6 +20,9 @@ from ..parsers.json_types import JsonObject
 from ..parsers.parser_lookup import reasoning_format, tool_format
 from ..postprocess.messages import PostprocessParams
 
+# Declared names with more than letters, digits and underscores; further ones do not stay.
+MAX_SPELLED_NAMES = 1024
+
 # Subschemas of a schema, by how a keyword holds them.
 NAMED_SCHEMAS = ("properties", "$defs", "definitions")
 LISTED_SCHEMAS = ("anyOf", "oneOf", "allOf", "prefixItems")
@@ -23,9 +30,10 @@ SINGLE_SCHEMAS = ("items", "additionalProperties", "not")
 
 TYPES = ("string", "number", "integer", "boolean", "object", "array", "null")
 LITERALS = ("true", "false", "null", "True", "False", "None")
-# In JSON and in XML; the digits of the last kind are replaced (`HEX`).
-HEX = "hex"
-_ESCAPES = rf"""\\u(?P<{HEX}>[0-9a-fA-F]{{4}})|\\["'\\/bfnrt]|&(?:lt|gt|amp|quot|apos);"""
+GONE, KEPT, DIGIT = 0, 1, 2
+# In JSON and in XML; the digits of the last kind are replaced.
+_HEX = "hex"
+_ESCAPES = rf"""\\u(?P<{_HEX}>[0-9a-fA-F]{{4}})|\\["'\\/bfnrt]|&(?:lt|gt|amp|quot|apos);"""
 # A number that is whole, however it is written.
 _NO_FRACTION = r"(?<=\d)\.0+(?!\d)"
 # An element of an array in XML.
@@ -33,22 +41,70 @@ _ITEM = r"(?<=[</])item(?=>)"
 _EXPONENT = r"(?<=\d)[eE](?=[-+]?\d)"
 # What a pattern of a format matches besides its own words: names of groups, escapes, classes.
 _SYNTAX = re.compile(r"\(\?P<\w+>|\\.|\[[^\]]*\]")
+_RUN = re.compile(r"\w+")
 _WORD = re.compile(r"[^\W\d_](?:\w*[^\W_])?")
 
 
-def build_kept_pattern(params: PostprocessParams, parsers: ParserNames) -> re.Pattern[str]:
-    """Return a pattern of what stays of the request's prompt and answer.
+class KeptText:
+    """What stays of a request's prompt and answer. parsers: the names of the model's."""
 
-    A match of the group `HEX` is the digits of an escape, which stay four digits.
-    """
-    names = {*declared_names(params.parser.tools)}
+    def __init__(self, params: PostprocessParams, parsers: ParserNames) -> None:
+        self._pattern = _build_pattern(parsers)
+        self._stops = [stop for stop in params.stop if stop]
+        names = list(dict.fromkeys(declared_names(params.parser.tools)))
+        self._names = frozenset(names)
+        spelled = (name for name in names if _RUN.fullmatch(name) is None)
+        self._spelled = list(itertools.islice(spelled, MAX_SPELLED_NAMES))
+
+    def mask(self, text: str) -> bytearray:
+        """Return `GONE`, `KEPT`, or for a digit of an escape `DIGIT`, for each character."""
+        mask = bytearray(len(text))
+        for start, end in self._find_names(text):
+            mask[start:end] = bytes((KEPT,)) * (end - start)
+        for stop in self._stops:
+            for start in find_all(text, stop):
+                mask[start : start + len(stop)] = bytes((KEPT,)) * len(stop)
+        for match in self._pattern.finditer(text):
+            start, end = match.span()
+            mask[start:end] = bytes((KEPT,)) * (end - start)
+            if match.lastgroup == _HEX:
+                start, end = match.span(_HEX)
+                mask[start:end] = bytes((DIGIT,)) * (end - start)
+        return mask
+
+    def _find_names(self, text: str) -> Iterator[tuple[int, int]]:
+        """Yield where the declared names stand, each a word of its own."""
+        for run in _RUN.finditer(text):
+            if run.group() in self._names:
+                yield run.span()
+        for name in self._spelled:
+            for start in find_all(text, name):
+                end = start + len(name)
+                if not (_is_of_word(text[start - 1 : start]) or _is_of_word(text[end : end + 1])):
+                    yield start, end
+
+
+def find_all(text: str, part: str) -> Iterator[int]:
+    """Yield where `part` stands in `text`, from left to right and none inside another."""
+    start = text.find(part)
+    while start >= 0:
+        yield start
+        start = text.find(part, start + len(part))
+
+
+def _is_of_word(character: str) -> bool:
+    return _RUN.match(character) is not None
+
+
+@functools.cache
+def _build_pattern(parsers: ParserNames) -> re.Pattern[str]:
+    """Return a pattern of what stays with these parsers, whatever the request is."""
     markers, words, keys = _format_texts(parsers)
-    plain = [*markers, *params.stop]
     quoted = "|".join(_longest_first({*keys, *TYPES}))
     parts = [
         _ESCAPES,
-        *_longest_first(plain),
-        rf"(?<!\w)(?:{'|'.join(_longest_first({*names, *words, *LITERALS}))})(?!\w)",
+        *_longest_first(markers),
+        rf"(?<!\w)(?:{'|'.join(_longest_first({*words, *LITERALS}))})(?!\w)",
         _EXPONENT,
         _NO_FRACTION,
         _ITEM,
@@ -58,12 +114,12 @@ def build_kept_pattern(params: PostprocessParams, parsers: ParserNames) -> re.Pa
 
 
 def declared_names(tools: Iterable[JsonObject]) -> Iterator[str]:
-    """Yield the names of functions, and of their parameters at any depth."""
-    for tool in tools:
-        function = tool.get("function")
-        function = function if isinstance(function, dict) else {}
+    """Yield the names of functions, and then of their parameters at any depth."""
+    functions = [function for tool in tools if isinstance(function := tool.get("function"), dict)]
+    for function in functions:
         if isinstance(name := function.get("name"), str) and name:
             yield name
+    for function in functions:
         yield from _property_names(function.get("parameters"))
 
 
@@ -87,7 +143,6 @@ def subschemas(schema: JsonObject) -> Iterator[object]:
     yield from (schema[keyword] for keyword in SINGLE_SCHEMAS if keyword in schema)
 
 
-@functools.cache
 def _format_texts(parsers: ParserNames) -> tuple[set[str], set[str], set[str]]:
     """Return the markers of the formats of these names, the words of their patterns, their keys."""
     found = (

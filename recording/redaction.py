@@ -18,20 +18,19 @@ from ..parsers.base import ParserNames
 from ..postprocess.messages import ChoiceDelta, Delta, FunctionDelta, PostprocessParams
 from ..postprocess.messages import ToolCallDelta as CallDelta
 from ..tokenization.detokenizer import DetokenizerFactory, DetokenizerOptions
-from .kept_text import HEX, build_kept_pattern, declared_names
+from .kept_text import DIGIT, GONE, KEPT, KeptText, declared_names
 
 # Token ids that are looked through for those of single characters.
 MAX_SEARCHED = 262_144
 # Of a text that is looked up as one token: a space or a quote, and the letter.
 _LONGEST = 2
 LETTERS = "xqzjkvwybcdfghlmnprst"
-DIGIT = "1"
+ONE = "1"
 _SHOWN = DetokenizerOptions(skip_special_tokens=False, spaces_between_special_tokens=False)
 # Of a token that the vocabulary has on purpose.
 _MARKER = re.compile(r"\s*(?:<[^<>\s]{1,64}>|\[/?[A-Z_]{2,40}\])\s*")
 # Between two parts of a search, other threads go on.
 _STRIDE = 256
-_GONE, _KEPT, _DIGIT = 0, 1, 2
 
 
 class Redactor:
@@ -90,7 +89,7 @@ def find_short_tokens(detokenizers: DetokenizerFactory) -> dict[str, int]:
             continue
         except Exception:  # noqa: BLE001 - a tokenizer is third-party code: no more ids
             break
-        if len(text) == 1 or (len(text) == _LONGEST and text[1] in LETTERS + DIGIT):
+        if len(text) == 1 or (len(text) == _LONGEST and text[1] in LETTERS + ONE):
             found.setdefault(text, token_id)
     return found
 
@@ -102,7 +101,7 @@ class RequestRedactor:
         stops = "".join(params.stop)
         self.letter = next((letter for letter in LETTERS if letter not in stops), LETTERS[0])
         self._redactor = redactor
-        self._kept = build_kept_pattern(params, parsers)
+        self._kept = KeptText(params, parsers)
         self._declared = frozenset(declared_names(params.parser.tools))
 
     def redact(self, chunks: Sequence[Sequence[int]]) -> list[list[int]]:
@@ -113,7 +112,7 @@ class RequestRedactor:
         feed = self._redactor.detokenizers(_SHOWN, ()).feed
         texts = [[feed(token_id) for token_id in chunk] for chunk in chunks]
         whole = "".join(text for chunk in texts for text in chunk)
-        mask = self._mask(whole)
+        mask = self._kept.mask(whole)
         position, redacted = 0, []
         waiting: list[tuple[list[int], int]] = []  # tokens of a character that has no text yet
         for chunk, of_chunk in zip(chunks, texts, strict=True):
@@ -148,33 +147,22 @@ class RequestRedactor:
             chunk.append(waiting_id)
         new.append(token_id)
 
-    def _mask(self, text: str) -> bytearray:
-        """Return for each character whether it stays, or is a digit of an escape."""
-        mask = bytearray(len(text))
-        for match in self._kept.finditer(text):
-            start, end = match.span()
-            mask[start:end] = bytes((_KEPT,)) * (end - start)
-            if match.lastgroup == HEX:
-                start, end = match.span(HEX)
-                mask[start:end] = bytes((_DIGIT,)) * (end - start)
-        return mask
-
     def _redact_text(self, text: str, mask: bytearray) -> str:
         parts: list[str] = []
         last = ""
         for character, kept in zip(text, mask, strict=True):
-            new = character if kept == _KEPT else self._replace(character)
-            if kept == _DIGIT:
-                parts.append(DIGIT)
-            elif kept == _KEPT or new == character or new != last:
+            new = character if kept == KEPT else self._replace(character)
+            if kept == DIGIT:
+                parts.append(ONE)
+            elif kept == KEPT or new == character or new != last:
                 parts.append(new)
-            last = new if kept == _GONE and new != character else ""
+            last = new if kept == GONE and new != character else ""
         return "".join(parts)
 
     def _replace(self, character: str) -> str:
         """Return what stands for a character; itself if it is part of no word or number."""
         if character.isalnum():
-            return DIGIT if character.isdecimal() else self.letter
+            return ONE if character.isdecimal() else self.letter
         # Vowel signs and the like are parts of words.
         return self.letter if unicodedata.category(character)[0] == "M" else character
 

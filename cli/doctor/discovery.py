@@ -18,12 +18,13 @@ from typing import Any
 import msgspec
 
 from ...parsers.errors import ProtocolError, SetupError
-from ...parsers.json_types import JsonObject
 from ...postprocess.messages import KEY, VERSION, WorkerCard, read
 
 PREFIX = "v1/mdc/"
 DEFAULT_ETCD = "http://localhost:2379"
 TIMEOUT_S = 10.0
+# Of one answer: the metrics of a large fleet are some megabytes.
+MAX_ANSWER_BYTES = 1 << 28
 
 
 class RuntimeConfig(msgspec.Struct, frozen=True):
@@ -57,6 +58,16 @@ class Spoken(msgspec.Struct, frozen=True):
     """The version of the protocol that a worker speaks, whatever else its card has."""
 
     version: int = VERSION
+
+
+class _Pair(msgspec.Struct):
+    value: bytes = b""
+
+
+class _Range(msgspec.Struct):
+    """What etcd answers; it leaves out what is empty."""
+
+    kvs: list[_Pair] = []
 
 
 class FleetWorker(msgspec.Struct, frozen=True, kw_only=True):
@@ -137,10 +148,13 @@ def _read_etcd(url: str) -> Iterator[bytes]:
     end = PREFIX[:-1] + chr(ord(PREFIX[-1]) + 1)
     keys = {"key": PREFIX, "range_end": end}
     body = {name: base64.b64encode(key.encode()).decode() for name, key in keys.items()}
-    answer = fetch(f"{url.rstrip('/')}/v3/kv/range", msgspec.json.encode(body))
-    found: JsonObject = msgspec.json.decode(answer)
-    for pair in found.get("kvs", ()):
-        yield base64.b64decode(pair["value"])
+    address = f"{url.rstrip('/')}/v3/kv/range"
+    answer = fetch(address, msgspec.json.encode(body))
+    try:
+        found = msgspec.json.decode(answer, type=_Range)
+    except msgspec.DecodeError as error:
+        raise SetupError(f"{address} does not answer as etcd does ({error}).") from error
+    yield from (pair.value for pair in found.kvs)
 
 
 def fetch(url: str, body: bytes | None = None) -> bytes:
@@ -150,11 +164,13 @@ def fetch(url: str, body: bytes | None = None) -> bytes:
     try:
         # The scheme was checked above.
         with urllib.request.urlopen(url, body, timeout=TIMEOUT_S) as response:  # noqa: S310 - http only
-            content: bytes = response.read()
+            content: bytes = response.read(MAX_ANSWER_BYTES + 1)
     except urllib.error.HTTPError as error:
         if error.code == HTTPStatus.SERVICE_UNAVAILABLE:  # Dynamo's /health, with a body
-            return error.read()
+            return error.read(MAX_ANSWER_BYTES)
         raise SetupError(f"{url} answers HTTP {error.code}.") from error
     except (OSError, ValueError) as error:
         raise SetupError(f"{url} does not answer ({error}).") from error
+    if len(content) > MAX_ANSWER_BYTES:
+        raise SetupError(f"{url} answers more than {MAX_ANSWER_BYTES:,} bytes; is it Dynamo's?")
     return content

@@ -19,6 +19,24 @@ from .findings import Finding
 FRONTEND_METRIC = "backedge_prompt_cache_"
 WORKER_METRIC = "backedge_"
 ERRORS_METRIC = "backedge_parser_errors_total"
+ZEROS = ("0", "0.0")
+
+
+class _Model(msgspec.Struct):
+    id: str
+
+
+class _Models(msgspec.Struct):
+    """What /v1/models answers, as far as it is read here."""
+
+    data: list[_Model]
+
+
+class _Health(msgspec.Struct):
+    """What /health of Dynamo's frontend answers, as far as it is read here."""
+
+    status: str = "unknown"
+    instances: list[Any] | None = None
 
 
 def check_frontend(url: str, workers: Sequence[FleetWorker]) -> Iterator[Finding]:
@@ -26,21 +44,20 @@ def check_frontend(url: str, workers: Sequence[FleetWorker]) -> Iterator[Finding
     url = url.rstrip("/")
     try:
         served = _read_models(url)
-        health: dict[str, Any] = msgspec.json.decode(fetch(f"{url}/health"))
-        metrics = fetch(f"{url}/metrics").decode()
+        health = msgspec.json.decode(fetch(f"{url}/health"), type=_Health)
+        metrics = fetch(f"{url}/metrics").decode(errors="replace")
     except (SetupError, msgspec.DecodeError) as error:
         yield Finding(
             "error", "frontend", f"{error}", "give the URL at which clients reach the frontend"
         )
         return
-    status = health.get("status", "unknown")
     is_ours = FRONTEND_METRIC in metrics
     kind = "Backedge's" if is_ours else "not Backedge's"
-    instances = len(health.get("instances") or ())
+    instances = len(health.instances or ())
     yield Finding(
-        "ok" if status == "healthy" else "error",
+        "ok" if health.status == "healthy" else "error",
         "frontend",
-        f"{url} is {status}, {kind}, and sees {instances} endpoints of workers",
+        f"{url} is {health.status}, {kind}, and sees {instances} endpoints of workers",
     )
     if not served:
         yield Finding(
@@ -75,7 +92,7 @@ def check_system_port(url: str) -> Iterator[Finding]:
     """Yield what a worker says on its system port (`DYN_SYSTEM_PORT`)."""
     url = url.rstrip("/")
     try:
-        metrics = fetch(f"{url}/metrics").decode()
+        metrics = fetch(f"{url}/metrics").decode(errors="replace")
     except SetupError as error:
         yield Finding("error", "worker", str(error), "set DYN_SYSTEM_PORT on the worker")
         return
@@ -83,7 +100,7 @@ def check_system_port(url: str) -> Iterator[Finding]:
         yield Finding("note", "worker", f"{url} has no metrics of Backedge: it is a plain worker")
         return
     errors = [line for line in metrics.splitlines() if line.startswith(ERRORS_METRIC)]
-    failed = [line for line in errors if float(line.rpartition(" ")[2]) > 0]
+    failed = [line for line in errors if line.rpartition(" ")[2] not in ZEROS]
     if failed:
         yield Finding(
             "warning",
@@ -96,8 +113,8 @@ def check_system_port(url: str) -> Iterator[Finding]:
 
 
 def _read_models(url: str) -> list[str]:
-    models: dict[str, list[dict[str, Any]]] = msgspec.json.decode(fetch(f"{url}/v1/models"))
-    return sorted(str(model["id"]) for model in models["data"])
+    models = msgspec.json.decode(fetch(f"{url}/v1/models"), type=_Models)
+    return sorted(model.id for model in models.data)
 
 
 def _check_group(model: str, members: Sequence[FleetWorker]) -> Iterator[Finding]:

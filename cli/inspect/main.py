@@ -203,6 +203,7 @@ def write_private(path: Path, text: str) -> None:
     """Write a file that only its owner may read: it holds what users and a model wrote."""
     descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
     with os.fdopen(descriptor, "w", encoding="utf-8") as file:
+        os.fchmod(descriptor, 0o600)  # it may have been there already
         file.write(text)
 
 

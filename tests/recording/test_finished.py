@@ -16,7 +16,7 @@ from backedge.recording.finished import (
     count_characters,
     hash_ids,
 )
-from backedge.recording.kept_text import build_kept_pattern
+from backedge.recording.kept_text import GONE, KeptText
 from backedge.recording.recording import RecordedModel
 from backedge.recording.redaction import Redactor
 
@@ -100,13 +100,19 @@ def test_a_redacted_recording_holds_no_word(transcript: Transcript) -> None:
         error=f"Exception: {said}",
     ).build_redacted(Redactor(tiny_detokenizers()))
     ids = [one for item in found.chunks for one in item.chunk.token_ids] + found.prompt.tail
-    kept = build_kept_pattern(params(parser=request), ParserNames("hermes", "qwen3"))
-    text = kept.sub(" ", tiny_tokenizer().decode(ids, skip_special_tokens=False))
+    kept = KeptText(params(parser=request), ParserNames("hermes", "qwen3"))
+    text = without_kept(kept, tiny_tokenizer().decode(ids, skip_special_tokens=False))
     written = msgspec.json.encode([found.params.parser.chat_template_kwargs, found.sent])
-    text += kept.sub(" ", written.decode()) + (found.error or "")
-    words = set(re.findall(r"[^\W\d_]{3,}", kept.sub(" ", said)))
+    text += without_kept(kept, written.decode()) + (found.error or "")
+    words = set(re.findall(r"[^\W\d_]{3,}", without_kept(kept, said)))
     left = set(re.findall(r"[^\W\d_]{3,}", text))
     assert words & left <= STRUCTURE
+
+
+def without_kept(kept: KeptText, text: str) -> str:
+    """Return `text` with a space for each character that stays."""
+    marks = zip(text, kept.mask(text), strict=True)
+    return "".join(one if mark == GONE else " " for one, mark in marks)
 
 
 # Field names and roles, which transcripts name as well.

@@ -6,6 +6,7 @@ import base64
 import json
 
 import pytest
+from backedge.cli.doctor import discovery
 from backedge.cli.doctor.discovery import default_place, fetch, parse_instance, read_fleet
 from backedge.parsers.errors import SetupError
 
@@ -27,6 +28,12 @@ def test_etcd() -> None:
         assert [worker.model for worker in read_fleet(url)] == ["a"]
     with serve({"/v3/kv/range": (200, "{}")}) as url:
         assert read_fleet(url) == []
+
+
+@pytest.mark.parametrize("answer", ["", "[]", '{"kvs": 7}', '{"kvs": [{"value": "?"}]}'])
+def test_what_is_not_etcd_is_refused(answer) -> None:
+    with serve({"/v3/kv/range": (200, answer)}) as url, pytest.raises(SetupError, match="etcd"):
+        read_fleet(url)
 
 
 @pytest.mark.parametrize(
@@ -56,6 +63,14 @@ def test_a_card_of_another_form_is_refused(document) -> None:
 def test_a_place_that_is_none_is_refused(tmp_path) -> None:
     with pytest.raises(SetupError, match="--discovery"):
         read_fleet(str(tmp_path / "missing"))
+
+
+def test_an_answer_is_read_up_to_a_bound(monkeypatch) -> None:
+    monkeypatch.setattr(discovery, "MAX_ANSWER_BYTES", 5)
+    with serve({"/short": (200, "12345"), "/long": (200, "123456")}) as url:
+        assert fetch(f"{url}/short") == b"12345"
+        with pytest.raises(SetupError, match="more than 5 bytes"):
+            fetch(f"{url}/long")
 
 
 def test_urls() -> None:

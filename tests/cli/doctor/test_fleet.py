@@ -80,6 +80,14 @@ def test_a_parser_of_a_plugin_is_noted() -> None:
         (frontend_answers("m", status="unhealthy"), "error", "is unhealthy"),
         (frontend_answers(), "error", "serves no model"),
         ({**frontend_answers("m"), "/health": (200, "<html>")}, "error", "JSON"),
+        # Whatever answers there, it need not be Dynamo.
+        *(
+            ({**frontend_answers("m"), path: (200, answer)}, "error", part)
+            for path in ("/v1/models", "/health")
+            for answer, part in (("[]", "Expected `object`"), ("7", "Expected `object`"))
+        ),
+        ({**frontend_answers("m"), "/v1/models": (200, "{}")}, "error", "missing"),
+        ({**frontend_answers("m"), "/v1/models": (200, '{"data": [{}]}')}, "error", "missing"),
         (frontend_answers("m", ours=False), "warning", "name no parsers for it"),
     ],
 )
@@ -107,6 +115,7 @@ def test_stock_frontends_with_names_of_their_own_are_fine() -> None:
         ("dynamo_x 1\n", "note", "plain worker"),
         ('backedge_parser_errors_total{parser="hermes"} 0.0\n', "ok", "no parser has failed"),
         ('backedge_parser_errors_total{parser="hermes"} 2.0\n', "warning", 'parser="hermes"} 2.0'),
+        ("backedge_parser_errors_total nothing\n", "warning", "nothing"),
         (None, "error", "HTTP 404"),
     ],
 )

@@ -45,8 +45,10 @@ def test_writes_the_page_and_prints_where(file: Path) -> None:
 
 def test_writes_the_page_where_it_is_asked_to(file: Path, tmp_path: Path) -> None:
     path = tmp_path / "page.html"
+    path.touch(0o644)
     assert run(file, "--output", path).output == f"{path}\n"
-    assert path.exists()
+    assert path.stat().st_size
+    assert stat.S_IMODE(path.stat().st_mode) == 0o600
 
 
 def test_lists_several_requests(several: Path) -> None:
