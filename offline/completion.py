@@ -165,7 +165,9 @@ class Completion:
 
     def _feed_core(self, chunk: Chunk) -> list[ChoiceDelta]:
         choice = self._core.choices[0]
-        deltas = self._core.feed(chunk)
+        self._core.add(chunk)
+        # One delta for each token would be for nothing where nobody watches.
+        deltas = self._core.take(0) if self._watchers or choice.finished else []
         self._deltas += deltas
         taken = choice.tokens - len(self.token_ids)
         self.token_ids += chunk.token_ids[:taken]

@@ -24,7 +24,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from math import floor, inf
-from typing import Literal
+from typing import Literal, get_args
 
 import msgspec
 
@@ -35,6 +35,7 @@ from .migration import resume
 from .postprocessor import Postprocessor
 from .stage_timing import StageTime
 
+KINDS: tuple[DeltaKind, ...] = get_args(DeltaKind)
 Latency = Literal["lowest", "balanced", "throughput"]
 
 
@@ -76,7 +77,7 @@ SLOTS = 2
 ENGINE_PART = 0.25
 
 
-class ScheduledChunk(msgspec.Struct, array_like=True):
+class ScheduledChunk(msgspec.Struct, array_like=True, gc=False):
     """One chunk to send: tokens of one choice, and their deltas.
 
     waited_s: time since the first of the tokens came. finished: the deltas end the choice.
@@ -132,8 +133,11 @@ class ChunkScheduler:
     def __init__(self, postprocessor: Postprocessor, delays: MergeDelays) -> None:
         self.postprocessor = postprocessor
         self.due = inf
-        self._params = postprocessor.params
-        self._delays = delays
+        self._params = params = postprocessor.params
+        # By kind of text, since each token asks for them.
+        self._delays = {kind: delays.delay(kind) for kind in KINDS}
+        self._tokens_delay = delays.tokens
+        self._engine_waits = {kind: engine_wait_s(params, delays, kind) for kind in (*KINDS, None)}
         self._next = [_NextChunk(choice) for choice in postprocessor.choices]
         self._resumed: list[ChoiceDelta] = []
 
@@ -179,7 +183,7 @@ class ChunkScheduler:
     def forget(self, index: int) -> None:
         """Drop the next chunk of a choice: the client has got it from another process."""
         self._take(index, self._next[index], 0.0)
-        self.due = min(chunk.due for chunk in self._next)
+        self.due = min([chunk.due for chunk in self._next])
 
     def take(self, now: float) -> list[ScheduledChunk]:
         """Return the chunks that are due. Raises as `Postprocessor.take`."""
@@ -191,7 +195,7 @@ class ChunkScheduler:
             for index, chunk in enumerate(self._next)
             if chunk.due <= now
         ]
-        self.due = min(chunk.due for chunk in self._next)
+        self.due = min([chunk.due for chunk in self._next])
         return taken
 
     def flush(self, now: float) -> None:
@@ -202,7 +206,7 @@ class ChunkScheduler:
 
     def engine_wait_s(self, index: int) -> float:
         """Return for how long the engine may collect tokens of a choice."""
-        return engine_wait_s(self._params, self._delays, self._next[index].kind)
+        return self._engine_waits[self._next[index].kind]
 
     def _set_due(self, chunk: _NextChunk, now: float, age_s: float) -> None:
         due, choice = chunk.due, chunk.choice
@@ -211,7 +215,7 @@ class ChunkScheduler:
         elif self._params.stream and len(pending := choice.pending) > chunk.seen:
             chunk.kind = pending[-1]
             if chunk.first_left:
-                delay = min(map(self._delays.delay, pending[chunk.seen :]))
+                delay = min([self._delays[kind] for kind in pending[chunk.seen :]])
                 due = min(due, align_deadline(now - age_s + delay, delay))
             else:
                 due = now
@@ -220,7 +224,7 @@ class ChunkScheduler:
             # Without a stream the first tokens leave at once: a router waits for them to know
             # that prefill is over.
             waits = chunk.first_left or self._params.stream
-            delay = self._delays.tokens if waits else 0.0
+            delay = self._tokens_delay if waits else 0.0
             due = align_deadline(chunk.since + delay, delay)
         if due != chunk.due:
             chunk.due = due
@@ -243,7 +247,7 @@ class ChunkScheduler:
             index,
             token_ids,
             deltas,
-            max(0.0, now - chunk.since),
+            now - chunk.since if now > chunk.since else 0.0,
             usage,
             finished,
             choice.ended_early,

@@ -60,7 +60,7 @@ class DeltaBuilder:
         self._cut: ToolCallCut | None = None
         self._details = _TokenDetails()  # of the last delta
         self._waiting = _TokenDetails()
-        self._annotated = self._shape()
+        self._written = False  # whether something was, since the last `annotate` or `take`
 
     @property
     def calls(self) -> int:
@@ -84,9 +84,8 @@ class DeltaBuilder:
             self._waiting.token_ids.append(token_id)
         if logprob is not None:
             self._waiting.logprobs.append(logprob)
-        shape = self._shape()
-        if shape != self._annotated:  # the token has led to a delta
-            self._annotated = shape
+        if self._written:  # the token has led to a delta
+            self._written = False
             self._attach()
 
     def write(self, event: Event) -> None:
@@ -103,6 +102,7 @@ class DeltaBuilder:
             if self._kind != "reasoning":
                 self._open("reasoning")
             self._parts.append(event.text)  # type: ignore[union-attr]  # it is a Reasoning
+            self._written = True
         elif self._drops_calls:
             self._dropped += isinstance(event, ToolCallStarted)
         elif isinstance(event, ToolCallArguments):
@@ -150,7 +150,7 @@ class DeltaBuilder:
         else:
             self._close(goes_on=self._finish[0] is None)
             self.pending.clear()
-        self._annotated = self._shape()
+        self._written = False
         deltas, self._deltas = self._deltas, []
         return deltas
 
@@ -167,6 +167,7 @@ class DeltaBuilder:
         if self._kind != "content":
             self._open("content")
         self._parts.append(text)
+        self._written = True
 
     def _start_call(self, event: ToolCallStarted) -> None:
         self._close_call()
@@ -186,6 +187,7 @@ class DeltaBuilder:
         if self._kind != "tools" or self._tool_calls[-1].index != number:
             self._open_call(ToolCallDelta(number, FunctionDelta("")))
         self._parts.append(text)
+        self._written = True
 
     def _close_call(self) -> None:
         """Give a call without arguments the empty object that clients expect."""
@@ -205,12 +207,14 @@ class DeltaBuilder:
             self._parts.append(text)
             if not goes_on:
                 self._close()
+        self._written = True
         self._kind = self._last = kind
         self.pending.append(kind)
         if call is not None:
             self._tool_calls.append(ToolCallDelta(call, FunctionDelta("")))
 
     def _open_call(self, call: ToolCallDelta) -> None:
+        self._written = True
         if self._kind == "tools":
             self._tool_calls[-1].function.arguments = self._join_text()
             self._tool_calls.append(call)
@@ -266,10 +270,6 @@ class DeltaBuilder:
             self._details = _TokenDetails()
         self._deltas.append(closed)
         self._kind = None
-
-    def _shape(self) -> tuple[object, ...]:
-        """Return a value that changes with everything that is written."""
-        return len(self._deltas), self._kind, len(self._parts), len(self._tool_calls)
 
     def _attach(self) -> None:
         """Give the details that wait to the last delta."""

@@ -36,11 +36,11 @@ _TokenId = Annotated[int, msgspec.Meta(ge=0, le=_MAX_U32)]
 _StopReason = Annotated[int, msgspec.Meta(ge=-_MAX_I64, le=_MAX_I64)] | str | None
 
 
-class _PromptTokens(msgspec.Struct):
+class _PromptTokens(msgspec.Struct, gc=False):
     cached_tokens: _Count | None = None
 
 
-class _Usage(msgspec.Struct):
+class _Usage(msgspec.Struct, gc=False):
     prompt_tokens: _Count | None = None
     prompt_tokens_details: _PromptTokens | None = None
 
@@ -49,7 +49,7 @@ _NO_DETAILS = _PromptTokens()
 _NO_USAGE = _Usage()
 
 
-class _EngineOutput(msgspec.Struct):
+class _EngineOutput(msgspec.Struct, gc=False):
     """The fields that post-processing reads, in the types that Dynamo gives them."""
 
     index: Annotated[int, msgspec.Meta(ge=0, le=_MAX_U32)] | None = None

@@ -70,7 +70,7 @@ class WorkerCard(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
     backedge_version: str | None = None
 
 
-class TopLogprob(msgspec.Struct, frozen=True):
+class TopLogprob(msgspec.Struct, frozen=True, gc=False):
     """One alternative: its text, its natural-log probability, its UTF-8 bytes."""
 
     token: str
@@ -78,7 +78,7 @@ class TopLogprob(msgspec.Struct, frozen=True):
     bytes: list[int] | None
 
 
-class TokenLogprob(msgspec.Struct, frozen=True):
+class TokenLogprob(msgspec.Struct, frozen=True, gc=False):
     """One generated token, in OpenAI's form."""
 
     token: str
@@ -87,7 +87,7 @@ class TokenLogprob(msgspec.Struct, frozen=True):
     top_logprobs: list[TopLogprob]
 
 
-class FunctionDelta(msgspec.Struct, omit_defaults=True):
+class FunctionDelta(msgspec.Struct, omit_defaults=True, gc=False):
     """The new part of a call: its name once, then its arguments.
 
     arguments: always there, also when empty; clients add it up.
@@ -97,7 +97,7 @@ class FunctionDelta(msgspec.Struct, omit_defaults=True):
     name: str | None = None
 
 
-class ToolCallDelta(msgspec.Struct, omit_defaults=True):
+class ToolCallDelta(msgspec.Struct, omit_defaults=True, gc=False):
     """The new part of the call number `index`; id and type come once, with the name."""
 
     index: int
@@ -106,7 +106,7 @@ class ToolCallDelta(msgspec.Struct, omit_defaults=True):
     type: str | None = None
 
 
-class Delta(msgspec.Struct, omit_defaults=True):
+class Delta(msgspec.Struct, omit_defaults=True, gc=False):
     """An OpenAI delta; in a stream it holds one kind of text only."""
 
     role: str | None = None
@@ -115,7 +115,7 @@ class Delta(msgspec.Struct, omit_defaults=True):
     tool_calls: list[ToolCallDelta] = []
 
 
-class ChoiceDelta(msgspec.Struct, omit_defaults=True):
+class ChoiceDelta(msgspec.Struct, omit_defaults=True, gc=False):
     """One delta of one choice, with all that belongs to the same tokens.
 
     token_ids: the tokens of this delta, if the client asked for them.
@@ -129,7 +129,7 @@ class ChoiceDelta(msgspec.Struct, omit_defaults=True):
     token_ids: list[int] | None = None
 
 
-class Usage(msgspec.Struct, frozen=True, omit_defaults=True):
+class Usage(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
     """Tokens of a request so far, all choices together.
 
     cached_tokens: of the prompt, from the prefix cache; None if the engine did not say.
@@ -141,7 +141,7 @@ class Usage(msgspec.Struct, frozen=True, omit_defaults=True):
     cached_tokens: int | None = None
 
 
-class PostprocessedChunk(msgspec.Struct, omit_defaults=True):
+class PostprocessedChunk(msgspec.Struct, omit_defaults=True, gc=False):
     """The deltas of a chunk's tokens, in order; none while text is held back.
 
     usage: as of this chunk, if the client is to see it.
@@ -152,7 +152,7 @@ class PostprocessedChunk(msgspec.Struct, omit_defaults=True):
     usage: Usage | None = None
 
 
-class EngineLogprob(msgspec.Struct, frozen=True, omit_defaults=True):
+class EngineLogprob(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
     """One alternative of a token, as Dynamo's `LLMEngineOutput` carries it.
 
     rank: 1 for the most likely token. logprob: natural logarithm; may be minus infinity.
@@ -163,7 +163,7 @@ class EngineLogprob(msgspec.Struct, frozen=True, omit_defaults=True):
     logprob: float = 0.0
 
 
-class Chunk(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
+class Chunk(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True, gc=False):
     """One engine output for one choice, as Dynamo carries it.
 
     token_ids: new tokens only. finish_reason: the engine's, None while it goes on.

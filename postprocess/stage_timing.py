@@ -26,7 +26,7 @@ P = ParamSpec("P")
 T = TypeVar("T")
 
 
-class StageTime(msgspec.Struct, array_like=True):
+class StageTime(msgspec.Struct, array_like=True, gc=False):
     """The seconds that a stage took for a number of tokens."""
 
     stage: Stage

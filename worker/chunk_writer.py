@@ -11,8 +11,10 @@ from ..postprocess.chunk_scheduler import ScheduledChunk
 from ..postprocess.messages import KEY, PostprocessedChunk, encode
 from ..postprocess.stage_timing import Clock, StageTime
 
-# What the deltas say in place of the engine's output.
-IN_DELTAS = ("token_ids", "log_probs", "top_logprobs", "finish_reason", "stop_reason")
+# What a chunk says itself, or its deltas, in place of the engine's output.
+IN_DELTAS = frozenset(
+    ("index", "token_ids", "log_probs", "top_logprobs", "finish_reason", "stop_reason")
+)
 CUT_REASONS = ("length", "content_filter")
 
 
@@ -40,19 +42,14 @@ class EnginePassthrough:
         self._fields_by_choice: dict[int, JsonObject] = {}
 
     def add(self, index: int, output: JsonObject) -> None:
-        """Keep what `output` says of a choice."""
-        kept = self._fields_by_choice.get(index)
-        if kept is None:
-            self._fields_by_choice[index] = dict(output)
-        else:
-            kept.update(output)
+        """Keep what `output` says of a choice, less what its deltas say."""
+        if names := output.keys() - IN_DELTAS:
+            kept = self._fields_by_choice.setdefault(index, {})
+            kept.update((name, output[name]) for name in output if name in names)
 
     def take(self, index: int) -> JsonObject:
-        """Return what was kept for a choice, less what its deltas say."""
-        kept = self._fields_by_choice.pop(index, {})
-        for name in IN_DELTAS:
-            kept.pop(name, None)
-        return kept
+        """Return what was kept for a choice."""
+        return self._fields_by_choice.pop(index, {}) if self._fields_by_choice else {}
 
 
 class PostprocessedWriter(ChunkWriter):

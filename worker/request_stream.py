@@ -255,7 +255,7 @@ class RequestPump:
             self._flush()
 
     async def _read(self, outputs: AsyncIterator[JsonObject], stream: RequestStream) -> None:
-        metrics = self._metrics
+        metrics, rates, recorder, writer = self._metrics, self._rates, self.recorder, self._writer
         async for output in outputs:
             if engine_error(output) is not None:
                 self._failure = output
@@ -269,11 +269,11 @@ class RequestPump:
             tokens = len(chunk.token_ids)
             metrics.outputs += 1
             metrics.tokens += tokens
-            rate = self._rates[chunk.index]
-            if self.recorder is not None:
-                self.recorder.add(chunk, now)
+            rate = rates[chunk.index]
+            if recorder is not None:
+                recorder.add(chunk, now)
             stream.add(chunk, now, rate.age_s(tokens, now))
-            self._writer.add(chunk.index, output)
+            writer.add(chunk.index, output)
             if chunk.finish_reason is not None:
                 # A choice that we have aborted is no longer open.
                 self._cancelled |= output["finish_reason"] in ABORTS and chunk.index in self._open
@@ -399,6 +399,8 @@ class TokenRate:
 
     def next_group(self, wait_s: float) -> int | None:
         """Return how many tokens the engine should collect in `wait_s`; None if as many as now."""
+        if not wait_s and self._group == 1:
+            return None
         group = max(1, min(MAX_ENGINE_TOKENS, int(wait_s / self._token_s))) if self._token_s else 1
         # Down at once, to keep the delays; up in steps, because each change costs something.
         if group >= self._group and group < 2 * self._group:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 
@@ -20,7 +19,7 @@ from ..request.preprocessed_request import (
 )
 from ..request.sampling import read_sampling
 from ..request.tool_schemas import check_request_schemas
-from ..runtime.prompt_queue import PromptQueue, call_contained
+from ..runtime.prompt_queue import PromptQueue
 from ..runtime.short_prompts import ShortPrompts, is_short
 
 
@@ -73,20 +72,10 @@ class PromptPreprocessor:
 
     async def _run(self, request: ChatRequest, context: Context | None) -> Prompt:
         """Return the prompt of a request, made where that is cheaper. Raises as `__call__`."""
-        short = not self._may_block and is_short(request)
-        if short and self._short_prompts.trusted:
-            return call_contained(self._make_short_prompt, request)
-        function = self._make_short_prompt if short else self._check_and_make_prompt
-        return await self._prompt_queue.run(
-            function, request, characters=request.characters, context=context
-        )
-
-    def _make_short_prompt(self, request: ChatRequest) -> Prompt:
-        began = time.thread_time()
-        try:
-            return self._check_and_make_prompt(request)
-        finally:
-            self._short_prompts.note(time.thread_time() - began)
+        make, queue = self._check_and_make_prompt, self._prompt_queue
+        if not self._may_block and is_short(request):
+            return await self._short_prompts.make(make, request, queue, context)
+        return await queue.run(make, request, characters=request.characters, context=context)
 
     def _check_and_make_prompt(self, request: ChatRequest) -> Prompt:
         check_request_schemas(request)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import functools
 import logging
 
 from dynamo.common.multimodal.cache_uuid import reject_unsupported_multimodal_uuids
@@ -44,6 +45,8 @@ from .transformers_tokenizers import NO_ENCODER, make_encoder
 
 logger = logging.getLogger(__name__)
 
+# Chat templates whose form of content is remembered.
+KEPT_TEMPLATES = 64
 INSTALLED = InstalledParsers(
     check_names,
     FunctionCallParser.ToolCallParserEnum.keys,
@@ -85,12 +88,25 @@ class SglangModelBuilder(ChatModelBuilder):
 
     def _load_tokenizer(self) -> TemplateTokenizer:
         bound_templates()
+        remember_content_formats()
         tokenizer: TemplateTokenizer = _load_tokenizer(self.path, self.config.trust_remote_code)
         template = _load_chat_template(self.flags.chat_template)
         if template is not None:
             tokenizer.chat_template = template
         check_template(tokenizer)
         return tokenizer
+
+
+def remember_content_formats() -> None:
+    """Have Dynamo look once at each chat template which form of content it reads, in this process.
+
+    It parses the template anew for each request, which is nine tenths of the price of a short one.
+    Another Dynamo, which does not ask SGLang for it there, is left as it is.
+    """
+    name = "detect_jinja_template_content_format"
+    detect = getattr(sglang_prepost, name, None)
+    if detect is not None and not hasattr(detect, "cache_info"):
+        setattr(sglang_prepost, name, functools.lru_cache(KEPT_TEMPLATES)(detect))
 
 
 def build_parsers(parsers: FrontendParsers, tokenizer: TemplateTokenizer) -> ParserFactory:

@@ -74,6 +74,10 @@ class BoundedTokenizer:
         self._limit = limit
         self._encode_whole = self._call if encoder is None else encoder.encode_whole
         self._encode = self._call if encoder is None else encoder.encode
+        # The arguments of a tokenizer's own method.
+        self._own_names = frozenset(
+            inspect.signature(tokenizer.apply_chat_template).parameters.keys() - RESERVED
+        )
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._tokenizer, name)
@@ -109,9 +113,9 @@ class BoundedTokenizer:
     def _find_names(self, tools: list[JsonObject] | None) -> frozenset[str]:
         """Return the variables of the template, and the arguments of a tokenizer's own method."""
         tokenizer = self._tokenizer
-        names = inspect.signature(tokenizer.apply_chat_template).parameters.keys() - RESERVED
+        names = self._own_names
         if getattr(tokenizer, "chat_template", None) is not None and isinstance(
             tokenizer, PreTrainedTokenizerBase
         ):
             names |= find_variables(tokenizer.get_chat_template(tools=tools))
-        return frozenset(names)
+        return names

@@ -6,13 +6,13 @@ import argparse
 import asyncio
 import logging
 import weakref
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import aclosing, asynccontextmanager
 from contextvars import ContextVar
 from typing import Any, Protocol
 
 import msgspec
-from dynamo.frontend import vllm_processor
+from dynamo.frontend import prepost, vllm_processor
 from dynamo.frontend.vllm_processor import _inject_routing_metadata
 from typing_extensions import override
 from vllm.exceptions import VLLMValidationError
@@ -43,6 +43,7 @@ from ..request.sampling import SamplingParams
 from ..request.tool_schemas import check_request_schemas, compiles_tools, with_standard_tools
 from ..runtime.containment import PreparationError
 from ..runtime.prompt_queue import ClientGoneError
+from ..runtime.short_prompts import ShortPrompts, is_short
 from .base import ChatModelBuilder
 from .transformers_templates import bound_templates, check_template
 from .transformers_tokenizers import NO_ENCODER, encode_with, make_encoder
@@ -50,6 +51,9 @@ from .vllm_errors import naming_fields
 
 logger = logging.getLogger(__name__)
 
+# Fields of vLLM's request whose defaults pydantic would make by a factory, and look at the
+# factory's signature for each request: a third of a millisecond. Nobody reads this id.
+FACTORY_FIELDS: JsonObject = {"bad_words": [], "request_id": ""}
 INSTALLED = InstalledParsers(
     check_names, ToolParserManager.list_registered, ReasoningParserManager.list_registered
 )
@@ -69,6 +73,10 @@ class VllmModelBuilder(ChatModelBuilder):
         await asyncio.to_thread(self._check_and_encode, processor.tokenizer)
         factories = detokenizers(processor.tokenizer), build_parsers(parsers, processor)
         policy = self.call_policy()
+        short_prompts = ShortPrompts()
+
+        def make_at_once(request: ChatRequest) -> Prepared | None:
+            return processor.prepare_at_once(request, policy)
 
         @asynccontextmanager
         async def preprocess(
@@ -76,6 +84,11 @@ class VllmModelBuilder(ChatModelBuilder):
         ) -> AsyncIterator[Prepared]:
             if has_schemas(request):
                 await self.prompt_queue.run(check_request_schemas, request, context=context)
+            elif processor.can_wait_for_nothing(request) and is_short(request):
+                made = await short_prompts.make(make_at_once, request, self.prompt_queue, context)
+                if made is not None:
+                    yield made
+                    return
             async with self.prompt_queue.enter(
                 processor.prepare(request, policy, context),
                 characters=request.characters,
@@ -105,7 +118,10 @@ class VllmModelBuilder(ChatModelBuilder):
         hf._cached_resolve_chat_template_kwargs = find_variables  # noqa: SLF001 - vLLM has no hook
         installed = INSTALLED.select(names)
         flags.tool_call_parser, flags.reasoning_parser = installed.tool_call, installed.reasoning
-        vllm_processor.VllmProcessor = VllmProcessor  # the class that the factory instantiates
+        # The classes that the factory and its processor instantiate.
+        vllm_processor.VllmProcessor = VllmProcessor
+        vllm_processor.StreamingPostProcessor = AdjustedOutput
+        stay_where_asked()
         factory = vllm_processor.EngineFactory(self.config, flags)
         built: list[VllmProcessor] = []
         BUILT.set(built)
@@ -117,7 +133,10 @@ class VllmModelBuilder(ChatModelBuilder):
                 routed_engine,
             )
         )
-        return built.pop()  # contexts live longer than models
+        processor = built.pop()  # contexts live longer than models
+        if processor.reasoning_parser_class is not None and processor.structural_tag_mode == "off":
+            processor.reasoning_parser_class = OneParser(processor.reasoning_parser_class)
+        return processor
 
 
 class Renderer(Protocol):
@@ -165,8 +184,32 @@ def wrap_chat_template(renderer: Renderer, engine: str, limit: PromptLimit) -> N
             limit.check(made, lambda part: len(tokenizer.encode(part, add_special_tokens=False)))
         return made
 
-    wrapped = make_async(render, executor=renderer._executor)  # noqa: SLF001 - vLLM has no hook
-    renderer._apply_chat_template_async = wrapped  # noqa: SLF001 - vLLM has no hook
+    in_executor = make_async(render, executor=renderer._executor)  # noqa: SLF001 - vLLM has no hook
+    renderer._apply_chat_template_async = unless_at_once(render, in_executor)  # noqa: SLF001 - as above
+
+
+def unless_at_once(
+    function: Callable[..., Any], in_executor: Callable[..., Awaitable[Any]]
+) -> Callable[..., Awaitable[Any]]:
+    """Return what calls `function` itself for a request that is prepared `AT_ONCE`."""
+
+    async def call(*args: object, **kwargs: object) -> Any:
+        if AT_ONCE.get():
+            return function(*args, **kwargs)
+        return await in_executor(*args, **kwargs)
+
+    return call
+
+
+def stay_where_asked() -> None:
+    """Have Dynamo tokenize requests that are prepared `AT_ONCE` where they are, in this process."""
+    original = prepost._get_async_tokenizer  # noqa: SLF001 - Dynamo has no hook
+    if original.__module__ == prepost.__name__:  # else it is ours already
+
+        def get_async_tokenizer(tokenizer: Any) -> Callable[..., Awaitable[Any]]:
+            return unless_at_once(tokenizer, original(tokenizer))
+
+        prepost._get_async_tokenizer = get_async_tokenizer  # noqa: SLF001 - as above
 
 
 def release_caches(renderer: Renderer) -> None:
@@ -226,13 +269,34 @@ class AdjustedRequest(Protocol):
         ...
 
 
-class VllmPostProcessor(Protocol):
-    """Dynamo's own post-processor of one choice."""
+class AdjustedOutput:
+    """Takes the place of Dynamo's post-processor of one choice, whose parsers nobody would feed.
 
-    @property
-    def request_for_sampling(self) -> AdjustedRequest:
-        """The adjusted request."""
-        ...
+    request_for_sampling: the adjusted request.
+    """
+
+    def __init__(self, *, request_for_sampling: AdjustedRequest, **_: object) -> None:
+        self.request_for_sampling = request_for_sampling
+
+
+class OneParser:
+    """Makes the reasoning parser of a request once, as vLLM's server does; Dynamo asks twice.
+
+    What it asks changes no parser: to adjust the request, and whether the prompt ends reasoning.
+    """
+
+    def __init__(self, parser_class: Callable[..., object]) -> None:
+        self._parser_class = parser_class
+
+    def __call__(self, tokenizer: object, **options: object) -> object:
+        """Return the parser of this context's request."""
+        made = PARSERS.get()
+        for known, parser in made:
+            if known == options:
+                return parser
+        parser = self._parser_class(tokenizer, **options)
+        made.append((options, parser))
+        return parser
 
 
 class VllmPreprocessed(msgspec.Struct):
@@ -262,6 +326,7 @@ class VllmProcessor(vllm_processor.VllmProcessor):
 
     def __init__(self, *args: object, **kwargs: object) -> None:
         super().__init__(*args, **kwargs)
+        self._has_waited = False
         BUILT.get().append(self)
 
     @asynccontextmanager
@@ -273,11 +338,43 @@ class VllmProcessor(vllm_processor.VllmProcessor):
             raise ClientGoneError
         # Dynamo frees what it holds for a request when its generator is closed.
         raw = with_standard_tools(request) if compiles_tools(request) else request.raw
-        raw = move_documents(raw)
+        raw = {**FACTORY_FIELDS, **move_documents(raw)}
+        PARSERS.set([])
         async with aclosing(super().generator(raw, context=context)) as stream:
             with naming_fields(request.raw):
                 intercepted = await anext(stream)
             yield build_prepared(request, intercepted, policy)
+
+    def can_wait_for_nothing(self, request: ChatRequest) -> bool:
+        """Whether a request can be prepared `AT_ONCE`: it is text, and no such one has waited."""
+        return not self._has_waited and all(
+            message.content is None or isinstance(message.content, str)
+            for message in request.messages
+        )
+
+    def prepare_at_once(self, request: ChatRequest, policy: CallPolicy) -> Prepared | None:
+        """Prepare a request of text in this thread; nothing is held for it afterwards.
+
+        Return None, and be asked no more, if vLLM or Dynamo waits for something. Raises as
+        `prepare`.
+        """
+
+        async def enter() -> Prepared:
+            async with self.prepare(request, policy) as prepared:
+                return prepared
+
+        token = AT_ONCE.set(True)
+        coroutine = enter()
+        try:
+            coroutine.send(None)
+        except StopIteration as end:
+            prepared: Prepared = end.value
+            return prepared
+        finally:
+            AT_ONCE.reset(token)
+            coroutine.close()
+        self._has_waited = True
+        return None
 
     async def _generate_and_stream(
         self,
@@ -286,7 +383,7 @@ class VllmProcessor(vllm_processor.VllmProcessor):
         dynamo_preproc: JsonObject,
         tokens: list[int],
         vllm_preproc: EngineCoreRequest,
-        post_processors: dict[int, VllmPostProcessor],
+        post_processors: dict[int, AdjustedOutput],
         mm_routing_info: JsonObject | None = None,
         context: Context | None = None,
     ) -> AsyncIterator[VllmPreprocessed]:
@@ -331,5 +428,9 @@ def build_prepared(
     return Prepared(request, intercepted.preprocessed, params)
 
 
+# The reasoning parsers of this context's request, and what they were made with.
+PARSERS: ContextVar[list[tuple[JsonObject, object]]] = ContextVar("PARSERS")
+# Whether this context's request is prepared without waiting for anything.
+AT_ONCE = ContextVar("AT_ONCE", default=False)
 # Dynamo's factory makes the processor in the task of its caller and keeps it to itself.
 BUILT: ContextVar[list[VllmProcessor]] = ContextVar("BUILT")

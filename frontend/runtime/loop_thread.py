@@ -13,6 +13,8 @@ from concurrent.futures import Future
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from typing import TypeVar
 
+import uvloop
+
 from .containment import contain
 
 logger = logging.getLogger(__name__)
@@ -32,7 +34,7 @@ class LoopThread:
 
     def _loop(self) -> asyncio.AbstractEventLoop:
         if self._started is None:
-            self._started = asyncio.new_event_loop()
+            self._started = uvloop.new_event_loop()
             threading.Thread(
                 target=_run_forever, args=(self._started,), name=self._name, daemon=True
             ).start()

@@ -6,14 +6,26 @@ happens in the event loop is measured for each model, since its chat template ma
 
 from __future__ import annotations
 
+import time
+from collections.abc import Callable
+from typing import TypeVar
+
+from ..dynamo_types import Context
 from ..request.chat_request import ChatRequest
+from .prompt_queue import PromptQueue, call_contained
+
+R = TypeVar("R")
 
 MAX_SHORT_CHARACTERS = 2_000
 MAX_SHORT_MESSAGES = 16
-# CPU time of a short prompt. Streams wait as long for an event loop that makes one.
-MAX_SHORT_MS = 2
+# CPU time of short prompts on average, and of each. Streams wait as long for an event loop that
+# makes one; now and then the interpreter collects garbage meanwhile.
+MAX_MEAN_MS = 2
+MAX_SHORT_MS = 10
 # So many short prompts in succession have taken less, before any is made in the event loop.
 TRUSTED_AFTER = 64
+# The weight of a new measurement in the average.
+SMOOTHING = 1 / 32
 
 
 def is_short(request: ChatRequest) -> bool:
@@ -32,12 +44,38 @@ class ShortPrompts:
 
     def __init__(self) -> None:
         self._quick = 0
+        self._mean_ms = 0.0
 
     @property
     def trusted(self) -> bool:
         """Whether the next one may be made in the event loop."""
-        return self._quick >= TRUSTED_AFTER
+        return self._quick >= TRUSTED_AFTER and self._mean_ms <= MAX_MEAN_MS
+
+    async def make(
+        self,
+        function: Callable[[ChatRequest], R],
+        request: ChatRequest,
+        queue: PromptQueue,
+        context: Context | None,
+    ) -> R:
+        """Return `function(request)` of a short request, called at once or in a thread of `queue`.
+
+        Raises as `PromptQueue.run`.
+        """
+
+        def timed(request: ChatRequest) -> R:
+            began = time.thread_time()
+            try:
+                return function(request)
+            finally:
+                self.note(time.thread_time() - began)
+
+        if self.trusted:
+            return call_contained(timed, request)
+        return await queue.run(timed, request, characters=request.characters, context=context)
 
     def note(self, cpu_s: float) -> None:
         """Take the CPU time that one has taken, wherever it was made."""
-        self._quick = 0 if cpu_s * 1000 > MAX_SHORT_MS else self._quick + 1
+        cpu_ms = cpu_s * 1000
+        self._quick = 0 if cpu_ms > MAX_SHORT_MS else self._quick + 1
+        self._mean_ms += SMOOTHING * (cpu_ms - self._mean_ms)

@@ -4,11 +4,12 @@ import copy
 
 import msgspec
 import pytest
-from backedge.frontend.edges.sglang import SglangPrompts
+from backedge.frontend.edges.sglang import SglangPrompts, remember_content_formats
 from backedge.parsers.base import ParserNames
 from backedge.parsers.errors import RequestError
 from backedge.parsers.guided.call_policy import CallPolicy
 from backedge.parsers.standard_schema import standardize
+from dynamo.frontend import sglang_prepost
 from sglang.srt.function_call import utils as function_call_utils
 from sglang.srt.utils.hf_transformers_utils import get_tokenizer
 
@@ -98,3 +99,16 @@ def test_messages_that_the_template_rejects_are_the_requests_fault(tokenizer):
     prompts = SglangPrompts(rejecting, NAMES, {}, "sglang", NO_POLICY, hides_unused_tools=True)
     with pytest.raises(RequestError, match="no such role"):
         prompts(chat_request())
+
+
+def test_a_template_is_looked_at_once(prompts):
+    remember_content_formats()
+    remember_content_formats()
+    found = sglang_prepost.detect_jinja_template_content_format
+    before = found.cache_info()
+    for _ in range(3):
+        prompts(chat_request())
+    after = found.cache_info()
+    assert after.hits + after.misses == before.hits + before.misses + 3
+    assert after.misses - before.misses <= 1
+    assert found.__wrapped__("{{ messages[0].content }}") == "string"

@@ -1,20 +1,31 @@
 """What is Backedge's own in vLLM's forward edge; `test_edges` tests its prompts."""
 
+import asyncio
+from contextlib import asynccontextmanager
+
+import msgspec
 import pytest
 from backedge.frontend.edges.vllm import (
+    PARSERS,
     FilteredCard,
+    OneParser,
     VllmPreprocessed,
+    VllmProcessor,
     build_prepared,
     release_caches,
     wrap_chat_template,
 )
+from backedge.frontend.request.chat_request import decode_chat_request
 from backedge.frontend.request.sampling import read_sampling
 from backedge.parsers.guided.call_policy import CallPolicy
+from backedge.postprocess.messages import KEY
 from backedge.tokenization.prompt_limit import PromptLimit
+from dynamo.llm.exceptions import DynamoException
 from vllm.tokenizers.registry import cached_get_tokenizer
 
 from tests.frontend.chat_requests import TOOL, chat_request
 from tests.frontend.doubles import Card
+from tests.frontend.edges.all_edges import prepared
 from tests.support import TINY_MODEL
 
 
@@ -86,3 +97,95 @@ def test_a_model_that_goes_takes_its_threads_and_tokenizers_along():
     release_caches(renderer)
     assert renderer.is_shut_down
     assert not cached_get_tokenizer.cache_info().currsize
+
+
+USER = {"role": "user", "content": "Count to 9, 世界 😀."}
+SHORT = [
+    {"messages": [USER]},
+    {"messages": [{"role": "system", "content": ""}, USER], "temperature": 0.5, "max_tokens": 7},
+    {"messages": [USER], "chat_template_kwargs": {"enable_thinking": False}, "stop": ["9"]},
+    {"messages": [USER], "logprobs": True, "top_logprobs": 2, "n": 3, "stream": True},
+    {"messages": [USER], "include_reasoning": False, "seed": 1, "bad_words": ["x"]},
+    {"messages": [USER], "request_id": "mine", "guided_regex": "[0-9]+"},
+    # Refused.
+    {"messages": []},
+    {"messages": [USER], "temperature": -1},
+    {"messages": [USER], "chat_template_kwargs": {"messages": []}},
+    {"messages": [{"role": "tool", "content": "22", "tool_call_id": "7"}], "max_tokens": 1 << 40},
+    {"messages": [USER], "continue_final_message": True, "add_generation_prompt": True},
+]
+
+
+def outcome(loop, model, fields):
+    """Return a prepared request, without what is drawn for it, or why it is refused."""
+    try:
+        made = prepared(loop, model, fields)
+    except DynamoException as error:
+        return type(error), str(error)
+    made.preprocessed["extra_args"].pop(KEY)
+    return made.preprocessed, msgspec.structs.replace(made.params, response_id="", created=0)
+
+
+@pytest.mark.parametrize("fields", SHORT, ids=repr)
+def test_a_short_prompt_is_the_same_wherever_it_is_made(models, loop, fields, monkeypatch):
+    model = models["vllm", "vllm"]
+    at_once = outcome(loop, model, fields)
+    monkeypatch.setattr(VllmProcessor, "can_wait_for_nothing", lambda *_: False)
+    assert at_once == outcome(loop, model, fields)
+
+
+def test_a_short_prompt_is_made_at_once(models, loop, monkeypatch):
+    made = []
+    prepare_at_once = VllmProcessor.prepare_at_once
+
+    def note(self, request, policy):
+        made.append(prepare_at_once(self, request, policy))
+        return made[-1]
+
+    monkeypatch.setattr(VllmProcessor, "prepare_at_once", note)
+    request = prepared(loop, models["vllm", "vllm"], {"messages": [USER]})
+    assert made == [request]
+
+
+IMAGE = {"type": "image_url", "image_url": {"url": "http://x/y.png"}}
+SAID = [("hi", True), (None, True), ([{"type": "text", "text": "hi"}], False), ([IMAGE], False)]
+
+
+def new_processor():
+    processor = VllmProcessor.__new__(VllmProcessor)
+    processor._has_waited = False
+    return processor
+
+
+@pytest.mark.parametrize(("content", "can"), SAID)
+def test_what_may_have_to_be_fetched_is_waited_for(content, can):
+    raw = {"model": "tiny", "messages": [{"role": "assistant", "content": content}]}
+    assert new_processor().can_wait_for_nothing(decode_chat_request(raw)) is can
+
+
+def test_what_waits_after_all_is_prepared_in_an_event_loop(monkeypatch):
+    """Another version of vLLM or Dynamo may wait for something where this one does not."""
+
+    @asynccontextmanager
+    async def prepare(*_):
+        await asyncio.sleep(0)
+        yield None
+
+    monkeypatch.setattr(VllmProcessor, "prepare", prepare)
+    processor, request = new_processor(), chat_request()
+    assert processor.can_wait_for_nothing(request)
+    assert processor.prepare_at_once(request, NO_POLICY) is None
+    assert not processor.can_wait_for_nothing(request)
+
+
+def test_the_parser_of_a_request_is_made_once():
+    make = OneParser(lambda tokenizer, **options: [tokenizer, options])
+    PARSERS.set([])
+    first = make("tokenizer", chat_template_kwargs={"a": 1})
+    assert make("tokenizer", chat_template_kwargs={"a": 1}) is first
+    assert make("tokenizer", chat_template_kwargs={"a": 2}) == ["tokenizer", ANOTHER]
+    PARSERS.set([])
+    assert make("tokenizer", chat_template_kwargs={"a": 1}) is not first
+
+
+ANOTHER = {"chat_template_kwargs": {"a": 2}}

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 from backedge.frontend.request.chat_request import decode_chat_request
 from backedge.frontend.runtime.short_prompts import (
+    MAX_MEAN_MS,
     MAX_SHORT_CHARACTERS,
     MAX_SHORT_MESSAGES,
     MAX_SHORT_MS,
@@ -15,7 +16,7 @@ from backedge.frontend.runtime.short_prompts import (
     is_short,
 )
 
-QUICK, SLOW = MAX_SHORT_MS / 1000, 1.5 * MAX_SHORT_MS / 1000
+QUICK, BUSY, SLOW = MAX_MEAN_MS / 2000, MAX_SHORT_MS / 1000, 1.5 * MAX_SHORT_MS / 1000
 TOOL = {"type": "function", "function": {"name": "f"}}
 
 
@@ -49,3 +50,17 @@ def test_a_model_is_trusted_after_many_quick_ones_and_not_after_a_slow_one() -> 
             prompts.note(QUICK)
         assert prompts.trusted
         prompts.note(SLOW)
+
+
+def test_one_that_takes_longer_now_and_then_is_no_reason_and_many_are() -> None:
+    prompts = ShortPrompts()
+    for _ in range(TRUSTED_AFTER):
+        prompts.note(QUICK)
+    prompts.note(BUSY)
+    assert prompts.trusted
+    for _ in range(8):
+        prompts.note(BUSY)
+    assert not prompts.trusted
+    for _ in range(TRUSTED_AFTER):
+        prompts.note(QUICK)
+    assert prompts.trusted
