@@ -23,13 +23,21 @@ def test_texts_are_compared_up_to_the_stop_string(ours, bare, stop, equal):
 
 @pytest.mark.parametrize(("ours_s", "held"), [(1.0, True), (1.03, True), (1.04, False)])
 def test_the_aim_is_a_ratio(ours_s, held):
-    row = build_row("vllm", "full length", ours_s, 1.0, right=True)
+    row = build_row("vllm", "full length", [ours_s] * 5, [1.0] * 5, right=True)
     assert (row.held, row.wrong, row.aim) == (held, False, AIMS["vllm"])
+
+
+def test_the_ratio_is_of_ways_that_follow_each_other():
+    """A machine that is slow for half of the rounds is slow for both."""
+    bare_s = [1.0] * 10 + [3.0] * 10 + [9.0]
+    row = build_row("vllm", "full length", [1.01 * each for each in bare_s], bare_s, right=True)
+    assert row.low == row.ratio == row.high == pytest.approx(1.01)
+    assert row.bare_s == 3.0
 
 
 def test_a_table_says_what_is_wrong_and_what_is_missed():
     rows = [
-        build_row("hf", "full length", ours_s, 1.0, right=right)
+        build_row("hf", "full length", [ours_s] * 5, [1.0] * 5, right=right)
         for ours_s, right in ((1.0, True), (2.0, True), (1.0, False))
     ]
     assert [line.split()[-1] for line in format_table(rows).splitlines()[1:]] == [
