@@ -42,8 +42,8 @@ NAMES = ParserNames("hermes", "qwen3")
 ESCAPE = re.compile(r"\\[bfnrtu]|&(?:lt|gt|amp);")
 WORD = re.compile(r"[^\W\d_]{2,}")
 # One case in so many of each family: enough for all kinds of them, in seconds.
-STEP = 20
-CONFORMANCE_STEP = 61
+STEP = 40
+CONFORMANCE_STEP = 121
 WEATHER = next(found for found in TRANSCRIPTS.values() if found.get("tools"))
 
 
