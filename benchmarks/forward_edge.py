@@ -360,16 +360,18 @@ def measure_conversations(
 ) -> None:
     """Measure turns of growing conversations: the tokenizers alone, and each system."""
     per_token = SAMPLE_CHARACTERS / len(_huggingface()(long_text(SAMPLE_CHARACTERS)))
-    characters = {tokens: int(tokens * per_token) for tokens in arguments.sizes}
     report.turn_costs = [
-        conversations.measure_tokenization(name, length, arguments.turns, arguments.rounds)
+        conversations.measure_tokenization(
+            name, int(tokens * per_token), arguments.turns, arguments.rounds
+        )
         for name in conversations.ENCODERS
-        for length in characters.values()
+        for tokens in arguments.sizes
     ]
     outcomes: dict[tuple[str, int], list[conversations.Outcome]] = {}
     for number, system in take_turns(systems, arguments.rounds):
-        for tokens, length in characters.items():
+        for tokens in arguments.sizes:
             print(f"round {number + 1}: {system.name}, {tokens} tokens", file=sys.stderr)
+            length = tokens * system.characters // PROMPT_TOKENS  # of its own tokenizer's
             plan = conversations.Plan(system.url, PROMPT_MODEL, length, arguments.turns, number)
             outcomes.setdefault((system.name, tokens), []).append(conversations.run(plan))
     report.turn_rows = [

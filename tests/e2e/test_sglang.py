@@ -7,10 +7,13 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import Future
 from dataclasses import dataclass
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 import openai
 import pytest
+from backedge.cli.main import main
+from click.testing import CliRunner
 
 from tests.e2e import test_errors, test_requests
 from tests.e2e.client import TIMEOUT_S, Client, Response, ask_all, eventually, whole
@@ -78,25 +81,35 @@ class Engines(Fleet):
     """SGLang's `worker`, `plain` and `pooled`, and a vLLM worker that serves `VLLM_MODEL`.
 
     frontend: picks an edge for each model. edges: Backedge's frontends by what makes the prompts.
-    pooled: has SGLang's own parsers, in processes.
+    pooled: has SGLang's own parsers, in processes. recorded: folders of recordings, by model.
     """
 
     edges: dict[str, Process]
     pooled: Process
+    recorded: dict[str, Path]
 
 
 @pytest.fixture(scope="module")
 def fleet(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Engines]:
     with Stack(tmp_path_factory.mktemp("sglang"), **LONG_CONTEXT_ALLOWED) as stack:
         # In one namespace, a frontend would send each model's requests to all workers.
+        folder = tmp_path_factory.mktemp("recorded")
+        recorded = {model: folder / model for model in (BACKEDGE_MODEL, VLLM_MODEL)}
+        record = {
+            model: ("--postprocess-record", str(path), "--postprocess-record-content", "on")
+            for model, path in recorded.items()
+        }
         worker = stack.sglang(
-            *("--sglang-processing", *ENGINE, *AUTO_PARSERS),
+            *("--sglang-processing", *ENGINE, *AUTO_PARSERS, *record[BACKEDGE_MODEL]),
             wait=False,
             DYN_NAMESPACE="processing",
         )
         plain = stack.sglang(*ENGINE, name=PLAIN_MODEL, wait=False, DYN_NAMESPACE="plain")
         stack.worker(
-            "--vllm-processing", *AUTO_PARSERS, name=VLLM_MODEL, wait=False, DYN_NAMESPACE="vllm"
+            *("--vllm-processing", *AUTO_PARSERS, *record[VLLM_MODEL]),
+            name=VLLM_MODEL,
+            wait=False,
+            DYN_NAMESPACE="vllm",
         )
         # Started with our module, since SGLang is told to leave the plugin out.
         pooled = stack.sglang(
@@ -115,7 +128,8 @@ def fleet(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Engines]:
             for model in (BACKEDGE_MODEL, PLAIN_MODEL, POOLED_MODEL, VLLM_MODEL):
                 stack.wait_for_model(each, model)
         edges = {"sglang": frontend, "huggingface": huggingface, "vllm": vllm}
-        yield Engines(stack, worker, plain, frontend, stock, stock, "sglang", edges, pooled)
+        processes = worker, plain, frontend, stock, stock
+        yield Engines(stack, *processes, "sglang", edges, pooled, recorded)
 
 
 def as_sglang(tool: dict[str, Any]) -> dict[str, Any]:
@@ -212,6 +226,25 @@ class TestWithoutDynamosGrammarForCalls:
     test_parallel_tool_calls = staticmethod(
         test_requests.test_parallel_tool_calls_false_generates_no_surplus
     )
+
+
+def count_requests(folder: Path) -> int:
+    return sum(len(path.read_bytes().splitlines()) for path in folder.glob("*.jsonl"))
+
+
+@pytest.mark.parametrize("model", [BACKEDGE_MODEL, VLLM_MODEL])
+def test_what_an_engine_has_generated_replays_to_what_was_sent(fleet: Engines, model: str) -> None:
+    """That of this test and of all before it: streams and whole answers, stops, cancellations."""
+    client, folder = Client(fleet.frontend.url, model), fleet.recorded[model]
+    before, names = count_requests(folder), ("reasoning_call", "parallel_calls")
+    for name in names:
+        client.ask(TRANSCRIPTS[name])
+    assert eventually(lambda: count_requests(folder) >= before + len(names))
+    for path in folder.glob("*.jsonl"):
+        result = CliRunner().invoke(main, ["replay", str(path), "--json"])
+        replayed = [json.loads(line) for line in result.stdout.splitlines()]
+        assert len(replayed) >= len(names)
+        assert [each for each in replayed if not each["equal"]] == []
 
 
 class TestPostProcessedInTheWorker:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from tests.parsers.upstream import FOLDER, pages
 
 # Not about parsers.
-WRITTEN_BY_HAND = {"vllm-serving.md"}
+WRITTEN_BY_HAND = {"dynamo.md", "vllm-serving.md"}
 
 
 def test_the_pages_are_of_this_run():
