@@ -18,6 +18,7 @@ from typing_extensions import override
 from vllm.exceptions import VLLMValidationError
 from vllm.reasoning import ReasoningParserManager
 from vllm.renderers import hf
+from vllm.tokenizers.hf import ThreadSafeHFTokenizerMixin
 from vllm.tokenizers.registry import cached_get_tokenizer
 from vllm.tool_parsers import ToolParserManager
 from vllm.utils import func_utils
@@ -84,7 +85,7 @@ class VllmModelBuilder(ChatModelBuilder):
         ) -> AsyncIterator[Prepared]:
             if has_schemas(request):
                 await self.prompt_queue.run(check_request_schemas, request, context=context)
-            elif processor.can_wait_for_nothing(request) and is_short(request):
+            elif processor.can_prepare_at_once(request) and is_short(request):
                 made = await short_prompts.make(make_at_once, request, self.prompt_queue, context)
                 if made is not None:
                     yield made
@@ -121,7 +122,7 @@ class VllmModelBuilder(ChatModelBuilder):
         # The classes that the factory and its processor instantiate.
         vllm_processor.VllmProcessor = VllmProcessor
         vllm_processor.StreamingPostProcessor = AdjustedOutput
-        stay_where_asked()
+        tokenize_in_place()
         factory = vllm_processor.EngineFactory(self.config, flags)
         built: list[VllmProcessor] = []
         BUILT.set(built)
@@ -166,10 +167,11 @@ def wrap_chat_template(renderer: Renderer, engine: str, limit: PromptLimit) -> N
         **options: object,
     ) -> object:
         formatted = tools if engine == "vllm" else format_tools(tools, engine)
+        renders = tokenizer if options.get("tokenize") else without_pool(tokenizer)
         try:
             made = render_with_time_limit(
                 lambda: hf.safe_apply_chat_template(
-                    model_config, tokenizer, conversation, tools=formatted, **options
+                    model_config, renders, conversation, tools=formatted, **options
                 )
             )
         except (TimeoutError, VLLMValidationError) as error:
@@ -188,6 +190,22 @@ def wrap_chat_template(renderer: Renderer, engine: str, limit: PromptLimit) -> N
     renderer._apply_chat_template_async = unless_at_once(render, in_executor)  # noqa: SLF001 - as above
 
 
+def without_pool(tokenizer: Any) -> Any:
+    """Return a tokenizer that renders as `tokenizer`, without borrowing one of vLLM's copies.
+
+    Encoding needs a copy for each thread. While all are borrowed vLLM makes another one, which
+    takes the interpreter's lock for as long as a vocabulary takes to load.
+    """
+    plain = next(
+        base for base in type(tokenizer).__mro__ if not issubclass(base, ThreadSafeHFTokenizerMixin)
+    )
+    if plain is type(tokenizer):
+        return tokenizer
+    shared = object.__new__(plain)
+    shared.__dict__ = tokenizer.__dict__
+    return shared
+
+
 def unless_at_once(
     function: Callable[..., Any], in_executor: Callable[..., Awaitable[Any]]
 ) -> Callable[..., Awaitable[Any]]:
@@ -201,7 +219,7 @@ def unless_at_once(
     return call
 
 
-def stay_where_asked() -> None:
+def tokenize_in_place() -> None:
     """Have Dynamo tokenize requests that are prepared `AT_ONCE` where they are, in this process."""
     original = prepost._get_async_tokenizer  # noqa: SLF001 - Dynamo has no hook
     if original.__module__ == prepost.__name__:  # else it is ours already
@@ -345,7 +363,7 @@ class VllmProcessor(vllm_processor.VllmProcessor):
                 intercepted = await anext(stream)
             yield build_prepared(request, intercepted, policy)
 
-    def can_wait_for_nothing(self, request: ChatRequest) -> bool:
+    def can_prepare_at_once(self, request: ChatRequest) -> bool:
         """Whether a request can be prepared `AT_ONCE`: it is text, and no such one has waited."""
         return not self._has_waited and all(
             message.content is None or isinstance(message.content, str)

@@ -13,6 +13,7 @@ from backedge.frontend.edges.vllm import (
     VllmProcessor,
     build_prepared,
     release_caches,
+    without_pool,
     wrap_chat_template,
 )
 from backedge.frontend.request.chat_request import decode_chat_request
@@ -21,6 +22,8 @@ from backedge.parsers.guided.call_policy import CallPolicy
 from backedge.postprocess.messages import KEY
 from backedge.tokenization.prompt_limit import PromptLimit
 from dynamo.llm.exceptions import DynamoException
+from transformers import AutoTokenizer
+from vllm.tokenizers.hf import maybe_make_thread_pool
 from vllm.tokenizers.registry import cached_get_tokenizer
 
 from tests.frontend.chat_requests import TOOL, chat_request
@@ -130,7 +133,7 @@ def outcome(loop, model, fields):
 def test_a_short_prompt_is_the_same_wherever_it_is_made(models, loop, fields, monkeypatch):
     model = models["vllm", "vllm"]
     at_once = outcome(loop, model, fields)
-    monkeypatch.setattr(VllmProcessor, "can_wait_for_nothing", lambda *_: False)
+    monkeypatch.setattr(VllmProcessor, "can_prepare_at_once", lambda *_: False)
     assert at_once == outcome(loop, model, fields)
 
 
@@ -160,7 +163,7 @@ def new_processor():
 @pytest.mark.parametrize(("content", "can"), SAID)
 def test_what_may_have_to_be_fetched_is_waited_for(content, can):
     raw = {"model": "tiny", "messages": [{"role": "assistant", "content": content}]}
-    assert new_processor().can_wait_for_nothing(decode_chat_request(raw)) is can
+    assert new_processor().can_prepare_at_once(decode_chat_request(raw)) is can
 
 
 def test_what_waits_after_all_is_prepared_in_an_event_loop(monkeypatch):
@@ -173,9 +176,9 @@ def test_what_waits_after_all_is_prepared_in_an_event_loop(monkeypatch):
 
     monkeypatch.setattr(VllmProcessor, "prepare", prepare)
     processor, request = new_processor(), chat_request()
-    assert processor.can_wait_for_nothing(request)
+    assert processor.can_prepare_at_once(request)
     assert processor.prepare_at_once(request, NO_POLICY) is None
-    assert not processor.can_wait_for_nothing(request)
+    assert not processor.can_prepare_at_once(request)
 
 
 def test_the_parser_of_a_request_is_made_once():
@@ -186,6 +189,18 @@ def test_the_parser_of_a_request_is_made_once():
     assert make("tokenizer", chat_template_kwargs={"a": 2}) == ["tokenizer", ANOTHER]
     PARSERS.set([])
     assert make("tokenizer", chat_template_kwargs={"a": 1}) is not first
+
+
+def test_who_renders_borrows_no_tokenizer():
+    """Else whoever comes meanwhile makes another copy of it, perhaps in the event loop."""
+    plain = AutoTokenizer.from_pretrained(TINY_MODEL)
+    assert without_pool(plain) is plain
+    pooled = maybe_make_thread_pool(AutoTokenizer.from_pretrained(TINY_MODEL))
+    renders = without_pool(pooled)
+    assert type(renders) is type(plain)
+    pooled.chat_template = "{% for message in messages %}{{ message.content }}{% endfor %}"
+    messages = [{"role": "user", "content": "hi"}]
+    assert renders.apply_chat_template(messages, tokenize=False) == "hi"
 
 
 ANOTHER = {"chat_template_kwargs": {"a": 2}}
