@@ -201,7 +201,7 @@ def without_pool(tokenizer: Any) -> Any:
     )
     if plain is type(tokenizer):
         return tokenizer
-    shared = object.__new__(plain)
+    shared: Any = object.__new__(plain)
     shared.__dict__ = tokenizer.__dict__
     return shared
 
