@@ -364,10 +364,17 @@ class VllmProcessor(vllm_processor.VllmProcessor):
             yield build_prepared(request, intercepted, policy)
 
     def can_prepare_at_once(self, request: ChatRequest) -> bool:
-        """Whether a request can be prepared `AT_ONCE`: it is text, and no such one has waited."""
-        return not self._has_waited and all(
-            message.content is None or isinstance(message.content, str)
-            for message in request.messages
+        """Whether a request can be prepared `AT_ONCE`: it is text, and no such one has waited.
+
+        vLLM's renderers without Jinja tokenize in threads of their own.
+        """
+        return (
+            not self._has_waited
+            and isinstance(self.input_processor.renderer, hf.HfRenderer)
+            and all(
+                message.content is None or isinstance(message.content, str)
+                for message in request.messages
+            )
         )
 
     def prepare_at_once(self, request: ChatRequest, policy: CallPolicy) -> Prepared | None:
@@ -388,6 +395,9 @@ class VllmProcessor(vllm_processor.VllmProcessor):
         except StopIteration as end:
             prepared: Prepared = end.value
             return prepared
+        except RuntimeError as error:
+            if NO_LOOP not in str(error):
+                raise
         finally:
             AT_ONCE.reset(token)
             coroutine.close()
@@ -448,6 +458,8 @@ def build_prepared(
 
 # The reasoning parsers of this context's request, and what they were made with.
 PARSERS: ContextVar[list[tuple[JsonObject, object]]] = ContextVar("PARSERS")
+# What asyncio says of whoever waits for something in a thread without an event loop.
+NO_LOOP = "event loop"
 # Whether this context's request is prepared without waiting for anything.
 AT_ONCE = ContextVar("AT_ONCE", default=False)
 # Dynamo's factory makes the processor in the task of its caller and keeps it to itself.

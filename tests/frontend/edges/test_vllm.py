@@ -2,6 +2,7 @@
 
 import asyncio
 from contextlib import asynccontextmanager
+from types import SimpleNamespace
 
 import msgspec
 import pytest
@@ -23,6 +24,8 @@ from backedge.postprocess.messages import KEY
 from backedge.tokenization.prompt_limit import PromptLimit
 from dynamo.llm.exceptions import DynamoException
 from transformers import AutoTokenizer
+from vllm.renderers import hf
+from vllm.renderers.mistral import MistralRenderer
 from vllm.tokenizers.hf import maybe_make_thread_pool
 from vllm.tokenizers.registry import cached_get_tokenizer
 
@@ -154,9 +157,10 @@ IMAGE = {"type": "image_url", "image_url": {"url": "http://x/y.png"}}
 SAID = [("hi", True), (None, True), ([{"type": "text", "text": "hi"}], False), ([IMAGE], False)]
 
 
-def new_processor():
+def new_processor(renderer=hf.HfRenderer):
     processor = VllmProcessor.__new__(VllmProcessor)
     processor._has_waited = False
+    processor.input_processor = SimpleNamespace(renderer=renderer.__new__(renderer))
     return processor
 
 
@@ -166,12 +170,17 @@ def test_what_may_have_to_be_fetched_is_waited_for(content, can):
     assert new_processor().can_prepare_at_once(decode_chat_request(raw)) is can
 
 
-def test_what_waits_after_all_is_prepared_in_an_event_loop(monkeypatch):
+def test_renderers_without_jinja_wait_for_their_threads():
+    assert not new_processor(MistralRenderer).can_prepare_at_once(chat_request())
+
+
+@pytest.mark.parametrize("seconds", [0, 0.001])
+def test_what_waits_after_all_is_prepared_in_an_event_loop(monkeypatch, seconds):
     """Another version of vLLM or Dynamo may wait for something where this one does not."""
 
     @asynccontextmanager
     async def prepare(*_):
-        await asyncio.sleep(0)
+        await asyncio.sleep(seconds)
         yield None
 
     monkeypatch.setattr(VllmProcessor, "prepare", prepare)
@@ -204,3 +213,12 @@ def test_who_renders_borrows_no_tokenizer():
 
 
 ANOTHER = {"chat_template_kwargs": {"a": 2}}
+
+
+def test_other_errors_are_raised(monkeypatch):
+    def prepare(*_):
+        raise RuntimeError("out of memory")
+
+    monkeypatch.setattr(VllmProcessor, "prepare", prepare)
+    with pytest.raises(RuntimeError, match="out of memory"):
+        new_processor().prepare_at_once(chat_request(), NO_POLICY)
