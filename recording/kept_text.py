@@ -46,24 +46,24 @@ _WORD = re.compile(r"[^\W\d_](?:\w*[^\W_])?")
 
 
 class KeptText:
-    """What stays of a request's prompt and answer. parsers: the names of the model's."""
+    """What stays of a request's prompt and answer.
+
+    parsers: the names of the model's. names: those that the request declares.
+    """
 
     def __init__(self, params: PostprocessParams, parsers: ParserNames) -> None:
         self._pattern = _build_pattern(parsers)
         self._stops = [stop for stop in params.stop if stop]
         names = list(dict.fromkeys(declared_names(params.parser.tools)))
-        self._names = frozenset(names)
+        self.names = frozenset(names)
         spelled = (name for name in names if _RUN.fullmatch(name) is None)
         self._spelled = list(itertools.islice(spelled, MAX_SPELLED_NAMES))
 
     def mask(self, text: str) -> bytearray:
         """Return `GONE`, `KEPT`, or for a digit of an escape `DIGIT`, for each character."""
         mask = bytearray(len(text))
-        for start, end in self._find_names(text):
+        for start, end in self._find_own(text):
             mask[start:end] = bytes((KEPT,)) * (end - start)
-        for stop in self._stops:
-            for start in find_all(text, stop):
-                mask[start : start + len(stop)] = bytes((KEPT,)) * len(stop)
         for match in self._pattern.finditer(text):
             start, end = match.span()
             mask[start:end] = bytes((KEPT,)) * (end - start)
@@ -72,10 +72,13 @@ class KeptText:
                 mask[start:end] = bytes((DIGIT,)) * (end - start)
         return mask
 
-    def _find_names(self, text: str) -> Iterator[tuple[int, int]]:
-        """Yield where the declared names stand, each a word of its own."""
+    def _find_own(self, text: str) -> Iterator[tuple[int, int]]:
+        """Yield where the request's stop strings and, as words of their own, its names stand."""
+        for stop in self._stops:
+            for start in find_all(text, stop):
+                yield start, start + len(stop)
         for run in _RUN.finditer(text):
-            if run.group() in self._names:
+            if run.group() in self.names:
                 yield run.span()
         for name in self._spelled:
             for start in find_all(text, name):

@@ -18,7 +18,7 @@ from ..parsers.base import ParserNames
 from ..postprocess.messages import ChoiceDelta, Delta, FunctionDelta, PostprocessParams
 from ..postprocess.messages import ToolCallDelta as CallDelta
 from ..tokenization.detokenizer import DetokenizerFactory, DetokenizerOptions
-from .kept_text import DIGIT, GONE, KEPT, KeptText, declared_names
+from .kept_text import DIGIT, GONE, KEPT, KeptText
 
 # Token ids that are looked through for those of single characters.
 MAX_SEARCHED = 262_144
@@ -102,7 +102,6 @@ class RequestRedactor:
         self.letter = next((letter for letter in LETTERS if letter not in stops), LETTERS[0])
         self._redactor = redactor
         self._kept = KeptText(params, parsers)
-        self._declared = frozenset(declared_names(params.parser.tools))
 
     def redact(self, chunks: Sequence[Sequence[int]]) -> list[list[int]]:
         """Return token ids in place of those in `chunks`, which follow each other.
@@ -190,4 +189,4 @@ class RequestRedactor:
         )
 
     def _redact_name(self, name: str | None) -> str | None:
-        return name if name is None or name in self._declared else self.letter
+        return name if name is None or name in self._kept.names else self.letter

@@ -43,9 +43,8 @@ class EnginePassthrough:
 
     def add(self, index: int, output: JsonObject) -> None:
         """Keep what `output` says of a choice, less what its deltas say."""
-        if names := output.keys() - IN_DELTAS:
-            kept = self._fields_by_choice.setdefault(index, {})
-            kept.update((name, output[name]) for name in output if name in names)
+        for name in output.keys() - IN_DELTAS:
+            self._fields_by_choice.setdefault(index, {})[name] = output[name]
 
     def take(self, index: int) -> JsonObject:
         """Return what was kept for a choice."""

@@ -193,6 +193,9 @@ def test_what_waits_after_all_is_prepared_in_an_event_loop(monkeypatch, seconds)
     assert not processor.can_prepare_at_once(request)
 
 
+ANOTHER = {"chat_template_kwargs": {"a": 2}}
+
+
 def test_the_parser_of_a_request_is_made_once():
     make = OneParser(lambda tokenizer, **options: [tokenizer, options])
     PARSERS.set([])
@@ -213,9 +216,6 @@ def test_who_renders_borrows_no_tokenizer():
     pooled.chat_template = "{% for message in messages %}{{ message.content }}{% endfor %}"
     messages = [{"role": "user", "content": "hi"}]
     assert renders.apply_chat_template(messages, tokenize=False) == "hi"
-
-
-ANOTHER = {"chat_template_kwargs": {"a": 2}}
 
 
 def test_other_errors_are_raised(monkeypatch):
