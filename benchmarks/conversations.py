@@ -170,7 +170,8 @@ def _time(encode: Encode, text: str) -> tuple[list[int], float]:
     gc.collect()
     start = time.process_time()
     found = encode(text)
-    return list(found), time.process_time() - start
+    seconds = time.process_time() - start
+    return list(found), seconds
 
 
 def run(plan: Plan) -> Outcome:

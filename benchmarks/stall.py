@@ -30,6 +30,7 @@ from backedge.parsers.parser_lookup import Kind
 from backedge.postprocess.chunk_scheduler import MERGE_DELAYS
 from backedge.postprocess.messages import KEY, PostprocessedChunk, read
 from backedge.tokenization.detokenizer import detokenizers
+from backedge.worker.adapters.collector import freeze_loaded
 from backedge.worker.adapters.vllm import build_parsers
 from backedge.worker.backend import InlineBackend, PostprocessBackend
 from backedge.worker.pool import PoolSettings, PoolSupervisor
@@ -259,6 +260,7 @@ def pool_parts() -> tuple[Any, Any]:
 async def by_kind() -> list[Row]:
     """Return the delays of each kind of text, all kinds at once, with the linear parsers inline."""
     backend = inline("linear", "hermes")
+    freeze_loaded()  # as workers do
     start = asyncio.get_running_loop().time() + 0.1
     delays = {kind: Delays() for kind in KINDS}
     tasks = []
@@ -291,6 +293,7 @@ async def stalls(streams: int, seconds: float, processes: int) -> list[Row]:
         ("native, inline", inline("native"), True),
         ("Dynamo's Python processor", DynamoPostprocessor(PARSER), True),
     ]
+    freeze_loaded()
     rows = []
     try:
         for name, system, with_call in systems:

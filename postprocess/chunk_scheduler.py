@@ -190,12 +190,13 @@ class ChunkScheduler:
         if self.due > now:
             return []
         self.due = inf  # if post-processing raises, there is no point in asking it again
-        taken = [
-            self._take(index, chunk, now)
-            for index, chunk in enumerate(self._next)
-            if chunk.due <= now
-        ]
-        self.due = min([chunk.due for chunk in self._next])
+        taken, due = [], inf
+        for index, chunk in enumerate(self._next):
+            if chunk.due <= now:
+                taken.append(self._take(index, chunk, now))
+            elif chunk.due < due:
+                due = chunk.due
+        self.due = due
         return taken
 
     def flush(self, now: float) -> None:

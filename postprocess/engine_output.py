@@ -14,7 +14,7 @@ import msgspec
 
 from ..parsers.errors import ProtocolError
 from ..parsers.json_types import JsonObject
-from .messages import Chunk, EngineLogprob
+from .messages import U32, Chunk, EngineLogprob
 
 # OpenAI's words for the engines'. An abort ends the text like a limit does. "timeout" is
 # TensorRT-LLM's; "unknown" is Dynamo's word where that engine gives no reason.
@@ -29,10 +29,11 @@ ABORTS = ("cancelled", "abort")
 # Of an error's text, so that no log line or answer repeats a message of megabytes.
 MAX_ERROR = 4096
 
-_MAX_U32 = (1 << 32) - 1
+# What most outputs have, and nothing else. A `Chunk` gives them the same names.
+PLAIN_FIELDS = frozenset(("index", "token_ids"))
+
 _MAX_I64 = (1 << 63) - 1
 _Count = Annotated[int, msgspec.Meta(ge=0, le=_MAX_I64)]
-_TokenId = Annotated[int, msgspec.Meta(ge=0, le=_MAX_U32)]
 _StopReason = Annotated[int, msgspec.Meta(ge=-_MAX_I64, le=_MAX_I64)] | str | None
 
 
@@ -52,8 +53,8 @@ _NO_USAGE = _Usage()
 class _EngineOutput(msgspec.Struct, gc=False):
     """The fields that post-processing reads, in the types that Dynamo gives them."""
 
-    index: Annotated[int, msgspec.Meta(ge=0, le=_MAX_U32)] | None = None
-    token_ids: list[_TokenId] | None = None
+    index: U32 | None = None
+    token_ids: list[U32] | None = None
     finish_reason: str | None = None
     stop_reason: _StopReason = None
     log_probs: list[float] | None = None
@@ -67,6 +68,8 @@ def parse_engine_output(output: JsonObject) -> Chunk:
     Raises `ProtocolError` for an output that is not of Dynamo's form.
     """
     try:
+        if output.keys() <= PLAIN_FIELDS and output.get("index") is not None:
+            return msgspec.convert(output, Chunk)
         read = msgspec.convert(output, _EngineOutput)
     except msgspec.ValidationError as error:
         raise ProtocolError(f"not an engine output: {error}") from error

@@ -10,7 +10,7 @@ and a message of a newer version is left alone.
 
 from __future__ import annotations
 
-from typing import TypeVar
+from typing import Annotated, TypeVar
 
 import msgspec
 
@@ -20,6 +20,8 @@ from ..tokenization.detokenizer import DetokenizerOptions
 
 VERSION = 1
 KEY = "backedge"
+U32 = Annotated[int, msgspec.Meta(ge=0, le=(1 << 32) - 1)]
+"""An index or a token id, as Dynamo carries it."""
 
 
 class PostprocessParams(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
@@ -170,8 +172,8 @@ class Chunk(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True, gc=Fa
     logprobs, top_logprobs: one entry per token, as `LLMEngineOutput` defines them.
     """
 
-    index: int = 0
-    token_ids: list[int] = []
+    index: U32 = 0
+    token_ids: list[U32] = []
     finish_reason: str | None = None
     stop_reason: str | int | None = None
     logprobs: list[float] | None = None

@@ -58,6 +58,11 @@ class RequestStream(Protocol):
         """Return how long the engine may collect tokens of choice `index` before delivery."""
         ...
 
+    @property
+    def full(self) -> bool:
+        """Whether nothing may be added now; then `room` waits until it may."""
+        ...
+
     async def room(self) -> None:
         """Wait until more may be added."""
         ...
@@ -98,6 +103,7 @@ class InlineStream(ChunkScheduler):
     """A `RequestStream` in this process: what is added is processed at once."""
 
     idle = True
+    full = False
 
     async def room(self) -> None:
         """Return at once: nothing queues up."""

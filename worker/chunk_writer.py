@@ -43,8 +43,10 @@ class EnginePassthrough:
 
     def add(self, index: int, output: JsonObject) -> None:
         """Keep what `output` says of a choice, less what its deltas say."""
-        for name in output.keys() - IN_DELTAS:
-            self._fields_by_choice.setdefault(index, {})[name] = output[name]
+        if output.keys() <= IN_DELTAS:
+            return  # as most outputs
+        fields = self._fields_by_choice.setdefault(index, {})
+        fields |= {name: output[name] for name in output.keys() - IN_DELTAS}
 
     def take(self, index: int) -> JsonObject:
         """Return what was kept for a choice."""

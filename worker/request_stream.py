@@ -284,7 +284,8 @@ class RequestPump:
                 self._wake()  # not at once: the engine may have more to say
             elif stream.due < self._alarm_at:
                 self._set_alarm(stream.due)
-            await stream.room()
+            if stream.full:
+                await stream.room()
 
     def _flush(self) -> None:
         """Send what is due, as long as chunks go out; end the request when all has gone."""
@@ -310,8 +311,9 @@ class RequestPump:
 
     def _take(self) -> bool:
         """Take what is due; return whether there is anything."""
-        if self._stream is not None:
-            self._taken.extend(self._stream.take(self._loop.time()))
+        stream = self._stream
+        if stream is not None and stream.due < inf:
+            self._taken.extend(stream.take(self._loop.time()))
         return bool(self._taken)
 
     def _send(self, scheduled: ScheduledChunk) -> None:

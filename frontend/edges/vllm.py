@@ -55,6 +55,9 @@ logger = logging.getLogger(__name__)
 # Fields of vLLM's request whose defaults pydantic would make by a factory, and look at the
 # factory's signature for each request: a third of a millisecond. Nobody reads this id.
 FACTORY_FIELDS: JsonObject = {"bad_words": [], "request_id": ""}
+# Reasoning parsers that the requests of a model share, and the size of the arguments of each.
+MAX_SHARED = 16
+MAX_SHARED_BYTES = 1024
 INSTALLED = InstalledParsers(
     check_names, ToolParserManager.list_registered, ReasoningParserManager.list_registered
 )
@@ -135,8 +138,11 @@ class VllmModelBuilder(ChatModelBuilder):
             )
         )
         processor = built.pop()  # contexts live longer than models
-        if processor.reasoning_parser_class is not None and processor.structural_tag_mode == "off":
-            processor.reasoning_parser_class = OneParser(processor.reasoning_parser_class)
+        parser = processor.reasoning_parser_class
+        # A parser of the user's may change with what it is asked.
+        is_of_vllm = parser is not None and parser.__module__.startswith("vllm.")
+        if is_of_vllm and processor.structural_tag_mode == "off":
+            processor.reasoning_parser_class = SharedParsers(parser)
         return processor
 
 
@@ -297,23 +303,31 @@ class AdjustedOutput:
         self.request_for_sampling = request_for_sampling
 
 
-class OneParser:
-    """Makes the reasoning parser of a request once, as vLLM's server does; Dynamo asks twice.
+class SharedParsers:
+    """Makes the reasoning parsers that Dynamo asks about requests; it would make two for each.
 
-    What it asks changes no parser: to adjust the request, and whether the prompt ends reasoning.
+    What it asks changes none of vLLM's: to adjust the request, and whether the prompt ends
+    reasoning. So requests with the same arguments of the chat template share one.
     """
 
     def __init__(self, parser_class: Callable[..., object]) -> None:
         self._parser_class = parser_class
+        self._made: dict[bytes, object] = {}
 
-    def __call__(self, tokenizer: object, **options: object) -> object:
-        """Return the parser of this context's request."""
-        made = PARSERS.get()
-        for known, parser in made:
-            if known == options:
-                return parser
-        parser = self._parser_class(tokenizer, **options)
-        made.append((options, parser))
+    def __call__(
+        self, tokenizer: object, *, chat_template_kwargs: JsonObject, **options: object
+    ) -> object:
+        """Return a parser; `options` are the same for all requests of a model."""
+        key = msgspec.json.encode(chat_template_kwargs)
+        parser = self._made.get(key)
+        if parser is None:
+            parser = self._parser_class(
+                tokenizer, chat_template_kwargs=chat_template_kwargs, **options
+            )
+            if len(key) <= MAX_SHARED_BYTES:
+                self._made[key] = parser
+                for oldest in list(self._made)[:-MAX_SHARED]:
+                    self._made.pop(oldest, None)
         return parser
 
 
@@ -357,7 +371,6 @@ class VllmProcessor(vllm_processor.VllmProcessor):
         # Dynamo frees what it holds for a request when its generator is closed.
         raw = with_standard_tools(request) if compiles_tools(request) else request.raw
         raw = {**FACTORY_FIELDS, **move_documents(raw)}
-        PARSERS.set([])
         async with aclosing(super().generator(raw, context=context)) as stream:
             with naming_fields(request.raw):
                 intercepted = await anext(stream)
@@ -456,8 +469,6 @@ def build_prepared(
     return Prepared(request, intercepted.preprocessed, params)
 
 
-# The reasoning parsers of this context's request, and what they were made with.
-PARSERS: ContextVar[list[tuple[JsonObject, object]]] = ContextVar("PARSERS")
 # What asyncio says of whoever waits for something in a thread without an event loop.
 NO_LOOP = "event loop"
 # Whether this context's request is prepared without waiting for anything.

@@ -147,9 +147,14 @@ class PooledStream(RequestStream):
     def engine_wait_s(self, index: int) -> float:
         return engine_wait_s(self.params, self._delays, None)
 
+    @property
+    @override
+    def full(self) -> bool:
+        return self.backlog > MAX_BACKLOG and self._failure is None
+
     @override
     async def room(self) -> None:
-        while self.backlog > MAX_BACKLOG and self._failure is None:
+        while self.full:
             self._room = asyncio.get_running_loop().create_future()
             await self._room
 
