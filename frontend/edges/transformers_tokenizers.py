@@ -51,11 +51,15 @@ def encode_with(tokenizer: PreTrainedTokenizerBase, encoder: PromptEncoder) -> N
     """Have `tokenizer(text, add_special_tokens=False)` give the ids of `encoder`, and only these.
 
     Any other call, and any other method, stays what it was. As vLLM's own thread-safe tokenizers,
-    it changes the class of this object: whoever has it already gets the new behaviour.
+    it changes the class of this object: whoever has it already gets the new behaviour. The
+    tokenizer must not be changed any more.
     """
     own_class: Any = type(tokenizer)
 
     class EncodingTokenizer(own_class):  # type: ignore[misc]  # known only now
+        # transformers looks it up by its text, which vLLM and Dynamo have done thrice a request.
+        eos_token_id = tokenizer.eos_token_id
+
         def __call__(self, text: object = None, *args: object, **options: object) -> Any:
             if isinstance(text, str) and not args and options == {"add_special_tokens": False}:
                 return BatchEncoding({"input_ids": encoder.encode(text)})

@@ -6,19 +6,18 @@ import argparse
 import asyncio
 import logging
 import weakref
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator
 from contextlib import aclosing, asynccontextmanager
 from contextvars import ContextVar
 from typing import Any, Protocol
 
 import msgspec
-from dynamo.frontend import prepost, vllm_processor
+from dynamo.frontend import vllm_processor
 from dynamo.frontend.vllm_processor import _inject_routing_metadata
 from typing_extensions import override
 from vllm.exceptions import VLLMValidationError
 from vllm.reasoning import ReasoningParserManager
 from vllm.renderers import hf
-from vllm.tokenizers.hf import ThreadSafeHFTokenizerMixin
 from vllm.tokenizers.registry import cached_get_tokenizer
 from vllm.tool_parsers import ToolParserManager
 from vllm.utils import func_utils
@@ -49,15 +48,18 @@ from .base import ChatModelBuilder
 from .transformers_templates import bound_templates, check_template
 from .transformers_tokenizers import NO_ENCODER, encode_with, make_encoder
 from .vllm_errors import naming_fields
+from .vllm_shortcuts import (
+    AT_ONCE,
+    FACTORY_FIELDS,
+    SharedParsers,
+    tokenize_in_place,
+    unless_at_once,
+    without_cloning,
+    without_pool,
+)
 
 logger = logging.getLogger(__name__)
 
-# Fields of vLLM's request whose defaults pydantic would make by a factory, and look at the
-# factory's signature for each request: a third of a millisecond. Nobody reads this id.
-FACTORY_FIELDS: JsonObject = {"bad_words": [], "request_id": ""}
-# Reasoning parsers that the requests of a model share, and the size of the arguments of each.
-MAX_SHARED = 16
-MAX_SHARED_BYTES = 1024
 INSTALLED = InstalledParsers(
     check_names, ToolParserManager.list_registered, ReasoningParserManager.list_registered
 )
@@ -196,46 +198,6 @@ def wrap_chat_template(renderer: Renderer, engine: str, limit: PromptLimit) -> N
     renderer._apply_chat_template_async = unless_at_once(render, in_executor)  # noqa: SLF001 - as above
 
 
-def without_pool(tokenizer: Any) -> Any:
-    """Return a tokenizer that renders as `tokenizer`, without borrowing one of vLLM's copies.
-
-    Encoding needs a copy for each thread. While all are borrowed vLLM makes another one, which
-    takes the interpreter's lock for as long as a vocabulary takes to load.
-    """
-    plain = next(
-        base for base in type(tokenizer).__mro__ if not issubclass(base, ThreadSafeHFTokenizerMixin)
-    )
-    if plain is type(tokenizer):
-        return tokenizer
-    shared: Any = object.__new__(plain)
-    shared.__dict__ = tokenizer.__dict__
-    return shared
-
-
-def unless_at_once(
-    function: Callable[..., Any], in_executor: Callable[..., Awaitable[Any]]
-) -> Callable[..., Awaitable[Any]]:
-    """Return what calls `function` itself for a request that is prepared `AT_ONCE`."""
-
-    async def call(*args: object, **kwargs: object) -> Any:
-        if AT_ONCE.get():
-            return function(*args, **kwargs)
-        return await in_executor(*args, **kwargs)
-
-    return call
-
-
-def tokenize_in_place() -> None:
-    """Have Dynamo tokenize requests that are prepared `AT_ONCE` where they are, in this process."""
-    original = prepost._get_async_tokenizer  # noqa: SLF001 - Dynamo has no hook
-    if original.__module__ == prepost.__name__:  # else it is ours already
-
-        def get_async_tokenizer(tokenizer: Any) -> Callable[..., Awaitable[Any]]:
-            return unless_at_once(tokenizer, original(tokenizer))
-
-        prepost._get_async_tokenizer = get_async_tokenizer  # noqa: SLF001 - as above
-
-
 def release_caches(renderer: Renderer) -> None:
     """Free what vLLM would keep of a model that is gone.
 
@@ -303,34 +265,6 @@ class AdjustedOutput:
         self.request_for_sampling = request_for_sampling
 
 
-class SharedParsers:
-    """Makes the reasoning parsers that Dynamo asks about requests; it would make two for each.
-
-    What it asks changes none of vLLM's: to adjust the request, and whether the prompt ends
-    reasoning. So requests with the same arguments of the chat template share one.
-    """
-
-    def __init__(self, parser_class: Callable[..., object]) -> None:
-        self._parser_class = parser_class
-        self._made: dict[bytes, object] = {}
-
-    def __call__(
-        self, tokenizer: object, *, chat_template_kwargs: JsonObject, **options: object
-    ) -> object:
-        """Return a parser; `options` are the same for all requests of a model."""
-        key = msgspec.json.encode(chat_template_kwargs)
-        parser = self._made.get(key)
-        if parser is None:
-            parser = self._parser_class(
-                tokenizer, chat_template_kwargs=chat_template_kwargs, **options
-            )
-            if len(key) <= MAX_SHARED_BYTES:
-                self._made[key] = parser
-                for oldest in list(self._made)[:-MAX_SHARED]:
-                    self._made.pop(oldest, None)
-        return parser
-
-
 class VllmPreprocessed(msgspec.Struct):
     """A request as Dynamo's vLLM processor would send it."""
 
@@ -358,7 +292,10 @@ class VllmProcessor(vllm_processor.VllmProcessor):
 
     def __init__(self, *args: object, **kwargs: object) -> None:
         super().__init__(*args, **kwargs)
+        processor = self.input_processor
+        processor.process_inputs = without_cloning(processor.process_inputs)
         self._has_waited = False
+        self._eos_token_ids: list[int] | None = None
         BUILT.get().append(self)
 
     @asynccontextmanager
@@ -375,6 +312,12 @@ class VllmProcessor(vllm_processor.VllmProcessor):
             with naming_fields(request.raw):
                 intercepted = await anext(stream)
             yield build_prepared(request, intercepted, policy)
+
+    def _get_eos_token_ids(self) -> list[int]:
+        """Return the tokens that end an answer, which Dynamo's method looks up for each request."""
+        if self._eos_token_ids is None:
+            self._eos_token_ids = super()._get_eos_token_ids()
+        return list(self._eos_token_ids)
 
     def can_prepare_at_once(self, request: ChatRequest) -> bool:
         """Whether a request can be prepared `AT_ONCE`: it is text, and no such one has waited.
@@ -471,7 +414,5 @@ def build_prepared(
 
 # What asyncio says of whoever waits for something in a thread without an event loop.
 NO_LOOP = "event loop"
-# Whether this context's request is prepared without waiting for anything.
-AT_ONCE = ContextVar("AT_ONCE", default=False)
 # Dynamo's factory makes the processor in the task of its caller and keeps it to itself.
 BUILT: ContextVar[list[VllmProcessor]] = ContextVar("BUILT")
