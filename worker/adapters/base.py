@@ -13,7 +13,7 @@ import importlib
 import inspect
 import logging
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable
-from typing import ClassVar, Concatenate, Generic, NamedTuple, TypeVar
+from typing import Any, ClassVar, Concatenate, Generic, NamedTuple, TypeVar
 
 import msgspec
 
@@ -155,22 +155,10 @@ class Worker(abc.ABC, Generic[ConfigT, HandlerT]):
     def text_flag(self) -> str | None:
         """The flag with which the worker takes and gives text instead of tokens, if it is set."""
 
-    @abc.abstractmethod
-    def check_names(self, also_known: set[str]) -> None:
-        """Raise `UnknownParserError` for a parser that the engine does not have.
-
-        also_known: names to be shown besides the engine's own.
-        """
-
     @property
     @abc.abstractmethod
     def model_path(self) -> str:
         """The path or name of the model, as the engine was given it."""
-
-    @property
-    @abc.abstractmethod
-    def parsers_in_rust(self) -> ParserNames:
-        """The names of the parsers that Dynamo's Rust frontend uses."""
 
     @abc.abstractmethod
     def post_processes(self) -> bool:
@@ -241,6 +229,35 @@ class Worker(abc.ABC, Generic[ConfigT, HandlerT]):
             f"{BACKEND_FLAG} {self.settings.tokenizer.backend} is for prompts that the frontend "
             f"tokenizes, and {self.text_flag} leaves that to the worker; drop one of the two flags."
         )
+
+    @property
+    def parsers_in_rust(self) -> ParserNames:
+        """The names of the parsers that Dynamo's Rust frontend uses."""
+        config: Any = self.config  # most have Dynamo's own flags among the engine's
+        return name_parsers_in_rust(config)
+
+    def check_names(self, also_known: set[str]) -> None:
+        """Raise `UnknownParserError` for a parser that the engine does not have.
+
+        also_known: names to be shown besides the engine's own.
+        """
+        native = importlib.import_module(f"...parsers.native.{self.engine.name}", __package__)
+        native.check_names(self.settings.names, also_known)
+
+    def take_engine_arguments(self, arguments: Any) -> None:
+        """Take what Dynamo loads the engine with: its configuration, in which all is decided."""
+        self.config = arguments
+
+    def with_build(self, load_engine: Callable[..., T]) -> Callable[..., T]:
+        """Return Dynamo's function that loads the engine, building post-processing before that."""
+
+        @functools.wraps(load_engine)
+        def build_and_load(arguments: object, *args: object, **kwargs: object) -> T:
+            self.take_engine_arguments(arguments)
+            self.engine.exit_on_setup_error(self.build)()
+            return load_engine(arguments, *args, **kwargs)
+
+        return build_and_load
 
     def load_plugins(self) -> None:
         """Load files of the user's that register parsers; none by default."""

@@ -212,12 +212,6 @@ class SglangWorker(Worker[SglangConfig, SglangHandler]):
     def text_flag(self) -> str | None:
         return "--use-sglang-tokenizer" if self.config.dynamo_args.use_sglang_tokenizer else None
 
-    @override
-    def check_names(self, also_known: set[str]) -> None:
-        from ...parsers.native import sglang as native
-
-        native.check_names(self.settings.names, also_known)
-
     @property
     @override
     def model_path(self) -> str:

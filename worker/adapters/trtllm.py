@@ -31,7 +31,7 @@ from ..auto_names import resolve_auto_names
 from ..dynamo_types import TrtllmConfig, TrtllmHandler, TrtllmRequest
 from ..egress import send_all
 from ..request_stream import EngineRequestHandle
-from .base import GenerateCall, LoadedModel, Worker, choose_parsers, name_parsers_in_rust
+from .base import GenerateCall, LoadedModel, Worker, choose_parsers
 from .engine_support import EngineSupport, patch
 from .other_tokenizers import choose_tokenizer
 
@@ -170,19 +170,12 @@ class TrtllmWorker(Worker[TrtllmConfig, TrtllmHandler]):
                 "which its parsers need, and a process with MPI must not be forked; set "
                 f"{POOL_FLAG} 0, or choose linear parsers."
             )
-        from ...parsers.native import trtllm as native
-
-        native.check_names(self.settings.names, also_known)
+        super().check_names(also_known)
 
     @property
     @override
     def model_path(self) -> str:
         return self.config.model
-
-    @property
-    @override
-    def parsers_in_rust(self) -> ParserNames:
-        return name_parsers_in_rust(self.config)
 
     @override
     def post_processes(self) -> bool:
@@ -195,20 +188,15 @@ class TrtllmWorker(Worker[TrtllmConfig, TrtllmHandler]):
 
     @override
     def install(self) -> None:
-        patch(LLM_WORKER, "get_llm_engine", self._with_build)
+        patch(LLM_WORKER, "get_llm_engine", self.with_build)
         patch(HANDLER, "HandlerBase.generate_locally", self.with_postprocessing)
         # Dynamo's sends everything from the event loop.
         patch(EGRESS, "drive_push_egress", lambda _: send_all)
         patch(HANDLER, "HandlerBase._cancellation_monitor", with_request_handle)
 
-    def _with_build(self, get_llm_engine: Callable[..., T]) -> Callable[..., T]:
-        @functools.wraps(get_llm_engine)
-        def build_and_get(engine_args: JsonObject, *args: object, **kwargs: object) -> T:
-            self._engine_args = engine_args
-            ENGINE.exit_on_setup_error(self.build)()
-            return get_llm_engine(engine_args, *args, **kwargs)
-
-        return build_and_get
+    @override
+    def take_engine_arguments(self, arguments: JsonObject) -> None:
+        self._engine_args = arguments
 
     @override
     def load(self) -> LoadedModel:

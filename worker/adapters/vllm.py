@@ -10,7 +10,7 @@ from __future__ import annotations
 import argparse
 import functools
 import sys
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Sequence
 from typing import TypeVar
 
 from typing_extensions import override
@@ -26,7 +26,7 @@ from .. import flags
 from ..auto_names import resolve_auto_names
 from ..dynamo_types import VllmConfig, VllmEngine, VllmEngineArgs, VllmHandler
 from ..request_stream import EngineRequestHandle
-from .base import GenerateCall, LoadedModel, Worker, choose_parsers, name_parsers_in_rust
+from .base import GenerateCall, LoadedModel, Worker, choose_parsers
 from .engine_support import EngineSupport, patch, pick_fields
 from .native_detokenizer import NativeDetokenizers, Step
 from .other_tokenizers import OtherTokenizer, choose_tokenizer
@@ -218,19 +218,10 @@ class VllmWorker(Worker[VllmConfig, VllmHandler]):
         if self.settings.tool_parser_plugin:
             native.load_tool_parser_plugin(self.settings.tool_parser_plugin)
 
-    @override
-    def check_names(self, also_known: set[str]) -> None:
-        native.check_names(self.settings.names, also_known)
-
     @property
     @override
     def model_path(self) -> str:
         return self.config.engine_args.model
-
-    @property
-    @override
-    def parsers_in_rust(self) -> ParserNames:
-        return name_parsers_in_rust(self.config)
 
     @override
     def post_processes(self) -> bool:
@@ -257,17 +248,8 @@ class VllmWorker(Worker[VllmConfig, VllmHandler]):
 
     @override
     def install(self) -> None:
-        patch("dynamo.vllm.main", "setup_vllm_engine", self._with_build)
+        patch("dynamo.vllm.main", "setup_vllm_engine", self.with_build)
         patch("dynamo.vllm.handlers", "DecodeWorkerHandler.generate", self.with_postprocessing)
-
-    def _with_build(self, setup_vllm_engine: Callable[..., T]) -> Callable[..., T]:
-        @functools.wraps(setup_vllm_engine)
-        def setup(config: VllmConfig, *args: object, **kwargs: object) -> T:
-            self.config = config
-            ENGINE.exit_on_setup_error(self.build)()
-            return setup_vllm_engine(config, *args, **kwargs)
-
-        return setup
 
     @override
     def load(self) -> LoadedModel:
