@@ -54,7 +54,6 @@ from .vllm_shortcuts import (
     SharedParsers,
     tokenize_in_place,
     unless_at_once,
-    without_cloning,
     without_pool,
 )
 
@@ -292,8 +291,6 @@ class VllmProcessor(vllm_processor.VllmProcessor):
 
     def __init__(self, *args: object, **kwargs: object) -> None:
         super().__init__(*args, **kwargs)
-        processor = self.input_processor
-        processor.process_inputs = without_cloning(processor.process_inputs)
         self._has_waited = False
         self._eos_token_ids: list[int] | None = None
         BUILT.get().append(self)

@@ -91,15 +91,3 @@ def without_pool(tokenizer: Any) -> Any:
     shared: Any = object.__new__(plain)
     shared.__dict__ = tokenizer.__dict__
     return shared
-
-
-def without_cloning(process_inputs: Callable[..., object]) -> Callable[..., object]:
-    """Have vLLM use sampling parameters as they are: Dynamo makes them for one request."""
-
-    def process(
-        request_id: str, prompt: object, params: Any, *args: object, **options: object
-    ) -> object:
-        params.skip_clone = True
-        return process_inputs(request_id, prompt, params, *args, **options)
-
-    return process

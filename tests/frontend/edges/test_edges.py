@@ -184,21 +184,24 @@ def test_tools_with_other_languages_type_names(models, loop, engine, backend):
     assert "object" in grammar
 
 
+@pytest.mark.parametrize("stop", ["gamma", ["x"], ["x", "gamma"]])
 @pytest.mark.parametrize("backend", ["huggingface", "vllm", "sglang", "python"])
-def test_what_else_is_routed_is_the_same(models, loop, backend):
+def test_what_else_is_routed_is_the_same(models, loop, backend, stop):
     """Stop conditions, sampling and guided decoding do not depend on the tokenizer."""
     asked = {
         **CONVERSATIONS["one question"],
         "temperature": 0.5,
         "max_tokens": 7,
-        "stop": ["x"],
+        "stop": stop,
         "seed": 3,
         "response_format": {
             "type": "json_schema",
             "json_schema": {"name": "n", "schema": PARAMETERS},
         },
     }
-    made = prepared(loop, models["vllm", backend], asked).preprocessed
+    request = prepared(loop, models["vllm", backend], asked)
+    assert request.params.stop == ([stop] if isinstance(stop, str) else stop)
+    made = request.preprocessed
     expected = prepared(loop, models["vllm", "huggingface"], asked).preprocessed
     for field in ("stop_conditions", "eos_token_ids"):
         assert made[field] == expected[field]

@@ -1,19 +1,14 @@
 """What is spared changes nothing of a request; `test_edges` compares the prompts."""
 
-from typing import Any
-
-import pytest
 from backedge.frontend.edges.vllm_shortcuts import (
     MAX_SHARED,
     MAX_SHARED_BYTES,
     SharedParsers,
-    without_cloning,
     without_pool,
 )
 from transformers import AutoTokenizer
 from vllm.entrypoints.openai.chat_completion.protocol import ChatCompletionRequest
 from vllm.reasoning import ReasoningParserManager
-from vllm.sampling_params import SamplingParams
 from vllm.tokenizers import get_tokenizer
 from vllm.tokenizers.hf import maybe_make_thread_pool
 
@@ -84,14 +79,3 @@ def test_who_renders_borrows_no_tokenizer():
     pooled.chat_template = "{% for message in messages %}{{ message.content }}{% endfor %}"
     messages = [{"role": "user", "content": "hi"}]
     assert renders.apply_chat_template(messages, tokenize=False) == "hi"
-
-
-@pytest.mark.parametrize("fields", [{}, {"stop": ["a"], "temperature": 0.5, "logit_bias": {1: 2}}])
-def test_sampling_parameters_that_are_not_cloned_are_the_same(fields):
-    def process_inputs(request_id, prompt, params, tasks, priority=0):
-        return request_id, prompt, params.clone(), tasks, priority
-
-    made: Any = without_cloning(process_inputs)("id", [1], SamplingParams(**fields), ("generate",))
-    cloned = process_inputs("id", [1], SamplingParams(**fields), ("generate",))
-    made[2].skip_clone = False
-    assert made == cloned
