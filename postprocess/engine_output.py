@@ -68,7 +68,7 @@ def parse_engine_output(output: JsonObject) -> Chunk:
     Raises `ProtocolError` for an output that is not of Dynamo's form.
     """
     try:
-        if output.keys() <= PLAIN_FIELDS and output.get("index") is not None:
+        if output.keys() <= PLAIN_FIELDS and None not in output.values():
             return msgspec.convert(output, Chunk)
         read = msgspec.convert(output, _EngineOutput)
     except msgspec.ValidationError as error:

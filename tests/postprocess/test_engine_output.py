@@ -52,6 +52,21 @@ def test_any_field_may_be_missing(name, is_null):
 
 
 @pytest.mark.parametrize(
+    ("output", "chunk"),
+    [
+        ({"index": 1, "token_ids": [5]}, Chunk(index=1, token_ids=[5])),
+        ({"index": None, "token_ids": [5]}, Chunk(token_ids=[5])),
+        ({"index": 1, "token_ids": None}, Chunk(index=1)),
+        ({"token_ids": [5]}, Chunk(token_ids=[5])),
+        ({"index": 1}, Chunk(index=1)),
+    ],
+)
+def test_tokens_alone(output, chunk):
+    assert parse_engine_output(output) == chunk
+    assert parse_engine_output({**output, "stop_reason": None}) == chunk  # the longer way
+
+
+@pytest.mark.parametrize(
     ("engines", "openais"),
     [
         *(("eos", "stop"), ("stop", "stop"), ("length", "length"), ("", None)),
