@@ -292,7 +292,6 @@ class VllmProcessor(vllm_processor.VllmProcessor):
     def __init__(self, *args: object, **kwargs: object) -> None:
         super().__init__(*args, **kwargs)
         self._has_waited = False
-        self._eos_token_ids: list[int] | None = None
         BUILT.get().append(self)
 
     @asynccontextmanager
@@ -309,12 +308,6 @@ class VllmProcessor(vllm_processor.VllmProcessor):
             with naming_fields(request.raw):
                 intercepted = await anext(stream)
             yield build_prepared(request, intercepted, policy)
-
-    def _get_eos_token_ids(self) -> list[int]:
-        """Return the tokens that end an answer, which Dynamo's method looks up for each request."""
-        if self._eos_token_ids is None:
-            self._eos_token_ids = super()._get_eos_token_ids()
-        return list(self._eos_token_ids)
 
     def can_prepare_at_once(self, request: ChatRequest) -> bool:
         """Whether a request can be prepared `AT_ONCE`: it is text, and no such one has waited.
