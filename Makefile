@@ -21,8 +21,9 @@ RUN_PYTHON := $(if $(filter replay,$(ENGINE)),.venv-light,.venv)/bin/python
 
 MINUTES ?= 60
 
-SUPPORT := tests/worker/adapters/test_engine_support.py::test_these_versions_and_patch_points_are_the_supported_ones
-TESTS_NEXT := $(SUPPORT)[vllm] $(SUPPORT)[sglang] tests/frontend/edges tests/e2e/test_transcripts.py \
+SUPPORT := tests/worker/test_engine_support.py::test_these_versions_and_patch_points_are_the_supported_ones
+TESTS_NEXT := $(SUPPORT)[vllm] $(SUPPORT)[sglang] tests/engines/frontends \
+	$(wildcard tests/engines/*/test_frontend*.py) tests/e2e/test_transcripts.py \
 	tests/e2e/test_sglang.py::test_gives_exactly_the_transcript
 
 .PHONY: run offline test test-all test-next test-clients dashboard soak test-hostile lint docs \

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import msgspec
-from backedge.parsers.json_types import JsonObject
+from backedge.base.json_types import JsonObject
 from tokenizers import Tokenizer
 
 ROOT = Path(__file__).parent.parent

@@ -20,8 +20,8 @@ from functools import cache
 from typing import Any
 
 import msgspec
-from backedge.parsers.json_types import JsonObject
-from backedge.tokenization.model_files import ModelFiles
+from backedge.base.json_types import JsonObject
+from backedge.templates.model_files import ModelFiles
 from backedge.tokenization.prompt_cache import PromptCache
 
 from .answers import TINY_MODEL
@@ -102,7 +102,7 @@ def _huggingface(cache: PromptCache) -> Encode:
 
 
 def _by_transformers(tokenizer: object, cache: PromptCache) -> Encode:
-    from backedge.frontend.edges.transformers_tokenizers import make_encoder
+    from backedge.tokenization.transformers_tokenizers import make_encoder
 
     encoder = make_encoder(tokenizer, cache)
     if encoder is None:

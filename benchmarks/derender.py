@@ -21,7 +21,7 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 import msgspec
-from backedge.parsers.json_types import JsonObject
+from backedge.base.json_types import JsonObject
 
 from tools.stack import LOOPBACK, MODEL_NAME, Stack, fetch, free_port
 

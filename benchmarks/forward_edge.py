@@ -65,7 +65,7 @@ MEGA = 1e6
 
 
 def _huggingface() -> Encode:
-    from backedge.tokenization.model_files import ModelFiles
+    from backedge.templates.model_files import ModelFiles
 
     return ModelFiles(TINY_MODEL).encode
 

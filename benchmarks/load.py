@@ -18,7 +18,7 @@ from typing import TypeVar
 from urllib.parse import urlsplit
 
 import msgspec
-from backedge.parsers.json_types import JsonObject
+from backedge.base.json_types import JsonObject
 
 from .answers import HERMES, Answer, Texts, answer
 

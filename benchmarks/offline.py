@@ -22,15 +22,15 @@ from pathlib import Path
 from typing import Any
 
 import msgspec
+from backedge.base.json_types import JsonObject
+from backedge.engines.transformers.offline import HfBackend
+from backedge.engines.vllm.offline import VllmBackend
 from backedge.offline import (
     GenerationEngine,
     GenerationOptions,
     ModelLoadConfig,
     TextGenerationRequest,
 )
-from backedge.offline.backends.hf import HfBackend
-from backedge.offline.backends.vllm import VllmBackend
-from backedge.parsers.json_types import JsonObject
 
 from .answers import TINY_MODEL
 

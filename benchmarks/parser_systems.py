@@ -10,9 +10,9 @@ from importlib.util import find_spec
 from types import SimpleNamespace
 from typing import Any, Protocol
 
+from backedge.engines.vllm.parsers import VllmParsers
 from backedge.parsers.base import ParserNames, ParserRequest
 from backedge.parsers.events import Event, ToolCallArguments, ToolCallStarted
-from backedge.parsers.native.vllm import VllmParsers
 from backedge.parsers.parser_lookup import linear_parsers
 from backedge.tokenization.detokenizer import read_vocabulary
 from typing_extensions import override

@@ -9,14 +9,14 @@ import itertools
 from collections.abc import Callable
 from typing import Any, Protocol
 
+from backedge.base.json_types import JsonObject
+from backedge.engines.vllm.worker import build_parsers
 from backedge.parsers.base import ParserNames, ParserRequest
-from backedge.parsers.json_types import JsonObject
 from backedge.parsers.parser_lookup import Kind
 from backedge.postprocess.aggregate import aggregate_deltas
 from backedge.postprocess.chunk_scheduler import MERGE_DELAYS, MergeDelays, ScheduledChunk
 from backedge.postprocess.messages import Chunk, PostprocessParams
 from backedge.tokenization.detokenizer import detokenizers
-from backedge.worker.adapters.vllm import build_parsers
 from backedge.worker.backend import InlineBackend
 from dynamo.frontend.prepost import StreamingPostProcessor
 from typing_extensions import override

@@ -18,8 +18,8 @@ import time
 from collections.abc import AsyncIterator, Sequence
 
 import msgspec
+from backedge.base.json_types import JsonObject
 from backedge.parsers.base import ParserNames, ParserRequest
-from backedge.parsers.json_types import JsonObject
 from backedge.parsers.parser_lookup import linear_parsers
 from backedge.postprocess.chunk_scheduler import MERGE_DELAYS
 from backedge.postprocess.messages import PostprocessParams

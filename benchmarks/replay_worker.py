@@ -14,19 +14,19 @@ from collections.abc import AsyncGenerator
 from typing import get_args
 
 import uvloop
+from backedge.base.json_types import JsonObject
+from backedge.engines.dynamo.types import Context
 from backedge.parsers.base import ParserNames
-from backedge.parsers.json_types import JsonObject
 from backedge.parsers.parser_lookup import Kind
 from backedge.postprocess.chunk_scheduler import MERGE_DELAYS
-from backedge.worker.adapters.base import name_parsers_in_rust
-from backedge.worker.adapters.refusals import show_refusal
+from backedge.testing.replay_worker.engine import ReplayEngine
+from backedge.testing.replay_worker.flags import add_runtime_flags
+from backedge.testing.replay_worker.worker import ReplayModel, ReplayWorker, serve
 from backedge.worker.backend import InlineBackend
-from backedge.worker.dynamo_types import RequestContext
+from backedge.worker.engine_worker import name_parsers_in_rust
 from backedge.worker.metrics import WorkerMetrics
 from backedge.worker.model_card import build_worker_card
-from backedge.worker.replay.engine import ReplayEngine
-from backedge.worker.replay.flags import add_runtime_flags
-from backedge.worker.replay.worker import ReplayModel, ReplayWorker, serve
+from backedge.worker.refusals import show_refusal
 from backedge.worker.request_stream import WorkerPostprocessor
 from backedge.worker.stock.backend import build_stock_postprocessor
 from backedge.worker.stock.markers import find_markers
@@ -77,7 +77,7 @@ class PlainWorker(ReplayWorker):
 
     @override
     async def generate(  # type: ignore[override]  # Dynamo pulls, since there is no sender
-        self, request: JsonObject, context: RequestContext
+        self, request: JsonObject, context: Context
     ) -> AsyncGenerator[JsonObject, None]:
         async for chunk in super().generate(request, context):
             yield chunk
@@ -87,8 +87,8 @@ def build_postprocessor(
     arguments: argparse.Namespace, names: ParserNames, metrics: WorkerMetrics
 ) -> WorkerPostprocessor:
     """Return the post-processing of a vLLM worker with these flags."""
+    from backedge.engines.vllm.worker import build_parsers
     from backedge.tokenization.detokenizer import detokenizers
-    from backedge.worker.adapters.vllm import build_parsers
     from vllm.tokenizers import get_tokenizer
 
     vllm_tokenizer = get_tokenizer(str(TINY_MODEL))

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from backedge.parsers.json_types import JsonObject
+from backedge.base.json_types import JsonObject
 from dynamo.frontend import sglang_prepost, sglang_processor
 from typing_extensions import override
 

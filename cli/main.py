@@ -14,7 +14,7 @@ import click
 from click.shell_completion import CompletionItem
 from typing_extensions import override
 
-from ..parsers.errors import BackedgeError
+from ..base.errors import BackedgeError
 
 # Name of a subcommand: its module here, where the command is called `command`, and what it does.
 COMMANDS = {

@@ -11,8 +11,8 @@ from typing import Any
 import click
 import msgspec
 
+from ..base.errors import BackedgeError, SetupError
 from ..parsers.api import stream_parser
-from ..parsers.errors import BackedgeError, SetupError
 from ..parsers.events import (
     Content,
     Event,

@@ -10,9 +10,9 @@ from __future__ import annotations
 import logging
 from collections.abc import AsyncIterator
 
+from backedge.base.json_types import JsonObject
+from backedge.engines.dynamo.types import Context
 from backedge.frontend.chat_model import ChatModel
-from backedge.frontend.dynamo_types import Context
-from backedge.parsers.json_types import JsonObject
 from dynamo.llm import KvRouter, KvRouterConfig
 
 logger = logging.getLogger(__name__)

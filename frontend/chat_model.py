@@ -17,16 +17,9 @@ import msgspec
 from dynamo.frontend.utils import extract_mm_urls
 from dynamo.llm.exceptions import InvalidArgument, Unknown, WorkerUnavailable
 
-from ..parsers.base import ParserFactory
-from ..parsers.errors import SetupError
-from ..parsers.json_types import JsonObject
-from ..postprocess.messages import KEY, Chunk, PostprocessedChunk, PostprocessParams, encode
-from ..postprocess.postprocessor import Postprocessor, starts_in_reasoning
-from ..recording.recorder import Recorder
-from ..recording.redaction import Redactor
-from ..tokenization.detokenizer import DetokenizerFactory
-from ..tokenization.model_files import read_vocabulary_size
-from .dynamo_types import (
+from ..base.errors import SetupError
+from ..base.json_types import JsonObject
+from ..engines.dynamo.types import (
     Context,
     Endpoint,
     FrontendConfig,
@@ -36,6 +29,13 @@ from .dynamo_types import (
     Runtime,
     read_runtime_config,
 )
+from ..parsers.base import ParserFactory
+from ..postprocess.messages import KEY, Chunk, PostprocessedChunk, PostprocessParams, encode
+from ..postprocess.postprocessor import Postprocessor, starts_in_reasoning
+from ..recording.recorder import Recorder
+from ..recording.redaction import Redactor
+from ..templates.model_files import read_vocabulary_size
+from ..tokenization.detokenizer import DetokenizerFactory
 from .http_errors import as_http_errors, build_refusal
 from .parser_names import read_worker_card
 from .request.chat_request import ChatRequest, decode_chat_request, write_reasoning_as_text

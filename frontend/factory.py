@@ -12,14 +12,9 @@ from collections.abc import AsyncIterator, Callable, Container, Iterable
 from dynamo.llm import PythonAsyncEngine
 from dynamo.llm.exceptions import InvalidArgument, WorkerUnavailable
 
-from ..parsers.errors import SetupError
-from ..parsers.json_types import JsonObject
-from ..tokenization import read_tokenizer_config, split_name
-from ..tokenization.flags import ALLOW_MODULE_FLAG, Backend, TokenizerSelection
-from ..tokenization.prompt_cache import PromptCache
-from ..tokenization.selection import select_tokenizer
-from .chat_model import ChatModel
-from .dynamo_types import (
+from ..base.errors import SetupError
+from ..base.json_types import JsonObject
+from ..engines.dynamo.types import (
     Context,
     FrontendConfig,
     ModelCard,
@@ -28,8 +23,13 @@ from .dynamo_types import (
     Runtime,
     read_runtime_config,
 )
-from .edges import load_builder
+from ..tokenization import read_tokenizer_config, split_name
+from ..tokenization.flags import ALLOW_MODULE_FLAG, Backend, TokenizerSelection
+from ..tokenization.prompt_cache import PromptCache
+from ..tokenization.selection import select_tokenizer
+from .chat_model import ChatModel
 from .http_errors import as_http_errors, build_refusal
+from .model_builder import load_builder
 from .parser_names import read_worker_card
 from .recorder import FrontendRecording
 from .response.openai_chunks import AnnotatedChunk

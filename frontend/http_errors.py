@@ -15,8 +15,8 @@ from dynamo.llm.exceptions import (
     WorkerUnavailable,
 )
 
-from ..parsers.errors import RequestError, SetupError, shorten
-from ..parsers.json_types import JsonObject
+from ..base.errors import RequestError, SetupError, shorten
+from ..base.json_types import JsonObject
 from ..tokenization import TokenizerError
 from .runtime.containment import PreparationError
 from .runtime.prompt_queue import BusyError, ClientGoneError

@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Any, Protocol, get_args
 
 import msgspec
 
-from ..parsers.errors import SetupError
+from ..base.errors import SetupError
+from ..engines.dynamo.types import FrontendConfig, Runtime
 from ..parsers.parser_lookup import Kind
 from ..recording import flags as record_flags
 from ..recording.flags import RecordSettings, read_record_settings
@@ -19,7 +20,6 @@ from ..tokenization import flags as tokenizer_flags
 from ..tokenization.flags import ALLOW_MODULE_FLAG, BACKEND_FLAG, TokenizerSelection
 from ..tokenization.prompt_cache import BYTES_PER_MB, DEFAULT_MB, PromptCache
 from ..tokenization.selection import check_installed, is_installed
-from .dynamo_types import FrontendConfig, Runtime
 from .runtime import gc_control
 
 if TYPE_CHECKING:

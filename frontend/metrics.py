@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Protocol
 
+from ..engines.dynamo.types import Runtime
 from ..recording.writer import RecordingCounts, RecordingWriter
 from ..tokenization.prompt_cache import PromptCache
-from .dynamo_types import Runtime
 
 # Nothing is served there; Dynamo keeps callbacks of metrics with an endpoint.
 ENDPOINT = "backedge.frontend.prompts"

@@ -8,11 +8,11 @@ from collections.abc import Callable, Collection, Iterable
 
 import msgspec
 
+from ..base.errors import ProtocolError
+from ..engines.dynamo.types import RuntimeConfig, RuntimeData
 from ..parsers.base import ParserNames
-from ..parsers.errors import ProtocolError
 from ..parsers.parser_lookup import Kind, known_formats, reasoning_format, tool_format, uses_native
 from ..postprocess.messages import WorkerCard, read
-from .dynamo_types import RuntimeConfig, RuntimeData
 
 logger = logging.getLogger(__name__)
 

@@ -9,7 +9,7 @@ from ..recording.recorder import Recorder
 from ..recording.recording import RecordedModel
 from ..recording.writer import RecordingWriter
 from .chat_model import ChatModel
-from .edges.base import ChatModelBuilder
+from .model_builder import ChatModelBuilder
 
 
 class FrontendRecording:

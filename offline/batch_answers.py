@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import msgspec
 
-from ..parsers.json_types import JsonObject
+from ..base.json_types import JsonObject
 from .batch_file import RESPONSE
 from .batch_output import build_id
 from .contracts import GeneratedChoice, GenerationResult, ParsedMessage, RowError

@@ -24,8 +24,8 @@ from typing import BinaryIO, NamedTuple
 
 import msgspec
 
-from ..parsers.errors import SetupError
-from ..parsers.json_types import JsonObject
+from ..base.errors import SetupError
+from ..base.json_types import JsonObject
 
 # Of a line, in bytes: room for an image in a data URL.
 MAX_LINE_BYTES = 67_108_864

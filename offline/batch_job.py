@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator
 from collections.abc import Set as AbstractSet
 from typing import TypeAlias, cast
 
-from ..parsers.json_types import JsonObject
+from ..base.json_types import JsonObject
 from .batch_answers import build_answer
 from .batch_file import LineSet, has_image
 from .batch_rows import RowReader

@@ -21,8 +21,8 @@ from typing import Self
 
 import msgspec
 
-from ..parsers.errors import BackedgeError, SetupError, shorten
-from ..parsers.json_types import JsonObject
+from ..base.errors import BackedgeError, SetupError, shorten
+from ..base.json_types import JsonObject
 from .batch_file import Extent, InputScan, LineSet
 
 VERSION = 1

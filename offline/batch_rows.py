@@ -11,8 +11,8 @@ from typing import Any
 
 import msgspec
 
-from ..parsers.errors import RequestError, shorten
-from ..parsers.json_types import JsonObject
+from ..base.errors import RequestError, shorten
+from ..base.json_types import JsonObject
 from .batch_file import find_image_parts, has_image, read_id
 from .constraints import CONSTRAINTS
 from .contracts import GenerationOptions, TextGenerationRequest, VlmGenerationRequest

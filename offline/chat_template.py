@@ -10,8 +10,8 @@ import logging
 from collections.abc import Mapping, Sequence
 from typing import Any, Protocol
 
-from ..parsers.errors import RequestError
-from ..parsers.json_types import JsonObject
+from ..base.errors import RequestError
+from ..base.json_types import JsonObject
 from .contracts import GenerationOptions, TextGenerationRequest
 
 logger = logging.getLogger(__name__)

@@ -8,8 +8,8 @@ import sys
 import traceback
 from collections.abc import Callable, Iterator, Sequence
 
-from ..parsers.errors import BackedgeError, SetupError
-from ..parsers.json_types import JsonObject
+from ..base.errors import BackedgeError, SetupError
+from ..base.json_types import JsonObject
 from .batch_file import InputScan, read_row, read_rows, scan_input
 from .batch_job import BatchJob
 from .batch_output import BatchOutput

@@ -14,10 +14,10 @@ from typing import Any, NamedTuple, NoReturn, TypeVar, Union
 import msgspec
 from typing_extensions import override
 
+from ..base.errors import SetupError
+from ..base.json_types import JsonObject
 from ..parsers.base import ParserNames
-from ..parsers.errors import SetupError
-from ..parsers.json_types import JsonObject
-from ..tokenization.auto_parsers import resolve_auto
+from ..templates.auto_parsers import resolve_auto
 from .batch_file import Shard
 from .contracts import GenerationOptions, ModelLoadConfig, VlmPreprocessOptions
 from .errors import OptionValueError, UnknownOptionError

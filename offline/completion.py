@@ -16,8 +16,8 @@ from typing import Literal, Protocol
 
 import msgspec
 
+from ..base.errors import ParserFailedError
 from ..parsers.base import ParserFactory, ParserRequest
-from ..parsers.errors import ParserFailedError
 from ..postprocess.aggregate import aggregate_deltas
 from ..postprocess.messages import ChoiceDelta, Chunk, EngineLogprob, PostprocessParams
 from ..postprocess.postprocessor import Postprocessor

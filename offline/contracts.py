@@ -9,7 +9,7 @@ from typing import Any, Literal, Self, get_args
 
 import msgspec
 
-from ..parsers.json_types import JsonObject
+from ..base.json_types import JsonObject
 from ..postprocess.messages import TokenLogprob
 from .errors import OptionValueError, UnknownOptionError
 

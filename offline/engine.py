@@ -18,8 +18,8 @@ from typing import Self
 
 import msgspec
 
+from .backend import CAPABILITIES, GUIDED, LOGPROBS, VLM, Backend
 from .backends import able_backends, backend_class
-from .backends.base import CAPABILITIES, GUIDED, LOGPROBS, VLM, Backend
 from .constraints import describe_constraint
 from .contracts import (
     GenerationOptions,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import difflib
 from collections.abc import Iterable
 
-from ..parsers.errors import BackedgeError, SetupError
+from ..base.errors import BackedgeError, SetupError
 
 
 def suggest(name: str, known: Iterable[str]) -> str:

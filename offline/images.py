@@ -9,7 +9,7 @@ import stat
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ..parsers.errors import shorten
+from ..base.errors import shorten
 from ..tokenization.errors import describe_error
 from .contracts import VlmPreprocessOptions
 from .rows import RowFailure

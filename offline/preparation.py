@@ -7,13 +7,13 @@ from collections.abc import Sequence
 
 import msgspec
 
+from ..base.errors import BackedgeError, RequestError, shorten
+from ..guided.guided_request import GuidedRequest
 from ..parsers.base import ParserFactory, ParserNames, ParserRequest
-from ..parsers.errors import BackedgeError, RequestError, shorten
-from ..parsers.guided.guided_request import GuidedRequest
 from ..tokenization.detokenizer import detokenizers, read_vocabulary
 from ..tokenization.errors import describe_error
 from ..tokenization.prompt_limit import describe_longest
-from .backends.base import Backend
+from .backend import Backend
 from .completion import Completion, CompletionSetup, TextWatcher
 from .constraints import Grammar, build_grammar, read_constraints, read_names
 from .contracts import (

@@ -20,8 +20,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from ..parsers.errors import SetupError
-from ..parsers.json_types import JsonObject
+from ..base.errors import SetupError
+from ..base.json_types import JsonObject
 from .batch_file import (
     WHOLE,
     Block,

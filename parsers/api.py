@@ -7,8 +7,9 @@ import importlib.util
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Literal
 
+from ..base.engines import load_engine_module
+from ..base.errors import SetupError
 from .base import ParserFactory, ParserNames, ParserRequest, StreamParser
-from .errors import SetupError
 from .linear_parsers import Vocabulary
 from .parser_lookup import Kind, linear_parsers, uses_native
 
@@ -80,6 +81,6 @@ def native_parsers(engine: Engine | None, tokenizer: object, names: ParserNames)
             f"which is not installed (installed: {', '.join(installed) or 'none'}): "
             "install it, or choose kind='linear'."
         )
-    module = importlib.import_module(f".native.{wanted}", __package__)
+    module = load_engine_module(wanted, "parsers")
     parsers: ParserFactory = getattr(module, NATIVE[wanted][1])(tokenizer, names)
     return parsers

@@ -8,9 +8,9 @@ from typing import Protocol
 import msgspec
 from typing_extensions import override
 
+from ..base.json_types import JsonObject
 from .events import Event
 from .held_text import HeldText
-from .json_types import JsonObject
 
 
 class ParserNames(msgspec.Struct, frozen=True):

@@ -31,11 +31,11 @@ from __future__ import annotations
 import abc
 from collections.abc import Mapping
 
+from ..base.json_types import JsonObject
 from .arguments.tool_calls import ToolCallEmitter
 from .compiled_format import FENCE, CompiledFormat
 from .events import Content, Event, Reasoning, ToolCallCut
 from .format import TEXT_STATES, Jump, State, target_state
-from .json_types import JsonObject
 from .marker_lexer import MarkerLexer
 
 # How much white space before the first word and after a call may turn out not to be text.

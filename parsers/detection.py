@@ -22,8 +22,9 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import NamedTuple, cast
 
+from ..base.errors import MAX_SHOWN_NAME, shorten
+from ..base.json_types import JsonObject
 from .compiled_format import CompiledFormat, compile_format
-from .errors import MAX_SHOWN_NAME, shorten
 from .events import ToolCallArguments, ToolCallStarted
 from .format import (
     CALL_STATES,
@@ -35,7 +36,6 @@ from .format import (
     State,
     target_state,
 )
-from .json_types import JsonObject
 from .linear_parsers import spell_markers
 from .parser_lookup import known_formats, tool_format
 from .schema import read_parameters

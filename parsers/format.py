@@ -7,8 +7,8 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from ..base.errors import SetupError
 from .arguments.json_calls import CallKeys
-from .errors import SetupError
 from .structural_tag import CallTags
 
 

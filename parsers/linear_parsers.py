@@ -11,9 +11,9 @@ from dataclasses import dataclass, field, replace
 
 from typing_extensions import override
 
+from ..base.errors import REASONING_FLAG, TOOL_CALL_FLAG, UnusableParserError
 from .base import ParserFactory, ParserRequest, StreamParser
 from .compiled_format import CompiledFormat, compile_format
-from .errors import REASONING_FLAG, TOOL_CALL_FLAG, UnusableParserError
 from .format import Format, State, target_state
 from .nonempty_content import FLAG, NonemptyContent
 from .passthrough import PassthroughParser

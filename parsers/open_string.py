@@ -24,11 +24,11 @@ import re
 from collections import deque
 from collections.abc import Mapping, Sequence
 
+from ..base.json_types import JsonObject
 from .arguments.incremental_grammar import skip_space
 from .call_rollback import CallRollback
 from .compiled_format import CompiledFormat
 from .format import COLLECTED_STATES, TEXT_STATES, State, target_state
-from .json_types import JsonObject
 
 MAX_UNDECIDED = 4096
 MAX_TOKENS = 64

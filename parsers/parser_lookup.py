@@ -11,8 +11,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Literal
 
+from ..base.errors import REASONING_FLAG, TOOL_CALL_FLAG, SetupError, UnknownParserError
 from .base import ParserNames
-from .errors import REASONING_FLAG, TOOL_CALL_FLAG, SetupError, UnknownParserError
 from .format import Format
 from .formats.catalog import FORMATS
 from .linear_parsers import LinearParsers, Vocabulary

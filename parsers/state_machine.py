@@ -13,7 +13,7 @@ knows no format by name. Six layers share the work, each a class in a file of it
     `GrammarStates`  grammar_states.py lets grammars read arguments
     `LinearParser`   this file          the states, the values they read, `feed`
 
-docs/formats.md shows two tables as diagrams; `python -m backedge.parsers.diagram NAME` draws any.
+docs/formats.md shows two tables as diagrams; `python -m backedge.testing.diagram NAME` draws any.
 The machine needs no stack: formats nest to one level only, text, calls within it, parameters within
 a call. The one thing to remember is the text that the calls interrupted, `_text_state`; the target
 `Jump.RETURN` goes back there. Real nesting occurs in arguments only, and there a grammar with a
@@ -49,6 +49,7 @@ from collections.abc import Callable, Mapping, Sequence
 
 from typing_extensions import override
 
+from ..base.json_types import JsonObject
 from .arguments.incremental_grammar import IncrementalGrammar, Status
 from .arguments.json_repair import JsonRepairer
 from .arguments.schema_value import STRING, SchemaValue
@@ -78,7 +79,6 @@ from .format import (
     target_state,
 )
 from .grammar_states import GrammarStates
-from .json_types import JsonObject
 from .parameter_values import begin_value
 
 # The event of text in the states where it needs no further reading.

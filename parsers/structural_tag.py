@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from .json_types import JsonObject
+from ..base.json_types import JsonObject
 
 Choice = Literal["any", "some", "one"]
 """How many calls an answer has: any number beside text, at least one and no text, exactly one."""

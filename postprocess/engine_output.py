@@ -12,8 +12,8 @@ from typing import Annotated
 
 import msgspec
 
-from ..parsers.errors import ProtocolError
-from ..parsers.json_types import JsonObject
+from ..base.errors import ProtocolError
+from ..base.json_types import JsonObject
 from .messages import U32, Chunk, EngineLogprob
 
 # OpenAI's words for the engines'. An abort ends the text like a limit does. "timeout" is

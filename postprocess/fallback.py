@@ -7,8 +7,8 @@ from typing import Literal
 
 from typing_extensions import override
 
+from ..base.errors import ParserFailedError
 from ..parsers.base import ParserFactory, ParserRequest, ParserWrapper
-from ..parsers.errors import ParserFailedError
 from ..parsers.events import Content, Event
 from ..parsers.forced_calls import wrap_forced_calls
 from ..parsers.held_text import HeldText, hold_pieces

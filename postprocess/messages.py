@@ -14,8 +14,8 @@ from typing import Annotated, TypeVar
 
 import msgspec
 
+from ..base.errors import ProtocolError
 from ..parsers.base import ParserRequest
-from ..parsers.errors import ProtocolError
 from ..tokenization.detokenizer import DetokenizerOptions
 
 VERSION = 1

@@ -6,8 +6,8 @@ import logging
 from collections.abc import Sequence
 from typing import NoReturn
 
+from ..base.errors import ParserFailedError
 from ..parsers.base import ParserFactory
-from ..parsers.errors import ParserFailedError
 from ..parsers.passthrough import PassthroughParsers
 from ..tokenization.detokenizer import DetokenizerFactory
 from .aggregate import aggregate_deltas

@@ -11,8 +11,8 @@ from pathlib import Path
 import msgspec
 from typing_extensions import override
 
+from ..base.errors import BackedgeError
 from ..parsers.base import ParserNames, ParserRequest
-from ..parsers.errors import BackedgeError
 from ..parsers.linear_parsers import Vocabulary
 from ..parsers.parser_lookup import linear_parsers
 from ..postprocess.aggregate import aggregate_deltas

@@ -14,9 +14,9 @@ import itertools
 import re
 from collections.abc import Collection, Iterable, Iterator
 
+from ..base.json_types import JsonObject
 from ..parsers.base import ParserNames
 from ..parsers.format import Format
-from ..parsers.json_types import JsonObject
 from ..parsers.parser_lookup import reasoning_format, tool_format
 from ..postprocess.messages import PostprocessParams
 

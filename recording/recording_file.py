@@ -7,7 +7,7 @@ from pathlib import Path
 
 import msgspec
 
-from ..parsers.errors import BackedgeError, shorten
+from ..base.errors import BackedgeError, shorten
 from .recording import VERSION, Recording
 
 # The longest line that is read; a recorder writes shorter ones.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
-from ..parsers.json_types import JsonObject
+from ..base.json_types import JsonObject
 from ..postprocess.messages import PostprocessParams
 from .kept_text import LISTED_SCHEMAS, NAMED_SCHEMAS, SINGLE_SCHEMAS, TYPES
 

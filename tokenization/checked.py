@@ -12,8 +12,8 @@ from typing import Annotated, Any
 import msgspec
 from typing_extensions import override
 
-from ..parsers.errors import RequestError
-from ..parsers.json_types import JsonObject
+from ..base.errors import RequestError
+from ..base.json_types import JsonObject
 from .errors import TokenizerFailedError, TokenizerResultError
 from .protocol import DynamoTokenizer, find_missing
 

@@ -29,7 +29,7 @@ from typing import Protocol
 import msgspec
 from tokenizers import AddedToken, Tokenizer
 
-from ..parsers.errors import BackedgeError
+from ..base.errors import BackedgeError
 
 # A text may be cut in front of so many different tokens. Special ones come first, and those without
 # a number: a vocabulary may have thousands for later use, such as <unused17>.

@@ -5,7 +5,7 @@ from __future__ import annotations
 import reprlib
 from typing import Literal
 
-from ..parsers.errors import BackedgeError
+from ..base.errors import BackedgeError
 
 Stage = Literal["imported", "found", "constructed"]
 REMEDIES: dict[Stage, str] = {

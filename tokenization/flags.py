@@ -7,7 +7,7 @@ from typing import Any, Literal, get_args
 
 import msgspec
 
-from ..parsers.errors import SetupError
+from ..base.errors import SetupError
 
 Backend = Literal["huggingface", "vllm", "sglang", "python"]
 BACKENDS: tuple[Backend, ...] = get_args(Backend)

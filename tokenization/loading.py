@@ -13,7 +13,7 @@ from weakref import WeakValueDictionary
 import msgspec
 from typing_extensions import override
 
-from ..parsers.errors import SetupError
+from ..base.errors import SetupError
 from .checked import CheckedTokenizer
 from .errors import Stage, TokenizerLoadError, describe_error
 from .protocol import BaseTokenizer, TokenizerProtocol, find_missing

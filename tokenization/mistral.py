@@ -22,8 +22,8 @@ from mistral_common.tokens.tokenizers.tekken import is_tekkenizer
 from mistral_common.tokens.tokenizers.utils import get_one_valid_tokenizer_file
 from typing_extensions import override
 
-from ..parsers.errors import RequestError
-from ..parsers.json_types import JsonObject
+from ..base.errors import RequestError
+from ..base.json_types import JsonObject
 from .protocol import BaseTokenizer, TokenizerProtocol
 
 # Special tokens that stay in the text: parsers find calls and reasoning by them.

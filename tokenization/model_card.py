@@ -15,8 +15,8 @@ from typing import Protocol
 
 import msgspec
 
-from ..parsers.errors import SetupError
-from ..parsers.json_types import JsonObject
+from ..base.errors import SetupError
+from ..base.json_types import JsonObject
 from .flags import BACKEND_FLAG, BACKENDS, TokenizerSelection
 
 KEY = "backedge_tokenizer"

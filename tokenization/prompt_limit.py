@@ -12,7 +12,7 @@ from collections.abc import Callable
 
 import msgspec
 
-from ..parsers.errors import RequestError
+from ..base.errors import RequestError
 
 # The text of a prompt, whatever the model reads.
 MAX_PROMPT_CHARACTERS = 67_108_864

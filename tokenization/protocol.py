@@ -15,7 +15,7 @@ from typing import ClassVar, NoReturn, Protocol, Self, TypeVar, runtime_checkabl
 
 from typing_extensions import override
 
-from ..parsers.json_types import JsonObject
+from ..base.json_types import JsonObject
 from .detokenizer import DetokenizerFactory, DetokenizerOptions, detokenizers
 
 T = TypeVar("T")

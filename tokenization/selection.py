@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 
-from ..parsers.errors import SetupError
+from ..base.errors import SetupError
 from .flags import BACKEND_FLAG, BACKENDS, Backend, TokenizerSelection
 
 

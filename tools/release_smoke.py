@@ -21,9 +21,9 @@ from backedge.parsers.base import ParserNames, ParserRequest
 from backedge.parsers.parser_lookup import linear_parsers
 from backedge.postprocess import Chunk, Postprocessor, PostprocessParams, detokenizers
 from backedge.postprocess.aggregate import aggregate_deltas
+from backedge.templates.model_files import ModelFiles
+from backedge.testing.transcripts import EXAMPLES
 from backedge.tokenization.detokenizer import read_vocabulary
-from backedge.tokenization.model_files import ModelFiles
-from backedge.tokenization.transcripts import EXAMPLES
 
 # What only a worker does: it ends the output, or holds it to a grammar.
 OF_WORKERS = {"stop", "max_tokens", "tool_choice", "response_format"}

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import msgspec
 
-from ..tokenization.auto_parsers import AUTO, resolve_auto
+from ..templates.auto_parsers import AUTO, resolve_auto
 from .flags import EngineName, read_parser_names
 
 # Where the flags of each engine name the files that detection reads, the best first.

@@ -6,7 +6,7 @@ from typing import Protocol
 
 from typing_extensions import override
 
-from ..parsers.json_types import JsonObject
+from ..base.json_types import JsonObject
 from ..postprocess.chunk_scheduler import ScheduledChunk
 from ..postprocess.messages import KEY, PostprocessedChunk, encode
 from ..postprocess.stage_timing import Clock, StageTime

@@ -23,9 +23,9 @@ from typing import Protocol
 
 from typing_extensions import override
 
-from ..parsers.errors import BackedgeError
-from ..parsers.json_types import JsonObject
-from .dynamo_types import ResponseSender
+from ..base.errors import BackedgeError
+from ..base.json_types import JsonObject
+from ..engines.dynamo.types import ResponseSender
 
 SENDER = "response_sender"
 # Chunks of a response that the event loop sends itself; Dynamo's channel holds twice as many.

@@ -9,8 +9,8 @@ from typing import Literal, get_args
 
 import msgspec
 
+from ..base.json_types import JsonObject
 from ..parsers.base import ParserNames
-from ..parsers.json_types import JsonObject
 from ..parsers.parser_lookup import Kind, known_formats, reasoning_format, tool_format
 from ..postprocess.chunk_scheduler import MERGE_DELAYS, Latency, MergeDelays
 from ..postprocess.fallback import OnError

@@ -9,13 +9,13 @@ from collections.abc import Iterable, Mapping, Sequence
 from math import inf
 from typing import Literal, Protocol, TypeVar, get_args
 
-from ..parsers.errors import ParserFailedError
+from ..base.errors import ParserFailedError
+from ..engines.dynamo.types import Endpoint
 from ..postprocess.chunk_scheduler import ScheduledChunk
 from ..postprocess.delta_builder import CallOutcome
 from ..postprocess.messages import ChoiceDelta
 from ..postprocess.stage_timing import Clock, Stage
 from ..recording.writer import RecordingCounts
-from .dynamo_types import Endpoint
 from .pool import PoolSupervisor
 
 logger = logging.getLogger(__name__)

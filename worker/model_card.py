@@ -8,9 +8,9 @@ from __future__ import annotations
 import importlib.metadata
 import json
 
+from ..engines.dynamo.types import ModelRuntimeConfig
 from ..parsers.base import ParserNames
 from ..postprocess.messages import KEY, WorkerCard, encode
-from .dynamo_types import RuntimeConfig
 
 
 def build_worker_card(engine: str, engine_version: str, names: ParserNames) -> WorkerCard:
@@ -24,7 +24,7 @@ def build_worker_card(engine: str, engine_version: str, names: ParserNames) -> W
     )
 
 
-def publish_worker_card(worker_card: WorkerCard, runtime_config: RuntimeConfig) -> None:
+def publish_worker_card(worker_card: WorkerCard, runtime_config: ModelRuntimeConfig) -> None:
     """Put the card into `runtime_config`, before the model is registered with it."""
     # Dynamo parses the value as JSON and sends the result, so the card, which travels as
     # text like all messages, is encoded once more.

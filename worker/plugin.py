@@ -48,9 +48,9 @@ def register() -> None:
 
     EngineArgs.add_cli_args = staticmethod(with_flags)
     if "dynamo.vllm.args" in sys.modules:
-        from .adapters.vllm import watch_arguments
+        from ..base.engines import load_engine_module
 
-        watch_arguments()
+        load_engine_module("vllm", "worker").watch_arguments()
 
 
 def register_sglang() -> None:
@@ -137,17 +137,17 @@ def patch_add_cli_args(module: ModuleType) -> None:
     def with_flags(parser: argparse.ArgumentParser) -> None:
         add_cli_args(parser)
         if "dynamo.sglang.args" in sys.modules:  # else this is SGLang's own server
+            from ..base.engines import load_engine_module
             from . import flags
-            from .adapters.sglang import watch_arguments
 
             flags.add_flags(parser, "sglang")
-            watch_arguments(parser)
+            load_engine_module("sglang", "worker").watch_arguments(parser)
 
     module.ServerArgs.add_cli_args = staticmethod(with_flags)
 
 
 def patch_trtllm(_: ModuleType) -> None:
     """Have Dynamo's TensorRT-LLM worker add our flags; called before it parses its own."""
-    from .adapters.trtllm import watch_arguments
+    from ..base.engines import load_engine_module
 
-    watch_arguments()
+    load_engine_module("trtllm", "worker").watch_arguments()

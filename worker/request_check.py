@@ -9,8 +9,8 @@ from __future__ import annotations
 
 from collections.abc import Sized
 
-from ..parsers.errors import RequestError
-from ..parsers.json_types import JsonObject
+from ..base.errors import RequestError
+from ..base.json_types import JsonObject
 from ..postprocess.messages import KEY, PostprocessParams
 
 MAX_CHOICES = 128

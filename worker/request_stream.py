@@ -14,8 +14,9 @@ from contextlib import asynccontextmanager, closing, suppress
 from math import inf
 from typing import Protocol
 
-from ..parsers.errors import ParserFailedError, ProtocolError, RequestError
-from ..parsers.json_types import JsonObject
+from ..base.errors import ParserFailedError, ProtocolError, RequestError
+from ..base.json_types import JsonObject
+from ..engines.dynamo.types import Context, ResponseSender
 from ..postprocess.chunk_scheduler import ScheduledChunk
 from ..postprocess.engine_output import (
     ABORTS,
@@ -28,7 +29,6 @@ from ..postprocess.stage_timing import Clock
 from ..recording.recorder import Recorder, RequestRecorder
 from .backend import PostprocessBackend, RequestStream
 from .chunk_writer import ChunkWriter, PostprocessedWriter
-from .dynamo_types import RequestContext, ResponseSender
 from .egress import NO_CHUNKS, Egress, PullEgress, PushEgress, ReceiverGoneError
 from .metrics import Outcome, WorkerMetrics
 
@@ -103,7 +103,7 @@ class WorkerPostprocessor:
         token_ids: list[int],
         engine: EngineRequestHandle,
         sender: ResponseSender | None = None,
-        context: RequestContext | None = None,
+        context: Context | None = None,
     ) -> AsyncGenerator[JsonObject, None]:
         """Return the chunks of the engine's `outputs`, post-processed.
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
-from backedge.parsers.json_types import JsonObject
+from backedge.base.json_types import JsonObject
 
 ADD_NOTE: JsonObject = {
     "type": "function",

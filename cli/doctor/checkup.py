@@ -9,7 +9,7 @@ import click
 import msgspec
 from typing_extensions import override
 
-from ...parsers.errors import SetupError
+from ...base.errors import SetupError
 from ...worker.flags import EngineName, read_parser_names
 from .discovery import FleetWorker, read_fleet
 from .findings import Finding, build_report, show_findings

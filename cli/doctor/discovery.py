@@ -17,7 +17,7 @@ from typing import Any
 
 import msgspec
 
-from ...parsers.errors import ProtocolError, SetupError
+from ...base.errors import ProtocolError, SetupError
 from ...postprocess.messages import KEY, VERSION, WorkerCard, read
 
 PREFIX = "v1/mdc/"

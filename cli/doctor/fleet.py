@@ -9,7 +9,7 @@ from typing import Any
 
 import msgspec
 
-from ...parsers.errors import SetupError
+from ...base.errors import SetupError
 from ...parsers.parser_lookup import reasoning_format, tool_format
 from ...postprocess.messages import VERSION, WorkerCard
 from .discovery import FleetWorker, fetch

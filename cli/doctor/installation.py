@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import importlib
 import os
 import platform
 import resource
 from collections.abc import Iterator
 
-from ...parsers.errors import SetupError
-from ...worker.adapters.engine_support import EngineSupport, read_version
+from ...base.engines import load_engine_module
+from ...base.errors import SetupError
+from ...worker.engine_support import EngineSupport, read_version
 from ...worker.flags import EngineName
 from ...worker.pool import auto_processes
 from .findings import Finding
@@ -79,7 +79,7 @@ def check_engine(engine: EngineName) -> Iterator[Finding]:
 def _find_support(engine: EngineName) -> EngineSupport | None:
     """Return what the adapter of the engine relies on; None if it cannot be imported here."""
     try:
-        adapter = importlib.import_module(f"backedge.worker.adapters.{engine}")
+        adapter = load_engine_module(engine, "worker")
     except ImportError:
         return None
     support: EngineSupport = adapter.ENGINE

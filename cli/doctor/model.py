@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import NamedTuple
 
+from ...base.errors import REASONING_FLAG, TOOL_CALL_FLAG
 from ...parsers.base import ParserNames
 from ...parsers.detection import Detection, Evidence, detect_reasoning, detect_tool_calls
-from ...parsers.errors import REASONING_FLAG, TOOL_CALL_FLAG
 from ...parsers.format import Format
-from ...tokenization.auto_parsers import AUTO, find_folder
-from ...tokenization.model_files import ModelFolder
-from ...tokenization.template_probe import read_added_tokens, read_evidence
-from ...worker.adapters.stock_names import name_in_rust
+from ...templates.auto_parsers import AUTO, find_folder
+from ...templates.model_files import ModelFolder
+from ...templates.probe import read_added_tokens, read_evidence
+from ...worker.stock.rust_names import name_in_rust
 from .findings import Finding
 
 

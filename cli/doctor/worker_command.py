@@ -9,23 +9,17 @@ from typing import NamedTuple, NoReturn
 
 from typing_extensions import override
 
+from ...base.engines import load_engine_module
+from ...base.errors import REASONING_FLAG, TOOL_CALL_FLAG, BackedgeError, SetupError, shorten
 from ...parsers.api import native_parsers
 from ...parsers.base import ParserNames, ParserRequest
 from ...parsers.detection import PROBE_NAME, PROBE_TOOL, Detection, probe_table, reads_probe
-from ...parsers.errors import (
-    REASONING_FLAG,
-    TOOL_CALL_FLAG,
-    BackedgeError,
-    SetupError,
-    shorten,
-)
 from ...parsers.events import Content
 from ...parsers.format import Format
 from ...parsers.linear_parsers import LinearParsers, Vocabulary
 from ...parsers.parser_lookup import reasoning_format, tool_format
-from ...tokenization.auto_parsers import AUTO
-from ...tokenization.transcripts import EXAMPLES
-from ...worker.adapters.stock_names import known_in_rust, name_in_rust
+from ...templates.auto_parsers import AUTO
+from ...testing.transcripts import EXAMPLES
 from ...worker.flags import (
     EngineName,
     add_flags,
@@ -34,6 +28,7 @@ from ...worker.flags import (
     read_parser_names,
     read_settings,
 )
+from ...worker.stock.rust_names import known_in_rust, name_in_rust
 from .findings import Finding
 from .model import ModelFacts
 
@@ -312,8 +307,8 @@ def check_vllm_parsers(facts: ModelFacts, names: ParserNames) -> Iterator[Findin
     Imports vLLM, which takes seconds.
     """
     try:
-        from ...parsers.native.vllm import known_names
-        from ...worker.adapters.vllm import read_tokenizer
+        known_names = load_engine_module("vllm", "parsers").known_names
+        read_tokenizer = load_engine_module("vllm", "worker").read_tokenizer
     except ImportError:
         return
     if not names.tool_call or names.tool_call not in known_names(TOOL_CALL_FLAG):

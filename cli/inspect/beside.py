@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import NamedTuple, cast, get_args
 
+from ...base.errors import SetupError
 from ...parsers.base import ParserNames
-from ...parsers.errors import SetupError
 from ...parsers.parser_lookup import Kind
 from ...recording.recording import RecordedModel
 

@@ -13,8 +13,8 @@ from typing import NamedTuple
 import click
 import msgspec
 
+from ...base.errors import BackedgeError, SetupError
 from ...parsers.base import ParserNames
-from ...parsers.errors import BackedgeError, SetupError
 from ...recording.recording_file import read_recordings
 from ...tokenization.detokenizer import DetokenizerFactory, detokenizers
 from ..recorded_model import build_parsers, read_tokenizer

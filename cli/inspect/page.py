@@ -14,9 +14,9 @@ import json
 from collections.abc import Iterable, Iterator, Sequence
 from functools import cache
 
+from ...base.json_types import JsonObject
 from ...parsers.events import Content, Event, Reasoning, ToolCallArguments, ToolCallStarted
 from ...parsers.held_text import EXPLANATIONS
-from ...parsers.json_types import JsonObject
 from ...postprocess.messages import ChoiceDelta
 from .inspection import InspectedChoice, Inspection, SentDeltas, Side
 

@@ -15,7 +15,7 @@ from http import HTTPStatus
 
 from typing_extensions import override
 
-from ...parsers.errors import BackedgeError
+from ...base.errors import BackedgeError
 from .page import hash_source
 from .summary import RequestRow
 from .visible import make_visible

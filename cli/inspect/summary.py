@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 import msgspec
 
-from ...parsers.errors import BackedgeError
+from ...base.errors import BackedgeError
 from ...recording.recording import Recording
 from .visible import make_visible
 

@@ -16,8 +16,8 @@ from typing import Literal, TypeVar, cast
 import msgspec
 from typing_extensions import override
 
+from ...base.errors import BackedgeError
 from ...parsers.base import ParserFactory
-from ...parsers.errors import BackedgeError
 from ...parsers.events import Event, ToolCallArguments, ToolCallStarted
 from ...parsers.held_text import HeldText, hold
 from ...postprocess.aggregate import aggregate_deltas

@@ -13,8 +13,8 @@ from typing import NamedTuple, get_args
 import click
 import msgspec
 
+from ...base.errors import BackedgeError, SetupError
 from ...parsers.api import Engine
-from ...parsers.errors import BackedgeError, SetupError
 from ...parsers.parser_lookup import Kind
 from ...postprocess.messages import ChoiceDelta, Chunk
 from ...recording.case import read_case, run_case, write_case

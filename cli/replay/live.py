@@ -15,8 +15,8 @@ from typing import Any
 
 import msgspec
 
-from ...parsers.errors import SetupError, shorten
-from ...parsers.json_types import JsonObject
+from ...base.errors import SetupError, shorten
+from ...base.json_types import JsonObject
 from ...postprocess.messages import ChoiceDelta, Delta, FunctionDelta, ToolCallDelta
 from ...recording.comparison import Given
 from ...recording.recording import Recording

@@ -6,8 +6,8 @@ from typing import NamedTuple
 
 import msgspec
 
+from ...base.errors import SetupError
 from ...parsers.base import ParserNames
-from ...parsers.errors import SetupError
 from ...postprocess.messages import ChoiceDelta, Chunk, PostprocessParams
 from ...recording.case import Case, Expected, read_expected
 from ...recording.comparison import Difference

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator, Sequence
 
 import msgspec
 
-from ...parsers.json_types import JsonObject
+from ...base.json_types import JsonObject
 from ...postprocess.messages import PostprocessParams
 
 # Runs of both parsers, after which what has been found so far is the result.

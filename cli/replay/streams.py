@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import NamedTuple
 
+from ...base.errors import SetupError
 from ...parsers.base import ParserNames
-from ...parsers.errors import SetupError
 from ...parsers.parser_lookup import Kind
 from ...postprocess.messages import Chunk
 from ...recording.comparison import Difference, Given, find_difference, split_parts

@@ -7,9 +7,9 @@ from dynamo.frontend.structural_tag_policy import (
     runtime_structural_tag_options,
 )
 
+from ...base.json_types import JsonObject
+from ...guided.call_policy import CallPolicy, find_call_tags
 from ...parsers.base import ParserNames
-from ...parsers.guided.call_policy import CallPolicy, find_call_tags
-from ...parsers.json_types import JsonObject
 from .tool_schemas import standard_parameters
 
 

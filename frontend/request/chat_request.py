@@ -13,9 +13,9 @@ from typing import Literal
 
 import msgspec
 
-from ...parsers.guided.guided_request import GuidedRequest, decode_request
-from ...parsers.json_types import JsonObject
-from ...tokenization.chat_template import join_reasoning
+from ...base.json_types import JsonObject
+from ...guided.guided_request import GuidedRequest, decode_request
+from ...templates.chat_template import join_reasoning
 
 
 class CalledFunction(msgspec.Struct, gc=False):

@@ -9,9 +9,9 @@ from __future__ import annotations
 
 import msgspec
 
-from ...parsers.errors import RequestError
-from ...parsers.json_types import JsonObject
-from ...tokenization.json_text import decode_json
+from ...base.errors import RequestError
+from ...base.json_text import decode_json
+from ...base.json_types import JsonObject
 from .chat_request import ChatRequest
 
 METADATA_KEY = "backedge"

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import time
 
+from ...base.json_types import JsonObject
+from ...guided.guided_decoding import constrains_to_json
 from ...parsers.base import ParserRequest, forces_call
-from ...parsers.guided.guided_decoding import constrains_to_json
-from ...parsers.json_types import JsonObject
 from ...postprocess.messages import PostprocessParams
 from ...tokenization.detokenizer import DetokenizerOptions
 from .chat_request import ChatRequest, StreamOptions

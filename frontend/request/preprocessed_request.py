@@ -5,8 +5,8 @@ from __future__ import annotations
 import msgspec
 from msgspec import UNSET, UnsetType
 
-from ...parsers.json_types import JsonObject
-from ...tokenization.model_files import ModelFolder
+from ...base.json_types import JsonObject
+from ...templates.model_files import ModelFolder
 from .chat_request import ChatRequest
 from .sampling import (
     SamplingOptions,

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import NamedTuple
 
-from ...parsers.errors import RequestError
+from ...base.errors import RequestError
 from .chat_request import ChatRequest
 
 INT_32, INT_64 = 2**31 - 1, 2**63 - 1

@@ -12,9 +12,9 @@ from typing import Protocol
 import msgspec
 from msgspec import UNSET, UnsetType
 
-from ...parsers.errors import RequestError
-from ...parsers.json_types import JsonObject
-from ...tokenization.model_files import GenerationConfig, ModelFolder
+from ...base.errors import RequestError
+from ...base.json_types import JsonObject
+from ...templates.model_files import GenerationConfig, ModelFolder
 from ...tokenization.prompt_limit import describe_longest
 from .chat_request import ChatRequest
 

@@ -12,10 +12,10 @@ from typing import NamedTuple
 
 import msgspec
 
-from ...parsers.guided.request_schemas import check_schemas
-from ...parsers.guided.schema_check import SchemaFault, find_tool_fault
-from ...parsers.json_types import JsonObject
-from ...parsers.standard_schema import standardize
+from ...base.json_types import JsonObject
+from ...guided.request_schemas import check_schemas
+from ...guided.schema_check import SchemaFault, find_tool_fault
+from ...guided.standard_schema import standardize
 from .chat_request import ChatRequest
 
 # The memory of the standard forms that are remembered. Agents send the same tools with every

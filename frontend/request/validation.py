@@ -9,9 +9,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from ...parsers.errors import RequestError
-from ...parsers.guided.constraint_rules import check_constraints
-from ...tokenization.template_variables import RESERVED, TEXT_PARTS
+from ...base.errors import RequestError
+from ...guided.constraint_rules import check_constraints
+from ...templates.variables import RESERVED, TEXT_PARTS
 from .chat_request import ChatRequest, Message
 from .ranges import check_ranges
 

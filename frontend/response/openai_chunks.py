@@ -7,7 +7,7 @@ from typing import TypeAlias
 
 import msgspec
 
-from ...parsers.json_types import JsonObject
+from ...base.json_types import JsonObject
 from ...postprocess.messages import ChoiceDelta, Chunk, PostprocessedChunk, PostprocessParams, Usage
 
 AnnotatedChunk: TypeAlias = JsonObject

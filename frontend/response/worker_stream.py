@@ -10,15 +10,15 @@ from http import HTTPStatus
 import msgspec
 from dynamo.llm.exceptions import DynamoException, HttpError
 
-from ...parsers.errors import BackedgeError, ProtocolError
-from ...parsers.json_types import JsonObject
+from ...base.errors import BackedgeError, ProtocolError
+from ...base.json_types import JsonObject
+from ...engines.dynamo.types import AnnotatedItem, Context, RoutedEngine
 from ...postprocess.engine_output import engine_error, parse_engine_output
 from ...postprocess.messages import KEY, Chunk, PostprocessedChunk, PostprocessParams, read
 from ...postprocess.migration import resume
 from ...postprocess.postprocessor import Postprocessor
 from ...recording.recorder import RequestRecorder
 from ...recording.recording import Outcome
-from ..dynamo_types import AnnotatedItem, Context, RoutedEngine
 
 
 class WorkerError(BackedgeError):

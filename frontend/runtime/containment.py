@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from dynamo.llm.exceptions import DynamoException, HttpError
 
-from ...parsers.errors import BackedgeError, shorten
+from ...base.errors import BackedgeError, shorten
 
 # What `as_http_errors` knows the meaning of; vLLM and pydantic check requests with ValueError.
 EXPECTED = (BackedgeError, DynamoException, HttpError, ValueError)

@@ -18,8 +18,8 @@ from typing import Any, TypeVar
 
 import msgspec
 
-from ...parsers.errors import BackedgeError
-from ..dynamo_types import Context
+from ...base.errors import BackedgeError
+from ...engines.dynamo.types import Context
 from .containment import EXPECTED, PreparationError
 from .loop_thread import LoopThread
 

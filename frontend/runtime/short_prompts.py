@@ -10,7 +10,7 @@ import time
 from collections.abc import Callable
 from typing import TypeVar
 
-from ..dynamo_types import Context
+from ...engines.dynamo.types import Context
 from ..request.chat_request import ChatRequest
 from .prompt_queue import PromptQueue, call_contained
 

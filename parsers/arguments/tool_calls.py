@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from ...base.json_types import JsonObject
 from ..events import Event, ToolCallArguments, ToolCallStarted
-from ..json_types import JsonObject
 from ..schema import FunctionSchema, ValueSchema
 from .json_text import escape_json
 

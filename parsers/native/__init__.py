@@ -1,4 +1,1 @@
-"""Adapters to the engines' own parsers, which serve a new model from its first day.
-
-`vllm.py`, `sglang.py` and `trtllm.py` import their engine; nothing else in `backedge.parsers` does.
-"""
+"""What the adapters to the engines' own parsers share; each is in its engine's folder."""

@@ -6,8 +6,8 @@ import contextlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Protocol
 
+from ...base.errors import BackedgeError, UnknownParserError, UnusableParserError
 from ..base import StreamParser
-from ..errors import BackedgeError, UnknownParserError, UnusableParserError
 
 # Enough text for a parser to reach its first branch; no parser's marker occurs in it.
 PROBE_TEXT = "a b"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from backedge.tokenization.model_files import ModelFiles
+from backedge.templates.model_files import ModelFiles
 
 from benchmarks.conversations import (
     ENCODERS,

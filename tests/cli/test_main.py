@@ -7,8 +7,8 @@ import sys
 
 import click
 import pytest
+from backedge.base.errors import SetupError
 from backedge.cli.main import COMMANDS, main
-from backedge.parsers.errors import SetupError
 from click.testing import CliRunner
 
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from backedge.base.errors import SetupError
 from backedge.cli.recorded_model import build_parsers, read_tokenizer
 from backedge.parsers.base import ParserNames
-from backedge.parsers.errors import SetupError
 from backedge.parsers.parser_lookup import Kind
 from tokenizers import Tokenizer
 

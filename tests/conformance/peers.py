@@ -16,12 +16,12 @@ from dataclasses import asdict, dataclass
 from types import SimpleNamespace
 from typing import Any
 
+from backedge.base.errors import SetupError
+from backedge.engines.sglang.parsers import SglangParsers
+from backedge.engines.vllm.parsers import VllmParsers
 from backedge.parsers.base import ParserFactory, ParserNames
-from backedge.parsers.errors import SetupError
 from backedge.parsers.events import join
 from backedge.parsers.format import Format
-from backedge.parsers.native.sglang import SglangParsers
-from backedge.parsers.native.vllm import VllmParsers
 from backedge.parsers.parser_lookup import reasoning_format, tool_format
 from sglang.srt.function_call.function_call_parser import FunctionCallParser
 from sglang.srt.parser.reasoning_parser import ReasoningParser

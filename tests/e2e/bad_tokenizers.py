@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from tests.frontend.edges.edge_tokenizer import Wrapped
+from tests.engines.frontends.edge_tokenizer import Wrapped
 
 
 class RaisesAtOnce(Wrapped):

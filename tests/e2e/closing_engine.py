@@ -6,9 +6,9 @@ import asyncio
 import logging
 from collections.abc import AsyncIterator
 
+from backedge.base.json_types import JsonObject
+from backedge.engines.dynamo.types import Context
 from backedge.frontend.chat_model import ChatModel
-from backedge.frontend.dynamo_types import Context
-from backedge.parsers.json_types import JsonObject
 
 logger = logging.getLogger(__name__)
 

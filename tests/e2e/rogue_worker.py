@@ -14,12 +14,12 @@ from typing import Any
 sys.path.insert(0, str(Path(__file__).parents[2]))
 
 import uvloop
-from backedge.parsers.json_types import JsonObject
-from backedge.worker.dynamo_types import ResponseSender
+from backedge.base.json_types import JsonObject
+from backedge.engines.dynamo.types import ResponseSender
+from backedge.testing.replay_worker.flags import build_flag_parser, build_worker
+from backedge.testing.replay_worker.worker import ReplayWorker, serve
 from backedge.worker.egress import push_or_pull
 from backedge.worker.metrics import WorkerMetrics
-from backedge.worker.replay.flags import build_flag_parser, build_worker
-from backedge.worker.replay.worker import ReplayWorker, serve
 from dynamo.runtime.logging import configure_dynamo_logging
 
 from tests.support import encode, tiny_tokenizer

@@ -12,7 +12,7 @@ import pytest
 
 from tests.e2e.client import TIMEOUT_S, Client
 from tests.e2e.conftest import BACKEDGE_MODEL, BACKENDS, RoutedFleet
-from tests.frontend.edges.bad_requests import BAD, USER, Bad
+from tests.engines.frontends.bad_requests import BAD, USER, Bad
 from tests.support import TRANSCRIPTS
 
 # Dynamo drops this field where its values have the right type.

@@ -42,7 +42,7 @@ from tests.e2e.test_requests import (  # noqa: F401 - the same tests, on this fi
     test_usage_as_the_client_asks,
 )
 from tests.e2e.test_transcripts import check, stock_answers
-from tests.frontend.edges.bad_requests import BEYOND_SMALL_CONTEXT
+from tests.engines.frontends.bad_requests import BEYOND_SMALL_CONTEXT
 from tests.pairwise import select
 from tests.support import TRANSCRIPTS, Transcript, encode
 from tools.stack import (

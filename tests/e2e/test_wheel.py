@@ -48,7 +48,7 @@ def site_packages(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_the_replay_worker_finds_the_examples_of_its_own_installation(
     site_packages: Path, tmp_path: Path
 ) -> None:
-    program = "from backedge.tokenization.transcripts import EXAMPLES; print(EXAMPLES)"
+    program = "from backedge.testing.transcripts import EXAMPLES; print(EXAMPLES)"
     printed = subprocess.run(
         [sys.executable, "-c", program],
         cwd=tmp_path,

@@ -10,8 +10,8 @@ from backedge.frontend.request.preprocessed_request import (
     build_preprocessed_request,
     to_json_object,
 )
-from backedge.parsers.guided.guided_decoding import build_guided_decoding
-from backedge.tokenization.model_files import ModelFiles
+from backedge.guided.guided_decoding import build_guided_decoding
+from backedge.templates.model_files import ModelFiles
 
 from tests.support import TINY_MODEL
 

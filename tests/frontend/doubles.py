@@ -6,9 +6,9 @@ import argparse
 from collections.abc import AsyncIterator, Sequence
 from typing import Any
 
+from backedge.base.json_types import JsonObject
+from backedge.engines.dynamo.types import ModelType
 from backedge.frontend.chat_model import Deployment
-from backedge.frontend.dynamo_types import ModelType
-from backedge.parsers.json_types import JsonObject
 
 from tests.support import TINY_MODEL
 

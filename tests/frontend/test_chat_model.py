@@ -3,13 +3,13 @@
 import asyncio
 
 import pytest
+from backedge.base.errors import SetupError
+from backedge.engines.transformers.frontend import HuggingFacePrompts
 from backedge.frontend.chat_model import ChatModel
-from backedge.frontend.edges.huggingface import HuggingFacePrompts
-from backedge.frontend.edges.prompt_preprocessor import PromptPreprocessor
+from backedge.frontend.prompt_preprocessor import PromptPreprocessor
 from backedge.frontend.runtime.prompt_queue import PromptQueue
+from backedge.guided.call_policy import CallPolicy
 from backedge.parsers.base import ParserNames
-from backedge.parsers.errors import SetupError
-from backedge.parsers.guided.call_policy import CallPolicy
 from backedge.parsers.parser_lookup import linear_parsers
 from backedge.postprocess.messages import KEY, PostprocessParams, read
 from backedge.tokenization.detokenizer import read_vocabulary

@@ -7,6 +7,7 @@ import sys
 from typing import Any
 
 import pytest
+from backedge.base.errors import RequestError, SetupError
 from backedge.frontend.factory import (
     EngineFactory,
     as_async_generator,
@@ -14,14 +15,13 @@ from backedge.frontend.factory import (
     refuse_requests,
 )
 from backedge.frontend.runtime.teardown import RunningRequests
-from backedge.parsers.errors import RequestError, SetupError
 from backedge.postprocess.messages import KEY, WorkerCard, encode
 from backedge.tokenization import selection as backends
 from backedge.tokenization.flags import TokenizerSelection
 from backedge.tokenization.model_card import KEY as TOKENIZER_KEY
 
+from tests.engines.frontends.all_edges import CONFIG
 from tests.frontend.doubles import Card, Context, Instance
-from tests.frontend.edges.all_edges import CONFIG
 
 CAPABILITY = WorkerCard(engine="vllm", engine_version="1")
 

@@ -1,9 +1,9 @@
 """Errors of checking, rendering and tokenizing, as the client gets them."""
 
 import pytest
+from backedge.base.errors import RequestError, SetupError
 from backedge.frontend.http_errors import as_http_errors
 from backedge.frontend.runtime.prompt_queue import BusyError, ClientGoneError
-from backedge.parsers.errors import RequestError, SetupError
 from backedge.tokenization import TokenizerLoadError
 from dynamo.llm.exceptions import Cancelled, HttpError, InvalidArgument, WorkerUnavailable
 

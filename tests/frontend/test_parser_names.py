@@ -4,7 +4,8 @@ import argparse
 
 import msgspec
 import pytest
-from backedge.frontend.dynamo_types import RuntimeConfig
+from backedge.base.errors import UnknownParserError
+from backedge.engines.dynamo.types import RuntimeConfig
 from backedge.frontend.parser_names import (
     FrontendParsers,
     InstalledParsers,
@@ -13,7 +14,6 @@ from backedge.frontend.parser_names import (
     select_parsers,
 )
 from backedge.parsers.base import ParserNames
-from backedge.parsers.errors import UnknownParserError
 from backedge.postprocess.messages import KEY, WorkerCard, encode
 
 

@@ -31,8 +31,8 @@ from tests.e2e.client import Client
 from tests.e2e.conftest import BACKENDS, ON_PATH
 from tests.e2e.test_bad_requests import DYNAMOS_OWN, read_refusal
 from tests.e2e.test_replay import PARSERS
-from tests.frontend.edges.bad_requests import BAD
-from tests.frontend.edges.test_any_request import requests
+from tests.engines.frontends.bad_requests import BAD
+from tests.engines.frontends.test_any_request import requests
 from tests.hostile.dear import dear_requests
 from tests.hostile.steady_stream import SteadyStream
 from tests.support import TRANSCRIPTS, write

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from tests.frontend.edges.bad_requests import USER, json_schema, tool
+from tests.engines.frontends.bad_requests import USER, json_schema, tool
 
 SELF = {"$ref": "#"}
 

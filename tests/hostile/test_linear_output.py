@@ -8,8 +8,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 import pytest
+from backedge.base.errors import ParserFailedError
 from backedge.parsers.base import ParserFactory, ParserRequest
-from backedge.parsers.errors import ParserFailedError
 from backedge.parsers.format import Format
 from backedge.parsers.formats.catalog import FORMATS
 from backedge.parsers.linear_parsers import LinearParsers, Vocabulary

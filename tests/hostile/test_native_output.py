@@ -7,16 +7,16 @@ import signal
 from typing import Any
 
 import pytest
-from backedge.parsers.errors import UnusableParserError
+from backedge.base.errors import UnusableParserError
 from backedge.postprocess import Chunk
 from hypothesis import given
 from hypothesis import strategies as st
 
 from benchmarks.samples.tokenizers import encode
+from tests.engines.parsers.support import case_id, usable, without_ids
 from tests.hostile.campaign import WHOLE, examples
 from tests.hostile.hostile_text import LONG_NATIVE, SHORT, check_deltas, draw_output
 from tests.parsers.cases import CASES, REFUSED, SGLANG_CASES, Case
-from tests.parsers.native.support import case_id, usable, without_ids
 from tests.parsers.sample_model import (
     SampleModel,
     as_one,

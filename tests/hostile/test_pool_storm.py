@@ -9,7 +9,7 @@ import signal
 from typing import Any
 
 import pytest
-from backedge.parsers.errors import ParserFailedError
+from backedge.base.errors import ParserFailedError
 from backedge.worker.pool import fork_server, supervisor
 
 from tests.hostile.campaign import WHOLE

@@ -10,8 +10,8 @@ from typing import Any
 
 import msgspec
 import pytest
+from backedge.base.json_types import JsonObject
 from backedge.parsers.base import ParserNames, ParserRequest
-from backedge.parsers.json_types import JsonObject
 from backedge.postprocess.aggregate import aggregate_deltas
 from backedge.postprocess.messages import KEY, PostprocessedChunk, read
 from dynamo.llm.exceptions import InvalidArgument
@@ -22,7 +22,7 @@ from tests.hostile.campaign import examples
 from tests.hostile.junk import put_junk
 from tests.parsers.families.family import TOOLS
 from tests.support import encode, params
-from tests.worker.adapters.test_base import Context, ScriptedWorker
+from tests.worker.test_engine_worker import Context, ScriptedWorker
 
 TEXT = '<think>\nso\n</think>\n<tool_call>\n{"name": "now", "arguments": {}}\n</tool_call>'
 PROMPT = encode("a prompt")

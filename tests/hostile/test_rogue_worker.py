@@ -8,9 +8,9 @@ import json
 from typing import Any
 
 import pytest
+from backedge.base.json_types import JsonObject
 from backedge.frontend.response.openai_chunks import OpenAIChunkWriter
 from backedge.frontend.response.worker_stream import StreamReader, WorkerError
-from backedge.parsers.json_types import JsonObject
 from backedge.postprocess import Chunk, PostprocessedChunk, Postprocessor
 from backedge.postprocess.messages import KEY, ChoiceDelta, Delta, encode
 from dynamo.llm.exceptions import HttpError

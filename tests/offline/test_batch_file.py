@@ -7,6 +7,7 @@ import os
 from pathlib import Path
 
 import pytest
+from backedge.base.errors import SetupError
 from backedge.offline import batch_file
 from backedge.offline.batch_file import (
     Block,
@@ -21,7 +22,6 @@ from backedge.offline.batch_file import (
     scan_input,
     split_lines,
 )
-from backedge.parsers.errors import SetupError
 from hypothesis import given
 from hypothesis import strategies as st
 

@@ -10,9 +10,9 @@ import sys
 from pathlib import Path
 
 import pytest
+from backedge.base.errors import SetupError
 from backedge.offline.batch_file import Extent, InputScan, LineSet, scan_input
 from backedge.offline.batch_output import BatchOutput, OutputError, build_id
-from backedge.parsers.errors import SetupError
 
 SETTINGS = {"--model": "m", "--temperature": 0.0, "--stop": []}
 PLAIN = {"prompt": "a", "id": "backedge-9", "response": {"id": build_id(1), "text": "b"}}

@@ -3,9 +3,9 @@
 import logging
 
 import pytest
+from backedge.base.errors import RequestError
 from backedge.offline import GenerationOptions, TextGenerationRequest
 from backedge.offline.chat_template import check_messages, render_conversation
-from backedge.parsers.errors import RequestError
 
 MESSAGES = [{"role": "user", "content": "Hi"}]
 PARSED = {"message": True, "reasoning_parser": "qwen3"}

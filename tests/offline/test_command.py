@@ -15,8 +15,8 @@ from typing import Any
 
 import pytest
 from backedge.offline import command as command_module
-from backedge.offline.backends.replay import ReplayBackend
 from backedge.offline.command import load_plugin, main
+from backedge.testing.offline import ReplayBackend
 
 from tests.offline.batch_files import (
     ALL,

@@ -6,10 +6,10 @@ import dataclasses
 import re
 
 import pytest
+from backedge.base.errors import SetupError
 from backedge.offline.batch_file import Shard
 from backedge.offline.command_flags import WITHOUT_FLAG, build_flag_parser, parse_command
 from backedge.offline.contracts import GenerationOptions, ModelLoadConfig, VlmPreprocessOptions
-from backedge.parsers.errors import SetupError
 
 from tests.support import TINY_MODEL
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from backedge.base.errors import RequestError
+from backedge.guided.request_schemas import MAX_SCHEMA_BYTES
 from backedge.offline import GenerationOptions, TextGenerationRequest
 from backedge.offline.constraints import (
     build_grammar,
@@ -12,8 +14,6 @@ from backedge.offline.constraints import (
     read_constraints,
     read_names,
 )
-from backedge.parsers.errors import RequestError
-from backedge.parsers.guided.request_schemas import MAX_SCHEMA_BYTES
 from backedge.parsers.linear_parsers import Vocabulary
 
 from tests.offline.batches import PARSED, ask

@@ -7,16 +7,16 @@ import sys
 from typing import Any, ClassVar
 
 import pytest
+from backedge.base.errors import UnknownParserError
 from backedge.offline import (
     GenerationOptions,
     TextGenerationRequest,
     VlmGenerationRequest,
     backends,
 )
-from backedge.offline.backends.base import CAPABILITIES
-from backedge.offline.backends.replay import ReplayBackend
+from backedge.offline.backend import CAPABILITIES
 from backedge.offline.errors import CapabilityError, RowFailedError
-from backedge.parsers.errors import UnknownParserError
+from backedge.testing.offline import ReplayBackend
 
 from tests.offline.batches import ask, replay_engine, request
 from tests.support import TRANSCRIPTS
@@ -147,10 +147,10 @@ class AbleBackend(ReplayBackend):
 def less_able(monkeypatch):
     """A replay back end without logprobs, and another back end with them."""
     monkeypatch.setattr(ReplayBackend, "capabilities", frozenset())
-    monkeypatch.setitem(backends.CLASSES, "sglang", "AbleBackend")
+    monkeypatch.setitem(backends.ENGINES, "sglang", ("sglang", "AbleBackend"))
     monkeypatch.setitem(
         sys.modules,
-        "backedge.offline.backends.sglang",
+        "backedge.engines.sglang.offline",
         sys.modules[__name__],
     )
 

@@ -1,16 +1,16 @@
 """Which requests are rows, and what they are refused for."""
 
 import pytest
+from backedge.base.errors import UnknownParserError
 from backedge.offline import (
     GenerationOptions,
     ModelLoadConfig,
     TextGenerationRequest,
     VlmGenerationRequest,
 )
-from backedge.offline.backends.replay import ReplayBackend
 from backedge.offline.preparation import Preparation
 from backedge.offline.rows import RowFailure
-from backedge.parsers.errors import UnknownParserError
+from backedge.testing.offline import ReplayBackend
 
 from tests.offline.batches import ask
 from tests.support import TINY_MODEL, encode

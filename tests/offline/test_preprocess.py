@@ -1,8 +1,8 @@
 """Padding on the left, and what pads."""
 
 import pytest
+from backedge.base.errors import SetupError
 from backedge.offline.preprocess import choose_pad_token, pad_left
-from backedge.parsers.errors import SetupError
 
 
 def test_prompts_end_together():

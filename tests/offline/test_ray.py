@@ -8,9 +8,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from backedge.base.errors import SetupError
 from backedge.offline.contracts import GenerationOptions, ModelLoadConfig
 from backedge.offline.ray import LINES_PER_BLOCK, GenerationStage, read_lines, write_answers
-from backedge.parsers.errors import SetupError
 
 from tests.offline.batch_files import ALL, batch_row, run_command, write_rows
 from tests.support import TINY_MODEL

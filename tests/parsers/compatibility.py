@@ -9,12 +9,12 @@ import logging
 import sys
 from pathlib import Path
 
+from backedge.base.errors import UnusableParserError
 from backedge.parsers.base import ParserFactory
-from backedge.parsers.errors import UnusableParserError
 from backedge.parsers.formats.catalog import FORMATS
 
+from tests.engines.parsers.scenarios import SGLANG_ERRORS
 from tests.parsers.cases import ARCHITECTURE_BOUND, ENGINES, Case, EngineCases
-from tests.parsers.native.scenarios import SGLANG_ERRORS
 from tests.parsers.sample_model import (
     SampleModel,
     build_case_parsers,

@@ -14,10 +14,10 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from backedge.base.json_types import JsonObject
 from backedge.parsers.base import ParserFactory, ParserNames, ParserRequest
 from backedge.parsers.events import Event, join
 from backedge.parsers.format import State
-from backedge.parsers.json_types import JsonObject
 from backedge.parsers.linear_parsers import Vocabulary
 from backedge.parsers.parser_lookup import linear_parsers, tool_format
 from hypothesis import strategies as st

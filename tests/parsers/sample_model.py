@@ -11,11 +11,11 @@ from dataclasses import dataclass, field
 from types import SimpleNamespace
 from typing import Any
 
+from backedge.base.errors import ParserFailedError
+from backedge.engines.vllm.parsers import VllmParsers
 from backedge.parsers.api import Engine
 from backedge.parsers.base import ParserFactory, ParserNames, ParserRequest, StreamParser
-from backedge.parsers.errors import ParserFailedError
 from backedge.parsers.events import Event
-from backedge.parsers.native.vllm import VllmParsers
 from backedge.parsers.parser_lookup import Kind, linear_parsers
 from backedge.postprocess import (
     ChoiceDelta,
@@ -116,7 +116,7 @@ def build_parsers(
         return cached_linear_parsers(names, tokenizer)
     if engine == "sglang":
         # Late: the import takes seconds, which tests of the other engine need not wait for.
-        from backedge.parsers.native.sglang import SglangParsers
+        from backedge.engines.sglang.parsers import SglangParsers
 
         return SglangParsers(tokenizer, names)
     model_config = SimpleNamespace(hf_config=SimpleNamespace(model_type=sample.architecture))

@@ -10,9 +10,9 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from backedge.base.errors import SetupError
 from backedge.parsers import join, stream_parser
 from backedge.parsers.api import NATIVE
-from backedge.parsers.errors import SetupError
 from backedge.parsers.events import Content, Reasoning
 from backedge.parsers.passthrough import PassthroughParsers
 

@@ -7,7 +7,7 @@ import pickle
 import re
 
 import pytest
-from backedge.parsers.errors import SetupError
+from backedge.base.errors import SetupError
 from backedge.parsers.format import Format, Jump, ReuseSuffix, State, Target, target_state
 
 

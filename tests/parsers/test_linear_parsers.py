@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import pytest
+from backedge.base.errors import UnusableParserError
 from backedge.parsers.base import ParserNames, ParserRequest
-from backedge.parsers.errors import UnusableParserError
 from backedge.parsers.linear_parsers import Vocabulary
 from backedge.parsers.parser_lookup import (
     linear_parsers,

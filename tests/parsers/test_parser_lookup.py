@@ -8,9 +8,9 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
+from backedge.base.errors import SetupError, UnknownParserError
 from backedge.parsers import join, stream_parser
 from backedge.parsers.base import ParserNames
-from backedge.parsers.errors import SetupError, UnknownParserError
 from backedge.parsers.events import Content, ToolCallArguments, ToolCallStarted
 from backedge.parsers.format import Format, Jump, State
 from backedge.parsers.formats.catalog import FORMATS

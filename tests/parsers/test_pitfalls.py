@@ -15,9 +15,9 @@ from typing import Any
 
 import msgspec
 import pytest
+from backedge.base.errors import UnusableParserError
+from backedge.engines.vllm.parsers import VllmParsers
 from backedge.parsers.base import ParserNames
-from backedge.parsers.errors import UnusableParserError
-from backedge.parsers.native.vllm import VllmParsers
 from backedge.parsers.parser_lookup import Kind
 from backedge.postprocess import Chunk, PostprocessParams
 from backedge.postprocess.messages import EngineLogprob

@@ -9,7 +9,8 @@ from types import FrameType
 from typing import Any, ClassVar
 
 import pytest
-from backedge.parsers import schema, schema_validation, standard_schema
+from backedge.guided import standard_schema
+from backedge.parsers import schema, schema_validation
 from backedge.parsers.arguments import schema_value, text_value, typed_json
 from backedge.parsers.arguments.tool_calls import ToolCallEmitter
 from backedge.parsers.schema import MAX_CHECKS, MAX_PARTS, FunctionSchema

@@ -15,11 +15,11 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
-from backedge.parsers.native.vllm import CANNOT_STREAM
+from backedge.engines.vllm.parsers import CANNOT_STREAM
 
 from benchmarks.samples.sample import Outcome, Sample
+from tests.engines.parsers.scenarios import ROWS, SGLANG_ERRORS, Row, Wrong, batch, streamed
 from tests.parsers.cases import CASES, ENGINES, EngineCases
-from tests.parsers.native.scenarios import ROWS, SGLANG_ERRORS, Row, Wrong, batch, streamed
 
 FOLDER = Path(__file__).parents[2] / "docs" / "upstream"
 FLAGS = {"tool_call": "--tool-call-parser", "reasoning": "--reasoning-parser"}

@@ -1,8 +1,8 @@
 """The public function: a post-processor with linear parsers by their names."""
 
 import pytest
+from backedge.base.errors import UnknownParserError
 from backedge.parsers.base import ParserRequest
-from backedge.parsers.errors import UnknownParserError
 from backedge.postprocess import Chunk, postprocessor
 from backedge.postprocess.aggregate import aggregate_deltas
 

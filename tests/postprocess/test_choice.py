@@ -10,8 +10,8 @@ from typing import Any
 
 import msgspec
 import pytest
+from backedge.base.errors import UnusableParserError
 from backedge.parsers.base import ParserNames, ParserRequest, StreamParser
-from backedge.parsers.errors import UnusableParserError
 from backedge.parsers.events import Content, Event, join
 from backedge.parsers.format import Format
 from backedge.parsers.formats.catalog import FORMATS

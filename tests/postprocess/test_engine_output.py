@@ -1,7 +1,7 @@
 """Dynamo's engine outputs, whole and with all that may be missing."""
 
 import pytest
-from backedge.parsers.errors import ProtocolError
+from backedge.base.errors import ProtocolError
 from backedge.postprocess.engine_output import MAX_ERROR, engine_error, parse_engine_output
 from backedge.postprocess.messages import Chunk, EngineLogprob
 

@@ -1,8 +1,8 @@
 """A parser that raises, at any point: nothing that the model wrote is lost."""
 
 import pytest
+from backedge.base.errors import ParserFailedError
 from backedge.parsers.base import ParserRequest
-from backedge.parsers.errors import ParserFailedError
 from backedge.parsers.events import Content, Reasoning, join
 from backedge.postprocess import fallback
 from backedge.postprocess.fallback import FallbackParser

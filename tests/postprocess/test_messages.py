@@ -2,8 +2,8 @@
 
 import msgspec
 import pytest
+from backedge.base.errors import ProtocolError
 from backedge.parsers.base import ParserRequest
-from backedge.parsers.errors import ProtocolError
 from backedge.postprocess.messages import (
     VERSION,
     ChoiceDelta,

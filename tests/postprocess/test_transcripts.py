@@ -7,8 +7,8 @@ from typing import Any
 
 import msgspec
 import pytest
+from backedge.engines.vllm.parsers import VllmParsers
 from backedge.parsers.base import ParserFactory, ParserNames
-from backedge.parsers.native.vllm import VllmParsers
 from backedge.parsers.parser_lookup import Kind, linear_parsers
 from backedge.postprocess import Chunk, Postprocessor, postprocessor
 from backedge.postprocess.aggregate import aggregate_deltas

@@ -6,8 +6,8 @@ import json
 from collections.abc import Sequence
 from typing import NamedTuple
 
+from backedge.base.json_types import JsonObject
 from backedge.parsers.base import ParserFactory
-from backedge.parsers.json_types import JsonObject
 from backedge.postprocess import ChoiceDelta, Chunk, Postprocessor, PostprocessParams
 from backedge.postprocess.aggregate import aggregate_deltas
 from backedge.tokenization.detokenizer import DetokenizerFactory

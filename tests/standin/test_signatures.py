@@ -17,9 +17,9 @@ from typing import Any
 
 import pytest
 import tensorrt_llm
-from backedge.parsers.native import trtllm
+from backedge.engines.trtllm import parsers as trtllm
+from backedge.engines.trtllm.worker import ENGINE
 from backedge.parsers.native.call_items import CallItem
-from backedge.worker.adapters.trtllm import ENGINE
 from tensorrt_llm.llmapi.reasoning_parser import ReasoningParserFactory
 from tensorrt_llm.serve.tool_parser.tool_parser_factory import ToolParserFactory
 

@@ -8,7 +8,7 @@ import time
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, NamedTuple
 
-from backedge.tokenization.kit.samples import LONG
+from backedge.testing.tokenizer_kit.samples import LONG
 
 from examples.my_tokenizer import BYTES, MyTokenizer
 from tests.tokenization.examples import StreamsOnly

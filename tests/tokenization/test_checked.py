@@ -7,7 +7,7 @@ from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 
 import pytest
-from backedge.parsers.errors import RequestError
+from backedge.base.errors import RequestError
 from backedge.tokenization import TokenizerFailedError, TokenizerResultError, load
 from backedge.tokenization.checked import CheckedTokenizer, accepts
 from backedge.tokenization.detokenizer import DetokenizerOptions, detokenizers, read_vocabulary

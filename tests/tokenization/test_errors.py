@@ -1,7 +1,7 @@
 """What the errors of a user's tokenizer say, and where they stand in the tree."""
 
 import pytest
-from backedge.parsers.errors import BackedgeError, RequestError, SetupError
+from backedge.base.errors import BackedgeError, RequestError, SetupError
 from backedge.tokenization import (
     TokenizerError,
     TokenizerFailedError,

@@ -3,7 +3,7 @@
 import argparse
 
 import pytest
-from backedge.parsers.errors import SetupError
+from backedge.base.errors import SetupError
 from backedge.tokenization.flags import TokenizerSelection, add_to, parse_tokenizer_flags
 
 MODULE, CLASS = ["--tokenizer-module", "m"], ["--tokenizer-class", "C"]

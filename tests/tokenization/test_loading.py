@@ -6,7 +6,7 @@ import threading
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
-from backedge.parsers.errors import SetupError
+from backedge.base.errors import SetupError
 from backedge.tokenization import (
     LazyTokenizer,
     TokenizerFailedError,

@@ -6,8 +6,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from backedge.base.errors import RequestError
 from backedge.parsers.base import ParserNames, ParserRequest
-from backedge.parsers.errors import RequestError
 from backedge.parsers.parser_lookup import linear_parsers
 from backedge.postprocess.aggregate import aggregate_deltas
 from backedge.postprocess.messages import Chunk

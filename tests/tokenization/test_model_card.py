@@ -6,7 +6,7 @@ import json
 from typing import Any
 
 import pytest
-from backedge.parsers.errors import SetupError
+from backedge.base.errors import SetupError
 from backedge.tokenization import read_tokenizer_config, set_tokenizer_config
 from backedge.tokenization.flags import BACKENDS, TokenizerSelection
 from backedge.tokenization.model_card import KEY

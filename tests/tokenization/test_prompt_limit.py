@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from backedge.parsers.errors import RequestError
+from backedge.base.errors import RequestError
 from backedge.tokenization.prompt_limit import (
     CHARACTERS_PER_TOKEN,
     MAX_PROMPT_CHARACTERS,

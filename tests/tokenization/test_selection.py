@@ -3,7 +3,7 @@
 import importlib.util
 
 import pytest
-from backedge.parsers.errors import SetupError
+from backedge.base.errors import SetupError
 from backedge.tokenization.flags import BACKENDS, TokenizerSelection
 from backedge.tokenization.selection import check_installed, is_installed, select_tokenizer
 

@@ -7,8 +7,8 @@ from collections.abc import AsyncIterator, Coroutine, Sequence
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
+from backedge.base.json_types import JsonObject
 from backedge.parsers.base import ParserFactory
-from backedge.parsers.json_types import JsonObject
 from backedge.parsers.passthrough import PassthroughParsers
 from backedge.postprocess.chunk_scheduler import MERGE_DELAYS, MergeDelays
 from backedge.postprocess.messages import KEY, ChoiceDelta, PostprocessedChunk, read

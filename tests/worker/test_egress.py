@@ -12,7 +12,7 @@ from collections.abc import AsyncGenerator, Callable
 from typing import Any, cast
 
 import pytest
-from backedge.parsers.json_types import JsonObject
+from backedge.base.json_types import JsonObject
 from backedge.worker.egress import (
     DIRECT_CHUNKS,
     STUCK_MS,

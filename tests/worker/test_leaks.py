@@ -21,9 +21,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from backedge.base.errors import ParserFailedError
+from backedge.base.json_types import JsonObject
 from backedge.parsers.base import ParserNames
-from backedge.parsers.errors import ParserFailedError
-from backedge.parsers.json_types import JsonObject
 from backedge.parsers.parser_lookup import linear_parsers
 from backedge.postprocess.chunk_scheduler import MERGE_DELAYS, MergeDelays
 from backedge.tokenization.detokenizer import read_vocabulary

@@ -4,8 +4,8 @@ from typing import Any
 
 import msgspec
 import pytest
+from backedge.base.errors import ProtocolError, RequestError
 from backedge.parsers.base import ParserRequest
-from backedge.parsers.errors import ProtocolError, RequestError
 from backedge.postprocess.messages import KEY, PostprocessParams, decode
 from backedge.worker import request_check, request_stream
 from backedge.worker.request_check import check_engine_fields, check_params

@@ -10,8 +10,8 @@ from collections.abc import Sequence
 from typing import Any
 
 import pytest
-from backedge.parsers.errors import ParserFailedError
-from backedge.parsers.json_types import JsonObject
+from backedge.base.errors import ParserFailedError
+from backedge.base.json_types import JsonObject
 from backedge.postprocess.aggregate import aggregate_deltas
 from backedge.postprocess.chunk_scheduler import MERGE_DELAYS, MergeDelays
 from backedge.postprocess.messages import KEY

@@ -9,7 +9,7 @@ from itertools import pairwise
 from typing import Any
 
 import pytest
-from backedge.parsers.json_types import JsonObject
+from backedge.base.json_types import JsonObject
 from backedge.postprocess.chunk_scheduler import ENGINE_PART, MERGE_DELAYS
 from backedge.worker.request_stream import MAX_ENGINE_TOKENS
 

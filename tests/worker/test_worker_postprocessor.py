@@ -4,7 +4,7 @@ import asyncio
 
 import msgspec
 import pytest
-from backedge.parsers.errors import ParserFailedError
+from backedge.base.errors import ParserFailedError
 from backedge.parsers.passthrough import PassthroughParsers
 from backedge.postprocess.aggregate import aggregate_deltas
 from backedge.postprocess.chunk_scheduler import MERGE_DELAYS

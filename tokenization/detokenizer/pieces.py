@@ -7,7 +7,7 @@ import re
 
 from tokenizers import Tokenizer
 
-from ...parsers.json_types import JsonObject
+from ...base.json_types import JsonObject
 
 BYTE_PIECE = re.compile(r"<0x([0-9A-Fa-f]{2})>")
 

@@ -22,7 +22,7 @@ import msgspec
 from tokenizers import Tokenizer
 from typing_extensions import override
 
-from ...parsers.json_types import JsonObject
+from ...base.json_types import JsonObject
 from .base import REPLACEMENT
 from .pieces import BYTE_PIECE, decoder_steps, lookup_piece
 from .table import NO_TEXTS, Piece, PieceTable, TableDetokenizer, TableDetokenizers

@@ -19,7 +19,7 @@ from collections.abc import Callable
 
 import msgspec
 
-from ...parsers.errors import SetupError
+from ...base.errors import SetupError
 from .crash_backoff import CrashBackoff
 from .messages import Forked, ForkServerStart, ProcessSettings
 from .settings import PoolSettings

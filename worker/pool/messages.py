@@ -10,8 +10,8 @@ from pathlib import Path
 
 import msgspec
 
-from ...parsers.errors import ProtocolError
-from ...parsers.json_types import JsonObject
+from ...base.errors import ProtocolError
+from ...base.json_types import JsonObject
 from ...postprocess.chunk_scheduler import MergeDelays, ScheduledChunk
 from ...postprocess.fallback import OnError
 from ...postprocess.messages import Chunk

@@ -9,8 +9,8 @@ from math import ceil, inf
 
 import zmq
 
+from ...base.errors import ParserFailedError, ProtocolError
 from ...parsers.base import ParserFactory
-from ...parsers.errors import ParserFailedError, ProtocolError
 from ...parsers.passthrough import PassthroughParsers
 from ...postprocess.chunk_scheduler import ChunkScheduler
 from ...postprocess.fallback import Report

@@ -15,7 +15,7 @@ from math import inf
 
 import zmq
 
-from ...parsers.errors import ProtocolError
+from ...base.errors import ProtocolError
 from . import messages
 from .fork_server import ForkServer
 from .step_monitor import Step, StepMonitor, monitor_path

@@ -6,7 +6,7 @@ import os
 
 import msgspec
 
-from ...parsers.json_types import JsonObject
+from ...base.json_types import JsonObject
 from ...postprocess.chunk_scheduler import MergeDelays
 from ...postprocess.fallback import OnError
 

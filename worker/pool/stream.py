@@ -13,7 +13,7 @@ from typing import NamedTuple, Protocol
 import msgspec
 from typing_extensions import override
 
-from ...parsers.errors import ParserFailedError, ProtocolError
+from ...base.errors import ParserFailedError, ProtocolError
 from ...postprocess.chunk_scheduler import MergeDelays, ScheduledChunk, engine_wait_s
 from ...postprocess.messages import Chunk, PostprocessParams, encode
 from ..backend import RequestStream

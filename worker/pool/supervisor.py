@@ -13,7 +13,7 @@ from collections.abc import Callable, Sequence
 
 from typing_extensions import override
 
-from ...parsers.errors import ParserFailedError, SetupError
+from ...base.errors import ParserFailedError, SetupError
 from ...postprocess.fallback import Report
 from ...postprocess.messages import PostprocessParams
 from ...postprocess.postprocessor import log_failure

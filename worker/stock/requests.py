@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from ...parsers.errors import RequestError
-from ...parsers.json_types import JsonObject
+from ...base.errors import RequestError
+from ...base.json_types import JsonObject
 from ...postprocess.messages import KEY, PostprocessParams
 from ...tokenization.detokenizer import DetokenizerOptions
 from ..request_check import check_params

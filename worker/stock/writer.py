@@ -7,7 +7,7 @@ from collections import deque
 
 from typing_extensions import override
 
-from ...parsers.json_types import JsonObject
+from ...base.json_types import JsonObject
 from ...postprocess.chunk_scheduler import ScheduledChunk
 from ...postprocess.stage_timing import Clock
 from ...tokenization.detokenizer import DetokenizerFactory

@@ -6,9 +6,9 @@ import base64
 import json
 
 import pytest
+from backedge.base.errors import SetupError
 from backedge.cli.doctor import discovery
 from backedge.cli.doctor.discovery import default_place, fetch, parse_instance, read_fleet
-from backedge.parsers.errors import SetupError
 
 from tests.cli.doctor.fleets import HERMES, card, serve, write_cards
 

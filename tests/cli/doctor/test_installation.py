@@ -7,9 +7,9 @@ import resource
 from types import SimpleNamespace
 
 import pytest
+from backedge.base.errors import SetupError
 from backedge.cli.doctor import installation
 from backedge.cli.doctor.installation import check_engine, check_installation
-from backedge.parsers.errors import SetupError
 
 
 def test_what_is_installed_is_named_with_its_version() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from backedge.base.errors import SetupError
 from backedge.cli.doctor.model import read_model
 from backedge.cli.doctor.worker_command import (
     MODULES,
@@ -11,7 +12,6 @@ from backedge.cli.doctor.worker_command import (
     parse_worker_command,
 )
 from backedge.parsers.base import ParserNames
-from backedge.parsers.errors import SetupError
 
 from tests.cli.doctor.test_model import write_model
 from tests.parsers.chat_templates import build_template

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import pytest
+from backedge.base.errors import SetupError
 from backedge.cli.inspect.beside import ParserChoice, read_beside, recorded_choice
 from backedge.parsers.base import ParserNames
-from backedge.parsers.errors import SetupError
 from backedge.recording.recording import RecordedModel
 
 MODEL = RecordedModel(path="m", parsers=ParserNames("hermes", "qwen3"), kind="linear")

@@ -10,11 +10,11 @@ from typing import NoReturn
 
 import msgspec
 import pytest
+from backedge.base.errors import SetupError
 from backedge.cli import recorded_model
 from backedge.cli.inspect import main as main_module
 from backedge.cli.main import main
 from backedge.parsers.base import ParserNames
-from backedge.parsers.errors import SetupError
 from click.testing import CliRunner, Result
 
 from tests.cli.recorded import record_text, record_transcript, write

@@ -7,8 +7,8 @@ from typing import Any
 
 import msgspec
 import pytest
+from backedge.base.errors import SetupError
 from backedge.cli.replay.live import as_live, ask, build_request, read_events
-from backedge.parsers.errors import SetupError
 from backedge.postprocess import ChoiceDelta
 from backedge.postprocess.messages import Delta, FunctionDelta, ToolCallDelta
 

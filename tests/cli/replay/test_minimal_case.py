@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import msgspec
 import pytest
+from backedge.base.errors import SetupError
 from backedge.cli.replay.minimal_case import Minimal, NamedParts, minimize_request
 from backedge.cli.replay.streams import LoadedModel, ParserChoice
 from backedge.parsers.base import ParserNames
-from backedge.parsers.errors import SetupError
 from backedge.postprocess import Chunk
 from backedge.recording.case import run_case
 from backedge.recording.recording import Recording

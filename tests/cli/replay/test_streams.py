@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import msgspec
 import pytest
+from backedge.base.errors import SetupError
 from backedge.cli.replay.streams import LoadedModel, ParserChoice, check_comparable
 from backedge.parsers.base import ParserNames
-from backedge.parsers.errors import SetupError
 
 from tests.cli.replay.recordings import call
 from tests.support import TINY_MODEL

@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 from backedge.frontend.request.card_policy import read_call_policy
+from backedge.guided.call_policy import ANY_OBJECT
+from backedge.guided.guided_decoding import admits_only_empty_object
 from backedge.parsers.base import ParserNames
-from backedge.parsers.guided.call_policy import ANY_OBJECT
-from backedge.parsers.guided.guided_decoding import admits_only_empty_object
 from dynamo.common.utils import guided_json
 from dynamo.frontend.structural_tag_policy import (
     effective_tool_strict,

@@ -6,13 +6,13 @@ import copy
 from typing import Any
 
 import pytest
+from backedge.base.errors import RequestError
 from backedge.frontend.request.chat_request import (
     ChatRequest,
     decode_chat_request,
     write_reasoning_as_text,
 )
-from backedge.parsers.errors import RequestError
-from backedge.parsers.guided.guided_request import NamedToolChoice
+from backedge.guided.guided_request import NamedToolChoice
 from hypothesis import given
 from hypothesis import strategies as st
 

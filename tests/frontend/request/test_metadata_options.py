@@ -1,9 +1,9 @@
 """Options in a request's metadata."""
 
 import pytest
+from backedge.base.errors import RequestError
 from backedge.frontend.request.chat_request import decode_chat_request
 from backedge.frontend.request.metadata_options import apply_metadata_options
-from backedge.parsers.errors import RequestError
 
 REQUIRED = {"model": "m", "messages": []}
 # request, what it becomes

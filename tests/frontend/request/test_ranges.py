@@ -1,9 +1,9 @@
 """Numbers at the ends of their ranges pass; `test_bad_requests` has those beyond."""
 
 import pytest
+from backedge.base.errors import RequestError
 from backedge.frontend.request.metadata_options import apply_metadata_options
 from backedge.frontend.request.ranges import RANGES, Range, check_ranges
-from backedge.parsers.errors import RequestError
 from hypothesis import given
 from hypothesis import strategies as st
 

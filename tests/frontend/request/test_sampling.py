@@ -1,9 +1,9 @@
 """Stop conditions and sampling options: the client's, then the model's, then Dynamo's defaults."""
 
 import pytest
+from backedge.base.errors import RequestError
 from backedge.frontend.request.sampling import build_sampling_options, read_sampling
-from backedge.parsers.errors import RequestError
-from backedge.tokenization.model_files import GenerationConfig
+from backedge.templates.model_files import GenerationConfig
 
 from tests.frontend.chat_requests import chat_request, preprocessed
 

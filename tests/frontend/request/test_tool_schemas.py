@@ -7,7 +7,7 @@ from backedge.frontend.request.tool_schemas import (
     standard_parameters,
     with_standard_tools,
 )
-from backedge.parsers.guided.schema_check import find_fault
+from backedge.guided.schema_check import find_fault
 
 from tests.frontend.chat_requests import NAMED, TOOL, chat_request
 

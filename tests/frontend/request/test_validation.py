@@ -1,10 +1,10 @@
 """Requests that are wrong, and the field that is named."""
 
 import pytest
+from backedge.base.errors import RequestError
 from backedge.frontend.request.chat_request import decode_chat_request
 from backedge.frontend.request.tool_schemas import check_request_schemas as check_schemas
 from backedge.frontend.request.validation import check_request
-from backedge.parsers.errors import RequestError
 
 USER = [{"role": "user", "content": "hi"}]
 TOOL = {"type": "function", "function": {"name": "f", "parameters": {"type": "object"}}}

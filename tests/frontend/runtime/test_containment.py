@@ -1,8 +1,8 @@
 """What may leave a prompt thread; `test_prompt_queue` raises it there."""
 
 import pytest
+from backedge.base.errors import MAX_SHOWN_TEXT, RequestError
 from backedge.frontend.runtime.containment import PreparationError, contain
-from backedge.parsers.errors import MAX_SHOWN_TEXT, RequestError
 from dynamo.llm.exceptions import HttpError, InvalidArgument
 
 

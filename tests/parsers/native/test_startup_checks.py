@@ -3,12 +3,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import pytest
-from backedge.parsers.errors import (
-    TOOL_CALL_FLAG,
-    SetupError,
-    UnknownParserError,
-    UnusableParserError,
-)
+from backedge.base.errors import TOOL_CALL_FLAG, SetupError, UnknownParserError, UnusableParserError
 from backedge.parsers.events import Event
 from backedge.parsers.native.startup_checks import (
     PROBE_TEXT,

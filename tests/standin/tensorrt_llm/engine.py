@@ -9,9 +9,9 @@ from dataclasses import dataclass, field
 from types import SimpleNamespace
 from typing import Any
 
-from backedge.tokenization.model_files import ModelFiles
-from backedge.tokenization.transcripts import EXAMPLES, Recordings, read_transcripts
-from backedge.worker.replay.recorded_outputs import RecordedOutputs
+from backedge.templates.model_files import ModelFiles
+from backedge.testing.replay_worker.recorded_outputs import RecordedOutputs
+from backedge.testing.transcripts import EXAMPLES, Recordings, read_transcripts
 from prometheus_client import Counter, Gauge
 
 from .arguments import DisaggregatedParams, PreprocessedInputs, SamplingParams

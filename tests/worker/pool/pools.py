@@ -3,7 +3,7 @@
 import asyncio
 from pathlib import Path
 
-from backedge.parsers.errors import ParserFailedError
+from backedge.base.errors import ParserFailedError
 from backedge.postprocess import Chunk
 from backedge.postprocess.aggregate import aggregate_deltas
 from backedge.postprocess.chunk_scheduler import MERGE_DELAYS

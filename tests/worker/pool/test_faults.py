@@ -6,7 +6,7 @@ import signal
 import time
 
 import pytest
-from backedge.parsers.errors import ParserFailedError, SetupError
+from backedge.base.errors import ParserFailedError, SetupError
 from backedge.worker.pool import fork_server, supervisor
 from backedge.worker.pool.process_handle import ProcessHandle
 

@@ -4,7 +4,7 @@ import os
 import signal
 
 import pytest
-from backedge.parsers.errors import SetupError
+from backedge.base.errors import SetupError
 
 from tests.worker.pool.pools import WORDS, in_pool, stream
 

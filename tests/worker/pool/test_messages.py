@@ -1,7 +1,7 @@
 """What the pool sends arrives as it was."""
 
 import pytest
-from backedge.parsers.errors import ProtocolError
+from backedge.base.errors import ProtocolError
 from backedge.postprocess import Chunk
 from backedge.postprocess.chunk_scheduler import ScheduledChunk
 from backedge.postprocess.messages import ChoiceDelta, Delta, Usage, encode

@@ -5,7 +5,7 @@ from math import inf
 
 import msgspec
 import pytest
-from backedge.parsers.errors import ParserFailedError
+from backedge.base.errors import ParserFailedError
 from backedge.postprocess import Chunk
 from backedge.postprocess.chunk_scheduler import MERGE_DELAYS, ScheduledChunk
 from backedge.worker.pool import messages

@@ -5,7 +5,7 @@ import os
 import signal
 
 import pytest
-from backedge.parsers.errors import ParserFailedError
+from backedge.base.errors import ParserFailedError
 from backedge.postprocess import Chunk
 from backedge.postprocess.aggregate import aggregate_deltas
 from backedge.postprocess.messages import ChoiceDelta

@@ -1,0 +1,22 @@
+"""The way to an engine's folder: by name, so that no other code depends on an engine."""
+
+from __future__ import annotations
+
+import importlib
+from types import ModuleType
+
+from .errors import SetupError
+
+
+def load_engine_module(engine: str, module: str) -> ModuleType:
+    """Return `engines/<engine>/<module>.py`; importing it may take seconds.
+
+    Raises `SetupError` if there is no such module, and what its own imports raise.
+    """
+    package = f"backedge.engines.{engine}"
+    try:
+        return importlib.import_module(f"{package}.{module}")
+    except ModuleNotFoundError as error:
+        if error.name not in (package, f"{package}.{module}"):
+            raise  # the engine itself is not installed
+        raise SetupError(f"this Backedge has no {module} for the engine {engine!r}.") from error

@@ -1,0 +1,109 @@
+"""The errors that more than one package raises.
+
+The class says who has to act: the client (`RequestError`, HTTP 400 before any GPU work), the
+operator (`SetupError`, the process stops before the engine loads), or the developers of a parser
+or of Backedge (the others). All derive from `BackedgeError`, as do the errors that only one package
+raises and that stand there:
+
+- tokenization/errors.py: `TokenizerError` and its kinds (HTTP 503), `ContractError` of the kit;
+- testing/transcripts.py: `UnknownPromptError`;
+- offline/errors.py: kinds of `SetupError`, and `RowFailedError` of a strict batch;
+- frontend/response/worker_stream.py: `WorkerError`;
+- frontend/runtime/prompt_queue.py: `BusyError` (HTTP 503), `ClientGoneError`;
+- frontend/runtime/containment.py: `PreparationError` (HTTP 500).
+
+Two errors are only causes of a `ParserFailedError` and reach nobody else: `HeldTooMuchError` of
+postprocess/fallback.py and `ParserDisabledError` of worker/pool/process.py.
+"""
+
+from __future__ import annotations
+
+import reprlib
+from collections.abc import Iterable
+
+# Where the parsers' names come from; errors name the flag to change.
+TOOL_CALL_FLAG = "--tool-call-parser"
+REASONING_FLAG = "--reasoning-parser"
+MAX_REASON = 1000
+
+# What an error repeats of a request's own words, in characters: of a name, of a text.
+MAX_SHOWN_NAME = 200
+MAX_SHOWN_TEXT = 1000
+
+_values = reprlib.Repr()
+_values.maxlevel = 2
+
+
+def shorten(text: str, limit: int = MAX_SHOWN_TEXT) -> str:
+    """Return `text`, or its beginning and its end with "..." between them: `limit` characters."""
+    if len(text) <= limit:
+        return text
+    end = limit // 4
+    return f"{text[: limit - end - 3]}...{text[-end:]}"
+
+
+class BackedgeError(Exception):
+    """Base of all errors that Backedge raises."""
+
+
+class RequestError(BackedgeError):
+    """The request is wrong, and nothing was generated. HTTP 400.
+
+    field: the JSON path of the wrong value, for example `tools[0].function.name`.
+    allowed: the values it may have, in words.
+    The message repeats no more than the beginning and the end of what a client wrote.
+    """
+
+    def __init__(self, field: str, value: object, allowed: str) -> None:
+        self.field = shorten(field, MAX_SHOWN_NAME)
+        shown = shorten(_values.repr(value), MAX_SHOWN_NAME)
+        super().__init__(f"`{self.field}` is {shown}; allowed: {shorten(allowed)}.")
+
+
+class SetupError(BackedgeError):
+    """A flag, an installed version or a patch point is wrong; the process must not start."""
+
+
+class UnknownParserError(SetupError):
+    """There is no parser of this name. known: the names that exist."""
+
+    def __init__(self, flag: str, name: str, known: Iterable[str]) -> None:
+        super().__init__(
+            f"{flag} {name!r} is not known; set it to one of: {', '.join(sorted(known))}."
+        )
+
+
+class UnusableParserError(SetupError):
+    """The parser of this name cannot post-process a stream."""
+
+    def __init__(self, flag: str, name: str, reason: str, remedy: str) -> None:
+        super().__init__(f"{flag} {name!r} cannot be used: {reason} {remedy}")
+
+
+class ParserFailedError(BackedgeError):
+    """A parser raised on the output of one request.
+
+    The request continues as raw text, or fails with HTTP 500 if the worker was started with
+    --postprocess-on-error=fail (postprocess/fallback.py).
+
+    position: number of output tokens read before.
+    cause: the exception, or its description if it was raised in another process.
+    """
+
+    def __init__(
+        self, parser: str, request_id: str, position: int, cause: BaseException | str
+    ) -> None:
+        self.parser = parser
+        self.position = position
+        self.cause = cause
+        reason = cause if isinstance(cause, str) else f"{type(cause).__name__}: {cause}"
+        # An exception may quote all of the model's output.
+        self.reason = reason if len(reason) <= MAX_REASON else f"{reason[:MAX_REASON]}..."
+        super().__init__(
+            f"parser {parser!r} failed on request {request_id} at output token {position}: "
+            f"{self.reason}"
+        )
+
+
+class ProtocolError(BackedgeError):
+    """A frontend, worker or pool process sent a message that does not fit the protocol."""

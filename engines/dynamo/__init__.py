@@ -1,0 +1,1 @@
+"""All that Backedge knows of Dynamo itself."""

@@ -1,0 +1,1 @@
+"""All that Backedge knows of SGLang and of its Dynamo worker."""

@@ -1,0 +1,204 @@
+"""The forward edge of Dynamo's SGLang chat processor: rendering, tokenization, constraints."""
+
+from __future__ import annotations
+
+import asyncio
+import functools
+import logging
+
+from dynamo.common.multimodal.cache_uuid import reject_unsupported_multimodal_uuids
+from dynamo.frontend import sglang_prepost
+from dynamo.frontend.sglang_prepost import _guided_output_requires_reasoning
+from dynamo.frontend.sglang_processor import _load_chat_template, _load_tokenizer
+from dynamo.frontend.structural_tag_policy import runtime_structural_tag_options
+from dynamo.frontend.thinking import runtime_default_thinking_mode
+from dynamo.frontend.utils import PreprocessError, extract_mm_urls
+from msgspec import UNSET
+from sglang.srt.function_call.function_call_parser import FunctionCallParser
+from sglang.srt.parser.reasoning_parser import ReasoningParser
+from typing_extensions import override
+
+from ...base.errors import RequestError
+from ...base.json_types import JsonObject
+from ...frontend.chat_model import ChatModel, Deployment
+from ...frontend.model_builder import ChatModelBuilder
+from ...frontend.parser_names import FrontendParsers, InstalledParsers
+from ...frontend.prompt_preprocessor import PromptPreprocessor
+from ...frontend.request.chat_request import ChatRequest
+from ...frontend.request.preprocessed_request import EngineFields, Prompt, ReasoningParserKwargs
+from ...frontend.request.tool_schemas import with_standard_tools
+from ...guided.call_policy import CallPolicy
+from ...parsers.base import ParserFactory, ParserNames
+from ...parsers.parser_lookup import linear_parsers
+from ...templates.chat_template import format_tools, render_with_time_limit
+from ...templates.model_files import ModelFolder
+from ...templates.transformers_templates import (
+    BoundedTokenizer,
+    TemplateTokenizer,
+    bound_templates,
+    check_template,
+)
+from ...tokenization.detokenizer import detokenizers, read_vocabulary
+from ...tokenization.transformers_tokenizers import NO_ENCODER, make_encoder
+from ..dynamo.types import ModelInstance, RoutedEngine
+from .parsers import SglangParsers, check_names
+
+logger = logging.getLogger(__name__)
+
+# Chat templates whose form of content is remembered.
+KEPT_TEMPLATES = 64
+INSTALLED = InstalledParsers(
+    check_names,
+    FunctionCallParser.ToolCallParserEnum.keys,
+    ReasoningParser.DetectorMap.keys,
+)
+
+
+class SglangModelBuilder(ChatModelBuilder):
+    """Builds models with SGLang's tokenizer and Dynamo's rendering for SGLang."""
+
+    @override
+    async def build(self, instance_id: ModelInstance, routed_engine: RoutedEngine) -> ChatModel:
+        return await asyncio.to_thread(
+            self._build_in_thread, self.describe(instance_id, routed_engine)
+        )
+
+    def _build_in_thread(self, deployment: Deployment) -> ChatModel:
+        parsers = self.usable_parsers(INSTALLED)
+        tokenizer = self._load_tokenizer()
+        folder = ModelFolder(
+            self.path,
+            token_id=tokenizer.convert_tokens_to_ids,
+            context_length=self.context_length,
+        )
+        encoder = make_encoder(tokenizer, self.prompt_cache)
+        self.log_uncached(NO_ENCODER if encoder is None else encoder.why_uncached)
+        prompts = SglangPrompts(
+            BoundedTokenizer(tokenizer, folder.prompt_limit, encoder),
+            parsers.names,
+            self.runtime_config,
+            self.engine_name("sglang"),
+            self.call_policy(),
+            hides_unused_tools=self.config.exclude_tools_when_tool_choice_none,
+        )
+        preprocessor = PromptPreprocessor(prompts, folder, self.prompt_queue, self.context_length)
+        factories = detokenizers(tokenizer), build_parsers(parsers, tokenizer)
+        logger.info("model %s: SGLang's forward edge, parsers %s", self.card.name(), parsers)
+        return ChatModel(deployment, preprocessor, lambda: factories)
+
+    def _load_tokenizer(self) -> TemplateTokenizer:
+        bound_templates()
+        remember_content_formats()
+        tokenizer: TemplateTokenizer = _load_tokenizer(self.path, self.config.trust_remote_code)
+        template = _load_chat_template(self.flags.chat_template)
+        if template is not None:
+            tokenizer.chat_template = template
+        check_template(tokenizer)
+        return tokenizer
+
+
+def remember_content_formats() -> None:
+    """Have Dynamo look once at each chat template which form of content it reads, in this process.
+
+    It parses the template anew for each request, which is nine tenths of the price of a short one.
+    Another Dynamo, which does not ask SGLang for it there, is left as it is.
+    """
+    name = "detect_jinja_template_content_format"
+    detect = getattr(sglang_prepost, name, None)
+    if detect is not None and not hasattr(detect, "cache_info"):
+        setattr(sglang_prepost, name, functools.lru_cache(KEPT_TEMPLATES)(detect))
+
+
+def build_parsers(parsers: FrontendParsers, tokenizer: TemplateTokenizer) -> ParserFactory:
+    """Return the parsers with which this frontend serves plain workers."""
+    if parsers.native:
+        return SglangParsers(tokenizer, parsers.names)
+    return linear_parsers(parsers.names, read_vocabulary(tokenizer))
+
+
+class SglangPrompts:
+    """Renders, tokenizes and constrains as Dynamo's SGLang chat processor does.
+
+    runtime_config: the model card's. engine: of the model's workers.
+    call_policy: when calls are held to the model's own syntax.
+    hides_unused_tools: whether the template is rendered without the tools of a request that
+        forbids calls.
+    """
+
+    def __init__(
+        self,
+        tokenizer: TemplateTokenizer | BoundedTokenizer,
+        names: ParserNames,
+        runtime_config: JsonObject,
+        engine: str,
+        call_policy: CallPolicy,
+        *,
+        hides_unused_tools: bool,
+    ) -> None:
+        self._tokenizer = tokenizer
+        self._engine = engine
+        self._call_policy = call_policy
+        self._hides_unused_tools = hides_unused_tools
+        installed = INSTALLED.select(names)
+        self._reasoning = installed.reasoning
+        mode, scope, schema = runtime_structural_tag_options(runtime_config)
+        self._options: JsonObject = {
+            "tool_call_parser_name": installed.tool_call,
+            "reasoning_parser_name": self._reasoning,
+            "exclude_tools_when_tool_choice_none": hides_unused_tools,
+            "template_force_reasoning": sglang_prepost.detect_force_reasoning_from_template(
+                getattr(tokenizer, "chat_template", None)
+            ),
+            "default_thinking_mode": runtime_default_thinking_mode(runtime_config),
+            # SGLang's structural tags are not those of other engines.
+            "structural_tag_mode": (
+                mode if engine == "sglang" and not call_policy.replaces_all else "off"
+            ),
+            "structural_tag_scope": scope,
+            "structural_tag_schema": schema,
+        }
+
+    def __call__(self, request: ChatRequest) -> Prompt:
+        """Return the prompt. Raises `RequestError` for messages that the template rejects."""
+        messages = request.raw["messages"]
+        try:
+            preprocessed = render_with_time_limit(
+                lambda: sglang_prepost.preprocess_chat_request(
+                    self._format_tools(request), tokenizer=self._tokenizer, **self._options
+                )
+            )
+            media, uuids = extract_mm_urls(messages)
+            reject_unsupported_multimodal_uuids(uuids)
+        except (PreprocessError, TimeoutError) as error:
+            raise RequestError(
+                "messages", messages, f"what the model's chat template takes ({error})"
+            ) from error
+        guided_decoding = self._call_policy.constrain(request, lambda: preprocessed.guided_decoding)
+        fields = EngineFields(
+            require_reasoning=_guided_output_requires_reasoning(
+                request.raw,
+                preprocessed.force_reasoning,
+                self._reasoning,
+                guided_decoding,
+            ),
+            multi_modal_data=media or UNSET,
+        )
+        template_kwargs = {**(preprocessed.request.get("chat_template_kwargs") or {})}
+        template_kwargs.pop("tools", None)
+        if template_kwargs:
+            fields.reasoning_parser_kwargs = ReasoningParserKwargs(template_kwargs)
+        return Prompt(preprocessed.prompt_token_ids, guided_decoding, fields)
+
+    def _format_tools(self, request: ChatRequest) -> JsonObject:
+        """Return the request with its tools as the model's engine spells them.
+
+        Dynamo spells tools as SGLang does; the template's arguments override its spelling.
+        SGLang's server puts the schemas into their standard form, for grammars and templates.
+        """
+        raw = with_standard_tools(request)
+        hidden = request.tool_choice == "none" and self._hides_unused_tools
+        if self._engine == "sglang" or not request.tools or hidden:
+            return raw
+        template_kwargs = request.chat_template_kwargs or request.chat_template_args or {}
+        tools = format_tools(request.raw["tools"], self._engine)
+        return {**raw, "chat_template_kwargs": {**template_kwargs, "tools": tools}}

@@ -1,0 +1,227 @@
+"""The back end of SGLang, by its `Engine`: token ids in, token ids out.
+
+A row whose text may end it is streamed and aborted as soon as the core finds its end; the others
+come in one piece. SGLang has grammars only if it has a tokenizer, so its detokenizer works as well,
+and nobody reads its text.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+import itertools
+import json
+from collections.abc import Iterator, Sequence
+from typing import Any, ClassVar
+
+from typing_extensions import override
+
+from ...guided.reasoned_answer import to_tag_format
+from ...offline.backend import GUIDED, LOGPROBS, Backend, ModelText, check_names, loads, needs
+from ...offline.completion import Completion, TokenLogprobs
+from ...offline.contracts import ModelLoadConfig, RowError
+from ...offline.model_text import open_text
+from ...offline.plugins.base import Plugin
+from ...offline.rows import Row
+from ...parsers.base import ParserFactory, ParserNames
+from ...parsers.parser_lookup import uses_native
+from ...postprocess.messages import EngineLogprob
+
+# Fields of the configuration under SGLang's names, and what this back end sets itself.
+CONFIGURED = {
+    *("model_path", "dtype", "revision", "trust_remote_code", "context_length"),
+    *("skip_tokenizer_init", "incremental_streaming_output"),
+}
+# Rows in the engine, running and waiting.
+MAX_HELD_ROWS = 1024
+# Tokens between two outputs of a row that is read as a whole.
+WHOLE = 1 << 30
+
+
+class SglangBackend(Backend):
+    """Generates with SGLang. Its engine_args: the fields of SGLang's `ServerArgs`."""
+
+    name: ClassVar[str] = "sglang"
+    capabilities: ClassVar[frozenset[str]] = frozenset({LOGPROBS, GUIDED})
+
+    def __init__(self, config: ModelLoadConfig, plugins: Sequence[Plugin] = ()) -> None:
+        super().__init__(config, plugins)
+        check_names("SGLang", config.engine_args, list_arguments())
+        self._engine: Any = None
+        self._eos_token_ids: Sequence[int] = ()
+
+    @override
+    def open(self) -> ModelText:
+        text = open_text(self.config)
+        self._eos_token_ids = text.eos_token_ids
+        return text
+
+    @override
+    def build_parsers(self, names: ParserNames, tokenizer: object) -> ParserFactory:
+        if not uses_native("auto", names):
+            return super().build_parsers(names, tokenizer)
+        from .parsers import SglangParsers
+
+        return SglangParsers(tokenizer, names)
+
+    @override
+    def load(self) -> None:
+        import sglang
+
+        config = self.config
+        with loads("SGLang", config.model):
+            self._engine = sglang.Engine(
+                **{
+                    "log_level": "error",
+                    "model_path": str(config.model),
+                    "dtype": config.dtype,
+                    "revision": config.revision,
+                    "trust_remote_code": config.trust_remote_code,
+                    "context_length": config.max_model_len,
+                    # Without a tokenizer SGLang has no grammars.
+                    "skip_tokenizer_init": False,
+                    "incremental_streaming_output": True,
+                    **config.engine_args,
+                }
+            )
+
+    @override
+    def close(self) -> None:
+        engine, self._engine = self._engine, None
+        if engine is not None:
+            engine.shutdown()
+
+    @override
+    def generate(self, rows: Iterator[Row]) -> Iterator[Row]:
+        loop = self._engine.loop
+        running: dict[asyncio.Task[None], Row] = {}
+        try:
+            while True:
+                for row in itertools.islice(rows, MAX_HELD_ROWS - len(running)):
+                    if row.error is None:
+                        running[loop.create_task(self._run(row))] = row
+                    else:
+                        yield row
+                if not running:
+                    return
+                waiting = asyncio.wait(running, return_when=asyncio.FIRST_COMPLETED)
+                done, _ = loop.run_until_complete(waiting)
+                for task in done:
+                    row = running.pop(task)
+                    _read_failure(task, row)
+                    yield row
+        finally:
+            for task in running:
+                task.cancel()
+            if running:
+                loop.run_until_complete(asyncio.wait(running))
+
+    async def _run(self, row: Row) -> None:
+        tasks = [asyncio.ensure_future(self._run_choice(row, choice)) for choice in row.completions]
+        try:
+            await asyncio.gather(*tasks)
+        finally:
+            # One that fails is the row's failure, and nobody reads the others.
+            for task in tasks:
+                task.cancel()
+            await asyncio.wait(tasks)
+
+    async def _run_choice(self, row: Row, completion: Completion) -> None:
+        request_id = f"{id(self)}-{row.index}-{completion.index}"
+        wants = row.sampling.logprobs
+        outputs = await self._engine.async_generate(
+            input_ids=list(row.prompt.token_ids),
+            sampling_params=self._build_params(row, completion.index),
+            return_logprob=wants is not None,
+            top_logprobs_num=wants or 0,
+            stream=True,
+            rid=request_id,
+        )
+        abort = self._engine.tokenizer_manager.abort_request
+        finished = False
+        try:
+            async for output in outputs:
+                reason = output["meta_info"]["finish_reason"]
+                finished = reason is not None
+                if finished and reason["type"] == "abort" and not completion.finished:
+                    raise ValueError(str(reason.get("message") or "the request was aborted"))
+                was_finished = completion.finished
+                token_ids = output["output_ids"]
+                logprobs = (
+                    _read_logprobs(output["meta_info"], token_ids) if wants is not None else None
+                )
+                completion.feed(token_ids, logprobs, ended=finished)
+                if completion.finished and not (was_finished or finished):
+                    abort(request_id)
+        except asyncio.CancelledError:
+            abort(request_id)
+            raise
+
+    def _build_params(self, row: Row, index: int) -> dict[str, Any]:
+        """Return SGLang's sampling parameters of one choice."""
+        sampling = row.sampling
+        params = build_grammar_params(row) | {
+            "temperature": sampling.temperature,
+            "top_p": sampling.top_p,
+            "top_k": sampling.top_k or -1,
+            "min_p": sampling.min_p,
+            "repetition_penalty": sampling.repetition_penalty,
+            "max_new_tokens": row.max_new_tokens,
+            "stop_token_ids": [*self._eos_token_ids, *row.stop_token_ids],
+            "stream_interval": 1 if row.needs_steps else WHOLE,
+        }
+        if sampling.seed is not None:
+            params["sampling_seed"] = sampling.seed + index
+        return {name: value for name, value in params.items() if value is not None}
+
+
+def build_grammar_params(row: Row) -> dict[str, Any]:
+    """Return what holds an answer to the row's grammar, as SGLang takes it."""
+    if row.grammar is None:
+        return {}
+    [(kind, value)] = row.grammar.guided.items()
+    match kind:
+        case "json":
+            return {"json_schema": json.dumps(value)}
+        case "regex":
+            return {"regex": value}
+        case "grammar":
+            return {"ebnf": value}
+        case "choice":
+            value = {"type": "structural_tag", "format": to_tag_format(row.grammar.guided)}
+    return {"structural_tag": json.dumps(value)}
+
+
+def _read_failure(task: asyncio.Task[None], row: Row) -> None:
+    error = task.exception()
+    if isinstance(error, ValueError | TypeError):
+        row.error = RowError("generation", f"SGLang refuses the row: {error}")
+    elif error is not None:
+        raise error
+
+
+def _read_logprobs(meta: dict[str, Any], token_ids: Sequence[int]) -> TokenLogprobs:
+    """Return the logprobs of the newest tokens of an output."""
+    count = len(token_ids)
+    own = meta["output_token_logprobs"][-count:] if count else []
+    top = (meta.get("output_top_logprobs") or [[]] * len(own))[-count:] if count else []
+    lists = []
+    for (value, token_id, _), alternatives in zip(own, top, strict=True):
+        entries = [
+            EngineLogprob(other, rank, float(logprob))
+            for rank, (logprob, other, _) in enumerate(alternatives or [], 1)
+        ]
+        if token_id not in [entry.token_id for entry in entries]:
+            entries.append(EngineLogprob(token_id, None, float(value)))
+        lists.append(entries)
+    return TokenLogprobs([float(value) for value, *_ in own], lists)
+
+
+def list_arguments() -> list[str]:
+    """Return the names of this back end's arguments, as the installed SGLang takes them.
+
+    Raises `BackendUnavailableError` without SGLang.
+    """
+    with needs("sglang", "SGLang", "'backedge[sglang]'"):
+        from sglang.srt.server_args import ServerArgs
+    return sorted(set(inspect.signature(ServerArgs).parameters) - CONFIGURED)

@@ -1,0 +1,262 @@
+"""SGLang's own parsers, by the names of its `--tool-call-parser` and `--reasoning-parser`.
+
+They are fed as SGLang's own server feeds them: text that the reasoning parser does not keep goes
+to the tool parser, and after the last token both return what they have held back.
+Source: `OpenAIServingChat._process_reasoning_stream`, `_process_tool_call_stream` and
+`_check_for_unstreamed_tool_args` in sglang/srt/entrypoints/openai/serving_chat.py.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import cast
+
+from sglang.srt.entrypoints.openai.protocol import Function, Tool
+from sglang.srt.function_call.function_call_parser import FunctionCallParser
+from sglang.srt.parser.reasoning_parser import ReasoningParser
+from typing_extensions import override
+
+from ...base.errors import REASONING_FLAG, TOOL_CALL_FLAG
+from ...parsers.base import ParserFactory, ParserNames, ParserRequest, StreamParser
+from ...parsers.events import Content, Event, Reasoning
+from ...parsers.native.call_items import CallItems
+from ...parsers.native.reasoning_count import CountingParser, ReasoningCount
+from ...parsers.native.startup_checks import (
+    PROBE_TOOL,
+    build_wrong_family_error,
+    check_name,
+    raise_unusable,
+    try_parser,
+)
+from ...parsers.passthrough import PassthroughParser
+from .logs import throttle_logs
+from .reasoning import BY_TEXT, ReasoningParserFactory, VocabularyTokenizer
+
+_DEEPSEEK_CALLS = "<｜tool▁calls▁begin｜>"  # noqa: RUF001 - the bars are the marker's own
+# Parsers that lose a marker which arrives in pieces, each with a marker that the tokenizers of its
+# family have as one token.
+NEEDS_TOKEN = {
+    (TOOL_CALL_FLAG, "deepseekv3"): _DEEPSEEK_CALLS,
+    (TOOL_CALL_FLAG, "deepseekv31"): _DEEPSEEK_CALLS,
+    (TOOL_CALL_FLAG, "gigachat3"): "<|message_sep|>",
+    (TOOL_CALL_FLAG, "gpt-oss"): "<|channel|>",
+    (TOOL_CALL_FLAG, "kimi_k2"): "<|tool_call_end|>",
+    (TOOL_CALL_FLAG, "minimax-m2"): "<minimax:tool_call>",
+    (REASONING_FLAG, "gpt-oss"): "<|channel|>",
+}
+
+
+def check_names(names: ParserNames, also_known: Iterable[str] = ()) -> None:
+    """Raise `UnknownParserError` for a name that SGLang does not know.
+
+    also_known: further names that the message lists.
+    """
+    check_name(TOOL_CALL_FLAG, names.tool_call, FunctionCallParser.ToolCallParserEnum, also_known)
+    check_name(REASONING_FLAG, names.reasoning, ReasoningParser.DetectorMap, also_known)
+
+
+class SglangParsers(ParserFactory):
+    """Makes a model's parsers from SGLang's.
+
+    tokenizer: SGLang's (transformers') tokenizer of the model, with its chat template.
+    Raises `UnknownParserError` for a name that SGLang does not know, and `UnusableParserError` for
+    a parser that fails with this tokenizer or cannot stream.
+    """
+
+    def __init__(self, tokenizer: object, names: ParserNames) -> None:
+        check_names(names)
+        self.name = names.label
+        throttle_logs()
+        loaded = self._tokenizer = cast("VocabularyTokenizer", tokenizer)
+        self._vocabulary = MarkerVocabulary(loaded)
+        self._control_ids = {
+            *loaded.all_special_ids,
+            *getattr(loaded, "get_added_vocab", dict)().values(),
+        }
+        special = [
+            token
+            for token in self._control_ids
+            if not loaded.decode([token], skip_special_tokens=True)
+        ]
+        self._special = {token_id: loaded.decode([token_id]) for token_id in special}
+        self._names = names
+        self._reasoning: ReasoningParserFactory | None = None
+        if names.reasoning:
+            with raise_unusable("SGLang", REASONING_FLAG, names.reasoning):
+                self._check_markers(REASONING_FLAG, names.reasoning)
+                self._reasoning = ReasoningParserFactory(
+                    names.reasoning, loaded, self._vocabulary, self._special
+                )
+                try_parser(self(ParserRequest(), []), loaded)
+        if names.tool_call:
+            with raise_unusable("SGLang", TOOL_CALL_FLAG, names.tool_call):
+                self._check_markers(TOOL_CALL_FLAG, names.tool_call)
+                with_tools = ParserRequest(tools=[PROBE_TOOL], tool_choice="auto")
+                try_parser(self(with_tools, []), loaded)
+
+    @override
+    def shows_special_tokens(self, request: ParserRequest) -> bool:
+        # SGLang's tool parsers read text only, so its server shows them all tokens.
+        finds_calls = self._names.tool_call is not None and request.parses_own_syntax
+        return finds_calls or (self._reasoning is not None and self._reasoning.has_special_markers)
+
+    @override
+    def __call__(self, request: ParserRequest, prompt_token_ids: Sequence[int]) -> StreamParser:
+        tools = self._tool_parser(request) if request.parses_own_syntax else None
+        reasoning = None
+        if self._reasoning is not None:
+            reasoning = self._reasoning(
+                request, prompt_token_ids, feeds_tool_parser=tools is not None
+            )
+        if tools is None and reasoning is None:
+            return PassthroughParser()
+        return SglangStreamParser(
+            tools,
+            reasoning,
+            self._control_ids,
+            self._special,
+            CallItems(self._names.tool_call, request.history_tool_calls),
+            follows_text=self._names.reasoning in BY_TEXT,
+        )
+
+    def _check_markers(self, flag: str, name: str) -> None:
+        marker = NEEDS_TOKEN.get((flag, name))
+        if marker and len(self._tokenizer.encode(marker, add_special_tokens=False)) > 1:
+            reason = (
+                f"SGLang's parser of that name finds {marker} only as one token, "
+                "and this model's tokenizer has none."
+            )
+            raise build_wrong_family_error(flag, name, reason)
+
+    def _tool_parser(self, request: ParserRequest) -> FunctionCallParser | None:
+        """Return a new tool parser of SGLang's; None if no name was chosen."""
+        if self._names.tool_call is None:
+            return None
+        return FunctionCallParser(
+            [_build_tool(**tool["function"]) for tool in request.tools],
+            self._names.tool_call,
+            tokenizer=self._vocabulary,
+        )
+
+
+class SglangStreamParser(CountingParser):
+    """Parses one choice with SGLang's parsers of the model.
+
+    tools, reasoning: SGLang's parsers; at least one of them.
+    control_ids: tokens that do not count as reasoning: special and added ones.
+    special: the text of the special tokens, by id.
+    items: the calls of the choice.
+    follows_text: the reasoning parser does not say whether it is in reasoning; the events show it.
+    """
+
+    def __init__(
+        self,
+        tools: FunctionCallParser | None,
+        reasoning: ReasoningParser | None,
+        control_ids: set[int],
+        special: Mapping[int, str],
+        items: CallItems,
+        *,
+        follows_text: bool,
+    ) -> None:
+        self._tools = tools
+        self._reasoning = reasoning
+        self._special = special
+        self._items = items
+        self._follows_text = follows_text
+        self._phase = self._read_phase()
+        begins = reasoning is not None if follows_text else self._phase[0]
+        super().__init__(ReasoningCount(control_ids, in_reasoning=begins))
+
+    @override
+    def finish(
+        self, text: str = "", token_ids: Sequence[int] = (), *, cut: bool = False
+    ) -> list[Event]:
+        events = [*self.feed(text or self._call_end(token_ids), token_ids), *self._held_reasoning()]
+        if self._tools is not None:
+            events += self._read_rest(self._tools)
+            parsed = getattr(self._tools.detector, "prev_tool_call_arr", None) or ()
+            events += () if cut else self._items.calls.send_rest(parsed)
+        self.track((), events)
+        return events
+
+    def _call_end(self, token_ids: Sequence[int]) -> str:
+        """Return the text of the token that ended generation if it also ends a call.
+
+        gpt-oss has such a token. It is not text of the answer, but the tool parser waits for it and
+        SGLang's detokenizer shows it.
+        """
+        text = "".join(self._special.get(token_id, "") for token_id in token_ids)
+        return text if self._tools is not None and text == self._tools.detector.eot_token else ""
+
+    @override
+    def read(self, text: str) -> Iterator[Event]:
+        """Yield what both parsers make of `text`."""
+        if self._reasoning is not None:
+            thought, text = self._reasoning.parse_stream_chunk(text)
+            if thought:
+                yield Reasoning(thought)
+        yield from self._read_answer(text)
+
+    def _held_reasoning(self) -> Iterator[Event]:
+        """Yield what the reasoning parser has held back until the end."""
+        if self._reasoning is None:
+            return
+        thought, text = self._reasoning.parse_stream_end()
+        if thought:
+            yield Reasoning(thought)
+        yield from self._read_answer(text)
+
+    def _read_answer(self, text: str | None) -> Iterator[Event]:
+        """Yield what the tool parser makes of text that is not reasoning."""
+        if text and self._tools is not None:
+            yield from self._items.read(*self._tools.parse_stream_chunk(text))
+        elif text:
+            yield Content(text)
+
+    def _read_rest(self, tools: FunctionCallParser) -> Iterator[Event]:
+        """Yield what is left in the tool parser."""
+        yield from self._items.read_rest(lambda: tools.parse_stream_chunk(""))
+        yield from self._items.read(*tools.parse_stream_end())
+
+    def _read_phase(self) -> tuple[bool, bool]:
+        """Return whether the reasoning parser is in reasoning, and has passed the start marker."""
+        if self._reasoning is None:
+            return False, False
+        detector = self._reasoning.detector
+        in_reasoning = detector._in_reasoning  # noqa: SLF001 - SGLang says it nowhere else
+        return in_reasoning, detector.stripped_think_start
+
+    @override
+    def track(self, token_ids: Sequence[int], events: list[Event]) -> None:
+        """Update `in_reasoning` and `reasoning_tokens`."""
+        phase = self._read_phase()
+        in_reasoning = None if self._follows_text else phase[0]
+        passed_marker = phase != self._phase
+        self.count.update(token_ids, events, in_reasoning=in_reasoning, passed_marker=passed_marker)
+        self._phase = phase
+
+
+class MarkerVocabulary:
+    """The part of a tokenizer that SGLang's parsers use: words that may be markers.
+
+    Hunyuan's parsers search it for every request, so it is small.
+    """
+
+    def __init__(self, tokenizer: VocabularyTokenizer) -> None:
+        self._markers = {
+            word: token_id
+            for word, token_id in tokenizer.get_vocab().items()
+            if isinstance(word, str) and word.startswith("<") and word.endswith(">")
+        }
+
+    def get_vocab(self) -> dict[str, int]:
+        """Return the words that look like markers."""
+        return self._markers
+
+
+def _build_tool(
+    name: str, description: str | None = None, parameters: object = None, **_: object
+) -> Tool:
+    """Return a tool of the request as SGLang's type, with the fields that its parsers read."""
+    return Tool(function=Function(name=name, description=description, parameters=parameters))

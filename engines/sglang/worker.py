@@ -1,0 +1,404 @@
+"""The adapter for Dynamo's SGLang worker: all that Backedge knows of `dynamo.sglang`.
+
+    python -m dynamo.sglang --model M --sglang-processing --tool-call-parser qwen25
+    python -m backedge.worker.sglang ...    # the same, where SGLang skips the entry point
+
+It patches, after checking each: the parser of `ServerArgs`' flags and
+`dynamo.sglang.args.Config` (the parsed flags, before the engine loads),
+`get_runtime_config` (the model card), `DecodeWorkerHandler.generate`, and the engine's
+`async_generate`, which gets or makes the engine's ids of a request's choices.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import functools
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence, Sized
+from contextvars import ContextVar
+from typing import TypeVar
+
+from typing_extensions import override
+
+from ...base.json_types import JsonObject
+from ...parsers.base import ParserFactory, ParserNames
+from ...postprocess.postprocessor import starts_in_reasoning
+from ...tokenization.detokenizer import DetokenizerFactory, DetokenizerOptions
+from ...worker import flags
+from ...worker.auto_names import resolve_auto_names
+from ...worker.engine_support import EngineSupport, patch, pick_fields
+from ...worker.engine_worker import (
+    GenerateCall,
+    LoadedModel,
+    Worker,
+    choose_parsers,
+    name_parsers_in_rust,
+)
+from ...worker.native_detokenizer import NativeDetokenizers, Step
+from ...worker.other_tokenizers import OtherTokenizer, choose_tokenizer
+from ...worker.request_stream import EngineRequestHandle
+from ..dynamo.types import ModelRuntimeConfig
+from .types import (
+    SglangConfig,
+    SglangEngine,
+    SglangHandler,
+    SglangModelConfig,
+    SglangTokenizerManager,
+)
+
+ConfigT = TypeVar("ConfigT", bound=ModelRuntimeConfig | None)
+AsyncGenerate = Callable[..., Awaitable[AsyncIterator[JsonObject]]]
+"""`Engine.async_generate`: (engine, prompt, sampling_params, ..., rid=...) to its outputs."""
+
+# Of SGLang's ServerArgs, what decides about the tokenizer besides its path. Not the backend:
+# ours are faster.
+TOKENIZER_OPTIONS = ("tokenizer_mode", "trust_remote_code", "revision")
+# Of Dynamo's flags, those of workers that answer no chats, or have handlers of their own.
+OTHER_WORKERS = (
+    *("image_diffusion_worker", "video_generation_worker", "rerank_worker", "embedding_worker"),
+    *("multimodal_encode_worker", "multimodal_worker", "diffusion_worker"),
+)
+# The second replaces the first in a process that shares another one's engine.
+ENGINES = (
+    ("sglang.srt.entrypoints.engine", "Engine.async_generate"),
+    ("dynamo.sglang.gateway", "GatewayEngine.async_generate"),
+)
+ENGINE = EngineSupport(
+    name="sglang",
+    distribution="sglang",
+    versions={"1.6": "0.5", "1.7": "0.5"},
+    patch_points=(
+        ("dynamo.sglang.args", "Config.__init__", ("self", "server_args", "dynamo_args")),
+        ("dynamo.sglang.init_llm", "setup_sgl_metrics", ("engine", "config", "generate_endpoint")),
+        ("dynamo.sglang.register", "get_runtime_config", ("engine", "server_args", "dynamo_args")),
+        (
+            "dynamo.sglang.request_handlers",
+            "DecodeWorkerHandler.generate",
+            ("self", "request", "context"),
+        ),
+        *((module, path, ("self", "prompt", "sampling_params")) for module, path in ENGINES),
+        (
+            "sglang.srt.managers.tokenizer_manager",
+            "TokenizerManager.abort_request",
+            ("self", "rid"),
+        ),
+        ("sglang.srt.managers.tokenizer_manager", "ReqState", ("out_list", "finished", "event")),
+        (
+            "sglang.srt.managers.detokenizer_manager",
+            "DetokenizerManager._decode_batch_token_id_output",
+            ("self", "recv_obj"),
+        ),
+    ),
+    metrics=("dynamo.sglang.init_llm", "setup_sgl_metrics"),
+)
+GRAMMARS = ("json_schema", "regex", "ebnf", "structural_tag")
+# SGLang logs a warning for each delivery of 20 outputs or more that had to wait.
+MAX_DELIVERED_OUTPUTS = 19
+
+
+def watch_arguments(parser: argparse.ArgumentParser) -> None:
+    """Enable post-processing when `parser` has parsed a command line with --sglang-processing.
+
+    parser: with SGLang's flags. Nothing later sees ours: SGLang's own record drops them.
+    """
+    parse: Callable[..., argparse.Namespace] = parser.parse_args
+
+    @functools.wraps(parse)
+    def parse_and_enable(*args: object, **kwargs: object) -> argparse.Namespace:
+        arguments = parse(*args, **kwargs)
+        ENGINE.exit_on_setup_error(resolve_auto_names)(arguments, "sglang", flags.engine_names)
+        settings = ENGINE.exit_on_setup_error(flags.read_settings)(arguments, "sglang")
+        flags.keep_engine_choices(arguments)
+        if settings is not None:
+            ENGINE.exit_on_setup_error(ENGINE.check_patch_points)()
+            patch("dynamo.sglang.args", "Config.__init__", functools.partial(enable_once, settings))
+        return arguments
+
+    vars(parser)["parse_args"] = parse_and_enable
+
+
+def enable_once(settings: flags.WorkerSettings, init: Callable[..., None]) -> Callable[..., None]:
+    """Return `__init__` of Dynamo's configuration, enabling post-processing for the first one."""
+
+    @functools.wraps(init)
+    def initialize(config: SglangConfig, *args: object, **kwargs: object) -> None:
+        setattr(type(config), "__init__", init)  # noqa: B010 - mypy refuses the assignment
+        init(config, *args, **kwargs)
+        ENGINE.exit_on_setup_error(SglangWorker.enable)(config, settings)
+
+    return initialize
+
+
+def load_tokenizer(path: str, options: JsonObject) -> object:
+    """Return SGLang's tokenizer. options: the `TOKENIZER_OPTIONS`."""
+    from sglang.srt.utils.hf_transformers_utils import get_tokenizer
+
+    tokenizer: object = get_tokenizer(path, **options)
+    return tokenizer
+
+
+def read_tokenizer(path: str, *, trust_remote_code: bool) -> object:
+    """Return the tokenizer as SGLang reads it, for the workers of other engines."""
+    return load_tokenizer(path, {"trust_remote_code": trust_remote_code})
+
+
+def pool_parts(
+    names: ParserNames, path: str, options: JsonObject, other: OtherTokenizer | None
+) -> tuple[object, ParserFactory]:
+    """Return the tokenizer and the parsers for a process of the pool; called in the fork server.
+
+    path, options: as for `load_tokenizer`. other: in place of SGLang's tokenizer.
+    """
+    own = functools.partial(load_tokenizer, path, options)
+    tokenizer = choose_tokenizer(other, own)
+    return tokenizer, native_parsers(tokenizer, names)
+
+
+def native_parsers(tokenizer: object, names: ParserNames) -> ParserFactory:
+    """Return SGLang's own parsers; importing them takes seconds."""
+    from .parsers import SglangParsers
+
+    return SglangParsers(tokenizer, names)
+
+
+def native_detokenizers(tokenizer: object) -> DetokenizerFactory:
+    """Return SGLang's own incremental detokenizers: the steps of its `DetokenizerManager`.
+
+    The manager is a process's, with a state for each request; here each choice has one of its own,
+    without its sockets.
+    """
+    from sglang.srt.managers.detokenizer_manager import DetokenizerManager
+    from sglang.srt.managers.schedule_batch import INIT_INCREMENTAL_DETOKENIZATION_OFFSET
+
+    sized: Sized | None = tokenizer if isinstance(tokenizer, Sized) else None
+    size = getattr(tokenizer, "vocab_size", None) if sized is None else len(sized)
+
+    def start(options: DetokenizerOptions, prompt_token_ids: Sequence[int]) -> Step:
+        manager = DetokenizerManager.__new__(DetokenizerManager)
+        vars(manager).update(tokenizer=tokenizer, vocab_size=size, decode_status={})
+        vars(manager).update(disable_tokenizer_batch_decode=False)
+        waiting = list(prompt_token_ids[-INIT_INCREMENTAL_DETOKENIZATION_OFFSET:])
+        batch = BatchOfOne(options, len(waiting))
+
+        def step(token_id: int) -> str:
+            batch.decode_ids = [[*waiting, token_id]]
+            waiting.clear()
+            [text] = manager._decode_batch_token_id_output(batch)  # noqa: SLF001 - SGLang has no other way
+            return str(text)
+
+        return step
+
+    return NativeDetokenizers(tokenizer, start)
+
+
+class BatchOfOne:
+    """SGLang's `BatchTokenIDOutput` of one request, as far as text is made of it.
+
+    context: how many tokens of the prompt come before the first token.
+    """
+
+    def __init__(self, options: DetokenizerOptions, context: int) -> None:
+        self.rids = [""]
+        self.decoded_texts = [""]
+        self.decode_ids: list[list[int]] = [[]]
+        self.read_offsets = [context]
+        self.finished_reasons = [None]
+        self.no_stop_trim = [False]
+        self.skip_special_tokens = [options.skip_special_tokens]
+        self.spaces_between_special_tokens = [options.spaces_between_special_tokens]
+
+
+class SglangWorker(Worker[SglangConfig, SglangHandler]):
+    """A `dynamo.sglang` worker that post-processes."""
+
+    engine = ENGINE
+
+    @property
+    @override
+    def text_flag(self) -> str | None:
+        return "--use-sglang-tokenizer" if self.config.dynamo_args.use_sglang_tokenizer else None
+
+    @property
+    @override
+    def model_path(self) -> str:
+        return self.config.server_args.model_path
+
+    @property
+    @override
+    def parsers_in_rust(self) -> ParserNames:
+        return name_parsers_in_rust(self.config.dynamo_args)
+
+    @override
+    def post_processes(self) -> bool:
+        other = any(getattr(self.config.dynamo_args, kind) for kind in OTHER_WORKERS)
+        return not other and self.config.serving_mode.value in ("agg", "decode")
+
+    @override
+    def install_card(self) -> None:
+        patch("dynamo.sglang.register", "get_runtime_config", self._with_worker_card)
+
+    @override
+    def install(self) -> None:
+        self.build()  # at once: the model's files have been fetched
+        handlers = "dynamo.sglang.request_handlers"
+        patch(handlers, "DecodeWorkerHandler.generate", self.with_postprocessing)
+        for module, path in ENGINES:
+            patch(module, path, with_request_handle)
+
+    def _with_worker_card(
+        self, get_runtime_config: Callable[..., Awaitable[ConfigT]]
+    ) -> Callable[..., Awaitable[ConfigT]]:
+        @functools.wraps(get_runtime_config)
+        async def get_and_advertise(*args: object, **kwargs: object) -> ConfigT:
+            runtime_config = await get_runtime_config(*args, **kwargs)
+            await self.publish_worker_card(runtime_config)
+            return runtime_config
+
+        return get_and_advertise
+
+    @override
+    def load(self) -> LoadedModel:
+        server_args, settings = self.config.server_args, self.settings
+        path = server_args.tokenizer_path or server_args.model_path
+        options = pick_fields(server_args, TOKENIZER_OPTIONS)
+        other = self.other_tokenizer(path, trust_remote_code=options["trust_remote_code"])
+        own = functools.partial(load_tokenizer, path, options)
+        tokenizer = choose_tokenizer(other, own)
+        native = functools.partial(native_parsers, tokenizer, settings.names)
+        parsers = choose_parsers(settings.parsers, settings.names, tokenizer, native)
+        return LoadedModel(tokenizer, parsers, {"path": path, "options": options, "other": other})
+
+    @override
+    def find_vocabulary_size(self, handler: SglangHandler) -> int | None:
+        # A process that shares another one's engine has no configuration of the model.
+        config: SglangModelConfig | None = getattr(
+            handler.engine.tokenizer_manager, "model_config", None
+        )
+        return None if config is None else config.vocab_size
+
+    @override
+    def run(
+        self, call: GenerateCall[SglangHandler]
+    ) -> tuple[AsyncIterator[JsonObject], EngineRequestHandle]:
+        manager, params = call.handler.engine.tokenizer_manager, call.params
+        reasons: Callable[[], bool] = functools.partial(
+            starts_in_reasoning, params, self.parsers, call.prompt_token_ids, self.metrics.report
+        )
+        if call.is_stock:
+            reasons = bool  # False: such a frontend tells the engine by itself
+        handle = SglangRequestHandle(manager, params.n, reasons)
+        return handle.outputs(call.start), handle
+
+
+class SglangRequestHandle(EngineRequestHandle):
+    """One request in SGLang's engine.
+
+    reasons: whether the answer begins with reasoning; called if a grammar guides it.
+    """
+
+    def __init__(
+        self, manager: SglangTokenizerManager, n: int, reasons: Callable[[], bool]
+    ) -> None:
+        self._manager = manager
+        self._n = n
+        self._reasons = reasons
+        self._ids: dict[int, str] = {}  # the engine's own, by choice
+
+    async def outputs(
+        self, start: Callable[[], AsyncIterator[JsonObject]]
+    ) -> AsyncIterator[JsonObject]:
+        """Yield the outputs that `start` gives; `with_request_handle` finds this handle meanwhile.
+
+        Raises Dynamo's InvalidArgument for a request that SGLang refuses: with a ValueError,
+        before the first output.
+        """
+        CURRENT_HANDLE.set(self)
+        started = False
+        try:
+            async for output in start():
+                started = True
+                yield output
+        except ValueError as error:
+            from dynamo.llm.exceptions import InvalidArgument
+
+            if started:
+                raise
+            raise InvalidArgument(str(error)) from error
+
+    def prepare(self, arguments: JsonObject) -> None:
+        """Read the engine's `arguments`, and set `require_reasoning` there where it belongs.
+
+        SGLang's grammars begin with the first token unless told that reasoning comes first.
+        Its own server and Dynamo's SGLang frontend tell it; other frontends leave that to
+        the engine, because vLLM finds out by itself.
+        """
+        parameters = arguments["sampling_params"]
+        if any(parameters.get(grammar) for grammar in GRAMMARS) and self._reasons():
+            arguments["require_reasoning"] = True
+        if self._n == 1:
+            self._ids[0] = arguments["rid"]
+
+    def follow(self, stream: AsyncIterator[JsonObject]) -> AsyncIterator[JsonObject]:
+        """Return the engine's outputs, reading the ids of the choices from them.
+
+        With n > 1 each choice is a request of its own, whose id stands only there.
+        """
+        return stream if self._n == 1 else self._read_ids(stream)
+
+    async def _read_ids(self, stream: AsyncIterator[JsonObject]) -> AsyncIterator[JsonObject]:
+        async for output in stream:
+            self._ids[output["index"]] = output["meta_info"]["id"]
+            yield output
+
+    @override
+    async def abort(self, index: int) -> None:
+        if index in self._ids:
+            self._manager.abort_request(rid=self._ids[index])
+
+    @override
+    def set_stream_interval(self, index: int, tokens: int) -> None:
+        # The scheduler's interval cannot be changed for a running request. So the outputs come
+        # one by one, but whoever waits for them is woken only when there are enough, or for the
+        # last; that spares what SGLang's and Dynamo's handlers do for each delivery.
+        state = self._manager.rid_to_state.get(self._ids.get(index, ""))
+        if state is None:
+            return
+        event = state.event
+
+        def set_when_enough() -> None:
+            if state.finished:
+                del vars(event)["set"]  # else the finished request refers to itself
+                event.set()
+            elif (
+                len(state.out_list) >= MAX_DELIVERED_OUTPUTS
+                or count_tokens(state.out_list) >= tokens
+            ):
+                asyncio.Event.set(event)
+
+        vars(event)["set"] = set_when_enough
+
+
+def count_tokens(outputs: list[JsonObject]) -> int:
+    """Return the number of tokens in SGLang's `outputs`."""
+    return sum(len(output["output_ids"]) for output in outputs)
+
+
+CURRENT_HANDLE: ContextVar[SglangRequestHandle | None] = ContextVar("CURRENT_HANDLE", default=None)
+"""Of the request that the running task is about to give to the engine."""
+
+
+def with_request_handle(async_generate: AsyncGenerate) -> AsyncGenerate:
+    """Return the engine's `async_generate`, telling the request's handle what it gets and gives."""
+
+    @functools.wraps(async_generate)
+    async def generate(
+        engine: SglangEngine, *args: object, **kwargs: object
+    ) -> AsyncIterator[JsonObject]:
+        handle = CURRENT_HANDLE.get()
+        if handle is not None:
+            CURRENT_HANDLE.set(None)  # tasks that the engine starts for itself inherit it
+            handle.prepare(kwargs)
+        stream = await async_generate(engine, *args, **kwargs)
+        return stream if handle is None else handle.follow(stream)
+
+    return generate

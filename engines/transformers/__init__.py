@@ -1,0 +1,1 @@
+"""Models without a serving engine: tokenizer.json, a chat template, and transformers."""

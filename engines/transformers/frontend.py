@@ -1,0 +1,264 @@
+"""The forward edge without an engine: tokenizer.json, the chat template, and linear parsers.
+
+It imports neither vLLM nor torch. It leaves to the engines' edges: images, other kinds of
+tokenizers, and grammars in the model's own tool syntax.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import functools
+import logging
+from typing import Any, Protocol
+
+import msgspec
+from dynamo.frontend.thinking import (
+    apply_default_thinking_mode_to_template_kwargs,
+    runtime_default_thinking_mode,
+)
+from tokenizers import Tokenizer
+from typing_extensions import override
+
+from ...base.errors import SetupError
+from ...base.json_types import JsonObject
+from ...frontend.chat_model import ChatModel, Deployment
+from ...frontend.model_builder import ChatModelBuilder
+from ...frontend.prompt_preprocessor import PromptPreprocessor
+from ...frontend.request.chat_request import ChatRequest
+from ...frontend.request.preprocessed_request import EngineFields, Prompt, ReasoningParserKwargs
+from ...guided.call_policy import CallPolicy
+from ...parsers.base import ParserFactory
+from ...parsers.parser_lookup import linear_parsers
+from ...templates.model_files import ModelFiles, ModelFolder, load_tokenizer_json
+from ...tokenization import LazyTokenizer, load
+from ...tokenization.detokenizer import DetokenizerFactory, detokenizers, read_vocabulary
+from ..dynamo.types import ModelInstance, RoutedEngine
+
+logger = logging.getLogger(__name__)
+
+
+class RenderTokenIds(Protocol):
+    """Renders and tokenizes a conversation."""
+
+    def __call__(
+        self,
+        messages: list[JsonObject],
+        tools: list[JsonObject] | None,
+        *,
+        model: str,
+        **template_kwargs: Any,
+    ) -> list[int]:
+        """Return the prompt's token ids.
+
+        Raises `RequestError` for what the chat template does not take, and `TokenizerError`.
+        """
+        ...
+
+
+class HuggingFaceModelBuilder(ChatModelBuilder):
+    """Builds models for "huggingface", and for "python" with a tokenizer class of the user's."""
+
+    @override
+    async def build(self, instance_id: ModelInstance, routed_engine: RoutedEngine) -> ChatModel:
+        return await asyncio.to_thread(
+            self._build_in_thread, self.describe(instance_id, routed_engine)
+        )
+
+    def _build_in_thread(self, deployment: Deployment) -> ChatModel:
+        names = self.usable_parsers().names
+        engine = self.engine_name("vllm")
+        tokenizer, folder, render = self._load_tokenizer(engine)
+
+        @functools.cache
+        def local_factories() -> tuple[DetokenizerFactory, ParserFactory]:
+            decoding = tokenizer
+            if isinstance(tokenizer, LazyTokenizer) and not tokenizer.converts_text:
+                decoding = load_tokenizer_json(self.path)
+            return detokenizers(decoding), linear_parsers(names, read_vocabulary(decoding))
+
+        if self.selection.backend != "python":
+            # Not while a stream waits for its first chunk. A class of the user's is
+            # constructed with the first request.
+            local_factories()
+        prompts = HuggingFacePrompts(
+            render,
+            self.runtime_config,
+            self.call_policy(),
+            has_reasoning_parser=self.configured.names.reasoning is not None,
+            shows_unused_tools=not self.config.exclude_tools_when_tool_choice_none,
+            shows_only_named=engine == "sglang",
+        )
+        preprocessor = PromptPreprocessor(
+            prompts,
+            folder,
+            self.prompt_queue,
+            self.context_length,
+            may_block=self.selection.backend == "python",
+        )
+        logger.info(
+            "model %s: forward edge without an engine, %s, parsers %s",
+            self.card.name(),
+            self.selection,
+            names,
+        )
+        return ChatModel(deployment, preprocessor, local_factories)
+
+    def _load_tokenizer(
+        self, engine: str
+    ) -> tuple[Tokenizer | LazyTokenizer, ModelFolder, RenderTokenIds]:
+        """Return the model's tokenizer, its other files, and the function that makes prompts."""
+        module, class_name = self.selection.module, self.selection.class_name
+        if not (module and class_name):
+            files = ModelFiles(
+                self.path,
+                self.flags.chat_template,
+                engine,
+                self.context_length,
+                self.prompt_cache,
+            )
+            self.log_uncached(files.encoder.why_uncached)
+            return files.tokenizer, files, files.prompt_token_ids
+        self.log_uncached(f"{class_name} decides itself what it makes of a text")
+        tokenizer = load(module, class_name, self.path)
+        single_token = functools.partial(find_single_token, tokenizer, self.path)
+        folder = ModelFolder(self.path, engine, single_token, self.context_length)
+        return tokenizer, folder, PythonPrompts(tokenizer, folder, self.flags.chat_template)
+
+
+def find_single_token(tokenizer: LazyTokenizer, folder: str, text: str) -> int | None:
+    """Return the token whose text is `text`; None if `text` takes several tokens.
+
+    folder: with a tokenizer.json, perhaps, for a tokenizer that makes prompts only.
+    """
+    if not tokenizer.converts_text:
+        try:
+            return load_tokenizer_json(folder).token_to_id(text)
+        except SetupError:
+            return None
+    token_ids = tokenizer.encode(text)
+    return token_ids[0] if len(token_ids) == 1 else None
+
+
+class PythonPrompts(RenderTokenIds):
+    """Makes prompts with a tokenizer of the user's own.
+
+    The tokenizer's own chat template is used if it has one, otherwise the model's.
+    """
+
+    def __init__(
+        self, tokenizer: LazyTokenizer, folder: ModelFolder, chat_template: str | None
+    ) -> None:
+        self._tokenizer = tokenizer
+        self._limit = folder.prompt_limit
+        self._template = functools.cache(lambda: folder.load_template(chat_template))
+
+    @override
+    def __call__(
+        self,
+        messages: list[JsonObject],
+        tools: list[JsonObject] | None,
+        *,
+        model: str,
+        **template_kwargs: Any,
+    ) -> list[int]:
+        token_ids = self._tokenizer.prompt_token_ids(
+            messages, tools, model=model, **template_kwargs
+        )
+        if token_ids is not None:
+            return token_ids
+        text = self._template().render(messages, tools, **template_kwargs)
+        self._limit.check(text, lambda part: len(self._tokenizer.encode(part)))
+        return self._tokenizer.encode(text)
+
+
+class HuggingFacePrompts:
+    """Renders and tokenizes a request, in threads.
+
+    runtime_config: the model card's. call_policy: when calls are held to the model's own syntax.
+    has_reasoning_parser: whether the model has a reasoning parser, installed here or not; the
+        engine's guided decoding then has to know where reasoning ends.
+    shows_unused_tools: whether the template gets the tools of a request that forbids calls.
+    shows_only_named: whether it gets only the tool that a request demands by name.
+    """
+
+    def __init__(
+        self,
+        render: RenderTokenIds,
+        runtime_config: JsonObject,
+        call_policy: CallPolicy,
+        *,
+        has_reasoning_parser: bool,
+        shows_unused_tools: bool = False,
+        shows_only_named: bool = False,
+    ) -> None:
+        self._render = render
+        self._call_policy = call_policy
+        self._has_reasoning_parser = has_reasoning_parser
+        self._thinking_mode = runtime_default_thinking_mode(runtime_config)
+        self._shows_unused_tools = shows_unused_tools
+        self._shows_only_named = shows_only_named
+
+    def __call__(self, request: ChatRequest) -> Prompt:
+        """Return the prompt. Raises `RequestError` and `TokenizerError`."""
+        template_kwargs = self._build_template_kwargs(request)
+        token_ids = self._render(
+            request.raw["messages"],
+            self._select_tools(request),
+            model=request.model,
+            **template_kwargs | _prompt_ending(request),
+        )
+        guided_decoding = self._call_policy.constrain(request)
+        prompt = Prompt(token_ids, guided_decoding)
+        if self._has_reasoning_parser:
+            prompt.engine_fields = _build_engine_fields(request, template_kwargs)
+        return prompt
+
+    def _select_tools(self, request: ChatRequest) -> list[JsonObject] | None:
+        """Return the tools that the chat template gets."""
+        hidden = request.tool_choice == "none" and not self._shows_unused_tools
+        if request.tools is None or hidden:
+            return None
+        tools: list[JsonObject] = request.raw["tools"]
+        name = request.named_function
+        if name is not None and self._shows_only_named:
+            return [tool for tool in tools if tool["function"]["name"] == name]
+        return tools
+
+    def _build_template_kwargs(self, request: ChatRequest) -> JsonObject:
+        # Dynamo's HTTP layer accepts both names and hands over its own, the second.
+        template_kwargs = dict(request.chat_template_kwargs or request.chat_template_args or {})
+        if request.reasoning_effort is not None:
+            template_kwargs["reasoning_effort"] = request.reasoning_effort
+        with_mode: JsonObject = apply_default_thinking_mode_to_template_kwargs(
+            template_kwargs,
+            self._thinking_mode,
+            request_has_root_thinking=request.thinking is not None,
+        )
+        return with_mode
+
+
+def _prompt_ending(request: ChatRequest) -> JsonObject:
+    """Return the arguments that decide how the prompt ends, unless they are the usual ones.
+
+    A tokenizer of the user's need not know them.
+    """
+    arguments: JsonObject = {}
+    if request.add_generation_prompt is False:
+        arguments["add_generation_prompt"] = False
+    if request.continue_final_message is True:
+        arguments["continue_final_message"] = True
+    return arguments
+
+
+def _build_engine_fields(request: ChatRequest, template_kwargs: JsonObject) -> EngineFields:
+    """Return what the engine's guided decoding has to know of reasoning before the answer.
+
+    Where it is not certain, `reasoning_ended` stays unset: the engine then asks its own parser
+    about the prompt, as Dynamo's vLLM preprocessor would do here.
+    """
+    fields = EngineFields(reasoning_parser_kwargs=ReasoningParserKwargs(template_kwargs))
+    if template_kwargs.get("enable_thinking") is False or request.include_reasoning is False:
+        fields.reasoning_ended = True
+    # Workers look for them in extra_args: Dynamo's router drops fields that it does not declare.
+    fields.extra_args = msgspec.to_builtins(fields)
+    return fields

@@ -1,0 +1,103 @@
+"""Holds the answers of transformers to grammars, by xgrammar."""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+from collections.abc import Collection, Sequence
+from typing import Any
+
+import torch
+
+from ...base.errors import RequestError
+from ...guided.reasoned_answer import to_tag_format
+from ...guided.schema_check import find_keyword
+from ...offline.constraints import Grammar
+from ...offline.rows import RowFailure
+
+# The memory of the grammars that are remembered: rows often share one.
+MAX_CACHED_BYTES = 268_435_456
+# Keywords that xgrammar 0.2 reads over, so that an answer need not have what they say.
+NOT_HELD = frozenset(
+    {
+        *("multipleOf", "uniqueItems", "contains", "minContains", "maxContains"),
+        *("not", "if", "then", "else", "dependentRequired", "dependentSchemas"),
+    }
+)
+
+
+def has_xgrammar() -> bool:
+    """Whether xgrammar is installed."""
+    return importlib.util.find_spec("xgrammar") is not None
+
+
+class Grammars:
+    """Compiles the grammars of rows for one model.
+
+    tokenizer: of transformers. vocabulary_size: of the model's logits.
+    """
+
+    def __init__(self, tokenizer: Any, vocabulary_size: int) -> None:
+        import xgrammar
+
+        info = xgrammar.TokenizerInfo.from_huggingface(tokenizer, vocab_size=vocabulary_size)
+        self._compiler = xgrammar.GrammarCompiler(info, cache_limit_bytes=MAX_CACHED_BYTES)
+
+    def compile(self, grammar: Grammar) -> Any:
+        """Return xgrammar's form of a row's grammar. Raises `RowFailure` if it has none."""
+        word = find_keyword(grammar.answer.get("json"), NOT_HELD)
+        if word is not None:
+            raise RowFailure(
+                "request",
+                f"the schema uses {word!r}, to which xgrammar cannot hold an answer; leave it "
+                "out, and check the answers.",
+            )
+        try:
+            tag = {"type": "structural_tag", "format": to_tag_format(grammar.guided)}
+            return self._compiler.compile_structural_tag(json.dumps(tag))
+        except (RuntimeError, ValueError, TypeError, RequestError) as error:
+            raise RowFailure("request", f"xgrammar refuses the grammar: {error}") from error
+
+
+class GrammarMask:
+    """A logits processor that leaves the tokens which the grammars allow.
+
+    compiled: of each row of the batch, shape (rows,); None for a row without a grammar.
+    prompt_length: padded, in tokens. stop_token_ids: end an answer that is complete.
+    """
+
+    def __init__(
+        self, compiled: Sequence[Any], prompt_length: int, stop_token_ids: Collection[int]
+    ) -> None:
+        import xgrammar
+
+        self._apply = xgrammar.apply_token_bitmask_inplace
+        self._matchers = {
+            row: xgrammar.GrammarMatcher(grammar, override_stop_tokens=list(stop_token_ids) or None)
+            for row, grammar in enumerate(compiled)
+            if grammar is not None
+        }
+        [info, *_] = [grammar.tokenizer_info for grammar in compiled if grammar is not None]
+        self._mask = xgrammar.allocate_token_bitmask(len(compiled), info.vocab_size)
+        self._taken = prompt_length
+
+    def __call__(self, input_ids: torch.Tensor, scores: torch.Tensor) -> torch.Tensor:
+        """Return the logits, shape (rows, vocabulary), with those that are not allowed at -inf."""
+        new = input_ids[:, self._taken :].tolist()
+        self._taken = input_ids.shape[1]
+        for row in list(self._matchers):
+            self._advance(row, new[row])
+        if self._matchers:
+            self._apply(scores, self._mask.to(scores.device))
+        return scores
+
+    def _advance(self, row: int, token_ids: Sequence[int]) -> None:
+        """Take a row's new tokens, and note which may follow; a row that has ended may go on."""
+        matcher = self._matchers[row]
+        taken = all(matcher.accept_token(token_id) for token_id in token_ids)
+        if taken and not matcher.is_terminated():
+            matcher.fill_next_token_bitmask(self._mask, row)
+        else:
+            # What comes now is padding, or stands behind a stop string.
+            self._mask[row] = -1
+            del self._matchers[row]

@@ -1,0 +1,1 @@
+"""All that Backedge knows of TensorRT-LLM and of its Dynamo worker."""

@@ -1,0 +1,252 @@
+"""TensorRT-LLM's own parsers, by the names of its `--tool_parser` and `--reasoning_parser`.
+
+They are fed as TensorRT-LLM's own server feeds them: text that the reasoning parser does not keep
+goes to the tool parser.
+Source: `apply_reasoning_parser` and `apply_tool_parser` in
+tensorrt_llm/serve/postprocess_handlers.py.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Set as AbstractSet
+from typing import Protocol, cast
+
+from tensorrt_llm.llmapi.reasoning_parser import ReasoningParserFactory
+from tensorrt_llm.serve.openai_protocol import ChatCompletionToolsParam, FunctionDefinition
+from tensorrt_llm.serve.tool_parser.tool_parser_factory import ToolParserFactory
+from typing_extensions import override
+
+from ...base.errors import REASONING_FLAG, TOOL_CALL_FLAG
+from ...parsers.base import ParserFactory, ParserNames, ParserRequest, StreamParser
+from ...parsers.events import Content, Event, Reasoning
+from ...parsers.native.call_items import CallItem, CallItems
+from ...parsers.native.reasoning_count import CountingParser, ReasoningCount
+from ...parsers.native.startup_checks import (
+    PROBE_TOOL,
+    EngineTokenizer,
+    check_name,
+    raise_unusable,
+    try_parser,
+)
+from ...parsers.passthrough import PassthroughParser
+from ...parsers.prompt_tail import MAX_DECODED
+
+ENGINE = "TensorRT-LLM"
+
+
+class ToolStep(Protocol):
+    """What TensorRT-LLM's tool parsers return."""
+
+    normal_text: str
+    calls: Sequence[CallItem]
+
+
+class ToolParser(Protocol):
+    """`tensorrt_llm.serve.tool_parser.base_tool_parser.BaseToolParser`."""
+
+    needs_raw_special_tokens: bool
+    prev_tool_call_arr: Sequence[object]
+
+    def parse_streaming_increment(self, new_text: str, tools: Sequence[object]) -> ToolStep:
+        """Return what `new_text` completes."""
+        ...
+
+
+class ReasoningStep(Protocol):
+    """What TensorRT-LLM's reasoning parsers return."""
+
+    content: str
+    reasoning_content: str
+
+
+class ReasoningParser(Protocol):
+    """`tensorrt_llm.llmapi.reasoning_parser.BaseReasoningParser`."""
+
+    def parse_delta(self, delta_text: str) -> ReasoningStep:
+        """Return what `delta_text` completes."""
+        ...
+
+    def finish(self) -> ReasoningStep:
+        """Return what was held back."""
+        ...
+
+
+def known_names(flag: str) -> list[str]:
+    """Return the names that TensorRT-LLM knows for one of the two flags."""
+    is_tool_call = flag == TOOL_CALL_FLAG
+    return list(ToolParserFactory.parsers if is_tool_call else ReasoningParserFactory.keys())
+
+
+def check_names(names: ParserNames, also_known: Iterable[str] = ()) -> None:
+    """Raise `UnknownParserError` for a name that TensorRT-LLM does not know.
+
+    also_known: further names that the message lists.
+    """
+    check_name(TOOL_CALL_FLAG, names.tool_call, known_names(TOOL_CALL_FLAG), also_known)
+    check_name(REASONING_FLAG, names.reasoning, known_names(REASONING_FLAG), also_known)
+
+
+class TrtllmParsers(ParserFactory):
+    """Makes a model's parsers from TensorRT-LLM's.
+
+    tokenizer: the model's, of transformers.
+    Raises `UnknownParserError` for a name that TensorRT-LLM does not know, and
+    `UnusableParserError` for a parser that fails.
+    """
+
+    def __init__(self, tokenizer: object, names: ParserNames) -> None:
+        check_names(names)
+        self.name = names.label
+        self._names = names
+        self._tokenizer = loaded = cast("EngineTokenizer", tokenizer)
+        self._control_ids = frozenset(
+            (
+                *getattr(tokenizer, "all_special_ids", ()),
+                *getattr(tokenizer, "get_added_vocab", dict)().values(),
+            )
+        )
+        if names.reasoning:
+            with raise_unusable(ENGINE, REASONING_FLAG, names.reasoning):
+                try_parser(self(ParserRequest(), []), loaded)
+        if names.tool_call:
+            with raise_unusable(ENGINE, TOOL_CALL_FLAG, names.tool_call):
+                with_tools = ParserRequest(tools=[PROBE_TOOL], tool_choice="auto")
+                try_parser(self(with_tools, []), loaded)
+
+    @override
+    def shows_special_tokens(self, request: ParserRequest) -> bool:
+        names = self._names
+        if names.tool_call and request.parses_own_syntax:
+            parser = ToolParserFactory.parsers[names.tool_call]
+            if getattr(parser, "needs_raw_special_tokens", False):
+                return True
+        return bool(
+            names.reasoning and ReasoningParserFactory.needs_raw_special_tokens(names.reasoning)
+        )
+
+    @override
+    def __call__(self, request: ParserRequest, prompt_token_ids: Sequence[int]) -> StreamParser:
+        names = self._names
+        tools: ToolParser | None = None
+        if names.tool_call and request.parses_own_syntax:
+            tools = ToolParserFactory.create_tool_parser(names.tool_call)
+        reasoning: ReasoningParser | None = None
+        if names.reasoning:
+            reasoning = ReasoningParserFactory.create_reasoning_parser(
+                names.reasoning, self._template_kwargs(names.reasoning, request, prompt_token_ids)
+            )
+        if tools is None and reasoning is None:
+            return PassthroughParser()
+        items = CallItems(names.tool_call, request.history_tool_calls)
+        return TrtllmStreamParser(tools, reasoning, build_tools(request), items, self._control_ids)
+
+    def _template_kwargs(
+        self, name: str, request: ParserRequest, prompt_token_ids: Sequence[int]
+    ) -> dict[str, object]:
+        """Return the request's `chat_template_kwargs`, as TensorRT-LLM's server completes them.
+
+        For some parsers it reads from the end of the prompt whether the model is to think.
+        """
+        kwargs = dict(request.chat_template_kwargs)
+        reads_prompt = getattr(ReasoningParserFactory, "resolves_thinking_from_prompt", None)
+        if reads_prompt is not None and reads_prompt(name):
+            tail = self._tokenizer.decode(list(prompt_token_ids[-MAX_DECODED:]))
+            thinks = ReasoningParserFactory.resolve_prefilled_thinking(name, tail)
+            if thinks is not None:
+                kwargs["enable_thinking"] = thinks
+        return kwargs
+
+
+def build_tools(request: ParserRequest) -> list[object]:
+    """Return the request's tools as TensorRT-LLM's type, with the fields that its parsers read."""
+    fields = ("name", "description", "parameters")
+    functions = (tool["function"] for tool in request.tools)
+    return [
+        ChatCompletionToolsParam(
+            type="function",
+            function=FunctionDefinition(
+                **{field: function[field] for field in fields if field in function}
+            ),
+        )
+        for function in functions
+    ]
+
+
+class TrtllmStreamParser(CountingParser):
+    """Parses one choice with TensorRT-LLM's parsers of the model.
+
+    tools, reasoning: TensorRT-LLM's parsers; at least one of them.
+    request_tools: the request's, in TensorRT-LLM's form. items: the calls of the choice.
+    control_ids: tokens that do not count as reasoning: special and added ones.
+    """
+
+    def __init__(
+        self,
+        tools: ToolParser | None,
+        reasoning: ReasoningParser | None,
+        request_tools: list[object],
+        items: CallItems,
+        control_ids: AbstractSet[int],
+    ) -> None:
+        self._tools = tools
+        self._reasoning = reasoning
+        self._request_tools = request_tools
+        self._items = items
+        self._phase = self._read_phase()
+        begins = reasoning is not None if self._phase is None else self._phase
+        super().__init__(ReasoningCount(control_ids, in_reasoning=begins))
+
+    @override
+    def finish(
+        self, text: str = "", token_ids: Sequence[int] = (), *, cut: bool = False
+    ) -> list[Event]:
+        events = self.feed(text, token_ids)
+        held: list[Event] = []
+        if self._reasoning is not None:
+            held += self._split(self._reasoning.finish())
+        if self._tools is not None:
+            tools = self._tools
+            held += self._items.read_rest(lambda: self._step(tools, ""))
+            held += () if cut else self._items.calls.send_rest(tools.prev_tool_call_arr)
+        self.track((), held)
+        return events + held
+
+    @override
+    def read(self, text: str) -> Iterator[Event]:
+        """Yield what both parsers make of `text`."""
+        if self._reasoning is None:
+            yield from self._read_answer(text)
+        else:
+            yield from self._split(self._reasoning.parse_delta(text))
+
+    def _split(self, step: ReasoningStep) -> Iterator[Event]:
+        if step.reasoning_content:
+            yield Reasoning(step.reasoning_content)
+        yield from self._read_answer(step.content)
+
+    def _read_answer(self, text: str) -> Iterator[Event]:
+        """Yield what the tool parser makes of text that is not reasoning."""
+        if text and self._tools is not None:
+            yield from self._items.read(*self._step(self._tools, text))
+        elif text:
+            yield Content(text)
+
+    def _step(self, tools: ToolParser, text: str) -> tuple[str, Sequence[CallItem]]:
+        step = tools.parse_streaming_increment(text, self._request_tools)
+        return step.normal_text, step.calls
+
+    def _read_phase(self) -> bool | None:
+        """Return whether the reasoning parser is in reasoning; None if it does not say."""
+        if self._reasoning is None:
+            return False
+        phase = getattr(self._reasoning, "in_reasoning", None)
+        return phase if isinstance(phase, bool) else None
+
+    @override
+    def track(self, token_ids: Sequence[int], events: list[Event]) -> None:
+        """Update `in_reasoning` and `reasoning_tokens`."""
+        phase = self._read_phase()
+        changed = phase != self._phase
+        self.count.update(token_ids, events, in_reasoning=phase, passed_marker=changed)
+        self._phase = phase

@@ -1,0 +1,371 @@
+"""The adapter for Dynamo's TensorRT-LLM worker: all that Backedge knows of `dynamo.trtllm`.
+
+    python -m dynamo.trtllm --model M --trtllm-processing --tool-call-parser hermes
+    python -m backedge.worker.trtllm ...    # the same, where torch loads no entry points
+
+It patches, after checking each: `DynamoTrtllmArgGroup.add_arguments` (the flags),
+`Config.validate` (sees them parsed), `get_llm_engine` (runs just before the engine loads),
+`register_model` (gets the model card), `HandlerBase.generate_locally`, which lies inside
+Dynamo's push egress, that egress, and `HandlerBase._cancellation_monitor` (sees the engine's
+request).
+"""
+
+from __future__ import annotations
+
+import argparse
+import functools
+from collections.abc import AsyncIterator, Callable, Collection, Iterator
+from contextvars import ContextVar
+from typing import TypeVar
+
+import msgspec
+from typing_extensions import override
+
+from ...base.errors import SetupError
+from ...base.json_types import JsonObject
+from ...parsers.base import ParserFactory, ParserNames
+from ...postprocess.engine_output import engine_error
+from ...templates.model_files import read_vocabulary_size
+from ...worker import flags
+from ...worker.auto_names import resolve_auto_names
+from ...worker.egress import send_all
+from ...worker.engine_support import EngineSupport, patch
+from ...worker.engine_worker import GenerateCall, LoadedModel, Worker, choose_parsers
+from ...worker.other_tokenizers import choose_tokenizer
+from ...worker.request_stream import EngineRequestHandle
+from .types import TrtllmConfig, TrtllmHandler, TrtllmRequest
+
+T = TypeVar("T")
+
+ARGUMENTS = "dynamo.trtllm.args"
+LLM_WORKER = "dynamo.trtllm.workers.llm_worker"
+HANDLER = "dynamo.trtllm.request_handlers.handler_base"
+EGRESS = "dynamo.trtllm.request_handlers.push_egress"
+ENGINE = EngineSupport(
+    name="trtllm",
+    distribution="tensorrt-llm",
+    versions={"1.6": "1.3", "1.7": "1.4"},
+    patch_points=(
+        (ARGUMENTS, "Config.validate", ("self",)),
+        (LLM_WORKER, "get_llm_engine", ("engine_args",)),
+        (LLM_WORKER, "register_model", ()),
+        (HANDLER, "HandlerBase.generate_locally", ("self", "request", "context")),
+        (
+            HANDLER,
+            "HandlerBase._cancellation_monitor",
+            ("self", "generation_result", "context"),
+        ),
+        (EGRESS, "drive_push_egress", ("stream", "response_sender")),
+        ("tensorrt_llm.executor.result", "GenerationResult.abort", ("self",)),
+        ("tensorrt_llm.llmapi.tokenizer", "tokenizer_factory", ()),
+    ),
+    metrics=(LLM_WORKER, "RequestHandlerConfig"),
+)
+POOL_FLAG = "--postprocess-workers"
+# Of the error with which a worker answers that has released its memory.
+SLEEPING = "temporarily rejecting new requests"
+
+
+def add_flags(add_arguments: Callable[..., None]) -> Callable[..., None]:
+    """Return the method that adds Dynamo's flags of this worker, adding ours."""
+
+    @functools.wraps(add_arguments)
+    def add_all(group: object, parser: argparse.ArgumentParser) -> None:
+        add_arguments(group, parser)
+        flags.add_flags(parser, "trtllm")
+
+    return add_all
+
+
+def enable_once(validate: Callable[..., None]) -> Callable[..., None]:
+    """Return `validate` of Dynamo's configuration, enabling post-processing for the first one.
+
+    The configuration has all flags as attributes, ours too.
+    """
+
+    @functools.wraps(validate)
+    def validate_and_enable(config: TrtllmConfig) -> None:
+        patch(ARGUMENTS, "Config.validate", lambda _: validate)
+        validate(config)
+        arguments = argparse.Namespace(**vars(config))
+        known = native_names if arguments.postprocess_parsers == "native" else no_names
+        ENGINE.exit_on_setup_error(resolve_auto_names)(arguments, "trtllm", known)
+        settings = ENGINE.exit_on_setup_error(flags.read_settings)(arguments, "trtllm")
+        if settings is not None:
+            ENGINE.exit_on_setup_error(TrtllmWorker.enable)(config, settings)
+
+    return validate_and_enable
+
+
+def no_names(_: str) -> Collection[str]:
+    """Return none: linear parsers take our names, and TensorRT-LLM starts MPI when imported."""
+    return ()
+
+
+def native_names(flag: str) -> Collection[str]:
+    """Return the names that TensorRT-LLM knows for one of the two flags."""
+    from .parsers import known_names
+
+    return known_names(flag)
+
+
+def watch_arguments() -> None:
+    """Add the flags to Dynamo's, and enable post-processing when they are parsed.
+
+    Changes nothing in a Dynamo of another structure, which then refuses our flags as unknown.
+    """
+    from dynamo.trtllm import args
+
+    group, config = getattr(args, "DynamoTrtllmArgGroup", None), getattr(args, "Config", None)
+    if not hasattr(group, "add_arguments") or not hasattr(config, "validate"):
+        return
+    if not hasattr(args.Config.validate, "__wrapped__"):
+        patch(ARGUMENTS, "DynamoTrtllmArgGroup.add_arguments", add_flags)
+        patch(ARGUMENTS, "Config.validate", enable_once)
+
+
+def load_tokenizer(engine_args: JsonObject) -> object:
+    """Return TensorRT-LLM's tokenizer of the model, without its wrapper.
+
+    engine_args: of TensorRT-LLM's `LLM`.
+    """
+    from tensorrt_llm.llmapi.tokenizer import tokenizer_factory
+
+    tokenizer: object = tokenizer_factory(
+        engine_args.get("tokenizer") or engine_args["model"],
+        trust_remote_code=engine_args.get("trust_remote_code", False),
+    )
+    return getattr(tokenizer, "tokenizer", tokenizer)
+
+
+def native_parsers(tokenizer: object, names: ParserNames) -> ParserFactory:
+    """Return TensorRT-LLM's own parsers."""
+    from .parsers import TrtllmParsers
+
+    return TrtllmParsers(tokenizer, names)
+
+
+class TrtllmWorker(Worker[TrtllmConfig, TrtllmHandler]):
+    """A `dynamo.trtllm` worker that post-processes."""
+
+    engine = ENGINE
+
+    def __init__(self, config: TrtllmConfig, settings: flags.WorkerSettings) -> None:
+        super().__init__(config, msgspec.structs.replace(settings, workers=0))
+        self._processes = settings.workers
+        self._engine_args: JsonObject = {}
+        self._vocabulary_size: int | None = None
+        self._eos_token_ids: frozenset[int] = frozenset()
+
+    @property
+    @override
+    def text_flag(self) -> str | None:
+        return None
+
+    @override
+    def check_names(self, also_known: set[str]) -> None:
+        if self._processes:
+            raise SetupError(
+                f"{POOL_FLAG} {self._processes}: TensorRT-LLM starts MPI when it is imported, "
+                "which its parsers need, and a process with MPI must not be forked; set "
+                f"{POOL_FLAG} 0, or choose linear parsers."
+            )
+        super().check_names(also_known)
+
+    @property
+    @override
+    def model_path(self) -> str:
+        return self.config.model
+
+    @override
+    def post_processes(self) -> bool:
+        generates = self.config.disaggregation_mode.value in ("prefill_and_decode", "decode")
+        return generates and self.config.modality.value in ("text", "multimodal")
+
+    @override
+    def install_card(self) -> None:
+        patch(LLM_WORKER, "register_model", self.with_worker_card)
+
+    @override
+    def install(self) -> None:
+        patch(LLM_WORKER, "get_llm_engine", self.with_build)
+        patch(HANDLER, "HandlerBase.generate_locally", self.with_postprocessing)
+        # Dynamo's sends everything from the event loop.
+        patch(EGRESS, "drive_push_egress", lambda _: send_all)
+        patch(HANDLER, "HandlerBase._cancellation_monitor", with_request_handle)
+
+    @override
+    def take_engine_arguments(self, arguments: JsonObject) -> None:
+        self._engine_args = arguments
+
+    @override
+    def load(self) -> LoadedModel:
+        settings = self.settings
+        arguments = self._engine_args
+        other = self.other_tokenizer(
+            arguments.get("tokenizer") or arguments["model"],
+            trust_remote_code=arguments.get("trust_remote_code", False),
+        )
+        tokenizer = choose_tokenizer(other, functools.partial(load_tokenizer, arguments))
+        self._vocabulary_size = read_vocabulary_size(self._engine_args["model"])
+        eos = getattr(tokenizer, "eos_token_id", None)
+        self._eos_token_ids = frozenset(() if eos is None else (eos,))
+        native = functools.partial(native_parsers, tokenizer, settings.names)
+        parsers = choose_parsers(settings.parsers, settings.names, tokenizer, native)
+        return LoadedModel(tokenizer, parsers, {})
+
+    @override
+    def find_vocabulary_size(self, handler: TrtllmHandler) -> int | None:
+        return self._vocabulary_size
+
+    @override
+    def run(
+        self, call: GenerateCall[TrtllmHandler]
+    ) -> tuple[AsyncIterator[JsonObject], EngineRequestHandle]:
+        ends = self._eos_token_ids.union(add_stop_tokens(call.request))
+        handle = TrtllmRequestHandle(call.params.n, ends)
+        return handle.outputs(call.start), handle
+
+
+def add_stop_tokens(request: JsonObject) -> list[int]:
+    """Return the request's stop tokens, after moving the client's to where the engine gets them.
+
+    Of a request's stop tokens, Dynamo's handler gives the engine the hidden ones only.
+    """
+    stops = request["stop_conditions"] = request.get("stop_conditions") or {}
+    hidden = stops.get("stop_token_ids_hidden") or []
+    token_ids = list(dict.fromkeys((*hidden, *(stops.get("stop_token_ids") or ()))))
+    if token_ids:
+        stops["stop_token_ids_hidden"] = token_ids
+    return [*token_ids, *(request.get("eos_token_ids") or ())]
+
+
+class TrtllmRequestHandle(EngineRequestHandle):
+    """One request in TensorRT-LLM's engine.
+
+    ends: the tokens that end a choice.
+    """
+
+    def __init__(self, n: int, ends: frozenset[int]) -> None:
+        self._ends = ends
+        self._generating = set(range(n))  # choices that the engine is generating
+        self._wanted = set(range(n))  # and those that have not been aborted
+        self.request: TrtllmRequest | None = None
+
+    async def outputs(
+        self, start: Callable[[], AsyncIterator[JsonObject]]
+    ) -> AsyncIterator[JsonObject]:
+        """Yield the outputs that `start` gives; `with_request_handle` finds this handle meanwhile.
+
+        When they are left early, the engine's request ends. Raises Dynamo's InvalidArgument for a
+        request that TensorRT-LLM refuses.
+        """
+        CURRENT_HANDLE.set(self)
+        try:
+            async for output in start():
+                if (error := engine_error(output)) is not None:
+                    self._generating.clear()
+                    self._check_refusal(error)
+                    yield output
+                elif self._is_new(output):
+                    for part in separate_end(output, self._ends):
+                        yield part
+        finally:
+            self._wanted.clear()
+            self._end_if_unwanted()
+
+    def _check_refusal(self, error: str) -> None:
+        """Raise InvalidArgument (HTTP 400) if the engine has refused the request.
+
+        Dynamo's handler answers with an error then, before there is anything to monitor. It does
+        the same while the worker sleeps, which is not the client's fault.
+        """
+        from dynamo.llm.exceptions import InvalidArgument
+
+        if self.request is None and SLEEPING not in error:
+            raise InvalidArgument(error.removeprefix("error: "))
+
+    def _is_new(self, output: JsonObject) -> bool:
+        """Note the end of a choice; return whether the output says anything new.
+
+        With each output of a choice, Dynamo's handler repeats the ends of the others.
+        """
+        index, ended = output.get("index") or 0, output.get("finish_reason") is not None
+        if index not in self._generating:
+            return False
+        if ended:
+            self._generating.discard(index)
+            self._end_if_unwanted()
+        return ended or bool(output.get("token_ids"))
+
+    @override
+    async def abort(self, index: int) -> None:
+        self._wanted.discard(index)
+        self._end_if_unwanted()
+
+    def _end_if_unwanted(self) -> None:
+        """End the engine's request, which has all choices, when no choice is wanted any more."""
+        if self.request is not None and self._generating and not self._generating & self._wanted:
+            self._generating.clear()
+            self.request.abort()
+
+    @override
+    def set_stream_interval(self, index: int, tokens: int) -> None:
+        # TensorRT-LLM has one interval for all requests, set when it starts.
+        pass
+
+
+def separate_end(output: JsonObject, ends: frozenset[int]) -> Iterator[JsonObject]:
+    """Yield an output of Dynamo's handler so that a token that ended the choice is its last one.
+
+    Post-processing takes the last token of a choice that ended with "stop" for the one that ended
+    it, as the other engines give it. TensorRT-LLM removes a stop token from the output, and names
+    it as the stop_reason.
+
+    ends: the tokens that end a choice.
+    """
+    token_ids = output.get("token_ids")
+    if output.get("finish_reason") != "stop" or token_ids is None:
+        yield output
+        return
+    reason = output.get("stop_reason")
+    if isinstance(reason, int) and (not token_ids or token_ids[-1] != reason):
+        yield from _separate(output, [reason])
+    elif token_ids and token_ids[-1] not in ends:
+        yield from _separate(output, [])
+    else:
+        yield output
+
+
+def _separate(output: JsonObject, end: list[int]) -> Iterator[JsonObject]:
+    """Yield the tokens of `output`, if there are any, and then its end with the tokens `end`."""
+    index = output.get("index") or 0
+    of_tokens = ("token_ids", "log_probs", "top_logprobs")
+    if output["token_ids"]:
+        tokens = {name: output[name] for name in of_tokens if name in output}
+        yield {"index": index, **tokens}
+    rest = {name: value for name, value in output.items() if name not in of_tokens}
+    yield {**rest, "index": index, "token_ids": end}
+
+
+CURRENT_HANDLE: ContextVar[TrtllmRequestHandle | None] = ContextVar("CURRENT_HANDLE", default=None)
+"""Of the request that the running task is about to give to the engine."""
+
+
+def with_request_handle(monitor: Callable[..., T]) -> Callable[..., T]:
+    """Return Dynamo's monitor of a request, telling the request's handle what can be aborted.
+
+    With disaggregated prefill that is not the engine's request but Dynamo's guard, which waits
+    for the transfer of the KV cache.
+    """
+
+    @functools.wraps(monitor)
+    def monitor_with_handle(
+        handler: TrtllmHandler, generation_result: TrtllmRequest, *args: object, **kwargs: object
+    ) -> T:
+        handle = CURRENT_HANDLE.get()
+        if handle is not None:
+            handle.request = generation_result
+        return monitor(handler, generation_result, *args, **kwargs)
+
+    return monitor_with_handle

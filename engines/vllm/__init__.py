@@ -1,0 +1,1 @@
+"""All that Backedge knows of vLLM and of its Dynamo worker."""

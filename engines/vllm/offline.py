@@ -1,0 +1,282 @@
+"""The back end of vLLM, in this process: token ids in, token ids out.
+
+vLLM detokenizes nothing here. A row whose text may end it gets its tokens step by step, and ends
+the engine's request as soon as the core finds its end; the others get them all at once.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import itertools
+import json
+import logging
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, ClassVar
+
+from typing_extensions import override
+
+from ...offline.backend import GUIDED, LOGITS, LOGPROBS, VLM, ModelText, check_names, loads, needs
+from ...offline.completion import Completion, TokenLogprobs
+from ...offline.contracts import ModelLoadConfig, RowError
+from ...offline.errors import PluginError
+from ...offline.model_text import open_text
+from ...offline.orphans import adopt_engine
+from ...offline.plugins.base import Plugin
+from ...offline.rows import Row
+from ...offline.vision import VisionBackend
+from ...parsers.base import ParserFactory, ParserNames
+from ...parsers.parser_lookup import uses_native
+from ...postprocess.messages import EngineLogprob
+
+logger = logging.getLogger(__name__)
+
+# Fields of the configuration, under vLLM's names.
+# The grammars of rows have the
+# reasoning in front of an answer in them, so vLLM must not wait for its end as well.
+CONFIGURED = {
+    *("model", "dtype", "revision", "trust_remote_code", "max_model_len"),
+    *("reasoning_parser", "reasoning_parser_plugin"),
+}
+# Finish reasons of requests that vLLM ended without an answer, as with a grammar that fails.
+GIVEN_UP = ("error", "abort")
+# Rows in the engine, running and waiting. Its scheduler runs some hundreds at once.
+MAX_HELD_ROWS = 1024
+
+
+class VllmBackend(VisionBackend):
+    """Generates with vLLM. Its engine_args: the fields of vLLM's `EngineArgs`.
+
+    llm: vLLM's `LLM`; None before it is loaded.
+    """
+
+    name: ClassVar[str] = "vllm"
+    capabilities: ClassVar[frozenset[str]] = frozenset({LOGPROBS, LOGITS, VLM, GUIDED})
+
+    def __init__(self, config: ModelLoadConfig, plugins: Sequence[Plugin] = ()) -> None:
+        super().__init__(config, plugins)
+        check_names("vLLM", config.engine_args, list_arguments())
+        self.llm: Any = None
+
+    @override
+    def use_plugins(self, plugins: Sequence[Plugin]) -> None:
+        for plugin in plugins:
+            if "logits_processor" in plugin.hooks and plugin not in self.plugins:
+                raise PluginError(
+                    f"plugin {plugin.name!r} changes logits, which vLLM has to know when it "
+                    "loads; give it to GenerationEngine(config, plugins=[...])."
+                )
+        for plugin in self.plugins:
+            if "logits_processor" in plugin.hooks and plugin not in plugins:
+                raise PluginError(
+                    f"plugin {plugin.name!r} changes logits, and vLLM has it in all batches; give "
+                    "it to this one as well, or make a GenerationEngine without it."
+                )
+        super().use_plugins(plugins)
+
+    @override
+    def open(self) -> ModelText:
+        return open_text(self.config)
+
+    @override
+    def build_parsers(self, names: ParserNames, tokenizer: object) -> ParserFactory:
+        if not uses_native("auto", names):
+            return super().build_parsers(names, tokenizer)
+        from .parsers import VllmParsers
+
+        return VllmParsers(tokenizer, names)
+
+    @override
+    def load(self) -> None:
+        from vllm import LLM
+
+        config = self.config
+        processors = [
+            processor
+            for plugin in self.plugins
+            if (processor := plugin.logits_processor(self.name)) is not None
+        ]
+        adopt_engine()
+        with loads("vLLM", config.model):
+            self.llm = LLM(
+                model=str(config.model),
+                dtype=config.dtype,
+                revision=config.revision,
+                trust_remote_code=config.trust_remote_code,
+                max_model_len=config.max_model_len,
+                **({"logits_processors": processors} if processors else {}),
+                **config.engine_args,
+            )
+
+    @override
+    def close(self) -> None:
+        llm, self.llm = self.llm, None
+        if llm is not None:
+            llm.llm_engine.engine_core.shutdown()
+
+    @override
+    def generate(self, rows: Iterator[Row]) -> Iterator[Row]:
+        running = _Requests(self.llm.llm_engine, self._build_prompt)
+        try:
+            while True:
+                for row in itertools.islice(rows, MAX_HELD_ROWS - running.rows):
+                    if row.error is None:
+                        running.add(row)
+                    else:
+                        yield row
+                yield from running.take_done()
+                if not running.rows:
+                    return
+                running.step()
+        finally:
+            running.abort()
+
+    def _build_prompt(self, row: Row) -> dict[str, Any]:
+        """Return the prompt as vLLM takes it; of an image it makes the tokens itself."""
+        prompt = row.prompt
+        if prompt.image is None or self._vision is None:
+            return {"prompt_token_ids": prompt.token_ids}
+        encode = self._vision.processor.tokenizer.encode
+        return {
+            "prompt_token_ids": encode(prompt.text, add_special_tokens=False),
+            "multi_modal_data": {"image": prompt.image},
+            "mm_processor_kwargs": self._vision.arguments,
+        }
+
+
+class _Requests:
+    """The requests in the engine: one for each choice of each row. rows: how many rows."""
+
+    def __init__(self, engine: Any, build_prompt: Callable[[Row], dict[str, Any]]) -> None:
+        self._engine = engine
+        self._build_prompt = build_prompt
+        self._choices: dict[str, tuple[Row, Completion]] = {}
+        self._left: dict[int, int] = {}  # choices that go on, by the row's index
+        self._done: list[Row] = []
+
+    @property
+    def rows(self) -> int:
+        return len(self._left)
+
+    def add(self, row: Row) -> None:
+        """Start a row; one that the engine refuses is done, with its error."""
+        from vllm.exceptions import VLLMClientError
+
+        self._left[row.index] = len(row.completions)
+        for completion in row.completions:
+            request_id = f"{row.index}-{completion.index}"
+            prompt = self._build_prompt(row)
+            try:
+                self._engine.add_request(request_id, prompt, build_params(row, completion.index))
+            except (ValueError, TypeError, VLLMClientError) as error:
+                row.error = RowError("generation", f"vLLM refuses the row: {error}")
+                self._drop(row)
+                return
+            self._choices[request_id] = row, completion
+
+    def step(self) -> None:
+        """Run the engine for one step, and feed what it gives."""
+        for output in self._engine.step():
+            found = self._choices.get(output.request_id)
+            if found is None:
+                continue  # it was aborted in this step
+            row, completion = found
+            [part] = output.outputs
+            if part.finish_reason in GIVEN_UP:
+                row.error = RowError("generation", "vLLM gave the row up; its log says why.")
+                self._drop(row)
+                continue
+            completion.feed(part.token_ids, _read_logprobs(part), ended=output.finished)
+            if completion.finished:
+                del self._choices[output.request_id]
+                if not output.finished:
+                    self._engine.abort_request([output.request_id])
+                self._end_choice(row)
+
+    def take_done(self) -> list[Row]:
+        """Return the rows that are done since the last call."""
+        done, self._done = self._done, []
+        return done
+
+    def abort(self) -> None:
+        """End everything."""
+        self._engine.abort_request(list(self._choices))
+        self._choices.clear()
+        self._left.clear()
+
+    def _end_choice(self, row: Row) -> None:
+        self._left[row.index] -= 1
+        if not self._left[row.index]:
+            del self._left[row.index]
+            self._done.append(row)
+
+    def _drop(self, row: Row) -> None:
+        own = [request_id for request_id, (of, _) in self._choices.items() if of is row]
+        self._engine.abort_request(own)
+        for request_id in own:
+            del self._choices[request_id]
+        del self._left[row.index]
+        self._done.append(row)
+
+
+def build_params(row: Row, index: int) -> Any:
+    """Return vLLM's SamplingParams of one choice of a row."""
+    from vllm import SamplingParams
+    from vllm.sampling_params import RequestOutputKind
+
+    sampling = row.sampling
+    return SamplingParams(
+        temperature=sampling.temperature,
+        top_p=sampling.top_p,
+        top_k=sampling.top_k,
+        min_p=sampling.min_p,
+        repetition_penalty=sampling.repetition_penalty,
+        # As vLLM does it for n choices: each has a seed of its own.
+        seed=None if sampling.seed is None else sampling.seed + index,
+        max_tokens=row.max_new_tokens,
+        stop_token_ids=list(row.stop_token_ids),
+        logprobs=sampling.logprobs,
+        detokenize=False,
+        structured_outputs=build_structured_outputs(row),
+        output_kind=RequestOutputKind.DELTA if row.needs_steps else RequestOutputKind.FINAL_ONLY,
+    )
+
+
+def build_structured_outputs(row: Row) -> Any:
+    """Return what holds an answer to the row's grammar, as vLLM takes it; None for nothing."""
+    from vllm.sampling_params import StructuredOutputsParams
+
+    if row.grammar is None:
+        return None
+    [(kind, value)] = row.grammar.guided.items()
+    is_text = kind in ("regex", "grammar", "choice")
+    return StructuredOutputsParams(**{kind: value if is_text else json.dumps(value)})
+
+
+def _read_logprobs(part: Any) -> TokenLogprobs | None:
+    """Return the logprobs of an output of vLLM's, if it has any."""
+    if part.logprobs is None:
+        return None
+    token_ids = part.token_ids
+    return TokenLogprobs(
+        [
+            float(entry[token_id].logprob)
+            for token_id, entry in zip(token_ids, part.logprobs, strict=True)
+        ],
+        [
+            [
+                EngineLogprob(token_id, known.rank, float(known.logprob))
+                for token_id, known in entry.items()
+            ]
+            for entry in part.logprobs
+        ],
+    )
+
+
+def list_arguments() -> list[str]:
+    """Return the names of this back end's arguments, as the installed vLLM takes them.
+
+    Raises `BackendUnavailableError` without vLLM.
+    """
+    with needs("vllm", "vLLM", "'backedge[vllm]'"):
+        from vllm.engine.arg_utils import EngineArgs
+    return sorted({field.name for field in dataclasses.fields(EngineArgs)} - CONFIGURED)

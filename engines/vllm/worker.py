@@ -1,0 +1,320 @@
+"""The adapter for Dynamo's vLLM worker: all that Backedge knows of `dynamo.vllm`.
+
+It patches, after checking each: `dynamo.vllm.args._build_config` (sees the parsed flags),
+`dynamo.vllm.main.setup_vllm_engine` (runs just before the engine loads), `register_model`
+(gets the model card) and `DecodeWorkerHandler.generate`.
+"""
+
+from __future__ import annotations
+
+import argparse
+import functools
+import sys
+from collections.abc import AsyncIterator, Sequence
+from typing import TypeVar
+
+from typing_extensions import override
+
+from ...base.errors import REASONING_FLAG, SetupError
+from ...base.json_types import JsonObject
+from ...parsers.base import ParserFactory, ParserNames
+from ...parsers.parser_lookup import Kind, reasoning_format
+from ...templates.auto_parsers import name_for_engine
+from ...tokenization.detokenizer import DetokenizerFactory, DetokenizerOptions
+from ...worker import flags
+from ...worker.auto_names import resolve_auto_names
+from ...worker.engine_support import EngineSupport, patch, pick_fields
+from ...worker.engine_worker import GenerateCall, LoadedModel, Worker, choose_parsers
+from ...worker.native_detokenizer import NativeDetokenizers, Step
+from ...worker.other_tokenizers import OtherTokenizer, choose_tokenizer
+from ...worker.request_stream import EngineRequestHandle
+from . import parsers as native
+from .types import VllmConfig, VllmEngine, VllmEngineArgs, VllmHandler
+
+T = TypeVar("T")
+
+# Of vLLM's EngineArgs, those that decide about the tokenizer and the parsers.
+MODEL_ARGUMENTS = (
+    *("model", "hf_config_path", "config_format", "revision", "code_revision", "trust_remote_code"),
+    *("tokenizer", "tokenizer_mode", "tokenizer_revision", "max_model_len"),
+)
+ENGINE = EngineSupport(
+    name="vllm",
+    distribution="vllm",
+    versions={"1.6": "0.31", "1.7": "0.32"},
+    patch_points=(
+        ("dynamo.vllm.main", "setup_vllm_engine", ("config",)),
+        ("dynamo.vllm.main", "setup_metrics_collection", ("config", "generate_endpoint", "logger")),
+        ("dynamo.vllm.main", "register_model", ()),
+        ("dynamo.vllm.handlers", "register_model", ()),
+        ("dynamo.vllm.handlers", "DecodeWorkerHandler.generate", ("self", "request", "context")),
+        (
+            "vllm.v1.engine.output_processor",
+            "RequestState.make_request_output",
+            ("self", "new_token_ids"),
+        ),
+        (
+            "vllm.v1.engine.detokenizer",
+            "IncrementalDetokenizer.from_new_request",
+            ("tokenizer", "request"),
+        ),
+    ),
+    metrics=("dynamo.vllm.main", "setup_metrics_collection"),
+)
+
+
+def watch_arguments() -> None:
+    """Enable post-processing when Dynamo's worker has parsed a command line that asks for it.
+
+    Dynamo passes both its own configuration and vLLM's raw arguments through
+    `_build_config`; nothing later sees our flags.
+    """
+    from dynamo.vllm import args
+
+    build_config = getattr(args, "_build_config", None)
+    if build_config is None:
+        ENGINE.exit_on_setup_error(check_flags_can_be_seen)(sys.argv)
+        return
+
+    @functools.wraps(build_config)
+    def build_and_enable(dynamo_config: object, arguments: argparse.Namespace) -> VllmConfig:
+        ENGINE.exit_on_setup_error(resolve_auto_names)(
+            arguments,
+            "vllm",
+            native.known_names,
+            getattr(dynamo_config, "custom_jinja_template", None),
+        )
+        is_on = arguments.vllm_processing
+        engines = engine_part(arguments) if is_on else arguments
+        config: VllmConfig = build_config(dynamo_config, engines)
+        settings = ENGINE.exit_on_setup_error(flags.read_settings)(arguments, "vllm")
+        if settings is not None:
+            ENGINE.exit_on_setup_error(VllmWorker.enable)(config, settings)
+        return config
+
+    args._build_config = build_and_enable  # noqa: SLF001 - Dynamo has no public hook there
+
+
+def engine_part(arguments: argparse.Namespace) -> argparse.Namespace:
+    """Return the flags for vLLM: its own name of the reasoning parser, or none if it has none.
+
+    vLLM refuses to start with a name that only Backedge has. It uses the parser to apply grammars
+    behind the reasoning. A name that nobody has stays, for vLLM to refuse.
+    """
+    name = getattr(arguments, "reasoning_parser", None)
+    format_ = reasoning_format(name) if name else None
+    known = native.known_names(REASONING_FLAG)
+    if format_ is None or name in known:
+        return arguments
+    engines = name_for_engine(format_, known)
+    own = engines if engines in known else ""
+    return argparse.Namespace(**{**vars(arguments), "reasoning_parser": own})
+
+
+def check_flags_can_be_seen(arguments: Sequence[str]) -> None:
+    """Raise `SetupError` if the flag is given to a Dynamo in which nothing would see it."""
+    if not set(flags.enabling_flags("vllm")).isdisjoint(arguments):
+        ENGINE.check_versions()
+        raise SetupError(
+            "dynamo.vllm.args has no _build_config, where Backedge reads its flags; install "
+            "ai-dynamo as published, or drop Backedge's flags."
+        )
+
+
+def build_parsers(
+    kind: Kind, names: ParserNames, tokenizer: object, model_config: object = None
+) -> ParserFactory:
+    """Return the parsers of this kind and these names for vLLM's `tokenizer`.
+
+    Raises as `choose_parsers`.
+    """
+    return choose_parsers(
+        kind, names, tokenizer, lambda: native.VllmParsers(tokenizer, names, model_config)
+    )
+
+
+def pool_parts(
+    names: ParserNames, model: JsonObject, plugin: str | None, other: OtherTokenizer | None
+) -> tuple[object, ParserFactory]:
+    """Return the tokenizer and the parsers for a process of the pool; called in the fork server.
+
+    model: the `MODEL_ARGUMENTS`. plugin: file that registers a tool parser. other: as for
+        `load_tokenizer`.
+    """
+    from vllm.engine.arg_utils import EngineArgs
+    from vllm.plugins import load_general_plugins
+
+    load_general_plugins()
+    if plugin:
+        native.load_tool_parser_plugin(plugin)
+    tokenizer, model_config = load_tokenizer(EngineArgs(**model), other)
+    return tokenizer, native.VllmParsers(tokenizer, names, model_config)
+
+
+def load_tokenizer(
+    engine_args: VllmEngineArgs, other: OtherTokenizer | None = None
+) -> tuple[object, object]:
+    """Return the tokenizer, vLLM's or an `other`, and vLLM's ModelConfig."""
+    from vllm.tokenizers import cached_tokenizer_from_config
+
+    model_config = engine_args.create_model_config()
+    own = functools.partial(cached_tokenizer_from_config, model_config)
+    return choose_tokenizer(other, own), model_config
+
+
+def read_tokenizer(path: str, *, trust_remote_code: bool) -> object:
+    """Return the tokenizer as vLLM reads it, for the workers of other engines."""
+    from vllm.tokenizers import get_tokenizer
+
+    tokenizer: object = get_tokenizer(path, trust_remote_code=trust_remote_code)
+    return tokenizer
+
+
+def native_detokenizers(tokenizer: object) -> DetokenizerFactory:
+    """Return vLLM's own incremental detokenizers, as its `OutputProcessor` makes them."""
+    from vllm.sampling_params import SamplingParams
+    from vllm.v1.engine import EngineCoreRequest
+    from vllm.v1.engine.detokenizer import IncrementalDetokenizer
+
+    def start(options: DetokenizerOptions, prompt_token_ids: Sequence[int]) -> Step:
+        request = EngineCoreRequest(
+            request_id="",
+            prompt_token_ids=list(prompt_token_ids),
+            mm_features=None,
+            sampling_params=SamplingParams(
+                skip_special_tokens=options.skip_special_tokens,
+                spaces_between_special_tokens=options.spaces_between_special_tokens,
+            ),
+            pooling_params=None,
+            arrival_time=0.0,
+            lora_request=None,
+            cache_salt=None,
+            data_parallel_rank=None,
+        )
+        detokenizer = IncrementalDetokenizer.from_new_request(tokenizer, request)
+
+        def step(token_id: int) -> str:
+            detokenizer.update([token_id], stop_terminated=False)
+            text: str = detokenizer.get_next_output_text(finished=False, delta=True)
+            return text
+
+        return step
+
+    return NativeDetokenizers(tokenizer, start)
+
+
+class VllmWorker(Worker[VllmConfig, VllmHandler]):
+    """A `dynamo.vllm` worker that post-processes."""
+
+    engine = ENGINE
+
+    @property
+    @override
+    def text_flag(self) -> str | None:
+        return "--use-vllm-tokenizer" if self.config.use_vllm_tokenizer else None
+
+    @override
+    def load_plugins(self) -> None:
+        if self.settings.tool_parser_plugin:
+            native.load_tool_parser_plugin(self.settings.tool_parser_plugin)
+
+    @property
+    @override
+    def model_path(self) -> str:
+        return self.config.engine_args.model
+
+    @override
+    def post_processes(self) -> bool:
+        config = self.config
+        other = config.embedding_worker or config.classify_worker or config.headless
+        return not other and config.disaggregation_mode.value in ("agg", "decode")
+
+    @override
+    def install_card(self) -> None:
+        for module in ("dynamo.vllm.main", "dynamo.vllm.handlers"):  # the latter for LoRA adapters
+            patch(module, "register_model", self.with_worker_card)
+
+    @override
+    def spare_overhead(self) -> None:
+        """Have the process do for each token only what it must, now that all is loaded.
+
+        vLLM's statistics read two environment variables for each token of each request. Its
+        engine's process keeps their values from the start on, and so does this one then.
+        """
+        from vllm import envs
+
+        super().spare_overhead()
+        envs.enable_envs_cache()
+
+    @override
+    def install(self) -> None:
+        patch("dynamo.vllm.main", "setup_vllm_engine", self.with_build)
+        patch("dynamo.vllm.handlers", "DecodeWorkerHandler.generate", self.with_postprocessing)
+
+    @override
+    def load(self) -> LoadedModel:
+        engine_args, settings = self.config.engine_args, self.settings
+        path = engine_args.tokenizer or engine_args.model
+        other = self.other_tokenizer(path, trust_remote_code=engine_args.trust_remote_code)
+        tokenizer, model_config = load_tokenizer(engine_args, other)
+        parsers = build_parsers(settings.parsers, settings.names, tokenizer, model_config)
+        model = pick_fields(engine_args, MODEL_ARGUMENTS)
+        arguments = {"model": model, "plugin": settings.tool_parser_plugin, "other": other}
+        return LoadedModel(tokenizer, parsers, arguments)
+
+    @override
+    def find_vocabulary_size(self, handler: VllmHandler) -> int | None:
+        return handler.engine_client.model_config.get_vocab_size()
+
+    @override
+    def run(
+        self, call: GenerateCall[VllmHandler]
+    ) -> tuple[AsyncIterator[JsonObject], EngineRequestHandle]:
+        engine = call.handler.engine_client
+        return call.start(), VllmRequestHandle(engine, call.request_id, call.params.n)
+
+
+class VllmRequestHandle(EngineRequestHandle):
+    """One request in vLLM's engine."""
+
+    def __init__(self, engine: VllmEngine, request_id: str, n: int) -> None:
+        self._engine = engine
+        self._request_id = request_id
+        self._n = n
+
+    @override
+    async def abort(self, index: int) -> None:
+        if self._n == 1:
+            await self._engine.abort(self._request_id)
+        else:
+            await self._engine.abort(self._internal_ids(index), internal=True)
+
+    @override
+    def set_stream_interval(self, index: int, tokens: int) -> None:
+        # `RequestState.make_request_output` skips outputs by the request's own interval, which
+        # starts as the engine's. It counts from `sent_tokens_offset`, which it keeps up to date
+        # only while it skips.
+        for internal_id in self._internal_ids(index):
+            state = self._engine.output_processor.request_states.get(internal_id)
+            if state is None:
+                continue
+            interval = max(tokens, self._engine.output_processor.stream_interval)
+            generated = state.detokenizer.num_output_tokens()
+            if state.stream_interval == 1:
+                state.sent_tokens_offset = generated
+            elif interval == 1 and state.sent_tokens_offset < generated:
+                interval = 2  # tokens wait there, which an interval of 1 would lose
+            state.stream_interval = interval
+
+    def _internal_ids(self, index: int) -> list[str]:
+        """Return the engine's own ids of a choice.
+
+        With n > 1 each choice is a request of its own, with its index in front of the id.
+        Source: vllm/v1/engine/parallel_sampling.py, `ParentRequest.get_child_info`.
+        """
+        running = self._engine.output_processor.external_req_ids.get(self._request_id, ())
+        return [
+            internal_id
+            for internal_id in running
+            if self._n == 1 or internal_id.startswith(f"{index}_")
+        ]

@@ -1,0 +1,122 @@
+"""The base of the forward edges: each builds models whose requests it renders and tokenizes."""
+
+from __future__ import annotations
+
+import abc
+import argparse
+import functools
+import logging
+
+from ..base.engines import load_engine_module
+from ..engines.dynamo.types import (
+    FrontendConfig,
+    ModelCard,
+    ModelInstance,
+    RoutedEngine,
+    Runtime,
+    read_runtime_config,
+)
+from ..guided.call_policy import CallPolicy
+from ..parsers.parser_lookup import Kind
+from ..postprocess.messages import WorkerCard
+from ..tokenization.flags import Backend, TokenizerSelection
+from ..tokenization.prompt_cache import PromptCache
+from .chat_model import ChatModel, Deployment
+from .parser_names import FrontendParsers, InstalledParsers, read_configured_parsers, select_parsers
+from .request.card_policy import read_call_policy
+from .runtime.gc_control import importing
+from .runtime.prompt_queue import PromptQueue
+
+logger = logging.getLogger(__name__)
+
+# By tokenizer back end: the folder of the engine, and the class in its `frontend.py`.
+BUILDERS: dict[Backend, tuple[str, str]] = {
+    "huggingface": ("transformers", "HuggingFaceModelBuilder"),
+    "vllm": ("vllm", "VllmModelBuilder"),
+    "sglang": ("sglang", "SglangModelBuilder"),
+    "python": ("transformers", "HuggingFaceModelBuilder"),
+}
+
+
+class ChatModelBuilder(abc.ABC):
+    """Builds one model.
+
+    config: Dynamo's own flags. flags: as `dynamo.frontend` parsed them, with
+        tool_call_parser, reasoning_parser and chat_template. selection: the tokenizer.
+    card: the model's. worker_card: of the model's workers; None for plain workers.
+    runtime: of this process; None if it is not known.
+    prompt_cache: shared by all models; None to remember no prompts.
+    """
+
+    def __init__(
+        self,
+        config: FrontendConfig,
+        flags: argparse.Namespace,
+        prompt_queue: PromptQueue,
+        selection: TokenizerSelection,
+        card: ModelCard,
+        worker_card: WorkerCard | None,
+        runtime: Runtime | None = None,
+        prompt_cache: PromptCache | None = None,
+    ) -> None:
+        self.config = config
+        self.flags = flags
+        self.prompt_queue = prompt_queue
+        self.selection = selection
+        self.card = card
+        self.prompt_cache = prompt_cache
+        self.path = card.local_dir()
+        self.runtime_config = card.runtime_config()
+        runtime_config = read_runtime_config(card)
+        self.context_length = runtime_config.context_length
+        self.worker_card = worker_card
+        self._runtime = runtime
+        self.configured = read_configured_parsers(flags, runtime_config, worker_card)
+
+    @abc.abstractmethod
+    async def build(self, instance_id: ModelInstance, routed_engine: RoutedEngine) -> ChatModel:
+        """Return the model that Dynamo has discovered.
+
+        Raises `SetupError` for a model whose files do not suffice, and
+        `UnknownParserError` for a configured name that no parser has.
+        """
+
+    def describe(self, instance_id: ModelInstance, routed_engine: RoutedEngine) -> Deployment:
+        """Return all that Dynamo has said of the model."""
+        return Deployment(
+            instance_id, self.card, routed_engine, self.config, self.flags, self._runtime
+        )
+
+    def engine_name(self, default: str) -> str:
+        """Return the name of the workers' engine; `default` for workers that do not say."""
+        return default if self.worker_card is None else self.worker_card.engine
+
+    def log_uncached(self, reason: str | None) -> None:
+        """Log why the model's prompts are not remembered; None if they are."""
+        if reason is not None and self.prompt_cache is not None and self.prompt_cache.capacity:
+            logger.warning("model %s: no prompt cache: %s", self.card.name(), reason)
+
+    def call_policy(self) -> CallPolicy:
+        """Return when calls are held to a grammar of the model's own syntax."""
+        engine = None if self.worker_card is None else self.worker_card.engine
+        return read_call_policy(self.runtime_config, self.configured.names, engine)
+
+    def usable_parsers(self, installed: InstalledParsers | None = None) -> FrontendParsers:
+        """Return the parsers for the model's plain workers. Raises `UnknownParserError`.
+
+        installed: an engine's own parsers; None where only the linear ones can be used.
+        """
+        kind: Kind = (
+            "linear" if installed is None else getattr(self.flags, "postprocess_parsers", "auto")
+        )
+        return select_parsers(self.configured, kind, installed)
+
+
+@functools.cache
+def load_builder(backend: Backend) -> type[ChatModelBuilder]:
+    """Return the class that builds models with `backend`; importing an engine takes seconds."""
+    folder, name = BUILDERS[backend]
+    with importing():
+        loaded = load_engine_module(folder, "frontend")
+    builder: type[ChatModelBuilder] = getattr(loaded, name)
+    return builder

@@ -1,0 +1,64 @@
+"""Which constraints of an answer fit each other; quick, so a server checks them in its event loop.
+
+`request_schemas` checks the schemas themselves.
+"""
+
+from __future__ import annotations
+
+from ..base.errors import RequestError
+from .guided_decoding import GUIDED_FIELDS
+from .guided_request import GuidedRequest
+
+MAX_TOOLS = 1024
+# Parsers take no longer name for a call (parsers/arguments/tool_calls.py).
+MAX_TOOL_NAME = 256
+
+
+def check_constraints(request: GuidedRequest) -> None:
+    """Raise `RequestError` for the first of tools, `tool_choice` and constraints that is wrong."""
+    _check_tools(request)
+    _check_tool_choice(request)
+    _check_one_constraint(request)
+
+
+def _check_tools(request: GuidedRequest) -> None:
+    tools = request.tools or []
+    if len(tools) > MAX_TOOLS:
+        raise RequestError("tools", f"{len(tools):,} tools", f"at most {MAX_TOOLS:,} tools")
+    names: set[str] = set()
+    for position, tool in enumerate(tools):
+        name, field = tool.function.name, f"tools[{position}].function.name"
+        if not 0 < len(name) <= MAX_TOOL_NAME:
+            raise RequestError(field, name, f"a name of at most {MAX_TOOL_NAME} characters")
+        if name in names:
+            raise RequestError(field, name, "a name that no other tool has")
+        names.add(name)
+
+
+def _check_tool_choice(request: GuidedRequest) -> None:
+    choice = request.tool_choice
+    if isinstance(choice, str) and choice not in ("none", "auto", "required"):
+        allowed = '"none", "auto", "required" or a named function'
+        raise RequestError("tool_choice", choice, allowed)
+    if not request.forces_call:
+        return
+    names = [tool.function.name for tool in request.tools or []]
+    demanded = request.named_function
+    if not names or (demanded is not None and demanded not in names):
+        allowed = f'"none", "auto", or a choice among the functions in `tools`: {names}'
+        raise RequestError("tool_choice", request.raw["tool_choice"], allowed)
+
+
+def _check_one_constraint(request: GuidedRequest) -> None:
+    """One constraint at most: a forced call is one, and leaves the message empty."""
+    given = [field for field in GUIDED_FIELDS if getattr(request, field) not in (None, [])]
+    response_format = request.response_format
+    if request.forces_call:
+        if response_format is not None and response_format.type == "structural_tag":
+            given.append("response_format")
+        allowed = "nothing, since `tool_choice` forces a tool call"
+    else:
+        allowed = f"nothing, since {given[0]} constrains the answer" if given else ""
+        given = given[1:]
+    if given:
+        raise RequestError(given[0], request.raw[given[0]], allowed)

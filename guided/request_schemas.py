@@ -1,0 +1,138 @@
+"""Checks the schemas, expressions and grammars of a request, in a thread of the frontend.
+
+They are the costly part of checking a request: see `constraint_rules` for the rest.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+import msgspec
+
+from ..base.errors import RequestError
+from ..base.json_types import JsonObject, is_deeper
+from .guided_request import GuidedRequest
+from .schema_check import MAX_DEPTH, SchemaFault, find_fault, find_pattern_fault, find_tool_fault
+
+# The text of one schema, and of all in a request, as JSON.
+MAX_SCHEMA_BYTES = 262_144
+MAX_SCHEMAS_BYTES = 1_048_576
+# The text of a grammar, and of all choices together.
+MAX_GRAMMAR_CHARACTERS = 65_536
+
+
+def has_schemas(request: GuidedRequest) -> bool:
+    """Whether `check_schemas` has anything to check."""
+    return (
+        bool(request.tools)
+        or request.response_format is not None
+        or any(getattr(request, field) is not None for field in ("guided_json", *GUIDED_TEXTS))
+    )
+
+
+def check_schemas(
+    request: GuidedRequest,
+    find_tool_fault: Callable[[JsonObject], SchemaFault | None] = find_tool_fault,
+) -> None:
+    """Raise `RequestError` for the first schema, expression or grammar that is wrong.
+
+    find_tool_fault: of a tool's schema; another may remember the correct ones.
+    """
+    total = 0
+    for position, tool in enumerate(request.tools or []):
+        parameters = tool.function.parameters
+        if parameters is not None:
+            field = f"tools[{position}].function.parameters"
+            total += _measure(field, parameters)
+            if total > MAX_SCHEMAS_BYTES:
+                allowed = f"at most {MAX_SCHEMAS_BYTES:,} bytes of schemas in all tools together"
+                raise RequestError("tools", f"{total:,} bytes of schemas and more", allowed)
+            _raise_fault(field, find_tool_fault(parameters))
+    for field, schema in _find_answer_schemas(request):
+        _measure(field, schema)
+        _raise_fault(field, find_fault(schema))
+    _check_structural_tag(request)
+    for field in GUIDED_TEXTS:
+        if (text := getattr(request, field)) is not None:
+            _check_text(field, text)
+
+
+def _measure(field: str, schema: object) -> int:
+    """Return the length of a schema's text in bytes. Raises `RequestError` if it is too large."""
+    try:
+        size = len(msgspec.json.encode(schema))
+    except RecursionError:
+        raise RequestError(field, schema, f"at most {MAX_DEPTH} levels deep") from None
+    if size > MAX_SCHEMA_BYTES:
+        raise RequestError(field, f"{size:,} bytes", f"at most {MAX_SCHEMA_BYTES:,} bytes")
+    return size
+
+
+def _raise_fault(field: str, fault: SchemaFault | None) -> None:
+    if fault is not None:
+        steps = (f"[{word}]" if isinstance(word, int) else f".{word}" for word in fault.words)
+        raise RequestError(field + "".join(steps), fault.value, fault.allowed)
+
+
+def _find_answer_schemas(request: GuidedRequest) -> Iterator[tuple[str, object]]:
+    """Yield the JSON path of each schema that constrains the answer, and the schema."""
+    response_format = request.response_format
+    if response_format is not None and response_format.type == "json_schema":
+        if response_format.json_schema is None:
+            raise RequestError("response_format.json_schema", None, "an object with a `schema`")
+        yield "response_format.json_schema.schema", response_format.json_schema.schema
+    if request.guided_json is not None:
+        yield "guided_json", _decode_guided_json(request.guided_json)
+
+
+def _decode_guided_json(guided_json: object) -> object:
+    """Return the schema in `guided_json`, which may be a schema or the text of one."""
+    schema = guided_json
+    if isinstance(guided_json, str):
+        if len(guided_json) > MAX_SCHEMA_BYTES:
+            shown = f"{len(guided_json):,} characters"
+            raise RequestError("guided_json", shown, f"at most {MAX_SCHEMA_BYTES:,} bytes")
+        try:
+            schema = msgspec.json.decode(guided_json)
+        except (msgspec.DecodeError, RecursionError):
+            schema = guided_json
+    if not isinstance(schema, dict | bool):
+        raise RequestError("guided_json", guided_json, "a JSON Schema, or the text of one")
+    return schema
+
+
+def _check_structural_tag(request: GuidedRequest) -> None:
+    if request.response_format is not None and request.response_format.type == "structural_tag":
+        raw = request.raw["response_format"]
+        _measure("response_format", raw)
+        if is_deeper(raw, MAX_DEPTH):
+            raise RequestError("response_format", raw, f"at most {MAX_DEPTH} levels deep")
+
+
+def _check_text(field: str, text: object) -> None:
+    if field in ("guided_regex", "guided_whitespace_pattern"):
+        if (allowed := find_pattern_fault(text)) is not None or not text:
+            raise RequestError(field, text, allowed or "a regular expression")
+    elif field == "guided_grammar":
+        if not isinstance(text, str) or not 0 < len(text) <= MAX_GRAMMAR_CHARACTERS:
+            allowed = f"a grammar of at most {MAX_GRAMMAR_CHARACTERS:,} characters"
+            raise RequestError(field, text, allowed)
+    elif not _are_choices(text):
+        allowed = f"a list of texts, of at most {MAX_GRAMMAR_CHARACTERS:,} characters together"
+        raise RequestError(field, text, allowed)
+
+
+def _are_choices(choices: object) -> bool:
+    return (
+        isinstance(choices, list)
+        and all(isinstance(choice, str) for choice in choices)
+        and sum(map(len, choices)) + len(choices) <= MAX_GRAMMAR_CHARACTERS
+    )
+
+
+GUIDED_TEXTS = (
+    "guided_regex",
+    "guided_grammar",
+    "guided_choice",
+    "guided_whitespace_pattern",
+)

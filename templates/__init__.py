@@ -1,0 +1,1 @@
+"""Chat templates: how they are found, rendered within bounds, and probed."""

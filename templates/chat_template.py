@@ -1,0 +1,336 @@
+"""The model's own chat template: messages in, the prompt's text out. Pure; no engine, no Dynamo.
+
+Templates are written for transformers, so the Jinja environment is like its own. Messages
+are converted as vLLM's renderer does it, so every back end makes the same prompt.
+"""
+
+from __future__ import annotations
+
+import functools
+import json
+from collections.abc import Callable, Iterator, Mapping
+from datetime import datetime
+from typing import NoReturn, TypeVar
+
+import jinja2
+from jinja2 import meta, nodes
+from jinja2.ext import Extension, loopcontrols
+from jinja2.parser import Parser
+from typing_extensions import override
+
+from ..base.errors import RequestError, SetupError, shorten
+from ..base.json_text import decode_json
+from ..base.json_types import JsonObject
+from ..guided.standard_schema import standardize
+from .sandbox import BoundedEnvironment, TemplateLimitError
+from .time_limit import call_with_time_limit
+from .variables import TEXT_PARTS
+
+R = TypeVar("R")
+
+# Of a model's several templates, these two names have a meaning.
+DEFAULT, FOR_TOOLS = "default", "tool_use"
+# Marks the end of a final message that the model is to continue; templates trim messages.
+CONTINUE_MARKER = "BACKEDGE-CONTINUE-HERE "
+# Rendering 200,000 tokens of messages takes a fraction of a second; an endless loop, forever.
+TEMPLATE_SECONDS = 10.0
+# Of the format of a date. The C library reserves up to 256 times as much for the date itself.
+MAX_DATE_FORMAT = 256
+# Compiled templates that are kept. A model has one or a few.
+CACHED_TEMPLATES = 64
+
+
+class Generation(Extension):
+    """`{% generation %}` marks the assistant's text, for training; here it has no effect."""
+
+    tags = {"generation"}  # noqa: RUF012 - declared as in jinja2's base class
+
+    @override
+    def parse(self, parser: Parser) -> list[nodes.Node]:
+        next(parser.stream)
+        return parser.parse_statements(("name:endgeneration",), drop_needle=True)
+
+
+def create_environment() -> BoundedEnvironment:
+    """Return the environment of transformers' `apply_chat_template`, with bounds."""
+    environment = BoundedEnvironment(
+        trim_blocks=True, lstrip_blocks=True, extensions=[Generation, loopcontrols]
+    )
+    environment.add_filter("tojson", _tojson)
+    environment.globals["raise_exception"] = _raise_exception
+    environment.globals["strftime_now"] = _strftime_now
+    return environment
+
+
+def _tojson(
+    value: object,
+    ensure_ascii: bool = False,
+    indent: int | None = None,
+    separators: tuple[str, str] | None = None,
+    sort_keys: bool = False,
+) -> str:
+    # jinja2's own filter escapes for HTML.
+    return json.dumps(
+        value, ensure_ascii=ensure_ascii, indent=indent, separators=separators, sort_keys=sort_keys
+    )
+
+
+def _raise_exception(message: str) -> NoReturn:
+    raise jinja2.TemplateError(message)
+
+
+def _strftime_now(form: str) -> str:
+    if len(form) > MAX_DATE_FORMAT:
+        raise TemplateLimitError(f"a date of more than {MAX_DATE_FORMAT} characters")
+    return datetime.now().strftime(form)  # noqa: DTZ005 - models get the local date, as in vLLM
+
+
+class ChatTemplate:
+    """Renders the prompts of one model.
+
+    templates: by name; "default" is required, "tool_use" is for requests with tools.
+    special_tokens: `bos_token` and others, which templates write themselves.
+    engine: of the model's workers; see `format_tools`.
+    """
+
+    def __init__(
+        self, templates: Mapping[str, str], special_tokens: Mapping[str, str], engine: str = "vllm"
+    ) -> None:
+        self._engine = engine
+        self._templates = {name: compile_template(source) for name, source in templates.items()}
+        self._reads_parts = {
+            name: reads_content_parts(create_environment().parse(source))
+            for name, source in templates.items()
+        }
+        self._variables = {name: find_variables(source) for name, source in templates.items()}
+        self._knows_developer = {name: "developer" in source for name, source in templates.items()}
+        self._special_tokens = dict(special_tokens)
+
+    def render(
+        self,
+        messages: list[JsonObject],
+        tools: list[JsonObject] | None = None,
+        *,
+        add_generation_prompt: bool = True,
+        continue_final_message: bool = False,
+        **template_kwargs: object,
+    ) -> str:
+        """Return the text of the prompt.
+
+        messages, tools: in OpenAI's form. template_kwargs: the request's
+            chat_template_kwargs, as the template's variables; others are left out.
+        Raises `RequestError` for a part that is not text, and if the template raises.
+        """
+        name = FOR_TOOLS if tools and FOR_TOOLS in self._templates else DEFAULT
+        conversation = convert_messages(
+            messages,
+            as_parts=self._reads_parts[name],
+            knows_developer=self._knows_developer[name],
+        )
+        if continue_final_message:
+            _append_marker(conversation[-1])
+        variables = {
+            **self._special_tokens,
+            **{key: template_kwargs[key] for key in self._variables[name] & template_kwargs.keys()},
+            "messages": conversation,
+            "tools": format_tools(tools, self._engine),
+            "add_generation_prompt": add_generation_prompt and not continue_final_message,
+        }
+        try:
+            text = render_with_time_limit(lambda: self._templates[name].render(variables))
+        except Exception as error:
+            # A template is code of the model: it may raise anything, and so refuses messages.
+            allowed = f"messages that the model's chat template accepts ({error})"
+            raise RequestError("messages", messages, allowed) from error
+        return text[: text.rindex(CONTINUE_MARKER.strip())] if continue_final_message else text
+
+
+@functools.lru_cache(maxsize=CACHED_TEMPLATES)
+def compile_template(source: str) -> jinja2.Template:
+    """Return the compiled template. Raises `SetupError` for one that cannot be compiled."""
+    try:
+        return render_with_time_limit(lambda: create_environment().from_string(source))
+    except (jinja2.TemplateError, RecursionError, TimeoutError) as error:
+        raise SetupError(
+            f"the chat template cannot be compiled ({shorten(str(error))}); correct it, or name "
+            "another Jinja file with --chat-template."
+        ) from error
+
+
+@functools.lru_cache(maxsize=CACHED_TEMPLATES)
+def find_variables(source: str) -> frozenset[str]:
+    """Return the names of the variables that a template reads and does not set itself."""
+    return render_with_time_limit(
+        lambda: frozenset(meta.find_undeclared_variables(create_environment().parse(source)))
+    )
+
+
+def render_with_time_limit(render: Callable[[], R]) -> R:
+    """Return the result of `render`. Raises `TimeoutError` after `TEMPLATE_SECONDS`."""
+    return call_with_time_limit(TEMPLATE_SECONDS, render)
+
+
+def reads_content_parts(template: nodes.Template) -> bool:
+    """Whether the template loops over a message's content, so expects a list of parts."""
+    return any(_is_content(loop.iter) for loop in template.find_all(nodes.For))
+
+
+def _is_content(node: nodes.Node) -> bool:
+    while isinstance(node, nodes.Filter) and node.node is not None:
+        node = node.node
+    if isinstance(node, nodes.Getattr):
+        return node.attr == "content"
+    if isinstance(node, nodes.Getitem):
+        return isinstance(node.arg, nodes.Const) and node.arg.value == "content"
+    return isinstance(node, nodes.Name) and node.name == "content"
+
+
+def convert_messages(
+    messages: list[JsonObject], *, as_parts: bool, knows_developer: bool
+) -> list[JsonObject]:
+    """Return messages in OpenAI's form as chat templates expect them.
+
+    as_parts: content as a list of parts, not as text.
+    knows_developer: otherwise developer messages are merged into the system message.
+    Raises `RequestError` for a part that is not text.
+    """
+    conversation = [
+        _convert_message(position, message, as_parts) for position, message in enumerate(messages)
+    ]
+    return conversation if knows_developer else _merge_developer_messages(conversation)
+
+
+def _convert_message(position: int, message: JsonObject, as_parts: bool) -> JsonObject:
+    """Return `message` in the form that templates expect."""
+    texts = list(_content_texts(position, message.get("content")))
+    role = message["role"]
+    parts = [{"type": "text", "text": text} for text in texts]
+    # Every template expects a tool's result as text.
+    converted: JsonObject = {
+        "role": role,
+        "content": parts if as_parts and role != "tool" else "\n".join(texts),
+    }
+    if role == "assistant":
+        _add_assistant_fields(converted, message)
+    if role == "developer":
+        converted["tools"] = message.get("tools")
+    for name in ("name", "tool_call_id"):
+        if message.get(name) is not None:
+            converted[name] = message[name]
+    return converted
+
+
+def _format_tool_for_vllm(tool: JsonObject) -> JsonObject:
+    """Return the definition with vLLM's order of keys, and null for a missing one."""
+    function = tool["function"]
+    fields = {name: function.get(name) for name in ("name", "description", "parameters")}
+    strict = {"strict": function["strict"]} if function.get("strict") is not None else {}
+    return {"type": "function", "function": {**fields, **strict}}
+
+
+def _format_tool_for_sglang(tool: JsonObject) -> JsonObject:
+    """Return the definition with all fields of SGLang's own type, in its order.
+
+    SGLang's server also puts the schema into its standard form.
+    """
+    function = tool["function"]
+    fields = {name: function.get(name) for name in ("description", "name", "parameters")}
+    if isinstance(fields["parameters"], dict):
+        fields["parameters"] = standardize(fields["parameters"])
+    strict = bool(function.get("strict"))
+    return {"type": "function", "function": {**fields, "strict": strict}, "defer_loading": None}
+
+
+TOOL_FORMATS: dict[str, Callable[[JsonObject], JsonObject]] = {
+    "vllm": _format_tool_for_vllm,
+    "sglang": _format_tool_for_sglang,
+}
+
+
+def format_tools(tools: list[JsonObject] | None, engine: str) -> list[JsonObject] | None:
+    """Return `tools` as the server of `engine` passes them to the template; None for no tools.
+
+    The template writes them as JSON, so prompts from that server have the same prefix.
+    An unknown engine gets vLLM's form.
+    """
+    return list(map(TOOL_FORMATS.get(engine, _format_tool_for_vllm), tools)) if tools else None
+
+
+def _content_texts(position: int, content: str | list[JsonObject | str] | None) -> Iterator[str]:
+    if isinstance(content, str):
+        yield content
+        return
+    for number, part in enumerate(content or []):
+        if isinstance(part, str):
+            yield part
+        elif (kind := part.get("type")) in TEXT_PARTS:
+            yield part[TEXT_PARTS[kind]]
+        else:
+            raise RequestError(
+                f"messages[{position}].content[{number}].type",
+                kind,
+                "text; for other media run the frontend with vLLM installed "
+                "(--tokenizer-backend vllm)",
+            )
+
+
+def _add_assistant_fields(converted: JsonObject, message: JsonObject) -> None:
+    if calls := message.get("tool_calls"):
+        converted["tool_calls"] = [
+            {**call, "function": _decode_arguments(call["function"])} for call in calls
+        ]
+    reasoning = message.get("reasoning_content") or message.get("reasoning")
+    if reasoning is not None:
+        # Templates use either name.
+        converted["reasoning"] = converted["reasoning_content"] = join_reasoning(reasoning)
+
+
+def join_reasoning(reasoning: str | list[str]) -> str:
+    """Return the reasoning of an earlier turn as the text that chat templates expect.
+
+    reasoning: Dynamo makes a list of what stands in front of each call and behind the last one;
+        its own frontend joins the list like this.
+    """
+    if isinstance(reasoning, str):
+        return reasoning
+    return "\n".join(part for part in reasoning if part)
+
+
+def _decode_arguments(function: JsonObject) -> JsonObject:
+    """Return the call with its arguments as an object: templates have syntaxes of their own.
+
+    Invalid arguments of an earlier turn (the model was cut off) become an empty object:
+    if they were refused, the conversation could never continue.
+    """
+    arguments = function.get("arguments") or {}
+    if isinstance(arguments, str):
+        try:
+            arguments = decode_json(arguments)
+        except ValueError:
+            arguments = {}
+    return {**function, "arguments": arguments if isinstance(arguments, dict) else {}}
+
+
+def _merge_developer_messages(conversation: list[JsonObject]) -> list[JsonObject]:
+    """Return the conversation with developer messages merged into the system message."""
+    if not any(message["role"] == "developer" for message in conversation):
+        return conversation
+    system = [message for message in conversation if message["role"] in ("system", "developer")]
+    texts = [_join_parts(message["content"]) for message in system]
+    merged = {"role": "system", "content": "\n\n".join(text for text in texts if text)}
+    return [
+        merged,
+        *(message for message in conversation if message["role"] not in ("system", "developer")),
+    ]
+
+
+def _join_parts(content: str | list[dict[str, str]]) -> str:
+    return content if isinstance(content, str) else "\n".join(part["text"] for part in content)
+
+
+def _append_marker(message: JsonObject) -> None:
+    content = message["content"]
+    if isinstance(content, str):
+        message["content"] = content + CONTINUE_MARKER
+    else:
+        content.append({"type": "text", "text": CONTINUE_MARKER})

@@ -1,0 +1,121 @@
+"""Chat templates as the engines' renderers use them: compiled, and given variables, by our rules.
+
+vLLM and SGLang render with transformers, which compiles a template in an environment of its own and
+passes on whatever it is given. The environment here makes the same text, within bounds.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable
+from typing import Any, Protocol
+
+from transformers import PreTrainedTokenizerBase
+from transformers.utils import chat_template_utils
+
+from ..base.errors import SetupError
+from ..base.json_types import JsonObject
+from ..tokenization.prompt_encoder import PromptEncoder
+from ..tokenization.prompt_limit import PromptLimit
+from .chat_template import compile_template, find_variables
+from .variables import RESERVED
+
+
+def bound_templates() -> None:
+    """Have transformers compile chat templates within bounds, in this process.
+
+    Raises `SetupError` for a version of transformers that compiles them in another way.
+    """
+    name = "_compile_jinja_template"
+    if not hasattr(chat_template_utils, name):
+        import transformers
+
+        raise SetupError(
+            f"transformers {transformers.__version__} compiles chat templates in a way that "
+            "Backedge does not know; install the version that the engine asks for, or use "
+            "--tokenizer-backend huggingface."
+        )
+    setattr(chat_template_utils, name, compile_template)
+
+
+class TemplateTokenizer(Protocol):
+    """The tokenizer that an engine loads for a model, of transformers or of its own."""
+
+    chat_template: object
+    apply_chat_template: Callable[..., Any]
+
+    def convert_tokens_to_ids(self, token: str) -> int | None:
+        """Return the id of a token by its text."""
+        ...
+
+
+def check_template(tokenizer: object) -> None:
+    """Raise `SetupError` for a chat template that cannot be compiled."""
+    template = getattr(tokenizer, "chat_template", None)
+    for source in template.values() if isinstance(template, dict) else [template]:
+        if isinstance(source, str):
+            compile_template(source)
+
+
+class BoundedTokenizer:
+    """A tokenizer that renders with the template's own variables, and no prompt that is too long.
+
+    encoder: gives the tokenizer's own ids; None to ask the tokenizer.
+    Every other attribute is the tokenizer's own.
+    """
+
+    def __init__(
+        self,
+        tokenizer: TemplateTokenizer,
+        limit: PromptLimit,
+        encoder: PromptEncoder | None = None,
+    ) -> None:
+        self._tokenizer = tokenizer
+        self._limit = limit
+        self._encode_whole = self._call if encoder is None else encoder.encode_whole
+        self._encode = self._call if encoder is None else encoder.encode
+        # The arguments of a tokenizer's own method.
+        self._own_names = frozenset(
+            inspect.signature(tokenizer.apply_chat_template).parameters.keys() - RESERVED
+        )
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._tokenizer, name)
+
+    def apply_chat_template(
+        self,
+        conversation: list[JsonObject],
+        *,
+        tools: list[JsonObject] | None = None,
+        add_generation_prompt: bool,
+        tokenize: bool,
+        **variables: object,
+    ) -> object:
+        """Return the prompt's token ids, as transformers does.
+
+        variables: the request's; those that the template does not read are left out.
+        Raises `RequestError` for a text that is too long, and what the template raises.
+        """
+        tokenizer = self._tokenizer
+        known = {name: variables[name] for name in self._find_names(tools) & variables.keys()}
+        arguments = {"tools": tools, "add_generation_prompt": add_generation_prompt, **known}
+        if not isinstance(tokenizer, PreTrainedTokenizerBase):
+            return tokenizer.apply_chat_template(conversation, tokenize=tokenize, **arguments)
+        text = tokenizer.apply_chat_template(conversation, tokenize=False, **arguments)
+        self._limit.check(text, lambda part: len(self._encode_whole(part)))
+        return self._encode(text)
+
+    def _call(self, text: str) -> list[int]:
+        encoded: Any = self._tokenizer
+        token_ids: list[int] = encoded(text, add_special_tokens=False)["input_ids"]
+        return token_ids
+
+    def _find_names(self, tools: list[JsonObject] | None) -> frozenset[str]:
+        """Return the variables of the template, and the arguments of a tokenizer's own method."""
+        tokenizer = self._tokenizer
+        names = self._own_names
+        if getattr(tokenizer, "chat_template", None) is not None and isinstance(
+            tokenizer, PreTrainedTokenizerBase
+        ):
+            names |= find_variables(tokenizer.get_chat_template(tools=tools))
+        return names

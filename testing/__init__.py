@@ -1,0 +1,1 @@
+"""What only tests, demos and authors of tokenizers need."""

@@ -1,0 +1,77 @@
+"""Draws the table of a format as a Mermaid state diagram.
+
+    python -m backedge.testing.diagram qwen3_coder
+
+GitHub and most Markdown viewers show the text as a picture, between lines "```mermaid" and "```".
+docs/formats.md has two of them.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Mapping
+
+from ..parsers.call_rollback import FIRST_STATES
+from ..parsers.format import COMPLETE, Format, Jump, Target, target_state
+from ..parsers.parser_lookup import known_formats
+
+# Mermaid's own characters, as it wants them written in a label.
+ESCAPES = str.maketrans(
+    {
+        "#": "#35;",
+        ";": "#59;",
+        ":": "#58;",
+        "<": "#lt;",
+        ">": "#gt;",
+        "{": "#123;",
+        "}": "#125;",
+        "\n": "\\n",
+    }
+)
+NO_MARKERS: Mapping[str, Target] = {}
+# Targets that are no states, as they are shown.
+JUMPS = {
+    Jump.RETURN: 'state "the text that the calls interrupted" as RETURN',
+    Jump.BY_HEADER: "state BY_HEADER <<choice>>",
+}
+
+
+def draw_format(format_: Format) -> str:
+    """Return the diagram: an arrow for each marker, from the state it ends to the next one."""
+    arrows = [("[*]", format_.initial_state.name, "")]
+    jumps = []
+    for state, by_marker in {format_.initial_state: NO_MARKERS, **format_.states}.items():
+        if state in FIRST_STATES:
+            arrows.append((state.name, FIRST_STATES[state].name, "the first word"))
+        for marker, target in by_marker.items():
+            reached = target_state(target)
+            if isinstance(reached, Jump) and reached not in jumps:
+                jumps.append(reached)
+            arrows.append((state.name, reached.name, _label(marker)))
+    arrows += [
+        (Jump.BY_HEADER.name, state.name, pattern.pattern.translate(ESCAPES))
+        for pattern, state in format_.headers
+    ]
+    lines = [f"{start} --> {end}{f' : {label}' if label else ''}" for start, end, label in arrows]
+    return "\n    ".join(["stateDiagram-v2", *(JUMPS[jump] for jump in jumps), *lines]) + "\n"
+
+
+def _label(marker: str) -> str:
+    return "its syntax is complete" if marker == COMPLETE else marker.translate(ESCAPES)
+
+
+def main(arguments: list[str] | None = None) -> None:
+    """Print the diagrams of all formats of a name."""
+    parser = argparse.ArgumentParser(
+        prog="python -m backedge.testing.diagram", description=__doc__.partition("\n")[0]
+    )
+    parser.add_argument("name", choices=sorted(known_formats()), metavar="NAME")
+    entry = known_formats()[parser.parse_args(arguments).name]
+    for format_ in (entry.reasoning, entry.tools if entry.tools is not entry.reasoning else None):
+        if format_ is not None:
+            sys.stdout.write(draw_format(format_))
+
+
+if __name__ == "__main__":
+    main()

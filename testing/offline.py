@@ -1,0 +1,100 @@
+"""The back end without a model: it repeats recorded outputs. It needs neither torch nor an engine.
+
+It generates the transcript that has a row's prompt, whatever the sampling.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import ClassVar
+
+from typing_extensions import override
+
+from ..base.errors import SetupError
+from ..offline.backend import GUIDED, LOGPROBS, Backend, ModelText, check_names
+from ..offline.completion import TokenLogprobs
+from ..offline.contracts import ModelLoadConfig, RowError
+from ..offline.errors import OptionValueError
+from ..offline.plugins.base import Plugin
+from ..offline.rows import Row
+from ..postprocess.messages import EngineLogprob
+from ..templates.model_files import ModelFiles
+from .transcripts import EXAMPLES, Recordings, UnknownPromptError, read_transcripts
+
+# Its own arguments, with their defaults.
+ARGUMENTS = {"transcripts": str(EXAMPLES / "transcripts"), "tokens_per_step": 1}
+
+
+class ReplayBackend(Backend):
+    """Repeats the transcripts of a folder.
+
+    Its engine_args: `transcripts`, the folder of .jsonl files, and `tokens_per_step`.
+    """
+
+    name: ClassVar[str] = "replay"
+    capabilities: ClassVar[frozenset[str]] = frozenset({LOGPROBS, GUIDED})
+
+    def __init__(self, config: ModelLoadConfig, plugins: Sequence[Plugin] = ()) -> None:
+        super().__init__(config, plugins)
+        check_names("the back end 'replay'", config.engine_args, list(ARGUMENTS))
+        arguments = ARGUMENTS | dict(config.engine_args)
+        self._folder = Path(str(arguments["transcripts"]))
+        step = arguments["tokens_per_step"]
+        if type(step) is not int or step < 1:
+            raise OptionValueError("engine_args.tokens_per_step", step, "an integer, 1 or more")
+        self._step = step
+        self._files: ModelFiles | None = None
+        self._recordings: Recordings | None = None
+
+    @override
+    def open(self) -> ModelText:
+        if not Path(self.config.model).is_dir():
+            raise SetupError(
+                f"the model {str(self.config.model)!r} is not a folder, and the back end 'replay' "
+                "reads no other; name a folder with tokenizer.json and a chat template."
+            )
+        files = self._files = ModelFiles(
+            Path(self.config.model), context_length=self.config.max_model_len
+        )
+        self._recordings = Recordings(files, read_transcripts(self._folder))
+        return ModelText(
+            files.tokenizer,
+            files.template.render,
+            files.encode,
+            lambda text: list(files.tokenizer.encode(text).ids),
+            list({*files.eos_token_ids, *files.further_eos_token_ids}),
+            files.context_length,
+            files.generation_config,
+        )
+
+    @override
+    def load(self) -> None:
+        """Do nothing: `open` has read the transcripts."""
+
+    @override
+    def generate(self, rows: Iterator[Row]) -> Iterator[Row]:
+        for row in rows:
+            try:
+                if row.error is None:
+                    self._replay(row)
+            except UnknownPromptError as error:
+                row.error = RowError("no_recording", str(error))
+            yield row
+
+    def _replay(self, row: Row) -> None:
+        assert self._recordings is not None, "the engine opens a back end first"  # noqa: S101 - narrows the type
+        in_json = row.grammar is not None and row.grammar.json_calls
+        token_ids = self._recordings.find(row.prompt.token_ids, in_json=in_json)
+        for completion in row.completions:
+            for start in range(0, max(len(token_ids), 1), self._step):
+                part = token_ids[start : start + self._step]
+                ended = start + self._step >= len(token_ids)
+                logprobs = None
+                if row.sampling.logprobs is not None:
+                    # A recording knows no alternatives.
+                    logprobs = TokenLogprobs(
+                        [0.0] * len(part), [[EngineLogprob(token_id, 1)] for token_id in part]
+                    )
+                if completion.feed(part, logprobs, ended=ended):
+                    break

@@ -1,0 +1,257 @@
+"""The flags of the replay worker, and the worker that they ask for."""
+
+from __future__ import annotations
+
+import argparse
+import importlib.metadata
+import importlib.util
+import os
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+from ...base.errors import SetupError
+from ...base.json_types import JsonObject
+from ...parsers.api import native_parsers
+from ...parsers.base import ParserFactory, ParserNames
+from ...parsers.parser_lookup import uses_native
+from ...recording import flags as record_flags
+from ...recording.recorder import Recorder
+from ...recording.recording import RecordedModel
+from ...recording.recording_file import read_recordings
+from ...templates.auto_parsers import resolve_auto
+from ...templates.model_files import ModelFiles
+from ...tokenization import flags as tokenizer_flags
+from ...tokenization import load
+from ...tokenization.detokenizer import DetokenizerFactory, detokenizers
+from ...tokenization.flags import TokenizerSelection
+from ...worker.backend import InlineBackend
+from ...worker.engine_worker import choose_parsers, name_parsers_in_rust, select_decoding
+from ...worker.flags import list_flags, read_merge_delays, read_parser_names, read_stock_frontends
+from ...worker.metrics import WorkerMetrics
+from ...worker.model_card import build_worker_card
+from ...worker.other_tokenizers import choose_tokenizer, select_other
+from ...worker.recorder import build_recorder
+from ...worker.refusals import show_refusal
+from ...worker.request_stream import WorkerPostprocessor
+from ...worker.stock.backend import build_stock_postprocessor
+from ...worker.stock.markers import find_markers
+from ..transcripts import EXAMPLES, Recordings, read_transcripts
+from .engine import ReplayEngine
+from .recorded_outputs import RecordedOutputs
+from .recorded_requests import RecordedRequests
+from .worker import ReplayModel, ReplayWorker
+
+# Of the flags of a vLLM worker, those that mean something without an engine.
+WORKER_FLAGS = (
+    "--tool-call-parser",
+    "--postprocess-parsers",
+    "--postprocess-on-error",
+    "--postprocess-latency",
+    "--postprocess-latency-ms",
+    "--postprocess-stock-frontends",
+)
+# Dynamo's own flags, with its variables and defaults.
+RUNTIME_FLAGS = (
+    ("--namespace", "DYN_NAMESPACE", "dynamo"),
+    ("--discovery-backend", "DYN_DISCOVERY_BACKEND", "etcd"),
+    ("--request-plane", "DYN_REQUEST_PLANE", "tcp"),
+    ("--dyn-tool-call-parser", "DYN_TOOL_CALL_PARSER", None),
+    ("--dyn-reasoning-parser", "DYN_REASONING_PARSER", None),
+)
+
+
+def add_runtime_flags(parser: argparse.ArgumentParser) -> None:
+    """Add those of Dynamo's own flags that mean something without an engine."""
+    for flag, variable, default in RUNTIME_FLAGS:
+        value = os.environ.get(variable, default)
+        parser.add_argument(flag, default=value, help=f"Dynamo's; default: {variable}")
+
+
+def build_flag_parser() -> argparse.ArgumentParser:
+    """Return the parser of the command line."""
+    parser = argparse.ArgumentParser(prog="python -m backedge.worker.replay", allow_abbrev=False)
+    parser.description = (
+        "A Dynamo worker without a model: it replays recorded outputs as token streams."
+    )
+    parser.add_argument(
+        "--model", type=Path, default=EXAMPLES / "tiny_model", help="folder with tokenizer.json"
+    )
+    parser.add_argument("--served-model-name", help="default: the folder's name")
+    add_output_flags(parser)
+    parser.add_argument(
+        "--tokens-per-second",
+        type=float,
+        default=0.0,
+        help="of one stream; 0 (default): full speed",
+    )
+    parser.add_argument("--tokens-per-chunk", type=int, default=1, help="default: 1")
+    parser.add_argument(
+        "--plain", action="store_true", help="leave post-processing to the frontend"
+    )
+    for names, options in list_flags("vllm"):
+        if names[0] in WORKER_FLAGS:
+            parser.add_argument(*names, **options)
+    parser.add_argument("--reasoning-parser", help="Reasoning parser of the model, or 'auto'.")
+    parser.set_defaults(postprocess_parsers="linear")
+    record_flags.add_to(parser)
+    tokenizer_flags.add_to(parser)
+    add_runtime_flags(parser)
+    return parser
+
+
+def add_output_flags(parser: argparse.ArgumentParser) -> None:
+    """Add the flags that say what the worker replays."""
+    parser.add_argument(
+        "--transcripts", type=Path, default=EXAMPLES / "transcripts", help="folder of .jsonl files"
+    )
+    parser.add_argument(
+        "--recordings",
+        type=Path,
+        help="file of recorded requests in place of transcripts, for `backedge replay --url`",
+    )
+    parser.add_argument(
+        "--match",
+        choices=("prompt", "end"),
+        default="prompt",
+        help="which transcript answers: that with the request's prompt (default), or that whose "
+        "prompt ends as the request's does, from the content of its last message on",
+    )
+
+
+def find_parsers(flags: argparse.Namespace) -> ParserNames:
+    """Return the parsers' names, which take the place of "auto". Raises as `resolve_auto`."""
+    names = resolve_auto(read_parser_names(flags), str(flags.model))
+    flags.tool_call_parser, flags.reasoning_parser = names.tool_call, names.reasoning
+    return names
+
+
+def build_worker(
+    flags: argparse.Namespace, metrics: WorkerMetrics
+) -> tuple[ReplayWorker, ReplayModel]:
+    """Return the worker, and the model as it registers it. Raises `SetupError` for bad flags."""
+    check_pace(flags)
+    names = find_parsers(flags)
+    files = ModelFiles(flags.model)
+    engine = ReplayEngine(
+        choose_outputs(flags, files),
+        tokens_per_second=flags.tokens_per_second,
+        tokens_per_chunk=flags.tokens_per_chunk,
+        eos_token_ids=files.eos_token_ids,
+    )
+    version = importlib.metadata.version("backedge")
+    model = ReplayModel(
+        folder=flags.model,
+        name=flags.served_model_name or flags.model.resolve().name,
+        context_length=files.context_length,
+        worker_card=None if flags.plain else build_worker_card("replay", version, names),
+        tokenizer=tokenizer_flags.parse_tokenizer_flags(flags),
+        dyn_tool_call_parser=flags.dyn_tool_call_parser,
+        dyn_reasoning_parser=flags.dyn_reasoning_parser,
+    )
+    if flags.plain:
+        return ReplayWorker(engine, None), model
+    tokenizer = load_decoding(files, model.tokenizer)
+    recorder = record(flags, detokenizers(tokenizer), metrics)
+    return (
+        ReplayWorker(
+            engine,
+            build_postprocessor(tokenizer, flags, metrics, recorder),
+            build_stock(tokenizer, flags, metrics, recorder),
+        ),
+        model,
+    )
+
+
+def choose_outputs(
+    flags: argparse.Namespace, files: ModelFiles
+) -> Callable[[JsonObject], Sequence[int]]:
+    """Return what finds the output of a request. Raises `BackedgeError` for unreadable files."""
+    if flags.recordings is not None:
+        return RecordedRequests(files.tokenizer, read_recordings(flags.recordings)).find
+    transcripts = read_transcripts(flags.transcripts)
+    return RecordedOutputs(Recordings(files, transcripts, by_end=flags.match == "end")).find
+
+
+def check_pace(flags: argparse.Namespace) -> None:
+    """Raise `SetupError` for a pace that no engine has."""
+    if flags.tokens_per_chunk < 1 or flags.tokens_per_second < 0:
+        raise SetupError(
+            f"--tokens-per-chunk {flags.tokens_per_chunk} must be 1 or more, "
+            f"--tokens-per-second {flags.tokens_per_second:g} must be 0 or more."
+        )
+
+
+def record(
+    flags: argparse.Namespace, factory: DetokenizerFactory, metrics: WorkerMetrics
+) -> Recorder | None:
+    """Return the recorder that the flags ask for, if they do."""
+    names = read_parser_names(flags)
+    model = RecordedModel(
+        path=str(flags.model.resolve()),
+        engine="replay",
+        engine_version=importlib.metadata.version("backedge"),
+        parsers=names,
+        kind="native" if uses_native(flags.postprocess_parsers, names) else "linear",
+    )
+    settings = record_flags.read_record_settings(flags)
+    return build_recorder(settings, model, factory, metrics)
+
+
+def load_decoding(files: ModelFiles, selection: TokenizerSelection) -> object:
+    """Return the tokenizer that decodes. Raises `SetupError` and `TokenizerLoadError`."""
+    path = str(files.folder)
+    if selection.module and selection.class_name:
+        return select_decoding(load(selection.module, selection.class_name, path), files.tokenizer)
+    other = select_other(selection, "replay", path, trust_remote_code=False)
+    return choose_tokenizer(other, lambda: files.tokenizer)
+
+
+def build_postprocessor(
+    tokenizer: object,
+    flags: argparse.Namespace,
+    metrics: WorkerMetrics,
+    recorder: Recorder | None = None,
+) -> WorkerPostprocessor:
+    """Return the post-processing with the parsers that the flags name.
+
+    Raises `UnknownParserError`, and `SetupError` for native parsers without their engine.
+    """
+    names = read_parser_names(flags)
+    backend = InlineBackend(
+        detokenizers(tokenizer),
+        choose_parsers(
+            flags.postprocess_parsers, names, tokenizer, lambda: load_native(flags.model, names)
+        ),
+        read_merge_delays(flags),
+        flags.postprocess_on_error,
+        metrics.report,
+    )
+    return WorkerPostprocessor(backend, metrics, show_refusal, recorder=recorder)
+
+
+def load_native(folder: Path, names: ParserNames) -> ParserFactory:
+    """Return the parsers of the first engine that is installed. Raises `SetupError`."""
+    if importlib.util.find_spec("transformers") is None:
+        raise SetupError("--postprocess-parsers native: transformers is not installed.")
+    from transformers import AutoTokenizer
+
+    return native_parsers(None, AutoTokenizer.from_pretrained(folder), names)
+
+
+def build_stock(
+    tokenizer: object,
+    flags: argparse.Namespace,
+    metrics: WorkerMetrics,
+    recorder: Recorder | None = None,
+) -> WorkerPostprocessor | None:
+    """Return the post-processing for stock frontends, if the flags ask for it."""
+    if not read_stock_frontends(flags):
+        return None
+    return build_stock_postprocessor(
+        detokenizers(tokenizer),
+        find_markers(name_parsers_in_rust(flags), read_parser_names(flags)),
+        read_merge_delays(flags),
+        metrics,
+        show_refusal,
+        recorder,
+    )

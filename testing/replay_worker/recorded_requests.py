@@ -1,0 +1,50 @@
+"""Which recording's output a preprocessed request gets: the one that its prompt names."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Protocol
+
+from dynamo.llm.exceptions import HttpError
+
+from ...base.json_types import JsonObject
+from ...recording.recording import Recording
+
+
+class DecodesText(Protocol):
+    """A tokenizer, as far as it is used here."""
+
+    def decode(self, token_ids: list[int], /, *, skip_special_tokens: bool) -> str:
+        """Return the text of `token_ids`."""
+        ...
+
+
+class RecordedRequests:
+    """Finds the tokens of a recorded request by the id of its response, in the prompt's text."""
+
+    def __init__(self, tokenizer: DecodesText, recordings: Iterable[Recording]) -> None:
+        self._tokenizer = tokenizer
+        self._known = {
+            recording.params.response_id: [
+                token_id
+                for part in recording.chunks
+                if part.chunk.index == 0
+                for token_id in part.chunk.token_ids
+            ]
+            for recording in recordings
+        }
+
+    def find(self, request: JsonObject) -> list[int]:
+        """Return what the first choice of the recorded request has generated.
+
+        Raises Dynamo's HttpError 400 for a prompt that names none.
+        """
+        text = self._tokenizer.decode(list(request["token_ids"]), skip_special_tokens=False)
+        named = [name for name in self._known if name in text]
+        if not named:
+            raise HttpError(
+                400,
+                f"There is no model here: it replays {len(self._known)} recorded requests, and the "
+                "prompt names none of them; ask with `backedge replay FILE --url URL`.",
+            )
+        return self._known[max(named, key=len)]

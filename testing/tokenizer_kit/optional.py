@@ -1,0 +1,165 @@
+"""The checks of optional features: a chat template, a stream of tokens, `special_toks`, repr.
+
+Each is a function that returns what it saw and raises `ContractError` for a broken contract.
+"""
+
+from __future__ import annotations
+
+import copy
+import itertools
+import re
+import reprlib
+from collections.abc import Callable, Iterable, Iterator, Sequence
+
+from ...tokenization.errors import ContractError
+from .check import TokenizerUnderTest, require, require_equal
+from .required import compare_construction, copy_by
+from .samples import CONVERSATION, LONG, OTHER_STREAM, STREAM
+
+ADDRESS = re.compile(r"0x[0-9a-f]{6,}")
+MODEL = "model"
+
+
+class CountingIterator:
+    """Iterates over texts and counts those taken."""
+
+    def __init__(self, texts: Iterable[str]) -> None:
+        self._texts = iter(texts)
+        self.taken = 0
+
+    def __iter__(self) -> Iterator[str]:
+        return self
+
+    def __next__(self) -> str:
+        text = next(self._texts)
+        self.taken += 1
+        return text
+
+
+def stream_tokens(target: TokenizerUnderTest) -> str:
+    """Require an iterator of lists of str, one per text."""
+    stream = target.instance(iter(STREAM))
+    require(
+        iter(stream) is stream, f"a call returns {type(stream).__name__}; it must be an iterator"
+    )
+    tokens = list(stream)
+    require(len(tokens) == len(STREAM), f"{len(tokens)} lists for {len(STREAM)} texts")
+    for found in tokens:
+        right = isinstance(found, list) and all(isinstance(token, str) for token in found)
+        require(right, f"{reprlib.repr(found)} is not a list of str")
+    return f"{sum(map(len, tokens))} tokens of {len(tokens)} texts"
+
+
+def stream_lazy(target: TokenizerUnderTest) -> str:
+    """Require that a text is taken when its tokens are requested, not before."""
+    texts = CountingIterator(STREAM)
+    stream = target.instance(texts)
+    require(not texts.taken, f"{texts.taken} texts are taken before any tokens are requested")
+    for number, _ in enumerate(stream, 1):
+        require(
+            texts.taken == number, f"{texts.taken} texts are taken for {number} lists of tokens"
+        )
+    require(texts.taken == len(STREAM), f"{texts.taken} of {len(STREAM)} texts are taken")
+    return "taken one by one"
+
+
+def stream_order(target: TokenizerUnderTest) -> str:
+    """Require tokens in the order of their texts."""
+    tokens = list(target.instance(iter(STREAM)))
+    alone = [next(iter(target.instance([text]))) for text in STREAM]
+    require_equal(tokens, alone, "tokens of the stream, and of each text alone")
+    return f"{len(STREAM)} texts"
+
+
+def stream_reentrant(target: TokenizerUnderTest) -> str:
+    """Require that a second call does not disturb the first."""
+    alone = [list(target.instance(texts)) for texts in (STREAM, OTHER_STREAM)]
+    streams = [target.instance(iter(texts)) for texts in (STREAM, OTHER_STREAM)]
+    in_turns = zip(*itertools.zip_longest(*streams), strict=True)
+    for tokens, expected, which in zip(in_turns, alone, ("first", "second"), strict=True):
+        found = [item for item in tokens if item is not None]
+        require_equal(found, expected, f"tokens of the {which} of two streams, read in turns")
+    return "two streams, read in turns"
+
+
+def streaming_copy(package: str) -> Callable[[TokenizerUnderTest], str]:
+    """Return the check that a copy pickled by `package` gives equal tokens."""
+
+    def check(target: TokenizerUnderTest) -> str:
+        copied, size = copy_by(package, target.instance)
+        require(callable(copied), f"{package}: the copy cannot be called")
+        tokens, expected = list(copied(STREAM)), list(target.instance(STREAM))
+        require_equal(tokens, expected, f"tokens of the copy by {package}")
+        return f"{size:,} bytes"
+
+    return check
+
+
+def streaming_construction(target: TokenizerUnderTest) -> str:
+    """Require that a further instance costs no more than tokenizing a document."""
+    return compare_construction(target, lambda: list(target.instance([LONG])))
+
+
+def special_toks(target: TokenizerUnderTest) -> str:
+    """Require that `skip_special_tokens` hides the tokens in `special_toks`."""
+    tokenizer, special = target.tokenizer, target.instance.special_toks
+    require(
+        isinstance(special, Sequence) and not isinstance(special, str),
+        f"special_toks is {special!r}, not a list",
+    )
+    require(
+        all(isinstance(token, str) for token in special),
+        f"special_toks is {reprlib.repr(special)}, not of str",
+    )
+    single = [
+        (token, token_ids) for token in special if len(token_ids := tokenizer.encode(token)) == 1
+    ]
+    for token, token_ids in single:
+        require_equal(tokenizer.decode(token_ids), "", f"decode of {token!r}, skipped")
+    return f"{len(special)} special tokens, {len(single)} of them encoded as one id"
+
+
+def readable_repr(target: TokenizerUnderTest) -> str:
+    """Require a repr that names the class and shows no address."""
+    shown = repr(target.instance)
+    require(
+        type(target.instance).__name__ in shown, f"repr is {shown}, without the name of the class"
+    )
+    require(not ADDRESS.search(shown), f"repr is {shown}, with an address in memory")
+    return shown
+
+
+def template(target: TokenizerUnderTest) -> str:
+    """Require of `apply_chat_template` a prompt with all messages."""
+    text = _call_twice(target.instance.apply_chat_template)
+    if not isinstance(text, str):
+        raise ContractError(f"apply_chat_template returns {reprlib.repr(text)}, not a str")
+    return _check_prompt(target, target.tokenizer.encode(text))
+
+
+def prompt(target: TokenizerUnderTest) -> str:
+    """Require of `tokenize` a prompt with all messages."""
+    token_ids = _call_twice(target.instance.tokenize, model=MODEL)
+    if not isinstance(token_ids, list):
+        raise ContractError(f"tokenize returns {reprlib.repr(token_ids)}, not a list")
+    return _check_prompt(target, token_ids)
+
+
+def _call_twice(method: Callable[..., object], **options: object) -> object:
+    """Return the result for `CONVERSATION`; require that the next call gives it again."""
+    conversation = copy.deepcopy(CONVERSATION)
+    first = method(conversation, tools=None, **options)
+    require_equal(conversation, CONVERSATION, f"{method.__name__} changes the messages")
+    second = method(conversation, tools=None, **options)
+    require(
+        first == second,
+        f"{method.__name__} returns {reprlib.repr(first)}, then {reprlib.repr(second)}",
+    )
+    return first
+
+
+def _check_prompt(target: TokenizerUnderTest, token_ids: list[int]) -> str:
+    text = target.tokenizer.decode(token_ids, skip_special_tokens=False)
+    for message in CONVERSATION:
+        require(message["content"] in text, f"the prompt {text!r} lacks {message['content']!r}")
+    return f"{len(token_ids)} tokens for {len(CONVERSATION)} messages"

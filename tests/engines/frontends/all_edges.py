@@ -1,0 +1,65 @@
+"""The forward edges, and models behind them without workers."""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import copy
+from types import SimpleNamespace
+from typing import Any
+
+from backedge.engines.dynamo.types import ModelCard, read_runtime_config
+from backedge.frontend.chat_model import ChatModel, Prepared
+from backedge.frontend.model_builder import load_builder
+from backedge.frontend.parser_names import read_worker_card
+from backedge.frontend.runtime.prompt_queue import PromptQueue
+from backedge.postprocess.messages import KEY, WorkerCard, encode
+from backedge.tokenization.flags import Backend, TokenizerSelection
+from backedge.tokenization.prompt_cache import PromptCache
+
+from tests.frontend.doubles import Card, Instance
+
+CHOICES: dict[Backend, TokenizerSelection] = {
+    "huggingface": TokenizerSelection("huggingface"),
+    "vllm": TokenizerSelection("vllm"),
+    "sglang": TokenizerSelection("sglang"),
+    "python": TokenizerSelection("python", "tests.frontend.edges.edge_tokenizer", "Wrapped"),
+}
+ENGINES = ["vllm", "sglang"]
+CONFIG: Any = SimpleNamespace(
+    preprocess_workers=0,
+    exclude_tools_when_tool_choice_none=True,
+    trust_remote_code=False,
+    kv_cache_block_size=None,
+    debug_perf=False,
+)
+
+
+def card(engine: str, context_length: int = 2048) -> Card:
+    """Return the model card of workers with this engine."""
+    worker_card = WorkerCard(engine=engine, engine_version="1", tool_call_parser="hermes")
+    return Card({"runtime_data": {KEY: encode(worker_card)}, "context_length": context_length})
+
+
+async def load(
+    backend: Backend,
+    flags: argparse.Namespace,
+    prompt_queue: PromptQueue,
+    card: ModelCard,
+    prompt_cache: PromptCache | None = None,
+) -> ChatModel:
+    """Return the model of `card` behind this back end's edge."""
+    worker_card = read_worker_card(read_runtime_config(card))
+    return await load_builder(backend)(
+        CONFIG, flags, prompt_queue, CHOICES[backend], card, worker_card, prompt_cache=prompt_cache
+    ).build(Instance(), None)  # type: ignore[arg-type]  # nothing is sent
+
+
+def prepared(loop: asyncio.AbstractEventLoop, model: ChatModel, fields: dict[str, Any]) -> Prepared:
+    """Return a request, ready to be sent."""
+
+    async def prepare() -> Prepared:
+        async with model.prepare({"model": "tiny", **copy.deepcopy(fields)}) as made:
+            return made
+
+    return loop.run_until_complete(prepare())

@@ -1,0 +1,107 @@
+"""The same request to the same workers is held to the same grammar, whichever edge prepares it."""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import json
+from typing import Any
+
+import pytest
+from backedge.frontend.chat_model import ChatModel
+from backedge.frontend.runtime.prompt_queue import PromptQueue
+from backedge.postprocess.messages import KEY, PostprocessParams, WorkerCard, encode, read
+from backedge.tokenization.flags import Backend
+
+from tests.engines.frontends.all_edges import CHOICES, load, prepared
+from tests.frontend.doubles import Card
+
+USER = {"role": "user", "content": "What is the weather in Rome?"}
+PARAMETERS = {"type": "object", "properties": {"city": {"type": "string"}}}
+
+
+def tool(name: str, **fields: Any) -> dict[str, Any]:
+    return {"type": "function", "function": {"name": name, "parameters": PARAMETERS, **fields}}
+
+
+FREE, STRICT = [tool("weather"), tool("time", strict=False)], [tool("weather", strict=True)]
+NAMED = {"type": "function", "function": {"name": "weather"}}
+REQUESTS: dict[str, dict[str, Any]] = {
+    "auto": {"tools": FREE},
+    "strict": {"tools": STRICT},
+    "one call": {"tools": FREE, "parallel_tool_calls": False},
+    "required": {"tools": FREE, "tool_choice": "required"},
+    "required, one": {"tools": FREE, "tool_choice": "required", "parallel_tool_calls": False},
+    "named": {"tools": FREE, "tool_choice": NAMED},
+    "none": {"tools": FREE, "tool_choice": "none"},
+    "no tools": {},
+    "json beside tools": {"tools": FREE, "response_format": {"type": "json_object"}},
+}
+ALWAYS: dict[str, Any] = {"scope": "always", "schema": "auto"}
+ON_DEMAND: dict[str, Any] = {"scope": "auto", "schema": "auto"}
+# engine, parser, what the card says of structural tags
+CARDS = {
+    "vllm": ("vllm", "hermes", ALWAYS),
+    "sglang": ("sglang", "hermes", ALWAYS),
+    "plain": (None, "hermes", ALWAYS),
+    "on demand": ("vllm", "qwen3_coder", ON_DEMAND),
+    "off": ("sglang", "hermes", None),
+    "no tags": ("vllm", "pythonic", ALWAYS),
+}
+# By card: the requests that are held to the model's own syntax.
+FORCED = {"required", "required, one", "named"}
+TAGGED = {name: {"auto", "strict", "one call", *FORCED} for name in ("vllm", "sglang", "plain")}
+TAGGED |= {"on demand": {"strict", "one call", *FORCED}, "off": set(), "no tags": set()}
+
+
+def build_card(name: str) -> Card:
+    engine, parser, tags = CARDS[name]
+    worker = WorkerCard(engine=engine or "", engine_version="1", tool_call_parser=parser)
+    runtime_data = {KEY: encode(worker)} if engine else {}
+    return Card(
+        {
+            "runtime_data": runtime_data,
+            "context_length": 2048,
+            "tool_call_parser": parser,
+            "structural_tag": tags,
+        }
+    )
+
+
+Models = dict[tuple[str, Backend], ChatModel]
+
+
+@pytest.fixture(scope="module")
+def models(flags: argparse.Namespace, loop: asyncio.AbstractEventLoop) -> Models:
+    prompt_queue = PromptQueue(threads=1)
+
+    async def build() -> Models:
+        return {
+            (name, backend): await load(backend, flags, prompt_queue, build_card(name))
+            for name in CARDS
+            for backend in CHOICES
+        }
+
+    return loop.run_until_complete(build())
+
+
+@pytest.mark.parametrize("request_name", REQUESTS)
+@pytest.mark.parametrize("card", CARDS)
+def test_every_edge_finds_the_same_grammar(
+    models: Models, loop: asyncio.AbstractEventLoop, card: str, request_name: str
+) -> None:
+    found, in_json = {}, {}
+    for backend in CHOICES:
+        fields = {"messages": [USER], **REQUESTS[request_name]}
+        made = prepared(loop, models[card, backend], fields).preprocessed
+        found[backend] = made["sampling_options"].get("guided_decoding")
+        params = read(PostprocessParams, made["extra_args"][KEY])
+        assert params is not None
+        in_json[backend] = params.parser is not None and params.parser.json_calls
+    is_tagged = request_name in TAGGED[card]
+    for grammar in found.values():
+        assert ((grammar or {}).get("structural_tag") is not None) is is_tagged
+    # JSON that forces a call is written by each edge in its own way, and means the same.
+    if is_tagged or request_name not in FORCED:
+        assert len({json.dumps(grammar, sort_keys=True) for grammar in found.values()}) == 1, found
+    assert set(in_json.values()) == {request_name in FORCED and not is_tagged}

@@ -1,0 +1,28 @@
+"""What SGLang alone is asked for; `test_engines` has what vLLM does as well."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.engines.offline.scripted_engines import TOKENS, start
+from tests.offline.batches import letters
+
+
+def test_tokens_that_come_at_once_are_one_output(monkeypatch: pytest.MonkeyPatch) -> None:
+    engine, scripted = start(monkeypatch, "sglang")
+    with engine:
+        engine.generate_text_batch([letters(0, stop=[], logprobs=1)])
+    [asked] = scripted.asked
+    assert asked["stream_interval"] > len(TOKENS)
+    assert (asked["return_logprob"], asked["top_logprobs_num"]) == (True, 1)
+
+
+def test_sglang_gets_tokens_and_no_strings(monkeypatch: pytest.MonkeyPatch) -> None:
+    engine, scripted = start(monkeypatch, "sglang")
+    with engine:
+        engine.generate_text_batch([letters(0, stop_token_ids=[7], seed=3, n=2)])
+    first, second = scripted.asked
+    assert "stop" not in first
+    assert set(first["stop_token_ids"]) == {551, 553, 7}
+    assert (first["top_k"], first["temperature"], first["stream_interval"]) == (-1, 0, 1)
+    assert (first["sampling_seed"], second["sampling_seed"]) == (3, 4)

@@ -1,0 +1,111 @@
+"""The forward edge without an engine: what it tells the engine, and what the template gets."""
+
+import asyncio
+
+import pytest
+from backedge.engines.transformers.frontend import (
+    HuggingFacePrompts,
+    PythonPrompts,
+    find_single_token,
+)
+from backedge.frontend.prompt_preprocessor import PromptPreprocessor
+from backedge.frontend.runtime.prompt_queue import PromptQueue
+from backedge.guided.call_policy import CallPolicy
+from backedge.templates.model_files import ModelFolder
+from backedge.tokenization import load
+
+from tests.frontend.chat_requests import FILES, NAMED, TOOL, chat_request
+from tests.support import TINY_MODEL
+
+
+def preprocess(fields, *, reasons=True, runtime_config=None, **options):
+    prompts = HuggingFacePrompts(
+        FILES.prompt_token_ids,
+        runtime_config or {},
+        CallPolicy(enabled=False),
+        has_reasoning_parser=reasons,
+        **options,
+    )
+
+    async def prepare():
+        preprocessor = PromptPreprocessor(prompts, FILES, PromptQueue(threads=1), None)
+        async with preprocessor(chat_request(**fields)) as prepared:
+            return prepared.preprocessed
+
+    return asyncio.run(prepare())
+
+
+OFF = {"enable_thinking": False}
+# request, what the engine is told of reasoning
+HINTS = [
+    ({}, {"reasoning_parser_kwargs": {"chat_template_kwargs": {}}}),
+    (
+        {"chat_template_args": OFF},
+        {"reasoning_ended": True, "reasoning_parser_kwargs": {"chat_template_kwargs": OFF}},
+    ),
+    (
+        {"include_reasoning": False},
+        {"reasoning_ended": True, "reasoning_parser_kwargs": {"chat_template_kwargs": {}}},
+    ),
+]
+
+
+@pytest.mark.parametrize(("fields", "hints"), HINTS)
+def test_the_engine_is_told_of_reasoning(fields, hints):
+    made = preprocess(fields)
+    assert made["extra_args"] == hints
+    assert {name: made[name] for name in hints} == hints
+    assert "extra_args" not in preprocess(fields, reasons=False)
+
+
+def test_the_deployments_thinking_mode_is_the_default():
+    default = {"runtime_data": {"default_thinking_mode": "disabled"}}
+    quiet = preprocess({"chat_template_args": OFF})["token_ids"]
+    assert preprocess({}, runtime_config=default)["token_ids"] == quiet
+    assert (
+        preprocess({"chat_template_args": {"enable_thinking": True}}, runtime_config=default)[
+            "token_ids"
+        ]
+        != quiet
+    )
+
+
+def test_tools_that_must_not_be_called_are_not_shown():
+    assert (
+        preprocess({"tools": [TOOL], "tool_choice": "none"})["token_ids"]
+        == preprocess({})["token_ids"]
+    )
+
+
+def test_engines_that_show_one_tool_show_the_demanded_one():
+    other = {"type": "function", "function": {"name": "g"}}
+    fields = {"tools": [other, TOOL], "tool_choice": NAMED}
+    shown = preprocess(fields, shows_only_named=True)["token_ids"]
+    assert shown == preprocess({"tools": [TOOL], "tool_choice": NAMED})["token_ids"]
+    assert shown != preprocess(fields)["token_ids"]
+
+
+def test_a_final_message_is_continued():
+    messages = [{"role": "user", "content": "hi"}, {"role": "assistant", "content": "Well"}]
+    fields = {"messages": messages, "add_generation_prompt": False, "continue_final_message": True}
+    token_ids = preprocess(fields)["token_ids"]
+    assert FILES.tokenizer.decode(token_ids, skip_special_tokens=False).endswith("Well")
+
+
+def test_a_tokenizer_of_the_users_takes_the_models_template():
+    tokenizer = load("tests.frontend.edges.edge_tokenizer", "Wrapped", str(TINY_MODEL))
+    prompts = PythonPrompts(tokenizer, ModelFolder(TINY_MODEL), None)
+    messages = [{"role": "user", "content": "hi"}]
+    assert prompts(messages, None, model="m") == FILES.prompt_token_ids(messages, None)
+    folder = str(TINY_MODEL)
+    assert find_single_token(tokenizer, folder, "<|im_end|>") == FILES.eos_token_ids[0]
+    assert find_single_token(tokenizer, folder, "several tokens of text") is None
+
+
+def test_a_tokenizer_that_makes_prompts_only_is_enough(tmp_path):
+    tokenizer = load("tests.tokenization.bad_modules", "PromptsOnly", str(TINY_MODEL))
+    prompts = PythonPrompts(tokenizer, ModelFolder(TINY_MODEL), None)
+    assert prompts([{"role": "user", "content": "hi"}], None, model="m") == [1, 1, 0]
+    end = find_single_token(tokenizer, str(TINY_MODEL), "<|im_end|>")
+    assert end == FILES.eos_token_ids[0], "the model's own tokenizer knows its tokens"
+    assert find_single_token(tokenizer, str(tmp_path), "<|im_end|>") is None

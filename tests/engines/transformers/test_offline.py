@@ -1,0 +1,234 @@
+"""transformers with the example model: batches, stops, memory, logprobs, sampling."""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+
+import pytest
+import torch
+from backedge.base.errors import SetupError
+from backedge.engines.transformers import offline as hf
+from backedge.offline import GenerationEngine, GenerationOptions, ModelLoadConfig, Plugin
+from backedge.offline.errors import CapabilityError, OptionValueError, UnknownOptionError
+
+from tests.offline.batches import PARSED, ask, message, request
+from tests.support import TINY_MODEL, TRANSCRIPTS, encode
+
+HELLO = TRANSCRIPTS["plain_text"]
+NAMES = (
+    "plain_text",
+    "multilingual_text",
+    "stop_string",
+    "tool_call",
+    "cut_text",
+    "stop_in_reasoning",
+)
+ROWS = [request(TRANSCRIPTS[name], **PARSED) for name in NAMES]
+
+
+@pytest.fixture(scope="module", autouse=True)
+def one_thread():
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(threads)
+
+
+def build_engine(plugins=(), **arguments):
+    config = ModelLoadConfig(TINY_MODEL, backend="hf", dtype="float32", engine_args=arguments)
+    return GenerationEngine(config, plugins)
+
+
+@pytest.fixture(scope="module")
+def engine():
+    with build_engine() as loaded:
+        yield loaded
+
+
+def test_transcripts_of_different_lengths_and_options_in_one_batch(engine):
+    results = engine.generate_text_batch(ROWS)
+    assert [message(result) for result in results] == [
+        TRANSCRIPTS[name]["expect"] for name in NAMES
+    ]
+    assert {result.backend for result in results} == {"hf"}
+
+
+def test_a_batch_ends_when_its_last_row_has(engine, monkeypatch):
+    """Stop strings end rows, so that nothing goes on until the longest answer."""
+    model = engine._backends["hf"].model
+    steps = []
+    forward = model.forward
+
+    def count(**inputs):
+        steps.append(1)
+        return forward(**inputs)
+
+    monkeypatch.setattr(model, "forward", count)
+    rows = [request(TRANSCRIPTS["count"], stop=[stop]) for stop in ("2, ", "4, 5", ", 7")]
+    rows = [ask_with_id(row, number) for number, row in enumerate(rows)]
+    results = engine.generate_text_batch(rows)
+    assert [result.text for result in results] == ["1, ", "1, 2, 3, ", "1, 2, 3, 4, 5, 6"]
+    assert len(steps) == max(len(result.token_ids) for result in results)
+
+
+def ask_with_id(row, number):
+    return type(row)(id=str(number), messages=row.messages, options=row.options)
+
+
+def test_memory_that_does_not_last_halves_the_batch(monkeypatch, caplog):
+    with build_engine(batch_size=4) as engine:
+        engine.load()
+        model = engine._backends["hf"].model
+        generate, sizes = model.generate, []
+
+        def fail_for_more_than_one(**kwargs):
+            sizes.append(len(kwargs["input_ids"]))
+            if sizes[-1] > 1:
+                raise torch.OutOfMemoryError("CUDA out of memory")
+            return generate(**kwargs)
+
+        monkeypatch.setattr(model, "generate", fail_for_more_than_one)
+        rows = [ask_with_id(request(HELLO), number) for number in range(5)]
+        results = engine.generate_text_batch(rows)
+    assert [result.text for result in results] == [HELLO["expect"]["content"]] * 5
+    assert sizes == [4, 2, 1, 1, 2, 1, 1, 1]
+    assert "the batch is halved to 2 rows" in caplog.text
+    assert "the batch is halved to 1 rows" in caplog.text
+
+
+def test_a_single_row_out_of_memory_fails_alone(monkeypatch):
+    with build_engine() as engine:
+        engine.load()
+        model = engine._backends["hf"].model
+        generate = model.generate
+
+        def fail_for_long(**kwargs):
+            if kwargs["input_ids"].shape[1] > 40:
+                raise MemoryError
+            return generate(**kwargs)
+
+        monkeypatch.setattr(model, "generate", fail_for_long)
+        rows = [ask_with_id(request(HELLO), 0), ask("word " * 50, options=GenerationOptions())]
+        good, bad = engine.generate_text_batch(rows)
+    assert good.text == HELLO["expect"]["content"]
+    assert "out of memory with a prompt of" in str(bad.error)
+
+
+def test_logprobs_are_those_of_the_model(engine):
+    [result] = engine.generate_text_batch([request(HELLO, logprobs=2)])
+    model = engine._backends["hf"].model
+    prompt = engine._preparations["hf"].text
+    text = prompt.render(HELLO["messages"], None, **HELLO["chat_template_kwargs"])
+    ids = prompt.encode(text)
+    with torch.inference_mode():
+        logits = model(torch.tensor([ids + result.token_ids])).logits[0, len(ids) - 1 : -1]
+    expected = torch.log_softmax(logits, -1)
+    assert len(result.logprobs) == len(result.token_ids)
+    for position, entry in enumerate(result.logprobs):
+        own = expected[position, result.token_ids[position]].item()
+        assert entry.logprob == pytest.approx(own, abs=1e-3)
+        assert len(entry.top_logprobs) == 2
+
+
+def test_choices_are_drawn_apart_and_again_by_their_seed(engine):
+    options = GenerationOptions(n=3, temperature=5.0, seed=7, max_new_tokens=12)
+    first, second = (engine.generate_text_batch([ask("Hi there.")], options) for _ in "12")
+    texts = [choice.raw_text for choice in first[0].choices]
+    assert texts == [choice.raw_text for choice in second[0].choices]
+    assert len(set(texts)) == 3
+
+
+class OnlyComma(Plugin):
+    """Lets nothing but commas through."""
+
+    name = "only_comma"
+
+    def logits_processor(self, backend):
+        [comma] = encode(",")
+
+        def process(input_ids, scores):
+            masked = torch.full_like(scores, float("-inf"))
+            masked[:, comma] = 0
+            return masked
+
+        return process
+
+
+def test_a_plugin_changes_logits(engine):
+    options = GenerationOptions(max_new_tokens=4)
+    [result] = engine.generate_text_batch([ask("Hi")], options, [OnlyComma()])
+    assert (result.text, result.finish_reason) == (",,,,", "length")
+
+
+# arguments, error, part of the message
+BAD_ARGUMENTS = [
+    ({"atn_implementation": "sdpa"}, UnknownOptionError, "did you mean 'attn_implementation'"),
+    ({"revision": "x"}, UnknownOptionError, "the back end 'hf' has no option 'revision'"),
+    ({"tensor_parallel_size": 2}, UnknownOptionError, "the back end 'hf' has no option"),
+    ({"batch_size": 0}, OptionValueError, "an integer, 1 or more"),
+]
+
+
+@pytest.mark.parametrize(("arguments", "error", "part"), BAD_ARGUMENTS)
+def test_bad_arguments_are_refused_before_weights_load(arguments, error, part, monkeypatch):
+    monkeypatch.setattr(hf.HfBackend, "load", lambda self: pytest.fail("weights were loaded"))
+    with pytest.raises(error, match=part):
+        build_engine(**arguments)
+
+
+def test_weights_that_cannot_be_loaded(tmp_path):
+    for name in ("tokenizer.json", "tokenizer_config.json", "config.json", "chat_template.jinja"):
+        (tmp_path / name).write_bytes((TINY_MODEL / name).read_bytes())
+    config = ModelLoadConfig(tmp_path, backend="hf")
+    with (
+        GenerationEngine(config) as engine,
+        pytest.raises(SetupError, match="transformers cannot load"),
+    ):
+        engine.generate_text_batch([ask("Hi")])
+
+
+SCHEMA = {
+    "type": "object",
+    "properties": {"n": {"type": "integer", "minimum": 0, "maximum": 9}},
+    "required": ["n"],
+    "additionalProperties": False,
+}
+JSON_SCHEMA = {"type": "json_schema", "json_schema": {"name": "n", "schema": SCHEMA}}
+
+
+def test_rows_with_and_without_grammars_in_one_batch(engine):
+    rows = [
+        ask("Say hello.", response_format=JSON_SCHEMA),
+        ask("Say hello."),
+        ask("Say hello.", guided_choice=["yes", "no"], options=GenerationOptions(n=2, stop="o")),
+        ask("Say hello.", guided_json={"multipleOf": 3}),
+        request(TRANSCRIPTS["named_choice"], **PARSED),
+    ]
+    results = engine.generate_text_batch(rows, GenerationOptions(temperature=0))
+    assert 0 <= json.loads(results[0].text)["n"] <= 9
+    assert results[1].text == HELLO["expect"]["content"]
+    assert {choice.text for choice in results[2].choices} <= {"yes", "n"}
+    assert "'multipleOf'" in str(results[3].error)
+    assert message(results[4]) == TRANSCRIPTS["named_choice"]["expect"]
+
+
+def test_rows_that_fail_do_not_wait_for_a_batch(engine):
+    rows = [ask("Say hello."), ask("word " * 5000), ask("Say hello."), {"x": 1}]
+    found = list(engine.iterate_text_batch(iter(rows), GenerationOptions(max_new_tokens=2)))
+    assert [index for index, _ in found] == [1, 3, 0, 2]
+
+
+def test_grammars_need_xgrammar(monkeypatch):
+    found = importlib.util.find_spec
+    monkeypatch.setattr(
+        importlib.util, "find_spec", lambda name: None if name == "xgrammar" else found(name)
+    )
+    row = ask("Hi", guided_choice=["a"])
+    expected = r"with guided_choice needs the capability 'guided', .* pip install xgrammar, or use"
+    with build_engine() as engine:
+        with pytest.raises(CapabilityError, match=expected):
+            engine.generate_text_batch([row])
+        [(_, result)] = engine.iterate_text_batch(iter([row]))
+        assert engine.backend.model is None
+    assert "pip install xgrammar" in str(result.error)

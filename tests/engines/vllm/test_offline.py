@@ -1,0 +1,51 @@
+"""What vLLM alone is asked for; `test_engines` has what SGLang does as well."""
+
+from __future__ import annotations
+
+import pytest
+from backedge.engines.vllm import offline as backend
+from backedge.offline import GenerationOptions, Plugin
+from backedge.offline.errors import PluginError
+from vllm.sampling_params import RequestOutputKind
+
+from tests.engines.offline.scripted_engines import build_engine
+from tests.offline.batches import ask
+
+
+def params(**options):
+    seen = []
+    with build_engine("vllm") as engine:
+        prepared = engine._prepare_with("vllm")
+        row = prepared.build_row("text", 0, "a", ask("Hi"), GenerationOptions(**options), [])
+        seen.append(backend.build_params(row, 1))
+    return seen[0]
+
+
+def test_vllm_gets_tokens_and_no_strings():
+    found = params(stop=["x"], stop_token_ids=[7], temperature=0.5, top_k=-1, seed=3)
+    assert (found.stop, found.detokenize) == ([], False)
+    assert found.stop_token_ids == [7]
+    assert (found.temperature, found.top_k, found.seed) == (0.5, 0, 4)
+    assert found.output_kind == RequestOutputKind.DELTA
+    assert params().output_kind == RequestOutputKind.FINAL_ONLY
+    assert params(max_new_tokens=9).max_tokens == 9
+
+
+class Biased(Plugin):
+    name = "biased"
+
+    def logits_processor(self, backend):
+        return "module:Class"
+
+
+def test_a_plugin_that_changes_logits_has_to_be_known_when_vllm_loads():
+    with build_engine("vllm") as engine, pytest.raises(PluginError, match="when it loads"):
+        engine.generate_text_batch([ask("Hi")], plugins=[Biased()])
+
+
+def test_a_plugin_that_changes_logits_is_in_all_batches():
+    with (
+        build_engine("vllm", [Biased()]) as engine,
+        pytest.raises(PluginError, match="has it in all batches"),
+    ):
+        engine.generate_text_batch([ask("Hi")], plugins=[])

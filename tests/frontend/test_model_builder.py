@@ -1,0 +1,64 @@
+"""What every forward edge knows of its model."""
+
+import argparse
+
+import pytest
+from backedge.base.errors import UnknownParserError
+from backedge.frontend.model_builder import ChatModelBuilder
+from backedge.frontend.parser_names import InstalledParsers
+from backedge.frontend.runtime.prompt_queue import PromptQueue
+from backedge.parsers.base import ParserNames
+from backedge.postprocess.messages import WorkerCard
+from backedge.tokenization.flags import TokenizerSelection
+
+from tests.frontend.doubles import Card
+
+
+class Config:
+    preprocess_workers = 0
+    exclude_tools_when_tool_choice_none = True
+    trust_remote_code = False
+    kv_cache_block_size = None
+
+
+class Builder(ChatModelBuilder):
+    """Builds nothing."""
+
+    async def build(self, instance_id, routed_engine):
+        raise NotImplementedError
+
+
+def builder(worker_card=None, registered=None, **flags):
+    given = argparse.Namespace(**{"tool_call_parser": None, "reasoning_parser": None, **flags})
+    queue, selection = PromptQueue(threads=1), TokenizerSelection()
+    return Builder(Config(), given, queue, selection, Card(registered), worker_card)
+
+
+def test_workers_say_their_engine_and_context():
+    assert builder().engine_name("vllm") == "vllm"
+    assert builder(WorkerCard(engine="sglang", engine_version="1")).engine_name("vllm") == "sglang"
+    assert builder(registered={"context_length": 7}).context_length == 7
+    assert builder().context_length is None
+
+
+# flags, an engine's parsers are installed, parsers are native
+KINDS = [
+    ({"tool_call_parser": "hermes"}, False, False),
+    ({"tool_call_parser": "hermes"}, True, False),
+    ({"tool_call_parser": "of_its_own"}, True, True),
+    ({"tool_call_parser": "hermes", "postprocess_parsers": "native"}, True, True),
+    ({"tool_call_parser": "hermes", "postprocess_parsers": "native"}, False, False),
+]
+
+
+@pytest.mark.parametrize(("flags", "installed", "native"), KINDS)
+def test_the_flag_chooses_between_linear_parsers_and_an_engines(flags, installed, native):
+    here = InstalledParsers(lambda names, known: None, lambda: ["of_its_own"], list)
+    parsers = builder(**flags).usable_parsers(here if installed else None)
+    assert parsers.names == ParserNames(flags["tool_call_parser"])
+    assert parsers.native is native
+
+
+def test_a_name_that_only_an_engine_has_is_refused_without_it():
+    with pytest.raises(UnknownParserError, match="hermes"):
+        builder(tool_call_parser="of_its_own").usable_parsers()

@@ -1,0 +1,102 @@
+"""Reasoning in front of an answer with a grammar, judged by xgrammar."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+from backedge.base.errors import RequestError
+from backedge.guided.reasoned_answer import (
+    ReasoningTags,
+    after_reasoning,
+    read_reasoning_tags,
+    to_tag_format,
+)
+from backedge.parsers.formats.catalog import FORMATS
+
+xgrammar = pytest.importorskip("xgrammar")
+testing = pytest.importorskip("xgrammar.testing")
+
+REASONING = {format_.name: format_ for format_ in FORMATS if format_.parses_reasoning}
+# Formats whose messages have headers, or whose reasoning has no marker of its own.
+WITHOUT_TAGS = {"inkling", "kimi_k3", "minimax_m2_append_think", "muse_glimmer", "openai"}
+TAGS = ReasoningTags(("<think>",), ("</think>",), decided=False)
+OBJECT = {"type": "object", "properties": {"a": {"type": "integer"}}, "required": ["a"]}
+LEGACY = {
+    "type": "structural_tag",
+    "triggers": ["<f="],
+    "structures": [{"begin": "<f=x>", "schema": OBJECT, "end": "</f>"}],
+}
+# constraint, an answer that it allows, one that it does not
+CONSTRAINTS: list[tuple[dict[str, Any], str, str]] = [
+    ({"json": OBJECT}, '{"a": 1}', '{"a": "x"}'),
+    ({"json": {}}, "[1]", "x"),
+    ({"regex": "[a-c]{2}"}, "ab", "ad"),
+    ({"grammar": 'root ::= "x" [0-9]'}, "x1", "xy"),
+    ({"choice": ["yes", 'n"o']}, 'n"o', "no"),
+    (
+        {
+            "structural_tag": {
+                "type": "structural_tag",
+                "format": {"type": "const_string", "value": "v"},
+            }
+        },
+        "v",
+        "w",
+    ),
+]
+
+
+def accepts(guided: dict[str, Any], text: str) -> bool:
+    tag = {"type": "structural_tag", "format": to_tag_format(guided)}
+    grammar = xgrammar.Grammar.from_structural_tag(json.dumps(tag))
+    accepted: bool = testing._is_grammar_accept_string(grammar, text)
+    return accepted
+
+
+def test_which_formats_have_tags() -> None:
+    without = {name for name, format_ in REASONING.items() if read_reasoning_tags(format_) is None}
+    assert without == WITHOUT_TAGS
+    assert len(REASONING) >= 3 * len(without)
+
+
+@pytest.mark.parametrize("name", sorted(REASONING.keys() - WITHOUT_TAGS))
+def test_what_a_model_of_the_format_writes(name: str) -> None:
+    tags = read_reasoning_tags(REASONING[name])
+    assert tags is not None
+    begin, end = tags.begins[0], tags.ends[0]
+    opened = after_reasoning({"choice": ["yes"]}, tags, opened=True)
+    assert accepts(opened, f"It, or {{not}}?{end}\n\nyes")
+    assert not accepts(opened, f"It{end}no")
+    assert not accepts(opened, "yes")
+    free = after_reasoning({"choice": ["yes"]}, tags, opened=False)
+    assert accepts(free, f"{begin}It{end}yes") is not tags.decided
+    assert accepts(free, "yes")
+    assert not accepts(free, f"{begin}It{end}")
+    assert not accepts(free, "no")
+
+
+@pytest.mark.parametrize(("guided", "good", "bad"), CONSTRAINTS, ids=lambda value: str(value)[:30])
+def test_each_constraint(guided: dict[str, Any], good: str, bad: str) -> None:
+    assert accepts(guided, good)
+    assert not accepts(guided, bad)
+    reasoned = after_reasoning(guided, TAGS, opened=False)
+    for before in ("", "<think>x</think>", "<think>\nx\n</think>\n\n"):
+        assert accepts(reasoned, before + good)
+        assert not accepts(reasoned, before + bad)
+
+
+def test_tags_of_the_older_form() -> None:
+    guided = {"structural_tag": LEGACY}
+    assert after_reasoning(guided, TAGS, opened=True) is guided, "text in front of it is free"
+    assert accepts(guided, 'x <think> y</think> <f=x>{"a": 1}</f>')
+    assert not accepts(guided, 'x <f=x>{"a": "1"}</f>')
+
+
+@pytest.mark.parametrize(
+    "tag", [{}, {"structures": [5], "triggers": []}, {"structures": [{}]}, {"format": 5}], ids=str
+)
+def test_what_is_no_tag(tag: dict[str, Any]) -> None:
+    with pytest.raises(RequestError, match="a structural tag, with `format`"):
+        to_tag_format({"structural_tag": tag})

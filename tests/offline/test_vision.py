@@ -1,0 +1,184 @@
+"""Prompts with images, by the tiny vision model with transformers."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from backedge.base.errors import RequestError, SetupError
+from backedge.offline import (
+    GenerationEngine,
+    GenerationOptions,
+    ModelLoadConfig,
+    VlmGenerationRequest,
+    VlmPreprocessOptions,
+    vision,
+)
+from backedge.offline.rows import RowFailure
+from backedge.offline.vision import has_vision, place_image
+
+from examples.make_vision_model import make
+from tests.offline.batches import ask
+from tests.offline.vision_rows import BUDGET, SIZES, ask_image, make_image, rows
+from tests.support import TINY_MODEL
+
+GREEDY = GenerationOptions(max_new_tokens=5, temperature=0)
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    torch.set_num_threads(1)
+    path = tmp_path_factory.mktemp("vision")
+    make(path)
+    return path
+
+
+def build_engine(folder, **vlm):
+    options = VlmPreprocessOptions(**vlm)
+    config = ModelLoadConfig(folder, backend="hf", dtype="float32", vlm=options)
+    return GenerationEngine(config)
+
+
+@pytest.fixture(scope="module")
+def engine(folder):
+    with build_engine(folder) as loaded:
+        yield loaded
+
+
+def count_image_tokens(engine, row):
+    prepared = engine._prepare_with("hf")
+    built = prepared.build_row("vlm", 0, "a", row, GREEDY, [])
+    processor = engine._backends["hf"]._vision.processor
+    return built.prompt.token_ids.count(processor.tokenizer.convert_tokens_to_ids("<|image_pad|>"))
+
+
+def test_the_model_is_small(folder):
+    assert sum(path.stat().st_size for path in folder.iterdir()) < 3_000_000
+
+
+def test_a_batch_gives_what_each_image_alone_gives(engine):
+    batch = engine.generate_vlm_batch(rows(), GREEDY)
+    alone = [engine.generate_vlm_batch([row], GREEDY)[0] for row in rows()]
+    assert [result.error for result in batch] == [None] * len(SIZES)
+    assert [result.token_ids for result in batch] == [result.token_ids for result in alone]
+    assert len({tuple(result.token_ids) for result in batch}) == len(SIZES)
+
+
+def test_the_image_is_seen(engine):
+    first, second = engine.generate_vlm_batch(
+        [ask_image("What?", make_image(140, 140)), ask_image("What?", make_image(141, 140))], GREEDY
+    )
+    assert first.prompt_tokens == second.prompt_tokens
+    assert first.token_ids != second.token_ids
+
+
+def test_an_image_has_the_tokens_of_its_pixels(engine):
+    engine.generate_vlm_batch(rows()[:1], GREEDY)
+    assert [count_image_tokens(engine, row) for row in rows()] == [count for _, count in SIZES]
+
+
+# pixel budget, tokens of each image
+BUDGETS = [
+    ({"max_pixels": BUDGET}, [2, 2, 4, 1, 2]),
+    ({"min_pixels": 60 * 784, "max_pixels": 100 * 784}, [66, 70, 64, 64, 72]),
+]
+
+
+@pytest.mark.parametrize(("vlm", "tokens"), BUDGETS)
+def test_pixel_budgets_are_kept(folder, vlm, tokens):
+    with build_engine(folder, **vlm) as engine:
+        engine._backends["hf"].check_vision()
+        assert [count_image_tokens(engine, row) for row in rows()] == tokens
+
+
+def test_text_alone(engine):
+    [result] = engine.generate_text_batch([ask("What is it?")], GREEDY)
+    assert len(result.token_ids) == 5
+
+
+def test_rows_with_bad_images_fail_and_the_others_go_on(engine):
+    results = engine.generate_vlm_batch(
+        [
+            ask_image("a", b"no image"),
+            ask_image("b", make_image(56, 56)),
+            ask_image("c", None),
+            ask("d"),
+            ask_image("e", make_image(56, 56), options=GenerationOptions(truncate_prompt_tokens=4)),
+            ask_image("f", make_image(7000, 20)),
+        ],
+        GREEDY,
+    )
+    kinds = [result.error and result.error.kind for result in results]
+    assert kinds == ["image", None, "image", "request", "request", "image"]
+    assert "the model's processor refuses the image" in str(results[5].error)
+
+
+def test_an_image_that_leaves_no_room(folder):
+    config = ModelLoadConfig(folder, backend="hf", max_model_len=40)
+    with GenerationEngine(config) as engine:
+        [result] = engine.generate_vlm_batch([ask_image("a", make_image(280, 140))], GREEDY)
+    assert result.error is not None
+    assert result.error.kind == "prompt_too_long"
+
+
+def test_a_model_without_vision_is_refused_before_weights_load(monkeypatch):
+    engine = build_engine(TINY_MODEL)
+    backend = type(engine._backends["hf"])
+    monkeypatch.setattr(backend, "load", lambda self: pytest.fail("weights were loaded"))
+    with pytest.raises(SetupError, match="reads no images"):
+        engine.generate_vlm_batch(rows())
+
+
+IMAGE, TEXT = {"type": "image"}, {"type": "text", "text": "x"}
+
+
+def user(*content):
+    return [{"role": "user", "content": list(content)}]
+
+
+def test_the_image_stands_where_the_messages_have_it():
+    for kind in vision.IMAGE_PARTS:
+        assert place_image(user(TEXT, {"type": kind}, TEXT)) == user(TEXT, IMAGE, TEXT)
+
+
+def test_or_in_front_of_the_last_question():
+    first, last = {"role": "user", "content": "x"}, {"role": "user", "content": "x"}
+    answer = {"role": "assistant", "content": None}
+    assert place_image([first, answer, last]) == [
+        *user(TEXT),
+        {"role": "assistant", "content": []},
+        *user(IMAGE, TEXT),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("messages", "part"),
+    [
+        (user(IMAGE, IMAGE), "have 2 images; one is supported"),
+        ([{"role": "system", "content": "x"}], "no message of the user's"),
+    ],
+)
+def test_messages_without_a_place_for_one_image(messages, part):
+    with pytest.raises(RowFailure, match=part):
+        place_image(messages)
+
+
+def test_other_media_are_refused():
+    with pytest.raises(RequestError, match="parts of text, and one image"):
+        place_image(user({"type": "video_url"}))
+
+
+@pytest.mark.parametrize(
+    ("config", "expected"), [('{"vision_config": {}}', True), ("{}", False), (None, False)]
+)
+def test_whether_a_model_sees(tmp_path, config, expected):
+    if config is not None:
+        (tmp_path / "config.json").write_text(config)
+    assert has_vision(tmp_path) is expected
+
+
+def test_a_prompt_of_text_marks_its_image_itself(engine):
+    row = VlmGenerationRequest(
+        prompt="<|vision_start|><|image_pad|><|vision_end|>", image=make_image(140, 140)
+    )
+    [result] = engine.generate_vlm_batch([row], GREEDY)
+    assert result.prompt_tokens == 27

@@ -1,0 +1,58 @@
+"""Code that does not end is stopped, and no other code."""
+
+import random
+import threading
+import time
+
+import pytest
+from backedge.templates.time_limit import call_with_time_limit
+
+
+def spin(seconds=float("inf")):
+    end = time.perf_counter() + seconds
+    while time.perf_counter() < end:
+        pass
+    return "spun"
+
+
+def stubborn():
+    while True:
+        try:
+            spin()
+        except Exception:  # noqa: BLE001, S112 - what code of strangers may do
+            continue
+
+
+@pytest.mark.parametrize("endless", [spin, stubborn])
+def test_what_does_not_end_is_stopped(endless):
+    with pytest.raises(TimeoutError, match="stopped after"):
+        call_with_time_limit(0.05, endless)
+
+
+def test_what_ends_gives_its_result():
+    assert call_with_time_limit(10.0, lambda: "result") == "result"
+
+
+def test_what_fails_fails_as_it_did():
+    with pytest.raises(ZeroDivisionError):
+        call_with_time_limit(10.0, lambda: 1 // 0)
+
+
+def test_a_limit_that_is_about_to_expire_hits_nothing_but_its_own_code():
+    outcomes = []
+
+    def many():
+        for _ in range(200):
+            try:
+                outcomes.append(call_with_time_limit(0.001, lambda: spin(random.random() * 0.002)))
+            except TimeoutError:
+                outcomes.append("stopped")
+
+    threads = [threading.Thread(target=many) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(60)
+        assert not thread.is_alive()
+    assert len(outcomes) == 800
+    assert set(outcomes) == {"spun", "stopped"}

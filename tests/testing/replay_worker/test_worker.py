@@ -1,0 +1,76 @@
+"""The replay worker: its handler, and what it says of its model."""
+
+import asyncio
+import importlib.metadata
+
+from backedge.postprocess.messages import KEY, PostprocessedChunk, WorkerCard, read
+from backedge.postprocess.messages import encode as encode_message
+from backedge.testing.replay_worker.flags import build_flag_parser, build_worker
+from backedge.worker.metrics import WorkerMetrics
+
+from tests.support import TRANSCRIPTS, params
+from tests.testing.replay_worker.recordings import FILES, TOKENS, Context, request, tokens
+
+OWN = importlib.metadata.version("backedge")
+
+
+def build(*arguments):
+    return build_worker(build_flag_parser().parse_args(arguments), WorkerMetrics())
+
+
+def generate(worker, asked):
+    async def run():
+        return [output async for output in worker.generate(asked, Context())]
+
+    return asyncio.run(run())
+
+
+def test_a_request_with_params_is_postprocessed():
+    worker, model = build("--tool-call-parser", "hermes", "--reasoning-parser", "qwen3")
+    asked = request(TRANSCRIPTS["reasoning_text"])
+    asked["extra_args"] = {
+        KEY: encode_message(params(prompt_length=len(asked["token_ids"]), stream=False))
+    }
+    first, whole = generate(worker, asked)
+    assert read(PostprocessedChunk, first["extra_args"][KEY]) == PostprocessedChunk(), (
+        "the first tokens go at once, for the router"
+    )
+    post = read(PostprocessedChunk, whole["extra_args"][KEY])
+    assert post is not None
+    delta = post.deltas[0].delta
+    assert delta.reasoning_content == TRANSCRIPTS["reasoning_text"]["expect"]["reasoning"]
+    assert model.worker_card == WorkerCard(
+        engine="replay",
+        engine_version=OWN,
+        tool_call_parser="hermes",
+        reasoning_parser="qwen3",
+        backedge_version=OWN,
+    )
+    assert model.context_length == FILES.context_length
+
+
+def test_a_request_of_a_stock_frontend_gets_its_text():
+    asked = {**request(TRANSCRIPTS["plain_text"]), "mdc_sum": "1"}
+    for flags, has_text in ((), True), (("--postprocess-stock-frontends", "off"), False):
+        worker, _ = build(*flags)
+        outputs = generate(worker, dict(asked))
+        assert all(("text" in output) is has_text for output in outputs)
+        if has_text:
+            text = "".join(output["text"] for output in outputs)
+            assert text == TRANSCRIPTS["plain_text"]["expect"]["content"]
+
+
+def test_plain_it_is_any_other_worker():
+    worker, model = build("--plain", "--served-model-name", "m")
+    asked = request()
+    asked["extra_args"] = {KEY: encode_message(params(prompt_length=len(asked["token_ids"])))}
+    outputs = generate(worker, asked)
+    assert tokens(outputs) == TOKENS
+    assert all("extra_args" not in output for output in outputs)
+    assert (model.name, model.worker_card) == ("m", None)
+
+
+def test_the_card_can_be_written():
+    _, model = build()
+    assert model.name == "tiny_model"
+    assert model.build_runtime_config().context_length == FILES.context_length

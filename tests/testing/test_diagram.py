@@ -1,0 +1,62 @@
+"""Diagrams of formats: what an arrow says, and that the pages show what is drawn today."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+from backedge.parsers.format import COMPLETE, Format, Jump, State
+from backedge.parsers.formats.catalog import FORMATS
+from backedge.testing.diagram import draw_format, main
+
+PAGE = Path(__file__).parents[2] / "docs" / "formats.md"
+HEADED = Format(
+    "headed",
+    {
+        State.CONTENT: {"<a:b>": State.HEADER},
+        State.HEADER: {"\n": Jump.BY_HEADER},
+        State.JSON_CALLS: {COMPLETE: Jump.RETURN},
+    },
+    source="this test",
+    initial_state=State.CONTENT,
+    headers=((re.compile("call;"), State.JSON_CALLS),),
+)
+
+
+def test_an_arrow_for_every_marker_and_header() -> None:
+    assert draw_format(HEADED).splitlines() == [
+        "stateDiagram-v2",
+        "    state BY_HEADER <<choice>>",
+        '    state "the text that the calls interrupted" as RETURN',
+        "    [*] --> CONTENT",
+        "    CONTENT --> HEADER : #lt;a#58;b#gt;",
+        r"    HEADER --> BY_HEADER : \n",
+        "    JSON_CALLS --> RETURN : its syntax is complete",
+        "    BY_HEADER --> JSON_CALLS : call#59;",
+    ]
+
+
+@pytest.mark.parametrize("format_", FORMATS, ids=lambda format_: format_.name)
+def test_every_state_of_a_format_is_drawn(format_: Format) -> None:
+    drawn = draw_format(format_)
+    markers = sum(len(by_marker) for by_marker in format_.states.values())
+    assert drawn.count(" --> ") >= 1 + markers + len(format_.headers)
+    assert all(f" {state.name} --> " in drawn for state, marks in format_.states.items() if marks)
+
+
+@pytest.mark.parametrize("name", ["hermes", "qwen3_coder"])
+def test_the_page_shows_what_is_drawn(name: str, capsys: pytest.CaptureFixture[str]) -> None:
+    main([name])
+    assert f"```mermaid\n{capsys.readouterr().out}```" in PAGE.read_text(encoding="utf-8")
+
+
+def test_a_name_of_two_formats_draws_both(capsys: pytest.CaptureFixture[str]) -> None:
+    main(["step3p5"])
+    assert capsys.readouterr().out.count("stateDiagram-v2") == 2
+
+
+def test_an_unknown_name_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        main(["nonsense"])
+    assert "'hermes'" in capsys.readouterr().err

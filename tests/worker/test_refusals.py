@@ -1,0 +1,31 @@
+"""The client reads why a worker refuses its request."""
+
+from __future__ import annotations
+
+import asyncio
+from http import HTTPStatus
+
+import pytest
+from backedge.base.errors import RequestError
+from backedge.worker.refusals import refuse, show_refusal
+from dynamo.llm.exceptions import HttpError, InvalidArgument
+
+
+def test_a_refusal_is_raised_with_the_first_output() -> None:
+    stream = refuse(RequestError("n", 0, "at least 1"))
+    with pytest.raises(InvalidArgument, match="`n` is 0"):
+        asyncio.run(anext(stream))
+
+
+def test_a_handlers_400_is_shown() -> None:
+    shown = show_refusal(HttpError(HTTPStatus.BAD_REQUEST, "the regex is open"))
+    assert isinstance(shown, InvalidArgument)
+    assert "the regex is open" in str(shown)
+
+
+OTHERS = [HttpError(503, "busy"), HttpError(404, "no"), ValueError("x"), InvalidArgument("y")]
+
+
+@pytest.mark.parametrize("error", OTHERS, ids=repr)
+def test_other_errors_stay_what_they_are(error: Exception) -> None:
+    assert show_refusal(error) is error

@@ -1,1 +1,0 @@
-"""One adapter per engine: all that is known of its Dynamo worker."""

@@ -1,0 +1,455 @@
+"""The engines' workers, as far as they are alike: what an adapter provides, and what is made of it.
+
+An adapter derives its class from `Worker` and calls `enable` when Dynamo has parsed the flags.
+`install` patches Dynamo's functions; `build`, `publish_worker_card`, `with_metrics` and
+`with_postprocessing` are what the patches call.
+"""
+
+from __future__ import annotations
+
+import abc
+import functools
+import importlib
+import inspect
+import logging
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable
+from typing import Any, ClassVar, Concatenate, Generic, NamedTuple, TypeVar
+
+import msgspec
+
+from ..base.engines import load_engine_module
+from ..base.errors import RequestError, SetupError
+from ..base.json_types import JsonObject
+from ..engines.dynamo.types import Context, DynamoParserFlags, ModelRuntimeConfig, ResponseSender
+from ..parsers.base import ParserFactory, ParserNames
+from ..parsers.parser_lookup import Kind, known_formats, linear_parsers, uses_native
+from ..postprocess.messages import PostprocessParams
+from ..recording.recorder import Recorder
+from ..recording.recording import RecordedModel
+from ..tokenization import LazyTokenizer, set_tokenizer_config
+from ..tokenization import load as load_tokenizer
+from ..tokenization.detokenizer import DetokenizerFactory, read_vocabulary
+from ..tokenization.flags import BACKEND_FLAG
+from .backend import InlineBackend, PostprocessBackend
+from .collector import freeze_loaded
+from .egress import push_or_pull, take_sender
+from .engine_support import ENDPOINT, EngineSupport, patch, read_version
+from .flags import WorkerSettings
+from .metrics import WorkerMetrics
+from .model_card import build_worker_card, publish_worker_card
+from .native_detokenizer import DetokenizerKind, build_detokenizers, check_tokenizer
+from .other_tokenizers import OtherTokenizer, select_other
+from .pool import PoolSupervisor
+from .recorder import build_recorder
+from .refusals import refuse, show_refusal
+from .request_check import check_engine_fields, check_params
+from .request_stream import EngineRequestHandle, WorkerPostprocessor, read_params
+from .stock.backend import build_stock_postprocessor
+from .stock.markers import find_markers
+from .stock.requests import read_stock_params
+
+logger = logging.getLogger(__name__)
+
+ConfigT = TypeVar("ConfigT")
+HandlerT = TypeVar("HandlerT")
+T = TypeVar("T")
+
+OwnTokenizer = tuple[str, str, str]
+"""Module and class of the user's own tokenizer, and the model's path."""
+Generate = Callable[
+    Concatenate[HandlerT, JsonObject, Context, ...], AsyncGenerator[JsonObject, None]
+]
+"""The method of one of Dynamo's handlers that generates."""
+
+
+class GenerateCall(NamedTuple, Generic[HandlerT]):
+    """One call of a handler that is post-processed.
+
+    start: begins the generation of `request` and returns its outputs.
+    is_stock: it came from a stock frontend.
+    """
+
+    start: Callable[[], AsyncIterator[JsonObject]]
+    handler: HandlerT
+    request: JsonObject
+    request_id: str
+    params: PostprocessParams
+    prompt_token_ids: list[int]
+    is_stock: bool = False
+
+
+class LoadedModel(NamedTuple):
+    """The engine's tokenizer, and the parsers for it.
+
+    pool_arguments: JSON values of which the module's `pool_parts` makes both in a process of
+        the pool, besides the parsers' names.
+    """
+
+    tokenizer: object
+    parsers: ParserFactory
+    pool_arguments: JsonObject
+
+
+def choose_parsers(
+    kind: Kind, names: ParserNames, tokenizer: object, native: Callable[[], ParserFactory]
+) -> ParserFactory:
+    """Return the parsers of this kind and these names for the engine's `tokenizer`.
+
+    native: makes the engine's own.
+    Raises `UnknownParserError` and `UnusableParserError`.
+    """
+    if uses_native(kind, names):
+        return native()
+    return linear_parsers(names, read_vocabulary(tokenizer))
+
+
+def name_parsers_in_rust(config: DynamoParserFlags) -> ParserNames:
+    """Return what Dynamo's flags name for its Rust frontend; an empty name is none."""
+    return ParserNames(config.dyn_tool_call_parser or None, config.dyn_reasoning_parser or None)
+
+
+def pool_parts(
+    module: str,
+    names: dict[str, str | None],
+    arguments: JsonObject,
+    own_tokenizer: OwnTokenizer | None,
+    detokenizer: DetokenizerKind = "table",
+) -> tuple[DetokenizerFactory, ParserFactory]:
+    """Return what a process of the pool post-processes with; called in the fork server.
+
+    module: of the adapter, whose `pool_parts` returns the tokenizer and the parsers.
+    names: the fields of `ParserNames`, as decoded from JSON.
+    """
+    adapter = importlib.import_module(module)
+    tokenizer, parsers = adapter.pool_parts(ParserNames(**names), **arguments)
+    if own_tokenizer is not None:
+        tokenizer = select_decoding(load_tokenizer(*own_tokenizer), tokenizer)
+    return build_detokenizers(detokenizer, module, tokenizer), parsers
+
+
+def select_decoding(own: LazyTokenizer, engines: object) -> object:
+    """Return the tokenizer that decodes: the user's, unless that only makes prompts.
+
+    Raises `TokenizerLoadError`.
+    """
+    return own if own.converts_text else engines
+
+
+class Worker(abc.ABC, Generic[ConfigT, HandlerT]):
+    """One worker process that post-processes. config: Dynamo's, of this engine."""
+
+    engine: ClassVar[EngineSupport]
+
+    def __init__(self, config: ConfigT, settings: WorkerSettings) -> None:
+        self.config = config
+        self.settings = settings
+        self.metrics = WorkerMetrics()
+        self.parsers: ParserFactory
+        self._postprocessor: WorkerPostprocessor | None = None
+        self._stock: WorkerPostprocessor | None = None  # for requests of stock frontends
+        self._pool: PoolSupervisor | None = None
+
+    # What differs between the engines.
+
+    @property
+    @abc.abstractmethod
+    def text_flag(self) -> str | None:
+        """The flag with which the worker takes and gives text instead of tokens, if it is set."""
+
+    @property
+    @abc.abstractmethod
+    def model_path(self) -> str:
+        """The path or name of the model, as the engine was given it."""
+
+    @abc.abstractmethod
+    def post_processes(self) -> bool:
+        """Whether the worker answers chat requests with tokens."""
+
+    @abc.abstractmethod
+    def install_card(self) -> None:
+        """Patch Dynamo's functions so that `publish_worker_card` gets the model card."""
+
+    @abc.abstractmethod
+    def install(self) -> None:
+        """Patch Dynamo's functions for post-processing, before Dynamo builds its handlers."""
+
+    @abc.abstractmethod
+    def load(self) -> LoadedModel:
+        """Return the engine's tokenizer, and the parsers for it."""
+
+    @abc.abstractmethod
+    def find_vocabulary_size(self, handler: HandlerT) -> int | None:
+        """Return how many token ids the engine knows, from 0 on; None if it does not say."""
+
+    @abc.abstractmethod
+    def run(
+        self, call: GenerateCall[HandlerT]
+    ) -> tuple[AsyncIterator[JsonObject], EngineRequestHandle]:
+        """Start a request; return its outputs, and what the engine can be asked about it."""
+
+    # What does not.
+
+    @classmethod
+    def enable(cls, config: ConfigT, settings: WorkerSettings) -> None:
+        """Check everything that needs no model, and patch Dynamo.
+
+        Raises `SetupError` if this worker cannot do what its flags ask for.
+        """
+        cls.engine.check_versions()
+        cls.engine.check_patch_points()
+        worker = cls(config, settings)
+        worker.check_text_flag()
+        if settings.post_processing:
+            worker.load_plugins()
+            if settings.detokenizer == "native":
+                check_tokenizer(settings.tokenizer, cls.engine.name)
+            if uses_native(settings.parsers, settings.names):
+                worker.check_names({*known_formats()})
+        worker.install_card()
+        if not settings.post_processing:
+            return
+        if worker.post_processes():
+            patch(*cls.engine.metrics, worker.with_metrics)
+            worker.install()
+        else:
+            logger.info(
+                "%s has no effect on this kind of worker; it passes requests through",
+                cls.engine.flag,
+            )
+
+    def check_text_flag(self) -> None:
+        """Raise `SetupError` if the worker has no use for what the flags ask for."""
+        if self.text_flag is None:
+            return
+        if self.settings.post_processing:
+            raise SetupError(
+                f"{self.text_flag} makes the worker answer with text, so there are no tokens to "
+                "post-process; drop one of the two flags."
+            )
+        raise SetupError(
+            f"{BACKEND_FLAG} {self.settings.tokenizer.backend} is for prompts that the frontend "
+            f"tokenizes, and {self.text_flag} leaves that to the worker; drop one of the two flags."
+        )
+
+    @property
+    def parsers_in_rust(self) -> ParserNames:
+        """The names of the parsers that Dynamo's Rust frontend uses."""
+        config: Any = self.config  # most have Dynamo's own flags among the engine's
+        return name_parsers_in_rust(config)
+
+    def check_names(self, also_known: set[str]) -> None:
+        """Raise `UnknownParserError` for a parser that the engine does not have.
+
+        also_known: names to be shown besides the engine's own.
+        """
+        native = load_engine_module(self.engine.name, "parsers")
+        native.check_names(self.settings.names, also_known)
+
+    def take_engine_arguments(self, arguments: Any) -> None:
+        """Take what Dynamo loads the engine with: its configuration, in which all is decided."""
+        self.config = arguments
+
+    def with_build(self, load_engine: Callable[..., T]) -> Callable[..., T]:
+        """Return Dynamo's function that loads the engine, building post-processing before that."""
+
+        @functools.wraps(load_engine)
+        def build_and_load(arguments: object, *args: object, **kwargs: object) -> T:
+            self.take_engine_arguments(arguments)
+            self.engine.exit_on_setup_error(self.build)()
+            return load_engine(arguments, *args, **kwargs)
+
+        return build_and_load
+
+    def load_plugins(self) -> None:
+        """Load files of the user's that register parsers; none by default."""
+
+    def build(self) -> None:
+        """Load the tokenizer and try the parsers, before the engine loads anything."""
+        settings = self.settings
+        model = self.load()
+        self.parsers = model.parsers
+        own = self._own_tokenizer()
+        if own is None:
+            tokenizer = model.tokenizer
+        else:
+            # Raises now what is wrong with the class.
+            tokenizer = select_decoding(load_tokenizer(*own), model.tokenizer)
+        is_native = uses_native(settings.parsers, settings.names)
+        processes = settings.pool_processes(is_native=is_native)
+        detokenizers = build_detokenizers(settings.detokenizer, type(self).__module__, tokenizer)
+        backend: PostprocessBackend
+        if processes:
+            backend = self._pool = self._build_pool(processes, model.pool_arguments, own)
+        else:
+            backend = InlineBackend(
+                detokenizers,
+                self.parsers,
+                settings.delays,
+                settings.on_error,
+                self.metrics.report,
+            )
+        self.metrics.pool = self._pool
+        recorder = self._build_recorder(detokenizers)
+        self._postprocessor = WorkerPostprocessor(
+            backend, self.metrics, show_refusal, recorder=recorder
+        )
+        if settings.stock_frontends:
+            self._stock = self._build_stock(detokenizers, recorder)
+        self._log_setup(tokenizer, processes, is_native=is_native)
+
+    def _log_setup(self, tokenizer: object, processes: int, *, is_native: bool) -> None:
+        settings = self.settings
+        logger.info(
+            "post-processing in this worker: %s parsers %s, detokenizer %s, tokenizer %s.%s, %s, "
+            "on error %s, merge delays %s",
+            "native" if is_native else "linear",
+            self.parsers.name,
+            settings.detokenizer,
+            type(tokenizer).__module__,
+            type(tokenizer).__qualname__,
+            f"in {processes} processes" if processes else "inline",
+            settings.on_error,
+            settings.delays,
+        )
+
+    def _build_stock(
+        self, detokenizers: DetokenizerFactory, recorder: Recorder | None
+    ) -> WorkerPostprocessor:
+        settings = self.settings
+        markers = find_markers(self.parsers_in_rust, settings.names)
+        return build_stock_postprocessor(
+            detokenizers, markers, settings.delays, self.metrics, show_refusal, recorder
+        )
+
+    def _build_recorder(self, detokenizers: DetokenizerFactory) -> Recorder | None:
+        settings = self.settings
+        model = RecordedModel(
+            path=self.model_path,
+            engine=self.engine.name,
+            engine_version=read_version(self.engine.distribution),
+            parsers=settings.names,
+            kind="native" if uses_native(settings.parsers, settings.names) else "linear",
+        )
+        return build_recorder(settings.record, model, detokenizers, self.metrics)
+
+    def _build_pool(
+        self, processes: int, arguments: JsonObject, own: OwnTokenizer | None
+    ) -> PoolSupervisor:
+        parts = {
+            "module": type(self).__module__,
+            "names": msgspec.structs.asdict(self.settings.names),
+            "arguments": arguments,
+            "own_tokenizer": own,
+            "detokenizer": self.settings.detokenizer,
+        }
+        build = f"{__name__}:{pool_parts.__name__}"
+        settings = self.settings.build_pool_settings(processes, build, parts, self.parsers.name)
+        return PoolSupervisor(settings, self.metrics.report)
+
+    def other_tokenizer(self, path: str, *, trust_remote_code: bool) -> OtherTokenizer | None:
+        """Return what the flags select in place of the engine's tokenizer at `path`, if anything.
+
+        Raises `SetupError` as `select_other`.
+        """
+        return select_other(
+            self.settings.tokenizer, self.engine.name, path, trust_remote_code=trust_remote_code
+        )
+
+    def _own_tokenizer(self) -> OwnTokenizer | None:
+        """Return the user's own tokenizer, if the flags name one."""
+        selection = self.settings.tokenizer
+        if not (selection.module and selection.class_name):
+            return None
+        return selection.module, selection.class_name, self.model_path
+
+    def with_metrics(self, set_up: Callable[..., T]) -> Callable[..., T]:
+        """Return Dynamo's function that serves the engine's metrics, serving ours as well."""
+        signature = inspect.signature(set_up)
+
+        @functools.wraps(set_up)
+        def set_up_both(*args: object, **kwargs: object) -> T:
+            self.metrics.expose(signature.bind(*args, **kwargs).arguments[ENDPOINT])
+            return set_up(*args, **kwargs)
+
+        return set_up_both
+
+    async def publish_worker_card(self, runtime_config: ModelRuntimeConfig | None) -> None:
+        """Put tokenizer and worker's card on the model card, once the worker can post-process.
+
+        The engine is loaded by now. runtime_config: None for a model that Dynamo registers without
+        one.
+        """
+        self.spare_overhead()
+        if self._pool is not None:
+            try:
+                await self._pool.ready()
+            except SetupError as error:
+                raise SystemExit(f"Backedge: {error}") from error
+        if runtime_config is None:
+            return
+        tokenizer = self.settings.tokenizer
+        if tokenizer.backend is not None:
+            set_tokenizer_config(runtime_config, *msgspec.structs.astuple(tokenizer))
+        if self._postprocessor is not None:
+            version = read_version(self.engine.distribution)
+            publish_worker_card(
+                build_worker_card(self.engine.name, version, self.settings.names), runtime_config
+            )
+
+    def spare_overhead(self) -> None:
+        """Have the process do for each token only what it must, now that all is loaded."""
+        freeze_loaded()
+
+    def with_worker_card(
+        self, register_model: Callable[..., Awaitable[T]]
+    ) -> Callable[..., Awaitable[T]]:
+        """Return Dynamo's `register_model`, publishing the worker's card before it is called."""
+
+        @functools.wraps(register_model)
+        async def register(
+            *args: object, runtime_config: ModelRuntimeConfig | None = None, **kwargs: object
+        ) -> T:
+            await self.publish_worker_card(runtime_config)
+            return await register_model(*args, runtime_config=runtime_config, **kwargs)
+
+        return register
+
+    def with_postprocessing(self, generate: Generate[HandlerT]) -> Generate[HandlerT]:
+        """Return a handler's method, post-processing requests with `PostprocessParams`.
+
+        Dynamo may push or pull its chunks; `generate` itself is pulled.
+        """
+        from dynamo.common.utils.token_ids import normalize_request_token_ids
+
+        @functools.wraps(generate)
+        def generate_and_postprocess(
+            handler: HandlerT,
+            request: JsonObject,
+            context: Context,
+            *more: object,
+            response_sender: ResponseSender | None = None,
+            **options: object,
+        ) -> AsyncGenerator[JsonObject, None]:
+            start = functools.partial(generate, handler, request, context, *more, **options)
+            try:
+                check_engine_fields(request, self.find_vocabulary_size(handler))
+                postprocessor, params = self._postprocessor, read_params(request)
+                if params is None and self._stock is not None:
+                    postprocessor = self._stock
+                    params = read_stock_params(request, context.id())
+                if params is None or postprocessor is None:
+                    return push_or_pull(start(), response_sender)
+                token_ids = normalize_request_token_ids(request)["token_ids"] or []
+                check_params(params, len(token_ids))
+            except (RequestError, ValueError, TypeError, KeyError) as error:
+                return push_or_pull(refuse(error), response_sender)
+            prompt = token_ids[: params.prompt_length]
+            is_stock = postprocessor is self._stock
+            call = GenerateCall(start, handler, request, context.id(), params, prompt, is_stock)
+            outputs, handle = self.run(call)
+            return postprocessor.stream(
+                outputs, params, token_ids, handle, response_sender, context
+            )
+
+        take_sender(generate_and_postprocess, generate)
+        return generate_and_postprocess

@@ -1,0 +1,38 @@
+"""The names that formats have among the parsers of Dynamo's own Rust frontend."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+
+from ...base.errors import REASONING_FLAG, TOOL_CALL_FLAG
+from ...parsers.format import Format
+
+# By flag and format: Dynamo's names, where none of ours is one of them.
+OTHER_NAMES = {
+    TOOL_CALL_FLAG: {
+        "deepseek_v31": "deepseek_v3_1",
+        "deepseek_v32": "deepseek_v3_2",
+        "phi4_mini_json": "phi4",
+    },
+    REASONING_FLAG: {"openai": "gpt_oss"},
+}
+
+
+def known_in_rust(flag: str) -> Collection[str]:
+    """Return the names that Dynamo takes for one of the two flags; none without Dynamo."""
+    try:
+        from dynamo._core import get_reasoning_parser_names, get_tool_parser_names
+    except ImportError:
+        return ()
+    names: list[str] = {
+        TOOL_CALL_FLAG: get_tool_parser_names,
+        REASONING_FLAG: get_reasoning_parser_names,
+    }[flag]()
+    return names
+
+
+def name_in_rust(flag: str, format_: Format) -> str | None:
+    """Return Dynamo's name of a format; None if its frontend does not read it."""
+    names = (format_.name, *format_.aliases, OTHER_NAMES[flag].get(format_.name, ""))
+    known = known_in_rust(flag)
+    return next((name for name in names if name in known), None)
