@@ -69,6 +69,13 @@ def find_commands(page: str) -> Iterator[Command]:
 COMMANDS = [command for page in PAGES for command in find_commands(page)]
 
 
+# Where the programs are that have another name as well.
+OTHER_NAMES = {
+    "backedge.worker.replay": "testing/replay_worker",
+    "backedge.tokenization.kit": "testing/tokenizer_kit",
+}
+
+
 @cache
 def read_sources(place: str) -> str:
     """Return the text of a Python file or of all in a folder. place: from the root, or absolute."""
@@ -81,7 +88,7 @@ def list_sources(module: str) -> list[str]:
     """Return where the flags of `python -m module` stand."""
     top, *rest = module.split(".")
     if top == "backedge":
-        return [rest[0], *SHARED_FLAGS]
+        return [OTHER_NAMES.get(module, rest[0]), *SHARED_FLAGS]
     if top in {"benchmarks", "tools", "tests"}:
         return [top]
     found = importlib.util.find_spec("dynamo." + rest[0]) if top == "dynamo" and rest else None

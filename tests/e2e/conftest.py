@@ -131,7 +131,7 @@ BACKENDS = {
     "sglang": ("--tokenizer-backend", "sglang"),
     "python": (
         *("--tokenizer-backend", "python"),
-        *(MODULE, "tests.frontend.edges.edge_tokenizer", CLASS, "Wrapped"),
+        *(MODULE, "tests.engines.frontends.edge_tokenizer", CLASS, "Wrapped"),
     ),
 }
 ON_PATH: dict[str, Any] = {"PYTHONPATH": f"{ROOT}:{ROOT / 'examples'}"}

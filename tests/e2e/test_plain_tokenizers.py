@@ -14,7 +14,7 @@ from tests.e2e.forked import ForkingStack
 from tests.support import TRANSCRIPTS
 from tools.stack import Process, Stack
 
-WRAPPED = "tests.frontend.edges.edge_tokenizer"
+WRAPPED = "tests.engines.frontends.edge_tokenizer"
 PYTHON = ("--tokenizer-backend", "python", MODULE, WRAPPED, CLASS, "Wrapped")
 
 

@@ -34,6 +34,9 @@ class Context:
 
     stopped = False
 
+    def id(self) -> str:
+        return "request-1"
+
     def stop_generating(self) -> None:
         self.stopped = True
 

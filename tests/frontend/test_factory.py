@@ -61,7 +61,7 @@ def test_the_edge_of_a_model(installed, flag, worker_card, engines, backend):
     assert selected[0] == backend
 
 
-TOKENIZER = "tests.frontend.edges.edge_tokenizer"
+TOKENIZER = "tests.engines.frontends.edge_tokenizer"
 PYTHON = {"backend": "python", "module": TOKENIZER, "class_name": "Wrapped"}
 
 

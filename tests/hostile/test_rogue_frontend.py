@@ -18,11 +18,12 @@ from dynamo.llm.exceptions import InvalidArgument
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.frontend.doubles import Context
 from tests.hostile.campaign import examples
 from tests.hostile.junk import put_junk
 from tests.parsers.families.family import TOOLS
 from tests.support import encode, params
-from tests.worker.test_engine_worker import Context, ScriptedWorker
+from tests.worker.test_engine_worker import ScriptedWorker
 
 TEXT = '<think>\nso\n</think>\n<tool_call>\n{"name": "now", "arguments": {}}\n</tool_call>'
 PROMPT = encode("a prompt")

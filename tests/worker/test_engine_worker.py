@@ -35,19 +35,12 @@ from backedge.worker.request_stream import EngineRequestHandle
 from dynamo.llm import ModelRuntimeConfig
 from dynamo.llm.exceptions import InvalidArgument
 
+from tests.frontend.doubles import Context
 from tests.support import TRANSCRIPTS, encode, params, tiny_tokenizer
 from tests.worker.scripted import Engine
 
 TEXT = "one, two, three"
 NAMES = ParserNames("hermes", "qwen3")
-
-
-class Context:
-    def id(self) -> str:
-        return "request-1"
-
-    def is_stopped(self) -> bool:
-        return False
 
 
 class ScriptedWorker(Worker[None, None]):

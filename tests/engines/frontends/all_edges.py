@@ -23,7 +23,7 @@ CHOICES: dict[Backend, TokenizerSelection] = {
     "huggingface": TokenizerSelection("huggingface"),
     "vllm": TokenizerSelection("vllm"),
     "sglang": TokenizerSelection("sglang"),
-    "python": TokenizerSelection("python", "tests.frontend.edges.edge_tokenizer", "Wrapped"),
+    "python": TokenizerSelection("python", "tests.engines.frontends.edge_tokenizer", "Wrapped"),
 }
 ENGINES = ["vllm", "sglang"]
 CONFIG: Any = SimpleNamespace(

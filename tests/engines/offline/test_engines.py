@@ -81,7 +81,7 @@ def test_a_row_that_the_engine_does_not_do_fails_alone(
 
 @engines
 def test_no_more_rows_are_held_than_the_bound(monkeypatch: pytest.MonkeyPatch, name: str) -> None:
-    module = importlib.import_module(f"backedge.offline.backends.{name}")
+    module = importlib.import_module(f"backedge.engines.{name}.offline")
     monkeypatch.setattr(module, "MAX_HELD_ROWS", 4)
     engine, scripted = start(monkeypatch, name)
     with engine:

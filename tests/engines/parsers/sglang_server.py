@@ -1,6 +1,6 @@
 """Where SGLang's own server has reasoning begin, beside our adapter.
 
-`python -m tests.parsers.native.sglang_server` prints where they differ. It is a process of its own
+`python -m tests.engines.parsers.sglang_server` prints where they differ. It is a process of its own
 because the server imports all of SGLang, which the tests of its parsers need not carry.
 """
 

@@ -55,7 +55,7 @@ def test_where_reasoning_begins(name: str, kwargs: dict[str, Any], prompt: str, 
 
 def test_reasoning_is_forced_where_sglangs_server_forces_it():
     ran = subprocess.run(
-        [sys.executable, "-m", "tests.parsers.native.sglang_server"],
+        [sys.executable, "-m", "tests.engines.parsers.sglang_server"],
         capture_output=True, text=True, check=True, cwd=ROOT,
     )  # fmt: skip
     assert [line for line in ran.stdout.splitlines() if line.startswith(("DIFFERS", "DONE"))] == [

@@ -93,7 +93,7 @@ def test_a_final_message_is_continued():
 
 
 def test_a_tokenizer_of_the_users_takes_the_models_template():
-    tokenizer = load("tests.frontend.edges.edge_tokenizer", "Wrapped", str(TINY_MODEL))
+    tokenizer = load("tests.engines.frontends.edge_tokenizer", "Wrapped", str(TINY_MODEL))
     prompts = PythonPrompts(tokenizer, ModelFolder(TINY_MODEL), None)
     messages = [{"role": "user", "content": "hi"}]
     assert prompts(messages, None, model="m") == FILES.prompt_token_ids(messages, None)

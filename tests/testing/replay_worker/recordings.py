@@ -24,6 +24,9 @@ class Context:
     def id(self):
         return "request-1"
 
+    def stop_generating(self):
+        self._stop_after = 0
+
     def is_stopped(self):
         self._asked += 1
         return self._asked > self._stop_after
