@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 from backedge.base.errors import BackedgeError, SetupError, UnknownParserError
 from backedge.base.json_types import JsonObject
+from backedge.engines.dynamo.types import Context as DynamoContext
 from backedge.engines.vllm import worker as vllm
 from backedge.parsers.base import ParserNames
 from backedge.parsers.linear_parsers import LinearParsers
@@ -85,7 +86,7 @@ class ScriptedWorker(Worker[None, None]):
 
 
 async def generate(
-    handler: None, request: JsonObject, context: Context
+    handler: None, request: JsonObject, context: DynamoContext
 ) -> AsyncGenerator[Any, None]:
     """Stand for the `generate` of Dynamo's handler."""
     for token_id in encode(TEXT):
