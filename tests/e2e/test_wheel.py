@@ -6,6 +6,7 @@ import os
 import shutil
 import subprocess
 import sys
+import tomllib
 from pathlib import Path
 
 import pytest
@@ -14,12 +15,10 @@ from tests.e2e.client import Client
 from tests.support import TRANSCRIPTS
 from tools.stack import ROOT, Stack
 
-# What the wheel is built from, besides the folders of pyproject.toml.
 FILES = ("pyproject.toml", "README.md", "LICENSE")
-FOLDERS = (
-    *("examples", "parsers", "tokenization", "postprocess", "recording"),
-    *("worker", "frontend", "offline", "cli"),
-)
+PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
+# The source folders that the wheel is built from.
+FOLDERS = {Path(name).parts[0] for name in PROJECT["tool"]["setuptools"]["package-dir"].values()}
 NAME = "tiny_model"
 
 
