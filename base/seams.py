@@ -1,26 +1,32 @@
-"""Seams: what Backedge takes of another project without that project's promise.
+"""Seams: the places where Backedge relies on what another project has not promised.
 
 A seam is a replaced function, a subclass of an internal class, a read of a private name, a pattern
-over a source text, or the text of an error. Each is one row of its project's `seams.py`, and all
-rows of a role are checked when the process starts: a version that nobody has tried then stops with
-one sentence, and not in the middle of a request.
+over a source text, or the text of an error. Each is one row of its project's `seams.py`. All rows
+of a role are checked when the process starts, so that an untried version stops it with one sentence
+and does not fail in the middle of a request.
 """
 
 from __future__ import annotations
 
 import dataclasses
+import functools
 import importlib
 import importlib.metadata
-import importlib.util
 import inspect
-from collections.abc import Iterable
-from typing import Literal
+import logging
+import re
+from collections.abc import Callable, Iterable
+from typing import Any, Literal
 
 import msgspec
 
 from .errors import SetupError
 
-Role = Literal["worker", "frontend", "parsers", "offline"]
+logger = logging.getLogger(__name__)
+
+Role = Literal["flags", "worker", "frontend", "parsers", "offline"]
+"""When a row is checked: before our flags are added to an engine's, when a worker or a frontend
+starts, when an engine's native parsers are loaded, or when an offline back end loads."""
 Kind = Literal["replaced", "subclassed", "called", "read", "text"]
 """How a seam is used: its function is replaced, its class subclassed, it is called although it is
 private, its value is read or set, or its text is searched."""
@@ -29,15 +35,18 @@ private, its value is read or set, or its text is searched."""
 class Seam(msgspec.Struct, frozen=True, kw_only=True):
     """One row of a project's table.
 
-    name: "module:path", of a function, a class or a value; in a class also of a field.
+    name: "module:path", of a function, a class, a value or a field; without a path, the module.
     kind: how it is used.
-    role: in which kind of process.
+    role: when it is checked.
     since: the first version that has it, as far as it was tried.
     why: why there is no public way.
     without: what does not work without it.
+    used_in: our functions and classes that use it, as "engines/vllm/worker.py:VllmWorker.run". Only
+        there, and in seams.py, may private names of the project be touched.
     parameters: the first parameters of the function or class; empty if they do not matter.
-    contains: texts that its source has.
-    feature: what alone is switched off if the row does not hold; empty if the process must not
+    keywords: parameters that are passed or read by name.
+    contains: texts in its source.
+    feature: the only feature to switch off if the row does not hold; empty if the process must not
         start.
     """
 
@@ -47,7 +56,9 @@ class Seam(msgspec.Struct, frozen=True, kw_only=True):
     since: str
     why: str
     without: str
+    used_in: tuple[str, ...] = ()
     parameters: tuple[str, ...] = ()
+    keywords: tuple[str, ...] = ()
     contains: tuple[str, ...] = ()
     feature: str = ""
 
@@ -64,11 +75,14 @@ class Seam(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def how_checked(self) -> str:
         """How `find_fault` checks it, in words."""
-        if self.contains:
-            return "its source has " + ", ".join(repr(text) for text in self.contains)
+        checks = []
         if self.parameters:
-            return f"it takes ({', '.join(self.parameters)}, ...)"
-        return "it exists"
+            checks.append(f"takes ({', '.join(self.parameters)}, ...)")
+        if self.keywords:
+            checks.append(f"takes {', '.join(self.keywords)} by name")
+        if self.contains:
+            checks.append("its source has " + ", ".join(repr(text) for text in self.contains))
+        return "; ".join(checks) or "exists"
 
 
 def find_fault(seam: Seam) -> str | None:
@@ -78,43 +92,48 @@ def find_fault(seam: Seam) -> str | None:
     """
     try:
         module = importlib.import_module(seam.module)
-    except ImportError as error:
-        return f"{seam.module} cannot be imported ({error})"
-    target, missing = _resolve(module, seam.path)
+        target, missing = _resolve(module, seam.path)
+    except Exception as error:  # noqa: BLE001 - importing another project's module may raise anything
+        return f"{seam.module} cannot be imported ({type(error).__name__}: {error})"
     if missing:
         return f"{seam.module} has no {missing}"
-    if seam.parameters:
-        found = _parameters(target)
-        if found is None:
-            return f"{seam.name} cannot be called"
-        if found[: len(seam.parameters)] != seam.parameters:
-            return (
-                f"{seam.name} takes ({', '.join(found)}) in place of "
-                f"({', '.join(seam.parameters)}, ...)"
-            )
-    if seam.contains:
-        source = _source(target)
-        for text in seam.contains:
-            if text not in source:
-                return f"the source of {seam.name} has no {text!r}"
-    return None
+    return _find_wrong_parameters(seam, target) or _find_missing_text(seam, target)
 
 
-def check_seams(seams: Iterable[Seam], packages: Iterable[str]) -> None:
-    """Raise `SetupError` for the first seam that does not hold and that no feature stands for.
+def check_seams(seams: Iterable[Seam], packages: Iterable[str]) -> frozenset[str]:
+    """Return the features that are switched off, after one warning for each.
 
-    packages: the distributions whose versions the message names.
+    packages: the distributions whose versions a message names.
+    Raises `SetupError` for the first row that does not hold and switches off no feature.
     """
+    off: set[str] = set()
     for seam in seams:
-        if seam.feature:
+        fault = None if seam.feature in off else find_fault(seam)
+        if fault is None:
             continue
-        fault = find_fault(seam)
-        if fault is not None:
-            versions = ", ".join(f"{package} {read_version(package)}" for package in packages)
+        if not seam.feature:
             raise SetupError(
-                f"{fault}, which Backedge needs ({seam.without}); installed: {versions}. "
-                "Install versions that docs/compatibility.md lists, or drop Backedge's flags."
+                f"{describe_fault(seam, fault, packages)}. Install versions that "
+                "docs/compatibility.md lists, or drop Backedge's flags."
             )
+        off.add(seam.feature)
+        logger.warning("%s is off: %s", seam.feature, describe_fault(seam, fault, packages))
+    return frozenset(off)
+
+
+def describe_fault(seam: Seam, fault: str, packages: Iterable[str]) -> str:
+    """Return a fault in words, with what it costs and the installed versions."""
+    versions = ", ".join(f"{package} {read_version(package)}" for package in packages)
+    return f"{fault}, without which {seam.without} (found {versions})"
+
+
+def replace(seam: Seam, build: Callable[[Any], object]) -> None:
+    """Replace the function of a seam by what `build` returns for it."""
+    *parents, name = seam.path.split(".")
+    owner = functools.reduce(getattr, parents, importlib.import_module(seam.module))
+    replacement = build(getattr(owner, name))
+    is_static = isinstance(inspect.getattr_static(owner, name), staticmethod)
+    setattr(owner, name, staticmethod(replacement) if is_static else replacement)  # type: ignore[arg-type]  # it replaces a function
 
 
 def read_version(package: str) -> str:
@@ -126,7 +145,7 @@ def read_version(package: str) -> str:
 
 
 def _resolve(target: object, path: str) -> tuple[object, str]:
-    """Return what a path leads to, and the first name on it that is not there."""
+    """Return the object at the end of a path, and the first missing name on the way."""
     walked: list[str] = []
     for name in filter(None, path.split(".")):
         walked.append(name)
@@ -145,19 +164,36 @@ def _has_field(owner: type, name: str) -> bool:
         field.name for field in dataclasses.fields(owner)
     }:
         return True
-    for base in owner.__mro__[:-1]:
-        if name in inspect.get_annotations(base) or f"self.{name}" in _source(base):
-            return True
-    return False
+    is_set = re.compile(rf"\bself\.{name}\b")
+    return any(
+        name in inspect.get_annotations(base) or is_set.search(_source(base))
+        for base in owner.__mro__[:-1]
+    )
 
 
-def _parameters(target: object) -> tuple[str, ...] | None:
-    if not callable(target):
+def _find_wrong_parameters(seam: Seam, target: object) -> str | None:
+    if not (seam.parameters or seam.keywords):
         return None
     try:
-        return tuple(inspect.signature(target).parameters)
-    except ValueError:
-        return None
+        found = inspect.signature(target).parameters  # type: ignore[arg-type]  # raises TypeError for others
+    except (TypeError, ValueError):
+        return f"{seam.name} cannot be called"
+    if tuple(found)[: len(seam.parameters)] != seam.parameters:
+        wanted = ", ".join(seam.parameters)
+        return f"{seam.name} takes ({', '.join(found)}) in place of ({wanted}, ...)"
+    takes_any = any(parameter.kind is inspect.Parameter.VAR_KEYWORD for parameter in found.values())
+    for name in seam.keywords:
+        if name not in found and not takes_any:
+            return f"{seam.name} takes no {name}"
+    return None
+
+
+def _find_missing_text(seam: Seam, target: object) -> str | None:
+    source = _source(target) if seam.contains else ""
+    for text in seam.contains:
+        if text not in source:
+            return f"the source of {seam.name} has no {text!r}"
+    return None
 
 
 def _source(target: object) -> str:

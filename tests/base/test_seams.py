@@ -4,7 +4,7 @@ import dataclasses
 
 import pytest
 from backedge.base.errors import SetupError
-from backedge.base.seams import Seam, check_seams, find_fault
+from backedge.base.seams import Seam, check_seams, find_fault, replace
 
 
 @dataclasses.dataclass
@@ -16,6 +16,10 @@ class Thing:
     def method(self, request, context):
         self.set_in_method = (request, context)
         raise ValueError("far too large")
+
+    @staticmethod
+    def static(value):
+        return value
 
 
 def seam(path, **fields):
@@ -35,14 +39,21 @@ HOLDS = [
     seam("Thing.declared"),
     seam("Thing.set_in_method"),
     seam("Thing.method", parameters=("self", "request")),
+    seam("Thing.method", keywords=("context",)),
     seam("Thing.method", contains=("far too large",)),
+    seam("", contains=("far too large",)),
 ]
-ELSEWHERE = Seam(name="no_such_module:a", kind="read", role="worker", since="1", why="", without="")
+ELSEWHERE = Seam(
+    name="no_such_module:a", kind="read", role="worker", since="1", why="", without="nothing works"
+)
 FAULTS = [
     (seam("Nothing"), "has no Nothing"),
     (seam("Thing.gone"), "has no Thing.gone"),
     (seam("Thing.method.deeper"), "has no Thing.method.deeper"),
     (seam("Thing.method", parameters=("self", "context")), "in place of (self, context, ...)"),
+    (seam("Thing.set_in"), "has no Thing.set_in"),
+    (seam("Thing.method", keywords=("sender",)), "takes no sender"),
+    (seam("HOLDS", parameters=("self",)), "cannot be called"),
     (seam("Thing.method", contains=("far too small",)), "has no 'far too small'"),
     (ELSEWHERE, "cannot be imported"),
 ]
@@ -54,11 +65,21 @@ def test_what_is_there_holds(row):
 
 
 @pytest.mark.parametrize(("row", "fault"), FAULTS)
-def test_what_is_missing_is_said(row, fault):
+def test_what_is_missing_is_said_with_the_versions(row, fault):
     assert fault in (find_fault(row) or "")
-    with pytest.raises(SetupError, match=r"installed: msgspec \d"):
+    with pytest.raises(SetupError, match=r"without which nothing works \(found msgspec \d"):
         check_seams([row], ["msgspec"])
 
 
-def test_a_feature_alone_stops_no_process():
-    check_seams([seam("Nothing", feature="groups of tokens")], [])
+def test_a_feature_is_switched_off_with_one_warning(caplog):
+    rows = [seam("Nothing", feature="groups"), seam("None", feature="groups"), seam("Thing")]
+    assert check_seams(rows, ["msgspec"]) == {"groups"}
+    [record] = caplog.records
+    assert "groups is off" in record.message
+    assert "msgspec" in record.message
+
+
+def test_a_function_is_replaced_and_stays_static(monkeypatch):
+    monkeypatch.setattr(Thing, "static", staticmethod(Thing.static))
+    replace(seam("Thing.static"), lambda old: lambda value: old(value) + 1)
+    assert Thing.static(1) == Thing(0).static(1) == 2

@@ -1,0 +1,11 @@
+"""The seams in Dynamo that are alike for all engines: docs/decisions/0007-patch-points.md says why these."""
+
+from __future__ import annotations
+
+from ...base.seams import Seam
+
+PACKAGES = ("ai-dynamo",)
+
+WORKER: tuple[Seam, ...] = ()
+
+FRONTEND: tuple[Seam, ...] = ()

@@ -1,0 +1,14 @@
+"""The seams in SGLang and in Dynamo's SGLang worker and frontend: docs/decisions/0007-patch-points.md says why these."""
+
+from __future__ import annotations
+
+from ...base.seams import Seam
+
+PACKAGES = (
+    "ai-dynamo",
+    "sglang",
+)
+
+WORKER: tuple[Seam, ...] = ()
+
+FRONTEND: tuple[Seam, ...] = ()

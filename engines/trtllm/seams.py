@@ -1,0 +1,14 @@
+"""The seams in TensorRT-LLM and in Dynamo's worker for it: docs/decisions/0007-patch-points.md says why these."""
+
+from __future__ import annotations
+
+from ...base.seams import Seam
+
+PACKAGES = (
+    "ai-dynamo",
+    "tensorrt-llm",
+)
+
+WORKER: tuple[Seam, ...] = ()
+
+FRONTEND: tuple[Seam, ...] = ()
