@@ -1,4 +1,4 @@
-"""The seams in Dynamo that are alike for all engines: docs/decisions/0007-patch-points.md says why these."""
+"""The seams in Dynamo that are alike for all engines."""
 
 from __future__ import annotations
 

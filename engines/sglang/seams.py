@@ -1,13 +1,10 @@
-"""The seams in SGLang and in Dynamo's SGLang worker and frontend: docs/decisions/0007-patch-points.md says why these."""
+"""The seams in SGLang and in Dynamo's SGLang worker and frontend."""
 
 from __future__ import annotations
 
 from ...base.seams import Seam
 
-PACKAGES = (
-    "ai-dynamo",
-    "sglang",
-)
+PACKAGES = ("ai-dynamo", "sglang")
 
 WORKER: tuple[Seam, ...] = ()
 

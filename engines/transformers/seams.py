@@ -1,4 +1,4 @@
-"""The seams in transformers: docs/decisions/0007-patch-points.md says why these."""
+"""The seams in transformers."""
 
 from __future__ import annotations
 

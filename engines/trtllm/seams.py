@@ -1,13 +1,10 @@
-"""The seams in TensorRT-LLM and in Dynamo's worker for it: docs/decisions/0007-patch-points.md says why these."""
+"""The seams in TensorRT-LLM and in Dynamo's worker for it."""
 
 from __future__ import annotations
 
 from ...base.seams import Seam
 
-PACKAGES = (
-    "ai-dynamo",
-    "tensorrt-llm",
-)
+PACKAGES = ("ai-dynamo", "tensorrt-llm")
 
 WORKER: tuple[Seam, ...] = ()
 

@@ -1,13 +1,10 @@
-"""The seams in vLLM and in Dynamo's vLLM worker and frontend: docs/decisions/0007-patch-points.md says why these."""
+"""The seams in vLLM and in Dynamo's vLLM worker and frontend."""
 
 from __future__ import annotations
 
 from ...base.seams import Seam
 
-PACKAGES = (
-    "ai-dynamo",
-    "vllm",
-)
+PACKAGES = ("ai-dynamo", "vllm")
 
 WORKER: tuple[Seam, ...] = ()
 
