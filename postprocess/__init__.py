@@ -1,10 +1,10 @@
-"""Token ids of the engine in, OpenAI deltas out: pure, no I/O, one object per request.
+"""Turns the engine's token ids into OpenAI deltas: pure, no I/O, one object per request.
 
     post = postprocessor(params, tokenizer, tool_call_parser="hermes", reasoning_parser="qwen3")
     for out in post.feed(Chunk(index=0, token_ids=[...], finish_reason=None)):
         ...                                     # out.delta is an OpenAI delta
 
-With `params.stream` False the deltas of a choice come as one, at its finish.
+If `params.stream` is False, each choice gives one delta, at its finish.
 """
 
 from ..parsers.base import ParserRequest

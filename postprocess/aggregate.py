@@ -1,4 +1,4 @@
-"""All deltas of a choice as one delta, for an answer without a stream."""
+"""Merges all deltas of a choice into one, for answers that are not streamed."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ T = TypeVar("T")
 def aggregate_deltas(
     deltas: Sequence[ChoiceDelta], unfinished: ToolCallCut | None = None
 ) -> ChoiceDelta:
-    """Return the sum of all deltas of a choice.
+    """Merge all deltas of a choice into one.
 
-    unfinished: the model itself stopped within the last call, which therefore becomes content.
+    unfinished: set if the model stopped within the last call, which then becomes content.
     """
     last = deltas[-1]
     calls = _join_calls(deltas)
@@ -56,13 +56,13 @@ def _join_calls(deltas: Sequence[ChoiceDelta]) -> list[ToolCallDelta]:
 
 
 def _spell_call(call: ToolCallDelta, unfinished: ToolCallCut) -> str:
-    """Return the beginning of a call as the beginning of a JSON object."""
+    """Return an unfinished call as the beginning of a JSON object."""
     function = call.function
     name = escape_json(function.name or "")
     return f'{{"name": "{name}", "arguments": {function.arguments}{unfinished.text}'
 
 
 def _join(lists: Sequence[list[T] | None]) -> list[T] | None:
-    """Return the lists as one, None if there is none."""
+    """Concatenate the lists; None if all of them are None."""
     present = [part for part in lists if part is not None]
     return [item for part in present for item in part] if present else None

@@ -1,4 +1,4 @@
-"""The core by itself, as the worker runs it: for tests, tools and offline use."""
+"""The entry point to post-processing outside the worker: for tests, tools and offline use."""
 
 from __future__ import annotations
 
@@ -20,16 +20,15 @@ def postprocessor(
     reasoning_parser: str | None = None,
     prompt_token_ids: Sequence[int] = (),
 ) -> Postprocessor:
-    """Return what turns the tokens of one request into OpenAI deltas, with the linear parsers.
+    """Build a `Postprocessor` for one request, with the linear parsers.
 
         post = postprocessor(params, tokenizer, tool_call_parser="hermes", reasoning_parser="qwen3")
         for out in post.feed(Chunk(index=0, token_ids=[...], finish_reason=None)):
             ...                                 # out.delta is an OpenAI delta
 
-    tokenizer: as for `detokenizers`.
-    For many requests of one model, build `detokenizers(tokenizer)` and the parsers
-    once and construct `Postprocessor` from them: a tokenizer takes milliseconds to read.
-    Raises `UnknownParserError` for a name that no linear parser has.
+    tokenizer: as for `detokenizers`. Reading one takes milliseconds, so for many requests of one
+    model build `detokenizers(tokenizer)` and the parsers once and construct `Postprocessor`.
+    Raises `UnknownParserError` if no linear parser has that name.
     """
     return Postprocessor(
         params,

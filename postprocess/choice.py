@@ -1,4 +1,4 @@
-"""One choice: the way of its tokens through the stages, and its finish."""
+"""One choice: takes its tokens through the stages and finishes it."""
 
 from __future__ import annotations
 
@@ -14,18 +14,19 @@ from .stage_timing import StageTime
 class Choice:
     """The state of one choice of a request, from its first token to its finish.
 
-    tokens: output tokens so far. pending: the kinds of the deltas that `take` would return, in
-        order. finished: nothing more comes.
-    ended_early: it finished while the engine would go on (a stop string, a call too many), so
-        the engine's work has to be ended.
+    tokens: number of output tokens so far.
+    pending: the kinds of the deltas that `take` would return, in order.
+    finished: the choice gives no more deltas.
+    ended_early: the choice finished before the engine did (a stop string, one call too many), so
+        the engine must be stopped.
     calls: the outcome of each tool call; empty until the choice finishes.
-    unfinished: the end of the output within the last call, if the model itself stopped there.
+    unfinished: where the output ended within the last call, if the model stopped there.
     """
 
     def __init__(self, params: PostprocessParams, stages: ChoiceStages) -> None:
         self._params = params
         self._stages = stages
-        # Attributes of their own, since each token asks for them.
+        # Attributes of this object because they are read for each token.
         self._detokenizer = stages.detokenizer
         self._parser = stages.parser
         self._deltas = stages.deltas
@@ -40,14 +41,14 @@ class Choice:
 
     @property
     def reasoning_tokens(self) -> int:
-        """Tokens of reasoning so far, without its markers."""
+        """Number of reasoning tokens so far, without markers."""
         return self._stages.fallback.reasoning_tokens
 
     def feed(self, chunk: Chunk) -> None:
-        """Take the tokens of `chunk`; the deltas that they complete wait for `take`.
+        """Process the tokens of `chunk`; `take` returns the deltas.
 
-        Tokens after the finish (the engine was faster than our stop) are dropped.
-        Raises `ParserFailedError` if the parser raised and that is to fail the request.
+        Tokens after the finish are dropped: the engine may run ahead of our stop.
+        Raises `ParserFailedError` if the parser raises and `on_error` is "fail".
         """
         token_ids = chunk.token_ids
         ends = chunk.finish_reason is not None
@@ -64,22 +65,21 @@ class Choice:
         return self._deltas.take()
 
     def take_times(self) -> list[StageTime]:
-        """Return the times of the stages since the last call, if they are measured."""
+        """Return the time spent in each stage since the last call, if it is measured."""
         return self._stages.clock.take(self.tokens)
 
     def degrade(self, error: Exception) -> None:
-        """Go on without the parser, as if it had raised `error`.
+        """Continue without the parser, as if it had raised `error`.
 
-        Raises `ParserFailedError` if that is to fail the request.
+        Raises `ParserFailedError` if `on_error` is "fail".
         """
         if not self.finished:
             self._write(self._stages.fallback.degrade(error))
 
     def _take_run(self, token_ids: Sequence[int]) -> int:
-        """Take ordinary tokens together: nobody asks about a single one of them.
+        """Process ordinary tokens together, without the token that ends generation.
 
-        The token that ends generation is never among them. Return how many were taken: all of
-        them, or none if there is a marker.
+        Return how many were processed: all, or 0 if there is a marker among them.
         """
         count = len(token_ids)
         if count == 1:
@@ -98,8 +98,8 @@ class Choice:
         params, token_id = self._params, chunk.token_ids[position]
         hidden = not params.parser.include_reasoning and self._stages.fallback.in_reasoning
         if chunk.finish_reason is not None and position == len(chunk.token_ids) - 1:
-            # A token that ends generation (end of sequence, a stop token) is no text of the
-            # answer, but parsers read its id.
+            # The client does not see the token that ends generation (end of sequence, a stop
+            # token), but parsers read its id.
             shows = chunk.finish_reason != "stop" or params.include_stop_str_in_output
             self._end(self._detokenizer.feed(token_id) if shows else "", (token_id,), chunk)
         else:
@@ -111,7 +111,7 @@ class Choice:
             self._annotate(chunk, position, token_id)
 
     def _annotate(self, chunk: Chunk, position: int, token_id: int) -> None:
-        """Add the token's id and logprobs to the delta that it led to."""
+        """Add the token's id and logprobs to the delta that it produced."""
         logprob, builder = None, self._stages.logprobs
         if builder is not None and len(chunk.logprobs or ()) == len(chunk.token_ids):
             logprob = builder.build(chunk, position)
@@ -130,7 +130,7 @@ class Choice:
             self._deltas.write(event)
 
     def _end(self, text: str, token_ids: Sequence[int], chunk: Chunk) -> None:
-        """Take the last token, let the parser give out what it holds back, and finish."""
+        """Process the last token, release the text that the parser holds back, and finish."""
         reason, stop_reason = chunk.finish_reason or "stop", chunk.stop_reason
         events = self._parser.finish(text, token_ids, cut=reason != "stop")
         stop = self._stages.stop
@@ -145,10 +145,10 @@ class Choice:
     ) -> None:
         self.finished = True
         self.ended_early = early
-        # Also for a named tool_choice, which OpenAI ends with "stop": Dynamo's HTTP layer does
-        # so without a stream, and the two must agree.
+        # This includes a named tool_choice, for which OpenAI says "stop": Dynamo's HTTP layer
+        # says "tool_calls" when it does not stream, and both must agree.
         if finish_reason == "stop" and self._deltas.calls:
-            # A call that the model has left unfinished is not to be executed.
+            # The client must not execute a call that the model left unfinished.
             self.unfinished = self._deltas.unfinished
             finish_reason = "tool_calls" if self.unfinished is None else "stop"
         self.calls = self._deltas.call_outcomes(cut=cut, failed=self._stages.fallback.failed)

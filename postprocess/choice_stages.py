@@ -1,4 +1,4 @@
-"""The stages of one choice, put together for its request: detokenizer, parser, deltas."""
+"""Builds the stages of one choice for its request: detokenizer, parser, deltas."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ from .stop_filter import StopFilteredParser
 
 @dataclass(slots=True)
 class ChoiceStages:
-    """What a token passes through, in this order.
+    """The stages that a token passes through, in this order.
 
-    parser: the model's own, alone or with what the request adds around it.
-    fallback: the innermost one, which knows of reasoning and of failure.
-    stop: `parser` if the request has stop strings.
-    reads_runs: only the text of the tokens counts, so ordinary ones may be read together.
+    parser: the model's parser, possibly wrapped in filters that the request needs.
+    fallback: the innermost parser, which counts reasoning and handles failures.
+    stop: `parser` if the request has stop strings, else None.
+    reads_runs: ordinary tokens may be processed together, because only their text matters.
     """
 
     clock: StageClock
@@ -41,9 +41,9 @@ class ChoiceStages:
 
 @dataclass(slots=True)
 class PostprocessSetup:
-    """What all requests of a model share.
+    """The settings that all requests of a model share.
 
-    on_error: what a parser that raises does to its request. report: called with the failure.
+    on_error: whether a parser that raises fails its request. report: called with the failure.
     """
 
     detokenizers: DetokenizerFactory
@@ -61,10 +61,10 @@ def build_stages(
 ) -> ChoiceStages:
     """Return the stages of choice `index`.
 
-    Raises `ParserFailedError` if the parser cannot be built and that is to fail the request.
+    Raises `ParserFailedError` if the parser cannot be built and `on_error` is "fail".
     """
     detokenizers, parsers = setup.detokenizers, setup.parsers
-    # Some parsers have to see special tokens that the client is not to see.
+    # Some parsers must see special tokens that the client must not see.
     options, shows = params.detokenizer, parsers.shows_special_tokens(params.parser)
     hides = shows and options.skip_special_tokens
     if shows:
@@ -94,7 +94,7 @@ def _build_stop_filter(
     stops = StopStringFilter(
         params.stop,
         include=params.include_stop_str_in_output,
-        # A parser that reads ids beside the text gets each token's text whole.
+        # A parser that reads both ids and text gets the text of each token whole.
         splits=not parser.token_aligned,
     )
     return StopFilteredParser(parser, clock.measure("stop", stops), params.min_tokens)

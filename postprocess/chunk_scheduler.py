@@ -1,23 +1,22 @@
-"""Decides when the deltas of a request leave, so that fewer and better chunks travel.
+"""Decides when the deltas of a request are sent, so that fewer and larger chunks travel.
 
-A chunk costs both sides of the wire tens of microseconds whatever it holds, many times the cost
-of post-processing a token, and only this side of the wire knows what a token means. So deltas
-wait for more of their kind, up to a time limit for each kind:
+A chunk costs both sides of the wire tens of microseconds, however little it holds; that is many
+times the cost of post-processing a token. So a delta waits for more of its kind, up to a limit:
 
-- The first delta of a choice leaves at once: people notice the time to the first word most. So
-  does the finish, since resources wait for it.
+- The first delta of a choice is sent at once, because users notice the time to the first word
+  most. So is the finish, because resources wait for it.
 - Later deltas may wait for the delay of their kind (`MergeDelays`): short for content, longer
-  for reasoning, longest for tool arguments. With several kinds waiting the shortest counts.
-- Tokens without a delta (held-back text, or all of an answer without a stream) wait for the
-  delay `tokens`. It is bounded because Dynamo migrates a request with the tokens it has seen.
-- Streams of one kind leave at common moments (`align_deadline`), so that one wake-up of threads
+  for reasoning, longest for tool arguments. If several kinds wait, the shortest delay counts.
+- Tokens without a delta (held-back text, or an answer that is not streamed) wait for the delay
+  `tokens`. It is bounded because Dynamo migrates a request with the tokens it has seen.
+- Streams of one kind send at common moments (`align_deadline`), so that one wake-up of threads
   and event loops serves many of them.
-- The engine may collect tokens for a part of the delay (`engine_wait_s`), which spares its own
-  cost per output.
+- The engine may collect tokens for part of the delay (`engine_wait_s`), which saves its own cost
+  per output.
 
-The clock is the caller's: nothing in this file waits, so it works in an event loop, in a
-process of the pool and under a test. `add` takes what the engine says, `due` tells when `take`
-has something to send. docs/decisions/0011-merge-delays.md has the measurements.
+The caller owns the clock and does all waiting, so this works in an event loop, in a pool process
+and under a test. `add` takes the engine's output; `due` says when `take` has something to send.
+docs/decisions/0011-merge-delays.md has the measurements.
 """
 
 from __future__ import annotations
@@ -40,9 +39,9 @@ Latency = Literal["lowest", "balanced", "throughput"]
 
 
 class MergeDelays(msgspec.Struct, frozen=True, kw_only=True):
-    """How long a delta of each kind may wait for more of its kind, in seconds.
+    """How long a delta of each kind may wait for more of the same kind, in seconds.
 
-    tokens: the same for tokens without a delta.
+    tokens: the delay of tokens without a delta.
     """
 
     content: float = 0.0
@@ -51,7 +50,7 @@ class MergeDelays(msgspec.Struct, frozen=True, kw_only=True):
     tokens: float = 1.0
 
     def delay(self, kind: DeltaKind) -> float:
-        """Return the delay of a delta of this kind; a finish does not wait."""
+        """Return the delay of a delta of this kind; 0 for a finish."""
         return 0.0 if kind == "finish" else float(getattr(self, kind))
 
     @property
@@ -65,26 +64,26 @@ MERGE_DELAYS: dict[Latency, MergeDelays] = {
     "balanced": MergeDelays(content=0.1, reasoning=0.2, tools=0.5),
     "throughput": MergeDelays(content=0.3, reasoning=1.0, tools=2.0, tokens=5.0),
 }
-# The chunks of a stream follow each other after this part of their delay.
+# After this part of its delay a stream sends its next chunk.
 PATIENCE = 0.9
-# The part of a delay that is never used: timers ring late, and the way out takes time.
+# The part of a delay that stays unused: timers ring late, and sending takes time.
 RESERVE = 0.03
-# The common moments within a delay: few, so that streams meet at them, and more than one, so
-# that a thousand streams do not leave all at once.
+# The common moments within a delay: few, so that streams meet, but more than one, so that a
+# thousand streams do not send at once.
 SLOTS = 2
-# The part of a delay that tokens may wait in the engine. They cannot be called from there when
-# the engine pauses, so most of the delay stays on this side.
+# The part of a delay that tokens may wait in the engine. If the engine pauses we cannot fetch
+# them, so most of the delay is spent on this side.
 ENGINE_PART = 0.25
 
 
 class ScheduledChunk(msgspec.Struct, array_like=True, gc=False):
-    """One chunk to send: tokens of one choice, and their deltas.
+    """A chunk to send: tokens of one choice, and their deltas.
 
-    waited_s: time since the first of the tokens came. finished: the deltas end the choice.
-    usage: of the whole request, if the client is to see it with this chunk.
-    ended_early: the choice ends while the engine would go on.
+    waited_s: age of its first token. finished: the deltas end the choice.
+    usage: of the whole request, if the client wants it with this chunk.
+    ended_early: the choice ends before the engine does.
     calls: outcomes of the choice's tool calls, if the deltas end it.
-    times: of the stages, in a request where they are measured.
+    times: time spent in each stage, for requests that are measured.
     """
 
     index: int
@@ -99,12 +98,12 @@ class ScheduledChunk(msgspec.Struct, array_like=True, gc=False):
 
 
 class _NextChunk:
-    """The next chunk of one choice, while it grows.
+    """The next chunk of one choice, while it is being filled.
 
-    since: when its first token came. due: when it has to leave; infinite while there is nothing.
-    seen: the number of the choice's pending deltas that `due` takes into account.
-    kind: of the last delta. first_left: the first chunk has left. has_news: the engine has
-    spoken since the last chunk left. closed: the finish has left.
+    since: when its first token arrived. due: when it must be sent; infinite while it is empty.
+    seen: how many of the choice's pending deltas `due` takes into account.
+    kind: of the last delta. first_left: the first chunk was sent.
+    has_news: the engine produced output since the last chunk. closed: the finish was sent.
     """
 
     __slots__ = (
@@ -127,14 +126,14 @@ class _NextChunk:
 class ChunkScheduler:
     """Schedules the chunks of one request.
 
-    due: when `take` has something that may not wait any longer; infinite while there is nothing.
+    due: when `take` has a chunk that may wait no longer; infinite while there is no chunk.
     """
 
     def __init__(self, postprocessor: Postprocessor, delays: MergeDelays) -> None:
         self.postprocessor = postprocessor
         self.due = inf
         self._params = params = postprocessor.params
-        # By kind of text, since each token asks for them.
+        # Attributes of this object because they are read for each token.
         self._delays = {kind: delays.delay(kind) for kind in KINDS}
         self._tokens_delay = delays.tokens
         self._engine_waits = {kind: engine_wait_s(params, delays, kind) for kind in (*KINDS, None)}
@@ -143,11 +142,11 @@ class ChunkScheduler:
 
     @property
     def oldest(self) -> float:
-        """When the first token came that has not left; infinite if all have."""
+        """When the oldest unsent token arrived; infinite if all tokens were sent."""
         return min((chunk.since for chunk in self._next if chunk.token_ids), default=inf)
 
     def resume(self, token_ids: Sequence[int], now: float) -> None:
-        """Take tokens that a worker which died has sent; a finish that they bring is due at once.
+        """Take tokens that a worker sent before it died; if they end a choice, that is due at once.
 
         Raises as `Postprocessor.feed`.
         """
@@ -157,31 +156,31 @@ class ChunkScheduler:
             first.since = first.due = self.due = now
 
     def add(self, chunk: Chunk, now: float, age_s: float = 0.0) -> None:
-        """Take a chunk of the engine.
+        """Take one chunk from the engine.
 
-        age_s: how long its first token may have waited in the engine.
+        age_s: the longest time that its first token may have waited in the engine.
         Raises IndexError and `ParserFailedError` as `Postprocessor.feed`.
         """
         following = self._next[chunk.index]
         if following.closed:
-            return  # the engine's last words on a choice that has ended
+            return  # the engine's last output for a choice that has ended
         self.postprocessor.add(chunk)
         if not following.token_ids:
             following.since = now - age_s
         following.has_news = True
         following.token_ids += chunk.token_ids
         choice = following.choice
-        # Most tokens change nothing: a delta waits already, and theirs is of the same kind.
+        # Most tokens change nothing: a delta of the same kind is already waiting.
         if following.due == inf or choice.finished or len(choice.pending) != following.seen:
             self._set_due(following, now, age_s)
 
     def degrade(self, index: int, error: Exception, now: float) -> None:
-        """Leave the parser of a choice, as `Postprocessor.degrade` does. Raises as that."""
+        """Continue without the parser of a choice. Raises as `Postprocessor.degrade`."""
         self.postprocessor.degrade(index, error)
         self._set_due(self._next[index], now, 0.0)
 
     def forget(self, index: int) -> None:
-        """Drop the next chunk of a choice: the client has got it from another process."""
+        """Drop the next chunk of a choice: another process has already sent it to the client."""
         self._take(index, self._next[index], 0.0)
         self.due = min([chunk.due for chunk in self._next])
 
@@ -189,7 +188,7 @@ class ChunkScheduler:
         """Return the chunks that are due. Raises as `Postprocessor.take`."""
         if self.due > now:
             return []
-        self.due = inf  # if post-processing raises, there is no point in asking it again
+        self.due = inf  # if post-processing raises, calling it again is pointless
         taken, due = [], inf
         for index, chunk in enumerate(self._next):
             if chunk.due <= now:
@@ -200,13 +199,13 @@ class ChunkScheduler:
         return taken
 
     def flush(self, now: float) -> None:
-        """Make everything due: nothing more will come."""
+        """Make every chunk due: the engine sends no more output."""
         for chunk in self._next:
             if chunk.has_news and not chunk.closed:
                 chunk.due = self.due = now
 
     def engine_wait_s(self, index: int) -> float:
-        """Return for how long the engine may collect tokens of a choice."""
+        """Return how long the engine may collect tokens of a choice."""
         return self._engine_waits[self._next[index].kind]
 
     def _set_due(self, chunk: _NextChunk, now: float, age_s: float) -> None:
@@ -222,8 +221,8 @@ class ChunkScheduler:
                 due = now
             chunk.seen = len(pending)
         elif due == inf:
-            # Without a stream the first tokens leave at once: a router waits for them to know
-            # that prefill is over.
+            # The first tokens of an answer that is not streamed are sent at once: they tell
+            # the router that prefill is over.
             waits = chunk.first_left or self._params.stream
             delay = self._tokens_delay if waits else 0.0
             due = align_deadline(chunk.since + delay, delay)
@@ -236,7 +235,7 @@ class ChunkScheduler:
         deltas = self._resumed or self.postprocessor.take(index)
         self._resumed = []
         finished = chunk.closed = choice.finished
-        # Usage goes with the last finish to leave, however many choices have finished by now.
+        # The last finish to be sent carries usage, however many choices have finished by now.
         ends = finished and all(other.closed for other in self._next)
         usage = self.postprocessor.usage if ends or self._params.continuous_usage_stats else None
         token_ids, chunk.token_ids = chunk.token_ids, []
@@ -258,10 +257,10 @@ class ChunkScheduler:
 
 
 def align_deadline(deadline: float, delay: float) -> float:
-    """Return the last common moment of streams of this delay before `deadline`.
+    """Return the last common moment before `deadline` of the streams with this delay.
 
-    Half the cost of a chunk is waking up threads and event loops, on both sides of the wire.
-    Chunks of many streams that leave at one moment wake them once.
+    Half the cost of a chunk is waking threads and event loops on both sides of the wire.
+    Chunks that leave at the same moment share one wake-up.
     """
     if not delay:
         return deadline
@@ -270,9 +269,9 @@ def align_deadline(deadline: float, delay: float) -> float:
 
 
 def engine_wait_s(params: PostprocessParams, delays: MergeDelays, kind: DeltaKind | None) -> float:
-    """Return for how long the engine may collect tokens: 0 while a stop string may end it.
+    """Return how long the engine may collect tokens; 0 while a stop string may end the answer.
 
-    kind: of the text that is being written, None if that is not known.
+    kind: of the text that is being written; None if unknown.
     """
     if params.stop:
         return 0.0

@@ -1,4 +1,4 @@
-"""Parser events in, OpenAI deltas out, for one choice."""
+"""Turns the parser events of one choice into OpenAI deltas."""
 
 from __future__ import annotations
 
@@ -20,20 +20,20 @@ from .well_formed import MAX_HALF, mend_json, mend_part, mend_text
 
 DeltaKind = Literal["content", "reasoning", "tools", "finish"]
 CallOutcome = Literal["complete", "cut", "raw", "dropped"]
-"""A tool call was written to its end, not finished, left by a parser that failed, or forbidden."""
+"""How a call ended: complete, unfinished, dropped by a failed parser, or forbidden."""
 
 
 class DeltaBuilder:
-    """Collects the events of one choice until `take` hands them over as deltas.
+    """Collects the events of one choice until `take` returns them as deltas.
 
-    A delta holds one kind of text: reasoning, content or tool calls. Logprobs and token ids go
-    with the delta that their tokens led to; those of tokens that led to none (a marker,
-    held-back text) wait for the next delta, so none is lost.
+    A delta holds one kind of text: reasoning, content or tool calls. It carries the logprobs and
+    ids of the tokens that produced it; those of tokens that produced no delta (a marker,
+    held-back text) wait for the next delta, so none are lost.
 
     index: of the choice.
-    request: if calls may occur, whitespace around them is not sent as content; if the client has
-        forbidden them, they are not sent either.
-    pending: the kinds of the deltas that wait to be taken, in order.
+    request: if calls may occur, whitespace around them is dropped; if the client has forbidden
+        calls, they are dropped as well.
+    pending: the kinds of the deltas that `take` would return, in order.
     """
 
     def __init__(self, index: int, request: ParserRequest) -> None:
@@ -43,13 +43,13 @@ class DeltaBuilder:
         self._dropped = 0
         self._deltas: list[ChoiceDelta] = []
         self.pending: list[DeltaKind] = []
-        # The last delta stays open, its text in parts: joining them once is linear, while
+        # The last delta stays open as a list of parts: joining them once is linear, while
         # appending to a string may copy it each time.
         self._kind: DeltaKind | None = None
         self._parts: list[str] = []
         self._tool_calls: list[ToolCallDelta] = []
         self._finish: tuple[str | None, str | int | None] = None, None
-        # The end of the last delta, if it may be half of a character: kind, call and text.
+        # Held-back end of the last delta, possibly half a character: kind, call and text.
         self._held: tuple[DeltaKind, int | None, str] | None = None
         self._role: str | None = "assistant"
         self._whitespace = ""
@@ -60,7 +60,7 @@ class DeltaBuilder:
         self._cut: ToolCallCut | None = None
         self._details = _TokenDetails()  # of the last delta
         self._waiting = _TokenDetails()
-        self._written = False  # whether something was, since the last `annotate` or `take`
+        self._written = False  # whether text was written since the last `annotate` or `take`
 
     @property
     def calls(self) -> int:
@@ -69,28 +69,28 @@ class DeltaBuilder:
 
     @property
     def unfinished(self) -> ToolCallCut | None:
-        """The call in which the output has ended, if its parser has reported that."""
+        """The call within which the output ended, if the parser reported it."""
         return self._cut if self._cut is not None and self._cut.index is not None else None
 
     @property
     def held(self) -> list[HeldText]:
-        """The text that waits for what follows it."""
+        """The text that is held back until more follows."""
         half = self._held[2] if self._held is not None else ""
         return hold("half of a character", half) + hold("white space", self._whitespace)
 
     def annotate(self, token_id: int | None, logprob: TokenLogprob | None) -> None:
-        """Add the details of the token that was written last; None for those not asked for."""
+        """Add id and logprobs of the token that was just written; None if not requested."""
         if token_id is not None:
             self._waiting.token_ids.append(token_id)
         if logprob is not None:
             self._waiting.logprobs.append(logprob)
-        if self._written:  # the token has led to a delta
+        if self._written:  # the token produced a delta
             self._written = False
             self._attach()
 
     def write(self, event: Event) -> None:
         """Add `event` to the deltas."""
-        # By the class itself: each token comes here, and a match statement takes three times
+        # Compare classes: this runs for each token, and a match statement takes three times
         # as long.
         kind = event.__class__
         if kind is Content:
@@ -113,11 +113,11 @@ class DeltaBuilder:
             self._cut = ToolCallCut(event.index, mend_text(event.text))
 
     def call_outcomes(self, *, cut: bool, failed: bool) -> list[CallOutcome]:
-        """Return the outcome of each call; to be asked before `finish`.
+        """Return the outcome of each call. Call this before `finish`.
 
-        cut: generation ended by a limit. It has cut the last call if nothing but calls was
-            written after that call began: not all parsers say where a call ends.
-        failed: the parser failed, and what came of the last call since then is text.
+        cut: a limit ended generation. The last call was cut if only calls were written since it
+            began, because not all parsers report the end of a call.
+        failed: the parser failed; the rest of the last call came out as text.
         """
         if self._dropped:
             return ["dropped"] * self._dropped
@@ -131,7 +131,7 @@ class DeltaBuilder:
         return outcomes
 
     def finish(self, finish_reason: str, stop_reason: str | int | None, *, cut: bool) -> None:
-        """End the choice, together with the last delta if that has not been taken."""
+        """End the choice, in its last delta if that has not been taken."""
         if not cut and self.unfinished is None:
             self._close_call()
         if self._whitespace and not self._numbers and not self._dropped:
@@ -155,7 +155,7 @@ class DeltaBuilder:
         return deltas
 
     def _append_trimmed(self, text: str) -> None:
-        """Append content; hold back trailing whitespace, which a tool call after it drops."""
+        """Append content; hold back trailing whitespace, to be dropped if a tool call follows."""
         if self._whitespace:
             text = self._whitespace + text
         shown = text.rstrip()
@@ -195,7 +195,7 @@ class DeltaBuilder:
             self._append_arguments(next(reversed(self._numbers)), "{}")
 
     def _open(self, kind: DeltaKind, call: int | None = None) -> None:
-        """Open a delta. call: whose arguments it will have."""
+        """Open a delta. call: index of the call whose arguments it will hold."""
         if self._kind is not None:
             self._close()
         elif self._held is not None:
@@ -225,8 +225,8 @@ class DeltaBuilder:
     def _join_text(self, *, goes_on: bool = False) -> str:
         """Return the open text, well-formed.
 
-        goes_on: it may go on in the next delta, which then begins with what may be half of a
-            character.
+        goes_on: the text may continue in the next delta, so a final half character is moved
+            there.
         """
         text, self._parts = "".join(self._parts), []
         is_json = self._kind == "tools"
@@ -238,7 +238,7 @@ class DeltaBuilder:
         return text
 
     def _waits_whole(self) -> bool:
-        """Whether the open delta has nothing but text that may be half of a character."""
+        """Whether all of the open delta may be half a character."""
         if self._kind == "finish" or self._finish[0] is not None or len(self._parts) > MAX_HALF:
             return False
         is_json = self._kind == "tools"
@@ -272,14 +272,14 @@ class DeltaBuilder:
         self._kind = None
 
     def _attach(self) -> None:
-        """Give the details that wait to the last delta."""
+        """Attach the waiting ids and logprobs to the last delta."""
         self._details.logprobs += self._waiting.logprobs
         self._details.token_ids += self._waiting.token_ids
         self._waiting = _TokenDetails()
 
 
 class _TokenDetails:
-    """Logprobs and ids of some tokens, as far as the client asked for them."""
+    """Ids and logprobs of some tokens, if the client asked for them."""
 
     __slots__ = ("logprobs", "token_ids")
 

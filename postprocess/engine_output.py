@@ -1,8 +1,8 @@
-"""Dynamo's engine outputs (`LLMEngineOutput`, a dict in Python) in our own types.
+"""Converts Dynamo's engine outputs (`LLMEngineOutput`, a dict in Python) into our own types.
 
-A worker's handler yields them, and they come over the wire to the frontend, where Dynamo has
-written them anew: of an error it makes `{"error": message}`, whatever form the worker gave it
-(`"error"`, `"error: message"` or that one), and of `"abort"` it makes `"cancelled"`.
+A worker's handler yields them. On the way to the frontend Dynamo rewrites them: every form of
+error that a worker may use (`"error"`, `"error: message"`, `{"error": message}`) becomes
+`{"error": message}`, and `"abort"` becomes `"cancelled"`.
 """
 
 from __future__ import annotations
@@ -16,8 +16,8 @@ from ..base.errors import ProtocolError
 from ..base.json_types import JsonObject
 from .messages import U32, Chunk, EngineLogprob
 
-# OpenAI's words for the engines'. An abort ends the text like a limit does. "timeout" is
-# TensorRT-LLM's; "unknown" is Dynamo's word where that engine gives no reason.
+# OpenAI's names for the engines' finish reasons. An abort ends the text as a limit does.
+# "timeout" comes from TensorRT-LLM; Dynamo says "unknown" if that engine gives no reason.
 FINISH_REASONS = {
     "eos": "stop",
     "unknown": "stop",
@@ -26,10 +26,10 @@ FINISH_REASONS = {
     "timeout": "length",
 }
 ABORTS = ("cancelled", "abort")
-# Of an error's text, so that no log line or answer repeats a message of megabytes.
+# Limit for an error's text, so that no log line or answer repeats a message of megabytes.
 MAX_ERROR = 4096
 
-# What most outputs have, and nothing else. A `Chunk` gives them the same names.
+# The fields of most outputs, with the same names as in `Chunk`.
 PLAIN_FIELDS = frozenset(("index", "token_ids"))
 
 _MAX_I64 = (1 << 63) - 1
@@ -63,9 +63,9 @@ class _EngineOutput(msgspec.Struct, gc=False):
 
 
 def parse_engine_output(output: JsonObject) -> Chunk:
-    """Return the output as a chunk, its finish_reason in OpenAI's words.
+    """Convert an engine output to a chunk, with OpenAI's finish reasons.
 
-    Raises `ProtocolError` for an output that is not of Dynamo's form.
+    Raises `ProtocolError` if the output does not have Dynamo's form.
     """
     try:
         if output.keys() <= PLAIN_FIELDS and None not in output.values():
@@ -87,10 +87,10 @@ def parse_engine_output(output: JsonObject) -> Chunk:
 
 
 def engine_error(output: JsonObject) -> str | None:
-    """Return the error if this output says that generation failed, else None.
+    """Return the error if this output reports that generation failed, else None.
 
-    Dynamo's workers put it into the finish_reason, as a text or as `{"error": message}`, or into
-    an output of another form.
+    Dynamo's workers report it in finish_reason, as text or as `{"error": message}`, or send an
+    output of another form.
     """
     reason = output.get("finish_reason")
     if isinstance(reason, str):

@@ -1,4 +1,4 @@
-"""A parser that fails falls back to raw text: it costs its own request, and nobody else."""
+"""Falls back to raw text when a parser fails, so that a failure affects one request only."""
 
 from __future__ import annotations
 
@@ -17,23 +17,23 @@ from ..parsers.passthrough import PassthroughParser
 OnError = Literal["degrade", "fail"]
 Report = Callable[[ParserFailedError], None]
 
-# Characters that a parser may hold back before it counts as failed. More than the output of a
-# context of a million tokens, since an engine's parser may hold a whole call until it is complete.
+# A parser that holds back more characters counts as failed. This exceeds the output of a context
+# of a million tokens, since an engine's parser may hold a call until it is complete.
 MAX_HELD_CHARACTERS = 1 << 23
 
 
 class HeldTooMuchError(Exception):
-    """The parser has given out nothing for more than `MAX_HELD_CHARACTERS` characters."""
+    """The parser has produced no event for more than `MAX_HELD_CHARACTERS` characters."""
 
 
 class FallbackParser(ParserWrapper):
-    """Feeds a parser until it raises; from then on the raw text is content.
+    """Feeds a parser until it raises; after that, the raw text is content.
 
-    The text that the parser has taken since its last event comes out again as content,
-    markers included, so nothing that the model wrote is lost.
+    The text since the parser's last event also becomes content, markers included, so nothing
+    that the model wrote is lost.
 
-    on_error: "fail" raises `ParserFailedError` instead, from whichever method it happens in.
-    report: called with the failure, once.
+    on_error: with "fail", the method in which the parser raised raises `ParserFailedError`.
+    report: called once, with the failure.
     """
 
     def __init__(
@@ -52,7 +52,7 @@ class FallbackParser(ParserWrapper):
         self._position = 0
         self._held: list[str] = []
         self._held_characters = 0
-        self._counted_tokens = 0  # tokens of reasoning, by the parser that has failed
+        self._counted_tokens = 0  # reasoning tokens that the failed parser counted
         super().__init__(PassthroughParser())
         self.failed = False
         try:
@@ -116,11 +116,11 @@ class FallbackParser(ParserWrapper):
             return self._fall_back(error, text, token_ids)
 
     def degrade(self, error: BaseException) -> list[Event]:
-        """Leave the parser as if it had raised `error`; return the text that it holds."""
+        """Drop the parser as if it had raised `error`; return the text that it held back."""
         return [] if self.failed else self._fall_back(error, "", ())
 
     def _hold(self, text: str) -> list[Event]:
-        """Keep text that the parser has taken without an event."""
+        """Remember text for which the parser has not yet produced an event."""
         self._held.append(text)
         self._held_characters += len(text)
         if self._held_characters <= MAX_HELD_CHARACTERS:
@@ -134,12 +134,12 @@ class FallbackParser(ParserWrapper):
         return _content(held)
 
     def _fail(self, error: BaseException) -> None:
-        # A panic of Rust code or a SystemExit of a parser ends a request, and not the worker.
+        # A panic of Rust code or a parser's SystemExit ends the request, not the worker.
         if isinstance(error, KeyboardInterrupt):
             raise error
         self.failed = True
         self._counted_tokens = self._inner.reasoning_tokens
-        self._inner = PassthroughParser()  # the parser's state may be what has grown too large
+        self._inner = PassthroughParser()  # frees the parser's state, which may be huge
         failure = ParserFailedError(self._name, self._request_id, self._position, error)
         self._report(failure)
         if self._on_error == "fail":

@@ -7,16 +7,16 @@ import math
 from ..tokenization.detokenizer import DetokenizerFactory
 from .messages import Chunk, EngineLogprob, TokenLogprob, TopLogprob
 
-# JSON has neither infinity nor NaN; vLLM's servers send this for minus infinity.
+# JSON has neither infinity nor NaN; vLLM's servers send this value for minus infinity.
 LEAST = -9999.0
-# Alternatives without a rank come last.
+# Sorts alternatives without a rank last.
 UNRANKED = 1 << 30
 
 
 class LogprobBuilder:
     """Builds one entry per token.
 
-    alternatives: how many `top_logprobs` an entry has; 0 for none.
+    alternatives: number of `top_logprobs` per entry.
     as_token_ids: tokens are written as "token_id:<id>".
     """
 
@@ -28,7 +28,7 @@ class LogprobBuilder:
         self._as_token_ids = as_token_ids
 
     def build(self, chunk: Chunk, position: int) -> TokenLogprob:
-        """Return the entry of the token at `position` of `chunk`, which has logprobs.
+        """Return the entry of the token at `position`; `chunk` must have logprobs.
 
         The sampled token may be among the alternatives.
         """
@@ -57,7 +57,7 @@ class LogprobBuilder:
 
 
 def _finite(logprob: float) -> float:
-    """Return `logprob`, or `LEAST` in place of what is less or no number of JSON's."""
+    """Return `logprob`, or `LEAST` if it is lower or JSON cannot express it."""
     return max(logprob, LEAST) if math.isfinite(logprob) else LEAST
 
 

@@ -1,8 +1,8 @@
-"""Going on where another worker stopped.
+"""Continues a request that another worker started.
 
-When a worker dies, Dynamo sends its request to another one, with the tokens generated so far
-behind the prompt. The client has their deltas, so they bring detokenizer, stop strings and
-parser up to date and send nothing, unless they end the choice.
+When a worker dies, Dynamo sends its request to another worker and appends the tokens generated so
+far to the prompt. The client already has their deltas, so these tokens only bring detokenizer,
+stop strings and parser up to date; nothing is sent unless they end the choice.
 """
 
 from __future__ import annotations
@@ -16,10 +16,10 @@ from .postprocessor import Postprocessor
 def resume(
     postprocessor: Postprocessor, token_ids: Sequence[int], index: int = 0
 ) -> list[ChoiceDelta]:
-    """Feed tokens whose deltas the client has got from another process.
+    """Feed tokens whose deltas the client already got from another process.
 
-    Return nothing, unless the tokens end the choice: then its finish, which the client may not
-    have got; without a stream the whole answer.
+    Return no deltas unless the tokens end the choice: then its finish, which the client may not
+    have got, or the whole answer if it is not streamed.
     Raises as `Postprocessor.feed`.
     """
     if not token_ids:

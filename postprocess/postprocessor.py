@@ -1,4 +1,4 @@
-"""All choices of one request: the one door to the core."""
+"""Post-processing of all choices of one request: the entry point for workers."""
 
 from __future__ import annotations
 
@@ -22,17 +22,17 @@ logger = logging.getLogger(__name__)
 
 
 def log_failure(failure: ParserFailedError) -> None:
-    """Log a parser's failure; the default for `Postprocessor.report`."""
+    """Log a parser's failure; the default for `report`."""
     logger.error("%s", failure, exc_info=failure.__cause__)
 
 
 class Postprocessor:
     """Turns the chunks of one request into OpenAI deltas, for all its choices.
 
-    With `params.stream` False the deltas of a choice come as one, at its finish.
+    If `params.stream` is False, each choice gives one delta, at its finish.
 
-    choices: to be looked at; what changes them goes through the methods here.
-    usage_counter: the tokens of the request.
+    choices: read only; change them through the methods of this class.
+    usage_counter: counts the tokens of the request.
     """
 
     def __init__(
@@ -48,10 +48,10 @@ class Postprocessor:
     ) -> None:
         """Build all choices.
 
-        parsers: None for a model without any. prompt_token_ids: as rendered, without generated
-            tokens; parsers look whether it leaves reasoning open.
-        on_error: what a parser that raises does to this request. report: called with the failure.
-        clock: to measure the stages with; None to leave them alone.
+        parsers: None for a model without parsers. prompt_token_ids: of the rendered prompt,
+            without generated tokens; parsers check whether it leaves reasoning open.
+        on_error: whether a parser that raises fails this request. report: called with the failure.
+        clock: measures the stages; None to measure nothing.
         Raises `ParserFailedError` if a parser cannot be built and `on_error` is "fail", or if
         anything else raises.
         """
@@ -77,25 +77,25 @@ class Postprocessor:
 
     @property
     def ended_early(self) -> bool:
-        """Whether any choice finished before the engine: its work must be ended."""
+        """Whether a choice finished before the engine, which must then be stopped."""
         return any(choice.ended_early for choice in self.choices)
 
     @property
     def usage(self) -> Usage:
-        """Tokens so far."""
+        """Number of tokens so far."""
         return self.usage_counter.total(self.choices)
 
     def feed(self, chunk: Chunk) -> list[ChoiceDelta]:
         """Return the deltas that `chunk` completes.
 
-        Raises IndexError for a choice the request does not have, and `ParserFailedError` if a
-        parser raised and `on_error` is "fail", or if anything else in post-processing raised.
+        Raises IndexError for a choice that the request does not have, and `ParserFailedError` if
+        a parser raises and `on_error` is "fail", or if anything else in post-processing raises.
         """
         self.add(chunk)
         return self.take(chunk.index)
 
     def add(self, chunk: Chunk) -> None:
-        """Take `chunk`; the deltas wait for `take`. Raises as `feed`."""
+        """Process `chunk`; `take` returns the deltas. Raises as `feed`."""
         if chunk.prompt_tokens is not None or chunk.cached_tokens is not None:
             self.usage_counter.read(chunk)
         choice = self.choices[chunk.index]
@@ -109,7 +109,7 @@ class Postprocessor:
     def take(self, index: int) -> list[ChoiceDelta]:
         """Return the deltas of a choice since the last call.
 
-        Without `params.stream` that is one delta, at the finish. Raises as `feed`.
+        If `params.stream` is False, that is one delta, at the finish. Raises as `feed`.
         """
         choice = self.choices[index]
         try:
@@ -118,15 +118,15 @@ class Postprocessor:
             if not choice.finished or not choice.pending:
                 return []
             return [aggregate_deltas(choice.take(), choice.unfinished)]
-        except BaseException as error:  # noqa: BLE001 - it may cost no other request
+        except BaseException as error:  # noqa: BLE001 - only this request may fail
             self._fail(error)
 
     def degrade(self, index: int, error: Exception) -> None:
-        """Go on without the parser of a choice, as if it had raised `error`. Raises as `feed`."""
+        """Continue without a choice's parser, as if it had raised `error`. Raises as `feed`."""
         self.choices[index].degrade(error)
 
     def _fail(self, error: BaseException) -> NoReturn:
-        """Raise the failure of this request alone that `error` is, logged with its traceback."""
+        """Raise `error` as a failure of this request only, logged with its traceback."""
         if isinstance(error, ParserFailedError | KeyboardInterrupt):
             raise error
         position = sum(choice.tokens for choice in self.choices)
@@ -142,9 +142,9 @@ def starts_in_reasoning(
     prompt_token_ids: Sequence[int],
     report: Report = log_failure,
 ) -> bool:
-    """Whether the first token of an answer to this prompt counts as reasoning.
+    """Return whether the first token of an answer to this prompt counts as reasoning.
 
-    A parser that cannot be built is reported, and has no reasoning.
+    If the parser cannot be built, report that and return False.
     """
     parser = FallbackParser(
         parsers, params.parser, prompt_token_ids, params.response_id, "degrade", report

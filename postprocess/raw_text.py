@@ -1,11 +1,12 @@
-"""The text of a choice as the model writes it, for a frontend that parses it by itself.
+"""The text of a choice as the model writes it, for a frontend that has its own parsers.
 
-Such a frontend knows nothing of what is held back here. If the worker dies, Dynamo sends the
-request to another one with the tokens that have left, and that one begins anew behind them. So a
-token leaves with its text, never before it: held-back text is then generated once more.
+Such a frontend does not know what is held back here. If the worker dies, Dynamo sends the request
+to another one together with the tokens already sent, and that worker starts after them. So a
+token is sent together with its text, never before it; the next worker generates held-back text
+again.
 
-Parsers that are made for one token at a time lose text if much of it comes at once: what stands
-between two calls, or which of it is reasoning. So text is cut in front of each marker and after it.
+Parsers that expect one token at a time lose text if much of it comes at once (text between two
+calls, the end of reasoning). So text is cut before and after each marker.
 """
 
 from __future__ import annotations
@@ -21,9 +22,9 @@ from .stop import ROOT, StopSearch, stop_strings
 
 
 class TextRun(msgspec.Struct):
-    """Text to be read at once, and the number of the tokens that it was decoded from.
+    """Text to be parsed in one piece, and the number of tokens that it was decoded from.
 
-    stays_alone: it is never merged with other text.
+    stays_alone: the text is never merged with other text.
     """
 
     text: str = ""
@@ -32,14 +33,14 @@ class TextRun(msgspec.Struct):
 
 
 class RawText(StreamParser):
-    """Passes all text on, markers included.
+    """Passes all text through, markers included.
 
-    markers: a token that has a part of one is a run of its own; None for a run of each token.
+    markers: a token that contains part of a marker is its own run; None: each token is.
     """
 
-    # Each token's text passes whole, or is held back whole.
+    # The text of each token is either passed whole or held back whole.
     token_aligned = True
-    # Such a frontend looks for stop strings in all text.
+    # Such a frontend checks all text for stop strings.
     in_reasoning = False
     reasoning_tokens = 0
 
@@ -47,8 +48,8 @@ class RawText(StreamParser):
         self._search = StopSearch(stop_strings(markers)) if markers else None
         self._merges = markers is not None
         self._runs: list[TextRun] = []
-        self._begun: list[TextRun] = []  # tokens of what may be the beginning of a marker
-        self._open = 0  # tokens whose text has not come: they end within a character
+        self._begun: list[TextRun] = []  # tokens that may begin a marker
+        self._open = 0  # tokens without text yet, because they end within a character
 
     @override
     def reads_together(self, token_ids: Sequence[int]) -> bool:
@@ -78,9 +79,9 @@ class RawText(StreamParser):
         return self.feed(text, token_ids)
 
     def take(self, *, whole: bool) -> list[TextRun]:
-        """Return the text since the last call, with all tokens that it was decoded from.
+        """Return the text since the last call, with the number of its tokens.
 
-        whole: also what may be the beginning of a marker.
+        whole: include text that may begin a marker.
         """
         if whole:
             self._decide(are_alone=True)
@@ -88,7 +89,7 @@ class RawText(StreamParser):
         return runs
 
     def _decide(self, *, are_alone: bool) -> None:
-        """Take the tokens of what began like a marker. are_alone: it is one, or may be."""
+        """Release the tokens that may begin a marker. are_alone: they are one, or still may be."""
         for run in self._begun:
             run.stays_alone = are_alone
             self._append(run)
@@ -104,7 +105,7 @@ class RawText(StreamParser):
 
 
 def find_all(search: StopSearch, text: str) -> bool:
-    """Search `text` to its end; return whether anything has been found."""
+    """Search all of `text`; return whether a stop was found."""
     found, position = False, 0
     while (match := search.feed(text[position:], min_tokens_reached=True)) is not None:
         found = True
@@ -114,9 +115,9 @@ def find_all(search: StopSearch, text: str) -> bool:
 
 
 class RawTexts(ParserFactory):
-    """Makes the `RawText` of each choice of one request.
+    """Builds the `RawText` of each choice of one request.
 
-    markers: as for `RawText`. choices: of the request, by index.
+    markers: as for `RawText`. choices: what was built, by choice index.
     """
 
     name = "none"

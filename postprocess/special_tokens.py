@@ -1,4 +1,4 @@
-"""Special tokens that a parser has to see and the client does not."""
+"""Hides special tokens from the client that the parser must see."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from ..parsers.events import Content, Event
 
 
 class SpecialTokenHider(ParserWrapper):
-    """Feeds a parser one token at a time; drops special tokens that it passes on as content.
+    """Feeds a parser one token at a time; drops special tokens that it returns as content.
 
     is_special: whether a token id is that of a special token.
     """

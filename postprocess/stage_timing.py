@@ -1,6 +1,6 @@
-"""The time that each stage of post-processing takes, measured in a few requests.
+"""Measures the time of each stage of post-processing, in a few requests.
 
-In the other requests the stages are not touched: `StageClock.measure` returns them unchanged.
+In all other requests `StageClock.measure` returns the stages unchanged.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import msgspec
 
 Stage = Literal["detokenize", "stop", "parse", "write", "encode"]
 Clock = Callable[[], float]
-"""Seconds since any moment, in steps far below a microsecond; the core has no clock of its own."""
+"""A clock in seconds, from any start, with a resolution far below a microsecond."""
 
 # The methods that do the work of a stage.
 METHODS: dict[Stage, tuple[str, ...]] = {
@@ -43,7 +43,7 @@ class StageClock:
         self._tokens = 0
 
     def measure(self, stage: Stage, part: T) -> T:
-        """Return `part` with the time of its methods measured; `part` itself without a clock."""
+        """Return `part` with its methods measured; `part` itself if there is no clock."""
         if self._clock is None:
             return part
         self._seconds[stage] = 0.0
@@ -53,7 +53,7 @@ class StageClock:
         return cast("T", _MeasuredPart(part, methods))
 
     def take(self, tokens: int) -> list[StageTime]:
-        """Return the times since the last call. tokens: of the choice so far."""
+        """Return the times since the last call. tokens: the choice's tokens so far."""
         if self._clock is None:
             return []
         new, self._tokens = tokens - self._tokens, tokens
@@ -73,7 +73,7 @@ class StageClock:
 
 
 class _MeasuredPart:
-    """Stands for `part`: `methods` replace methods of it, all other attributes are its own."""
+    """A proxy of `part` with some `methods` replaced."""
 
     def __init__(self, part: object, methods: dict[str, Callable[..., object]]) -> None:
         self._part = part

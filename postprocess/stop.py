@@ -1,9 +1,9 @@
-"""Stop strings: the earliest complete one wins, and only a possible beginning is held back.
+"""Stop strings: the first one to be complete wins, and only a possible beginning is held back.
 
-This is an Aho-Corasick automaton, so a character costs the same whatever the number and the
-length of the stop strings. It differs from the textbook in two ways. The trie stores the places
-where stop strings part, not each of their characters. And links are worked out only as far as
-the text needs them, since most texts never match more than a few characters.
+This is an Aho-Corasick automaton, so the cost of a character does not depend on the number or
+length of the stop strings. It differs from the textbook in two ways: the trie stores only the
+places where stop strings diverge, not each character, and links are computed only when the text
+needs them, since most texts never match more than a few characters.
 """
 
 from __future__ import annotations
@@ -16,30 +16,30 @@ from functools import lru_cache
 from ..parsers.held_text import HeldText, hold_pieces
 
 Piece = tuple[str, int | None]
-"""The text of one token, and its id; None for text that the parser has read already."""
+"""The text of one token and its id; the id is None for text that the parser already read."""
 
 ROOT = 0
-"""The state before the beginning of any stop string."""
+"""The state outside of any stop string."""
 
-# Tries kept for the next request with the same list: at most about 1 MB each.
+# Tries kept for later requests with the same list, at most about 1 MB each.
 KEPT_LISTS = 64
 KEPT_STOPS = 1024
 KEPT_CHARACTERS = 32_768
 
 
 class StopStrings:
-    """A list of stop strings as a trie. It never changes, so choices share it.
+    """A list of stop strings as an immutable trie, which choices share.
 
-    A state is a prefix of one or more stop strings. A stop string that parts from those before
-    it becomes a line of its own, which owns the states from there on: the first `depth`
+    A state is a prefix of one or more stop strings. A stop string that diverges from those
+    before it becomes a line of its own, which owns the states from there on: the first `depth`
     characters of line `n` are the state `n * stride + depth`.
 
-    ends: the states that are a whole stop string, with its place in the list.
+    ends: the states that are a whole stop string -> (its index in the list, the string).
     begins: finds the next position in a text where a stop string may begin.
     """
 
     def __init__(self, stops: Sequence[str]) -> None:
-        # Longest first: then no stop string goes on after the end of a line.
+        # Longest first: then no stop string continues after the end of a line.
         ranked = sorted(enumerate(stops), key=lambda entry: -len(entry[1]))
         self._lines = [stop for _, stop in ranked[:1]]
         self._stride = max(map(len, stops), default=0) + 1
@@ -50,7 +50,7 @@ class StopStrings:
         self.search_start = re.compile(_beginnings(stops)).search
 
     def child(self, state: int, char: str) -> int | None:
-        """Return the state longer by `char`, None if no stop string has this prefix."""
+        """Return the state that `char` leads to; None if no stop string has this prefix."""
         line, depth = divmod(state, self._stride)
         stop = self._lines[line]
         if depth < len(stop) and stop[depth] == char:
@@ -58,12 +58,12 @@ class StopStrings:
         return self._branches.get((state, char))
 
     def open_length(self, state: int) -> int | None:
-        """Return the length of the state's prefix, None if no stop string is longer than that."""
+        """Return the length of the state's prefix; None if no longer stop string has it."""
         line, depth = divmod(state, self._stride)
         return depth if depth < len(self._lines[line]) else None
 
     def _insert(self, stop: str) -> int:
-        """Add `stop`; return the state that is the whole of it."""
+        """Add `stop`; return the state of the whole string."""
         line = depth = 0
         while True:
             depth = _shared(self._lines[line], stop, depth)
@@ -78,7 +78,7 @@ class StopStrings:
 
 
 def _shared(line: str, stop: str, low: int) -> int:
-    """Return the length of the common prefix; at least `low` characters are known to be equal."""
+    """Return the length of the common prefix, which is at least `low`."""
     high = min(len(line), len(stop))
     while low < high:
         middle = (low + high + 1) // 2
@@ -92,7 +92,7 @@ def _shared(line: str, stop: str, low: int) -> int:
 def _beginnings(stops: Iterable[str]) -> str:
     """Return a pattern of the first two characters of each stop string.
 
-    At the end of the text the first one is enough: the second may still come.
+    At the end of a text the first character is enough: the second may still come.
     """
     seconds: dict[str, set[str]] = {}
     for stop in stops:
@@ -109,7 +109,7 @@ _kept = lru_cache(KEPT_LISTS)(StopStrings)
 
 
 def stop_strings(stops: Sequence[str]) -> StopStrings:
-    """Return the trie of `stops`, kept from an earlier request if they are not too many."""
+    """Return the trie of `stops`, cached if the list is not too long."""
     if len(stops) <= KEPT_STOPS and sum(map(len, stops)) <= KEPT_CHARACTERS:
         return _kept(tuple(stops))
     return StopStrings(stops)
@@ -118,23 +118,23 @@ def stop_strings(stops: Sequence[str]) -> StopStrings:
 class StopSearch:
     """Searches one text. Its state is the longest suffix of the text that is a prefix of a stop.
 
-    The next longest such suffix is the state's link, and so on down to the root: everything
-    that may still become a stop string is on this chain. A character makes the state longer by
-    at most one, and a link makes it shorter, so the search follows no more links than there are
-    characters. The same holds for the links worked out along a stop string.
+    The next longest such suffix is the state's link, and so on to the root: this chain holds
+    everything that may still become a stop string. A character adds at most one to the state's
+    length and a link shortens it, so the search follows at most one link per character. The same
+    holds for computing the links of a stop string.
     """
 
     def __init__(self, stops: StopStrings) -> None:
         self._stops = stops
         self._links = {ROOT: ROOT}
-        # States that end with a whole stop string, and the first such string of the list.
+        # States that end with a stop string -> the first such string of the list.
         self._complete: dict[int, tuple[int, str]] = {}
         self.state = ROOT
 
     def feed(self, text: str, *, min_tokens_reached: bool) -> tuple[int, str] | None:
-        """Read `text`; return the position after its first stop string, and that string.
+        """Read `text`; return the end of its first stop string, and that string.
 
-        min_tokens_reached: False if a stop string that ends within `text` does not count.
+        min_tokens_reached: if False, stop strings that end within `text` are ignored.
         """
         position = 0
         while position < len(text):
@@ -150,9 +150,9 @@ class StopSearch:
         return None
 
     def held_back(self) -> int:
-        """Return the length of the longest suffix of the text that a stop string continues."""
+        """Return the length of the longest suffix of the text that may become a stop string."""
         while (length := self._stops.open_length(self.state)) is None:
-            # Complete before min_tokens were reached: the text can only go on from the link.
+            # Complete before min_tokens was reached: the text can only continue from the link.
             self.state = self._links[self.state]
         return length
 
@@ -168,7 +168,7 @@ class StopSearch:
         return longer
 
     def _reach(self, new: int, state: int, char: str) -> None:
-        """Work out the link of `new`, which is `state` and `char`, and of new states on the way."""
+        """Compute the link of `new` (`state` plus `char`), and of new states on the way."""
         chain = [new]
         while True:
             link = ROOT
@@ -187,14 +187,14 @@ class StopSearch:
 
 
 class StopStringFilter:
-    """Lets the pieces of one choice pass, up to a stop string.
+    """Passes the pieces of one choice through, up to a stop string.
 
     stops: non-empty strings. If two are complete at the same character, the first of the list
         wins, as in vLLM.
-    include: the stop string itself passes, too.
-    splits: a piece may pass in two parts. If not, a piece waits until all of it may pass, so
-        that text and token ids stay aligned.
-    matched: the stop string that ended the text. Nothing passes after it.
+    include: the stop string itself passes as well.
+    splits: a piece may be passed in two parts. If not, a piece waits until all of it may pass,
+        so that text and token ids stay aligned.
+    matched: the stop string that ended the text. No text passes after it.
     """
 
     def __init__(self, stops: Sequence[str], *, include: bool, splits: bool) -> None:
@@ -204,7 +204,7 @@ class StopStringFilter:
         self._search = StopSearch(self._stops)
         self._pieces: deque[Piece] = deque()
         self._taken = 0  # characters of the first piece that have passed
-        self._waiting = 0  # characters of all pieces that have not
+        self._waiting = 0  # characters of all pieces that have not passed
         self.matched: str | None = None
 
     @property
@@ -216,14 +216,14 @@ class StopStringFilter:
     def feed(
         self, text: str, token_id: int | None, *, min_tokens_reached: bool = True
     ) -> list[Piece]:
-        """Return the pieces that may pass now; sets `matched` when a stop string is complete.
+        """Return the pieces that may pass now; set `matched` if a stop string is complete.
 
-        min_tokens_reached: False if a stop string that ends within `text` does not count.
+        min_tokens_reached: if False, stop strings that end within `text` are ignored.
         """
         if self.matched is not None:
             return []
         if self._search.state == ROOT and self._stops.search_start(text) is None:
-            return [(text, token_id)]  # nothing is held back, and nothing begins here
+            return [(text, token_id)]  # nothing is held back and no stop string begins
         self._pieces.append((text, token_id))
         self._waiting += len(text)
         match = self._search.feed(text, min_tokens_reached=min_tokens_reached)
@@ -237,7 +237,7 @@ class StopStringFilter:
         return passed
 
     def flush(self) -> list[Piece]:
-        """Return everything held back: the text ends here, without a stop string."""
+        """Return all held-back text: the text has ended without a stop string."""
         pieces = list(self._pieces)
         if self._taken:
             text, token_id = pieces[0]
@@ -248,7 +248,7 @@ class StopStringFilter:
         return pieces
 
     def _take(self, free: int) -> list[Piece]:
-        """Return the first `free` characters that wait, or the whole pieces among them."""
+        """Return the first `free` waiting characters, or only the whole pieces among them."""
         passed: list[Piece] = []
         self._waiting -= free
         while self._pieces and len(self._pieces[0][0]) - self._taken <= free:
@@ -260,5 +260,5 @@ class StopStringFilter:
             text, token_id = self._pieces[0]
             passed.append((text[self._taken : self._taken + free], token_id))
             self._taken, free = self._taken + free, 0
-        self._waiting += free  # not taken: the rest of its piece is held back
+        self._waiting += free  # the rest of a piece stays held back
         return passed

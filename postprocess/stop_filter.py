@@ -1,9 +1,9 @@
-"""Stop strings around a parser: they belong to the answer, and reasoning has none.
+"""Applies stop strings around a parser: to the answer, never to reasoning.
 
-In the answer a stop string is looked for in the model's raw text, in front of the parser, so
-that it also ends tool calls and markup. Reasoning passes unchecked. The token that ends
-reasoning may hold the first text of the answer after its marker; the parser has read that text
-when it becomes known as content, so there the check comes after the parser.
+Stop strings of the answer are searched in the model's raw text, before the parser, so they also
+end tool calls and markup. Reasoning is not searched. The token that ends reasoning may hold the
+first text of the answer after its marker; only the parser can tell, so the content of that token
+is searched after the parser.
 """
 
 from __future__ import annotations
@@ -20,9 +20,9 @@ from .stop import Piece, StopStringFilter
 class StopFilteredParser:
     """Feeds a parser one token at a time until a stop string is complete.
 
-    min_tokens: a stop string that is complete within so many first tokens does not count.
-    matched: the stop string that ended the answer; then the parser has been finished, and
-        nothing may be fed any more.
+    min_tokens: stop strings that are complete within this many tokens are ignored.
+    matched: the stop string that ended the answer. The parser is then finished and must not be
+        fed again.
     """
 
     def __init__(
@@ -38,18 +38,18 @@ class StopFilteredParser:
 
     @property
     def matched(self) -> str | None:
-        """The stop string that ended the answer, None while there is none."""
+        """The stop string that ended the answer; None so far."""
         return self._filter.matched
 
     @property
     def held(self) -> list[HeldText]:
-        """The text that a stop string may still claim, for people."""
+        """The text that a stop string may still claim, for display."""
         return self._filter.held
 
     def feed(self, text: str, token_ids: Sequence[int]) -> list[Event]:
-        """Return the events that one token completes, the last ones if a stop string is complete.
+        """Return the events that one token completes, including the final ones after a match.
 
-        token_ids: the one token. Raises as `FallbackParser.feed`.
+        token_ids: exactly one. Raises as `FallbackParser.feed`.
         """
         pieces = self._check(text, token_ids[0])
         if self.matched is not None:
@@ -57,7 +57,7 @@ class StopFilteredParser:
         return self._parse(pieces)
 
     def finish(self, text: str, token_ids: Sequence[int], *, cut: bool) -> list[Event]:
-        """Return the events of the last token, if there is one, and of all that was held back."""
+        """Return the events of the last token, if any, and of all held-back text."""
         pieces = self._check(text, token_ids[0]) if token_ids else []
         if self.matched is None:
             pieces += self._filter.flush()
@@ -94,7 +94,7 @@ class StopFilteredParser:
         had_matched = self.matched is not None
         events = self._parse(first)
         if self.matched is not None and not had_matched:
-            return events  # the parser has been finished
+            return events  # a match has finished the parser
         checks = self._parser.in_reasoning and not had_matched
         if token_id is None:
             events += self._parse([(text, None)])
@@ -107,10 +107,10 @@ class StopFilteredParser:
         return events + last
 
     def _check_parsed(self, events: list[Event]) -> list[Event]:
-        """Check the content of the token that ended reasoning.
+        """Search the content of the token that ended reasoning.
 
-        The parser has read this text, so what the filter holds back of it must not be parsed
-        again: it goes in without a token.
+        The parser has read this text and must not read it again, so the filter gets it without a
+        token id.
         """
         checked: list[Event] = []
         for event in events:

@@ -1,4 +1,4 @@
-"""The tokens of a request, added up over its choices."""
+"""Counts the tokens of a request over all its choices."""
 
 from __future__ import annotations
 
@@ -9,20 +9,20 @@ from .messages import Chunk, Usage
 
 
 class TokenCounts(Protocol):
-    """Output tokens of one choice so far, and those of them that are reasoning."""
+    """Number of output tokens of one choice so far, and how many of them are reasoning."""
 
     tokens: int
 
     @property
     def reasoning_tokens(self) -> int:
-        """Without the markers of reasoning."""
+        """Number of reasoning tokens, without markers."""
         ...
 
 
 class UsageCounter:
     """Counts the tokens of one request.
 
-    prompt_tokens: of the prompt as rendered, until the engine says how many it read.
+    prompt_tokens: of the rendered prompt, until the engine reports its own count.
     """
 
     def __init__(self, prompt_tokens: int) -> None:
@@ -31,11 +31,11 @@ class UsageCounter:
         self._resumed_tokens = 0
 
     def resume(self, tokens: int) -> None:
-        """Count the tokens of a worker that died as output, although the engine reads them."""
+        """Count tokens of a worker that died as output, although this engine reads them."""
         self._resumed_tokens += tokens
 
     def read(self, chunk: Chunk) -> None:
-        """Take what the engine says of the prompt."""
+        """Take the engine's counts of prompt tokens."""
         if chunk.prompt_tokens is not None:
             self._prompt_tokens = chunk.prompt_tokens - self._resumed_tokens
         if chunk.cached_tokens is not None:
