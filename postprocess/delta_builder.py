@@ -28,7 +28,7 @@ class DeltaBuilder:
 
     A delta holds one kind of text: reasoning, content or tool calls. It carries the logprobs and
     ids of the tokens that produced it; those of tokens that produced no delta (a marker,
-    held-back text) wait for the next delta, so none are lost.
+    held-back text) wait for the next delta, so that all are delivered.
 
     index: of the choice.
     request: if calls may occur, whitespace around them is dropped; if the client has forbidden

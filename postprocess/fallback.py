@@ -29,8 +29,8 @@ class HeldTooMuchError(Exception):
 class FallbackParser(ParserWrapper):
     """Feeds a parser until it raises; after that, the raw text is content.
 
-    The text since the parser's last event also becomes content, markers included, so nothing
-    that the model wrote is lost.
+    The text since the parser's last event also becomes content, markers included, so the
+    client gets all that the model wrote.
 
     on_error: with "fail", the method in which the parser raised raises `ParserFailedError`.
     report: called once, with the failure.

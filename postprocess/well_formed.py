@@ -41,7 +41,7 @@ def mend_text(text: str) -> str:
 
 
 def mend_json(text: str) -> str:
-    """Mend JSON text, which may be incomplete, as `mend_text` does, escapes included."""
+    """Apply `mend_text` to JSON text, which may be incomplete, escapes included."""
     text = mend_text(text)
     return _ESCAPE.sub(_mend_escape, text) if "\\u" in text else text
 
@@ -51,7 +51,7 @@ def _mend_escape(match: re.Match[str]) -> str:
 
 
 def mend_part(text: str, *, is_json: bool) -> tuple[str, str]:
-    """Mend a part of a longer text; return it and the end that must wait for the next part.
+    """Return the well-formed part of a longer text, and the end that must wait for more.
 
     The end has at most `MAX_HALF` characters; it may be half a character.
     """
