@@ -1,6 +1,6 @@
 """What the `vllm` edge spares each request of the work of vLLM's and Dynamo's forward edge.
 
-docs/upstream/dynamo.md has the reports.
+docs/upstream.md has the figures.
 """
 
 from __future__ import annotations

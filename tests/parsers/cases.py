@@ -67,7 +67,7 @@ KNOWN_DIFFERENCES: dict[str, Difference] = {
     ),
     "tool hunyuan_a13b": Difference(
         Outcome(content="<tool_calls>", calls=(Call("add_note", NOTE),)),
-        "passes on its own start marker as content while it waits for the bracket behind it",
+        "sends its own start marker as content while it waits for the bracket",
     ),
     "tool internlm": Difference(
         Outcome(content=LEAD, calls=(Call("add_note", '{"text": "Olé, \\"Ann\\"!, "count": 3'),)),
@@ -79,12 +79,12 @@ KNOWN_DIFFERENCES: dict[str, Difference] = {
     ),
     "reasoning ernie45": Difference(
         Outcome(THOUGHT, f"\n\n<response>\n{ANSWER}</response>\n"),
-        "is not asked any more once reasoning is over, so the tags of the response stay in "
+        "is not called again once reasoning is over, so the tags of the response stay in "
         "the content",
     ),
     "reasoning hunyuan_a13b": Difference(
         Outcome(THOUGHT, f"{ANSWER}\n</answer>"),
-        "is not asked any more once reasoning is over, so the tag that ends the answer stays in "
+        "is not called again once reasoning is over, so the tag that ends the answer stays in "
         "the content",
     ),
     "pair olmo3+olmo3": Difference(

@@ -1,17 +1,39 @@
-"""docs/upstream/ says what a run gives."""
+"""docs/upstream.md has a row for each known mistake of an engine's parsers, and no other row."""
 
 from __future__ import annotations
 
-from tests.parsers.upstream import FOLDER, pages
+import re
 
-# Not about parsers.
-WRITTEN_BY_HAND = {"dynamo.md", "vllm-serving.md"}
+from backedge.engines.vllm.parsers import CANNOT_STREAM
+
+from tests.engines.parsers.scenarios import SGLANG_ERRORS
+from tests.parsers.cases import ENGINES
+from tests.test_docs import read
 
 
-def test_the_pages_are_of_this_run():
-    for path, text in pages().items():
-        assert path.read_text(encoding="utf-8") == text, (
-            "run: python -m tests.parsers.upstream --write"
-        )
-    reports = {path.name for path in FOLDER.iterdir()} - WRITTEN_BY_HAND
-    assert reports == {path.name for path in pages()}
+def read_rows() -> set[tuple[str, str]]:
+    """Return the names of parsers and their mistakes."""
+    tables, _, _ = read("docs/upstream.md").partition("## Cost")
+    rows = re.findall(r"^\| (.*`) \| (.+) \|$", tables, re.MULTILINE)
+    return {
+        (name, mistake.replace("`", "").replace(r"\|", "|"))
+        for names, mistake in rows
+        for name in re.findall(r"`([^`]+)`", names)
+    }
+
+
+def known_mistakes() -> set[tuple[str, str]]:
+    """Return the same of the tests' tables."""
+    differences = {
+        (name, difference.why)
+        for engine in ENGINES
+        for key, difference in engine.differences.items()
+        for name in (engine.cases[key].names.tool_call, engine.cases[key].names.reasoning)
+        if name
+    }
+    scenarios = {(name, wrong.why) for wrong in SGLANG_ERRORS for name in wrong.names}
+    return differences | scenarios | {(name, "gives nothing") for name in CANNOT_STREAM}
+
+
+def test_the_page_has_the_known_mistakes() -> None:
+    assert read_rows() == known_mistakes()

@@ -113,7 +113,7 @@ SGLANG_ERRORS = (
     ),
     Wrong(("gemma4",), ("types", "nested"), BOTH, "makes the string None of null"),
     Wrong(("hunyuan",), TYPES, BOTH,
-          "loses the rest of a call behind a parameter with a list of types"),
+          "loses the rest of a call after a parameter with a list of types"),
     Wrong(("mimo",), TYPES, BOTH, "raises on a parameter with a list of types"),
     Wrong(("mimo",), ("markup",), BOTH, "replaces HTML's entities in arguments"),
     Wrong(("pythonic",), TYPES, BOTH, "drops a call with a negative number"),
