@@ -70,7 +70,7 @@ def _measure(field: str, schema: object) -> int:
 
 def _raise_fault(field: str, fault: SchemaFault | None) -> None:
     if fault is not None:
-        steps = (f"[{word}]" if isinstance(word, int) else f".{word}" for word in fault.words)
+        steps = (f"[{word}]" if isinstance(word, int) else f".{word}" for word in fault.path)
         raise RequestError(field + "".join(steps), fault.value, fault.allowed)
 
 

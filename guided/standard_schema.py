@@ -1,30 +1,27 @@
-"""Tools' schemas as JSON Schema has them, whatever language or draft they were written for.
+"""Rewrites tools' schemas as JSON Schema, whatever language or draft they were written for.
 
-Engines compile schemas to grammars, and know JSON Schema's own words only.
+Engines compile schemas to grammars, and know only JSON Schema's own words.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-
+from ..base.json_schema import ANY, HOLDERS_BEFORE_2020, replace_nested, to_json_type
 from ..base.json_types import JsonObject
-from ..parsers.type_names import ANY, to_json_type
 
-# Nothing that stands deeper is rewritten; no validator reads so deep a schema.
+# Deeper schemas are not rewritten; no validator reads them.
 MAX_DEPTH = 128
 
 
 def standardize(schema: JsonObject, *, newest: bool = True, depth: int = 0) -> JsonObject:
     """Return `schema` in the words of JSON Schema; the same object if nothing has to change.
 
-    Type names of other languages become JSON types; a name for any type, and keywords that are
-    null, go; `required: true` inside a property goes.
+    Type names of other languages become JSON types. Names for any type, keywords that are null,
+    and `required: true` inside a property are dropped.
 
-    newest: rewrite what draft 2020-12 says in another way than the drafts before it, too: arrays as
-        `items` become `prefixItems`, `exclusiveMinimum: true` takes the place of the minimum, and
-        the object names the properties that are required.
+    newest: also rewrite older drafts as draft 2020-12: arrays as `items` become `prefixItems`,
+        `exclusiveMinimum: true` replaces the minimum, and the object names its required properties.
 
-    Linear in the schema, which is not changed.
+    The cost is linear in the schema, which is not changed.
     """
     if depth >= MAX_DEPTH:
         return schema
@@ -33,10 +30,10 @@ def standardize(schema: JsonObject, *, newest: bool = True, depth: int = 0) -> J
         if value is None:
             if word in _NEVER_NULL:
                 changes[word] = None
-        elif (read := _READERS.get(word)) is not None:
-            standard = read(value, newest, depth + 1)
-            if standard is not value:
-                changes[word] = standard
+            continue
+        standard = _rewrite(word, value, newest, depth + 1)
+        if standard is not value:
+            changes[word] = standard
     if newest and not schema.keys().isdisjoint(_OLDER_WORDS):
         changes |= _modernize(schema, changes)
     if not changes:
@@ -48,7 +45,7 @@ def standardize(schema: JsonObject, *, newest: bool = True, depth: int = 0) -> J
 
 
 def _modernize(schema: JsonObject, changes: JsonObject) -> JsonObject:
-    """Return the keywords that draft 2020-12 has in place of older ones; None for none."""
+    """Return the keywords that replace those of older drafts; None removes a keyword."""
     modern: JsonObject = {}
     items = changes.get("items", schema.get("items"))
     if isinstance(items, list):
@@ -67,7 +64,7 @@ def _modernize(schema: JsonObject, changes: JsonObject) -> JsonObject:
         if required and (named is None or isinstance(named, list)):
             modern["required"] = list(dict.fromkeys([*(named or ()), *required]))
     if modern and "$schema" in schema:
-        modern["$schema"] = None  # it may name a draft that does not know these words
+        modern["$schema"] = None  # it may name a draft that lacks these words
     return modern
 
 
@@ -75,74 +72,50 @@ def _says_required(schema: object) -> bool:
     return isinstance(schema, dict) and schema.get("required") is True
 
 
-def _read_type(value: object, _newest: bool, _depth: int) -> object:
+def _rewrite(word: str, value: object, newest: bool, depth: int) -> object:
+    """Return a keyword's value in its standard form; the same object if it has that form."""
+    if word == "type":
+        return _rewrite_type(value)
+    if word == "required":
+        return None if isinstance(value, bool) else value
+    if word not in _HOLDERS:
+        return value
+    return replace_nested(
+        value,
+        _HOLDERS[word],
+        lambda part: (
+            standardize(part, newest=newest, depth=depth) if isinstance(part, dict) else part
+        ),
+    )
+
+
+def _rewrite_type(value: object) -> object:
     names = value if isinstance(value, list) else [value]
     types = [to_json_type(name) or name if isinstance(name, str) else name for name in names]
     if ANY in types:
         return None
-    # By the name itself, or by what is no name: a list of many would be compared with itself.
+    # Compared by name, or by identity: values that are not names may not be hashable.
     unique = list({name if isinstance(name, str) else id(name): name for name in types}.values())
     if unique == names:
         return value
     return unique if isinstance(value, list) else unique[0]
 
 
-def _read_required(value: object, _newest: bool, _depth: int) -> object:
-    return None if isinstance(value, bool) else value
-
-
-def _read_one(value: object, newest: bool, depth: int) -> object:
-    return standardize(value, newest=newest, depth=depth) if isinstance(value, dict) else value
-
-
-def _read_list(value: object, newest: bool, depth: int) -> object:
-    if not isinstance(value, list):
-        return value
-    standard = [_read_one(part, newest, depth) for part in value]
-    return standard if any(map(_differs, standard, value)) else value
-
-
-def _read_map(value: object, newest: bool, depth: int) -> object:
-    if not isinstance(value, dict):
-        return value
-    standard = {key: _read_one(part, newest, depth) for key, part in value.items()}
-    return standard if any(map(_differs, standard.values(), value.values())) else value
-
-
-def _read_items(value: object, newest: bool, depth: int) -> object:
-    read = _read_list if isinstance(value, list) else _read_one
-    return read(value, newest, depth)
-
-
-def _differs(one: object, other: object) -> bool:
-    return one is not other
-
-
-_Reader = Callable[[object, bool, int], object]
-_READERS: Mapping[str, _Reader] = {
-    "type": _read_type,
-    "required": _read_required,
-    "items": _read_items,
-    **dict.fromkeys(("anyOf", "oneOf", "allOf", "prefixItems"), _read_list),
-    **dict.fromkeys(
-        ("properties", "patternProperties", "$defs", "definitions", "dependentSchemas"), _read_map
-    ),
-    **dict.fromkeys(
-        (
-            *("additionalProperties", "additionalItems", "not", "if", "then", "else", "contains"),
-            *("propertyNames", "unevaluatedItems", "unevaluatedProperties"),
-        ),
-        _read_one,
-    ),
+# Engines compile the schemas of these keywords; of the others that hold schemas they read none.
+_HOLDERS = {
+    word: holds
+    for word, holds in HOLDERS_BEFORE_2020.items()
+    if word not in ("dependencies", "contentSchema")
 }
-# Words of which null says nothing.
+# Keywords that are dropped where they are null.
 _NEVER_NULL = frozenset(
     {
-        *_READERS,
-        *("enum", "pattern", "format", "title", "description", "minLength", "maxLength"),
+        *_HOLDERS,
+        *("type", "required", "enum", "pattern", "format", "title", "description", "$schema"),
         *("minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "multipleOf"),
-        *("minItems", "maxItems", "uniqueItems", "minProperties", "maxProperties", "$schema"),
+        *("minLength", "maxLength", "minItems", "maxItems", "uniqueItems"),
+        *("minProperties", "maxProperties"),
     }
 )
-# Words that older drafts use in another way.
+# Keywords that mean something else in older drafts.
 _OLDER_WORDS = frozenset({"items", "exclusiveMinimum", "exclusiveMaximum", "properties"})

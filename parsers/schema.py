@@ -18,8 +18,8 @@ from collections.abc import Iterable, Iterator, Mapping
 from functools import cached_property
 from urllib.parse import unquote
 
+from ..base.json_schema import ANY, JSON_TYPES, to_json_type
 from ..base.json_types import JsonObject
-from .type_names import ANY, JSON_TYPES, to_json_type
 
 # The most parts of one schema, and the most steps to validate one value. What is beyond is
 # not checked.

@@ -14,6 +14,7 @@ import itertools
 import re
 from collections.abc import Collection, Iterable, Iterator
 
+from ..base.json_schema import HOLDERS, JSON_TYPES, walk
 from ..base.json_types import JsonObject
 from ..parsers.base import ParserNames
 from ..parsers.format import Format
@@ -23,12 +24,14 @@ from ..postprocess.messages import PostprocessParams
 # Declared names with more than letters, digits and underscores; further ones do not stay.
 MAX_SPELLED_NAMES = 1024
 
-# Subschemas of a schema, by how a keyword holds them.
-NAMED_SCHEMAS = ("properties", "$defs", "definitions")
-LISTED_SCHEMAS = ("anyOf", "oneOf", "allOf", "prefixItems")
-SINGLE_SCHEMAS = ("items", "additionalProperties", "not")
-
-TYPES = ("string", "number", "integer", "boolean", "object", "array", "null")
+# The keywords with schemas that stay in a redacted schema: those that parsers read.
+KEPT_HOLDERS = {
+    word: HOLDERS[word]
+    for word in (
+        *("properties", "$defs", "definitions", "anyOf", "oneOf", "allOf", "prefixItems"),
+        *("items", "additionalProperties", "not"),
+    )
+}
 LITERALS = ("true", "false", "null", "True", "False", "None")
 GONE, KEPT, DIGIT = 0, 1, 2
 # In JSON and in XML; the digits of the last kind are replaced.
@@ -103,7 +106,7 @@ def _is_of_word(character: str) -> bool:
 def _build_pattern(parsers: ParserNames) -> re.Pattern[str]:
     """Return a pattern of what stays with these parsers, whatever the request is."""
     markers, words, keys = _format_texts(parsers)
-    quoted = "|".join(_longest_first({*keys, *TYPES}))
+    quoted = "|".join(_longest_first({*keys, *JSON_TYPES}))
     parts = [
         _ESCAPES,
         *_longest_first(markers),
@@ -123,27 +126,9 @@ def declared_names(tools: Iterable[JsonObject]) -> Iterator[str]:
         if isinstance(name := function.get("name"), str) and name:
             yield name
     for function in functions:
-        yield from _property_names(function.get("parameters"))
-
-
-def _property_names(schema: object) -> Iterator[str]:
-    if not isinstance(schema, dict):
-        return
-    if isinstance(properties := schema.get("properties"), dict):
-        yield from (name for name in properties if name)
-    for subschema in subschemas(schema):
-        yield from _property_names(subschema)
-
-
-def subschemas(schema: JsonObject) -> Iterator[object]:
-    """Yield the schemas directly in `schema`."""
-    for keyword in NAMED_SCHEMAS:
-        found = schema.get(keyword)
-        yield from found.values() if isinstance(found, dict) else ()
-    for keyword in LISTED_SCHEMAS:
-        found = schema.get(keyword)
-        yield from found if isinstance(found, list) else ()
-    yield from (schema[keyword] for keyword in SINGLE_SCHEMAS if keyword in schema)
+        for _, schema in walk(function.get("parameters"), KEPT_HOLDERS):
+            properties = schema.get("properties") if isinstance(schema, dict) else None
+            yield from (name for name in properties if name) if isinstance(properties, dict) else ()
 
 
 def _format_texts(parsers: ParserNames) -> tuple[set[str], set[str], set[str]]:

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import msgspec
 
+from ..base.json_schema import JSON_TYPES, Holds, replace_nested
 from ..base.json_types import JsonObject
 from ..postprocess.messages import PostprocessParams
-from .kept_text import LISTED_SCHEMAS, NAMED_SCHEMAS, SINGLE_SCHEMAS, TYPES
+from .kept_text import KEPT_HOLDERS
 
 _TYPE_OF: dict[type, str] = {
     str: "string",
@@ -16,6 +17,7 @@ _TYPE_OF: dict[type, str] = {
     list: "array",
     type(None): "null",
 }
+_CONTAINERS = {Holds.MAP: dict, Holds.LIST: list}
 
 
 def redact_params(params: PostprocessParams) -> PostprocessParams:
@@ -58,15 +60,10 @@ def redact_schema(schema: object) -> object:
     if not isinstance(schema, dict):
         return schema if isinstance(schema, bool) else {}
     kept = _keep_types(schema)
-    for keyword in NAMED_SCHEMAS:
-        if isinstance(found := schema.get(keyword), dict):
-            kept[keyword] = {name: redact_schema(part) for name, part in found.items()}
-    for keyword in LISTED_SCHEMAS:
-        if isinstance(found := schema.get(keyword), list):
-            kept[keyword] = [redact_schema(part) for part in found]
-    for keyword in SINGLE_SCHEMAS:
-        if keyword in schema:
-            kept[keyword] = redact_schema(schema[keyword])
+    for keyword, holds in KEPT_HOLDERS.items():
+        found = schema.get(keyword)
+        if keyword in schema and isinstance(found, _CONTAINERS.get(holds, object)):
+            kept[keyword] = replace_nested(found, holds, redact_schema)
     return kept
 
 
@@ -74,7 +71,8 @@ def _keep_types(schema: JsonObject) -> JsonObject:
     """Return what stays of a schema as it is."""
     kept: JsonObject = {}
     types = schema.get("type")
-    known = [type_ for type_ in (types if isinstance(types, list) else [types]) if type_ in TYPES]
+    names = types if isinstance(types, list) else [types]
+    known = [name for name in names if isinstance(name, str) and name in JSON_TYPES]
     known = known or _name_types(schema)
     if known:
         kept["type"] = known if isinstance(types, list) or len(known) > 1 else known[0]

@@ -7,8 +7,8 @@ from collections.abc import Callable
 from functools import lru_cache
 from typing import NamedTuple
 
+from ...base.json_schema import JSON_TYPES
 from ..schema import ValueSchema, declare
-from ..type_names import JSON_TYPES
 from .incremental_grammar import Status
 from .json_repair import MAX_WORD, JsonRepairer
 from .json_text import WriteJson, escape_json

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from backedge.base.json_schema import HOLDERS
 from backedge.frontend.request.tool_schemas import (
     BYTES_EACH,
     MAX_CACHED_BYTES,
@@ -38,7 +39,7 @@ VALUES = st.one_of(
     ),
 )
 # What jsonschema also demands of the form of these strings says nothing of a schema's meaning.
-WORDS = sorted(KEYWORDS.keys() - {"$id", "$anchor", "$dynamicAnchor", "$schema", "$ref"})
+WORDS = sorted({*KEYWORDS, *HOLDERS} - {"$id", "$anchor", "$dynamicAnchor", "$schema", "$ref"})
 SCHEMAS = st.recursive(
     VALUES,
     lambda inner: st.dictionaries(

@@ -9,6 +9,7 @@ from types import FrameType
 from typing import Any, ClassVar
 
 import pytest
+from backedge.base import json_schema
 from backedge.guided import standard_schema
 from backedge.parsers import schema, schema_validation
 from backedge.parsers.arguments import schema_value, text_value, typed_json
@@ -20,7 +21,15 @@ from hypothesis import strategies as st
 
 from tests.parsers.fuzzing import fuzz
 
-WALKERS = (schema, schema_validation, standard_schema, schema_value, text_value, typed_json)
+WALKERS = (
+    json_schema,
+    schema,
+    schema_validation,
+    standard_schema,
+    schema_value,
+    text_value,
+    typed_json,
+)
 FILES = {module.__file__ for module in WALKERS}
 # Lines for each node of the schema, and whatever it is.
 PER_NODE, ALWAYS = 100, 6_000_000

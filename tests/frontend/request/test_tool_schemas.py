@@ -57,7 +57,7 @@ def test_accepted(schema):
 def test_rejected(schema, path):
     fault = find_tool_schema_fault(schema)
     assert fault is not None
-    assert "".join(f".{word}" for word in fault.words) == path
+    assert "".join(f".{word}" for word in fault.path) == path
     assert fault.allowed
 
 

@@ -8,6 +8,7 @@ from collections.abc import Iterable
 from typing import Any
 
 import pytest
+from backedge.base.json_schema import JSON_TYPES
 from backedge.parsers.arguments.json_repair import MAX_WORD
 from backedge.parsers.arguments.schema_value import (
     JSON,
@@ -18,7 +19,6 @@ from backedge.parsers.arguments.schema_value import (
 )
 from backedge.parsers.arguments.text_value import text_to_json
 from backedge.parsers.schema import ValueSchema, declare
-from backedge.parsers.type_names import JSON_TYPES
 from hypothesis import given
 from hypothesis import strategies as st
 
