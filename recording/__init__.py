@@ -1,1 +1,1 @@
-"""Recordings of requests: what was generated, and what was made of it; written and read again."""
+"""Recordings of requests, written and read: the engine's output and the deltas sent for it."""

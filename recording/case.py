@@ -1,6 +1,6 @@
-"""A test case: a stream as short as it can be, and what a client should get of it.
+"""A test case: a minimal stream and the answer that a client should get.
 
-Its tokens are texts, so that it needs no tokenizer: whoever has the case can run it.
+Tokens are stored as texts, so a case runs without a tokenizer.
 """
 
 from __future__ import annotations
@@ -24,11 +24,11 @@ VERSION = 1
 
 
 class CaseFileError(BackedgeError):
-    """A file is no test case. The message says which and why."""
+    """A file is not a test case. The message names the file and the reason."""
 
 
 class ExpectedCall(msgspec.Struct, frozen=True):
-    """A call; arguments are the text as it was sent."""
+    """A tool call; arguments are the text as it was sent."""
 
     name: str | None
     arguments: str
@@ -46,11 +46,11 @@ class Expected(msgspec.Struct, frozen=True):
 class Case(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """One stream of one choice.
 
-    id: a name for people. tokens: their texts; "" for one that gives no text by itself.
-    markers: the texts of added tokens, each with whether it is special. prompt: the tokens at the
-    end of the prompt, as texts. finish_reason: the engine's, with the last token.
-    expect: what the client should get, and does of the parsers that `expect_of` names.
-    instead: what other parsers give, which `instead_of` names.
+    id: a name for display. tokens: their texts; "" for a token that gives no text by itself.
+    markers: text of each added token -> whether it is special.
+    prompt: the last tokens of the prompt, as texts. finish_reason: the engine's, with the last
+    token. expect: what the client should get, and does get with the parsers in `expect_of`.
+    instead: what it gets with the parsers in `instead_of`.
     """
 
     version: int = VERSION
@@ -71,7 +71,7 @@ class Case(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class TextDetokenizers(DetokenizerFactory):
-    """A vocabulary of texts. markers: those of added tokens, each with whether it is special."""
+    """A vocabulary of texts. markers: text of each added token -> whether it is special."""
 
     def __init__(self, texts: Sequence[str], markers: Mapping[str, bool]) -> None:
         self._texts = texts
@@ -94,7 +94,7 @@ class TextDetokenizers(DetokenizerFactory):
 
 
 class TextDetokenizer(Detokenizer):
-    """Gives each token's text. texts: by id."""
+    """Returns each token's text. texts: by id."""
 
     def __init__(self, texts: Sequence[str]) -> None:
         self._texts = texts
@@ -105,9 +105,9 @@ class TextDetokenizer(Detokenizer):
 
 
 def run_case(case: Case) -> Expected:
-    """Return what the linear parsers give for the tokens of a case, fed one at a time.
+    """Feed the tokens of a case one at a time to the linear parsers; return the choice.
 
-    Raises `UnknownParserError` for a name without a linear parser.
+    Raises `UnknownParserError` if no linear parser has that name.
     """
     texts = list(dict.fromkeys([*case.markers, *case.prompt, *case.tokens]))
     ids = {text: token_id for token_id, text in enumerate(texts)}
@@ -139,7 +139,7 @@ def run_case(case: Case) -> Expected:
 
 
 def read_expected(deltas: Sequence[ChoiceDelta]) -> Expected:
-    """Return a choice as a whole."""
+    """Merge deltas into a whole choice."""
     if not deltas:
         return Expected()
     whole = aggregate_deltas(deltas)
@@ -170,5 +170,5 @@ def read_case(path: Path) -> Case:
 
 
 def write_case(case: Case) -> bytes:
-    """Return a case as the content of a file, indented for people."""
+    """Return a case as the content of a file, indented for readers."""
     return msgspec.json.format(msgspec.json.encode(case), indent=2) + b"\n"

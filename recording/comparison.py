@@ -1,7 +1,7 @@
-"""What a client has got, in an order that can be compared, and the first difference of two.
+"""Finds the first difference between two answers.
 
-How deltas are cut and merged is no difference, and neither are the ids of calls. An answer is a
-row of parts: text of one kind, the name of a call, its arguments, the finish.
+The cutting and merging of deltas and the ids of calls are not differences. An answer is compared
+as a sequence of parts: text of one kind, the name of a call, its arguments, the finish.
 """
 
 from __future__ import annotations
@@ -17,16 +17,16 @@ REASONING, CONTENT, CALL, ARGUMENTS, FINISH = "reasoning", "content", "call", "a
 
 
 class Given(NamedTuple):
-    """Deltas, and behind how many tokens of their choice they came."""
+    """Deltas, and the number of their choice's tokens when they came."""
 
     tokens: int
     deltas: Sequence[ChoiceDelta]
 
 
 class Part(msgspec.Struct):
-    """What comes in one piece to the client, whatever its deltas are.
+    """A run of output of one kind, across deltas.
 
-    index: of a call. pieces: of the text, each with the tokens and the delta that brought it.
+    index: of a call. pieces: the text in pieces, each with the token count and delta of its origin.
     """
 
     kind: str
@@ -35,7 +35,7 @@ class Part(msgspec.Struct):
 
     @property
     def key(self) -> tuple[str, int | None]:
-        """What a part has in common with what continues it."""
+        """The kind and call that a part shares with its continuation."""
         return self.kind, self.index
 
     @property
@@ -44,7 +44,7 @@ class Part(msgspec.Struct):
         return "".join(text for text, _, _ in self.pieces)
 
     def find(self, position: int) -> tuple[int, ChoiceDelta]:
-        """Return the tokens and the delta of the character at `position`, or of the last one."""
+        """Return token count and delta of the character at `position`, or of the last one."""
         end = 0
         for text, tokens, delta in self.pieces:
             end += len(text)
@@ -55,7 +55,7 @@ class Part(msgspec.Struct):
 
 
 class Side(msgspec.Struct, frozen=True):
-    """One side of a difference. text: from the difference on. delta: the one that brought it."""
+    """One side of a difference. text: from the difference on. delta: its origin."""
 
     kind: str
     text: str
@@ -63,10 +63,10 @@ class Side(msgspec.Struct, frozen=True):
 
 
 class Difference(msgspec.Struct, frozen=True):
-    """Where two answers part.
+    """The point at which two answers diverge.
 
-    choice: its index. token: how many tokens of the choice the later side has had there.
-    left, right: what each has there.
+    choice: its index. token: number of the choice's tokens at that point, on the later side.
+    left, right: what each side has from there.
     """
 
     choice: int
@@ -84,9 +84,9 @@ UNKNOWN = "?"
 def split_parts(
     given: Iterable[Given], choice: int, declared: Collection[str] | None = None
 ) -> list[Part]:
-    """Return what a choice is made of.
+    """Split the deltas of a choice into parts.
 
-    declared: the names of functions, to leave out all text but theirs; None to leave all in.
+    declared: the function names to keep when all other text is dropped; None to keep all text.
     """
     parts: list[Part] = []
     for tokens, deltas in given:
@@ -129,7 +129,7 @@ def find_difference(
 ) -> Difference | None:
     """Return the first difference of two choices; None if they are equal.
 
-    left_is_cut: the left one may end anywhere, such as that of a client that left.
+    left_is_cut: the left one may end anywhere, for example because its client disconnected.
     """
     for number in range(max(len(left), len(right))):
         one = left[number] if number < len(left) else None
@@ -148,7 +148,7 @@ def find_difference(
 
 
 def _common(left: str, right: str) -> int:
-    """Return how many characters both begin with."""
+    """Return the length of the common prefix."""
     pairs = enumerate(zip(left, right, strict=False))
     shorter = min(len(left), len(right))
     return next((position for position, (one, other) in pairs if one != other), shorter)

@@ -1,4 +1,4 @@
-"""What was taken down of a request that has ended, and the recording that is made of it."""
+"""The notes on a finished request, and the recording made from them."""
 
 from __future__ import annotations
 
@@ -22,17 +22,17 @@ from .recording import (
 from .redacted_params import redact_params
 from .redaction import Redactor, RequestRedactor
 
-# Tokens at the end of a prompt, in which a parser looks whether it has opened the reasoning.
+# Number of tokens at the end of a prompt that parsers check for an open reasoning block.
 TAIL_TOKENS = 1024
 MS_PER_S = 1000
-_ROUNDED_MS = 3  # digits of a time
+_ROUNDED_MS = 3  # digits of a time in ms
 
 
 class FinishedRequest(msgspec.Struct, frozen=True, kw_only=True):
-    """A request as it was taken down.
+    """The notes on a request.
 
-    since: when it came, on the event loop's clock, as the times of `chunks` and `sent`.
-    token_ids: of its prompt, and of a worker that died behind it.
+    since: when it arrived, on the event loop's clock, as the times in `chunks` and `sent`.
+    token_ids: of its prompt, followed by those that a worker generated before it died.
     """
 
     source: Source
@@ -48,7 +48,7 @@ class FinishedRequest(msgspec.Struct, frozen=True, kw_only=True):
     dropped: int = 0
 
     def build(self, *, with_prompt: bool) -> Recording:
-        """Return the recording, with all that was written. with_prompt: with the prompt's ids."""
+        """Return the unredacted recording. with_prompt: include the prompt's token ids."""
         ids = list(self._prompt) if with_prompt else None
         return self._build(
             self.params,
@@ -61,7 +61,7 @@ class FinishedRequest(msgspec.Struct, frozen=True, kw_only=True):
     def build_redacted(self, redactor: Redactor) -> Recording:
         """Return the recording without words.
 
-        Of the prompt its hash and its redacted tail are left. Raises what a tokenizer raises.
+        It keeps the prompt's hash and redacted tail. Raises what a tokenizer raises.
         """
         of_request = redactor.for_request(self.params, self.model.parsers)
         tail = [new for ids in of_request.redact([self._tail]) for new in ids]
@@ -77,7 +77,7 @@ class FinishedRequest(msgspec.Struct, frozen=True, kw_only=True):
                 )
                 for at, deltas in self.sent
             ],
-            # The text of an error may repeat what was written.
+            # The text of an error may repeat the request or the answer.
             None if self.error is None else self.error.partition(":")[0],
             redacted=True,
         )
@@ -95,13 +95,13 @@ class FinishedRequest(msgspec.Struct, frozen=True, kw_only=True):
         return list(self.token_ids[self.params.prompt_length :])
 
     def _all_chunks(self) -> list[tuple[float, Chunk]]:
-        """Return the tokens of a worker that died as the first chunk, and all others."""
+        """Return the tokens of a worker that died as the first chunk, then the others."""
         resumed = self._resumed
         first = [(self.since, Chunk(token_ids=resumed))] if resumed else []
         return first + self.chunks
 
     def _redact_chunks(self, redactor: RequestRedactor) -> list[RecordedChunk]:
-        """Return all chunks; those of a choice are read together, since words go across them."""
+        """Redact all chunks; those of a choice together, because words span chunks."""
         chunks = self._all_chunks()
         by_choice: dict[int, list[list[int]]] = {}
         for _, chunk in chunks:

@@ -1,4 +1,4 @@
-"""The flags of recording, the same on workers and frontends, and what they ask for."""
+"""The command-line flags of recording, the same for workers and frontends."""
 
 from __future__ import annotations
 
@@ -12,24 +12,24 @@ CONTENT_FLAG = "--postprocess-record-content"
 PROMPTS_FLAG = "--postprocess-record-prompts"
 ON_REQUEST_FLAG = "--postprocess-record-on-request"
 LIMIT_FLAG = "--postprocess-record-mb"
-# Of all files in the folder together.
+# Limit for all files in the folder together.
 DEFAULT_MB = 1024
-MAX_DIGITS = 9  # of a number on the command line
+MAX_DIGITS = 9  # limit for a number on the command line
 BYTES_PER_MB = 1 << 20
 ON, OFF = "on", "off"
 
 
 class RecordTarget(msgspec.Struct, frozen=True):
-    """Where to record, and which share of the requests, from 0 to 1."""
+    """A folder, and the share of the requests to record there, from 0 to 1."""
 
     folder: str
     sample: float = 1.0
 
 
 def parse_target(text: str) -> RecordTarget:
-    """Parse DIR[:SAMPLE]. Raises ArgumentTypeError for a share that is none.
+    """Parse DIR[:SAMPLE]. Raises ArgumentTypeError for a share that is not from 0 to 1.
 
-    What follows the last colon is a share if it is a number; else it belongs to the folder.
+    What follows the last colon is the share if it is a number; otherwise it is part of DIR.
     """
     folder, colon, share = text.rpartition(":")
     try:
@@ -48,7 +48,7 @@ def parse_target(text: str) -> RecordTarget:
 def parse_limit(text: str) -> int:
     """Return a size in MiB, at least 1. Raises ArgumentTypeError."""
     if not (text.isascii() and text.isdecimal()) or len(text) > MAX_DIGITS or not int(text):
-        raise argparse.ArgumentTypeError(f"{text!r} is not 1 or more MiB")
+        raise argparse.ArgumentTypeError(f"{text!r} is not a number of MiB from 1")
     return int(text)
 
 
@@ -61,7 +61,7 @@ FLAGS: tuple[tuple[tuple[str, ...], dict[str, Any]], ...] = (
             "default": None,
             "metavar": "DIR[:SAMPLE]",
             "help": "Record requests into files in DIR, for `backedge inspect` and `backedge "
-            "replay`: all of them, or the share SAMPLE, for example 0.01. Words are replaced "
+            "replay`: all requests, or the share SAMPLE, for example 0.01. Words are replaced "
             f"unless {CONTENT_FLAG} is on.",
         },
     ),
@@ -70,8 +70,8 @@ FLAGS: tuple[tuple[tuple[str, ...], dict[str, Any]], ...] = (
         {
             "choices": (ON, OFF),
             "default": OFF,
-            "help": "Record what users and the model have written, too. The default, 'off', "
-            "replaces their words and keeps markers, punctuation and declared names.",
+            "help": "Record the words of users and the model as well. The default, 'off', "
+            "replaces them and keeps markers, punctuation and declared names.",
         },
     ),
     (
@@ -79,8 +79,8 @@ FLAGS: tuple[tuple[tuple[str, ...], dict[str, Any]], ...] = (
         {
             "choices": (ON, OFF),
             "default": ON,
-            "help": f"With {CONTENT_FLAG} on: record the token ids of prompts. 'off' keeps their "
-            "hash and their last tokens only, as recordings without content do.",
+            "help": f"With {CONTENT_FLAG} on: record the token ids of prompts. 'off' records only "
+            "their hash and last tokens, as recordings without content do.",
         },
     ),
     (
@@ -89,7 +89,7 @@ FLAGS: tuple[tuple[tuple[str, ...], dict[str, Any]], ...] = (
             "choices": (ON, OFF),
             "default": OFF,
             "help": "Also record a request with the header x-dynamo-meta-backedge-record: on, "
-            f"whatever the sample; with {RECORD_FLAG} DIR:0, such requests alone.",
+            f"whatever the sample; with {RECORD_FLAG} DIR:0, record only these.",
         },
     ),
     (
@@ -106,10 +106,11 @@ FLAGS: tuple[tuple[tuple[str, ...], dict[str, Any]], ...] = (
 
 
 class RecordSettings(msgspec.Struct, frozen=True, kw_only=True):
-    """What the flags ask for.
+    """The values of the flags.
 
-    sample: share of the requests, from 0 to 1. content: words as well. prompts: token ids of
-    prompts, with `content`. on_request: also what a header asks for. limit_bytes: of all files.
+    sample: share of the requests, from 0 to 1. content: record words. prompts: record the
+    prompts' token ids, if `content`. on_request: also record requests that ask for it in a
+    header. limit_bytes: for all files together.
     """
 
     folder: str
@@ -127,7 +128,7 @@ def add_to(parser: argparse.ArgumentParser) -> None:
 
 
 def read_record_settings(arguments: argparse.Namespace) -> RecordSettings | None:
-    """Return what parsed flags ask for; None to record nothing, also where there are no flags."""
+    """Return the settings in parsed flags; None if recording is off or the flags do not exist."""
     target: RecordTarget | None = getattr(arguments, "postprocess_record", None)
     if target is None:
         return None

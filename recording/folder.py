@@ -1,4 +1,4 @@
-"""The files of recordings: private, rotated, and bounded together."""
+"""The files of recordings: private, rotated, with a common size limit."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ import stat
 import time
 from pathlib import Path
 
-# Of one file; then the next one begins.
+# Limit of one file; then the next one begins.
 MAX_FILE_BYTES = 67_108_864
-# A file has at most this part of what all may take together, so that the oldest can go.
+# A file may take this part of the common limit, so that the oldest files can be deleted.
 LARGEST_PART = 4
 _OURS = re.compile(r"backedge-(?:worker|frontend)-\d{8}T\d{6}-\d+-\d{4,}\.jsonl")
 _NEW_FILE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_APPEND | os.O_NOFOLLOW | os.O_CLOEXEC
-# Names that are tried.
+# Number of file names to try.
 _MAX_TAKEN = 1000
 _PRIVATE_FILE, _PRIVATE_FOLDER = 0o600, 0o700
 
@@ -24,11 +24,11 @@ _PRIVATE_FILE, _PRIVATE_FOLDER = 0o600, 0o700
 class RecordingFolder:
     """Appends lines to files that only this user can read.
 
-    The names are made here alone: of the source, the time, the process and a number. Several
-    processes may share the folder. Not for several threads.
+    File names are made only here, from source, time, process and a number. Several processes may
+    share the folder; threads may not share this object.
 
-    path: created if it is not there. limit_bytes: of all recordings in it; before a file begins,
-        the oldest are deleted until it has room.
+    path: created if missing. limit_bytes: of all recordings in it; before a file begins, the
+        oldest are deleted to make room.
     """
 
     def __init__(self, path: str, source: str, limit_bytes: int) -> None:
@@ -42,7 +42,7 @@ class RecordingFolder:
 
     @property
     def longest_line(self) -> int:
-        """The most bytes of a line: a file holds it."""
+        """The limit of a line in bytes; a line must fit in a file."""
         return self._file_limit
 
     def append(self, line: bytes) -> None:
@@ -68,9 +68,9 @@ class RecordingFolder:
                 os.close(file)
 
     def _begin(self) -> int:
-        """Make room, and return a new file."""
+        """Make room and return a new file."""
         Path(self._path).mkdir(mode=_PRIVATE_FOLDER, parents=True, exist_ok=True)
-        # Everything goes by the folder that was opened, whatever its path means meanwhile.
+        # Use only this descriptor, in case the path changes its target.
         folder = os.open(self._path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
         try:
             make_room(folder, self._limit - self._file_limit)
@@ -79,7 +79,7 @@ class RecordingFolder:
             os.close(folder)
 
     def _create(self, folder: int) -> int:
-        """Return a new file. In a shared folder, processes of two machines may have one number."""
+        """Return a new file. Processes of two machines may share a number in a shared folder."""
         began = time.strftime("%Y%m%dT%H%M%S", time.gmtime())
         for _ in range(_MAX_TAKEN):
             self._files += 1
@@ -97,15 +97,15 @@ def write_all(file: int, data: bytes) -> None:
 
 
 def make_room(folder: int, limit_bytes: int) -> None:
-    """Delete the oldest recordings until the others take at most `limit_bytes` together.
+    """Delete the oldest recordings until the rest take at most `limit_bytes`.
 
-    folder: its file descriptor. Links and files of other names are left alone.
+    folder: its file descriptor. Links and files with other names are ignored.
     """
     found = []
     for name in os.listdir(folder):
         if _OURS.fullmatch(name) is None:
             continue
-        with contextlib.suppress(FileNotFoundError):  # another process makes room, too
+        with contextlib.suppress(FileNotFoundError):  # another process also makes room
             status = os.stat(name, dir_fd=folder, follow_symlinks=False)
             if stat.S_ISREG(status.st_mode):
                 found.append((status.st_mtime_ns, name, status.st_size))

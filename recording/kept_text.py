@@ -1,10 +1,10 @@
-"""What stays of an answer in a redacted recording: text that parsers look for.
+"""Finds the parts of an answer that redaction keeps: text that parsers look for.
 
-The markers and keys of the model's formats, the names that the request declares, JSON's literals
-and escapes, and the request's stop strings. White space and punctuation stay anyway.
+These are the markers and keys of the model's formats, names that the request declares, JSON's
+literals and escapes, and the request's stop strings; white space and punctuation are kept anyway.
 
-What a request brings is looked up, and never part of a pattern: a pattern of 16,000 names takes
-seconds for one answer, in which no other thread of the process runs.
+Text from the request is searched directly, never compiled into a pattern: a pattern of 16,000
+names blocks all threads of the process for seconds per answer.
 """
 
 from __future__ import annotations
@@ -21,10 +21,10 @@ from ..parsers.format import Format
 from ..parsers.parser_lookup import reasoning_format, tool_format
 from ..postprocess.messages import PostprocessParams
 
-# Declared names with more than letters, digits and underscores; further ones do not stay.
+# Limit of declared names with characters other than [A-Za-z0-9_]; further ones are redacted.
 MAX_SPELLED_NAMES = 1024
 
-# The keywords with schemas that stay in a redacted schema: those that parsers read.
+# Keywords with subschemas that a redacted schema keeps, because parsers read them.
 KEPT_HOLDERS = {
     word: HOLDERS[word]
     for word in (
@@ -34,24 +34,24 @@ KEPT_HOLDERS = {
 }
 LITERALS = ("true", "false", "null", "True", "False", "None")
 GONE, KEPT, DIGIT = 0, 1, 2
-# In JSON and in XML; the digits of the last kind are replaced.
+# In JSON and in XML. The digits of the last kind are replaced.
 _HEX = "hex"
 _ESCAPES = rf"""\\u(?P<{_HEX}>[0-9a-fA-F]{{4}})|\\["'\\/bfnrt]|&(?:lt|gt|amp|quot|apos);"""
-# A number that is whole, however it is written.
+# A whole number in any notation.
 _NO_FRACTION = r"(?<=\d)\.0+(?!\d)"
-# An element of an array in XML.
+# An array element in XML.
 _ITEM = r"(?<=[</])item(?=>)"
 _EXPONENT = r"(?<=\d)[eE](?=[-+]?\d)"
-# What a pattern of a format matches besides its own words: names of groups, escapes, classes.
+# The parts of a format's pattern that are not words: names of groups, escapes, classes.
 _SYNTAX = re.compile(r"\(\?P<\w+>|\\.|\[[^\]]*\]")
 _RUN = re.compile(r"\w+")
 _WORD = re.compile(r"[^\W\d_](?:\w*[^\W_])?")
 
 
 class KeptText:
-    """What stays of a request's prompt and answer.
+    """Finds the parts of a request's prompt and answer to keep.
 
-    parsers: the names of the model's. names: those that the request declares.
+    parsers: the model's parser names. names: those that the request declares.
     """
 
     def __init__(self, params: PostprocessParams, parsers: ParserNames) -> None:
@@ -63,7 +63,7 @@ class KeptText:
         self._spelled = list(itertools.islice(spelled, MAX_SPELLED_NAMES))
 
     def mask(self, text: str) -> bytearray:
-        """Return `GONE`, `KEPT`, or for a digit of an escape `DIGIT`, for each character."""
+        """Return for each character `GONE`, `KEPT`, or `DIGIT` for a digit of an escape."""
         mask = bytearray(len(text))
         for start, end in self._find_own(text):
             mask[start:end] = bytes((KEPT,)) * (end - start)
@@ -76,7 +76,7 @@ class KeptText:
         return mask
 
     def _find_own(self, text: str) -> Iterator[tuple[int, int]]:
-        """Yield where the request's stop strings and, as words of their own, its names stand."""
+        """Yield the spans of the request's stop strings and, as whole words, its names."""
         for stop in self._stops:
             for start in find_all(text, stop):
                 yield start, start + len(stop)
@@ -91,7 +91,7 @@ class KeptText:
 
 
 def find_all(text: str, part: str) -> Iterator[int]:
-    """Yield where `part` stands in `text`, from left to right and none inside another."""
+    """Yield the positions of `part` in `text`, from left to right without overlaps."""
     start = text.find(part)
     while start >= 0:
         yield start
@@ -104,7 +104,7 @@ def _is_of_word(character: str) -> bool:
 
 @functools.cache
 def _build_pattern(parsers: ParserNames) -> re.Pattern[str]:
-    """Return a pattern of what stays with these parsers, whatever the request is."""
+    """Return a pattern of what these parsers look for in any request."""
     markers, words, keys = _format_texts(parsers)
     quoted = "|".join(_longest_first({*keys, *JSON_TYPES}))
     parts = [
@@ -132,7 +132,7 @@ def declared_names(tools: Iterable[JsonObject]) -> Iterator[str]:
 
 
 def _format_texts(parsers: ParserNames) -> tuple[set[str], set[str], set[str]]:
-    """Return the markers of the formats of these names, the words of their patterns, their keys."""
+    """Return the markers, the words in patterns, and the keys of these parsers' formats."""
     found = (
         tool_format(parsers.tool_call) if parsers.tool_call else None,
         reasoning_format(parsers.reasoning) if parsers.reasoning else None,

@@ -1,7 +1,7 @@
-"""Takes down what happens to a request while it is answered; the rest is the writer's.
+"""Notes what happens to a request while it is answered.
 
-While the request runs, an output of the engine and a chunk that is sent cost one entry in a list
-each. What is made of them, and their redaction, happens in the writer's thread, afterwards.
+Each engine output and each chunk sent costs one list entry while the request runs. The writer's
+thread builds and redacts the recording afterwards.
 """
 
 from __future__ import annotations
@@ -20,29 +20,29 @@ from .recording import Outcome, RecordedModel, Recording, Source
 from .redaction import Redactor
 from .writer import RecordingWriter
 
-# Of one request; what comes behind them is not recorded.
+# Limit of tokens per request; later tokens are not recorded.
 MAX_TOKENS = 131_072
-# Of all requests that run or wait for the writer; while it is reached, none begins.
+# Limit of tokens of all running and waiting requests; at this limit no new recording starts.
 MAX_HELD_TOKENS = 1_048_576
-# Dynamo gives the header x-dynamo-meta-NAME on as metadata, to frontend and worker.
+# Dynamo passes the header x-dynamo-meta-NAME as metadata to frontend and worker.
 METADATA_KEY = "backedge-record"
 _ASKED = ("1", "on", "true")
 _HASHES = 1 << 32
 
 
 class RequestContext(Protocol):
-    """Dynamo's `Context` of a request, as far as it is read here."""
+    """The part of Dynamo's request `Context` that is read here."""
 
     @property
     def metadata(self) -> Mapping[str, str]:
-        """What headers x-dynamo-meta-* of the request say."""
+        """The request's headers x-dynamo-meta-*."""
         ...
 
 
 class Recorder:
     """Records the requests of one model in one process.
 
-    model: as it is recorded. make_redactor: called once, in the writer's thread.
+    model: as it appears in recordings. make_redactor: called once, in the writer's thread.
     """
 
     def __init__(
@@ -58,12 +58,12 @@ class Recorder:
         self.source: Source = source
         self.model = model
         self.redactor = functools.cache(make_redactor)
-        # Each is changed by one thread alone.
-        self.taken = 0  # tokens of requests that were begun
-        self.released = 0  # of those that were written or given up
+        # Only one thread changes each of these.
+        self.taken = 0  # tokens of started requests
+        self.released = 0  # tokens of requests that were written or dropped
 
     def without_parsers(self) -> Recorder:
-        """Return a recorder for requests whose text is not parsed here."""
+        """Return a recorder for requests whose text the frontend parses."""
         model = RecordedModel(
             path=self.model.path,
             engine=self.model.engine,
@@ -76,19 +76,19 @@ class Recorder:
     def start(
         self, params: PostprocessParams, token_ids: Sequence[int], context: object = None
     ) -> RequestRecorder | None:
-        """Return what records a request; None if it is not to be recorded.
+        """Return a recorder for one request; None if it is not to be recorded.
 
-        token_ids: the request's; behind the prompt those of a worker that died. context: Dynamo's.
+        token_ids: of the prompt, then of a worker that died. context: Dynamo's.
         """
         if not (self._is_drawn(params.response_id) or self._is_asked(context)):
             return None
         if self.taken - self.released >= MAX_HELD_TOKENS:
-            self.writer.lose("overload", f"{MAX_HELD_TOKENS} tokens are held already")
+            self.writer.lose("overload", f"{MAX_HELD_TOKENS} tokens are already held")
             return None
         return RequestRecorder(self, params, token_ids)
 
     def _is_drawn(self, response_id: str) -> bool:
-        """Whether the request is in the sample; the same at frontend and worker."""
+        """Whether the request is in the sample; frontend and worker agree."""
         sample = self.settings.sample
         return zlib.crc32(response_id.encode("utf-8", "replace")) < sample * _HASHES
 
@@ -125,15 +125,15 @@ class RequestRecorder:
         self._ended = False
 
     def begin(self, now: float) -> None:
-        """Note that the request came now."""
+        """Note when the request arrived."""
         self._since = now
 
     def add(self, chunk: Chunk, now: float) -> None:
-        """Note an output of the engine."""
+        """Note an engine output."""
         weight = tokens = len(chunk.token_ids)
         room = self._room - tokens
         if room < 0:
-            # From here on all of them, so that nothing is missing in between.
+            # Stop recording here for good, so that the recording has no gap.
             self._room = -1
             self._dropped += tokens
             return
@@ -143,17 +143,17 @@ class RequestRecorder:
             weight *= 1 + len(tops[0])
         self._weight += weight
         self._recorder.taken += weight
-        # No pairs of both: the garbage collector would walk through them.
+        # Two flat lists instead of pairs, which the garbage collector would have to visit.
         self._times.append(now)
         self._chunks.append(chunk)
 
     def sent(self, deltas: list[ChoiceDelta], now: float) -> None:
-        """Note deltas that leave."""
+        """Note deltas that are being sent."""
         if deltas and not self._dropped:
             self._sent.append((now, deltas))
 
     def end(self, outcome: Outcome, error: str | None = None) -> None:
-        """Hand everything to the writer; once. error: of a failed request."""
+        """Pass the notes to the writer. Call this once. error: of a failed request."""
         if self._ended:
             return
         self._ended = True
@@ -172,7 +172,7 @@ class RequestRecorder:
             recorder.taken -= weight
 
     def _finish(self, outcome: Outcome, error: str | None) -> FinishedRequest:
-        """Return all that was noted; in the writer's thread."""
+        """Collect the notes; runs in the writer's thread."""
         return FinishedRequest(
             source=self._recorder.source,
             model=self._recorder.model,

@@ -1,7 +1,7 @@
-"""The form of a recording: one request in one line of JSON.
+"""The format of a recording: one request in one line of JSON.
 
-A recording holds all that it takes to post-process the request again: its parameters, its prompt,
-and the engine's chunks. It also holds the deltas that were sent, to compare with.
+A recording holds all input of post-processing (the request's parameters, its prompt and the
+engine's chunks), and, for comparison, the deltas that were sent.
 """
 
 from __future__ import annotations
@@ -20,10 +20,10 @@ Outcome = Literal["finished", "cancelled", "failed"]
 
 
 class RecordedModel(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
-    """The model, and the parsers that its worker has chosen.
+    """The model, and the parsers that its worker chose.
 
-    path: folder or name of the model, where its tokenizer is found again.
-    engine: "vllm", "sglang", "trtllm" or "replay". kind: of the parsers; "auto" where the source
+    path: folder or name of the model, from which its tokenizer can be loaded.
+    engine: "vllm", "sglang", "trtllm" or "replay". kind: of the parsers; "auto" if the source
         does not know.
     """
 
@@ -36,11 +36,11 @@ class RecordedModel(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=Tru
 
 
 class RecordedPrompt(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
-    """The prompt as the engine has got it.
+    """The prompt as sent to the engine.
 
     token_ids: None if prompts are not recorded. sha256: of the token ids, in hexadecimal.
-    tail: the last of the token ids that parsers look at; recorded without `token_ids` as well,
-        and redacted as the answer is.
+    tail: the last token ids, which parsers check; recorded even without `token_ids`, and
+        redacted as the answer is.
     """
 
     sha256: str
@@ -49,16 +49,16 @@ class RecordedPrompt(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=Tr
 
 
 class RecordedChunk(msgspec.Struct, frozen=True, array_like=True):
-    """What the engine gave in one step. at_ms: since the request came."""
+    """The engine's output of one step. at_ms: since the request arrived."""
 
     at_ms: float
     chunk: Chunk
 
 
 class RecordedDeltas(msgspec.Struct, frozen=True, array_like=True):
-    """Deltas that left together. at_ms: since the request came. sizes: of each delta's text.
+    """Deltas that were sent together. at_ms: since the request arrived.
 
-    deltas: without their text in a redacted recording; its characters are counted in `sizes`.
+    deltas: without their text in a redacted recording. sizes: length of each delta's text.
     """
 
     at_ms: float
@@ -69,10 +69,10 @@ class RecordedDeltas(msgspec.Struct, frozen=True, array_like=True):
 class Recording(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
     """One request, from its parameters to its end.
 
-    began: when it came, in seconds since 1970. resumed: number of tokens that another worker had
-        generated before it died; they are the first chunk.
-    redacted: ordinary words are replaced in token ids, and left out of deltas and parameters.
-    dropped: tokens behind the bound of a recording, which it does not hold.
+    began: when it arrived, in seconds since 1970. resumed: number of tokens that another worker
+        had generated before it died; they are the first chunk.
+    redacted: ordinary words are replaced in token ids and removed from deltas and parameters.
+    dropped: number of tokens beyond the limit, which are missing.
     error: of a failed request.
     """
 

@@ -1,4 +1,4 @@
-"""Recordings read from a file: one request in each line."""
+"""Reads recordings from a file with one request per line."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ import msgspec
 from ..base.errors import BackedgeError, shorten
 from .recording import VERSION, Recording
 
-# The longest line that is read; a recorder writes shorter ones.
+# Limit for a line that is read; a recorder writes shorter ones.
 MAX_LINE_BYTES = 1 << 27
 _decoder = msgspec.json.Decoder(Recording)
 
 
 class RecordingFileError(BackedgeError):
-    """A file, or a line of it, is no recording that can be read. The message says which and why."""
+    """A file or line is not a readable recording. The message says which and why."""
 
 
 class _Version(msgspec.Struct):
@@ -24,9 +24,9 @@ class _Version(msgspec.Struct):
 
 
 def read_recordings(path: Path) -> Iterator[Recording]:
-    """Yield the requests of a file in the order in which they were written.
+    """Yield the requests of a file in the order they were written.
 
-    A last line without its end is left out: the recorder died while it wrote.
+    An incomplete last line is skipped: the recorder died while writing it.
     Raises `RecordingFileError` for a file that cannot be read, and for a line that is not a
     recording, too long, or of a newer version.
     """
@@ -51,7 +51,7 @@ def read_recordings(path: Path) -> Iterator[Recording]:
 
 
 def _decode(path: Path, number: int, line: bytes, *, whole: bool) -> Recording | None:
-    """Return the recording in a line; None for one that was not written to its end."""
+    """Return the recording in a line; None if the line is incomplete."""
     try:
         recording = _decoder.decode(line)
     except (msgspec.DecodeError, RecursionError) as error:

@@ -1,4 +1,4 @@
-"""The parameters of a request without words: names, types and switches stay."""
+"""Redacts the parameters of a request: names, types and switches are kept, words are not."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ _CONTAINERS = {Holds.MAP: dict, Holds.LIST: list}
 
 
 def redact_params(params: PostprocessParams) -> PostprocessParams:
-    """Return `params` as a recording may hold them.
+    """Return `params` in the form that a redacted recording may hold.
 
-    Stop strings stay. Logprobs and token ids of deltas are not asked for, since the tokens are
-    others.
+    Stop strings are kept. Logprobs and token ids of deltas are not requested, since the tokens
+    are replaced.
     """
     parser = params.parser
     return msgspec.structs.replace(
@@ -45,7 +45,7 @@ def redact_params(params: PostprocessParams) -> PostprocessParams:
 
 
 def redact_tool(tool: JsonObject) -> JsonObject:
-    """Return a tool with its name and the shape of its schema."""
+    """Reduce a tool to its name and the shape of its schema."""
     function = tool.get("function")
     if not isinstance(function, dict):
         return {"type": "function"}
@@ -56,7 +56,7 @@ def redact_tool(tool: JsonObject) -> JsonObject:
 
 
 def redact_schema(schema: object) -> object:
-    """Return a JSON schema with names and types alone; values that it allows become their types."""
+    """Reduce a JSON schema to names and types; the values it allows become their types."""
     if not isinstance(schema, dict):
         return schema if isinstance(schema, bool) else {}
     kept = _keep_types(schema)
@@ -68,7 +68,7 @@ def redact_schema(schema: object) -> object:
 
 
 def _keep_types(schema: JsonObject) -> JsonObject:
-    """Return what stays of a schema as it is."""
+    """Return the keywords of a schema that are kept unchanged."""
     kept: JsonObject = {}
     types = schema.get("type")
     names = types if isinstance(types, list) else [types]
@@ -83,7 +83,7 @@ def _keep_types(schema: JsonObject) -> JsonObject:
 
 
 def _name_types(schema: JsonObject) -> list[str]:
-    """Return the types of the values that a schema allows by name; none if it names none."""
+    """Return the types of the values that a schema lists; [] if it lists none."""
     values = schema.get("enum")
     found = list(values) if isinstance(values, list) else []
     if "const" in schema:

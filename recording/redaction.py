@@ -1,10 +1,10 @@
-"""Token ids without the words that they stand for.
+"""Replaces the words of an answer in its token ids.
 
-An answer is redacted as a whole, since words and markers go across tokens: of its text everything
-stays that parsers look for (`kept_text`), and so do white space and punctuation; a run of letters
-in a token becomes one letter, a run of digits one digit. A token whose text stays keeps its id.
-Another one becomes the tokens of its new text, mostly one. So a parser finds the same markers,
-names, quotes and brackets in the same order.
+An answer is redacted as a whole, since words and markers span tokens. Text that parsers look for
+(`kept_text`), white space and punctuation are kept; a run of letters in a token becomes one
+letter, a run of digits one digit. A token whose text does not change keeps its id; another one
+becomes the tokens of its new text, mostly one. So a parser finds the same markers, names, quotes
+and brackets in the same order.
 """
 
 from __future__ import annotations
@@ -20,23 +20,23 @@ from ..postprocess.messages import ToolCallDelta as CallDelta
 from ..tokenization.detokenizer import DetokenizerFactory, DetokenizerOptions
 from .kept_text import DIGIT, GONE, KEPT, KeptText
 
-# Token ids that are looked through for those of single characters.
+# Number of token ids to search for single characters.
 MAX_SEARCHED = 262_144
-# Of a text that is looked up as one token: a space or a quote, and the letter.
+# Length of a text to look up as one token: a space or a quote, and the letter.
 _LONGEST = 2
 LETTERS = "xqzjkvwybcdfghlmnprst"
 ONE = "1"
 _SHOWN = DetokenizerOptions(skip_special_tokens=False, spaces_between_special_tokens=False)
-# Of a token that the vocabulary has on purpose.
+# The text of a token that the vocabulary defines as a marker.
 _MARKER = re.compile(r"\s*(?:<[^<>\s]{1,64}>|\[/?[A-Z_]{2,40}\])\s*")
-# Between two parts of a search, other threads go on.
+# Between two parts of a search other threads may run.
 _STRIDE = 256
 
 
 class Redactor:
     """Redacts the requests of one model. detokenizers: of its tokenizer.
 
-    Making one looks through the vocabulary, which takes some tenths of a second.
+    The constructor searches the vocabulary, which takes some tenths of a second.
     """
 
     def __init__(self, detokenizers: DetokenizerFactory) -> None:
@@ -46,18 +46,18 @@ class Redactor:
         self._markers: dict[int, bool] = {}
 
     def for_request(self, params: PostprocessParams, parsers: ParserNames) -> RequestRedactor:
-        """Return what redacts one request. parsers: the names of the model's."""
+        """Build a redactor of one request. parsers: the model's parser names."""
         return RequestRedactor(self, params, parsers)
 
     def spell(self, text: str) -> list[int]:
-        """Return tokens of `text`, without characters that no token has."""
+        """Return the tokens of `text`, without characters that have no token."""
         found = self._spelled.get(text)
         if found is None:
             found = self._spelled[text] = self._find(text)
         return found
 
     def is_marker(self, token_id: int) -> bool:
-        """Whether a token stays: it is a special token, or its text is in brackets."""
+        """Whether a token is kept: it is special, or its text is in brackets."""
         known = self._markers.get(token_id)
         if known is None:
             text = self.detokenizers.token_bytes(token_id).decode(errors="replace")
@@ -78,7 +78,7 @@ class Redactor:
 
 
 def find_short_tokens(detokenizers: DetokenizerFactory) -> dict[str, int]:
-    """Return the ids of texts of one character, and of two of which the second is a letter."""
+    """Return the ids of texts of one character, or of two with a letter second."""
     found: dict[str, int] = {}
     for token_id in range(MAX_SEARCHED):
         if token_id % _STRIDE == 0:
@@ -87,7 +87,7 @@ def find_short_tokens(detokenizers: DetokenizerFactory) -> dict[str, int]:
             text = detokenizers.token_bytes(token_id).decode()
         except UnicodeDecodeError:
             continue
-        except Exception:  # noqa: BLE001 - a tokenizer is third-party code: no more ids
+        except Exception:  # noqa: BLE001 - a tokenizer is third-party code: it has no more ids
             break
         if len(text) == 1 or (len(text) == _LONGEST and text[1] in LETTERS + ONE):
             found.setdefault(text, token_id)
@@ -95,7 +95,7 @@ def find_short_tokens(detokenizers: DetokenizerFactory) -> dict[str, int]:
 
 
 class RequestRedactor:
-    """Redacts one request. letter: stands for words; no stop string of the request has it."""
+    """Redacts one request. letter: replaces words; it occurs in no stop string of the request."""
 
     def __init__(self, redactor: Redactor, params: PostprocessParams, parsers: ParserNames) -> None:
         stops = "".join(params.stop)
@@ -104,7 +104,7 @@ class RequestRedactor:
         self._kept = KeptText(params, parsers)
 
     def redact(self, chunks: Sequence[Sequence[int]]) -> list[list[int]]:
-        """Return token ids in place of those in `chunks`, which follow each other.
+        """Return the token ids that replace those in the consecutive `chunks`.
 
         A chunk may have more or fewer ids than before.
         """
@@ -113,7 +113,7 @@ class RequestRedactor:
         whole = "".join(text for chunk in texts for text in chunk)
         mask = self._kept.mask(whole)
         position, redacted = 0, []
-        waiting: list[tuple[list[int], int]] = []  # tokens of a character that has no text yet
+        waiting: list[tuple[list[int], int]] = []  # tokens within a character, without text yet
         for chunk, of_chunk in zip(chunks, texts, strict=True):
             new: list[int] = []
             redacted.append(new)
@@ -137,7 +137,7 @@ class RequestRedactor:
         mask: bytearray,
         waiting: list[tuple[list[int], int]],
     ) -> None:
-        """Add to `new` what stands for a token, and for those before it that had no text."""
+        """Append to `new` the replacement of a token, and of those before it without text."""
         redacted = self._redact_text(text, mask)
         if redacted != text:
             new += self._redactor.spell(redacted)
@@ -159,14 +159,14 @@ class RequestRedactor:
         return "".join(parts)
 
     def _replace(self, character: str) -> str:
-        """Return what stands for a character; itself if it is part of no word or number."""
+        """Return the replacement of a character: itself outside of words and numbers."""
         if character.isalnum():
             return ONE if character.isdecimal() else self.letter
-        # Vowel signs and the like are parts of words.
+        # Vowel signs and similar marks are parts of words.
         return self.letter if unicodedata.category(character)[0] == "M" else character
 
     def redact_delta(self, delta: ChoiceDelta) -> ChoiceDelta:
-        """Return a delta with its kind, but without text, token ids and logprobs."""
+        """Return a delta of the same kind without text, token ids and logprobs."""
         part = delta.delta
         return ChoiceDelta(
             delta.index,

@@ -1,4 +1,4 @@
-"""A recorded stream once more through post-processing, cut into chunks as one likes."""
+"""Re-runs a recorded stream through post-processing, with any chunk boundaries."""
 
 from __future__ import annotations
 
@@ -16,22 +16,22 @@ from .comparison import Given
 from .recording import RecordedDeltas, Recording
 
 RECORDED, WHOLE, RANDOM = "recorded", "all", "random"
-# Of a random chunk, at most.
+# Largest random chunk.
 LONGEST_RANDOM = 12
 
 
 class Parts(msgspec.Struct, frozen=True):
-    """What a stream is post-processed with."""
+    """The detokenizer and parser factories of a rerun."""
 
     detokenizers: DetokenizerFactory
     parsers: ParserFactory
 
 
 def rerun(recording: Recording, parts: Parts, chunks: Sequence[Chunk]) -> list[Given]:
-    """Return what post-processing makes of `chunks`, as `cut` gives them.
+    """Return the deltas that post-processing gives for `chunks`, as returned by `cut`.
 
-    Tokens that another worker had generated bring it up to date and give nothing, as then.
-    Raises what a parser raises that cannot be built; one that raises later gives raw text.
+    Tokens of a worker that died only bring the state up to date, as they did originally.
+    Raises what the constructor of a parser raises; a parser that raises later gives raw text.
     """
     post = Postprocessor(
         recording.params,
@@ -51,13 +51,13 @@ def rerun(recording: Recording, parts: Parts, chunks: Sequence[Chunk]) -> list[G
 
 
 def prompt_ids(recording: Recording) -> list[int]:
-    """Return the prompt's tokens, or as many of its last ones as are recorded."""
+    """Return the prompt's tokens, or the last ones if only these are recorded."""
     prompt = recording.prompt
     return prompt.tail if prompt.token_ids is None else prompt.token_ids
 
 
 def read_sent(recording: Recording) -> list[Given]:
-    """Return the deltas that were sent, each behind the tokens that had come by then."""
+    """Return the deltas that were sent, each with the token count at that time."""
     given: list[Given] = []
     tokens: dict[int, int] = {}
     position, chunks = 0, recording.chunks
@@ -71,7 +71,7 @@ def read_sent(recording: Recording) -> list[Given]:
 
 
 def restore_kinds(sent: RecordedDeltas) -> Sequence[ChoiceDelta]:
-    """Return the deltas; those that have lost their text have as many dots."""
+    """Return the deltas; one that has lost its text gets as many dots."""
     if not sent.sizes:
         return sent.deltas
     return [_fill(delta, "." * size) for delta, size in zip(sent.deltas, sent.sizes, strict=False)]
@@ -94,12 +94,12 @@ def _fill(delta: ChoiceDelta, text: str) -> ChoiceDelta:
 
 
 def cut(recording: Recording, how: str, seed: int = 0) -> list[Chunk]:
-    """Return the recorded chunks in other pieces, choice by choice.
+    """Cut the recorded chunks differently, choice by choice.
 
-    how: "recorded" for the chunks as they came, "all" for one each, "random", or a number of
-        tokens. seed: of the random ones.
-    The tokens of a worker that died stay the first chunk. A finish that came with a token stays
-    with it: that token ended the generation, and has no text.
+    how: "recorded" for the recorded chunks, "all" for one chunk per choice, "random", or a
+        number of tokens per chunk. seed: for "random".
+    The tokens of a worker that died stay the first chunk. A finish stays with its token: that
+    token ended generation and has no text.
     """
     chunks = [item.chunk for item in recording.chunks]
     if how == RECORDED:
@@ -122,7 +122,7 @@ def _choose_length(how: str, seed: int) -> Callable[[], int]:
 
 
 def _recut(chunks: Sequence[Chunk], length: Callable[[], int]) -> list[Chunk]:
-    """Return the chunks of a choice in pieces, up to its finish."""
+    """Recut the chunks of a choice up to its finish."""
     end = next((number for number, part in enumerate(chunks) if part.finish_reason), None)
     *body, last = chunks if end is None else chunks[: end + 1]
     joined = _join([*body, last] if last.token_ids else body)
@@ -141,7 +141,7 @@ def _recut(chunks: Sequence[Chunk], length: Callable[[], int]) -> list[Chunk]:
 
 
 def _join(chunks: Sequence[Chunk]) -> Chunk:
-    """Return the tokens of `chunks` with their logprobs, if all have some."""
+    """Merge `chunks`; the result has logprobs if each of them has."""
     index = chunks[0].index if chunks else 0
     has_logprobs = bool(chunks) and all(part.logprobs is not None for part in chunks)
     has_tops = bool(chunks) and all(part.top_logprobs is not None for part in chunks)

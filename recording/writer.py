@@ -1,4 +1,4 @@
-"""Recordings are written by a thread of their own, which no request waits for."""
+"""Writes recordings in a thread of its own; requests never wait for it."""
 
 from __future__ import annotations
 
@@ -18,17 +18,17 @@ from .recording import Recording, Source
 
 logger = logging.getLogger(__name__)
 
-# Requests that have ended and wait for the thread.
+# Limit of finished requests that wait for the thread.
 MAX_WAITING = 64
-# How long the end of the process waits for them.
+# How long shutdown waits for them.
 _END_S = 2.0
 
 Result = Literal["written", "overload", "unwritable", "too_long", "failed"]
-"""What becomes of a recording; all but the first are losses."""
+"""The result of a recording; all but the first are losses."""
 
 
 class RecordingCounts(msgspec.Struct):
-    """What became of recordings. results: their numbers. written_bytes: of all lines."""
+    """Counts of recordings by result. written_bytes: of all lines."""
 
     results: dict[Result, int] = msgspec.field(
         default_factory=lambda: dict.fromkeys(get_args(Result), 0)
@@ -37,9 +37,9 @@ class RecordingCounts(msgspec.Struct):
 
 
 class RecordingWriter:
-    """Writes recordings; one per process.
+    """Writes recordings; one object per process.
 
-    counts: for metrics; also of recordings that were given up before they came here.
+    counts: for metrics; includes recordings that were dropped earlier.
     """
 
     def __init__(self, settings: RecordSettings, source: Source) -> None:
@@ -52,33 +52,33 @@ class RecordingWriter:
         self._warned: set[Result] = set()
 
     def submit(self, build: Callable[[], Recording]) -> bool:
-        """Have the recording written that `build` returns; it is called in the thread.
+        """Have the thread write the recording that `build` returns; `build` runs in the thread.
 
-        Return whether there was room for it. Never waits.
+        Return whether there was room. Never waits.
         """
         if self._thread is None:
             self._start()
         try:
             self._queue.put_nowait(build)
         except queue.Full:
-            self.lose("overload", f"{MAX_WAITING} recordings wait for the disk already")
+            self.lose("overload", f"{MAX_WAITING} recordings already wait for the disk")
             return False
         return True
 
     def lose(self, result: Result, reason: str) -> None:
-        """Count a recording that is not written; log the first of each kind."""
+        """Count a recording that is lost; log the first one of each kind."""
         self.counts.results[result] += 1
         if result not in self._warned:
             self._warned.add(result)
             logger.warning(
-                "a request is not recorded in %s: %s; further ones are counted only (%s)",
+                "a request is not recorded in %s: %s; further ones are only counted (%s)",
                 self._path,
                 reason,
                 result,
             )
 
     def close(self) -> None:
-        """Write what waits, for a short time, and end the thread."""
+        """Write what waits, for a limited time, then end the thread."""
         thread, self._thread = self._thread, None
         if thread is None or not thread.is_alive():
             return
@@ -89,7 +89,7 @@ class RecordingWriter:
         thread.join(_END_S)
 
     def _start(self) -> None:
-        # As late as this, so that an engine that forks when it starts has no thread to lose.
+        # Start late, because an engine that forks at its start would lose the thread.
         self._thread = threading.Thread(target=self._run, name="backedge-recording", daemon=True)
         self._thread.start()
         pid = os.getpid()
@@ -98,14 +98,14 @@ class RecordingWriter:
     def _run(self) -> None:
         while (build := self._queue.get()) is not None:
             self._write(build)
-            del build  # not until the next one comes
+            del build  # free it before waiting for the next one
         self._folder.close()
 
     def _write(self, build: Callable[[], Recording]) -> None:
         try:
             line = self._encode(build()) + b"\n"
         except Exception as error:  # noqa: BLE001 - a tokenizer is third-party code
-            # Its text may be of the request, whose words are not to be logged.
+            # The exception's text may quote the request, which must not be logged.
             self.lose("failed", f"{type(error).__name__} while its recording was made")
             return
         if len(line) > self._folder.longest_line:

@@ -1,1 +1,1 @@
-"""What only tests, demos and authors of tokenizers need."""
+"""Tools for tests, demos and authors of tokenizers."""

@@ -1,9 +1,9 @@
-"""Draws the table of a format as a Mermaid state diagram.
+"""Draws a format's table as a Mermaid state diagram.
 
     python -m backedge.testing.diagram qwen3_coder
 
-GitHub and most Markdown viewers show the text as a picture, between lines "```mermaid" and "```".
-docs/formats.md has two of them.
+GitHub and most Markdown viewers render the output between lines "```mermaid" and "```".
+docs/formats.md contains two of them.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from ..parsers.call_rollback import FIRST_STATES
 from ..parsers.format import COMPLETE, Format, Jump, Target, target_state
 from ..parsers.parser_lookup import known_formats
 
-# Mermaid's own characters, as it wants them written in a label.
+# Mermaid's special characters, escaped for labels.
 ESCAPES = str.maketrans(
     {
         "#": "#35;",
@@ -30,7 +30,7 @@ ESCAPES = str.maketrans(
     }
 )
 NO_MARKERS: Mapping[str, Target] = {}
-# Targets that are no states, as they are shown.
+# How to draw targets that are not states.
 JUMPS = {
     Jump.RETURN: 'state "the text that the calls interrupted" as RETURN',
     Jump.BY_HEADER: "state BY_HEADER <<choice>>",
@@ -38,7 +38,7 @@ JUMPS = {
 
 
 def draw_format(format_: Format) -> str:
-    """Return the diagram: an arrow for each marker, from the state it ends to the next one."""
+    """Return the diagram, with an arrow for each marker from one state to the next."""
     arrows = [("[*]", format_.initial_state.name, "")]
     jumps = []
     for state, by_marker in {format_.initial_state: NO_MARKERS, **format_.states}.items():
@@ -62,7 +62,7 @@ def _label(marker: str) -> str:
 
 
 def main(arguments: list[str] | None = None) -> None:
-    """Print the diagrams of all formats of a name."""
+    """Print the diagrams of all formats with a given name."""
     parser = argparse.ArgumentParser(
         prog="python -m backedge.testing.diagram", description=__doc__.partition("\n")[0]
     )

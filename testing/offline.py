@@ -1,6 +1,6 @@
-"""The back end without a model: it repeats recorded outputs. It needs neither torch nor an engine.
+"""The back end without a model: it repeats recorded outputs, without torch or an engine.
 
-It generates the transcript that has a row's prompt, whatever the sampling.
+It generates the transcript that has the row's prompt, regardless of sampling parameters.
 """
 
 from __future__ import annotations
@@ -22,14 +22,14 @@ from ..postprocess.messages import EngineLogprob
 from ..templates.model_files import ModelFiles
 from .transcripts import EXAMPLES, Recordings, UnknownPromptError, read_transcripts
 
-# Its own arguments, with their defaults.
+# Its own engine arguments, with their defaults.
 ARGUMENTS = {"transcripts": str(EXAMPLES / "transcripts"), "tokens_per_step": 1}
 
 
 class ReplayBackend(Backend):
     """Repeats the transcripts of a folder.
 
-    Its engine_args: `transcripts`, the folder of .jsonl files, and `tokens_per_step`.
+    engine_args: `transcripts`, a folder of .jsonl files, and `tokens_per_step`.
     """
 
     name: ClassVar[str] = "replay"
@@ -52,7 +52,7 @@ class ReplayBackend(Backend):
         if not Path(self.config.model).is_dir():
             raise SetupError(
                 f"the model {str(self.config.model)!r} is not a folder, and the back end 'replay' "
-                "reads no other; name a folder with tokenizer.json and a chat template."
+                "needs one; name a folder with tokenizer.json and a chat template."
             )
         files = self._files = ModelFiles(
             Path(self.config.model), context_length=self.config.max_model_len
@@ -92,7 +92,7 @@ class ReplayBackend(Backend):
                 ended = start + self._step >= len(token_ids)
                 logprobs = None
                 if row.sampling.logprobs is not None:
-                    # A recording knows no alternatives.
+                    # A recording has no alternatives.
                     logprobs = TokenLogprobs(
                         [0.0] * len(part), [[EngineLogprob(token_id, 1)] for token_id in part]
                     )

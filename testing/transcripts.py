@@ -1,4 +1,4 @@
-"""The transcripts: recorded requests and outputs, and which output a prompt gets."""
+"""The transcripts: recorded requests with outputs, found by prompt."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from ..templates.model_files import ModelFiles
 
 # `examples/` in a checkout, `backedge/examples/` in an installed wheel (see pyproject.toml).
 EXAMPLES = Path(__file__).parents[1] / "examples"
-# How many known questions the refusal of an unknown one names, and how much of each.
+# How many known questions the error for an unknown prompt names, and how much of each.
 SHOWN_QUESTIONS = 5
 SHOWN_CHARACTERS = 60
 REASONING_END = "</think>"
@@ -25,20 +25,20 @@ class UnknownPromptError(BackedgeError):
 
 
 class ToolCall(msgspec.Struct):
-    """A call that a transcript expects; arguments are JSON text."""
+    """A tool call that a transcript expects; arguments are JSON text."""
 
     name: str
     arguments: str
 
 
 class Expected(msgspec.Struct):
-    """What a transcript's output is parsed to, as far as it is used here."""
+    """The part of a transcript's expected result that is used here."""
 
     tool_calls: list[ToolCall] = []
 
 
 class Transcript(msgspec.Struct):
-    """One line of a file: a request, and what the model wrote, end-of-sequence token included."""
+    """One line of a file: a request and the model's output, end-of-sequence token included."""
 
     id: str
     messages: list[JsonObject]
@@ -50,7 +50,7 @@ class Transcript(msgspec.Struct):
 
     @property
     def question(self) -> str:
-        """The last user message, shortened; the id if there is none."""
+        """The last user message, shortened; the id if there is no such message."""
         questions = [
             str(message.get("content")) for message in self.messages if message["role"] == "user"
         ]
@@ -59,7 +59,7 @@ class Transcript(msgspec.Struct):
 
     @property
     def output_in_json(self) -> str:
-        """The output of a model whose forced calls are guided to plain JSON."""
+        """The output of a model whose forced calls are constrained to plain JSON."""
         reasoning, marker, answer = self.output.rpartition(REASONING_END)
         end_of_sequence = answer[answer.rindex("<|") :] if "<|" in answer else ""
         calls = [
@@ -77,12 +77,12 @@ class Transcript(msgspec.Struct):
 
 
 class Recordings:
-    """Finds transcripts by their prompts, rendered as the frontend does it.
+    """Finds transcripts by their prompts, rendered as the frontend renders them.
 
-    by_end: a transcript also answers the prompts that differ from its own in front of its last
-        message's content: clients and agents have system prompts, tools and earlier turns of
-        their own. The longest end wins.
-    Raises `SetupError` if two transcripts have one prompt, or one end, and different outputs.
+    by_end: a transcript also answers prompts that differ before the content of its last
+        message, because clients and agents have their own system prompts, tools and earlier
+        turns. The longest end wins.
+    Raises `SetupError` if two transcripts with different outputs share a prompt or an end.
     """
 
     def __init__(
@@ -105,15 +105,15 @@ class Recordings:
         if same.output != transcript.output:
             raise SetupError(
                 f"transcripts {same.id!r} and {transcript.id!r} have the same prompt, or the same "
-                "end of it; drop one."
+                "end of it; remove one."
             )
 
     def find(self, token_ids: Sequence[int], *, in_json: bool = False) -> list[int]:
-        """Return the tokens that are still to be generated after `token_ids`.
+        """Return the tokens that remain to be generated after `token_ids`.
 
-        token_ids: a prompt; after it may come tokens that another worker has generated before it
-            died. in_json: guided decoding makes forced calls plain JSON.
-        Raises `UnknownPromptError` for a prompt that no transcript has.
+        token_ids: a prompt, possibly followed by tokens that another worker generated before it
+            died. in_json: guided decoding constrains forced calls to plain JSON.
+        Raises `UnknownPromptError` if no transcript has the prompt.
         """
         if (whole := self._known.get(tuple(token_ids))) is not None:
             return self._output(whole, in_json)
@@ -147,30 +147,30 @@ class Recordings:
         return self._files.encode(transcript.output_in_json if guided else transcript.output)
 
     def _describe_known(self) -> str:
-        # First the questions that need neither tools nor template variables.
+        # Prefer questions that need neither tools nor template variables.
         askable = sorted(
             self._known.values(), key=lambda known: bool(known.tools or known.chat_template_kwargs)
         )
         questions = list(dict.fromkeys(transcript.question for transcript in askable))
         shown = ", ".join(f'"{question}"' for question in questions[:SHOWN_QUESTIONS])
         return (
-            f"There is no model here: it only replays {len(self._known)} transcripts, and none "
-            f"of them has this prompt. Ask, for example: {shown}; tools and chat_template_kwargs "
-            "must be the transcript's as well."
+            f"There is no model here: it only replays {len(self._known)} transcripts, none "
+            f"of which has this prompt. Ask, for example: {shown}; tools and chat_template_kwargs "
+            "must match the transcript's as well."
         )
 
 
 def cut_to_last_message(text: str, messages: Sequence[JsonObject]) -> str:
-    """Return a prompt's text from the content of its last message on; all of it if it has none."""
+    """Return a prompt's text from its last message's content on; all of it without messages."""
     content = messages[-1].get("content") if messages else None
     start = text.rfind(content) if isinstance(content, str) and content else 0
     return text[max(start, 0) :]
 
 
 def read_transcripts(folder: Path) -> list[Transcript]:
-    """Return the transcripts in the .jsonl files of `folder`.
+    """Read the transcripts in the .jsonl files of `folder`.
 
-    Raises `SetupError` if there are none, or for a line that is not a transcript.
+    Raises `SetupError` if the folder has no transcript, or for a line that is not one.
     """
     transcripts = []
     for path in sorted(folder.glob("*.jsonl")):

@@ -1,1 +1,1 @@
-"""The worker: post-processing beside the engine."""
+"""The worker side: post-processing next to the engine."""

@@ -1,4 +1,4 @@
-"""`auto` among a worker's flags becomes a name before the engine sees its part of them."""
+"""Replaces `auto` in a worker's flags before the engine reads its part of them."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ import msgspec
 from ..templates.auto_parsers import AUTO, resolve_auto
 from .flags import EngineName, read_parser_names
 
-# Where the flags of each engine name the files that detection reads, the best first.
+# Flags of each engine that name files for detection, best first.
 MODEL_FLAGS: dict[EngineName, tuple[str, ...]] = {
     "vllm": ("tokenizer", "model"),
     "sglang": ("tokenizer_path", "model_path"),
     "trtllm": ("tokenizer", "model", "model_path"),
 }
-# SGLang's may be the name of one of its own templates.
+# SGLang's value may be the name of one of its own templates.
 TEMPLATE_FLAGS = ("custom_jinja_template", "chat_template")
 
 
@@ -27,9 +27,9 @@ def resolve_auto_names(
     known: Callable[[str], Collection[str]] = lambda _: (),
     chat_template: str | None = None,
 ) -> None:
-    """Put the names of the model's parsers in place of "auto".
+    """Replace "auto" by the names of the model's parsers.
 
-    Changes nothing without post-processing: SGLang has an "auto" of its own.
+    Changes nothing without post-processing, because SGLang has its own "auto".
     known, chat_template: as for `resolve_auto`, whose errors this raises.
     """
     names = read_parser_names(arguments)

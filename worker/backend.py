@@ -1,7 +1,7 @@
-"""Where requests are post-processed: in this process, or in those of the pool.
+"""Backends of post-processing: in this process, or in those of the pool.
 
-A backend starts a stream for each request; the request pump feeds it what the engine
-generates, and takes the chunks that are due.
+A backend starts a stream for each request. The request pump feeds the stream what the engine
+generates and takes the chunks that are due.
 """
 
 from __future__ import annotations
@@ -25,33 +25,33 @@ class RequestStream(Protocol):
 
     @property
     def due(self) -> float:
-        """When `take` has something that may not wait any longer; infinite if nothing waits."""
+        """When `take` has chunks that may wait no longer; infinite if none wait."""
         ...
 
     @property
     def idle(self) -> bool:
-        """Whether everything added has been taken or is ready to be."""
+        """Whether all input has been processed, so that its output was taken or is due."""
         ...
 
     @property
     def oldest(self) -> float:
-        """When the first token came that has not been taken; infinite if all have."""
+        """When the oldest token arrived that has not been taken; infinite if all were."""
         ...
 
     def add(self, chunk: Chunk, now: float, age_s: float = 0.0) -> None:
-        """Take a chunk of the engine; its first token may have waited there for `age_s`.
+        """Process a chunk from the engine, where its first token may have waited `age_s`.
 
-        Raises `ParserFailedError` if a parser raises and that is to fail the request, or if
-        anything else in post-processing raises.
+        Raises `ParserFailedError` if a parser raises and `on_error` is "fail", or if anything else
+        in post-processing raises.
         """
         ...
 
     def take(self, now: float) -> list[ScheduledChunk]:
-        """Return what is due. Raises `ParserFailedError` as `add`."""
+        """Return the chunks that are due. Raises `ParserFailedError` as `add`."""
         ...
 
     def flush(self, now: float) -> None:
-        """Make everything due: the engine has ended the request."""
+        """Make every chunk due: the engine has ended the request."""
         ...
 
     def engine_wait_s(self, index: int) -> float:
@@ -60,24 +60,24 @@ class RequestStream(Protocol):
 
     @property
     def full(self) -> bool:
-        """Whether nothing may be added now; then `room` waits until it may."""
+        """Whether `add` must not be called now; `room` waits until it may be."""
         ...
 
     async def room(self) -> None:
-        """Wait until more may be added."""
+        """Wait until `add` may be called."""
         ...
 
     def close(self) -> None:
-        """Forget the request, finished or not."""
+        """Drop the request, finished or not."""
         ...
 
 
 class PostprocessBackend(Protocol):
-    """Starts the post-processing of requests; one per worker."""
+    """Starts the post-processing of requests; one object per worker."""
 
     @property
     def parsers_name(self) -> str:
-        """The name of the parsers, as on /metrics."""
+        """The parsers' label on /metrics."""
         ...
 
     def start(
@@ -88,32 +88,32 @@ class PostprocessBackend(Protocol):
         wake: Callable[[], None],
         clock: Clock | None = None,
     ) -> RequestStream:
-        """Return a stream for a new request.
+        """Start the stream of a new request.
 
-        token_ids: the request's. After `params.prompt_length` come tokens that another
-            worker has generated and sent before it died.
-        wake: called when `due` comes nearer by itself, not in `add`.
-        clock: given if the time of each stage is to be measured.
+        token_ids: the request's. After `params.prompt_length`, tokens that another worker generated
+            and sent before it died.
+        wake: called when `due` moves closer outside of `add`.
+        clock: measures the time of each stage; None to measure nothing.
         Raises `ParserFailedError` as `RequestStream.add`.
         """
         ...
 
 
 class InlineStream(ChunkScheduler):
-    """A `RequestStream` in this process: what is added is processed at once."""
+    """A `RequestStream` in this process, which processes input at once."""
 
     idle = True
     full = False
 
     async def room(self) -> None:
-        """Return at once: nothing queues up."""
+        """Return at once: input never queues."""
 
     def close(self) -> None:
-        """Do nothing: nobody else holds the request."""
+        """Do nothing: no other object holds the request."""
 
 
 class InlineBackend(PostprocessBackend):
-    """Post-processes in this process: cheaper than a hand-over, unless parsers are slow."""
+    """Post-processes in this process: cheaper than the pool unless parsers are slow."""
 
     def __init__(
         self,

@@ -1,4 +1,4 @@
-"""Chunks of Dynamo's form: what a request's deltas are, and what the engine says beside them."""
+"""Builds Dynamo's chunks from a request's deltas and the engine's other fields."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from ..postprocess.chunk_scheduler import ScheduledChunk
 from ..postprocess.messages import KEY, PostprocessedChunk, encode
 from ..postprocess.stage_timing import Clock, StageTime
 
-# What a chunk says itself, or its deltas, in place of the engine's output.
+# Fields of the engine's output that the chunk or its deltas replace.
 IN_DELTAS = frozenset(
     ("index", "token_ids", "log_probs", "top_logprobs", "finish_reason", "stop_reason")
 )
@@ -19,21 +19,21 @@ CUT_REASONS = ("length", "content_filter")
 
 
 class ChunkWriter(Protocol):
-    """Writes the chunks of one request."""
+    """Builds the chunks of one request."""
 
     def add(self, index: int, output: JsonObject) -> None:
-        """Take what an output of the engine says of choice `index` besides its tokens."""
+        """Take the fields of an output, other than tokens, for choice `index`."""
         ...
 
     def write(self, scheduled: ScheduledChunk) -> JsonObject:
-        """Return `scheduled` as a chunk of Dynamo's form."""
+        """Return `scheduled` as one of Dynamo's chunks."""
         ...
 
 
 class EnginePassthrough:
-    """What the engine says besides tokens, kept for each choice until its next chunk goes out.
+    """Keeps the engine's other fields for each choice until its next chunk is sent.
 
-    Of a field that comes again before that, the last value counts.
+    If a field repeats before that, the last value counts.
     """
 
     __slots__ = ("_fields_by_choice",)
@@ -42,21 +42,21 @@ class EnginePassthrough:
         self._fields_by_choice: dict[int, JsonObject] = {}
 
     def add(self, index: int, output: JsonObject) -> None:
-        """Keep what `output` says of a choice, less what its deltas say."""
+        """Keep the fields of `output` that the deltas do not replace."""
         if output.keys() <= IN_DELTAS:
-            return  # as most outputs
+            return  # true of most outputs
         fields = self._fields_by_choice.setdefault(index, {})
         fields |= {name: output[name] for name in output.keys() - IN_DELTAS}
 
     def take(self, index: int) -> JsonObject:
-        """Return what was kept for a choice."""
+        """Return the fields kept for a choice, and drop them."""
         return self._fields_by_choice.pop(index, {}) if self._fields_by_choice else {}
 
 
 class PostprocessedWriter(ChunkWriter):
-    """Puts the deltas beside the tokens, for a frontend that reads `PostprocessedChunk`.
+    """Adds the deltas next to the tokens, for a frontend that reads `PostprocessedChunk`.
 
-    clock: if the stages of this request are measured.
+    clock: set if the stages of this request are measured.
     """
 
     def __init__(self, clock: Clock | None = None) -> None:
@@ -74,7 +74,7 @@ class PostprocessedWriter(ChunkWriter):
         chunk["token_ids"] = scheduled.token_ids
         if scheduled.finished:
             last = scheduled.deltas[-1]
-            # The client may see "tool_calls", but Dynamo knows the engines' reasons only.
+            # The client may see "tool_calls", but Dynamo knows only the engines' reasons.
             is_cut = last.finish_reason in CUT_REASONS
             chunk["finish_reason"] = last.finish_reason if is_cut else "stop"
             if last.stop_reason is not None:

@@ -1,4 +1,4 @@
-"""Keeps Python's garbage collector away from what an engine has loaded."""
+"""Excludes the objects that an engine has loaded from garbage collection."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ import gc
 
 @functools.cache
 def freeze_loaded() -> None:
-    """Collect once, and never look through the objects that are left again; only the first time.
+    """Collect garbage once, then exclude all remaining objects from collection; only once.
 
-    An engine's modules are some 700,000 objects. A full collection looks through all of them for
-    hundreds of milliseconds, in which no stream goes on.
+    An engine's modules are some 700,000 objects. A full collection would visit all of them for
+    hundreds of milliseconds, during which every stream stops.
     """
     gc.collect()
     gc.freeze()
-    # C++ libraries check at exit that their objects were collected, and complain about frozen ones.
+    # C++ libraries check at exit that their objects were collected; frozen ones cause warnings.
     atexit.register(gc.unfreeze)

@@ -1,11 +1,11 @@
-"""How chunks leave the worker: pushed into Dynamo's `ResponseSender`, without a stuck event loop.
+"""Sends chunks through Dynamo's `ResponseSender` without blocking the event loop.
 
-Dynamo either pulls chunks from a handler's async generator, or, if the handler has a parameter
-`response_sender`, hands it a sender for them. To be pulled costs the worker some 35 us a chunk,
-to send some 3. But `send` blocks while the frontend is behind, because a client does not read,
-say; in the event loop it would hold up all requests of the worker. So only as many chunks are
-sent from there as Dynamo holds for a frontend that reads nothing. A thread sends the rest of a
-longer response. docs/decisions/0017-push-egress.md has the measurements.
+Dynamo either pulls chunks from a handler's async generator or, if the handler has a parameter
+`response_sender`, passes it a sender. A pulled chunk costs the worker some 35 us, a sent one some
+3. But `send` blocks while the frontend lags, for example because a client does not read; in the
+event loop it would delay all requests of the worker. So the event loop sends only as many chunks
+as Dynamo buffers for a frontend that does not read, and a thread sends the rest of a longer
+response. docs/decisions/0017-push-egress.md has the measurements.
 """
 
 from __future__ import annotations
@@ -28,23 +28,23 @@ from ..base.json_types import JsonObject
 from ..engines.dynamo.types import ResponseSender
 
 SENDER = "response_sender"
-# Chunks of a response that the event loop sends itself; Dynamo's channel holds twice as many.
+# Chunks of a response that the event loop sends itself; Dynamo buffers twice as many.
 DIRECT_CHUNKS = 128
-# A thread that has been sending one chunk for so long goes on with that response alone.
+# A thread that has been sending one chunk for this long keeps only that response.
 STUCK_MS = 20
-# What an async generator yields whose chunks are pushed.
+# Stands for the output of an async generator whose chunks are pushed.
 NO_CHUNKS: tuple[JsonObject, ...] = ()
 
 
 class ReceiverGoneError(BackedgeError):
-    """The frontend takes no more chunks of a response, since its client has gone, for instance."""
+    """The frontend no longer accepts chunks of a response, for example after a disconnect."""
 
 
 class Egress(Protocol):
-    """Where the chunks of one response go.
+    """The destination of one response's chunks.
 
-    busy: the last chunk has not gone yet. Then `send` must not be called, and after `notify` the
-        event loop is told when it has.
+    busy: the last chunk is not sent yet. Then `send` must not be called; `notify` requests a
+        callback on the event loop.
     """
 
     busy: bool
@@ -54,27 +54,27 @@ class Egress(Protocol):
         ...
 
     def notify(self) -> None:
-        """Call back once when the last chunk has gone."""
+        """Call back once when the last chunk is sent."""
         ...
 
     def end(self) -> None:
-        """Tell whoever waits for the end of the response."""
+        """Signal the end of the response."""
         ...
 
 
 class PullEgress(Egress):
-    """Gives a chunk to whoever asks for the next one.
+    """Returns each chunk when Dynamo asks for it.
 
     flush: sends what is due.
     """
 
     def __init__(self, flush: Callable[[], None]) -> None:
-        self.busy = True  # until somebody asks
+        self.busy = True  # until Dynamo asks for a chunk
         self._flush = flush
         self._waiter: asyncio.Future[JsonObject | None]
 
     async def next(self) -> JsonObject | None:
-        """Return the next chunk, None at the end."""
+        """Return the next chunk; None at the end."""
         self._waiter = asyncio.get_running_loop().create_future()
         self.busy = False
         self._flush()
@@ -87,7 +87,7 @@ class PullEgress(Egress):
 
     @override
     def notify(self) -> None:
-        """Do nothing: whoever asks for a chunk flushes."""
+        """Do nothing: `next` flushes."""
 
     @override
     def end(self) -> None:
@@ -96,11 +96,11 @@ class PullEgress(Egress):
 
 
 class PushEgress(Egress):
-    """Sends the chunks of one response, the first ones at once, the others by a thread.
+    """Sends the chunks of one response: the first ones directly, the others in a thread.
 
-    flush: called back after `notify`.
-    own: a thread that sends nothing else, once a thread has been stuck with this response.
-    closed: nothing more will be sent.
+    flush: the callback of `notify`.
+    own: the thread that serves only this response, once it has blocked a thread.
+    closed: no more chunks will be sent.
     """
 
     def __init__(self, sender: ResponseSender, flush: Callable[[], None]) -> None:
@@ -138,7 +138,7 @@ class PushEgress(Egress):
             self._check()
 
     def _check(self) -> None:
-        """Flush if the last chunk has gone; else look again soon, since a thread may be stuck."""
+        """Flush if the last chunk is sent; otherwise poll, since a thread may be stuck."""
         if self._watch is not None:
             self._watch.cancel()
             self._watch = None
@@ -161,7 +161,7 @@ class PushEgress(Egress):
         await self._end
 
     async def sent(self) -> None:
-        """Wait until everything has gone. Raises as `send`."""
+        """Wait until all chunks are sent. Raises as `send`."""
         while self.busy:
             gone = self._loop.create_future()
             self._flush = functools.partial(_set, gone)
@@ -171,7 +171,7 @@ class PushEgress(Egress):
             raise self._failure
 
     def close(self) -> None:
-        """Let go the thread that sends nothing else."""
+        """Release the thread that serves only this response."""
         self.closed = True
         if self._watch is not None:
             self._watch.cancel()
@@ -179,7 +179,7 @@ class PushEgress(Egress):
             self.own.queue.put(None)
 
     def send_now(self) -> None:
-        """Send the chunk; called in a thread."""
+        """Send the chunk; runs in a thread."""
         try:
             self._sender.send(self._chunk)
         except RuntimeError as error:
@@ -193,10 +193,10 @@ class PushEgress(Egress):
 
 
 async def send_all(chunks: AsyncGenerator[JsonObject, None], sender: ResponseSender) -> None:
-    """Send all `chunks` as they are.
+    """Send all `chunks` unchanged.
 
-    What `chunks` raise is raised, so that Dynamo knows its type. They are closed when nobody
-    receives them any more.
+    Exceptions of `chunks` are raised, so that Dynamo sees their type. If the receiver is gone,
+    `chunks` are closed.
     """
     egress = PushEgress(sender, lambda: None)
     with suppress(ReceiverGoneError), closing(egress):
@@ -207,7 +207,7 @@ async def send_all(chunks: AsyncGenerator[JsonObject, None], sender: ResponseSen
                         await egress.sent()
                     egress.send(chunk)
             except Exception:
-                await egress.sent()  # an error comes behind what was generated
+                await egress.sent()  # the error follows the generated chunks
                 raise
         await egress.sent()
         sender.close()
@@ -216,7 +216,7 @@ async def send_all(chunks: AsyncGenerator[JsonObject, None], sender: ResponseSen
 async def push(
     chunks: AsyncGenerator[JsonObject, None], sender: ResponseSender
 ) -> AsyncGenerator[JsonObject, None]:
-    """Send all `chunks`, and yield none. Raises as `send_all`."""
+    """Send all `chunks` and yield none. Raises as `send_all`."""
     await send_all(chunks, sender)
     for nothing in NO_CHUNKS:
         yield nothing
@@ -225,17 +225,17 @@ async def push(
 def push_or_pull(
     chunks: AsyncGenerator[JsonObject, None], sender: ResponseSender | None
 ) -> AsyncGenerator[JsonObject, None]:
-    """Return what Dynamo's call of a handler returns: `chunks`, or nothing but their sending.
+    """Return the result of a handler for Dynamo: `chunks`, or a generator that pushes them.
 
-    In-process calls and health checks come without a sender.
+    In-process calls and health checks have no sender.
     """
     return chunks if sender is None else push(chunks, sender)
 
 
 def take_sender(function: Callable[..., object], generate: Callable[..., object]) -> None:
-    """Let Dynamo find the parameter of `function`, which replaces a handler's `generate`.
+    """Give `function`, which replaces a handler's `generate`, the parameter for the sender.
 
-    It looks at the signature, which `functools.wraps` takes from `generate`.
+    Dynamo reads the signature, which `functools.wraps` copies from `generate`.
     """
     signature = inspect.signature(generate)
     sender = inspect.Parameter(SENDER, inspect.Parameter.KEYWORD_ONLY, default=None)
@@ -250,21 +250,21 @@ def _set(future: asyncio.Future[None]) -> None:
 
 
 class _SenderThread:
-    """A thread that sends the chunks of the responses in its queue, until it finds None there."""
+    """A thread that sends the chunks of the queued responses until it reads None."""
 
     def __init__(self) -> None:
         self.queue: queue.SimpleQueue[PushEgress | None] = queue.SimpleQueue()
-        self._since = inf  # when the chunk came that is being sent
+        self._since = inf  # when the chunk being sent was taken
         self._response: PushEgress
         threading.Thread(target=self._run, name="backedge-egress", daemon=True).start()
 
     @property
     def stuck(self) -> bool:
-        """Whether it has been sending one chunk for long."""
+        """Whether the thread has been sending one chunk for long."""
         return time.monotonic() - self._since > STUCK_MS / 1000
 
     def hand_over(self, other: _SenderThread) -> None:
-        """Keep the response that it is sending, and leave the others to another thread."""
+        """Keep the response being sent; pass the others to another thread."""
         with suppress(queue.Empty):
             while True:
                 other.queue.put(self.queue.get_nowait())
@@ -283,8 +283,8 @@ _shared: _SenderThread | None = None
 
 
 def _shared_thread() -> _SenderThread:
-    """Return the thread for all responses that do not have one to themselves."""
-    global _shared  # noqa: PLW0603 - one for the process
+    """Return the thread for all responses without a thread of their own."""
+    global _shared  # noqa: PLW0603 - one per process
     thread = _shared
     if thread is not None and not thread.stuck:
         return thread

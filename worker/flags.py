@@ -1,4 +1,4 @@
-"""The flags that Backedge adds to a worker, and the settings that they give."""
+"""The flags that Backedge adds to a worker, and the settings made from them."""
 
 from __future__ import annotations
 
@@ -27,11 +27,11 @@ from .pool import (
 )
 
 MS_PER_S = 1000
-MAX_DIGITS = 9  # of a number on the command line
+MAX_DIGITS = 9  # limit for a number on the command line
 
 
 def describe_latency(latency: Latency) -> str:
-    """Return a latency's merge delays in words."""
+    """Describe a latency's merge delays for the help text."""
     delays = msgspec.structs.asdict(MERGE_DELAYS[latency]).items()
     in_ms = ", ".join(f"{kind} {delay_s * MS_PER_S:g} ms" for kind, delay_s in delays)
     return f"'{latency}' {in_ms}"
@@ -60,23 +60,23 @@ def parse_delays(text: str) -> dict[str, float]:
 
 
 def parse_processes(text: str) -> int | None:
-    """Return a number of processes, None for "auto". Raises ArgumentTypeError."""
+    """Parse a number of processes; None for "auto". Raises ArgumentTypeError."""
     if text == "auto":
         return None
     if not (text.isascii() and text.isdecimal()) or len(text) > MAX_DIGITS:
-        raise argparse.ArgumentTypeError(f"{text!r} is neither 'auto' nor 0 or more processes")
+        raise argparse.ArgumentTypeError(f"{text!r} is neither 'auto' nor a number from 0")
     return int(text)
 
 
 def parse_megabytes(text: str) -> int:
-    """Return a size; 0 stands for no limit. Raises ArgumentTypeError."""
+    """Parse a size in MiB; 0 means no limit. Raises ArgumentTypeError."""
     if not (text.isascii() and text.isdecimal()) or len(text) > MAX_DIGITS:
-        raise argparse.ArgumentTypeError(f"{text!r} is not 0 or more MiB")
+        raise argparse.ArgumentTypeError(f"{text!r} is not a number of MiB from 0")
     return int(text)
 
 
 def parse_seconds(text: str) -> float:
-    """Return a time. Raises ArgumentTypeError unless it is finite and more than 0."""
+    """Parse a time. Raises ArgumentTypeError unless it is finite and greater than 0."""
     try:
         value = float(text)
     except ValueError:
@@ -97,8 +97,8 @@ VLLM_FLAGS: tuple[Flag, ...] = (
         ("--tool-call-parser",),
         {
             "default": None,
-            "help": "vLLM tool parser of the model, for --vllm-processing; 'auto' finds it from "
-            "the chat template. So does --reasoning-parser auto.",
+            "help": "vLLM tool parser for the model, for --vllm-processing; 'auto' derives it from "
+            "the chat template, as does --reasoning-parser auto.",
         },
     ),
     (
@@ -114,7 +114,7 @@ TRTLLM_FLAGS: tuple[Flag, ...] = tuple(
         (flag,),
         {
             "default": None,
-            "help": f"{what} parser of the model, for --trtllm-processing; 'auto' finds it from "
+            "help": f"{what} parser for the model, for --trtllm-processing; 'auto' derives it from "
             "the chat template.",
         },
     )
@@ -126,8 +126,8 @@ SHARED_FLAGS: tuple[Flag, ...] = (
         {
             "choices": get_args(Kind),
             "default": "auto",
-            "help": "'linear' for Backedge's own parsers, 'native' for the engine's; 'auto' takes "
-            "the linear ones where both names have one.",
+            "help": "'linear' for Backedge's own parsers, 'native' for the engine's; 'auto' uses "
+            "the linear ones if they support both names.",
         },
     ),
     (
@@ -143,8 +143,8 @@ SHARED_FLAGS: tuple[Flag, ...] = (
         {
             "choices": get_args(OnError),
             "default": "degrade",
-            "help": "What happens to the request of a parser that raises: 'degrade' sends the raw "
-            "text from there on, 'fail' answers with an error.",
+            "help": "If a parser raises: 'degrade' sends raw text from that point, 'fail' ends the "
+            "request with an error.",
         },
     ),
     (
@@ -153,9 +153,9 @@ SHARED_FLAGS: tuple[Flag, ...] = (
             "type": parse_processes,
             "default": "auto",
             "metavar": "N|auto",
-            "help": "Processes for native parsers, so that a slow one holds up no other request; "
-            "0 runs them in the worker's event loop, where linear parsers always run. 'auto' takes "
-            f"one for every {CORES_PER_PROCESS} cores, at most {MAX_AUTO_PROCESSES}.",
+            "help": "Processes for native parsers, so that a slow one delays no other request; 0 "
+            "runs them in the worker's event loop, where linear parsers always run. 'auto' uses "
+            f"one per {CORES_PER_PROCESS} cores, at most {MAX_AUTO_PROCESSES}.",
         },
     ),
     (
@@ -165,7 +165,7 @@ SHARED_FLAGS: tuple[Flag, ...] = (
             "default": 2.0,
             "metavar": "SECONDS",
             "help": "How long a native parser may take for one chunk in a process of "
-            "--postprocess-workers. After that the process is killed, and the request goes on as "
+            "--postprocess-workers. After that the process is killed, and the request continues as "
             "--postprocess-on-error says. Default: 2.",
         },
     ),
@@ -175,8 +175,8 @@ SHARED_FLAGS: tuple[Flag, ...] = (
             "type": parse_megabytes,
             "default": MEMORY_MB,
             "metavar": "MIB",
-            "help": "How much memory each process of --postprocess-workers may take beyond what "
-            "they share; a parser that wants more has failed. 0 for no limit. "
+            "help": "Memory that each process of --postprocess-workers may use in addition to "
+            "what they share; a parser that needs more fails. 0 for no limit. "
             f"Default: {MEMORY_MB}.",
         },
     ),
@@ -185,7 +185,7 @@ SHARED_FLAGS: tuple[Flag, ...] = (
         {
             "choices": get_args(Latency),
             "default": "balanced",
-            "help": "How long deltas of a stream may wait for more of their kind, so that fewer "
+            "help": "How long deltas of a stream may wait for more of the same kind, so that fewer "
             f"chunks travel: 'lowest' never merges; {describe_latency('balanced')}; "
             f"{describe_latency('throughput')}. The first delta and the finish never wait.",
         },
@@ -196,7 +196,7 @@ SHARED_FLAGS: tuple[Flag, ...] = (
             "type": parse_delays,
             "default": {},
             "metavar": "KIND=MS[,...]",
-            "help": "Your own delays for some kinds, in place of those of --postprocess-latency: "
+            "help": "Delays for single kinds, overriding those of --postprocess-latency: "
             f"{', '.join(MergeDelays.__struct_fields__)} (for example content=20,tools=500).",
         },
     ),
@@ -205,8 +205,8 @@ SHARED_FLAGS: tuple[Flag, ...] = (
         {
             "choices": (ON, OFF),
             "default": ON,
-            "help": "Whether requests of Dynamo's own Rust frontend, and all of /v1/completions, "
-            "get their text, stop strings and merged chunks here as well. The frontend still finds "
+            "help": "Also generate text, check stop strings and merge chunks here for requests of "
+            "Dynamo's own Rust frontend and of /v1/completions. The Rust frontend still parses "
             "reasoning and tool calls.",
         },
     ),
@@ -216,10 +216,10 @@ SHARED_FLAGS: tuple[Flag, ...] = (
 
 
 class WorkerSettings(msgspec.Struct, frozen=True, kw_only=True):
-    """The flags of one worker, parsed; some are the engine's own.
+    """The parsed flags of one worker, some of them the engine's own.
 
     post_processing: off for a worker that only names a tokenizer. workers: None for "auto".
-    stock_frontends: also for requests of stock frontends. record: None to record nothing.
+    stock_frontends: also serve stock frontends. record: None to record nothing.
     """
 
     post_processing: bool = True
@@ -237,7 +237,7 @@ class WorkerSettings(msgspec.Struct, frozen=True, kw_only=True):
     tokenizer: TokenizerSelection = TokenizerSelection()
 
     def pool_processes(self, *, is_native: bool) -> int:
-        """Return how many processes to start: 0 for linear parsers, which cost less than a pool."""
+        """Return how many processes to start: 0 for linear parsers, which are cheaper inline."""
         if not is_native:
             return 0
         return auto_processes() if self.workers is None else self.workers
@@ -259,7 +259,7 @@ class WorkerSettings(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def enabling_flags(engine: EngineName) -> tuple[str, str]:
-    """Return the names of the flag that switches post-processing on."""
+    """Return the names of the flag that enables post-processing."""
     return f"--{engine}-processing", FOR_ANY_ENGINE
 
 
@@ -269,15 +269,15 @@ def list_flags(engine: EngineName) -> tuple[Flag, ...]:
         "dest": f"{engine}_processing",
         "action": "store_true",
         "help": "Detokenize, check stop strings and parse reasoning and tool calls in this worker, "
-        "for every request that comes from a Backedge frontend.",
+        "for every request from a Backedge frontend.",
     }
     return (enabling_flags(engine), switch), *OWN_FLAGS[engine](), *SHARED_FLAGS
 
 
 def sglang_flags() -> tuple[Flag, ...]:
-    """Return the flags of SGLang that take the names of our formats as well.
+    """Return the flags of SGLang that also accept the names of our formats.
 
-    There is no flag for a plugin: SGLang loads no file that registers a parser.
+    There is no plugin flag: SGLang cannot load a file that registers a parser.
     """
     return tuple(
         ((flag,), {"choices": sorted(name for name in known_formats() if find(name) is not None)})
@@ -288,7 +288,7 @@ def sglang_flags() -> tuple[Flag, ...]:
     )
 
 
-# What each engine's worker needs besides its own flags.
+# The flags that only one engine's worker needs.
 OWN_FLAGS: dict[EngineName, Callable[[], tuple[Flag, ...]]] = {
     "vllm": lambda: VLLM_FLAGS,
     "sglang": sglang_flags,
@@ -297,9 +297,9 @@ OWN_FLAGS: dict[EngineName, Callable[[], tuple[Flag, ...]]] = {
 
 
 def add_flags(parser: argparse.ArgumentParser, engine: EngineName) -> None:
-    """Add the flags to `parser`, except those it has (vLLM's frontend has its server's flags)."""
+    """Add the flags that `parser` does not have (vLLM's frontend has its server's flags)."""
     group = parser.add_argument_group(GROUP)
-    known = parser._option_string_actions  # noqa: SLF001 - argparse has no other way to ask
+    known = parser._option_string_actions  # noqa: SLF001 - argparse has no public access
     for names, options in list_flags(engine):
         action = next((known[name] for name in names if name in known), None)
         if action is None:
@@ -309,21 +309,21 @@ def add_flags(parser: argparse.ArgumentParser, engine: EngineName) -> None:
 
 
 class EngineChoices(msgspec.Struct, frozen=True):
-    """What a flag of the engine was before it took our choices as well."""
+    """The choices of an engine's flag before ours were added."""
 
     default: str | None
     choices: tuple[str, ...]
 
 
 ENGINE_CHOICES: dict[str, EngineChoices] = {}
-"""By destination: the flags that mean something to the engine and to us."""
+"""By destination: the flags that the engine and we share."""
 FORMAT_LOOKUPS = {"tool_call_parser": tool_format, "reasoning_parser": reasoning_format}
 
 
 def share_choices(action: argparse.Action, choices: Iterable[str]) -> None:
-    """Let a flag of the engine take our `choices` as well; its default becomes None.
+    """Let a flag of the engine accept our `choices` as well; its default becomes None.
 
-    `keep_engine_choices` takes back what the engine does not know.
+    `keep_engine_choices` later removes what the engine does not know.
     """
     own = tuple(action.choices or ())
     ENGINE_CHOICES[action.dest] = EngineChoices(action.default, own)
@@ -332,13 +332,13 @@ def share_choices(action: argparse.Action, choices: Iterable[str]) -> None:
 
 
 def engine_names(flag: str) -> tuple[str, ...]:
-    """Return the names that the engine itself takes for one of its flags that we share."""
+    """Return the names that the engine itself accepts for a shared flag."""
     shared = ENGINE_CHOICES.get(flag.removeprefix("--").replace("-", "_"))
     return () if shared is None else shared.choices
 
 
 def add_other_switches(parser: argparse.ArgumentParser) -> None:
-    """Add the switches of the other engines to vLLM's: Dynamo's frontend serves all of them."""
+    """Add the other engines' switches to vLLM's: Dynamo's frontend serves all engines."""
     own = enabling_flags("vllm")
     others = [enabling_flags(engine)[0] for engine in get_args(EngineName)]
     parser.add_argument(
@@ -347,9 +347,9 @@ def add_other_switches(parser: argparse.ArgumentParser) -> None:
 
 
 def keep_engine_choices(arguments: argparse.Namespace) -> None:
-    """Leave only choices of the engine in `arguments`.
+    """Reduce `arguments` to choices that the engine knows.
 
-    A choice of ours becomes the engine's name for the same format, or the engine's default.
+    One of ours becomes the engine's name of the same format, or the engine's default.
     """
     for dest, engine in ENGINE_CHOICES.items():
         choice = getattr(arguments, dest)
@@ -363,7 +363,7 @@ def keep_engine_choices(arguments: argparse.Namespace) -> None:
 
 
 def read_settings(arguments: argparse.Namespace, engine: EngineName) -> WorkerSettings | None:
-    """Return the settings, or None if neither post-processing nor a tokenizer is asked for.
+    """Return the settings; None if neither post-processing nor a tokenizer is requested.
 
     Raises `SetupError` for flags that contradict each other.
     """
@@ -392,16 +392,16 @@ def read_settings(arguments: argparse.Namespace, engine: EngineName) -> WorkerSe
 
 
 def read_parser_names(arguments: argparse.Namespace) -> ParserNames:
-    """Return the parsers that the flags name; an empty name is none."""
+    """Return the parsers that the flags name; an empty name means no parser."""
     return ParserNames(arguments.tool_call_parser or None, arguments.reasoning_parser or None)
 
 
 def read_merge_delays(arguments: argparse.Namespace) -> MergeDelays:
-    """Return the merge delays that the flags ask for."""
+    """Return the merge delays that the flags set."""
     delays = MERGE_DELAYS[arguments.postprocess_latency]
     return msgspec.structs.replace(delays, **arguments.postprocess_latency_ms)
 
 
 def read_stock_frontends(arguments: argparse.Namespace) -> bool:
-    """Return whether requests of stock frontends are post-processed."""
+    """Return whether to post-process requests of stock frontends."""
     return bool(arguments.postprocess_stock_frontends == ON)

@@ -26,8 +26,8 @@ Label = TypeVar("Label", bound=str)
 Values = float | Mapping[Label, float]
 """One number, or numbers by the value of a label."""
 
-# Measuring costs a request some microseconds per token, so few requests are measured, and
-# not the first, which fills caches.
+# Measuring costs some microseconds per token, so few requests are measured, and not the first,
+# which fills caches.
 MEASURED_ONE_IN = 64
 FIRST_MEASURED = 2
 WAIT_BUCKETS_S = (0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0)
@@ -46,21 +46,21 @@ class RequestInFlight(Protocol):
 
     @property
     def oldest(self) -> float:
-        """When the first token came that has not gone out; infinite if all have."""
+        """When the oldest unsent token arrived; infinite if all were sent."""
         ...
 
 
 class WorkerMetrics:
-    """Counts what happens in one worker.
+    """Counters of one worker.
 
-    A collector of its own instead of Counters: the engines switch prometheus_client to its
-    multiprocess mode, where a Counter becomes a file that only their scrape reads.
-    Dynamo collects in another thread, so whatever may change its size is copied first.
+    This is a collector instead of Counters because the engines switch prometheus_client to
+    multiprocess mode, where a Counter becomes a file that only their scrape reads. Dynamo
+    collects in another thread, so collections are copied before they are read.
 
-    outputs, tokens: of the engine; `RequestPump` adds to them itself, because a call for
-        each output would cost too much.
+    outputs, tokens: of the engine; `RequestPump` adds to them directly, because a call per
+        output would cost too much.
     parsers_name: the value of the label `parser`. pool: None for a worker without one.
-    recordings: what became of them.
+    recordings: their counts by result.
     """
 
     def __init__(self) -> None:
@@ -79,7 +79,7 @@ class WorkerMetrics:
         self._errors: dict[str, int] = {}
 
     def start_request(self, request: RequestInFlight) -> Clock | None:
-        """Count a request that begins; return a clock if its stages are to be measured."""
+        """Count a new request; return a clock if its stages are to be measured."""
         self._running.add(request)
         self._started += 1
         return time.perf_counter if self._started % MEASURED_ONE_IN == FIRST_MEASURED else None
@@ -90,7 +90,7 @@ class WorkerMetrics:
         self._ended[outcome] += 1
 
     def count_chunk(self, scheduled: ScheduledChunk, *, streams: bool) -> None:
-        """Count a chunk that goes out. streams: whether a client waits for its text."""
+        """Count a sent chunk. streams: whether the client gets its text at once."""
         waits = self._waits[read_kind(scheduled.deltas) if streams else "none"]
         waits.sum += scheduled.waited_s
         waits.counts[bisect_left(WAIT_BUCKETS_S, scheduled.waited_s)] += 1
@@ -103,7 +103,7 @@ class WorkerMetrics:
                 self._stage_tokens[time_.stage] += time_.tokens
 
     def report(self, failure: ParserFailedError) -> None:
-        """Count and log a parser that raised; a `fallback.Report`."""
+        """Count and log a parser that raised. This is a `fallback.Report`."""
         self._errors[failure.parser] = self._errors.get(failure.parser, 0) + 1
         logger.error("%s", failure, exc_info=failure.__cause__)
 
@@ -117,7 +117,7 @@ class WorkerMetrics:
         register_engine_metrics_callback(endpoint=endpoint, registry=registry)
 
     def collect(self) -> Iterable[MetricFamily]:
-        """Return all metrics, for prometheus_client; every label value has a sample at once."""
+        """Return all metrics for prometheus_client, with a sample of every label value."""
         return [
             *self._traffic(),
             *self._latency(),
@@ -130,19 +130,17 @@ class WorkerMetrics:
     def _traffic(self) -> list[MetricFamily]:
         chunks = sum(waits.count for waits in self._waits.values())
         return [
-            _counter(
-                "requests_started", "Requests that came in to be post-processed.", self._started
-            ),
-            _counter("requests", "Requests that ended, by how.", self._ended, "outcome"),
+            _counter("requests_started", "Requests received for post-processing.", self._started),
+            _counter("requests", "Finished requests by outcome.", self._ended, "outcome"),
             _gauge("requests_in_flight", "Requests in post-processing now.", len(self._running)),
-            _counter("engine_tokens", "Tokens that came from the engine.", self.tokens),
-            _counter("engine_outputs", "Outputs in which they came.", self.outputs),
-            _counter("chunks", "Chunks that went out to the frontend.", chunks),
+            _counter("engine_tokens", "Tokens received from the engine.", self.tokens),
+            _counter("engine_outputs", "Engine outputs that contained them.", self.outputs),
+            _counter("chunks", "Chunks sent to the frontend.", chunks),
         ]
 
     def _latency(self) -> list[MetricFamily]:
         oldest = min((request.oldest for request in tuple(self._running)), default=inf)
-        waited = "How long the first token of a chunk waited for it, by the kind of text."
+        waited = "How long the first token of a chunk waited to be sent, by kind of text."
         waits = _family("Histogram", "chunk_wait_seconds", waited, ["kind"])
         for kind, histogram in self._waits.items():
             waits.add_metric([kind], histogram.buckets(), histogram.sum)
@@ -150,7 +148,7 @@ class WorkerMetrics:
             waits,
             _gauge(
                 "oldest_wait_seconds",
-                "How long the oldest token that has not gone out has waited.",
+                "How long the oldest unsent token has waited.",
                 max(0.0, time.monotonic() - oldest) if oldest < inf else 0.0,
             ),
         ]
@@ -159,29 +157,29 @@ class WorkerMetrics:
         return [
             _counter(
                 "stage_seconds",
-                "Time of each stage, in the requests measured.",
+                "Time spent in each stage, in the measured requests.",
                 self._seconds,
                 "stage",
             ),
-            _counter("stage_tokens", "Tokens that this time was for.", self._stage_tokens, "stage"),
+            _counter("stage_tokens", "Tokens processed in this time.", self._stage_tokens, "stage"),
         ]
 
     def _correctness(self) -> list[MetricFamily]:
         errors = {self.parsers_name: 0, **self._errors}
         ended = (
-            "Tool calls of choices that ended: complete, cut by a limit, "
-            "or left by a parser that raised."
+            "Tool calls of finished choices: complete, cut by a limit, "
+            "or left incomplete by a parser that raised."
         )
         calls = _family("Counter", "tool_calls", ended, ["parser", "outcome"])
         for outcome, count in self._calls.items():
             calls.add_metric([self.parsers_name, outcome], count)
-        raised = "Choices whose parser raised; they went on as raw text, or failed."
+        raised = "Choices whose parser raised; they continued as raw text or failed."
         return [_counter("parser_errors", raised, errors, "parser"), calls]
 
     def _recordings(self) -> list[MetricFamily]:
         counts = self.recordings
-        became = "Requests chosen to be recorded, by what became of the recording."
-        written = "Bytes of recordings that were written."
+        became = "Requests chosen for recording, by result."
+        written = "Bytes of recordings written."
         return [
             _counter("recordings", became, counts.results, "result"),
             _counter("recording_bytes", written, counts.written_bytes),
@@ -197,19 +195,19 @@ class WorkerMetrics:
         states = {"serving": serving, "starting": size - serving}
         return [
             _gauge("pool_processes", "Processes of the pool, by state.", states, "state"),
-            _gauge("pool_depth", "Tokens that wait for a process, or are in one.", depth),
+            _gauge("pool_depth", "Tokens that wait or are processed in the pool.", depth),
             _counter(
                 "pool_deadline_kills",
-                "Processes killed because a step took too long, or they gave no sign of life.",
+                "Processes killed because a step took too long or they gave no sign of life.",
                 kills,
             ),
             _counter("pool_deaths", "Processes that died by themselves.", deaths),
-            _counter("pool_replays", "Times that a request began again in another process.", moved),
+            _counter("pool_replays", "Restarts of a request in another process.", moved),
         ]
 
 
 class _Histogram:
-    """Seconds by bucket of `WAIT_BUCKETS_S`; the last count is for longer times. sum: of all."""
+    """Counts by bucket of `WAIT_BUCKETS_S`, the last for longer times. sum: in seconds."""
 
     def __init__(self) -> None:
         self.sum = 0.0
@@ -221,7 +219,7 @@ class _Histogram:
         return sum(self.counts)
 
     def buckets(self) -> Sequence[tuple[str, int]]:
-        """Return the cumulative counts by upper bound, as prometheus_client wants them."""
+        """Return the cumulative counts by upper bound, as prometheus_client expects them."""
         total = 0
         buckets = []
         for bound, count in zip((*WAIT_BUCKETS_S, inf), self.counts, strict=True):
@@ -262,7 +260,7 @@ def _add_values(family: MetricFamily, values: Values[Label]) -> MetricFamily:
 def _family(kind: str, name: str, help_: str, labels: Sequence[str]) -> MetricFamily:
     """Return an empty family.
 
-    Imports prometheus_client late: SGLang sets the folder of its files after it has
+    Imports prometheus_client late: SGLang configures the folder for its files only after it has
     imported this module.
     """
     from prometheus_client import core as families

@@ -1,6 +1,6 @@
-"""What a worker advertises: a `WorkerCard` on Dynamo's model card.
+"""Advertises a post-processing worker: a `WorkerCard` on Dynamo's model card.
 
-The frontend reads there that the worker post-processes, and with which parsers.
+The card tells the frontend that the worker post-processes, and with which parsers.
 """
 
 from __future__ import annotations
@@ -26,6 +26,6 @@ def build_worker_card(engine: str, engine_version: str, names: ParserNames) -> W
 
 def publish_worker_card(worker_card: WorkerCard, runtime_config: ModelRuntimeConfig) -> None:
     """Put the card into `runtime_config`, before the model is registered with it."""
-    # Dynamo parses the value as JSON and sends the result, so the card, which travels as
-    # text like all messages, is encoded once more.
+    # Dynamo parses the value as JSON and sends the result. The card must arrive as a string, like
+    # all our messages, so it is encoded once more.
     runtime_config.set_engine_specific(KEY, json.dumps(encode(worker_card)))

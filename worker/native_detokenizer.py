@@ -1,6 +1,6 @@
 """The engines' own incremental detokenizers, for `--postprocess-detokenizer native`.
 
-An adapter's `native_detokenizers(tokenizer)` makes the factory; here is what they share.
+The shared part; an adapter's `native_detokenizers(tokenizer)` builds the factory.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from ..tokenization.flags import BACKEND_FLAG, TokenizerSelection
 DetokenizerKind = Literal["table", "native"]
 DETOKENIZER_FLAG = "--postprocess-detokenizer"
 Step = Callable[[int], str]
-"""Takes a token of one choice; returns the text that the engine would send for it."""
+"""Takes a token of one choice and returns the text that the engine would send for it."""
 
 
 class NativeDetokenizer(Detokenizer):
@@ -41,7 +41,7 @@ class NativeDetokenizers(DetokenizerFactory):
     """Factory of an engine's detokenizers.
 
     start: returns the step of a new choice, after the tokens of a prompt.
-    What is no incremental text (the bytes of a token, for logprobs) is read from the tokenizer.
+    The bytes of single tokens, for logprobs, come from the tokenizer.
     """
 
     def __init__(
@@ -68,7 +68,7 @@ def build_detokenizers(
 ) -> DetokenizerFactory:
     """Return the detokenizers of this kind.
 
-    adapter: the module of the engine's adapter. Raises `SetupError` if the engine has none.
+    adapter: module of the engine's adapter. Raises `SetupError` if the engine has no detokenizer.
     """
     if kind == "table":
         return detokenizers(tokenizer)
@@ -78,15 +78,15 @@ def build_detokenizers(
     if make is None:
         raise SetupError(
             f"{DETOKENIZER_FLAG} native: only vLLM and SGLang have a detokenizer that can be used "
-            "here; leave the flag out."
+            "here; omit the flag."
         )
     return make(tokenizer)
 
 
 def check_tokenizer(selection: TokenizerSelection, engine: str) -> None:
-    """Raise `SetupError` if the engine's detokenizer would not have the engine's tokenizer."""
+    """Raise `SetupError` if the engine's detokenizer would get another tokenizer."""
     if selection.backend not in (None, engine):
         raise SetupError(
-            f"{DETOKENIZER_FLAG} native is the engine's detokenizer, with the engine's tokenizer, "
-            f"but {BACKEND_FLAG} is {selection.backend}; leave one of the two flags out."
+            f"{DETOKENIZER_FLAG} native uses the engine's tokenizer, but {BACKEND_FLAG} is "
+            f"{selection.backend}; omit one of the two flags."
         )

@@ -1,6 +1,6 @@
-"""Tokenizers of other back ends than a worker's own engine, if its flags name one.
+"""Selects a tokenizer other than the engine's own if the worker's flags name one.
 
-What encodes in the frontend decodes in the worker, too.
+The worker decodes with the tokenizer with which the frontend encodes.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from ..tokenization.selection import check_installed
 
 
 class OtherTokenizer(NamedTuple):
-    """A model's tokenizer as another back end reads it; JSON values. path: a folder or a file."""
+    """A model's tokenizer for another back end; JSON values. path: a folder or a file."""
 
     backend: Backend
     path: str
@@ -26,10 +26,10 @@ class OtherTokenizer(NamedTuple):
 def select_other(
     selection: TokenizerSelection, engine: str, path: str, *, trust_remote_code: bool
 ) -> OtherTokenizer | None:
-    """Return what the flags select in place of the tokenizer of `engine`; None for that one.
+    """Return the tokenizer that the flags select; None for that of `engine`.
 
-    A class of the user's ("python") is loaded elsewhere. "huggingface" reads tokenizer.json; of a
-    model without it the engine decodes.
+    A user's class ("python") is loaded elsewhere. "huggingface" reads tokenizer.json; for a model
+    without that file, the engine decodes.
     Raises `SetupError` for a back end that is not installed here.
     """
     backend = selection.backend
@@ -42,9 +42,9 @@ def select_other(
 
 
 def choose_tokenizer(other: OtherTokenizer | None, own: Callable[[], object]) -> object:
-    """Return the tokenizer that the flags select, or what `own` returns, which reads the engine's.
+    """Return the tokenizer that the flags select, or the engine's, which `own` loads.
 
-    other: perhaps as a list, decoded from JSON. Raises what the back end raises.
+    other: a list if decoded from JSON. Raises what the back end raises.
     """
     if other is None:
         return own()

@@ -1,7 +1,7 @@
-"""The entry points that the engines call: they add our flags, which then do the rest.
+"""The entry points that the engines call; they add our flags and the patches that obey them.
 
-The engines load plugins in each of their processes, so this module imports nothing of ours
-until flags are about to be parsed.
+The engines load plugins in each of their processes, so this module imports the rest of Backedge
+only when flags are about to be parsed.
 """
 
 from __future__ import annotations
@@ -20,15 +20,15 @@ from typing_extensions import override
 FRONTEND = "dynamo.frontend.main"
 SERVER_ARGS = "sglang.srt.server_args"
 TRTLLM_PACKAGE = "dynamo.trtllm"
-# Loaded after the module with Dynamo's flags, which imports torch.
+# Its loading follows that of the module with Dynamo's flags, which imports torch.
 LLM_WORKER = "dynamo.trtllm.workers.llm_worker"
 
 
 def register() -> None:
-    """Add the flags to vLLM's argument parser, and let them take effect in Dynamo.
+    """Add the flags to vLLM's argument parser and make them effective in Dynamo.
 
-    Entry point `vllm.general_plugins`: `AsyncEngineArgs.add_cli_args` loads them before
-    it adds the engine's flags, the only moment to add ours.
+    Entry point `vllm.general_plugins`. `AsyncEngineArgs.add_cli_args` loads it just before it
+    adds the engine's flags; ours cannot be added at any other time.
     """
     from vllm.engine.arg_utils import EngineArgs
 
@@ -54,10 +54,10 @@ def register() -> None:
 
 
 def register_sglang() -> None:
-    """Add the flags to those of Dynamo's SGLang worker, and let them take effect.
+    """Add the flags to those of Dynamo's SGLang worker and make them effective.
 
     Entry point `sglang.srt.platforms`: SGLang loads no other plugins before it parses flags.
-    Returning None, this one is no platform, and SGLang takes its own.
+    It returns None, so SGLang ignores it as a platform and uses its own.
     """
     module = sys.modules.get(SERVER_ARGS)
     if module is not None and hasattr(module, "ServerArgs"):
@@ -67,26 +67,26 @@ def register_sglang() -> None:
 
 
 def register_trtllm() -> None:
-    """Add the flags to those of Dynamo's TensorRT-LLM worker, and let them take effect.
+    """Add the flags to those of Dynamo's TensorRT-LLM worker and make them effective.
 
-    Entry point `torch.backends`, which torch loads at the end of its own import, in every process
-    that imports it: TensorRT-LLM has no plugins. Does nothing unless the process is that worker.
+    Entry point `torch.backends`, because TensorRT-LLM has no plugins. Torch loads it at the end of
+    its own import, in every process; it does nothing unless the process is that worker.
     """
     if TRTLLM_PACKAGE in sys.modules:
         install_hook(LLM_WORKER, patch_trtllm)
 
 
 def install_hook(module_name: str, patch: Callable[[ModuleType], None]) -> None:
-    """Call `patch` with a module as soon as it is loaded. The module must not be loaded yet."""
+    """Call `patch` with a module once it is loaded. It must not be loaded yet."""
     hooks = (finder for finder in sys.meta_path if isinstance(finder, HookFinder))
     if module_name not in {hook.module_name for hook in hooks}:
         sys.meta_path.insert(0, HookFinder(module_name, patch))
 
 
 class HookFinder(importlib.abc.MetaPathFinder):
-    """Finds one module, so that `patch` is called with it as soon as it is loaded.
+    """Finds one module, so that `patch` is called with it once it is loaded.
 
-    The engines load plugins while their own modules are still being imported.
+    Needed because the engines load plugins while their own modules are being imported.
     """
 
     def __init__(self, module_name: str, patch: Callable[[ModuleType], None]) -> None:
@@ -107,7 +107,7 @@ class HookFinder(importlib.abc.MetaPathFinder):
 
 
 class HookLoader(importlib.abc.Loader):
-    """Loads a module as `loader` does, then calls `patch`; leaves `spec` as it was."""
+    """Loads a module as `loader` does, then calls `patch`; restores `spec`."""
 
     def __init__(
         self, spec: ModuleSpec, loader: importlib.abc.Loader, patch: Callable[[ModuleType], None]
@@ -128,7 +128,7 @@ class HookLoader(importlib.abc.Loader):
 
 
 def patch_add_cli_args(module: ModuleType) -> None:
-    """Have the `ServerArgs` of SGLang's `module` add our flags if Dynamo's worker parses them."""
+    """Have `ServerArgs` of SGLang's `module` add our flags if Dynamo's worker parses them."""
     add_cli_args: Callable[[argparse.ArgumentParser], None] = module.ServerArgs.add_cli_args
     if hasattr(add_cli_args, "__wrapped__"):
         return
@@ -136,7 +136,7 @@ def patch_add_cli_args(module: ModuleType) -> None:
     @functools.wraps(add_cli_args)
     def with_flags(parser: argparse.ArgumentParser) -> None:
         add_cli_args(parser)
-        if "dynamo.sglang.args" in sys.modules:  # else this is SGLang's own server
+        if "dynamo.sglang.args" in sys.modules:  # otherwise this is SGLang's own server
             from ..base.engines import load_engine_module
             from . import flags
 
@@ -147,7 +147,7 @@ def patch_add_cli_args(module: ModuleType) -> None:
 
 
 def patch_trtllm(_: ModuleType) -> None:
-    """Have Dynamo's TensorRT-LLM worker add our flags; called before it parses its own."""
+    """Have Dynamo's TensorRT-LLM worker add our flags before it parses its own."""
     from ..base.engines import load_engine_module
 
     load_engine_module("trtllm", "worker").watch_arguments()

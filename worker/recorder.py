@@ -1,4 +1,4 @@
-"""The recorder of a worker's requests, as its flags ask for it."""
+"""Builds the recorder of a worker's requests from its flags."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How a worker refuses a request, so that the client reads why."""
+"""Rejects a request so that the client sees the reason."""
 
 from __future__ import annotations
 
@@ -12,23 +12,23 @@ logger = logging.getLogger(__name__)
 
 
 async def refuse(error: Exception) -> AsyncGenerator[JsonObject, None]:
-    """Raise Dynamo's InvalidArgument (HTTP 400), as an engine that refuses a request.
+    """Raise Dynamo's InvalidArgument (HTTP 400), as an engine that rejects a request does.
 
-    A generator, because Dynamo takes what is raised before the first output is asked for as the
+    A generator, because Dynamo treats an exception before the first output is requested as the
     death of the worker.
     """
     from dynamo.llm.exceptions import InvalidArgument  # late: processes of the pool need no Dynamo
 
-    logger.warning("a request is refused: %s", error)
+    logger.warning("a request is rejected: %s", error)
     raise InvalidArgument(str(error)) from error
     yield {}
 
 
 def show_refusal(error: Exception) -> Exception:
-    """Return `error`, or an InvalidArgument for a handler's HttpError 400.
+    """Return an InvalidArgument for a handler's HttpError 400, any other error unchanged.
 
-    Of all 400s, Dynamo shows the client only the text of InvalidArgument. Its handlers of vLLM
-    raise that in 1.6 and HttpError in 1.7 for what the engine refuses.
+    Dynamo shows clients a 400's text only if it is an InvalidArgument. For requests that the
+    engine rejects, its vLLM handlers raise that in 1.6 but HttpError in 1.7.
     """
     from dynamo.llm.exceptions import HttpError, InvalidArgument
 

@@ -1,4 +1,4 @@
-"""Run the worker without a model.
+"""Runs the worker without a model.
 
 python -m backedge.worker.replay --tool-call-parser hermes --reasoning-parser qwen3
 """

@@ -1,8 +1,8 @@
-"""What the worker checks of a request, before its engine or its post-processing see it.
+"""Checks a request before the engine and post-processing see it.
 
-The frontend checks each request, and names the client's field. But anything that reaches the
-request plane can send one, and a number that an engine takes as it comes can end the engine: a
-stop token beyond the vocabulary is an index beyond the logits. The engines check prompts.
+The frontend checks each request and names the client's field. But anyone with access to the
+request plane can send one, and a number that is passed on unchecked can end the engine: a stop
+token beyond the vocabulary is an index beyond the logits. The engines check prompts themselves.
 """
 
 from __future__ import annotations
@@ -19,16 +19,16 @@ MAX_STOP_CHARACTERS = 100_000
 MAX_STOP_TOKENS = 1024
 MAX_LOGPROBS = 1024
 MAX_TOOLS = 1024
-# Calls in the conversation so far; vLLM's parsers get a list of this length.
+# Limit of earlier calls in the conversation; vLLM's parsers get a list of this length.
 MAX_HISTORY_CALLS = 65_536
-# An id or a name, which each chunk repeats.
+# Limit of an id or a name, which each chunk repeats.
 MAX_NAME = 4096
 
 _MAX_I64 = (1 << 63) - 1
 _MAX_U32 = (1 << 32) - 1
 
 Range = tuple[int, int]
-# Numbers of Dynamo's `PreprocessedRequest`, by the object that has them, and their ranges.
+# Numbers in Dynamo's `PreprocessedRequest` by containing object, with their ranges.
 _NUMBERS: dict[str, dict[str, Range]] = {
     "stop_conditions": {
         "max_tokens": (0, _MAX_U32),
@@ -43,13 +43,13 @@ _NUMBERS: dict[str, dict[str, Range]] = {
     },
     "output_options": {"logprobs": (0, _MAX_U32), "prompt_logprobs": (0, _MAX_U32)},
 }
-# The client's, and those of the model's own files.
+# Stop tokens: the client's, and those of the model's own files.
 _STOP_TOKENS = ("stop_token_ids", "stop_token_ids_visible")
 _HIDDEN_STOP_TOKENS = "stop_token_ids_hidden"
 
 
 def check_engine_fields(request: JsonObject, vocabulary_size: int | None) -> None:
-    """Raise `RequestError` for a number or token id that an engine must not get.
+    """Raise `RequestError` for a number or token id that the engine must not get.
 
     request: Dynamo's `PreprocessedRequest`. vocabulary_size: the engine's; None if unknown.
     """
@@ -61,7 +61,7 @@ def check_engine_fields(request: JsonObject, vocabulary_size: int | None) -> Non
     stops = _read_object(request, "stop_conditions")
     for field in _STOP_TOKENS:
         _check_token_ids(f"stop_conditions.{field}", stops.get(field), vocabulary_size)
-    # A model's files may name tokens that the engine does not have. They do no harm unless the
+    # A model's files may name tokens that the engine does not have. They are harmless unless the
     # engine has to suppress them.
     own_size = vocabulary_size if stops.get("min_tokens") else None
     hidden = stops.get(_HIDDEN_STOP_TOKENS)
@@ -72,7 +72,7 @@ def check_engine_fields(request: JsonObject, vocabulary_size: int | None) -> Non
 def check_params(params: PostprocessParams, prompt_and_resumed: int) -> None:
     """Raise `RequestError` for parameters that post-processing must not get.
 
-    prompt_and_resumed: how many token ids the request has, of its prompt and of a worker that
+    prompt_and_resumed: number of the request's token ids, including those of a worker that
         died.
     """
     parser = params.parser

@@ -1,7 +1,7 @@
-"""One request's way through the worker: engine outputs in, post-processed chunks out, in time.
+"""A request in the worker: takes engine outputs and sends post-processed chunks in time.
 
-The adapter of an engine says what can be asked of it (`EngineRequestHandle`); the rest is
-the same for all engines and stands here and in `backend`.
+The adapter of an engine implements `EngineRequestHandle`; the rest is the same for all engines,
+here and in `backend`.
 """
 
 from __future__ import annotations
@@ -34,17 +34,17 @@ from .metrics import Outcome, WorkerMetrics
 
 logger = logging.getLogger(__name__)
 
-# The weight of a new measurement in the mean time between tokens.
+# Weight of a new measurement in the mean time between tokens.
 SMOOTHING = 0.2
 MAX_ENGINE_TOKENS = 256
-# The parameters of a request as they travel: mostly the schemas of its tools.
+# Limit of the encoded parameters, which are mostly the schemas of the request's tools.
 MAX_PARAMS_CHARACTERS = 1 << 24
 
 
 def read_params(request: JsonObject) -> PostprocessParams | None:
-    """Return the request's `PostprocessParams`, or None if its chunks are to pass untouched.
+    """Return the request's `PostprocessParams`; None if its chunks must pass unchanged.
 
-    Raises `RequestError` for parameters of a size that no request needs.
+    Raises `RequestError` if the parameters are larger than any request needs.
     """
     extra_args = request.get("extra_args")
     if not isinstance(extra_args, dict):
@@ -55,29 +55,29 @@ def read_params(request: JsonObject) -> PostprocessParams | None:
     try:
         return read(PostprocessParams, text)
     except ProtocolError as error:
-        # The frontend post-processes untouched chunks, so the client loses nothing.
+        # The frontend post-processes unchanged chunks, so the client loses nothing.
         logger.warning("request passes without post-processing: %s", error)
         return None
 
 
 class EngineRequestHandle(Protocol):
-    """What can be asked of the engine about one running request."""
+    """Controls one running request of the engine."""
 
     def abort(self, index: int) -> Coroutine[object, None, None]:
-        """End the generation of a choice."""
+        """Stop generating a choice."""
         ...
 
     def set_stream_interval(self, index: int, tokens: int) -> None:
-        """Deliver the tokens of a choice in groups of about `tokens` from now on, if possible."""
+        """From now on deliver a choice's tokens in groups of about `tokens`, if possible."""
         ...
 
 
 class WorkerPostprocessor:
-    """Post-processes the output stream of each request; one per worker.
+    """Post-processes the output stream of each request; one object per worker.
 
-    metrics: None to count for nobody.
-    show: returns what to raise for an error of the engine's handler.
-    write: makes the writer of a request's chunks; it gets a clock if the request is measured.
+    metrics: None: not exported.
+    show: converts an error of the engine's handler into the one to raise.
+    write: builds a request's chunk writer; it gets a clock if the request is measured.
     recorder: None to record nothing.
     """
 
@@ -105,13 +105,13 @@ class WorkerPostprocessor:
         sender: ResponseSender | None = None,
         context: Context | None = None,
     ) -> AsyncGenerator[JsonObject, None]:
-        """Return the chunks of the engine's `outputs`, post-processed.
+        """Post-process the engine's `outputs`; return the chunks.
 
-        Without `params.stream` each choice has its deltas in one chunk.
-        token_ids: the request's. After the prompt come tokens that another worker has
-            generated before it died.
+        If `params.stream` is False, each choice has its deltas in one chunk.
+        token_ids: the request's. After the prompt, tokens that another worker generated before it
+            died.
         sender: takes the chunks; the generator then yields none.
-        context: Dynamo's; it may ask for a recording.
+        context: Dynamo's; its metadata may request a recording.
         """
         pump = RequestPump(
             self._backend, params, token_ids, engine, self._metrics, self._show, self._write
@@ -122,10 +122,10 @@ class WorkerPostprocessor:
 
 
 class RequestPump:
-    """Feeds one request's outputs to its stream, and sends the chunks that are due.
+    """Feeds one request's outputs to its stream and sends the chunks that are due.
 
-    A task of its own reads the engine. It sends what is due at once; what may wait is sent by
-    an alarm, also while the engine pauses. While the last chunk has not gone, deltas wait.
+    A task of its own reads the engine and sends what is due at once. An alarm sends what may
+    wait, even while the engine pauses. While the last chunk is not sent, deltas wait.
 
     recorder: of this request; None if it is not recorded.
     """
@@ -149,17 +149,17 @@ class RequestPump:
         self._token_ids = token_ids
         self._engine = engine
         self._metrics = metrics
-        self._clock: Clock | None = None  # if the stages of this request are measured
+        self._clock: Clock | None = None  # set if the stages of this request are measured
         self._loop: asyncio.AbstractEventLoop
         self._egress: Egress
         self._stream: RequestStream | None = None
         self._rates = [TokenRate() for _ in range(params.n)]
         self._open = set(range(params.n))  # choices that the engine is generating
-        self._aborts: list[asyncio.Task[None]] = []  # ends of choices that the engine is told
-        self._unfinished = params.n  # choices whose end has not been sent
+        self._aborts: list[asyncio.Task[None]] = []  # pending aborts of choices in the engine
+        self._unfinished = params.n  # choices whose finish has not been sent
         self._cancelled = False
-        self._taken: deque[ScheduledChunk] = deque()  # due, and not sent yet
-        self._pumped = False  # whether the engine has been read to its end
+        self._taken: deque[ScheduledChunk] = deque()  # due but not sent yet
+        self._pumped = False  # whether the engine's outputs have been read to the end
         self._ended = False
         self._failure: Exception | JsonObject | None = None
         self._woken = False
@@ -168,14 +168,14 @@ class RequestPump:
 
     @property
     def oldest(self) -> float:
-        """When the first token came that has not gone out; infinite if all have."""
+        """When the oldest unsent token arrived; infinite if all were sent."""
         return inf if self._stream is None else self._stream.oldest
 
     async def pull(self, outputs: AsyncIterator[JsonObject]) -> AsyncGenerator[JsonObject, None]:
         """Yield the request's chunks.
 
-        `outputs` are read to the end, so that the engine's handler cleans up. Raises what
-        they raise, after everything that was generated before.
+        Reads `outputs` to the end, so that the engine's handler cleans up. Raises their
+        exception after sending all that was generated before.
         """
         egress = PullEgress(self._flush)
         async with self._running(outputs, egress):
@@ -187,7 +187,7 @@ class RequestPump:
     async def push(
         self, outputs: AsyncIterator[JsonObject], sender: ResponseSender
     ) -> AsyncGenerator[JsonObject, None]:
-        """Send the request's chunks, and yield none. Else as `pull`."""
+        """Send the request's chunks and yield none; otherwise as `pull`."""
         egress = PushEgress(sender, self._flush)
         with suppress(ReceiverGoneError), closing(egress):
             async with self._running(outputs, egress):
@@ -205,7 +205,7 @@ class RequestPump:
     async def _running(
         self, outputs: AsyncIterator[JsonObject], egress: Egress
     ) -> AsyncIterator[None]:
-        # Not in __init__: Dynamo calls its handlers from a thread without an event loop.
+        # Not in __init__: Dynamo calls its handlers in a thread without an event loop.
         self._loop = asyncio.get_running_loop()
         self._egress = egress
         self._clock = self._metrics.start_request(self)
@@ -232,7 +232,7 @@ class RequestPump:
                 self.recorder.end(self._outcome(), describe_failure(self._failure))
 
     async def _end(self) -> JsonObject | None:
-        """Return the last chunk of a request that has failed; raise what is to be raised."""
+        """Return the last chunk of a failed request, or raise the error for the client."""
         last = None if self._failure is None else self._failed(self._failure)
         await asyncio.gather(*self._aborts)
         return last
@@ -245,7 +245,7 @@ class RequestPump:
             )
             if stream.due > now:
                 await self._read(outputs, stream)
-            # Else the tokens of the worker that died had already ended the request.
+            # Otherwise the tokens of the worker that died had already ended the request.
         except Exception as error:  # noqa: BLE001 - `_end` raises it, to the client
             self._failure = error
         finally:
@@ -275,20 +275,20 @@ class RequestPump:
             stream.add(chunk, now, rate.age_s(tokens, now))
             writer.add(chunk.index, output)
             if chunk.finish_reason is not None:
-                # A choice that we have aborted is no longer open.
+                # A choice that we have aborted is already removed.
                 self._cancelled |= output["finish_reason"] in ABORTS and chunk.index in self._open
                 self._open.discard(chunk.index)
             elif (group := rate.next_group(stream.engine_wait_s(chunk.index))) is not None:
                 self._engine.set_stream_interval(chunk.index, group)
             if stream.due <= now:
-                self._wake()  # not at once: the engine may have more to say
+                self._wake()  # not at once: the engine may have more output ready
             elif stream.due < self._alarm_at:
                 self._set_alarm(stream.due)
             if stream.full:
                 await stream.room()
 
     def _flush(self) -> None:
-        """Send what is due, as long as chunks go out; end the request when all has gone."""
+        """Send what is due while chunks can be sent; end the request when all are sent."""
         self._woken = False
         if self._ended:
             return
@@ -310,7 +310,7 @@ class RequestPump:
             self._set_alarm(stream.due)
 
     def _take(self) -> bool:
-        """Take what is due; return whether there is anything."""
+        """Take what is due; return whether there was any."""
         stream = self._stream
         if stream is not None and stream.due < inf:
             self._taken.extend(stream.take(self._loop.time()))
@@ -327,7 +327,7 @@ class RequestPump:
         return "cancelled" if self._cancelled or self._unfinished else "finished"
 
     def _failed(self, failure: Exception | JsonObject) -> JsonObject:
-        """Return the last chunk of a failed request; raise `failure` if `outputs` raised it."""
+        """Return the last chunk of a failed request; raise `failure` if it is an exception."""
         if isinstance(failure, ParserFailedError | ProtocolError):
             for index in tuple(self._open):
                 self._abort(index)
@@ -337,13 +337,13 @@ class RequestPump:
         return failure
 
     def _abort(self, index: int) -> None:
-        """Have the generation of a choice ended that is still open."""
+        """Stop generating a choice unless it has ended."""
         if index in self._open:
             self._open.discard(index)
             self._aborts.append(self._loop.create_task(self._engine.abort(index)))
 
     def _wake(self) -> None:
-        """Have what is due sent soon."""
+        """Schedule the sending of what is due."""
         if not self._woken:
             self._woken = True
             self._loop.call_soon(self._flush)
@@ -357,12 +357,12 @@ class RequestPump:
             self._alarm = self._loop.call_at(at, self._ring)
 
     def _ring(self) -> None:
-        # Timers ring a little early as well; then the alarm is set again.
+        # Timers may ring slightly early; then the alarm is set again.
         self._alarm, self._alarm_at = None, inf
         self._flush()
 
     def _chunk(self, scheduled: ScheduledChunk) -> JsonObject:
-        """Return `scheduled` as a chunk of Dynamo's form."""
+        """Return `scheduled` as one of Dynamo's chunks."""
         self._unfinished -= scheduled.finished
         if self.recorder is not None:
             self.recorder.sent(scheduled.deltas, self._loop.time())
@@ -372,14 +372,14 @@ class RequestPump:
 
 
 def describe_failure(failure: Exception | JsonObject | None) -> str | None:
-    """Return what a recording says of a failure: its kind, a colon, and its text."""
+    """Return a failure as recordings store it: its kind, a colon, and its text."""
     if isinstance(failure, Exception):
         return f"{type(failure).__name__}: {failure}"[:MAX_ERROR]
     return None if failure is None else engine_error(failure)
 
 
 class TokenRate:
-    """How fast the tokens of a choice come, and in what groups the engine should deliver them."""
+    """The token rate of a choice, and the group size in which the engine should deliver."""
 
     __slots__ = ("_group", "_last", "_token_s")
 
@@ -389,7 +389,7 @@ class TokenRate:
         self._group = 1
 
     def age_s(self, tokens: int, now: float) -> float:
-        """Note that `tokens` came now; return how long the first may have waited in the engine."""
+        """Note `tokens` that arrived now; return how long the first may have waited."""
         last, self._last = self._last, now
         if not last or not tokens:
             return 0.0
@@ -400,11 +400,11 @@ class TokenRate:
         return token_s * (tokens - 1) if self._group > 1 else 0.0
 
     def next_group(self, wait_s: float) -> int | None:
-        """Return how many tokens the engine should collect in `wait_s`; None if as many as now."""
+        """Return how many tokens to collect in `wait_s`; None if the number need not change."""
         if not wait_s and self._group == 1:
             return None
         group = max(1, min(MAX_ENGINE_TOKENS, int(wait_s / self._token_s))) if self._token_s else 1
-        # Down at once, to keep the delays; up in steps, because each change costs something.
+        # Down at once, to keep the delays; up in steps, because each change has a cost.
         if group >= self._group and group < 2 * self._group:
             return None
         self._group = group

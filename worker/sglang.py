@@ -1,4 +1,4 @@
-"""Run Dynamo's SGLang worker where SGLang does not load the plugin.
+"""Runs Dynamo's SGLang worker if SGLang does not load the plugin.
 
 python -m backedge.worker.sglang ...    # with the flags of dynamo.sglang
 """
@@ -11,7 +11,7 @@ from . import plugin
 
 
 def main() -> None:
-    """Run Dynamo's SGLang worker with our flags, whatever SGLANG_PLUGINS says."""
+    """Run Dynamo's SGLang worker with our flags, regardless of SGLANG_PLUGINS."""
     plugin.register_sglang()
     runpy.run_module("dynamo.sglang", run_name="__main__", alter_sys=True)
 

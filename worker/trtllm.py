@@ -1,4 +1,4 @@
-"""Run Dynamo's TensorRT-LLM worker where torch does not load the plugin.
+"""Runs Dynamo's TensorRT-LLM worker if torch does not load the plugin.
 
 python -m backedge.worker.trtllm ...    # with the flags of dynamo.trtllm
 """
@@ -11,7 +11,7 @@ from . import plugin
 
 
 def main() -> None:
-    """Run Dynamo's TensorRT-LLM worker with our flags, whatever torch is told to load."""
+    """Run Dynamo's TensorRT-LLM worker with our flags, whatever torch loads."""
     plugin.install_hook(plugin.LLM_WORKER, plugin.patch_trtllm)
     runpy.run_module("dynamo.trtllm", run_name="__main__", alter_sys=True)
 

@@ -17,7 +17,7 @@ from .worker import serve
 
 
 def main() -> None:
-    """Run the worker until the process is asked to end."""
+    """Run the worker until the process is told to stop."""
     flags = build_flag_parser().parse_args()
     configure_dynamo_logging()
     metrics = WorkerMetrics()

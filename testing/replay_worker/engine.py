@@ -1,4 +1,4 @@
-"""An engine that generates recorded outputs at a given pace, in the form of Dynamo's vLLM."""
+"""An engine that generates recorded outputs at a set pace, in the form of Dynamo's vLLM."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ class ReplayEngine:
     """Generates recorded outputs.
 
     find: returns the rest of a request's output; raises for an unknown request.
-    tokens_per_second: of one stream; 0 for as fast as the event loop turns.
-    eos_token_ids: they end a choice, like the stop tokens of the request.
+    tokens_per_second: per stream; 0 for no limit.
+    eos_token_ids: end a choice, as the request's stop tokens do.
     """
 
     def __init__(
@@ -49,9 +49,9 @@ class ReplayEngine:
 
 
 class Steps:
-    """The steps of an engine: in each, all running requests generate.
+    """The steps of an engine: in each step, every running request generates tokens.
 
-    every_s: from one to the next; 0 for as fast as the event loop turns.
+    every_s: time between steps; 0 for no limit.
     """
 
     def __init__(self, every_s: float) -> None:
@@ -80,9 +80,9 @@ class Steps:
 
 
 class Ending:
-    """Where a request's limits and stop tokens end an output, and why.
+    """Determines where a request's limits and stop tokens end an output, and why.
 
-    Stop strings are left to post-processing, as all engines leave them.
+    Stop strings are left to post-processing, as with all engines.
     """
 
     def __init__(self, request: JsonObject, eos_token_ids: frozenset[int]) -> None:
@@ -96,7 +96,7 @@ class Ending:
         self.stop_reason: int | None = None
 
     def cut(self, token_ids: Sequence[int]) -> Sequence[int]:
-        """Return the part of `token_ids` that is generated, and set the reasons for its end."""
+        """Return the generated part of `token_ids`, and set the reasons for its end."""
         for length, token_id in enumerate(token_ids, 1):
             if length >= self._min_tokens and token_id in (self._eos | self._stops):
                 self.stop_reason = token_id if token_id in self._stops else None
@@ -108,7 +108,7 @@ class Ending:
 
 
 class Replay(EngineRequestHandle):
-    """The generation of one request. token_ids: what each of its choices generates."""
+    """The generation of one request. token_ids: the output of each of its choices."""
 
     def __init__(
         self,
@@ -123,7 +123,7 @@ class Replay(EngineRequestHandle):
         self._context = context
         self._prompt_tokens = len(request["token_ids"])
         self._running = set(range((request.get("sampling_options") or {}).get("n") or 1))
-        self._sent = dict.fromkeys(self._running, 0)  # tokens delivered, by choice
+        self._sent = dict.fromkeys(self._running, 0)  # by choice: tokens delivered
         self._intervals = dict.fromkeys(self._running, 1)
         self._logprobs = (request.get("output_options") or {}).get("logprobs") is not None
         self._token_ids = token_ids
@@ -141,7 +141,7 @@ class Replay(EngineRequestHandle):
         self._intervals[index] = tokens
 
     async def outputs(self) -> AsyncGenerator[JsonObject, None]:
-        """Yield outputs like Dynamo's vLLM handler, until all choices end or the client is gone."""
+        """Yield outputs like Dynamo's vLLM handler until all choices end or the client leaves."""
         total = len(self._token_ids)
         for position in range(0, total, self._tokens_per_chunk):
             await (self._steps.wait() if position else asyncio.sleep(0))
@@ -164,7 +164,7 @@ class Replay(EngineRequestHandle):
         output: JsonObject = {"index": index, "token_ids": token_ids}
         last = end == len(self._token_ids)
         if self._logprobs:
-            # A recording knows no alternatives.
+            # A recording has no alternatives.
             output["log_probs"] = [0.0] * len(token_ids)
             output["top_logprobs"] = [
                 [{"rank": 1, "token_id": token_id, "logprob": 0.0}] for token_id in token_ids

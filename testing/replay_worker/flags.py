@@ -1,4 +1,4 @@
-"""The flags of the replay worker, and the worker that they ask for."""
+"""The flags of the replay worker, and the worker built from them."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ from .recorded_outputs import RecordedOutputs
 from .recorded_requests import RecordedRequests
 from .worker import ReplayModel, ReplayWorker
 
-# Of the flags of a vLLM worker, those that mean something without an engine.
+# The flags of a vLLM worker that make sense without an engine.
 WORKER_FLAGS = (
     "--tool-call-parser",
     "--postprocess-parsers",
@@ -50,7 +50,7 @@ WORKER_FLAGS = (
     "--postprocess-latency-ms",
     "--postprocess-stock-frontends",
 )
-# Dynamo's own flags, with its variables and defaults.
+# Dynamo's own flags, with its environment variables and defaults.
 RUNTIME_FLAGS = (
     ("--namespace", "DYN_NAMESPACE", "dynamo"),
     ("--discovery-backend", "DYN_DISCOVERY_BACKEND", "etcd"),
@@ -61,14 +61,14 @@ RUNTIME_FLAGS = (
 
 
 def add_runtime_flags(parser: argparse.ArgumentParser) -> None:
-    """Add those of Dynamo's own flags that mean something without an engine."""
+    """Add those of Dynamo's own flags that make sense without an engine."""
     for flag, variable, default in RUNTIME_FLAGS:
         value = os.environ.get(variable, default)
         parser.add_argument(flag, default=value, help=f"Dynamo's; default: {variable}")
 
 
 def build_flag_parser() -> argparse.ArgumentParser:
-    """Return the parser of the command line."""
+    """Build the parser of the command line."""
     parser = argparse.ArgumentParser(prog="python -m backedge.worker.replay", allow_abbrev=False)
     parser.description = (
         "A Dynamo worker without a model: it replays recorded outputs as token streams."
@@ -82,7 +82,7 @@ def build_flag_parser() -> argparse.ArgumentParser:
         "--tokens-per-second",
         type=float,
         default=0.0,
-        help="of one stream; 0 (default): full speed",
+        help="per stream; 0 (default): no limit",
     )
     parser.add_argument("--tokens-per-chunk", type=int, default=1, help="default: 1")
     parser.add_argument(
@@ -91,7 +91,7 @@ def build_flag_parser() -> argparse.ArgumentParser:
     for names, options in list_flags("vllm"):
         if names[0] in WORKER_FLAGS:
             parser.add_argument(*names, **options)
-    parser.add_argument("--reasoning-parser", help="Reasoning parser of the model, or 'auto'.")
+    parser.add_argument("--reasoning-parser", help="Reasoning parser for the model, or 'auto'.")
     parser.set_defaults(postprocess_parsers="linear")
     record_flags.add_to(parser)
     tokenizer_flags.add_to(parser)
@@ -100,26 +100,26 @@ def build_flag_parser() -> argparse.ArgumentParser:
 
 
 def add_output_flags(parser: argparse.ArgumentParser) -> None:
-    """Add the flags that say what the worker replays."""
+    """Add the flags that select what the worker replays."""
     parser.add_argument(
         "--transcripts", type=Path, default=EXAMPLES / "transcripts", help="folder of .jsonl files"
     )
     parser.add_argument(
         "--recordings",
         type=Path,
-        help="file of recorded requests in place of transcripts, for `backedge replay --url`",
+        help="file of recorded requests instead of transcripts, for `backedge replay --url`",
     )
     parser.add_argument(
         "--match",
         choices=("prompt", "end"),
         default="prompt",
-        help="which transcript answers: that with the request's prompt (default), or that whose "
-        "prompt ends as the request's does, from the content of its last message on",
+        help="how a transcript is selected: by the request's whole prompt (default), or by its "
+        "end, from the content of the last message on",
     )
 
 
 def find_parsers(flags: argparse.Namespace) -> ParserNames:
-    """Return the parsers' names, which take the place of "auto". Raises as `resolve_auto`."""
+    """Return the names of the parsers, with "auto" resolved. Raises as `resolve_auto`."""
     names = resolve_auto(read_parser_names(flags), str(flags.model))
     flags.tool_call_parser, flags.reasoning_parser = names.tool_call, names.reasoning
     return names
@@ -128,7 +128,7 @@ def find_parsers(flags: argparse.Namespace) -> ParserNames:
 def build_worker(
     flags: argparse.Namespace, metrics: WorkerMetrics
 ) -> tuple[ReplayWorker, ReplayModel]:
-    """Return the worker, and the model as it registers it. Raises `SetupError` for bad flags."""
+    """Build the worker, and the model that it registers. Raises `SetupError` for bad flags."""
     check_pace(flags)
     names = find_parsers(flags)
     files = ModelFiles(flags.model)
@@ -165,7 +165,7 @@ def build_worker(
 def choose_outputs(
     flags: argparse.Namespace, files: ModelFiles
 ) -> Callable[[JsonObject], Sequence[int]]:
-    """Return what finds the output of a request. Raises `BackedgeError` for unreadable files."""
+    """Return the function that finds a request's output. Raises `BackedgeError` for bad files."""
     if flags.recordings is not None:
         return RecordedRequests(files.tokenizer, read_recordings(flags.recordings)).find
     transcripts = read_transcripts(flags.transcripts)
@@ -173,7 +173,7 @@ def choose_outputs(
 
 
 def check_pace(flags: argparse.Namespace) -> None:
-    """Raise `SetupError` for a pace that no engine has."""
+    """Raise `SetupError` for an impossible pace."""
     if flags.tokens_per_chunk < 1 or flags.tokens_per_second < 0:
         raise SetupError(
             f"--tokens-per-chunk {flags.tokens_per_chunk} must be 1 or more, "
@@ -184,7 +184,7 @@ def check_pace(flags: argparse.Namespace) -> None:
 def record(
     flags: argparse.Namespace, factory: DetokenizerFactory, metrics: WorkerMetrics
 ) -> Recorder | None:
-    """Return the recorder that the flags ask for, if they do."""
+    """Return the recorder if the flags ask for one."""
     names = read_parser_names(flags)
     model = RecordedModel(
         path=str(flags.model.resolve()),
@@ -212,7 +212,7 @@ def build_postprocessor(
     metrics: WorkerMetrics,
     recorder: Recorder | None = None,
 ) -> WorkerPostprocessor:
-    """Return the post-processing with the parsers that the flags name.
+    """Build the post-processing with the parsers that the flags name.
 
     Raises `UnknownParserError`, and `SetupError` for native parsers without their engine.
     """
@@ -230,7 +230,7 @@ def build_postprocessor(
 
 
 def load_native(folder: Path, names: ParserNames) -> ParserFactory:
-    """Return the parsers of the first engine that is installed. Raises `SetupError`."""
+    """Return the parsers of the first installed engine. Raises `SetupError`."""
     if importlib.util.find_spec("transformers") is None:
         raise SetupError("--postprocess-parsers native: transformers is not installed.")
     from transformers import AutoTokenizer
@@ -244,7 +244,7 @@ def build_stock(
     metrics: WorkerMetrics,
     recorder: Recorder | None = None,
 ) -> WorkerPostprocessor | None:
-    """Return the post-processing for stock frontends, if the flags ask for it."""
+    """Build the post-processing for stock frontends if the flags ask for it."""
     if not read_stock_frontends(flags):
         return None
     return build_stock_postprocessor(

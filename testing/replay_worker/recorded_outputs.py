@@ -1,4 +1,4 @@
-"""Which transcript's output a preprocessed request gets."""
+"""Selects the transcript that a preprocessed request gets."""
 
 from __future__ import annotations
 
@@ -9,15 +9,15 @@ from ..transcripts import Recordings, UnknownPromptError
 
 
 class RecordedOutputs:
-    """Finds the output of a request as Dynamo sends it to a worker."""
+    """Finds the output for a request in the form that Dynamo sends to a worker."""
 
     def __init__(self, recordings: Recordings) -> None:
         self._recordings = recordings
 
     def find(self, request: JsonObject) -> list[int]:
-        """Return the tokens that are still to be generated for `request`.
+        """Return the tokens that remain to be generated for `request`.
 
-        Raises Dynamo's HttpError 400 for a prompt that no transcript has.
+        Raises Dynamo's HttpError 400 if no transcript has the prompt.
         """
         guided_decoding = (request.get("sampling_options") or {}).get("guided_decoding") or {}
         in_json = not guided_decoding.keys().isdisjoint(("json", "regex"))

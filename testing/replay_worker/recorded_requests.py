@@ -1,4 +1,4 @@
-"""Which recording's output a preprocessed request gets: the one that its prompt names."""
+"""Selects the recording that a preprocessed request gets: the prompt names it."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from ...recording.recording import Recording
 
 
 class DecodesText(Protocol):
-    """A tokenizer, as far as it is used here."""
+    """The part of a tokenizer that is used here."""
 
     def decode(self, token_ids: list[int], /, *, skip_special_tokens: bool) -> str:
         """Return the text of `token_ids`."""
@@ -20,7 +20,7 @@ class DecodesText(Protocol):
 
 
 class RecordedRequests:
-    """Finds the tokens of a recorded request by the id of its response, in the prompt's text."""
+    """Finds the tokens of a recorded request by the response id in the prompt's text."""
 
     def __init__(self, tokenizer: DecodesText, recordings: Iterable[Recording]) -> None:
         self._tokenizer = tokenizer
@@ -35,16 +35,16 @@ class RecordedRequests:
         }
 
     def find(self, request: JsonObject) -> list[int]:
-        """Return what the first choice of the recorded request has generated.
+        """Return the tokens that the recorded request's first choice generated.
 
-        Raises Dynamo's HttpError 400 for a prompt that names none.
+        Raises Dynamo's HttpError 400 if the prompt names no recorded request.
         """
         text = self._tokenizer.decode(list(request["token_ids"]), skip_special_tokens=False)
         named = [name for name in self._known if name in text]
         if not named:
             raise HttpError(
                 400,
-                f"There is no model here: it replays {len(self._known)} recorded requests, and the "
+                f"There is no model here, only {len(self._known)} recorded requests, and the "
                 "prompt names none of them; ask with `backedge replay FILE --url URL`.",
             )
         return self._known[max(named, key=len)]

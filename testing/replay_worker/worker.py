@@ -1,4 +1,4 @@
-"""The replay worker in Dynamo: its handler, its model card, and its endpoint."""
+"""The replay worker in Dynamo: its handler, its model card and its endpoint."""
 
 from __future__ import annotations
 
@@ -29,8 +29,8 @@ KV_BLOCK_TOKENS = 32
 class ReplayWorker:
     """Answers requests.
 
-    postprocessor: None to leave post-processing to the frontend. stock: the same for requests of
-        stock frontends.
+    postprocessor: None to leave post-processing to the frontend. stock: the same for requests
+        from stock frontends.
     """
 
     def __init__(
@@ -49,10 +49,10 @@ class ReplayWorker:
         context: Context,
         response_sender: ResponseSender | None = None,
     ) -> AsyncGenerator[JsonObject, None]:
-        """Yield the outputs of one request, or send them; post-processed if it asks for it.
+        """Yield or send the outputs of one request, post-processed if it asks for that.
 
-        The handler of the endpoint; an async generator, because Dynamo takes what is raised
-        before the first output is asked for as the death of the worker.
+        This is the endpoint's handler. It is an async generator because Dynamo treats an exception
+        before the first output is requested as the death of the worker.
         """
         replay = self._engine.start(request, context)
         outputs = replay.outputs()
@@ -71,10 +71,10 @@ class ReplayWorker:
 
 
 class ReplayModel(msgspec.Struct, frozen=True, kw_only=True):
-    """The model as the worker registers it.
+    """The model that the worker registers.
 
-    folder: with its tokenizer. worker_card: None for a worker that does not post-process.
-    tokenizer: for frontends; without a back end they choose.
+    folder: contains its tokenizer. worker_card: None for a worker that does not post-process.
+    tokenizer: for frontends; without a back end they choose one.
     dyn_tool_call_parser, dyn_reasoning_parser: for frontends that parse themselves.
     """
 
@@ -87,7 +87,7 @@ class ReplayModel(msgspec.Struct, frozen=True, kw_only=True):
     dyn_reasoning_parser: str | None = None
 
     def build_runtime_config(self) -> ModelRuntimeConfig:
-        """Return the part of the model card that Dynamo keeps as runtime configuration."""
+        """Return the part of the model card that Dynamo stores as runtime configuration."""
         config = ModelRuntimeConfig()
         config.context_length = self.context_length
         config.tool_call_parser = self.dyn_tool_call_parser
@@ -104,7 +104,7 @@ class ReplayModel(msgspec.Struct, frozen=True, kw_only=True):
 async def serve(
     worker: ReplayWorker, model: ReplayModel, flags: argparse.Namespace, metrics: WorkerMetrics
 ) -> None:
-    """Register the model and answer requests until the process is asked to end.
+    """Register the model and answer requests until the process is told to stop.
 
     flags: those of `add_runtime_flags`.
     """

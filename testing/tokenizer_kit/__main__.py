@@ -19,7 +19,7 @@ KEPT, BROKEN, NOT_LOADED = 0, 1, 2
 
 
 class Report(msgspec.Struct, frozen=True):
-    """What `--json` prints."""
+    """The output of `--json`."""
 
     tokenizer: str
     model: str
@@ -37,7 +37,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument(
         "--streaming-only",
         action="store_true",
-        help="check only that the class turns a stream of texts into lists of tokens",
+        help="check only that the class converts a stream of texts into lists of tokens",
     )
     parser.add_argument("--json", action="store_true", help="print JSON instead of a table")
     options = parser.parse_args(arguments)

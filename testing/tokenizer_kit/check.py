@@ -1,4 +1,4 @@
-"""The parts of the kit's checks: the tokenizer under test, a check, and its assertions."""
+"""The basics of the kit: the tokenizer under test, a check, and assertions."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ SHOWN = 30
 class TokenizerUnderTest:
     """The tokenizer that the kit checks.
 
-    factory: makes an instance. It is called again after a failed check, and by checks that
-        need an instance of their own.
+    factory: makes an instance. Called again after a failed check, and by checks that need an
+        instance of their own.
     """
 
     def __init__(self, factory: Callable[[], object]) -> None:
@@ -24,7 +24,7 @@ class TokenizerUnderTest:
 
     @property
     def instance(self) -> Any:
-        """The instance itself."""
+        """The tokenizer itself."""
         if self._instance is None:
             self.construct()
         return self._instance
@@ -35,7 +35,7 @@ class TokenizerUnderTest:
 
     @property
     def tokenizer(self) -> CheckedTokenizer:
-        """The instance, with its results checked as in production."""
+        """The instance, with its results validated as in production."""
         return wrap_checked(self.instance)
 
     def discard(self) -> None:
@@ -46,8 +46,8 @@ class TokenizerUnderTest:
 class Check(NamedTuple):
     """One requirement. name: short, unique. requirement: in words, for reports.
 
-    run: returns what it saw; raises `ContractError` if the requirement is not met.
-    needs: the optional attribute that is checked. basic: if this fails, no other check is run.
+    run: returns what it observed; raises `ContractError` if the requirement is not met.
+    needs: the optional attribute that is checked. basic: if this fails, no other check runs.
     """
 
     name: str
@@ -63,12 +63,12 @@ class Check(NamedTuple):
 
 
 def wrap_checked(tokenizer: object) -> CheckedTokenizer:
-    """Return `tokenizer` with its results checked, under the name of its class."""
+    """Return `tokenizer` with its results validated, under the name of its class."""
     return CheckedTokenizer(type(tokenizer).__name__, tokenizer)
 
 
 def has_own_attribute(tokenizer: object, name: str) -> bool:
-    """Whether `tokenizer` has an attribute `name` that is not the one of every object."""
+    """Whether `tokenizer` has an attribute `name` that it does not inherit from `object`."""
     return hasattr(tokenizer, name) and getattr(type(tokenizer), name, tokenizer) is not getattr(
         object, name, None
     )
@@ -81,7 +81,7 @@ def require(condition: bool, message: str) -> None:
 
 
 def require_equal(found: Sequence[object], expected: Sequence[object], subject: str) -> None:
-    """Require equal texts or lists, and show the place of the first difference."""
+    """Require equal texts or lists; report the position of the first difference."""
     if found == expected:
         return
     start = max(common_prefix_length(found, expected) - SHOWN // 2, 0)

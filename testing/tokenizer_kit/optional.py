@@ -1,6 +1,7 @@
 """The checks of optional features: a chat template, a stream of tokens, `special_toks`, repr.
 
-Each is a function that returns what it saw and raises `ContractError` for a broken contract.
+Each is a function that returns what it observed and raises `ContractError` if the contract is
+broken.
 """
 
 from __future__ import annotations
@@ -51,7 +52,7 @@ def stream_tokens(target: TokenizerUnderTest) -> str:
 
 
 def stream_lazy(target: TokenizerUnderTest) -> str:
-    """Require that a text is taken when its tokens are requested, not before."""
+    """Require that a text is taken only when its tokens are requested."""
     texts = CountingIterator(STREAM)
     stream = target.instance(texts)
     require(not texts.taken, f"{texts.taken} texts are taken before any tokens are requested")
@@ -83,7 +84,7 @@ def stream_reentrant(target: TokenizerUnderTest) -> str:
 
 
 def streaming_copy(package: str) -> Callable[[TokenizerUnderTest], str]:
-    """Return the check that a copy pickled by `package` gives equal tokens."""
+    """Return the check that a copy pickled with `package` gives equal tokens."""
 
     def check(target: TokenizerUnderTest) -> str:
         copied, size = copy_by(package, target.instance)
@@ -130,7 +131,7 @@ def readable_repr(target: TokenizerUnderTest) -> str:
 
 
 def template(target: TokenizerUnderTest) -> str:
-    """Require of `apply_chat_template` a prompt with all messages."""
+    """Require that the prompt of `apply_chat_template` contains all messages."""
     text = _call_twice(target.instance.apply_chat_template)
     if not isinstance(text, str):
         raise ContractError(f"apply_chat_template returns {reprlib.repr(text)}, not a str")
@@ -138,7 +139,7 @@ def template(target: TokenizerUnderTest) -> str:
 
 
 def prompt(target: TokenizerUnderTest) -> str:
-    """Require of `tokenize` a prompt with all messages."""
+    """Require that the prompt of `tokenize` contains all messages."""
     token_ids = _call_twice(target.instance.tokenize, model=MODEL)
     if not isinstance(token_ids, list):
         raise ContractError(f"tokenize returns {reprlib.repr(token_ids)}, not a list")
@@ -146,7 +147,7 @@ def prompt(target: TokenizerUnderTest) -> str:
 
 
 def _call_twice(method: Callable[..., object], **options: object) -> object:
-    """Return the result for `CONVERSATION`; require that the next call gives it again."""
+    """Return the result for `CONVERSATION`; require that a second call gives the same."""
     conversation = copy.deepcopy(CONVERSATION)
     first = method(conversation, tools=None, **options)
     require_equal(conversation, CONVERSATION, f"{method.__name__} changes the messages")

@@ -1,6 +1,7 @@
-"""The checks that every tokenizer has to pass.
+"""The checks that every tokenizer must pass.
 
-Each is a function that returns what it saw and raises `ContractError` for a broken contract.
+Each is a function that returns what it observed and raises `ContractError` if the contract is
+broken.
 """
 
 from __future__ import annotations
@@ -25,10 +26,10 @@ TEXTS = (*MULTILINGUAL, *EMOJI, *CODE)
 CALLS = 2_000
 THREADS, ROUNDS = 8, 10
 REPETITIONS = 3
-# So short that threads switch inside a call; Python's own 5 ms would hide most races.
+# Short enough that threads switch inside a call; Python's default of 5 ms would hide most races.
 SWITCH_INTERVAL_S = 1e-5
 
-# Arguments that each method has to accept, by position and by name.
+# Arguments that each method must accept, by position and by name.
 SIGNATURES: dict[str, tuple[tuple[object, ...], dict[str, object]]] = {
     "encode": (("text",), {}),
     "encode_batch": ((["text"],), {}),
@@ -118,7 +119,7 @@ def special_tokens(target: TokenizerUnderTest) -> str:
 
 
 def batch(target: TokenizerUnderTest) -> str:
-    """Require of encode_batch the results of encode, in the same order."""
+    """Require that encode_batch gives the results of encode, in the same order."""
     tokenizer = target.tokenizer
     texts = [*TEXTS, "", SHORT]
     for text, token_ids in zip(texts, tokenizer.encode_batch(texts), strict=True):
@@ -127,7 +128,7 @@ def batch(target: TokenizerUnderTest) -> str:
 
 
 def incremental(target: TokenizerUnderTest) -> str:
-    """Require that decoding token by token, as for a stream, gives the text of decode."""
+    """Require that decoding token by token, as in a stream, gives the text of decode."""
     tokenizer = target.tokenizer
     factory = detokenizers(tokenizer)
     steps = 0
@@ -136,7 +137,7 @@ def incremental(target: TokenizerUnderTest) -> str:
         for skip, cut in ((True, 0), (False, 0), (True, len(token_ids) // 2)):
             whole = tokenizer.decode(token_ids, skip_special_tokens=skip)
             before = tokenizer.decode(token_ids[:cut], skip_special_tokens=skip)
-            # If the cut is in the middle of a character, the character belongs to the output.
+            # If the prompt ends within a character, the character belongs to the output.
             before = before[: common_prefix_length(before, whole)]
             stream = factory(DetokenizerOptions(skip_special_tokens=skip), token_ids[:cut])
             require_equal(
@@ -169,7 +170,7 @@ def frequent_switching() -> Iterator[None]:
 
 
 def threads(target: TokenizerUnderTest) -> str:
-    """Require that concurrent threads get what a single one gets."""
+    """Require that concurrent threads get the results of a single thread."""
     tokenizer = target.tokenizer
     expected = {
         text: (ids := tokenizer.encode(text), tokenizer.decode(ids)) for text in (*TEXTS, SHORT)
@@ -178,7 +179,7 @@ def threads(target: TokenizerUnderTest) -> str:
 
     def call_all(number: int) -> None:
         barrier.wait()
-        # Each thread starts at another text, so at any moment they work on different ones.
+        # Each thread starts at another text, so they work on different ones at any moment.
         rotated = [*expected.items()][number:] + [*expected.items()][:number]
         for text, (token_ids, decoded) in rotated * ROUNDS:
             require_equal(tokenizer.encode(text), token_ids, f"encode in {THREADS} threads")
@@ -193,7 +194,7 @@ def threads(target: TokenizerUnderTest) -> str:
 
 
 def pickled_copy(package: str) -> Callable[[TokenizerUnderTest], str]:
-    """Return the check that a copy pickled by `package` gives equal results."""
+    """Return the check that a copy pickled with `package` gives equal results."""
 
     def check(target: TokenizerUnderTest) -> str:
         unpickled, size = copy_by(package, target.instance)
@@ -212,12 +213,12 @@ def pickled_copy(package: str) -> Callable[[TokenizerUnderTest], str]:
 
 
 def copy_by(package: str, instance: object) -> tuple[Any, int]:
-    """Return a copy of `instance` that is pickled by `package`, and the bytes that it took."""
+    """Pickle `instance` with `package`; return the copy and the size of the pickle in bytes."""
     try:
         pickler = importlib.import_module(package)
     except ImportError as error:
         raise ContractError(
-            f"{package} is not installed, so it is not known; pip install 'backedge[kit]'"
+            f"{package} is not installed, which this check needs; pip install 'backedge[kit]'"
         ) from error
     try:
         pickled = pickler.dumps(instance)
@@ -233,22 +234,22 @@ def construction(target: TokenizerUnderTest) -> str:
 
 
 def compare_construction(target: TokenizerUnderTest, tokenize: Callable[[], object]) -> str:
-    """Require that a further instance costs no more than `tokenize`, of a document.
+    """Require that a further instance costs no more than to `tokenize` a document.
 
-    The first instance, which exists, may have loaded what all of them share.
+    The existing first instance may have loaded what all instances share.
     """
     construct_s, tokenize_s = measure(target.factory), measure(tokenize)
     took = f"{construct_s * 1e3:.1f} ms, and tokenizing {len(LONG):,} characters"
     took += f" {tokenize_s * 1e3:.1f} ms"
     require(
         construct_s <= tokenize_s,
-        f"a further instance takes {took}; load what is large once per process, or on first use",
+        f"a further instance takes {took}; load large data once per process, or on first use",
     )
     return took
 
 
 def measure(function: Callable[[], object]) -> float:
-    """Return the shortest of a few times that `function` takes, in seconds."""
+    """Return the shortest of a few run times of `function`, in seconds."""
     times = []
     for _ in range(REPETITIONS):
         started = time.perf_counter()

@@ -1,6 +1,6 @@
-"""All checks of the kit in one table, their runner, and the tests for pytest.
+"""The table of all checks, their runner, and the tests for pytest.
 
-Checks of optional features are skipped for a class without the feature.
+Optional checks are skipped if the class lacks the feature.
 """
 
 from __future__ import annotations
@@ -70,14 +70,14 @@ STREAMING_CHECKS = (
     Check("construction", CHEAP, optional.streaming_construction),
     Check("repr", "names the class, no address", optional.readable_repr, "__repr__"),
 )
-"""Of a class that offers the streaming contract alone: `tok(texts)` gives lists of str."""
+"""For a class that has only the streaming contract: `tok(texts)` gives lists of str."""
 
 
 Result = Literal["passed", "failed", "skipped"]
 
 
 class Outcome(msgspec.Struct, frozen=True):
-    """The result of one check. detail: what it saw, what is wrong, or why it was skipped."""
+    """The result of one check. detail: what it observed, what is wrong, or why it was skipped."""
 
     check: str
     outcome: Result
@@ -89,7 +89,7 @@ class Outcome(msgspec.Struct, frozen=True):
 def run(factory: Callable[[], object], checks: Sequence[Check] = CHECKS) -> list[Outcome]:
     """Check the tokenizer that `factory` makes, with a new instance after each failure.
 
-    After a failed basic check all others are skipped: they would fail for the same reason.
+    After a failed basic check the rest is skipped: it would fail for the same reason.
     Raises what `factory` raises.
     """
     target = TokenizerUnderTest(factory)
@@ -105,7 +105,7 @@ def run(factory: Callable[[], object], checks: Sequence[Check] = CHECKS) -> list
 
 
 def passed(outcomes: Sequence[Outcome]) -> bool:
-    """Whether no check has failed; skipped ones do not count."""
+    """Whether no check failed; skipped ones do not count."""
     return all(outcome.outcome != "failed" for outcome in outcomes)
 
 
@@ -114,8 +114,8 @@ def contract_tests(
 ) -> Callable[[Check], None]:
     """Return a test function for pytest, with one test per check.
 
-    streaming_only: check `STREAMING_CHECKS` in place of `CHECKS`.
-    Assign it to a name that begins with `test_`.
+    streaming_only: run `STREAMING_CHECKS` instead of `CHECKS`.
+    Assign the function to a name that begins with `test_`.
     """
     import pytest
 

@@ -1,4 +1,4 @@
-"""Texts for the checks, all in Unicode's NFC: a tokenizer may normalize a text to it."""
+"""Texts for the checks, all in Unicode NFC, because a tokenizer may normalize to it."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ CODE = (
     "for (int i = 0; i < n; ++i) { a[i] <<= 2; }\r\n",
     "  two  spaces, three   and a tab\t.",
 )
-# Text that a template may write, whether a tokenizer has it as tokens or not.
+# Text that a template may produce, whether or not the tokenizer has it as tokens.
 MARKERS = (
     "<s>",
     "</s>",

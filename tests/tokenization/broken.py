@@ -215,7 +215,7 @@ BROKEN = (
     Broken(NeedsWholeCharacters, "incremental", "NeedsWholeCharacters.decode"),
     Broken(OneBuffer, "threads", "encode in 8 threads"),
     Broken(HoldsLambda, "pickle", "lambda"),
-    Broken(SlowToMake, "construction", "load what is large once per process"),
+    Broken(SlowToMake, "construction", "load large data once per process"),
     Broken(TakesFirstAtOnce, "stream lazy", "1 texts are taken before any tokens are requested"),
     Broken(ReadsAhead, "stream lazy", "6 texts are taken for 1 lists of tokens"),
     Broken(GivesIds, "stream tokens", "[111, 110, 101, 32, 116, 119, ...] is not a list of str"),
@@ -230,6 +230,6 @@ BROKEN = (
 BROKEN_STREAMS = (
     *(broken for broken in BROKEN if broken.check.startswith("stream")),
     *(broken for broken in BROKEN if broken.check in ("pickle", "repr")),
-    Broken(SlowStream, "construction", "load what is large once per process"),
+    Broken(SlowStream, "construction", "load large data once per process"),
 )
 """Of these, what also breaks the streaming contract alone."""

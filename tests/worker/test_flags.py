@@ -132,21 +132,21 @@ REFUSED: list[tuple[str, str, str]] = [
         "",
         "invalid choice: '' (choose from 'lowest', 'balanced', 'throughput')",
     ),
-    ("--postprocess-workers", "", "'' is neither 'auto' nor 0 or more processes"),
-    ("--postprocess-workers", "-1", "'-1' is neither 'auto' nor 0 or more processes"),
-    ("--postprocess-workers", "1.5", "'1.5' is neither 'auto' nor 0 or more processes"),
-    ("--postprocess-workers", "2 ", "'2 ' is neither 'auto' nor 0 or more processes"),
-    ("--postprocess-workers", "many", "'many' is neither 'auto' nor 0 or more processes"),
-    ("--postprocess-workers", "Auto", "'Auto' is neither 'auto' nor 0 or more processes"),
-    ("--postprocess-workers", "²", "'²' is neither 'auto' nor 0 or more processes"),
+    ("--postprocess-workers", "", "'' is neither 'auto' nor a number from 0"),
+    ("--postprocess-workers", "-1", "'-1' is neither 'auto' nor a number from 0"),
+    ("--postprocess-workers", "1.5", "'1.5' is neither 'auto' nor a number from 0"),
+    ("--postprocess-workers", "2 ", "'2 ' is neither 'auto' nor a number from 0"),
+    ("--postprocess-workers", "many", "'many' is neither 'auto' nor a number from 0"),
+    ("--postprocess-workers", "Auto", "'Auto' is neither 'auto' nor a number from 0"),
+    ("--postprocess-workers", "²", "'²' is neither 'auto' nor a number from 0"),
     *(
-        ("--postprocess-memory-mb", text, f"{text!r} is not 0 or more MiB")
+        ("--postprocess-memory-mb", text, f"{text!r} is not a number of MiB from 0")
         for text in ("", "-1", "1.5", "1g", "²", "1" * 5000)
     ),
     (
         "--postprocess-workers",
         "1" * 5000,
-        f"{'1' * 5000!r} is neither 'auto' nor 0 or more processes",
+        f"{'1' * 5000!r} is neither 'auto' nor a number from 0",
     ),
     ("--postprocess-deadline-s", "0", "'0' is not a number of seconds greater than 0"),
     ("--postprocess-deadline-s", "-2", "'-2' is not a number of seconds greater than 0"),

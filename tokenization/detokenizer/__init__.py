@@ -1,4 +1,4 @@
-"""Token ids to text, incrementally. `detokenizers(tokenizer)` picks the implementation."""
+"""Converts token ids to text incrementally. `detokenizers(tokenizer)` picks an implementation."""
 
 from .base import Detokenizer, DetokenizerFactory, DetokenizerOptions, SupportsDecode
 from .selection import detokenizers

@@ -1,4 +1,4 @@
-"""Checks on a sample that a detokenizer gives the text of the tokenizer's own `decode`."""
+"""Checks with samples that a detokenizer gives the same text as the tokenizer's `decode`."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ CHARACTERS = "é世😀"
 
 
 def find_difference(factory: DetokenizerFactory, tokenizer: SupportsDecode) -> str | None:
-    """Return how the first differing sample differs from `decode`; None if all samples agree.
+    """Describe the first sample for which `factory` differs from `decode`; None if all agree.
 
     tokenizer: as for `detokenizers`, but the fast tokenizer inside a transformers tokenizer.
     """
@@ -29,7 +29,7 @@ def find_difference(factory: DetokenizerFactory, tokenizer: SupportsDecode) -> s
             difference = _compare(factory, tokenizer, options, token_ids[:cut], token_ids[cut:])
             if difference is not None:
                 return difference
-    except Exception as error:  # noqa: BLE001 - third-party code; no model may write these tokens
+    except Exception as error:  # noqa: BLE001 - third-party code; perhaps impossible tokens
         return f"{type(error).__name__}: {error}"
     return None
 
@@ -44,7 +44,7 @@ def _compare(
     decode = decode_function(tokenizer, skip_special_tokens=options.skip_special_tokens)
     before, whole = decode(prompt), decode(prompt + output)
     if before.endswith(REPLACEMENT) or not whole.startswith(before):
-        return None  # the texts do not tell where the output begins
+        return None  # the texts do not show where the output begins
     text = "".join(map(factory(options, prompt).feed, output))
     expected = whole[len(before) :]
     if is_streamed_text(text, expected):
@@ -67,7 +67,7 @@ def is_streamed_text(text: str, decoded: str) -> bool:
 
 
 def sample_sequences(tokenizer: SupportsDecode) -> Iterator[list[int]]:
-    """Yield `SAMPLES` sequences of tokens of the vocabulary, the same ones for each call."""
+    """Yield `SAMPLES` sequences of tokens of the vocabulary, the same for each call."""
     token_ids = vocabulary_ids(tokenizer)
     if not token_ids:
         return
@@ -80,7 +80,7 @@ def sample_sequences(tokenizer: SupportsDecode) -> Iterator[list[int]]:
 
 
 def vocabulary_ids(tokenizer: SupportsDecode) -> Sequence[int]:
-    """Return the ids to draw samples from; none for an object without `get_vocab`."""
+    """Return the ids to draw samples from; [] for an object without `get_vocab`."""
     if isinstance(tokenizer, Tokenizer):
         return range(tokenizer.get_vocab_size())
     get_vocab = getattr(tokenizer, "get_vocab", None)
@@ -88,7 +88,7 @@ def vocabulary_ids(tokenizer: SupportsDecode) -> Sequence[int]:
 
 
 def _byte_tokens(tokenizer: SupportsDecode) -> list[int]:
-    """Return `CHARACTERS` as byte tokens if a fast tokenizer has such tokens, else none."""
+    """Return `CHARACTERS` as byte tokens if a fast tokenizer has them, else []."""
     if not isinstance(tokenizer, Tokenizer):
         return []
     alphabet = {byte: char for char, byte in BYTE_LEVEL.items()}

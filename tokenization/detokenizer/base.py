@@ -12,7 +12,7 @@ REPLACEMENT = "\ufffd"
 
 
 class SupportsDecode(Protocol):
-    """A tokenizer, as far as every detokenizer needs it."""
+    """The part of a tokenizer that every detokenizer needs."""
 
     def decode(self, token_ids: list[int], /, *, skip_special_tokens: bool) -> str:
         """Return the text of `token_ids`, shape (n,), n >= 0."""
@@ -20,9 +20,9 @@ class SupportsDecode(Protocol):
 
 
 class DetokenizerOptions(msgspec.Struct, frozen=True):
-    """How special tokens appear in the text. The names and their meaning are vLLM's.
+    """How special tokens appear in the text, with vLLM's names and meanings.
 
-    spaces_between_special_tokens: has an effect only if special tokens are shown.
+    spaces_between_special_tokens: matters only if special tokens are shown.
     """
 
     skip_special_tokens: bool = True
@@ -30,7 +30,7 @@ class DetokenizerOptions(msgspec.Struct, frozen=True):
 
 
 class Detokenizer(Protocol):
-    """Turns the output tokens of one choice into text, token by token.
+    """Converts the output tokens of one choice to text, token by token.
 
     However the tokens are split into calls, the returned texts add up to what the
     tokenizer's `decode()` adds after the prompt, with two exceptions:
@@ -46,12 +46,12 @@ class Detokenizer(Protocol):
         ...
 
     def feed_all(self, token_ids: Sequence[int]) -> str:
-        """Return the joined texts that `feed` gives for each of `token_ids`."""
+        """Return the concatenated results of `feed` for each of `token_ids`."""
         return "".join(map(self.feed, token_ids))
 
 
 class DetokenizerFactory(Protocol):
-    """Creates a detokenizer for each choice. Built once per tokenizer."""
+    """Creates a detokenizer for each choice; built once per tokenizer."""
 
     def __call__(self, options: DetokenizerOptions, prompt_token_ids: Sequence[int]) -> Detokenizer:
         """Return a detokenizer for the tokens that follow `prompt_token_ids`."""

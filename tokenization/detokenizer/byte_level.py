@@ -14,7 +14,7 @@ from .table import NO_TEXTS, Piece, PieceTable, TableDetokenizer, TableDetokeniz
 
 
 class ByteLevelDetokenizers(TableDetokenizers):
-    """Factory for fast tokenizers whose decoder is `ByteLevel` and nothing else."""
+    """Factory for fast tokenizers whose only decoder is `ByteLevel`."""
 
     @override
     def build(self, table: PieceTable, *, at_start: bool) -> ByteLevelDetokenizer:

@@ -1,4 +1,4 @@
-"""Detokenizer for tokenizers with nothing but `decode()`: mistral-common's, custom classes."""
+"""Detokenizer for tokenizers that only have `decode()`: mistral-common's, custom classes."""
 
 from __future__ import annotations
 
@@ -21,8 +21,7 @@ from .vocabulary import special_ids
 UNFINISHED_BYTES = 3
 # Enough for every known rule by which a token's text depends on the tokens before it.
 CONTEXT_TOKENS = 8
-# A window is shortened where the rest still decodes to the same text, and at this length
-# in any case.
+# Where the rest still decodes to the same text, a window is shortened; at this length, always.
 MAX_WINDOW_TOKENS = 32
 
 
@@ -50,8 +49,8 @@ class OffsetDetokenizer(Detokenizer):
     """Decodes a short window of tokens at each step and returns the new text at its end.
 
     The window begins some tokens before the first token without returned text, because a
-    token's leading space depends on the token before it. Hidden special tokens are not
-    kept in the window: otherwise a row of them would push the text before them out of it.
+    token's leading space depends on the token before it. The window omits hidden special
+    tokens: a row of them would push out the text before them.
     """
 
     def __init__(
@@ -66,7 +65,7 @@ class OffsetDetokenizer(Detokenizer):
         self._window, complete = select_context(self._decode, prompt_token_ids, special)
         # A character that the prompt leaves unfinished belongs to the output.
         self._given = drop_unfinished_character(self._decode(self._window))
-        # Tokens since the window's text no longer begins with the text already returned.
+        # Number of tokens since the window's text stopped beginning with the returned text.
         self._rewritten = 0
         before = self._decode(self._window[:complete])
         if not self._given.startswith(before):
@@ -81,7 +80,7 @@ class OffsetDetokenizer(Detokenizer):
         if not text.startswith(self._given):
             self._rewritten += 1
             if text.endswith(REPLACEMENT) and self._rewritten <= UNFINISHED_BYTES:
-                return ""  # once these tokens form a character, the text may fit again
+                return ""  # once these tokens form a character, the text may match again
             # Returned text cannot be taken back; continue from the tokens that changed it.
             del self._window[: -self._rewritten]
             self._given = ""
@@ -160,8 +159,8 @@ def decode_function(
 
         return decode
     if hasattr(tokenizer, "clean_up_tokenization_spaces"):
-        # A transformers tokenizer: its clean-up removes spaces that were already returned,
-        # and vLLM's server, which decodes token by token, never does it.
+        # A transformers tokenizer. Its clean-up would remove spaces that were already
+        # returned; vLLM's server decodes token by token and never cleans up.
         return functools.partial(
             cast("TransformersTokenizer", tokenizer).decode,
             skip_special_tokens=skip_special_tokens,
@@ -175,9 +174,9 @@ def select_context(
 ) -> tuple[list[int], int]:
     """Return the last tokens of a prompt, and how many of them form whole characters.
 
-    special: the ids of special tokens; those without text are left out.
-    These are `CONTEXT_TOKENS` tokens, or up to `UNFINISHED_BYTES` more if those begin in
-    the middle of a character and no prefix of them ends with a whole one.
+    special: the ids of special tokens; those without text are omitted.
+    There are `CONTEXT_TOKENS` tokens, or up to `UNFINISHED_BYTES` more if those begin within a
+    character and no prefix of them ends with a whole one.
     """
     shown = (
         token_id
@@ -194,7 +193,7 @@ def select_context(
 
 
 def drop_unfinished_character(text: str) -> str:
-    """Return `text` without the replacement characters at its end that may become a character.
+    """Return `text` without final replacement characters that may become a character.
 
     An unfinished character has at most three bytes. Decoders write one U+FFFD for all of
     them or one for each; any further U+FFFD is final.

@@ -28,7 +28,7 @@ BYTE_LEVEL = _byte_level_alphabet()
 
 
 def lookup_piece(tokenizer: Tokenizer, token_id: int) -> str | None:
-    """Return the token as the vocabulary writes it; None for an unknown id, as for -1."""
+    """Return the token as the vocabulary writes it; None for an unknown id, such as -1."""
     try:
         return tokenizer.id_to_token(token_id)
     except OverflowError:
@@ -46,7 +46,7 @@ def read_decoder(tokenizer: Tokenizer) -> JsonObject:
 def piece_bytes(piece: str, decoder: JsonObject) -> bytes:
     """Return the bytes that `piece` stands for.
 
-    decoder: the "decoder" of a tokenizer.json, which says how pieces write bytes.
+    decoder: the "decoder" of a tokenizer.json, which defines how pieces write bytes.
     """
     steps = {step["type"]: step for step in decoder_steps(decoder)}
     if "ByteLevel" in steps:

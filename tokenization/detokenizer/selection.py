@@ -1,4 +1,4 @@
-"""Which detokenizer a tokenizer gets: the fastest one whose text equals the tokenizer's own."""
+"""Selects the fastest detokenizer whose text equals that of the tokenizer's `decode`."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ logger = logging.getLogger(__name__)
 
 
 class Candidate(NamedTuple):
-    """An implementation that a tokenizer's definition allows. name: as logs call it."""
+    """An implementation that suits a tokenizer's definition. name: for logs."""
 
     name: str
     build: Callable[[], DetokenizerFactory]
@@ -34,11 +34,10 @@ def detokenizers(tokenizer: object) -> DetokenizerFactory:
     tokenizer: a `tokenizers.Tokenizer`, a transformers tokenizer, or any other object with
         `decode(token_ids, skip_special_tokens=...) -> str`; engines declare no type for it.
     The fastest candidate is tried on a sample of tokens. If its text differs from that of
-    `decode`, a warning is logged and the next candidate is tried. The last one is used
-    whatever it gives.
+    `decode`, a warning is logged and the next one is tried. The last one is used in any case.
     """
-    # Of a transformers tokenizer take the fast tokenizer inside, and so ignore its
-    # `clean_up_tokenization_spaces`: vLLM's server also decodes with the inner one.
+    # For a transformers tokenizer take the fast tokenizer inside, which ignores
+    # `clean_up_tokenization_spaces`: vLLM's server does the same.
     decoding = fast_tokenizer(tokenizer) or cast("SupportsDecode", tokenizer)
     *faster, last = _candidates(decoding)
     for candidate in faster:
@@ -46,14 +45,14 @@ def detokenizers(tokenizer: object) -> DetokenizerFactory:
         if (difference := find_difference(factory, decoding)) is None:
             return factory
         logger.warning(
-            "detokenizing by %s would not give what this tokenizer's decode() gives: %s",
+            "detokenizing with %s would not give the text of this tokenizer's decode(): %s",
             candidate.name,
             difference,
         )
     factory = last.build()
     if (difference := find_difference(factory, decoding)) is not None:
         logger.warning(
-            "detokenizing by %s, the last choice, does not always give what decode() gives: %s",
+            "detokenizing with %s, the last choice, does not always give the text of decode(): %s",
             last.name,
             difference,
         )

@@ -33,8 +33,8 @@ class PieceRules(msgspec.Struct, frozen=True):
 
     replacements: pairs of a string and its replacement, in this order.
     byte_fallback: some pieces are bytes.
-    first_token_drops: removed from the first token wherever it occurs; "" for nothing.
-    text_drops: removed once from the beginning of the text; "" for nothing.
+    first_token_drops: removed everywhere in the first token; "" to drop nothing.
+    text_drops: removed once from the beginning of the text; "" to drop nothing.
     """
 
     replacements: tuple[tuple[str, str], ...]
@@ -82,7 +82,7 @@ def parse_piece_rules(decoder: JsonObject) -> PieceRules | None:
 
 
 def _take_space_rules(steps: list[JsonObject]) -> PieceRules | None:
-    """Take the steps that write spaces off the front of `steps`; None if there is no such step."""
+    """Remove the leading steps that write spaces; return their rules, None if there are no such."""
     if (step := _take(steps, {"type": "Metaspace"})) is not None:
         mark = step["replacement"]
         dropped = "" if step["prepend_scheme"] == "never" else mark
@@ -95,7 +95,7 @@ def _take_space_rules(steps: list[JsonObject]) -> PieceRules | None:
 
 
 def _take(steps: list[JsonObject], fields: JsonObject) -> JsonObject | None:
-    """Take the first step off `steps` if it has these fields, else return None."""
+    """Remove and return the first step if it has these fields, else return None."""
     if steps and all(steps[0].get(name) == value for name, value in fields.items()):
         return steps.pop(0)
     return None
@@ -139,7 +139,7 @@ class SentencePieceDetokenizer(TableDetokenizer):
     def _feed(self, token_id: int) -> str:
         piece = self._table[token_id]
         if piece == b"":
-            return ""  # decode() drops it first, so it ends neither a run nor the start
+            return ""  # decode() drops it first, so it ends neither a run nor the beginning
         if self._at_start:
             self._at_start = False
             piece = self._factory.first_piece(token_id)
@@ -167,5 +167,5 @@ class SentencePieceDetokenizer(TableDetokenizer):
         return unfinished
 
     def _choose_texts(self) -> None:
-        """Choose the table for the next token: none if its text depends on what precedes it."""
+        """Choose the next token's table: none if its text depends on what precedes it."""
         self._texts = NO_TEXTS if self._at_start or self._pending != b"" else self._table.texts

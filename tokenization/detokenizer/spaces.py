@@ -12,7 +12,7 @@ from .base import Detokenizer, DetokenizerOptions
 def remove_spaces(
     detokenizer: Detokenizer, options: DetokenizerOptions, added: Mapping[int, str]
 ) -> Detokenizer:
-    """Return `detokenizer`, wrapped in a `SpaceRemover` if `options` ask for one.
+    """Wrap `detokenizer` in a `SpaceRemover` if `options` ask for one.
 
     added: the contents of the tokenizer's added tokens, by id.
     """

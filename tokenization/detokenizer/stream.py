@@ -68,7 +68,7 @@ class StreamDetokenizer(Detokenizer):
         # A DecodeStream that starts after half a character returns all of its start
         # (vllm-project/vllm 48853), so the rest of the prompt is fed to it instead.
         self._stream = DecodeStream(ids=context[:complete], skip_special_tokens=self._skip)
-        # The tokens since the last text, and those of the last text: a fallback needs both.
+        # The tokens since the last text, and those of the last text; the fallback needs both.
         self._held: list[int] = []
         self._before = context[:complete]
         for token_id in context[complete:]:
@@ -83,7 +83,7 @@ class StreamDetokenizer(Detokenizer):
             text = self._stream.step(self._tokenizer, token_id)
         except (OverflowError, TypeError):
             self._held.pop()
-            return ""  # not an id at all (negative, more than 32 bits): it has no text
+            return ""  # an invalid id (negative, more than 32 bits) has no text
         except Exception as error:
             # The library raises a bare Exception if a decoder changes text already returned.
             if not str(error).startswith("Invalid prefix encountered"):

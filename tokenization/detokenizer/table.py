@@ -1,4 +1,4 @@
-"""Detokenizers with a table from tokens to text or bytes: the part that they share."""
+"""The shared part of detokenizers that map tokens to text or bytes with a table."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ Piece = str | bytes
 class PieceTable(dict[int, Piece]):
     """The pieces of a vocabulary, filled as its tokens occur; b"" for a hidden token.
 
-    texts: the tokens whose text does not depend on their neighbours, which are most.
+    texts: the tokens whose text does not depend on their neighbours, which are the majority.
     """
 
     def __init__(self, read: Callable[[int], Piece], hidden: Iterable[int]) -> None:
@@ -44,7 +44,7 @@ class TableDetokenizers(DetokenizerFactory):
             token_id: token.content
             for token_id, token in tokenizer.get_added_tokens_decoder().items()
         }
-        # Nearly always an added token's text is its content, and there is no space to remove.
+        # An added token's text is nearly always its content, without a space to remove.
         self._adds_spaces = any(
             self.piece(token_id) != content for token_id, content in added.items()
         )
@@ -84,12 +84,12 @@ class TableDetokenizers(DetokenizerFactory):
 
 
 class TableDetokenizer(Detokenizer):
-    """Looks tokens up in a table, which all detokenizers of a tokenizer share."""
+    """Looks tokens up in a table that all detokenizers of a tokenizer share."""
 
     def __init__(self, table: PieceTable) -> None:
         self._table = table
-        # Where a token's text depends on what precedes it, this is NO_TEXTS instead. So
-        # one look-up decides both, and for nearly every token nothing else is done.
+        # NO_TEXTS while the next token's text depends on what precedes it, so one look-up
+        # decides, and nearly every token needs nothing else.
         self._texts = table.texts
 
     @override

@@ -31,7 +31,7 @@ class TekkenWrapper(SupportsDecode, Protocol):
 
 
 class TekkenDetokenizers(TableDetokenizers):
-    """Factory for tokenizers that say `is_tekken` and keep a `Tekkenizer` as `tokenizer`."""
+    """Factory for tokenizers with `is_tekken` that keep a `Tekkenizer` as `tokenizer`."""
 
     def __init__(self, tokenizer: SupportsDecode) -> None:
         wrapper = cast("TekkenWrapper", tokenizer)
@@ -39,7 +39,7 @@ class TekkenDetokenizers(TableDetokenizers):
         self._special = frozenset(wrapper.all_special_ids)
         self._added: dict[int, str] = {}
         self._adds_spaces = False
-        # vLLM shows a few special tokens even if asked to skip them, so each is decoded once.
+        # vLLM shows a few special tokens even when told to skip them, so each is decoded once.
         self._show = decode_function(tokenizer, skip_special_tokens=False)
         self._hide = decode_function(tokenizer, skip_special_tokens=True)
         self._shown = PieceTable(self.piece, ())

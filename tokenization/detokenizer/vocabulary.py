@@ -1,4 +1,4 @@
-"""What the parsers and detokenizers read of a tokenizer's vocabulary."""
+"""Reads the parts of a tokenizer's vocabulary that parsers and detokenizers need."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from .base import SupportsDecode
 
 
 def read_vocabulary(tokenizer: object) -> Vocabulary:
-    """Return the vocabulary of `tokenizer`, as the parsers need it.
+    """Return the vocabulary of `tokenizer` in the form that parsers need.
 
     Only added tokens count as markers: an ordinary token with the same text is just one
     of many ways to write that text.
@@ -47,7 +47,7 @@ def fast_tokenizer(tokenizer: object) -> Tokenizer | None:
 def special_ids(tokenizer: object) -> frozenset[int]:
     """Return the tokens that `skip_special_tokens` hides.
 
-    None of them for an object without `all_special_ids`.
+    Empty for an object without `all_special_ids`.
     """
     if isinstance(tokenizer, Tokenizer):
         added = tokenizer.get_added_tokens_decoder()

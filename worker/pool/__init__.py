@@ -1,36 +1,36 @@
-"""Post-processing in processes of its own, for parsers that may take long.
+"""Post-processing in separate processes, for parsers that may take long.
 
     main process                      fork server               process 1, 2, ...
     PoolSupervisor ── control socket ──> fork_server_main ─ fork ─> PoolProcess
          └──────────── ZMQ on a private IPC socket ─────────────────┘
 
-The fork server imports and builds everything once. Processes are forked from it, so a
-new one serves within milliseconds. If the fork server ends, it is started again; the
-processes it has forked keep running.
+The fork server imports and builds everything once, then forks the processes, so a new one
+serves within milliseconds. If the fork server ends, it is restarted; the processes it
+forked keep running.
 
 A request stays in one process. `PooledStream`, its side in the main process, splits the
-engine's output into steps of one token and keeps them all. A process takes a step of each
-of its requests in turn and answers with results, progress and failures. All messages of
-one turn of an event loop travel as one.
+engine's output into steps of one token and keeps all of them. A process takes one step of
+each of its requests in turn and answers with results, progress and failures. All messages
+of one turn of an event loop are sent as one.
 
 Before each step a process writes to shared memory (`StepMonitor`) which request it works
-for. The supervisor reads that several times per deadline:
+on. The supervisor reads this several times per deadline:
 
-- A step beyond a quarter of the deadline: the process is quarantined with that request,
-  and its other requests move to a new process.
-- A step beyond the deadline: the process is killed. The request that caused it goes on
-  without its parser, or fails, as --postprocess-on-error says; the others move.
-- A process that dies: all its requests move. A request in whose step processes died
-  twice is treated like one beyond the deadline, and so is one that three processes had
-  in hand when they died outside of any step. If that does not help, it fails.
-- A process that gives no sign of life between steps, or does not serve after it was
-  forked, is killed and counts as dead. The fork server has deadlines as well.
-- A parser that wants more memory than a process may have gets a MemoryError.
-- If processes die one after another, the next ones wait, longer each time.
+- A step takes longer than a quarter of the deadline: the process is quarantined with that
+  request, and its other requests move to a new process.
+- A step exceeds the deadline: the process is killed. The request that caused it continues
+  without its parser or fails, as --postprocess-on-error says; the others move.
+- A process dies: all its requests move. A request in whose steps two processes died is
+  treated like one beyond the deadline; so is one that three processes were serving when
+  they died outside of any step. If that does not help, the request fails.
+- A process gives no sign of life between steps, or does not serve after the fork: it is
+  killed and counts as dead. The fork server has deadlines as well.
+- A parser needs more memory than a process may have: it gets a MemoryError.
+- Processes die one after another: the next ones start after increasing waits.
 
-To move a request means to send all its steps again to another process, which drops the
-results that the client has got already. When the main process ends, however it ends, the
-kernel ends the fork server and all processes.
+To move a request, all its steps are sent again to another process, which drops the results
+that the client already has. When the main process ends, for any reason, the kernel ends
+the fork server and all processes.
 """
 
 from .settings import (

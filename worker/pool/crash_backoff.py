@@ -1,17 +1,16 @@
-"""How long to wait before what has died is started again."""
+"""Computes how long to wait before restarting a process that died."""
 
 from __future__ import annotations
 
 FIRST_DELAY_S = 0.1
-# After so long without a death the next one counts as the first.
+# After this long without a death the count starts again.
 QUIET_S = 60.0
 
 
 class CrashBackoff:
-    """Lets what dies again and again wait longer each time.
+    """Increases the wait with each death in succession.
 
-    free: how many deaths in succession cost no wait. longest_s: the longest wait, less than
-        `QUIET_S`.
+    free: number of deaths that cost no wait. longest_s: the longest wait, less than `QUIET_S`.
     """
 
     def __init__(self, free: int, longest_s: float) -> None:
@@ -26,6 +25,6 @@ class CrashBackoff:
         self._last = now
         if self._deaths <= self._free:
             return 0.0
-        # Bounded, because 2.0 to the power of 1024 raises.
+        # Bounded because 2.0 ** 1024 raises.
         doublings = min(self._deaths - self._free - 1, 64)
         return min(self._longest_s, FIRST_DELAY_S * 2.0**doublings)

@@ -1,6 +1,6 @@
-"""The fork server, as the main process sees it: starts it, restarts it, and has it fork.
+"""The main process's side of the fork server: starts it, restarts it, has it fork.
 
-The server itself is `fork_server_main`, a program of its own.
+The server itself is the program `fork_server_main`.
 """
 
 from __future__ import annotations
@@ -29,24 +29,24 @@ logger = logging.getLogger(__name__)
 FREE_RESTARTS = 1
 MAX_RESTART_DELAY_S = 30.0
 STOP_TIMEOUT_S = 5.0
-# Between the end of the server's socket and its own; the event loop waits meanwhile.
+# How long the event loop waits for the server's exit after its socket has closed.
 END_TIMEOUT_S = 0.2
-# Time to import an engine's parsers and to load a tokenizer, on a slow disk.
+# Time to import an engine's parsers and load a tokenizer from a slow disk.
 START_TIMEOUT_S = 600
-# Time to fork a process, which takes milliseconds.
+# Time to fork a process; normally milliseconds.
 FORK_TIMEOUT_S = 10
-# Between two attempts to fork while the machine has no room.
+# Between attempts to fork while the machine is out of processes or memory.
 FORK_RETRY_S = 1.0
-# The longest line that the server may send.
+# Limit for a line from the server.
 MAX_LINE_BYTES = 4096
 PROGRAM = "backedge.worker.pool.fork_server_main"
 
 
 class ForkServer:
-    """Runs the fork server, and starts it again if it ends.
+    """Runs the fork server and restarts it when it ends.
 
     folder: private to this user, for sockets and step monitors.
-    ready: done when the server can fork; fails with `SetupError` if the first one ends before.
+    ready: done when the server can fork; fails with `SetupError` if the first server ends early.
     """
 
     def __init__(self, settings: PoolSettings) -> None:
@@ -54,27 +54,27 @@ class ForkServer:
         self._loop = asyncio.get_running_loop()
         self.folder = tempfile.mkdtemp(prefix="backedge-")  # with mode 0700
         self.ready: asyncio.Future[None] = self._loop.create_future()
-        # Nobody writes to this pipe. It closes when this process ends, and the kernel then
-        # ends the fork server and all that it has forked.
+        # This pipe carries no data. It closes when this process ends; the kernel then ends the
+        # fork server and all processes that it forked.
         self._lifeline, self._own_end = os.pipe()
         self._wanted: dict[int, Callable[[int], None]] = {}
         self._backoff = CrashBackoff(FREE_RESTARTS, MAX_RESTART_DELAY_S)
         self._is_ready = False
         self._restart: asyncio.TimerHandle | None = None
-        self._deadline: asyncio.TimerHandle | None = None  # for what the server is asked to do
+        self._deadline: asyncio.TimerHandle | None = None  # of the server's current task
         self._retry: asyncio.TimerHandle | None = None
         self._failed: set[int] = set()  # processes that could not be forked
         self._start()
 
     def fork(self, number: int, on_forked: Callable[[int], None]) -> None:
-        """Have process `number` forked as soon as possible; `on_forked` gets its pid."""
+        """Fork process `number` as soon as possible; `on_forked` gets its pid."""
         self._wanted[number] = on_forked
         if self._is_ready:
             self._request_fork(number)
             self._watch()
 
     def cancel(self, number: int) -> None:
-        """Forget process `number` if it has not been forked yet."""
+        """Cancel the fork of process `number` if it has not happened yet."""
         self._wanted.pop(number, None)
 
     def stop(self) -> None:
@@ -127,7 +127,7 @@ class ForkServer:
             for line in lines:
                 self._take_answer(msgspec.json.decode(line, type=Forked))
         except msgspec.DecodeError as error:
-            self._give_up(f"sent what is no answer ({error})")
+            self._give_up(f"sent an invalid answer ({error})")
         if len(self._buffer) > MAX_LINE_BYTES:
             self._give_up(f"sent a line of more than {MAX_LINE_BYTES} bytes")
 
@@ -139,7 +139,7 @@ class ForkServer:
         elif (on_forked := self._wanted.pop(answer.number, None)) is not None:
             on_forked(answer.pid)
         else:
-            os.kill(answer.pid, signal.SIGKILL)  # cancelled meanwhile
+            os.kill(answer.pid, signal.SIGKILL)  # cancelled in the meantime
         self._watch()
 
     def _on_ready(self) -> None:
@@ -150,7 +150,7 @@ class ForkServer:
             self._request_fork(number)
 
     def _on_fork_failed(self, number: int) -> None:
-        """Ask again later; the requests of the process wait, or go to others."""
+        """Retry later; the requests of the process wait or go to others."""
         logger.error("a process of --postprocess-workers cannot be forked; the log is above")
         self._failed.add(number)
         if self._retry is None:
@@ -159,7 +159,7 @@ class ForkServer:
     def _request_again(self) -> None:
         self._retry = None
         failed, self._failed = self._failed, set()
-        if self._is_ready:  # else all are requested when it is
+        if self._is_ready:  # otherwise `_on_ready` requests all
             for number in failed & self._wanted.keys():
                 self._request_fork(number)
             self._watch()
@@ -168,15 +168,15 @@ class ForkServer:
         self._send(b"%d\n" % number)
 
     def _send(self, line: bytes) -> None:
-        # A server that has ended is noticed by its reader, and one that reads nothing by the
-        # deadline; what is wanted is requested again from the next one.
+        # The reader notices a server that has ended, the deadline one that does not read; the
+        # next server gets all requests again.
         with contextlib.suppress(OSError):
             self._control.send(line)
 
     # Deadlines.
 
     def _watch(self) -> None:
-        """Begin to wait anew for what the server has been asked to do."""
+        """Restart the deadline of the server's current task."""
         if self._deadline is not None:
             self._deadline.cancel()
             self._deadline = None
@@ -186,12 +186,12 @@ class ForkServer:
             )
         elif self._wanted.keys() - self._failed:
             self._deadline = self._loop.call_later(
-                FORK_TIMEOUT_S, self._give_up, f"has forked nothing for {FORK_TIMEOUT_S} s"
+                FORK_TIMEOUT_S, self._give_up, f"did not fork within {FORK_TIMEOUT_S} s"
             )
 
     def _give_up(self, reason: str) -> None:
-        """Kill a server that does not work; its end is handled as any other."""
-        logger.error("the fork server of --postprocess-workers %s; it is killed", reason)
+        """Kill a server that does not work; its end is handled like any other."""
+        logger.error("the fork server of --postprocess-workers %s; killing it", reason)
         self._process.kill()
 
     def _on_end(self) -> None:
@@ -204,10 +204,10 @@ class ForkServer:
         if not self.ready.done():
             shutil.rmtree(self.folder, ignore_errors=True)
             self.ready.set_exception(
-                SetupError(f"{message}. Start with --postprocess-workers 0 to do without.")
+                SetupError(f"{message}. Start with --postprocess-workers 0 to run without it.")
             )
             return
-        # The processes that it has forked keep running.
+        # The processes that the server forked keep running.
         self._is_ready = False
         self._start_later()
 
@@ -220,12 +220,12 @@ class ForkServer:
             self._start()
         except OSError as error:
             message = "the fork server of --postprocess-workers cannot be started: %s"
-            logger.error(message, error)  # noqa: TRY400 - the error says it all
+            logger.error(message, error)  # noqa: TRY400 - the error's text suffices
             self._control.close()
             self._start_later()
 
     def _end_process(self) -> int:
-        """Return the exit status; a server that has not ended by now is killed."""
+        """Kill the server if it still runs; return its exit status."""
         if self._process.poll() is None:
             with contextlib.suppress(subprocess.TimeoutExpired):
                 return self._process.wait(END_TIMEOUT_S)

@@ -1,4 +1,4 @@
-"""A limit on the memory that a process of the pool may take."""
+"""Limits the memory of a pool process."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ PAGES = Path("/proc/self/statm")
 
 
 def limit_memory(megabytes: int) -> None:
-    """Let this process map at most `megabytes` more than it has mapped now; 0 for no limit.
+    """Let this process map at most `megabytes` in addition to its current memory; 0: no limit.
 
-    What it has by now it shares with the fork server. Beyond the limit Python raises MemoryError,
-    which fails the parser that asked for the memory; a library that cannot go on ends the process.
+    It shares its current memory with the fork server. Beyond the limit Python raises MemoryError,
+    which fails the parser that asked for memory; a library that cannot continue ends the process.
     """
     if not megabytes:
         return

@@ -1,4 +1,4 @@
-"""What the main process, the fork server and the pool's processes send each other.
+"""The messages between the main process, the fork server and the pool's processes.
 
 Between the main process and a pool process: msgpack, each message a list of `Request` or
 of `Answer`. On the fork server's control socket: one JSON value per line.
@@ -18,14 +18,14 @@ from ...postprocess.messages import Chunk
 
 
 class OpenRequest(msgspec.Struct, tag=True, array_like=True):
-    """Begin a request, or begin it again in a new process.
+    """Start a request, or restart it in a new process.
 
     key: the request's number in the main process.
-    params: as JSON, which has whole numbers of any length where msgpack has not.
+    params: as JSON, which supports integers of any length, unlike msgpack.
     token_ids: the request's, as for `PostprocessBackend.start`.
-    processed: chunks that will be sent again; another process has processed them.
-    seen: how many of these the client has got the deltas of, by choice.
-    disabled: where parsers are to be left.
+    processed: number of chunks to come that another process has already processed.
+    seen: number of these whose deltas the client has got, by choice.
+    disabled: where to stop using parsers.
     measure: whether to measure the time of each stage.
     """
 
@@ -39,7 +39,7 @@ class OpenRequest(msgspec.Struct, tag=True, array_like=True):
 
 
 class DisableParser(msgspec.Struct, array_like=True):
-    """Leave the parser of choice `index` after so many chunks of the request; `reason` says why."""
+    """Stop using the parser of choice `index` after this many chunks of the request."""
 
     index: int
     chunks: int
@@ -47,10 +47,10 @@ class DisableParser(msgspec.Struct, array_like=True):
 
 
 class Feed(msgspec.Struct, tag=True, array_like=True):
-    """One chunk of the engine.
+    """One chunk from the engine.
 
-    arrived: when, in seconds of the monotonic clock. age_s: how long its first token may
-    have waited in the engine.
+    arrived: in seconds of the monotonic clock. age_s: the longest time its first token may have
+    waited in the engine.
     """
 
     key: int
@@ -66,24 +66,24 @@ class Flush(msgspec.Struct, tag=True, array_like=True):
 
 
 class Close(msgspec.Struct, tag=True, array_like=True):
-    """Forget the request."""
+    """Drop the request."""
 
     key: int
 
 
 class Ready(msgspec.Struct, tag=True, array_like=True):
-    """The process serves requests."""
+    """The process accepts requests."""
 
 
 class Progress(msgspec.Struct, tag=True, array_like=True):
-    """How many chunks of the request have been processed."""
+    """The number of the request's chunks processed so far."""
 
     key: int
     chunks: int
 
 
 class Result(msgspec.Struct, tag=True, array_like=True):
-    """A chunk for the client. chunks: how many of its choice's have been processed for it."""
+    """A chunk for the client. chunks: number of its choice's chunks processed for it."""
 
     key: int
     chunks: int
@@ -91,7 +91,7 @@ class Result(msgspec.Struct, tag=True, array_like=True):
 
 
 class Failure(msgspec.Struct, tag=True, array_like=True):
-    """A parser raised after `position` output tokens. fatal: the request ends with it."""
+    """A parser raised after `position` output tokens. fatal: this ends the request."""
 
     key: int
     parser: str
@@ -103,9 +103,9 @@ class Failure(msgspec.Struct, tag=True, array_like=True):
 Request = OpenRequest | Feed | Flush | Close
 Answer = Ready | Progress | Result | Failure
 RequestAnswer = Progress | Result | Failure
-"""An answer that belongs to one request."""
+"""An answer about one request."""
 
-# A longer message is no answer of ours. One with all steps of a million tokens is a fifth of it.
+# A longer message is invalid. All steps of a million tokens take a fifth of it.
 MAX_ANSWER_BYTES = 1 << 28
 
 encode = msgspec.msgpack.Encoder().encode
@@ -114,7 +114,7 @@ _decode_answers = msgspec.msgpack.Decoder(list[Answer]).decode
 
 
 def decode_answers(message: bytes) -> list[Answer]:
-    """Return the answers in a process's message. Raises `ProtocolError` if it is none."""
+    """Decode a process's message. Raises `ProtocolError` if it is not a list of answers."""
     if len(message) > MAX_ANSWER_BYTES:
         raise ProtocolError(f"a message of {len(message)} bytes; at most {MAX_ANSWER_BYTES}")
     try:
@@ -124,7 +124,7 @@ def decode_answers(message: bytes) -> list[Answer]:
 
 
 class ProcessSettings(msgspec.Struct, frozen=True):
-    """What a process of the pool needs to know.
+    """The settings of a pool process.
 
     folder: of its socket and its monitor. memory_mb: as in `PoolSettings`.
     """
@@ -136,14 +136,14 @@ class ProcessSettings(msgspec.Struct, frozen=True):
 
 
 class ForkServerStart(msgspec.Struct):
-    """The first line to the fork server. arguments: for the build function."""
+    """The first line sent to the fork server. arguments: for the build function."""
 
     settings: ProcessSettings
     arguments: JsonObject
 
 
 class Forked(msgspec.Struct):
-    """The fork server has forked process `number`; number -1 says that it is ready to fork.
+    """The fork server forked process `number`; number -1 means that it is ready to fork.
 
     pid: 0 if the process could not be forked.
     """

@@ -1,4 +1,4 @@
-"""One process of the pool: post-processes many requests, a step of each in turn."""
+"""A pool process: post-processes many requests, one step of each in turn."""
 
 from __future__ import annotations
 
@@ -21,21 +21,21 @@ from . import messages
 from .memory_limit import limit_memory
 from .step_monitor import StepMonitor, monitor_path
 
-# Time for steps between two looks at the socket; a step that takes longer is not cut.
+# Time for steps between two reads of the socket; a longer step is not interrupted.
 TURN_S = 0.002
-# How long the process waits without a sign of life for the supervisor.
+# The longest wait between two signs of life for the supervisor.
 BEAT_S = 0.25
 MS_PER_S = 1000
 
 
 class ParserDisabledError(Exception):
-    """The parser is left because its process was killed, or died, while it worked."""
+    """A parser is no longer used because its process died or was killed while it worked."""
 
 
 class PoolProcess:
-    """Serves the requests that come through one socket.
+    """Serves the requests that arrive through one socket.
 
-    number: of the process, which names its socket and its monitor.
+    number: of the process, which determines the paths of its socket and its monitor.
     """
 
     def __init__(
@@ -53,7 +53,7 @@ class PoolProcess:
         self._socket.set_hwm(0)
         self._socket.connect(f"ipc://{messages.socket_path(settings.folder, number)}")
         self._requests: dict[int, _Request] = {}
-        self._turns: deque[_Request] = deque()  # requests with steps that wait, each once
+        self._turns: deque[_Request] = deque()  # each request with waiting steps, once
         self._answers: list[messages.Answer] = [messages.Ready()]
 
     def run(self) -> None:
@@ -69,14 +69,14 @@ class PoolProcess:
             self._take_all_due(time.monotonic())
 
     def _encode(self, answers: list[messages.Answer]) -> bytes:
-        """Return `answers` as a message; the request of one that cannot be encoded fails."""
+        """Encode `answers`; the request of an answer that cannot be encoded fails."""
         try:
             return messages.encode(answers)
-        except Exception:  # noqa: BLE001 - of which request it comes, the next lines find out
+        except Exception:  # noqa: BLE001 - the next lines find the request that caused it
             return messages.encode([self._check_answer(answer) for answer in answers])
 
     def _check_answer(self, answer: messages.Answer) -> messages.Answer:
-        """Return `answer`, or the failure of its request if it cannot be encoded."""
+        """Return `answer`, or its request's failure if it cannot be encoded."""
         try:
             messages.encode([answer])
         except Exception as error:
@@ -93,7 +93,7 @@ class PoolProcess:
             request.queue.clear()
 
     def _wait_ms(self) -> int:
-        """Return how long the next message may be waited for."""
+        """Return how long to wait for the next message."""
         if self._turns:
             return 0
         waiting = (
@@ -105,7 +105,7 @@ class PoolProcess:
         return max(0, ceil(wait_s * MS_PER_S))
 
     def _receive(self, timeout_ms: int) -> None:
-        """Take all messages that are there, waiting at most `timeout_ms` for the first."""
+        """Take all available messages, waiting at most `timeout_ms` for the first."""
         while self._socket.poll(timeout_ms):
             for message in messages.decode_requests(self._socket.recv()):
                 self._take_message(message)
@@ -117,7 +117,7 @@ class PoolProcess:
             return
         request = self._requests.get(message.key)
         if request is None:
-            return  # it has failed here; the main process will soon know
+            return  # it has failed here, which the main process will soon learn
         if isinstance(message, messages.Feed):
             request.queue.append(message)
             if len(request.queue) == 1:
@@ -130,7 +130,7 @@ class PoolProcess:
             self._forget(message.key)
 
     def _open(self, message: messages.OpenRequest) -> None:
-        # A parser that a process did not survive in its first step may not survive being built.
+        # A parser that killed its process in the first step might also do so when it is built.
         is_plain = any(not disabled.chunks for disabled in message.disabled)
         backend = InlineBackend(
             self._detokenizers,
@@ -156,16 +156,16 @@ class PoolProcess:
         self._requests[message.key] = _Request(message, params.n, scheduler)
 
     def _report(self, message: messages.OpenRequest) -> Report:
-        """Return how a parser that raises is reported, if the request survives it.
+        """Return the callback for a parser that raises, if the request survives it.
 
-        A fatal failure is raised as well; whoever catches it tells the main process.
+        A fatal failure is also raised; the code that catches it reports it to the main process.
         """
         key = message.key
 
         def report(failure: ParserFailedError) -> None:
             request = self._requests.get(key)
             processed = request.chunks if request is not None else 0
-            is_known = message.processed > processed  # another process has told of it
+            is_known = message.processed > processed  # another process has reported it
             if (
                 self._settings.on_error != "fail"
                 and not is_known
@@ -181,12 +181,12 @@ class PoolProcess:
         )
 
     def _do_steps(self, until: float) -> None:
-        """Do a step of each request in turn, until `until` or until none waits."""
+        """Process a step of each request in turn, until `until` or until all are done."""
         stepped: dict[int, _Request] = {}
         while self._turns:
             request = self._turns.popleft()
             if not request.queue:
-                continue  # closed meanwhile
+                continue  # closed in the meantime
             feed = request.queue.popleft()
             self._monitor.begin(request.key, request.chunks)
             try:
@@ -206,10 +206,10 @@ class PoolProcess:
         ]
 
     def _fail(self, request: _Request, failure: ParserFailedError) -> None:
-        """Send what waits of the request, then the failure that ends it."""
+        """Send the request's waiting results, then the failure that ends it."""
         if not request.is_catching_up:
             request.scheduler.flush(time.monotonic())
-            with contextlib.suppress(ParserFailedError):  # the first failure says more
+            with contextlib.suppress(ParserFailedError):  # the first failure is more informative
                 self._take_due(request, inf)
         self._tell(request.key, failure, fatal=True)
         self._forget(request.key)
@@ -233,7 +233,7 @@ class PoolProcess:
 
 
 class _Request:
-    """One request of the process. chunks: processed so far, of all choices."""
+    """A request of this process. chunks: processed so far, of all choices."""
 
     def __init__(self, message: messages.OpenRequest, n: int, scheduler: ChunkScheduler) -> None:
         self.key = message.key
@@ -247,7 +247,7 @@ class _Request:
 
     @property
     def is_catching_up(self) -> bool:
-        """Whether chunks whose deltas the client has got are still to come again."""
+        """Whether chunks that another process has processed are still to be repeated."""
         return any(
             done < seen for done, seen in zip(self.chunks_by_choice, self._seen, strict=True)
         )

@@ -1,6 +1,6 @@
-"""One process of the pool, as the main process sees it: its socket, its pid, its requests.
+"""The main process's side of a pool process: its socket, its pid, its requests.
 
-Everything sent in one turn of the event loop travels as one message.
+All messages of one turn of the event loop are sent as one.
 """
 
 from __future__ import annotations
@@ -25,12 +25,12 @@ logger = logging.getLogger(__name__)
 
 
 class ProcessHandle:
-    """Has process `number` forked, sends it requests, and kills it.
+    """Forks process `number`, sends it requests, and kills it.
 
-    streams: the requests that it works on. started: done when the process serves.
-    delay_s: how long to wait before it is forked.
-    on_answer: told of each answer; raises `ProtocolError` for one that cannot be.
-    on_death: told if the process ends by itself, or sends what is no answer.
+    streams: the requests in the process. started: done when the process serves.
+    delay_s: how long to wait before the fork.
+    on_answer: called with each answer; raises `ProtocolError` for an impossible one.
+    on_death: called if the process ends by itself or sends an invalid answer.
     """
 
     def __init__(
@@ -63,7 +63,7 @@ class ProcessHandle:
         self._socket.bind(f"ipc://{self._socket_path}")
         self._fd: int = self._socket.getsockopt(zmq.FD)
         self._loop.add_reader(self._fd, self._receive)
-        # A process that died is not forked again at once for ever.
+        # A delay keeps processes that die at once from being forked in an endless loop.
         self._delay: asyncio.TimerHandle | None = None
         if delay_s:
             self._delay = self._loop.call_later(delay_s, self._fork)
@@ -72,11 +72,11 @@ class ProcessHandle:
 
     @property
     def is_delayed(self) -> bool:
-        """Whether the process waits to be forked, because others have died."""
+        """Whether the fork is delayed because other processes died."""
         return self._delay is not None
 
     def silent_s(self, now: float) -> float:
-        """Return for how long the process has given no sign of life; 0 before it is forked."""
+        """Return the time since the process's last sign of life; 0 before it is forked."""
         return max(0.0, now - max(self._forked_at, self._monitor.last_beat))
 
     def current_step(self) -> Step | None:
@@ -84,7 +84,7 @@ class ProcessHandle:
         return self._monitor.read()
 
     def send(self, request: messages.Request) -> None:
-        """Send `request` at the end of this turn of the event loop, or when the process serves."""
+        """Send `request` at the end of this event-loop turn, or once the process serves."""
         self._outbox.append(request)
         if not self._flush_is_scheduled and self.ready:
             self._flush_is_scheduled = True
@@ -121,7 +121,7 @@ class ProcessHandle:
         try:
             self._pidfd = os.pidfd_open(pid)
         except OSError as error:
-            # It has ended already, or we have no descriptor left to follow it with.
+            # It has already ended, or we are out of file descriptors to watch it with.
             if not isinstance(error, ProcessLookupError):
                 os.kill(pid, signal.SIGKILL)
             self._loop.call_soon(self._on_death, self)
@@ -150,8 +150,8 @@ class ProcessHandle:
                     else:
                         self._on_answer(self, answer)
             except ProtocolError as error:
-                told = "process %d of the pool sent what is no answer: %s"
-                logger.error(told, self.pid, error)  # noqa: TRY400 - the error says it all
+                told = "process %d of the pool sent an invalid answer: %s"
+                logger.error(told, self.pid, error)  # noqa: TRY400 - the error's text suffices
                 self._on_death(self)
                 return
 

@@ -1,4 +1,4 @@
-"""The pool's settings, and how many processes a machine has room for."""
+"""The pool's settings, and the number of processes that suits a machine."""
 
 from __future__ import annotations
 
@@ -12,17 +12,17 @@ from ...postprocess.fallback import OnError
 
 CORES_PER_PROCESS = 8
 MAX_AUTO_PROCESSES = 4
-# Room for the states of a thousand requests; a parser that needs more for one is out of hand.
+# Room for the states of a thousand requests; a parser that needs more for one is broken.
 MEMORY_MB = 2048
 
 
 class PoolSettings(msgspec.Struct, frozen=True, kw_only=True):
-    """How the pool works.
+    """The pool's settings.
 
-    build: "module:function" that returns the detokenizer and parser factories; called
-        with `arguments` in the fork server.
-    deadline_s: for one step, the time a parser may take for one token.
-    memory_mb: how much memory each process may take, in MiB; 0 for no limit.
+    build: "module:function" that returns the detokenizer and parser factories; the fork server
+        calls it with `arguments`.
+    deadline_s: limit for one step, that is, one token.
+    memory_mb: limit of the memory of each process in MiB; 0 for no limit.
     """
 
     processes: int
@@ -36,5 +36,5 @@ class PoolSettings(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def auto_processes() -> int:
-    """Return one process for every `CORES_PER_PROCESS` cores, at most `MAX_AUTO_PROCESSES`."""
+    """Return one process per `CORES_PER_PROCESS` cores, at most `MAX_AUTO_PROCESSES`."""
     return min(MAX_AUTO_PROCESSES, len(os.sched_getaffinity(0)) // CORES_PER_PROCESS)

@@ -1,7 +1,7 @@
-"""Shared memory that tells the main process which step a pool process is working on.
+"""Shared memory that shows the main process which step a pool process is working on.
 
-A process whose parser loops can answer nothing; its memory can still be read. Between steps the
-process writes when it was alive, so that one that was stopped is noticed there as well.
+A process whose parser loops cannot answer, but its memory can be read. Between steps the process
+writes its last sign of life, so a stopped process is noticed as well.
 """
 
 from __future__ import annotations
@@ -12,16 +12,16 @@ import time
 from pathlib import Path
 from typing import NamedTuple
 
-# A reading that another process writes at the same moment may be half of each; two equal ones
-# in succession are whole. A writer is never so fast that more are needed.
+# A value read during a write may be torn; two equal reads in succession are not. No writer is
+# so fast that more reads are needed.
 MAX_READINGS = 8
 
 
 class Step(NamedTuple):
     """One step of a request.
 
-    since: when it began, in seconds of the monotonic clock. chunks: how many of the
-    request's chunks were processed before it.
+    since: when it began, in seconds of the monotonic clock. chunks: number of the request's
+    chunks processed before it.
     """
 
     since: float
@@ -30,7 +30,7 @@ class Step(NamedTuple):
 
 
 class StepMonitor:
-    """The current step of one process; written by that process, read by the supervisor.
+    """The current step of one process: the process writes it, the supervisor reads it.
 
     path: of the file that both map.
     """
@@ -44,15 +44,15 @@ class StepMonitor:
             self._memory = mmap.mmap(file.fileno(), self.STEP.size + self.BEAT.size)
 
     def begin(self, key: int, chunks: int) -> None:
-        """Write that a step of request `key` begins now, after `chunks` of its chunks."""
+        """Record that a step of request `key` begins now, after `chunks` of its chunks."""
         self.STEP.pack_into(self._memory, 0, time.monotonic(), key, chunks)
 
     def end(self) -> None:
-        """Write that no step is in progress."""
+        """Record that no step is in progress."""
         self.STEP.pack_into(self._memory, 0, 0.0, 0, 0)
 
     def beat(self) -> None:
-        """Write that the process is alive now."""
+        """Record that the process is alive now."""
         self.BEAT.pack_into(self._memory, self.STEP.size, time.monotonic())
 
     def read(self) -> Step | None:
@@ -68,7 +68,7 @@ class StepMonitor:
 
     @property
     def last_beat(self) -> float:
-        """When the process was alive, in seconds of the monotonic clock; 0 before the first."""
+        """Last sign of life, in seconds of the monotonic clock; 0 before the first."""
         return float(self.BEAT.unpack_from(self._memory, self.STEP.size)[0])
 
     def close(self) -> None:

@@ -1,6 +1,6 @@
-"""One request in the pool, as the main process sees it.
+"""The main process's side of one request in the pool.
 
-It keeps every step it has sent, so that another process can begin the request again.
+It keeps every step that it sent, so that another process can restart the request.
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ from ...postprocess.messages import Chunk, PostprocessParams, encode
 from ..backend import RequestStream
 from . import messages
 
-# Steps that may wait for their process. With more, the engine's outputs are left unread;
-# the engine then delivers its tokens in groups.
+# Limit of steps that wait for their process. Beyond it the engine's outputs are not read; the
+# engine then delivers its tokens in groups.
 MAX_BACKLOG = 256
 
 
@@ -35,9 +35,9 @@ class StreamProcess(Protocol):
 
 
 class StreamCallbacks(NamedTuple):
-    """Whom a stream tells.
+    """Callbacks of a stream.
 
-    wake: there is something to take. report: a parser raised. closed: the request is over.
+    wake: there are results to take. report: a parser raised. closed: the request has ended.
     """
 
     wake: Callable[[], None]
@@ -46,12 +46,12 @@ class StreamCallbacks(NamedTuple):
 
 
 class PooledStream(RequestStream):
-    """Sends the steps of one request to a process, and collects its answers.
+    """Sends the steps of one request to a process and collects the answers.
 
-    processed: steps that a process has processed.
-    deaths: processes that died in a step of this request. present: that died outside of any
-        step, with this request in hand.
-    disabled: where parsers are to be left, if the request begins again.
+    processed: number of steps that were processed.
+    deaths: number of processes that died in a step of this request. present: number of those
+        that died outside of any step while serving this request.
+    disabled: where to stop using parsers if the request restarts.
     """
 
     def __init__(
@@ -77,7 +77,7 @@ class PooledStream(RequestStream):
         self._process: StreamProcess | None = None
         self._feeds: list[messages.Feed] = []
         self._feeds_by_choice: list[list[messages.Feed]] = [[] for _ in range(params.n)]
-        self._seen = [0] * params.n  # steps by choice that the client has got the deltas of
+        self._seen = [0] * params.n  # by choice: steps whose deltas the client has got
         self._finished: set[int] = set()
         self._flushed = False
         self._results: list[ScheduledChunk] = []
@@ -87,18 +87,18 @@ class PooledStream(RequestStream):
 
     @property
     def backlog(self) -> int:
-        """Steps that are not processed yet."""
+        """Number of steps not yet processed."""
         return len(self._feeds) - self.processed
 
     @property
     def position(self) -> int:
-        """Output tokens processed so far."""
+        """Number of output tokens processed so far."""
         return sum(len(feed.chunk.token_ids) for feed in self._feeds[: self.processed])
 
     @property
     @override
     def due(self) -> float:
-        # The process has waited already: whatever comes from it is due.
+        # The process has already waited: all its results are due.
         fails = self._failure is not None and not self._failure_raised
         return 0.0 if self._results or fails else inf
 
@@ -133,7 +133,7 @@ class PooledStream(RequestStream):
     def take(self, now: float) -> list[ScheduledChunk]:
         results, self._results = self._results, []
         if not results and self._failure is not None:
-            # Else it stays due, and a reader that waits until nothing is due spins.
+            # Without this the stream stays due, and its reader would spin.
             self._failure_raised = True
             raise self._failure
         return results
@@ -164,7 +164,7 @@ class PooledStream(RequestStream):
         self._closed(self)
 
     def move(self, process: StreamProcess) -> None:
-        """Begin in `process`, or begin again there if another one had the request."""
+        """Start the request in `process`, or restart it there if another one had it."""
         self._leave()
         self._process = process
         process.streams.add(self)
@@ -185,9 +185,9 @@ class PooledStream(RequestStream):
             self._send(messages.Flush(self.key))
 
     def receive(self, answer: messages.RequestAnswer) -> None:
-        """Take an answer of the process.
+        """Take an answer from the process.
 
-        Raises `ProtocolError` for one of a choice or chunks that the request does not have.
+        Raises `ProtocolError` for a choice or chunks that the request does not have.
         """
         chunks = 0 if isinstance(answer, messages.Failure) else answer.chunks
         if not 0 <= chunks <= len(self._feeds):
@@ -213,12 +213,12 @@ class PooledStream(RequestStream):
                 self.fail(failure)
 
     def disable_parsers(self, chunks: int | None, reason: str) -> bool:
-        """Leave parsers when the request begins again; return False if none is in use by then.
+        """Stop using parsers when the request restarts; return False if it uses none by then.
 
-        chunks: processed before the step that is to blame; its choice leaves its parser there.
-            None if no step is known: each choice leaves its parser after the last chunk that the
-            client has got. If that has not helped, the request has no parser from the beginning,
-            which may cost the text that its parser had held back.
+        chunks: number processed before the guilty step; its choice stops using its parser there.
+            None if no step is known: each choice stops after the last chunk that the client has
+            got. If that did not help, the restarted request has no parser from the beginning,
+            which may lose the text that its parser held back.
         """
         self.deaths = self.present = 0
         if chunks is None:
@@ -236,14 +236,14 @@ class PooledStream(RequestStream):
         return True
 
     def _count_seen(self, index: int) -> int:
-        """Return after how many chunks a choice has given all that the client has got; not 0."""
+        """Return the chunk count that produced all that the client has of a choice; not 0."""
         seen = self._seen[index]
         last = self._feeds_by_choice[index][seen - 1] if seen else None
         numbers = (number for number, feed in enumerate(self._feeds, 1) if feed is last)
         return next(numbers, 1)
 
     def fail(self, failure: ParserFailedError) -> None:
-        """End the request: `take` raises `failure` after all results."""
+        """End the request: `take` returns all results, then raises `failure`."""
         self._failure = failure
         self._leave()
         self._make_room()
@@ -266,10 +266,10 @@ class PooledStream(RequestStream):
 
 
 def split_steps(chunk: Chunk) -> list[Chunk]:
-    """Return `chunk` as chunks of one token, the steps of a process.
+    """Split `chunk` into chunks of one token, the steps of a process.
 
-    An engine whose tokens have waited delivers many at once. With a slow parser, a step of
-    many tokens would hold up other requests and overrun any deadline.
+    An engine delivers many tokens at once if they had to wait. With a slow parser, a step of
+    many tokens would delay other requests and exceed any deadline.
     """
     count = len(chunk.token_ids)
     if count <= 1:

@@ -1,7 +1,7 @@
 """The main process's side of the pool: deadlines, deaths and blame.
 
-It assigns requests to processes, kills a process whose step overruns the deadline, replaces
-those that died, and decides which request was the cause.
+It assigns requests to processes, kills a process whose step exceeds the deadline, replaces
+processes that died, and decides which request was the cause.
 """
 
 from __future__ import annotations
@@ -29,30 +29,30 @@ from .stream import PooledStream, StreamCallbacks
 
 logger = logging.getLogger(__name__)
 
-# After this part of the deadline the step's process is quarantined: the other requests move.
+# After this part of the deadline the process is quarantined: its other requests move.
 QUARANTINE_PART = 0.25
-# A request counts as the cause when so many processes have died in its steps,
+# A request counts as the cause when this many processes died in its steps,
 MAX_DEATHS = 2
-# or so many outside of any step, with the request in hand.
+# or this many outside of any step, while serving it.
 MAX_PRESENT = 3
-# A process that gives no sign of life between steps for so much longer than a step may take
-# counts as hung; the same for one that does not serve after it was forked.
+# A process counts as hung if it gives no sign of life between steps for this much longer than
+# the deadline; likewise if it does not serve after the fork.
 SILENCE_S = 2.0
 START_TIMEOUT_S = 30
-# A check that comes so late finds processes that have had no time either.
+# If a check is this late, the processes had no time to run either.
 LATE_S = 1.0
-# So many processes for each of the pool's may die in succession before the next ones wait.
+# This many deaths in succession per process of the pool cost no wait.
 FREE_DEATHS = 2
 MAX_DELAY_S = 5.0
-# Before any process has served, so many deaths mean that none ever will.
+# This many deaths before any process has served mean that none ever will.
 MAX_START_DEATHS = 5
 
 
 class PoolStats:
-    """What the pool counts.
+    """The pool's counters.
 
-    kills: processes killed because they overran a deadline. deaths: that died by themselves.
-    moved_requests: times that a request began again in another process.
+    kills: processes killed because they exceeded a deadline. deaths: processes that died.
+    moved_requests: restarts of a request in another process.
     """
 
     def __init__(self) -> None:
@@ -62,9 +62,9 @@ class PoolStats:
 
 
 class PoolSupervisor(PostprocessBackend):
-    """The processes and the requests that each works on. To be made and used in one event loop.
+    """The processes, with the requests of each. Create and use it in one event loop.
 
-    report: told of each parser that raised, overran the deadline or died.
+    report: called for each parser that raised, exceeded the deadline or died.
     """
 
     def __init__(self, settings: PoolSettings, report: Report = log_failure) -> None:
@@ -92,8 +92,8 @@ class PoolSupervisor(PostprocessBackend):
 
     @property
     def depth(self) -> int:
-        """Chunks that wait to be processed, or are being processed."""
-        # A list, because the thread that serves /metrics asks as well.
+        """Number of chunks that wait or are being processed."""
+        # A list, because the thread that serves /metrics reads it as well.
         return sum(stream.backlog for stream in list(self._streams.values()))
 
     @property
@@ -103,7 +103,7 @@ class PoolSupervisor(PostprocessBackend):
 
     @property
     def pids(self) -> list[int]:
-        """The pids of the processes that serve, less those in quarantine."""
+        """The pids of the serving processes, without those in quarantine."""
         return [process.pid for process in self._processes if process.ready]
 
     async def ready(self) -> None:
@@ -113,7 +113,7 @@ class PoolSupervisor(PostprocessBackend):
             if self._start_deaths >= MAX_START_DEATHS:
                 raise SetupError(
                     f"{self._start_deaths} processes of --postprocess-workers ended before one "
-                    "served; their log is above. Start with --postprocess-workers 0 to do without."
+                    "served; their log is above. Start with --postprocess-workers 0 to run without."
                 )
             await asyncio.wait(waiting, return_when=asyncio.FIRST_COMPLETED)
 
@@ -126,7 +126,7 @@ class PoolSupervisor(PostprocessBackend):
         wake: Callable[[], None],
         clock: Clock | None = None,
     ) -> PooledStream:
-        # `clock` itself stays here: the process measures with its own.
+        # `clock` stays here: the process measures with its own.
         callbacks = StreamCallbacks(wake, self._report, self._on_closed)
         key = next(self._keys)
         stream = PooledStream(
@@ -161,7 +161,7 @@ class PoolSupervisor(PostprocessBackend):
     def _on_answer(self, process: ProcessHandle, answer: messages.RequestAnswer) -> None:
         self._has_served = True
         stream = self._streams.get(answer.key)
-        if stream is not None and stream in process.streams:  # else it has moved meanwhile
+        if stream is not None and stream in process.streams:  # otherwise it has moved
             stream.receive(answer)
 
     def _on_closed(self, stream: PooledStream) -> None:
@@ -174,13 +174,13 @@ class PoolSupervisor(PostprocessBackend):
     # Deadlines.
 
     def _schedule_check(self) -> None:
-        # Often enough that a quarantine is late by at most half of its time.
+        # Often enough that a quarantine is late by at most half its time.
         delay_s = self.settings.deadline_s * QUARANTINE_PART / 2
         self._check_due = self._loop.time() + delay_s
         self._next_check = self._loop.call_at(self._check_due, self._check_processes)
 
     def _check_processes(self) -> None:
-        """Kill or quarantine the processes that take too long."""
+        """Kill or quarantine processes that take too long."""
         self._next_check = None
         now = self._loop.time()
         if now - self._check_due < LATE_S:
@@ -203,7 +203,7 @@ class PoolSupervisor(PostprocessBackend):
             self._quarantine(process, step)
 
     def _quarantine(self, process: ProcessHandle, step: Step) -> None:
-        """Leave the process alone with the step's request; the others move to a new process."""
+        """Leave the process with the step's request; move the others to a new process."""
         others = [stream for stream in process.streams if stream.key != step.key]
         self._replace(process)
         for stream in others:
@@ -214,11 +214,11 @@ class PoolSupervisor(PostprocessBackend):
             process.stop()
 
     def _kill(self, process: ProcessHandle, step: Step) -> None:
-        """Kill a process whose step overran the deadline; blame the step's request."""
+        """Kill a process whose step exceeded the deadline; blame the step's request."""
         self.stats.kills += 1
         deadline_s = self.settings.deadline_s
         logger.error(
-            "a step of the %s parsers took longer than %g s; process %d is killed",
+            "a step of the %s parsers took longer than %g s; killing process %d",
             self.parsers_name,
             deadline_s,
             process.pid,
@@ -231,10 +231,10 @@ class PoolSupervisor(PostprocessBackend):
                 self._move(stream)
 
     def _kill_silent(self, process: ProcessHandle, silence_s: float) -> None:
-        """Kill a process that was stopped, or hangs, outside of any step."""
+        """Kill a process that is stopped or hangs outside of any step."""
         self.stats.kills += 1
         logger.error(
-            "process %d of the pool has given no sign of life for %g s; it is killed",
+            "process %d of the pool has given no sign of life for %g s; killing it",
             process.pid,
             silence_s,
         )
@@ -243,22 +243,22 @@ class PoolSupervisor(PostprocessBackend):
     # Deaths.
 
     def _on_death(self, process: ProcessHandle) -> None:
-        """Move the requests of a process that died; blame those in whose hands too many have."""
+        """Move the requests of a process that died; blame those that lost too many processes."""
         if process not in self._processes and process not in self._quarantined:
-            return  # it was found dead in two ways
+            return  # its death was noticed twice
         self.stats.deaths += 1
         logger.error(
-            "process %d of the pool died; its %d requests go on in another",
+            "process %d of the pool died; its %d requests continue in another",
             process.pid,
             len(process.streams),
         )
         self._lose(process, "died")
 
     def _lose(self, process: ProcessHandle, how: str) -> None:
-        """Replace a process that is lost; blame the requests that have lost too many.
+        """Replace a lost process; blame the requests that lost too many.
 
-        That of the step counts it. Outside of any step it may be the fault of each request that
-        the process had in hand.
+        The request whose step was running gets the strike. Outside of any step, each request of
+        the process gets one.
         """
         step = process.current_step()
         if not self._has_served:
@@ -268,7 +268,7 @@ class PoolSupervisor(PostprocessBackend):
             if step is None:
                 stream.present += 1
                 if stream.present >= MAX_PRESENT:
-                    reason = f"{stream.present} processes {how} while they had it in hand"
+                    reason = f"{stream.present} processes {how} while they served it"
                     self._blame(stream, None, reason)
                     continue
             elif stream.key == step.key:
@@ -297,14 +297,14 @@ class PoolSupervisor(PostprocessBackend):
         stream.move(self._least_busy())
 
     def _blame(self, stream: PooledStream, step: Step | None, reason: str) -> None:
-        """Have the request go on without its parser, or fail.
+        """Have the request continue without its parser, or fail.
 
-        step: in which it happened; None if outside of any.
-        It fails as well if it has no parser any more: then something else is the cause.
+        step: the running one; None if outside of any.
+        It also fails if it has no parser any more: then the parser is not the cause.
         """
         chunks = None
         if step is not None:
-            # The process had no time to tell of the chunks before the step.
+            # The process had no time to report the chunks before the step.
             chunks = stream.processed = max(stream.processed, step.chunks)
         failure = ParserFailedError(
             self.parsers_name, stream.params.response_id, stream.position, reason

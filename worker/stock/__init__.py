@@ -1,5 +1,5 @@
-"""Requests of Dynamo's own Rust frontend, which get their text here instead of there.
+"""Post-processing for Dynamo's own Rust frontend: the worker sends it text.
 
-The Rust frontend neither detokenizes a chunk that has `text` nor looks for stop strings in it. It
-still finds reasoning and tool calls in the text, because it alone has the request's tools.
+The Rust frontend neither detokenizes a chunk that has `text` nor searches it for stop strings. It
+still parses reasoning and tool calls, because only it has the request's tools.
 """

@@ -21,12 +21,12 @@ from .writer import StockWriter
 
 
 class StockStream(InlineStream):
-    """Chunks with the tokens of their text, and cut at markers."""
+    """Chunks with the tokens of their text, cut at markers."""
 
     def __init__(self, postprocessor: Postprocessor, delays: MergeDelays, texts: RawTexts) -> None:
         super().__init__(postprocessor, delays)
         self._texts = texts.choices
-        # Tokens whose text is held back, and the number of those that have left, by choice.
+        # By choice: tokens whose text is held back, and the number of tokens already sent.
         self._waiting: list[list[int]] = [[] for _ in texts.choices]
         self._sent = [0 for _ in texts.choices]
 
@@ -35,17 +35,17 @@ class StockStream(InlineStream):
         return [part for chunk in super().take(now) for part in self._split(chunk)]
 
     def _split(self, chunk: ScheduledChunk) -> list[ScheduledChunk]:
-        """Return what may leave of `chunk`: one chunk for each run of its text."""
+        """Split `chunk` into one chunk for each run of its text that may be sent."""
         index = chunk.index
         self._waiting[index] += chunk.token_ids
-        # Without a delta it is the time that is over.
+        # A chunk without a delta is due because its time is over.
         whole = chunk.finished or not chunk.deltas
         parts = [self._part(chunk, run) for run in self._texts[index].take(whole=whole)]
         if not chunk.finished:
             return parts
         parts = parts or [self._part(chunk, TextRun())]
         last, end = parts[-1], chunk.deltas[-1]
-        # The tokens of a stop string, and the token that ended the choice, have no text.
+        # The tokens of a stop string and the token that ended the choice have no text.
         rest = self.postprocessor.choices[index].tokens - self._sent[index]
         last.token_ids += self._waiting[index][:rest]
         last.deltas = [ChoiceDelta(index, last.deltas[0].delta, end.finish_reason, end.stop_reason)]
@@ -64,7 +64,7 @@ class StockStream(InlineStream):
 class StockBackend(PostprocessBackend):
     """Post-processes in this process.
 
-    markers: of the frontend's parsers; no chunk has text besides one of them. None for chunks of
+    markers: of the frontend's parsers; each gets a chunk without other text. None for chunks of
         one token.
     """
 
@@ -83,7 +83,7 @@ class StockBackend(PostprocessBackend):
     @property
     @override
     def parsers_name(self) -> str:
-        return self._metrics.parsers_name  # of the requests that are parsed here
+        return self._metrics.parsers_name  # those of the requests that are parsed here
 
     @override
     def start(
@@ -114,10 +114,10 @@ def build_stock_postprocessor(
     show: Callable[[Exception], Exception],
     recorder: Recorder | None = None,
 ) -> WorkerPostprocessor:
-    """Return what post-processes the requests of stock frontends in a worker.
+    """Build the post-processor for stock frontends' requests in a worker.
 
-    markers: as for `StockBackend`. show: as for `WorkerPostprocessor`. recorder: of the worker's
-        other requests; None to record nothing.
+    markers: as for `StockBackend`. show: as for `WorkerPostprocessor`. recorder: the one for
+        the worker's other requests; None to record nothing.
     """
     backend = StockBackend(detokenizers, markers, delays, metrics)
     write = functools.partial(StockWriter, detokenizers)

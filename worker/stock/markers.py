@@ -1,4 +1,4 @@
-"""The markers at which a stock frontend's parsers must get text in parts."""
+"""Finds the markers at which text must be cut for a stock frontend's parsers."""
 
 from __future__ import annotations
 
@@ -6,19 +6,18 @@ from ...parsers.base import ParserNames
 from ...parsers.format import Format, Jump, State, target_state
 from ...parsers.parser_lookup import reasoning_format, tool_format
 
-# Text for the client; markup is held back in the frontend until it is complete.
+# Text for the client; the frontend holds back markup until it is complete.
 TEXT_STATES = (State.START, State.CONTENT, State.REASONING_OPENED, State.REASONING)
 LEAD_TO_TEXT = (*TEXT_STATES, Jump.RETURN, Jump.BY_HEADER)
-# A shorter one is a sign that occurs in any text, like a brace.
+# A shorter marker occurs in any text, like a brace.
 MIN_MARKER = 3
 
 
 def find_markers(in_rust: ParserNames, names: ParserNames) -> list[str] | None:
-    """Return the markers that begin or end text for the client; none without parsers.
+    """Return the markers that begin or end text for the client; [] without parsers.
 
-    in_rust: the parsers of the frontend. names: those of the worker, for formats that have other
-        names there.
-    Return None for a format without such markers, and for one of which nothing is known.
+    in_rust: the frontend's parsers. names: the worker's, for formats with different names there.
+    Return None for a format that is unknown or lacks such markers.
     """
     markers: dict[str, None] = {}
     for find, in_frontend, in_worker in (
@@ -36,7 +35,7 @@ def find_markers(in_rust: ParserNames, names: ParserNames) -> list[str] | None:
 
 
 def read_markers(format_: Format) -> list[str] | None:
-    """Return the markers of one format; None if other signs in text may be markup as well."""
+    """Return the markers of one format; None if other text may be markup as well."""
     in_text = [marker for state in TEXT_STATES for marker in format_.states.get(state, ())]
     if any(len(marker.strip()) < MIN_MARKER for marker in in_text):
         return None

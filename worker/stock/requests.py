@@ -1,4 +1,4 @@
-"""Which requests are a stock frontend's, and what post-processing has to know of them."""
+"""Recognizes a stock frontend's requests and derives their post-processing parameters."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from ..request_check import check_params
 
 
 def read_stock_params(request: JsonObject, request_id: str) -> PostprocessParams | None:
-    """Return what post-processing has to know of a request, or None if it must pass untouched.
+    """Return the parameters for post-processing; None if the request must pass unchanged.
 
     request: Dynamo's `PreprocessedRequest`, checked by `check_engine_fields`.
     """
@@ -36,18 +36,18 @@ def read_stock_params(request: JsonObject, request_id: str) -> PostprocessParams
     try:
         check_params(params, len(token_ids))
     except RequestError:
-        return None  # the frontend has taken it, so that is the frontend's to answer
+        return None  # the frontend accepted this, so it must answer it
     return params
 
 
 def _is_of_rust(request: JsonObject, extra_args: JsonObject) -> bool:
-    """Whether Dynamo's Rust code has made the request and reads `text` of its chunks.
+    """Whether Dynamo's Rust frontend sent the request and reads the `text` of its chunks.
 
-    It names the model card. Python frontends do not: they read tokens, also Backedge's own, which
-    post-processes by itself where it cannot read the worker's card.
+    It names the model card. Python frontends do not: they read tokens. So does Backedge's own
+    frontend, which post-processes by itself if it cannot read the worker's card.
     """
     if not request.get("mdc_sum") or KEY in extra_args:
         return False
     if "vllm_tito" in extra_args or request.get("jail_seed"):
-        return False  # tokens are asked for; the frontend itself holds back text of these tokens
+        return False  # the client wants tokens, so the frontend itself holds back their text
     return not (request.get("stop_conditions") or {}).get("stop_token_ids_visible")

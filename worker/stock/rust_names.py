@@ -1,4 +1,4 @@
-"""The names that formats have among the parsers of Dynamo's own Rust frontend."""
+"""The names of formats in Dynamo's own Rust frontend."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Collection
 from ...base.errors import REASONING_FLAG, TOOL_CALL_FLAG
 from ...parsers.format import Format
 
-# By flag and format: Dynamo's names, where none of ours is one of them.
+# By flag and format: Dynamo's name, for formats with none of our names there.
 OTHER_NAMES = {
     TOOL_CALL_FLAG: {
         "deepseek_v31": "deepseek_v3_1",
@@ -19,7 +19,7 @@ OTHER_NAMES = {
 
 
 def known_in_rust(flag: str) -> Collection[str]:
-    """Return the names that Dynamo takes for one of the two flags; none without Dynamo."""
+    """Return the names that Dynamo accepts for one of the two flags; none without Dynamo."""
     try:
         from dynamo._core import get_reasoning_parser_names, get_tool_parser_names
     except ImportError:
@@ -32,7 +32,7 @@ def known_in_rust(flag: str) -> Collection[str]:
 
 
 def name_in_rust(flag: str, format_: Format) -> str | None:
-    """Return Dynamo's name of a format; None if its frontend does not read it."""
+    """Return Dynamo's name of a format; None if its frontend does not support it."""
     names = (format_.name, *format_.aliases, OTHER_NAMES[flag].get(format_.name, ""))
     known = known_in_rust(flag)
     return next((name for name in names if name in known), None)

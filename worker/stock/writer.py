@@ -1,4 +1,4 @@
-"""Chunks with `text`, as Dynamo's Rust frontend takes them."""
+"""Builds chunks with `text` for Dynamo's Rust frontend."""
 
 from __future__ import annotations
 
@@ -15,19 +15,19 @@ from ...tokenization.detokenizer.base import REPLACEMENT
 from ..chunk_writer import ChunkWriter, EnginePassthrough
 
 TokenLogprobs = tuple[float, list[JsonObject]]
-"""Of one token: its natural-log probability, and its alternatives as the engine gave them."""
+"""A token's natural-log probability, and its alternatives as the engine gave them."""
 
 
 class StockWriter(ChunkWriter):
-    """Puts text beside its tokens, and beside these their logprobs as the engine gave them."""
+    """Adds text to tokens, and the logprobs as the engine gave them."""
 
     def __init__(self, detokenizers: DetokenizerFactory, clock: Clock | None = None) -> None:
         self._detokenizers = detokenizers
         self._passthrough = EnginePassthrough()
-        # Of tokens that have not left, by choice; None for a choice without logprobs.
+        # By choice: logprobs of tokens not yet sent; None for a choice without logprobs.
         self._logprobs: dict[int, deque[TokenLogprobs | None] | None] = {}
         self._ends: dict[int, JsonObject] = {}
-        self._pending: dict[int, bytes] = {}  # of a character that has begun, by choice
+        self._pending: dict[int, bytes] = {}  # by choice: bytes of an incomplete character
 
     @override
     def add(self, index: int, output: JsonObject) -> None:
@@ -43,7 +43,7 @@ class StockWriter(ChunkWriter):
     def write(self, scheduled: ScheduledChunk) -> JsonObject:
         index, delta = scheduled.index, scheduled.deltas[-1].delta
         chunk: JsonObject = {}
-        # What the engine says at the end goes with the end.
+        # The engine's final fields go into the final chunk.
         if scheduled.finished or index not in self._ends:
             chunk = self._passthrough.take(index)
         chunk["index"] = index
@@ -72,7 +72,7 @@ class StockWriter(ChunkWriter):
         waiting.extend(zip(logprobs, tops, strict=True) if complete else [None] * tokens)
 
     def _take_logprobs(self, chunk: JsonObject) -> None:
-        """Add the logprobs of the chunk's tokens, and their texts, which belong to these."""
+        """Add the logprobs of the chunk's tokens, and the tokens' texts, which they need."""
         waiting, token_ids = self._logprobs.get(chunk["index"]), chunk["token_ids"]
         if not waiting or not token_ids:
             return
@@ -87,9 +87,9 @@ class StockWriter(ChunkWriter):
             ]
 
     def _name(self, index: int, token_id: int, top: list[JsonObject]) -> str:
-        """Return the text of a token, and name its alternatives as vLLM's server does.
+        """Return the text of a token; name its alternatives as vLLM's server does.
 
-        A token within a character has the text that it completes; the engine names it U+FFFD.
+        A token within a character has the text that it completes; the engine calls it U+FFFD.
         """
         before = self._pending.get(index, b"")
         for item in top:

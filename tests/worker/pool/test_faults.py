@@ -239,9 +239,7 @@ def test_processes_that_die_outside_of_steps_blame_what_they_had_in_hand(on_erro
     # The parser is left where the client is, and if that is too late, from the beginning.
     assert deaths == supervisor.MAX_PRESENT * len(failures)
     assert len(failures) == (2 if on_error == "degrade" else 1)
-    assert {failure.reason for failure in failures} == {
-        "3 processes died while they had it in hand"
-    }
+    assert {failure.reason for failure in failures} == {"3 processes died while they served it"}
     assert after == WORDS
     if on_error == "degrade":
         assert whole.delta.content == text
