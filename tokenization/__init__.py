@@ -1,8 +1,8 @@
-"""Tokenizers and detokenizers, for the worker and the frontend alike.
+"""Tokenizers and detokenizers for both worker and frontend.
 
-Users' own tokenizers: what they offer, how they are loaded, and the kit that checks them.
-The model's own: its files and chat template. Nothing here imports an engine or Dynamo;
-`mistral.py`, which needs mistral-common, is loaded by name.
+For users' own tokenizers: the protocols, their loading, and the checks of their results. For the
+model's own: its files and prompts. No module here imports an engine or Dynamo; `mistral.py`, which
+needs mistral-common, is loaded by name.
 """
 
 from __future__ import annotations

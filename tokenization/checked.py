@@ -1,4 +1,4 @@
-"""A wrapper that checks the results of a user's tokenizer and names it in typed errors."""
+"""A wrapper that validates the results of a user's tokenizer and raises typed errors."""
 
 from __future__ import annotations
 
@@ -22,22 +22,22 @@ TokenId = Annotated[int, msgspec.Meta(ge=0)]
 
 
 class CheckedTokenizer(DynamoTokenizer):
-    """`encode`, `encode_batch` and `decode` of a tokenizer, and its prompts, all checked.
+    """Validates `encode`, `encode_batch`, `decode` and the prompts of a tokenizer.
 
-    Every other attribute is the tokenizer's own, so this works wherever a tokenizer does,
-    in `detokenizers` and `read_vocabulary` too.
+    All other attributes are the tokenizer's own, so the wrapper works wherever a tokenizer
+    does, including `detokenizers` and `read_vocabulary`.
 
     name: of the tokenizer in errors.
-    Calls from several threads come to the tokenizer one after the other, unless its class has
+    Calls from several threads reach the tokenizer one at a time, unless its class has
     `thread_safe = True`.
     All methods raise `TokenizerFailedError` if the tokenizer raises, and
-    `TokenizerResultError` if it returns what its contract does not allow.
+    `TokenizerResultError` if its result breaks the contract.
     """
 
     def __init__(self, name: str, inner: object = None) -> None:
         self._name = name
         self._inner = inner
-        # A tokenizer may call itself, by `load`.
+        # Reentrant, because a tokenizer may call itself through `load`.
         self._calling = threading.RLock()
 
     def unwrap(self) -> object:
@@ -46,7 +46,7 @@ class CheckedTokenizer(DynamoTokenizer):
 
     @property
     def converts_text(self) -> bool:
-        """Whether there is more than `tokenize`: encoding and decoding of text."""
+        """Whether the tokenizer encodes and decodes text, besides `tokenize`."""
         return not find_missing(self.unwrap())
 
     @override
@@ -77,10 +77,9 @@ class CheckedTokenizer(DynamoTokenizer):
     ) -> list[int] | None:
         """Return the prompt of a conversation; None if the tokenizer has no template.
 
-        In that case the caller renders the model's own template and calls `encode`.
+        The caller then renders the model's own template and calls `encode`.
         template_kwargs: the template arguments of the request.
-        Raises `RequestError` for messages, or a template argument, that the tokenizer does
-        not accept.
+        Raises `RequestError` for messages or template arguments that the tokenizer rejects.
         """
         inner = self.unwrap()
         if (tokenize := getattr(inner, "tokenize", None)) is not None:
@@ -128,11 +127,11 @@ class CheckedTokenizer(DynamoTokenizer):
         return result
 
     def _turn(self, inner: object) -> AbstractContextManager[object]:
-        """Return what lets one thread after the other call `inner`, if it has to."""
+        """Return the lock that serializes calls of `inner`, if it needs one."""
         return nullcontext() if getattr(inner, "thread_safe", False) is True else self._calling
 
     def _check_token_ids(self, method: str, result: object) -> list[int]:
-        # One call into C: a prompt may have 200,000 ids, and other streams wait meanwhile.
+        # One call into C: a prompt may have 200,000 ids, and other streams wait for this.
         try:
             if isinstance(result, list):
                 return msgspec.convert(result, list[TokenId])
@@ -146,7 +145,7 @@ class CheckedTokenizer(DynamoTokenizer):
         raise TokenizerResultError(self._name, method, result, "a str")
 
     def __getattr__(self, name: str) -> Any:
-        # Raise for what pickle and copy look up on an object whose attributes are not set yet.
+        # Raise for lookups of pickle and copy on an object whose attributes are not yet set.
         if name.startswith("__") or name in {"_inner", "_name", "_calling"}:
             raise AttributeError(name)
         inner = self.unwrap()
@@ -165,11 +164,11 @@ class CheckedTokenizer(DynamoTokenizer):
 def find_arguments(
     method: Callable[..., object], messages: object, own: dict[str, object]
 ) -> Collection[str]:
-    """Return the names of the arguments that `method(messages, **own)` gives."""
+    """Return the names of the arguments that `method(messages, **own)` passes."""
     try:
         return inspect.signature(method).bind_partial(messages, **own).arguments
     except TypeError:
-        return ()  # the call will say so
+        return ()  # the call will raise
 
 
 def accepts(method: Callable[..., object], keyword: str) -> bool:

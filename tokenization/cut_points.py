@@ -1,21 +1,21 @@
 """Finds where a text can be cut so that its parts have the token ids of the whole, in order.
 
-`tokenizers` first looks for added tokens in the text as it is, from left to right, the longest one
-at each place. What stands between two of them is normalized, split and tokenized by itself. So a
-text can be cut in front of an added token, if
+`tokenizers` first searches the unchanged text for added tokens, from left to right, the longest
+one at each position. The text between two of them is normalized, split and tokenized separately.
+So a text can be cut before an added token if
 
-- that place is found as this token in whatever text: the token is looked for before
-  normalization, is part of no other one, and its beginning is the end of no other one;
-- the token does not reach to the left, by `lstrip`, nor look there, by `single_word`; and nothing
-  to its left reaches into it: it begins with a punctuation mark, neither a space nor a letter.
+- the token is found there in any text: it is searched before normalization, it is part of no other
+  token, and its beginning is the end of no other token;
+- the token does not extend or look to the left (`lstrip`, `single_word`), and nothing on its left
+  extends into it: it begins with punctuation, neither a space nor a letter.
 
-Each part but the first then begins with a token. That matters for tokenizers that treat the
-beginning of a text in a way of its own, such as Metaspace with the prepend scheme "first": what
-follows that token is not at the beginning, neither in the part nor in the whole.
+Every part but the first then begins with a token. This matters for tokenizers that treat the
+beginning of a text specially, such as Metaspace with the prepend scheme "first": the text after
+that token is not at the beginning, neither in the part nor in the whole.
 
-A tokenizer is used only if all of its steps are known to work this way (settings and kinds of
-steps are compared with lists, so that a step of a later version is not trusted), and if a text of
-difficult neighbours of each token has the same ids whole and in parts.
+A tokenizer is used only if all its steps are known to work this way (settings and kinds of steps
+are compared with lists, so unknown steps of later versions are not trusted), and if a test text
+with difficult neighbours of each token has the same ids whole and in parts.
 """
 
 from __future__ import annotations
@@ -31,11 +31,11 @@ from tokenizers import AddedToken, Tokenizer
 
 from ..base.errors import BackedgeError
 
-# A text may be cut in front of so many different tokens. Special ones come first, and those without
-# a number: a vocabulary may have thousands for later use, such as <unused17>.
+# Limit of different tokens to cut at. Special tokens come first, then those without a number: a
+# vocabulary may have thousands reserved for later, such as <unused17>.
 MAX_TOKENS = 1_024
 MAX_TOKEN_CHARACTERS = 64
-# Of any added token, and of all together: all parts of them are compared with each other.
+# Limits for any added token, and for all together, because all their parts are compared.
 MAX_ADDED_CHARACTERS = 256
 MAX_ADDED_TOGETHER = 524_288
 FIRST_CHARACTERS = frozenset(string.punctuation) - {"_"}
@@ -58,18 +58,18 @@ POST_PROCESSORS = frozenset(
 MODELS = frozenset({"BPE", "Unigram", "WordLevel", "WordPiece"})
 # Attributes of models that tokenize the same text differently each time.
 RANDOM = ("dropout", "alpha", "nbest_size")
-# Texts around each token in the check: spaces, letters, marks that combine with what is in front
-# of them, other forms of a letter, digits, the marks of SentencePiece.
+# Texts around each token in the check: spaces, letters, combining marks, other forms of a letter,
+# digits, the marks of SentencePiece.
 NEIGHBOURS = (
     *("a{}b", " a {} b ", "A\n{}\n\nB", "1{}2", "{}{} "),
     *("\u0338e{}\u0301 x", "\uff21{}\u2581x{}"),
 )
-# So many other added tokens are beside the tokens in the check.
+# Number of other added tokens placed next to the tokens in the check.
 MAX_BESIDE = 64
 
 
 class NoCutsError(BackedgeError):
-    """A tokenizer's texts cannot be cut, or not provably. reason: why."""
+    """It cannot be proved that a tokenizer's texts can be cut. reason: why."""
 
     def __init__(self, reason: str) -> None:
         self.reason = reason
@@ -80,7 +80,7 @@ class Component(Protocol):
     """A step of a tokenizer."""
 
     def __getstate__(self) -> bytes:
-        """Return its JSON. Raises an exception for a step that is written in Python."""
+        """Return its JSON. Raises an exception for a step written in Python."""
         ...
 
 
@@ -95,11 +95,11 @@ class Step(msgspec.Struct, frozen=True):
 
 
 class CutPoints:
-    """Cuts texts in front of some tokens. tokens: none is part of another."""
+    """Cuts texts before some tokens. tokens: no token is part of another."""
 
     def __init__(self, tokens: Iterable[str]) -> None:
         self.tokens = sorted(tokens)
-        # One for each first character: searching for a single one is several times as fast.
+        # One pattern per first character: a search for a single one is several times as fast.
         self._patterns = [
             re.compile(_alternatives(list(group)))
             for _, group in groupby(self.tokens, lambda token: token[0])
@@ -108,8 +108,8 @@ class CutPoints:
     def split(self, text: str, least: int) -> list[str]:
         """Return the parts of `text`.
 
-        least: the length of all parts but the last one, at least. Each ends in front of the first
-        token behind that, so that texts with the same beginning have the same parts.
+        least: minimum length of all parts but the last. Each ends before the first token after
+        that length, so texts with the same beginning have the same parts.
         """
         parts: list[str] = []
         start = 0
@@ -121,9 +121,9 @@ class CutPoints:
         return parts
 
     def _find(self, text: str, wanted: int, found: list[int]) -> int:
-        """Return the first place from `wanted` on, or the text's length.
+        """Return the first cut at or after `wanted`, or the text's length.
 
-        found: what each pattern has found last; no pattern reads a part of the text twice.
+        found: each pattern's last match; no pattern reads a part of the text twice.
         """
         for number, pattern in enumerate(self._patterns):
             if found[number] < wanted:
@@ -149,7 +149,7 @@ def find_cut_points(tokenizer: Tokenizer) -> CutPoints:
 
 
 def select_tokens(added: Mapping[int, AddedToken]) -> list[str]:
-    """Return the tokens in front of which a text can be cut; see the top of this file."""
+    """Return the tokens before which a text can be cut; see the module's docstring."""
     contents = {token.content for token in added.values()}
     candidates = [
         token
@@ -174,7 +174,7 @@ def _rank(token: AddedToken) -> tuple[bool, bool]:
 
 
 def _find_inner(contents: Iterable[str], lengths: Iterable[int]) -> set[str]:
-    """Return the parts of these lengths of all `contents`, but not these as a whole."""
+    """Return the proper parts of all `contents` that have one of these lengths."""
     return {
         content[at : at + length]
         for content in contents
@@ -205,7 +205,7 @@ def _check_settings(tokenizer: Tokenizer) -> None:
         raise NoCutsError(f"its model {kind} is unknown")
     for name in RANDOM:
         if getattr(model, name, None):
-            raise NoCutsError(f"its model draws by lot ({name})")
+            raise NoCutsError(f"its model is random ({name})")
 
 
 def _check_steps(tokenizer: Tokenizer) -> None:
@@ -220,13 +220,13 @@ def _check_steps(tokenizer: Tokenizer) -> None:
 
 
 def _check_kinds(name: str, component: Component | None, known: frozenset[str]) -> list[Step]:
-    """Return all steps within one. Raises `NoCutsError` for one that is not known."""
+    """Return all steps within a component. Raises `NoCutsError` for an unknown one."""
     if component is None:
         return []
     try:
         step = msgspec.json.decode(component.__getstate__(), type=Step)
     except Exception as error:
-        # The binding raises Exception itself for a step in Python.
+        # The binding raises a bare Exception for a step written in Python.
         raise NoCutsError(f"its {name} is not one of tokenizers' own") from error
     steps = list(_walk(step))
     for inner in steps:
@@ -242,7 +242,7 @@ def _walk(step: Step) -> Iterator[Step]:
 
 
 def _check_ids(tokenizer: Tokenizer, cuts: CutPoints, contents: Sequence[str]) -> None:
-    """Raise `NoCutsError` if a text of all cut points has other ids in parts than as a whole."""
+    """Raise `NoCutsError` if a text of all cut points has other ids in parts than whole."""
     texts = [
         neighbours.format(*[token] * neighbours.count("{}"))
         for token in cuts.tokens

@@ -1,4 +1,4 @@
-"""Errors of a user's own tokenizer: neither the request's fault nor Backedge's."""
+"""Errors of a user's own tokenizer, caused neither by the request nor by Backedge."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ REMEDIES: dict[Stage, str] = {
     "imported": "Install the module where this process runs, or set --tokenizer-module to another.",
     "found": (
         "Set --tokenizer-class to a class of that module with encode, encode_batch and decode, or "
-        "with tokenize, or to a function that makes one."
+        "with tokenize, or to a function that returns one."
     ),
     "constructed": (
-        "The class is called with the model's path and nothing else; see docs/tokenizers.md."
+        "The class is called with the model's path as its only argument; see docs/tokenizers.md."
     ),
 }
 

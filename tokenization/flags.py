@@ -1,4 +1,4 @@
-"""The flags that select a tokenizer, of the worker and of the frontend, and their meaning."""
+"""The flags that select a tokenizer, for both worker and frontend."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ BACKEND_FLAG, MODULE_FLAG, CLASS_FLAG = (
     "--tokenizer-module",
     "--tokenizer-class",
 )
-# Of the frontend alone: a module that a worker may name on its model's card.
+# Only for the frontend: a module that a worker may name on its model card.
 ALLOW_MODULE_FLAG = "--allow-tokenizer-module"
 # Names and options of argparse's add_argument.
 FLAGS: tuple[tuple[tuple[str, ...], dict[str, Any]], ...] = (
@@ -25,10 +25,10 @@ FLAGS: tuple[tuple[tuple[str, ...], dict[str, Any]], ...] = (
         {
             "choices": BACKENDS,
             "default": None,
-            "help": "Who renders and tokenizes: 'huggingface' by the model's tokenizer.json and "
-            "chat template alone, 'vllm' and 'sglang' by the engine's own renderer and "
-            "tokenizers, 'python' by a class of yours. Without this flag, the engine of the "
-            "model's workers where it is installed in the frontend, else 'huggingface'.",
+            "help": "What renders and tokenizes: 'huggingface': the model's tokenizer.json and "
+            "chat template; 'vllm', 'sglang': the engine's own renderer and tokenizers; 'python': "
+            "your class. Default: the engine of the model's workers if the frontend has it "
+            "installed, else 'huggingface'.",
         },
     ),
     (
@@ -57,9 +57,9 @@ class TokenizerSelection(msgspec.Struct, frozen=True):
     class_name: str | None = None
 
     def check(self, module_name: str = MODULE_FLAG, class_name: str = CLASS_FLAG) -> None:
-        """Raise `SetupError` unless a class is named for "python", and for "python" only.
+        """Raise `SetupError` unless a class is named if, and only if, the back end is "python".
 
-        module_name, class_name: what the values are called where they were given.
+        module_name, class_name: the names of these values in the error.
         """
         for name, value in {module_name: self.module, class_name: self.class_name}.items():
             if self.backend == "python" and not value:
@@ -81,7 +81,7 @@ def add_to(parser: argparse.ArgumentParser) -> None:
 
 def parse_tokenizer_flags(arguments: argparse.Namespace) -> TokenizerSelection:
     """Return the values of parsed flags. Raises `SetupError` if they contradict each other."""
-    # SGLang has a flag of the same name with values of its own.
+    # SGLang has a flag of the same name with other values.
     backend = arguments.tokenizer_backend if arguments.tokenizer_backend in BACKENDS else None
     selection = TokenizerSelection(backend, arguments.tokenizer_module, arguments.tokenizer_class)
     selection.check()

@@ -1,4 +1,4 @@
-"""Where authors of tokenizers find the contract kit, `backedge.testing.tokenizer_kit`.
+"""Provides the contract kit `backedge.testing.tokenizer_kit` under its public name.
 
 python -m backedge.tokenization.kit my_package:MyTokenizer --model PATH
 """
@@ -10,7 +10,7 @@ import runpy
 
 
 def __getattr__(name: str) -> object:
-    """Return what the kit has under this name. Loaded late: the kit is above this folder."""
+    """Return an attribute of the kit. Loaded late, because the kit imports this folder."""
     kit = importlib.import_module("backedge.testing.tokenizer_kit")
     if name not in kit.__all__:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -1,4 +1,4 @@
-"""Loads a tokenizer class by its name: imported and constructed on first use, once per process."""
+"""Loads a tokenizer class by name: imported and constructed on first use, once per process."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ logger = logging.getLogger(__name__)
 
 
 class Source(msgspec.Struct, frozen=True):
-    """The class to load, or the function that makes the tokenizer, and the argument of either."""
+    """The class or function that makes the tokenizer, and its argument."""
 
     module: str
     class_name: str
@@ -34,7 +34,7 @@ class Source(msgspec.Struct, frozen=True):
         return f"{self.module}:{self.class_name}"
 
     def load_error(self, stage: Stage, reason: str) -> TokenizerLoadError:
-        """Return the error for a failure at `stage`."""
+        """Build the error for a failure at `stage`."""
         return TokenizerLoadError(self.name, self.model_path, stage, reason)
 
 
@@ -47,10 +47,10 @@ def split_name(name: str) -> tuple[str, str]:
 
 
 def load(module: str, class_name: str, model_path: str | Path) -> LazyTokenizer:
-    """Return the tokenizer `class_name` of `module` for a model; nothing is imported yet.
+    """Return the tokenizer `class_name` of `module` for a model, without importing it yet.
 
-    The same three arguments give the same tokenizer while anything refers to it, so a
-    process constructs it once. Without references it is freed.
+    Equal arguments give the same tokenizer while it is referenced, so a process constructs it
+    once. Without references it is freed.
     """
     source = Source(module, class_name, str(model_path))
     with _loading:
@@ -63,11 +63,11 @@ def load(module: str, class_name: str, model_path: str | Path) -> LazyTokenizer:
 class LazyTokenizer(CheckedTokenizer):
     """A checked tokenizer whose first use imports and constructs the class.
 
-    That first use, whatever it is, also raises `TokenizerLoadError`.
-    A failure to load is remembered and not retried: the same module and files would fail
-    again, and requests would wait seconds for that, one after the other. A model that
-    comes back is a new `load`, which tries again.
-    Pickled as its names, and loaded where it is unpickled.
+    Any first use may therefore raise `TokenizerLoadError`.
+    A failed load is not retried: the same module and files would fail again after requests had
+    waited seconds, one after the other. A model that comes back calls `load` again, which
+    retries.
+    It is pickled as its names and loads the class where it is unpickled.
     """
 
     def __init__(self, source: Source) -> None:
@@ -87,7 +87,7 @@ class LazyTokenizer(CheckedTokenizer):
 
     def _construct(self) -> object:
         if self._failure is not None:
-            # A new error each time: one error raised again and again keeps every traceback.
+            # A new error each time: raising the same error again would keep every traceback.
             raise self.source.load_error(*self._failure)
         # For a constructor that loads its own tokenizer and so calls this method again.
         self._failure = ("constructed", "its constructor asks for this very tokenizer")
@@ -110,7 +110,7 @@ class LazyTokenizer(CheckedTokenizer):
 
 
 def create(source: Source) -> object:
-    """Return what the class or function gives for the model. Raises `TokenizerLoadError`."""
+    """Call the class or function with the model's path. Raises `TokenizerLoadError`."""
     make = find_class(source)
     try:
         tokenizer = make(source.model_path)
@@ -120,7 +120,7 @@ def create(source: Source) -> object:
 
 
 def construct(source: Source) -> object:
-    """Return a new tokenizer. Raises `TokenizerLoadError`."""
+    """Construct a new tokenizer. Raises `TokenizerLoadError`."""
     tokenizer = create(source)
     missing = find_missing(tokenizer)
     if missing and not isinstance(tokenizer, TokenizerProtocol):
@@ -133,7 +133,7 @@ def find_class(source: Source) -> Callable[[str], object]:
     """Import the class or function. Raises `TokenizerLoadError`."""
     try:
         module = importlib.import_module(source.module)
-    # A script without a main guard may call sys.exit(), which must not end a worker.
+    # Importing a script without a main guard may call sys.exit(), which must not end a worker.
     except (Exception, SystemExit) as error:
         raise source.load_error("imported", describe_error(error)) from error
     found = getattr(module, source.class_name, None)

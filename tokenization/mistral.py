@@ -2,8 +2,8 @@
 
     --tokenizer-module backedge.tokenization.mistral --tokenizer-class MistralTokenizer
 
-For models with a tekken.json or a tokenizer.model.v* but no tokenizer.json. Prompts and
-text are the same as those of vLLM with `--tokenizer-mode mistral`.
+For models with a tekken.json or a tokenizer.model.v* but without tokenizer.json. Prompts and text
+equal those of vLLM with `--tokenizer-mode mistral`.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from ..base.errors import RequestError
 from ..base.json_types import JsonObject
 from .protocol import BaseTokenizer, TokenizerProtocol
 
-# Special tokens that stay in the text: parsers find calls and reasoning by them.
+# Special tokens that stay in the text, because parsers need them to find calls and reasoning.
 # Source: vllm/tokenizers/mistral.py, convert_ids_to_tokens.
 ALWAYS_SHOWN = (
     SpecialTokens.tool_calls,
@@ -34,7 +34,7 @@ ALWAYS_SHOWN = (
     SpecialTokens.begin_think,
     SpecialTokens.end_think,
 )
-# The length of Mistral's own ids. Of a longer id vLLM keeps the end, and so does this class.
+# The length of Mistral's own ids. Of a longer id, vLLM and this class keep the end.
 TOOL_CALL_ID_CHARACTERS = 9
 TEXT_PARTS = ("text", "thinking")
 
@@ -43,7 +43,7 @@ class MistralTokenizer(BaseTokenizer, TokenizerProtocol):
     """Encodes, decodes and applies the template with mistral-common.
 
     model_path: a folder with a tokenizer file of mistral-common, or that file.
-    Special tokens in a text are encoded as text, as everywhere in mistral-common, so no
+    Special tokens in a text are encoded as plain text, as always in mistral-common, so no
     message can fake one; only `tokenize` writes them.
     Raises FileNotFoundError for a folder without such a file.
     """
@@ -117,7 +117,7 @@ class MistralTokenizer(BaseTokenizer, TokenizerProtocol):
         except RequestError:
             raise
         except Exception as error:
-            # mistral-common refuses messages with errors of its own, of pydantic, and asserts.
+            # mistral-common rejects messages with its own errors, pydantic's, and AssertionErrors.
             raise RequestError(
                 "messages", messages, f"messages that mistral-common accepts ({error})"
             ) from error
@@ -155,7 +155,7 @@ class MistralTokenizer(BaseTokenizer, TokenizerProtocol):
 
 
 class LoadedFile:
-    """What all tokenizers of a file share; it takes seconds to read."""
+    """The data that all tokenizers of a file share; it takes seconds to read."""
 
     def __init__(self, path: Path) -> None:
         self.mistral = MistralCommon.from_file(path, mode=ValidationMode.test)
@@ -168,7 +168,7 @@ class LoadedFile:
 
 
 def load_file(path: Path) -> LoadedFile:
-    """Return the content of a file, which is read once while any tokenizer has it."""
+    """Read a file once while any tokenizer uses it; return its content."""
     with _loading:
         loaded = _loaded.get(path)
         if loaded is None:
@@ -181,7 +181,7 @@ _loaded: WeakValueDictionary[Path, LoadedFile] = WeakValueDictionary()
 
 
 def tokenizer_file(path: Path) -> Path:
-    """Return the tokenizer file of a model's folder. Raises FileNotFoundError if there is none."""
+    """Return the tokenizer file of a model's folder. Raises FileNotFoundError."""
     if path.is_file():
         return path
     try:
@@ -199,7 +199,7 @@ def _convert_message(position: int, message: JsonObject) -> JsonObject:
     content = message.get("content")
     for number, part in enumerate(content if isinstance(content, list) else []):
         kind = part.get("type") if isinstance(part, dict) else None
-        # mistral-common would load an image from any address that the client gives.
+        # mistral-common would load an image from any URL that the client gives.
         if kind not in TEXT_PARTS:
             allowed = " and ".join(TEXT_PARTS) + "; media need --tokenizer-backend vllm"
             raise RequestError(f"messages[{position}].content[{number}].type", kind, allowed)

@@ -1,6 +1,6 @@
-"""The tokenizer on Dynamo's model card: which one the frontend is to use for the model.
+"""The tokenizer on Dynamo's model card, which frontends use for the model.
 
-A worker of your own names it before it registers the model:
+Your own worker sets it before it registers the model:
 
     config = ModelRuntimeConfig()
     set_tokenizer_config(config, "python", "my_package.tokenizers", "MyTokenizer")
@@ -43,11 +43,11 @@ def set_tokenizer_config(
     module: str | None = None,
     class_name: str | None = None,
 ) -> None:
-    """Put a tokenizer on the model card. Call it before the model is registered.
+    """Put a tokenizer on the model card. Call this before registering the model.
 
     backend: one of `BACKENDS`. module, class_name: for "python"; a class of that module, which
         frontends import if they were started with `--allow-tokenizer-module`.
-    Raises `SetupError` for what no frontend could use.
+    Raises `SetupError` for values that no frontend could use.
     """
     entry = _Entry(backend, module, class_name)
     _check(entry)
@@ -55,10 +55,10 @@ def set_tokenizer_config(
 
 
 def read_tokenizer_config(runtime_config: JsonObject) -> TokenizerSelection:
-    """Return the tokenizer on a model card; one without a back end if there is none.
+    """Return the tokenizer on a model card; its back end is None if the card has none.
 
-    runtime_config: the card's, as `ModelDeploymentCard.runtime_config()` returns it.
-    Raises `SetupError` for an entry that this version cannot follow.
+    runtime_config: the card's, as returned by `ModelDeploymentCard.runtime_config()`.
+    Raises `SetupError` for an entry that this version does not support.
     """
     runtime_data = runtime_config.get("runtime_data")
     written = runtime_data.get(KEY) if isinstance(runtime_data, Mapping) else None
@@ -67,14 +67,14 @@ def read_tokenizer_config(runtime_config: JsonObject) -> TokenizerSelection:
     try:
         entry = msgspec.convert(written, _Entry)
     except msgspec.ValidationError as error:
-        raise SetupError(f"the card's entry {KEY} is no tokenizer: {error}.") from error
+        raise SetupError(f"the card's entry {KEY} is not a tokenizer: {error}.") from error
     return _check(entry)
 
 
 def _check(entry: _Entry) -> TokenizerSelection:
     if entry.backend not in BACKENDS:
         raise SetupError(
-            f"tokenizer back end {entry.backend!r} is not known; the known ones are "
+            f"tokenizer back end {entry.backend!r} is unknown; the known ones are "
             f"{', '.join(BACKENDS)}. Choose one of them on the worker, or on the frontend with "
             f"{BACKEND_FLAG}."
         )

@@ -1,10 +1,10 @@
-"""Remembers the token ids of parts of prompts, in bounded memory.
+"""Caches the token ids of parts of prompts in bounded memory.
 
-A conversation comes back with every turn, longer by one question and one answer; what came before
-has the ids that it had. `PromptEncoder` cuts prompts into parts of some hundred tokens, and this
-cache holds the ids of the parts that were used last, of all models of a process.
+Each turn of a conversation repeats the earlier text, whose ids do not change, and adds a question
+and an answer. `PromptEncoder` cuts prompts into parts of some hundred tokens; this cache holds the
+ids of the most recently used parts, for all models of a process.
 
-The part's text is the key: it is compared, so a collision of hashes does no harm.
+The part's text is the key. It is compared, so hash collisions do no harm.
 """
 
 from __future__ import annotations
@@ -19,30 +19,30 @@ from typing import TypeAlias
 import msgspec
 
 TokenIds = tuple[int, ...]
-# Four bytes for an id until somebody asks for the part a second time. Then eight, a reference to a
-# number that all entries share: a list is made of these in a tenth of the time.
+# An id takes four bytes until its part is requested a second time. Then it takes eight, a reference
+# to a number that all entries share, from which a list is made in a tenth of the time.
 Entry: TypeAlias = "array[int] | TokenIds"
 Key = tuple[int, str]
 
-# What an entry takes besides its text and its ids: the key's tuple, its place in the dict and in
-# the order of use.
+# Memory of an entry besides its text and ids: the key's tuple, its place in the dict and in the
+# order of use.
 ENTRY_BYTES = 300
-# Numbers are shared below this; they take 40 bytes each.
+# Smaller numbers are shared; each takes 40 bytes.
 MAX_NUMBERS = 1_048_576
-# A prompt whose new parts need more than this fraction of the cache is not remembered: it would
-# take the place of many others.
+# A prompt whose new parts need more than this fraction of the cache is not cached, because it
+# would displace many others.
 LARGEST_SHARE = 4
 DEFAULT_MB = 256
 BYTES_PER_MB = 1_048_576
 
 
 class CacheCounts(msgspec.Struct):
-    """What a cache has done so far.
+    """Counters of a cache.
 
-    hits, misses: parts that it knew, and that it did not. hit_tokens, missed_tokens: their tokens;
-        missed ones include the ends of prompts, which are never looked for.
-    seconds: spent in tokenizing. saved_seconds: what the hits' tokens would have taken, by the
-        time that a missed token has taken on average until then.
+    hits, misses: parts found and not found. hit_tokens, missed_tokens: their tokens; missed
+        ones include the ends of prompts, which are never cached.
+    seconds: spent in tokenizing. saved_seconds: estimate for the hits' tokens, from the mean
+        time of a missed token so far.
     """
 
     hits: int = 0
@@ -54,9 +54,9 @@ class CacheCounts(msgspec.Struct):
 
 
 class PromptCache:
-    """The ids of parts of prompts. capacity: in bytes; 0 for a cache that remembers nothing.
+    """The ids of parts of prompts. capacity: in bytes; 0 to cache nothing.
 
-    The methods may be called by several threads at once.
+    Several threads may call the methods at once.
     """
 
     def __init__(self, capacity: int = DEFAULT_MB * BYTES_PER_MB) -> None:
@@ -71,20 +71,20 @@ class PromptCache:
 
     @property
     def size(self) -> int:
-        """What the entries take, in bytes."""
+        """Memory of all entries in bytes."""
         return self._size
 
     def add_owner(self) -> int:
-        """Return a number for a tokenizer, whose parts are its own."""
+        """Return a number for a tokenizer, to keep its parts separate."""
         with self._lock:
             self._owners += 1
             return self._owners
 
     def forget_owner(self, owner: int) -> None:
-        """Drop what belongs to a tokenizer that is gone.
+        """Drop the parts of a tokenizer that no longer exists.
 
-        The garbage collector may call this anywhere, even in a method of this very object. Then
-        the next call of one does the work.
+        The garbage collector may call this at any point, even within a method of this object, so
+        the next method call does the work.
         """
         self._gone.append(owner)
         if self._lock.acquire(blocking=False):
@@ -94,11 +94,11 @@ class PromptCache:
                 self._lock.release()
 
     def find(self, owner: int, parts: Sequence[str]) -> list[TokenIds | None]:
-        """Return the ids of each part; None for those that are not known."""
+        """Return the ids of each part; None for unknown parts."""
         return [self._find((owner, part)) for part in parts]
 
     def _find(self, key: Key) -> TokenIds | None:
-        # A lock for each part: nobody waits for another prompt of a million tokens.
+        # A lock per part, so that no request waits for another prompt of a million tokens.
         with self._lock:
             found = self._entries.get(key)
             if found is None:
@@ -112,7 +112,7 @@ class PromptCache:
             return numbers or tuple(found)
 
     def add(self, owner: int, parts: Sequence[str], ids: Sequence[Sequence[int]]) -> None:
-        """Remember the ids of parts, unless these take too much of the cache."""
+        """Cache the ids of parts, unless they take too much of the cache."""
         entries = [
             ((owner, part), array("I", found)) for part, found in zip(parts, ids, strict=True)
         ]
@@ -132,7 +132,7 @@ class PromptCache:
             self._drop(next(iter(self._entries)))
 
     def _make_numbers(self, token_ids: array[int]) -> TokenIds | None:
-        """Return ids as numbers that all entries share; None for ids that are too large."""
+        """Return ids as numbers that all entries share; None if an id is too large."""
         try:
             return tuple(map(self._numbers.__getitem__, token_ids))
         except IndexError:
@@ -143,7 +143,7 @@ class PromptCache:
         return self._make_numbers(token_ids)
 
     def count(self, known: Sequence[TokenIds | None], missed_tokens: int, seconds: float) -> None:
-        """Count a prompt: what `find` returned for it, and what was tokenized in `seconds`."""
+        """Count a prompt: the results of `find`, and the tokens tokenized in `seconds`."""
         hits = [found for found in known if found is not None]
         hit_tokens = sum(map(len, hits))
         counts = self.counts
@@ -166,5 +166,5 @@ class PromptCache:
 
 
 def measure(key: Key, found: Entry) -> int:
-    """Return what an entry takes, in bytes."""
+    """Return the memory of an entry in bytes."""
     return sys.getsizeof(key[1]) + sys.getsizeof(found) + ENTRY_BYTES

@@ -1,7 +1,7 @@
-"""Encodes prompts; the parts that earlier prompts had come from a cache.
+"""Encodes prompts; takes parts that earlier prompts contained from a cache.
 
-Turn 20 of a conversation has the text of turn 19 and a little more. `cut_points` cuts it where the
-parts' ids, one after the other, are those of the whole; `prompt_cache` remembers the parts' ids.
+Turn 20 of a conversation repeats the text of turn 19 and adds little. `cut_points` cuts the text
+where the concatenated ids of the parts equal those of the whole; `prompt_cache` holds their ids.
 """
 
 from __future__ import annotations
@@ -15,17 +15,17 @@ from tokenizers import Encoding, Tokenizer
 from .cut_points import CutPoints, NoCutsError, find_cut_points
 from .prompt_cache import PromptCache, TokenIds
 
-# A part has at least so many characters, some 500 tokens. What a turn adds is tokenized together
-# with the end of the last turn, of about this length; and looking for a part takes 2 us.
+# Minimum length of a part in characters, some 500 tokens. Each turn tokenizes its new text together
+# with the last turn's end, of about this length; and looking up a part takes 2 us.
 PART_CHARACTERS = 2_048
 
 
 class PromptEncoder:
-    """Gives the ids of `tokenizer`, without adding special tokens.
+    """Encodes with `tokenizer`, without adding special tokens.
 
-    tokenizer: must not be changed any more.
-    cache: None for an encoder that remembers nothing.
-    why_uncached: why nothing is remembered, in words; None if it is.
+    tokenizer: must not be changed afterwards.
+    cache: None to cache nothing.
+    why_uncached: the reason why nothing is cached, as text; None if the cache is used.
     """
 
     def __init__(self, tokenizer: Tokenizer, cache: PromptCache | None = None) -> None:
@@ -45,7 +45,7 @@ class PromptEncoder:
         weakref.finalize(self, self._cache.forget_owner, self._owner).atexit = False
 
     def encode(self, text: str) -> list[int]:
-        """Return the token ids of rendered text, in which special tokens are written out."""
+        """Return the token ids of rendered text, which contains its special tokens as text."""
         if self._cuts is None or len(text) < PART_CHARACTERS:
             return self.encode_whole(text)
         *parts, end = self._cuts.split(text, PART_CHARACTERS)
@@ -63,7 +63,7 @@ class PromptEncoder:
 
     def encode_whole(self, text: str) -> list[int]:
         """Return the same token ids, without the cache."""
-        # A batch of one: unlike `encode`, it releases the interpreter lock for the whole text.
+        # A batch of one, because unlike `encode` it releases the interpreter lock all the time.
         [encoding] = self._encode_batch([text])
         token_ids: list[int] = encoding.ids
         return token_ids
@@ -76,7 +76,7 @@ class PromptEncoder:
 
 
 def _join(known: Sequence[TokenIds | None], new: Sequence[list[int]]) -> list[int]:
-    """Return the ids of all parts. new: of those that are not known, in order, and of the end."""
+    """Return the ids of all parts. new: ids of the unknown parts, in order, and of the end."""
     rest = iter(new)
     token_ids: list[int] = []
     for found in known:

@@ -1,9 +1,9 @@
-"""Refuses a prompt that is far too long for the model before all of it is tokenized.
+"""Rejects prompts that are far too long for the model before tokenizing all of them.
 
-Tokenizing 20 million characters takes seconds and gigabytes, and is in vain if the model reads a
-hundredth of them. So of a long text its beginning is tokenized first, then four times as much.
-Cutting a text changes its tokens only near the cut; a beginning of more than twice the tokens that
-the model reads leaves no doubt.
+Tokenizing 20 million characters takes seconds and gigabytes, in vain if the model can read only a
+hundredth of them. So the beginning of a long text is tokenized first, then four times as much.
+Cutting a text changes its tokens only near the cut, so a beginning with more than twice the tokens
+that the model can read is proof.
 """
 
 from __future__ import annotations
@@ -14,10 +14,10 @@ import msgspec
 
 from ..base.errors import RequestError
 
-# The text of a prompt, whatever the model reads.
+# Limit for a prompt's text, regardless of the model.
 MAX_PROMPT_CHARACTERS = 67_108_864
-# A text of so many characters for each token of the model's context is tokenized at once. Prose and
-# code have 3 to 5, lists of long words 8.
+# A text with at most this many characters per token of the model's context is tokenized at once.
+# Prose and code have 3 to 5 per token, lists of long words 8.
 CHARACTERS_PER_TOKEN = 16
 STEP = 4
 
@@ -28,7 +28,7 @@ class PromptLimit(msgspec.Struct, frozen=True):
     context_length: int | None = None
 
     def check(self, text: str, count_tokens: Callable[[str], int]) -> None:
-        """Raise `RequestError` for a text that cannot fit, or that no tokenizer can read.
+        """Raise `RequestError` for a text that cannot fit or cannot be encoded.
 
         count_tokens: returns the number of tokens of a text.
         """
@@ -49,10 +49,10 @@ class PromptLimit(msgspec.Struct, frozen=True):
 
 
 def describe_longest(context_length: int) -> str:
-    """Return in words how long a prompt may be. context_length: in tokens."""
+    """Describe the longest prompt for an error. context_length: in tokens."""
     return (
         f"up to {context_length - 1} tokens, since the model's context is {context_length} tokens "
-        "and one of them is for the answer"
+        "and the answer needs at least one of them"
     )
 
 

@@ -1,8 +1,8 @@
-"""What a user's own tokenizer offers, and a base class that needs two methods only.
+"""The interface of a user's own tokenizer, and a base class that needs only two methods.
 
-Either `encode`, `encode_batch` and `decode` are required (`DynamoTokenizer`), or `tokenize`
-alone (`TokenizerProtocol`). Everything else is optional and has a protocol of its own; a class
-offers it by having the method. `isinstance` tells for all of them which methods there are.
+Either `encode`, `encode_batch` and `decode` are required (`DynamoTokenizer`), or only `tokenize`
+(`TokenizerProtocol`). All other features are optional, each with a protocol of its own; a class
+has a feature if it has the method, as `isinstance` tells.
 The class, or a function in its place, is called with the model's path, a str, as its only
 argument.
 """
@@ -23,22 +23,22 @@ T = TypeVar("T")
 
 @runtime_checkable
 class DynamoTokenizer(Protocol):
-    """Text to token ids and back.
+    """Converts text to token ids and back.
 
-    Calls come from several threads, one after the other. A class with an attribute
-    `thread_safe = True` is called by several threads at once.
+    Several threads call it, one at a time. They call it concurrently if the class has an
+    attribute `thread_safe = True`.
     """
 
     def encode(self, text: str) -> list[int]:
-        """Return the token ids of `text`, each >= 0, and no others.
+        """Return the token ids of `text`, each >= 0, without additions.
 
-        text: any length, also empty. It may contain special tokens, as chat templates
+        text: any length, possibly empty. It may contain special tokens, as chat templates
             write them. Do not add BOS or EOS: the template writes them.
         """
         ...
 
     def encode_batch(self, texts: Sequence[str]) -> list[list[int]]:
-        """Return what `encode` returns for each of `texts`, in their order."""
+        """Return the results of `encode` for each of `texts`, in order."""
         ...
 
     def decode(self, token_ids: Sequence[int], skip_special_tokens: bool = True) -> str:
@@ -46,14 +46,14 @@ class DynamoTokenizer(Protocol):
 
         Decoding the ids of a text gives that text, with its special tokens unless they
         are skipped. Any slice of the ids must decode too, with U+FFFD for an incomplete
-        character: a stream is decoded a few tokens at a time.
+        character, because streams are decoded a few tokens at a time.
         """
         ...
 
 
 @runtime_checkable
 class TemplateTokenizer(DynamoTokenizer, Protocol):
-    """Has its own chat template, which writes text."""
+    """Has its own chat template, which produces text."""
 
     def apply_chat_template(
         self,
@@ -61,11 +61,11 @@ class TemplateTokenizer(DynamoTokenizer, Protocol):
         tools: list[JsonObject] | None = None,
         **kwargs: object,
     ) -> str:
-        """Return the prompt's text, up to where the assistant begins; it is then encoded.
+        """Return the prompt's text, up to where the answer begins; it is then encoded.
 
         messages, tools: in OpenAI's form; do not change them. kwargs: the request's
             chat_template_kwargs and similar options.
-        Raises ValueError for messages that the model does not accept: HTTP 400.
+        Raises ValueError for messages that the model does not support: HTTP 400.
         """
         ...
 
@@ -74,8 +74,8 @@ class TemplateTokenizer(DynamoTokenizer, Protocol):
 class TokenizerProtocol(Protocol):
     """Applies its template and encodes in one step, as mistral-common does.
 
-    This is enough for a frontend; text is then decoded by the model's own tokenizer. In a
-    `DynamoTokenizer` it takes precedence over `apply_chat_template`.
+    This suffices for a frontend; the model's own tokenizer then decodes. In a
+    `DynamoTokenizer`, `tokenize` takes precedence over `apply_chat_template`.
     """
 
     def tokenize(
@@ -83,38 +83,36 @@ class TokenizerProtocol(Protocol):
     ) -> list[int]:
         """Return the prompt's token ids.
 
-        model: the name in the request. All else, including further keyword arguments, is
-        as for `TemplateTokenizer`.
+        model: the name in the request. All other arguments are as for `TemplateTokenizer`.
         """
         ...
 
 
 @runtime_checkable
 class StreamingTokenizer(DynamoTokenizer, Protocol):
-    """Also turns a stream of texts into tokens, for training code."""
+    """Also converts a stream of texts to tokens, for training code."""
 
     special_toks: Sequence[str]
 
     def __call__(self, texts: Iterable[str]) -> Iterator[list[str]]:
-        """Yield the tokens of each of `texts`, in their order.
+        """Yield the tokens of each of `texts`, in order.
 
-        Lazy and in one pass: the n-th text is taken when the n-th list is requested, never
-        before. Calls do not affect each other.
+        Lazily and in one pass: the n-th text is taken only when the n-th list is requested.
+        Calls do not affect each other.
         """
         ...
 
 
 class BaseTokenizer(StreamingTokenizer):
-    """Derives everything that can be derived from `encode` and `decode`.
+    """Implements all methods that can be derived from `encode` and `decode`.
 
-    A method that a subclass lacks raises NotImplementedError with the subclass's name.
+    If a subclass lacks one of these two, calling it raises NotImplementedError.
 
     special_toks: the tokens, as text, that `skip_special_tokens` hides; set it in the
         class or its constructor.
-    An instance is pickled as its constructor's arguments and constructed again from them.
-    So its other attributes (locks, handles, a vocabulary of many MB) are not pickled and
-    need not be picklable. Changes after construction are lost: to keep them, override
-    `__reduce__`.
+    An instance is pickled as its constructor's arguments and reconstructed from them, so its
+    other attributes (locks, handles, a vocabulary of many MB) need not be picklable. Changes
+    after construction are lost unless you override `__reduce__`.
     """
 
     special_toks: Sequence[str] = ()
@@ -123,7 +121,7 @@ class BaseTokenizer(StreamingTokenizer):
 
     def __new__(cls, *args: object, **kwargs: object) -> Self:
         """Keep the arguments for `pickle` and `repr`."""
-        # Here and not in __init__, so that a subclass need not call super().__init__().
+        # Not in __init__, so that a subclass need not call super().__init__().
         instance = super().__new__(cls)
         instance._arguments = (args, kwargs)
         return instance
@@ -138,7 +136,7 @@ class BaseTokenizer(StreamingTokenizer):
 
     def _raise_missing(self, method: str) -> NoReturn:
         raise NotImplementedError(
-            f"{type(self).__name__} has no {method}; every tokenizer needs one of its own"
+            f"{type(self).__name__} has no {method}; every tokenizer must implement it"
         )
 
     @override
@@ -147,14 +145,14 @@ class BaseTokenizer(StreamingTokenizer):
 
     @override
     def __call__(self, texts: Iterable[str]) -> Iterator[list[str]]:
-        # The tokens of a text add up to what `decode` gives for it. Ids that form one
-        # character together are one token.
+        # The tokens of a text concatenate to the result of `decode`. Ids that form one character
+        # together are one token.
         for text in texts:
             yield self._tokens(text)
 
     @functools.cached_property
     def all_special_ids(self) -> list[int]:
-        """The ids of those `special_toks` that `encode` gives as a single id."""
+        """The ids of those `special_toks` that `encode` maps to a single id."""
         return [
             token_ids[0]
             for token_ids in self.encode_batch(list(self.special_toks))
@@ -165,7 +163,7 @@ class BaseTokenizer(StreamingTokenizer):
         token_ids = self.encode(text)
         feed = self._detokenizers(DetokenizerOptions(skip_special_tokens=False), ()).feed
         tokens = [token for token_id in token_ids if (token := feed(token_id))]
-        # A detokenizer holds back a U+FFFD at the end, which may be an unfinished character.
+        # A detokenizer holds back a final U+FFFD, which may be an incomplete character.
         rest = self.decode(token_ids, skip_special_tokens=False)[sum(map(len, tokens)) :]
         return [*tokens, rest] if rest else tokens
 
@@ -187,7 +185,7 @@ class BaseTokenizer(StreamingTokenizer):
 def find_missing(tokenizer: object) -> list[str]:
     """Return the methods of a `DynamoTokenizer` that `tokenizer` lacks.
 
-    Those that only raise, of `BaseTokenizer`, are missing.
+    A method that only raises, as in `BaseTokenizer`, counts as missing.
     """
     return [
         name

@@ -1,4 +1,4 @@
-"""Which tokenizer a model gets: by the frontend's flags, else its worker's, else its engine."""
+"""Selects a model's tokenizer by the frontend's flags, its worker's, or its engine."""
 
 from __future__ import annotations
 
@@ -28,9 +28,8 @@ def select_tokenizer(
     """Return the back end for a model, and the flags that selected it.
 
     flags: the frontend's. worker: advertised by the model's workers.
-    engine: of these workers; None for workers without the plugin, which do not say.
-    Without any flag it is the back end of the engine if that is installed here, else
-    "huggingface".
+    engine: of these workers; None for workers without the plugin.
+    Without flags, the engine's back end if it is installed here, else "huggingface".
     Raises `SetupError` for a back end that is not installed here.
     """
     selected = flags if flags.backend is not None else worker

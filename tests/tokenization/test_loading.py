@@ -86,7 +86,7 @@ def test_a_failure_is_remembered_and_logged_once(caplog):
     assert said == (
         f"tokenizer {BAD}:SlowToFail for model model could not be constructed: "
         "RuntimeError: no licence. "
-        "The class is called with the model's path and nothing else; see docs/tokenizers.md."
+        "The class is called with the model's path as its only argument; see docs/tokenizers.md."
     )
     assert SlowToFail.made == before + 1
     assert len(caplog.records) == 1

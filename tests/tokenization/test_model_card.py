@@ -42,9 +42,9 @@ BAD = [
     ({"backend": "python", "module": "m"}, "python needs class_name"),
     ({"backend": "python", "class_name": "C"}, "python needs module"),
     ({"backend": "vllm", "module": "m"}, "which is not set"),
-    ("vllm", "is no tokenizer"),
-    ({"backend": 3}, "is no tokenizer"),
-    ({}, "is no tokenizer"),
+    ("vllm", "is not a tokenizer"),
+    ({"backend": 3}, "is not a tokenizer"),
+    ({}, "is not a tokenizer"),
 ]
 
 
