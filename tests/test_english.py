@@ -61,7 +61,6 @@ ALLOWED = {
     "parsers/arguments": 17,
     "parsers/native": 1,
     "templates": 21,
-    "tokenization": 15,
     "tools": 9,
     "tools/cpu": 1,
     "worker": 7,
