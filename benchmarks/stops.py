@@ -20,7 +20,7 @@ import time
 from collections.abc import Callable, Iterator
 
 import msgspec
-from backedge.postprocess.stop import StopStringFilter
+from backedge.postprocess.stop_matcher import StopStringFilter
 from vllm.v1.engine.detokenizer import check_stop_strings
 
 SIZES = (1_000, 16_000)

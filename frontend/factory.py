@@ -24,9 +24,9 @@ from ..engines.dynamo.types import (
     read_runtime_config,
 )
 from ..tokenization import read_tokenizer_config, split_name
+from ..tokenization.backend_selection import select_tokenizer
 from ..tokenization.flags import ALLOW_MODULE_FLAG, Backend, TokenizerSelection
 from ..tokenization.prompt_cache import PromptCache
-from ..tokenization.selection import select_tokenizer
 from .chat_model import ChatModel
 from .http_errors import as_http_errors, build_refusal
 from .model_builder import load_builder

@@ -17,9 +17,9 @@ from ..parsers.parser_lookup import Kind
 from ..recording import flags as record_flags
 from ..recording.flags import RecordSettings, read_record_settings
 from ..tokenization import flags as tokenizer_flags
+from ..tokenization.backend_selection import check_installed, is_installed
 from ..tokenization.flags import ALLOW_MODULE_FLAG, BACKEND_FLAG, TokenizerSelection
 from ..tokenization.prompt_cache import BYTES_PER_MB, DEFAULT_MB, PromptCache
-from ..tokenization.selection import check_installed, is_installed
 from .runtime import gc_control
 
 if TYPE_CHECKING:

@@ -15,8 +15,8 @@ from .logprobs import LogprobBuilder
 from .messages import PostprocessParams
 from .special_tokens import SpecialTokenHider
 from .stage_timing import StageClock
-from .stop import StopStringFilter
-from .stop_filter import StopFilteredParser
+from .stop_matcher import StopStringFilter
+from .stop_strings import StopFilteredParser
 
 
 @dataclass(slots=True)

@@ -19,8 +19,8 @@ from jinja2.parser import Parser
 from typing_extensions import override
 
 from ..base.errors import RequestError, SetupError, shorten
-from ..base.json_text import decode_json
 from ..base.json_types import JsonObject
+from ..base.nested_json import decode_json
 from ..guided.standard_schema import standardize
 from .sandbox import BoundedEnvironment, TemplateLimitError
 from .time_limit import call_with_time_limit

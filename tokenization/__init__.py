@@ -7,9 +7,9 @@ needs mistral-common, is loaded by name.
 
 from __future__ import annotations
 
+from .advertised_tokenizer import read_tokenizer_config, set_tokenizer_config
 from .errors import TokenizerError, TokenizerFailedError, TokenizerLoadError, TokenizerResultError
 from .loading import LazyTokenizer, load, split_name
-from .model_card import read_tokenizer_config, set_tokenizer_config
 from .protocol import (
     BaseTokenizer,
     DynamoTokenizer,

@@ -36,7 +36,6 @@ from .egress import push_or_pull, take_sender
 from .engine_support import ENDPOINT, EngineSupport, patch, read_version
 from .flags import WorkerSettings
 from .metrics import WorkerMetrics
-from .model_card import build_worker_card, publish_worker_card
 from .native_detokenizer import DetokenizerKind, build_detokenizers, check_tokenizer
 from .other_tokenizers import OtherTokenizer, select_other
 from .pool import PoolSupervisor
@@ -44,9 +43,10 @@ from .recorder import build_recorder
 from .refusals import refuse, show_refusal
 from .request_check import check_engine_fields, check_params
 from .request_stream import EngineRequestHandle, WorkerPostprocessor, read_params
-from .stock.backend import build_stock_postprocessor
-from .stock.markers import find_markers
-from .stock.requests import read_stock_params
+from .stock_frontends.backend import build_stock_postprocessor
+from .stock_frontends.markers import find_markers
+from .stock_frontends.requests import read_stock_params
+from .worker_card import build_worker_card, publish_worker_card
 
 logger = logging.getLogger(__name__)
 

@@ -11,8 +11,8 @@ from typing import NamedTuple
 
 from ..base.engines import load_engine_module
 from ..templates.model_files import load_tokenizer_json
+from ..tokenization.backend_selection import check_installed
 from ..tokenization.flags import Backend, TokenizerSelection
-from ..tokenization.selection import check_installed
 
 
 class OtherTokenizer(NamedTuple):

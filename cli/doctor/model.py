@@ -12,7 +12,7 @@ from ...parsers.format import Format
 from ...templates.auto_parsers import AUTO, find_folder
 from ...templates.model_files import ModelFolder
 from ...templates.probe import read_added_tokens, read_evidence
-from ...worker.stock.rust_names import name_in_rust
+from ...worker.stock_frontends.rust_names import name_in_rust
 from .findings import Finding
 
 

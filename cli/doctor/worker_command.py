@@ -28,7 +28,7 @@ from ...worker.flags import (
     read_parser_names,
     read_settings,
 )
-from ...worker.stock.rust_names import known_in_rust, name_in_rust
+from ...worker.stock_frontends.rust_names import known_in_rust, name_in_rust
 from .findings import Finding
 from .model import ModelFacts
 

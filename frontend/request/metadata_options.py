@@ -10,8 +10,8 @@ from __future__ import annotations
 import msgspec
 
 from ...base.errors import RequestError
-from ...base.json_text import decode_json
 from ...base.json_types import JsonObject
+from ...base.nested_json import decode_json
 from .chat_request import ChatRequest
 
 METADATA_KEY = "backedge"

@@ -28,13 +28,13 @@ from ...worker.backend import InlineBackend
 from ...worker.engine_worker import choose_parsers, name_parsers_in_rust, select_decoding
 from ...worker.flags import list_flags, read_merge_delays, read_parser_names, read_stock_frontends
 from ...worker.metrics import WorkerMetrics
-from ...worker.model_card import build_worker_card
 from ...worker.other_tokenizers import choose_tokenizer, select_other
 from ...worker.recorder import build_recorder
 from ...worker.refusals import show_refusal
 from ...worker.request_stream import WorkerPostprocessor
-from ...worker.stock.backend import build_stock_postprocessor
-from ...worker.stock.markers import find_markers
+from ...worker.stock_frontends.backend import build_stock_postprocessor
+from ...worker.stock_frontends.markers import find_markers
+from ...worker.worker_card import build_worker_card
 from ..transcripts import EXAMPLES, Recordings, read_transcripts
 from .engine import ReplayEngine
 from .recorded_outputs import RecordedOutputs

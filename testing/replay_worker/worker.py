@@ -18,9 +18,9 @@ from ...tokenization import set_tokenizer_config
 from ...tokenization.flags import TokenizerSelection
 from ...worker.egress import push
 from ...worker.metrics import WorkerMetrics
-from ...worker.model_card import publish_worker_card
 from ...worker.request_stream import WorkerPostprocessor, read_params
-from ...worker.stock.requests import read_stock_params
+from ...worker.stock_frontends.requests import read_stock_params
+from ...worker.worker_card import publish_worker_card
 from .engine import ReplayEngine
 
 KV_BLOCK_TOKENS = 32

@@ -16,9 +16,9 @@ from backedge.frontend.factory import (
 )
 from backedge.frontend.runtime.teardown import RunningRequests
 from backedge.postprocess.messages import KEY, WorkerCard, encode
-from backedge.tokenization import selection as backends
+from backedge.tokenization import backend_selection as backends
+from backedge.tokenization.advertised_tokenizer import KEY as TOKENIZER_KEY
 from backedge.tokenization.flags import TokenizerSelection
-from backedge.tokenization.model_card import KEY as TOKENIZER_KEY
 
 from tests.engines.frontends.all_edges import CONFIG
 from tests.frontend.doubles import Card, Context, Instance

@@ -8,7 +8,7 @@ from backedge.postprocess.fallback import FallbackParser
 from backedge.postprocess.postprocessor import log_failure
 from backedge.postprocess.special_tokens import SpecialTokenHider
 from backedge.postprocess.stage_timing import StageClock
-from backedge.postprocess.stop_filter import StopFilteredParser
+from backedge.postprocess.stop_strings import StopFilteredParser
 from backedge.tokenization.detokenizer import DetokenizerOptions
 
 from tests.support import params, tiny_detokenizers

@@ -12,7 +12,7 @@ import pytest
 from backedge.base.errors import SetupError
 from backedge.engines.sglang import worker as sglang
 from backedge.engines.vllm import worker as vllm
-from backedge.tokenization import selection as selections
+from backedge.tokenization import backend_selection as selections
 from backedge.tokenization.detokenizer import DetokenizerOptions, detokenizers
 from backedge.tokenization.flags import TokenizerSelection
 from backedge.worker import flags

@@ -1,7 +1,7 @@
 """Converts token ids to text incrementally. `detokenizers(tokenizer)` picks an implementation."""
 
 from .base import Detokenizer, DetokenizerFactory, DetokenizerOptions, SupportsDecode
-from .selection import detokenizers
+from .detokenizer_selection import detokenizers
 from .vocabulary import read_vocabulary
 
 __all__ = [

@@ -18,8 +18,8 @@ from ...postprocess.messages import PostprocessParams, decode
 from ...tokenization.detokenizer import DetokenizerFactory
 from ..backend import InlineBackend
 from . import messages
+from .current_step import StepMonitor, monitor_path
 from .memory_limit import limit_memory
-from .step_monitor import StepMonitor, monitor_path
 
 # Time for steps between two reads of the socket; a longer step is not interrupted.
 TURN_S = 0.002

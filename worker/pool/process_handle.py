@@ -17,8 +17,8 @@ import zmq
 
 from ...base.errors import ProtocolError
 from . import messages
+from .current_step import Step, StepMonitor, monitor_path
 from .fork_server import ForkServer
-from .step_monitor import Step, StepMonitor, monitor_path
 from .stream import PooledStream
 
 logger = logging.getLogger(__name__)

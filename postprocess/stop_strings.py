@@ -14,7 +14,7 @@ from ..parsers.events import Content, Event
 from ..parsers.held_text import HeldText
 from .fallback import FallbackParser
 from .special_tokens import SpecialTokenHider
-from .stop import Piece, StopStringFilter
+from .stop_matcher import Piece, StopStringFilter
 
 
 class StopFilteredParser:

@@ -3,7 +3,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import pytest
-from backedge.postprocess.stop import (
+from backedge.postprocess.stop_matcher import (
     KEPT_CHARACTERS,
     KEPT_STOPS,
     Piece,

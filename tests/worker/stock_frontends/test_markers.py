@@ -2,7 +2,7 @@
 
 import pytest
 from backedge.parsers.base import ParserNames
-from backedge.worker.stock.markers import find_markers
+from backedge.worker.stock_frontends.markers import find_markers
 
 NONE = ParserNames()
 CASES = [

@@ -3,7 +3,7 @@
 import os
 import time
 
-from backedge.worker.pool.step_monitor import StepMonitor, monitor_path
+from backedge.worker.pool.current_step import StepMonitor, monitor_path
 
 
 def test_each_side_sees_the_same_step(tmp_path):

@@ -3,7 +3,7 @@
 import json
 
 import pytest
-from backedge.base.json_text import decode_json
+from backedge.base.nested_json import decode_json
 
 GOOD = ["{}", "[1, 2]", '{"a": {"b": [null]}}', '"x"', "[" * 128 + "]" * 128, "[[],[],{}]" * 1]
 

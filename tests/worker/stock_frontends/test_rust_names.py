@@ -7,7 +7,7 @@ import sys
 import pytest
 from backedge.base.errors import REASONING_FLAG, TOOL_CALL_FLAG
 from backedge.parsers.parser_lookup import known_formats
-from backedge.worker.stock.rust_names import OTHER_NAMES, known_in_rust, name_in_rust
+from backedge.worker.stock_frontends.rust_names import OTHER_NAMES, known_in_rust, name_in_rust
 
 
 @pytest.mark.parametrize("flag", OTHER_NAMES)
