@@ -1,1 +1,1 @@
-"""One module per claim. Each prints a table, or JSON with --json."""
+"""One module for each measurement; it prints a table, or JSON with --json."""

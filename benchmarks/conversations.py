@@ -1,22 +1,31 @@
-"""Growing conversations: what the last turn costs when all but its end was there before.
+"""The cost of the last turn of a conversation whose other turns the frontend knows.
 
-Used by `benchmarks.forward_edge`. The first question has most of the tokens, as with a document or
-an agent's tools; each turn adds `SHARE` of them, a question and the answer of the turn before.
-`measure_tokenization` measures the tokenizers alone, in this process. The load generator,
-`python -m benchmarks.conversations`, reads one `Plan` as JSON from stdin, sends the turns one after
-the other, and writes one `Outcome` as JSON to stdout.
+    python -m benchmarks.conversations [--json] [--rounds 3] [--sizes 8000 100000] [--systems ...]
+
+The first question has most of the tokens, as with a document or an agent's tools; each turn adds
+`SHARE` of them, a question and the answer of the turn before. First each tokenizer back end by
+itself: CPU milliseconds of tokenizing the last prompt, whole and with the cache of prompts. Then,
+with --systems, each frontend's time to the first delta of the first and of the last turns, with
+workers that replay answers. The systems take turns within each round.
 """
 
 from __future__ import annotations
 
+import argparse
 import asyncio
 import gc
+import itertools
 import json
+import random
 import statistics
+import string
 import sys
+import tempfile
 import time
-from collections.abc import Callable, Sequence
+from collections import defaultdict
+from collections.abc import Callable, Iterator, Sequence
 from functools import cache
+from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -24,38 +33,40 @@ from backedge.base.json_types import JsonObject
 from backedge.templates.model_files import ModelFiles
 from backedge.tokenization.prompt_cache import PromptCache
 
+from tools.stack import MODEL_NAME
+
 from .answers import TINY_MODEL
-from .load import post, run_module
-from .long_prompts import long_text
+from .load import post
+from .systems import (
+    BACKEDGE,
+    BACKEDGE_HF,
+    BACKEDGE_SGLANG,
+    RUST,
+    SGLANG_EACH,
+    SYSTEMS,
+    VLLM,
+    Engine,
+    System,
+    running,
+)
 
 MS_PER_S = 1e3
-SIZES = (8, 1_000, 8_000, 32_000, 100_000, 200_000)
+SIZES = (8_000, 100_000, 200_000)
 TURNS = 20
 SHARE = 0.01
-# From here on the last turn may cost this part of the tokenization of its whole prompt.
-LARGE_TOKENS = 100_000
-LARGEST_PART = 0.03
+# Turns whose times to the first delta count as those of the last one.
+LAST_TURNS = 3
+# Besides the prompt: for the text that a chat template adds, and for the answer.
+ROOM_TOKENS = 2_000
+# Length of the text from which the characters per token are estimated.
+SAMPLE_CHARACTERS = 20_000
+WORD_LENGTHS = range(2, 11)
+WARM_UP_TIMEOUT_S = 120.0
+COMPARED = (RUST, VLLM, SGLANG_EACH, BACKEDGE_HF, BACKEDGE, BACKEDGE_SGLANG)
 
 Encode = Callable[[str], Sequence[int]]
-# (cache) -> what encodes with it
+# (cache) -> the encoder that uses it
 MakeEncode = Callable[[PromptCache], Encode]
-
-
-class Plan(msgspec.Struct, frozen=True):
-    """A conversation to send. characters: of its last prompt. seed: of the text."""
-
-    url: str
-    model: str
-    characters: int
-    turns: int = TURNS
-    seed: int = 0
-
-
-class Outcome(msgspec.Struct):
-    """Milliseconds to each turn's first delta, and what was wrong, by turn."""
-
-    turns: list[float] = []
-    problems: list[str] = []
 
 
 class TurnCost(msgspec.Struct):
@@ -74,14 +85,33 @@ class TurnCost(msgspec.Struct):
 class TurnRow(msgspec.Struct):
     """A frontend's time to the first delta, in milliseconds: medians of all rounds.
 
-    tokens: of the last prompt, about. first: turn 1. last: the last three turns.
+    tokens: of the last prompt, about. first: turn 1. last: the last turns.
+    problems: of all rounds, by turn.
     """
 
     system: str
     tokens: int
     first: float
     last: float
-    problems: int
+    problems: list[str]
+
+
+class Report(msgspec.Struct):
+    """A whole run."""
+
+    settings: dict[str, int]
+    costs: list[TurnCost]
+    rows: list[TurnRow]
+
+
+def long_text(characters: int, seed: int = 0) -> str:
+    """Return words of random letters, so that a tokenizer's cache of words does not help."""
+    choose = random.Random(seed)
+    words = (
+        "".join(choose.choices(string.ascii_lowercase, k=choose.choice(WORD_LENGTHS))) + " "
+        for _ in itertools.count()
+    )
+    return "".join(itertools.islice(itertools.chain.from_iterable(words), characters))
 
 
 def make_messages(characters: int, turns: int, seed: int = 0) -> list[JsonObject]:
@@ -128,7 +158,7 @@ def _call(tokenizer: Any) -> Encode:
     return lambda text: list(tokenizer(text, add_special_tokens=False)["input_ids"])
 
 
-# By back end: what encodes a whole prompt, and what remembers its parts.
+# By back end: the encoder of a whole prompt, and the one with a cache.
 ENCODERS: dict[str, tuple[Callable[[], Encode], MakeEncode]] = {
     "huggingface": (lambda: _huggingface(PromptCache(0)), _huggingface),
     "vllm": (
@@ -174,63 +204,123 @@ def _time(encode: Encode, text: str) -> tuple[list[int], float]:
     return list(found), seconds
 
 
-def run(plan: Plan) -> Outcome:
-    """Send a conversation from a process of its own. Raises CalledProcessError if it fails."""
-    return run_module("benchmarks.conversations", plan, Outcome)
+class Turns(msgspec.Struct):
+    """Milliseconds to the first delta of each turn that was answered, and the other turns."""
+
+    ms: list[float] = []
+    problems: list[str] = []
 
 
-def summarize(system: str, tokens: int, outcomes: Sequence[Outcome]) -> TurnRow:
-    """Return the medians of all rounds; NaN without an answer."""
-    firsts = [outcome.turns[0] for outcome in outcomes if outcome.turns]
-    lasts = [turn for outcome in outcomes for turn in outcome.turns[-3:]]
-    return TurnRow(
-        system,
-        tokens,
-        statistics.median(firsts or [float("nan")]),
-        statistics.median(lasts or [float("nan")]),
-        sum(len(outcome.problems) for outcome in outcomes),
-    )
-
-
-def table(costs: Sequence[TurnCost], rows: Sequence[TurnRow], turns: int) -> list[str]:
-    """Return the lines of the report."""
-    lines = [f"Tokenization of turn {turns}, CPU ms: the whole prompt, and with the turns before"]
-    lines.append(f"{'tokenizer':16}{'tokens':>10}{'whole':>10}{'part':>10}{'':>9}")
-    lines += [
-        f"{cost.backend:16}{cost.tokens:>10}{cost.whole:>10.2f}{cost.part:>10.2f}"
-        f"{cost.part / cost.whole:>9.1%}"
-        for cost in costs
-    ]
-    lines += ["", f"Time to the first delta of turn 1 and of turn {turns}, ms"]
-    lines.append(f"{'system':24}{'tokens':>10}{'turn 1':>10}{f'turn {turns}':>10}")
-    lines += [f"{row.system:24}{row.tokens:>10}{row.first:>10.1f}{row.last:>10.1f}" for row in rows]
-    lines += [
-        f"problem: {row.system}: {row.problems} turns of {row.tokens} tokens failed"
-        for row in rows
-        if row.problems
-    ]
-    return lines
-
-
-async def send(plan: Plan) -> Outcome:
-    """Send the turns one after the other."""
-    messages = make_messages(plan.characters, plan.turns, plan.seed)
-    outcome = Outcome()
-    for turn in range(plan.turns):
+async def send(url: str, characters: int, turns: int, seed: int) -> Turns:
+    """Send the turns of a conversation one after the other."""
+    messages = make_messages(characters, turns, seed)
+    sent = Turns()
+    for turn in range(turns):
         request = {"messages": messages[: 2 * turn + 1], "max_tokens": 1, "stream": True}
-        body = json.dumps({"model": plan.model, **request}).encode()
+        body = json.dumps({"model": MODEL_NAME, **request}).encode()
         start, first = time.monotonic(), None
         try:
-            async for event in post(plan.url, body):
+            async for event in post(url, body):
                 if event["choices"] and first is None:
                     first = time.monotonic() - start
         except (OSError, EOFError, ValueError) as error:
-            outcome.problems.append(f"turn {turn + 1}: {str(error) or type(error).__name__}")
+            sent.problems.append(f"turn {turn + 1}: {str(error) or type(error).__name__}")
         if first is not None:
-            outcome.turns.append(first * MS_PER_S)
-    return outcome
+            sent.ms.append(first * MS_PER_S)
+    return sent
+
+
+def measure_systems(arguments: argparse.Namespace, per_token: float) -> Iterator[TurnRow]:
+    """Yield a row for each frontend and size."""
+    sent: defaultdict[tuple[str, int], list[Turns]] = defaultdict(list)
+    flags = ("--always", "content", "--prompt-tokens", str(max(arguments.sizes) + ROOM_TOKENS))
+    with (
+        tempfile.TemporaryDirectory() as folder,
+        running(
+            Engine("replay", 0, 0.0), Path(folder), arguments.systems, worker_flags=flags
+        ) as systems,
+    ):
+        for system in systems:
+            warm_up(system)
+        for number in range(arguments.rounds):
+            first = number % len(systems)
+            for system in (*systems[first:], *systems[:first]):
+                print(f"round {number + 1}: {system.name}", file=sys.stderr)
+                for tokens in arguments.sizes:
+                    turns = send(system.url, int(tokens * per_token), arguments.turns, number)
+                    sent[system.name, tokens].append(asyncio.run(turns))
+    for (name, tokens), rounds in sent.items():
+        yield summarize(name, tokens, rounds)
+
+
+def warm_up(system: System) -> None:
+    """Send a short request until it is answered. Raises RuntimeError after a time."""
+    deadline = time.monotonic() + WARM_UP_TIMEOUT_S
+    while (problems := asyncio.run(send(system.url, 1, 1, 0)).problems) and (
+        time.monotonic() < deadline
+    ):
+        time.sleep(1)
+    if problems:
+        raise RuntimeError(f"{system.name} does not answer: {problems[0]}")
+
+
+def summarize(system: str, tokens: int, rounds: Sequence[Turns]) -> TurnRow:
+    """Return the medians of all rounds; NaN without an answer."""
+    nan = [float("nan")]
+    return TurnRow(
+        system,
+        tokens,
+        statistics.median([turns.ms[0] for turns in rounds if turns.ms] or nan),
+        statistics.median([ms for turns in rounds for ms in turns.ms[-LAST_TURNS:]] or nan),
+        [problem for turns in rounds for problem in turns.problems],
+    )
+
+
+def table(report: Report) -> str:
+    """Return the report as text."""
+    turns = f"turn {report.settings['turns']}"
+    lines = [f"Tokenization of {turns}, CPU ms: the whole prompt, and with the turns before"]
+    lines.append(f"{'tokenizer':16}{'tokens':>10}{'whole':>10}{'part':>10}")
+    lines += [
+        f"{cost.backend:16}{cost.tokens:>10}{cost.whole:>10.2f}{cost.part:>10.2f}"
+        f"{cost.part / cost.whole:>9.1%}"
+        for cost in report.costs
+    ]
+    lines += ["", f"Time to the first delta of turn 1 and of {turns}, ms"]
+    lines.append(f"{'system':24}{'tokens':>10}{'turn 1':>10}{turns:>10}")
+    lines += [
+        f"{row.system:24}{row.tokens:>10}{row.first:>10.1f}{row.last:>10.1f}" for row in report.rows
+    ]
+    lines += [
+        f"problem: {row.system}, {row.tokens} tokens: {problem}"
+        for row in report.rows
+        for problem in row.problems
+    ]
+    return "\n".join(lines)
+
+
+def main() -> None:
+    """Run the benchmark and print its report."""
+    parser = argparse.ArgumentParser(
+        description=(__doc__ or "").splitlines()[0], allow_abbrev=False
+    )
+    parser.add_argument("--json", action="store_true", help="print one JSON object")
+    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--turns", type=int, default=TURNS)
+    parser.add_argument("--sizes", type=int, nargs="+", default=SIZES, help="tokens, last turn")
+    parser.add_argument("--systems", nargs="*", choices=SYSTEMS, default=COMPARED)
+    arguments = parser.parse_args()
+    per_token = SAMPLE_CHARACTERS / len(_huggingface(PromptCache(0))(long_text(SAMPLE_CHARACTERS)))
+    costs = [
+        measure_tokenization(backend, int(tokens * per_token), arguments.turns, arguments.rounds)
+        for backend in ENCODERS
+        for tokens in arguments.sizes
+    ]
+    rows = list(measure_systems(arguments, per_token)) if arguments.systems else []
+    settings = {"rounds": arguments.rounds, "turns": arguments.turns}
+    report = Report(settings, costs, rows)
+    print(msgspec.json.encode(report).decode() if arguments.json else table(report))
 
 
 if __name__ == "__main__":
-    sent = asyncio.run(send(msgspec.json.decode(sys.stdin.buffer.read(), type=Plan)))
-    sys.stdout.buffer.write(msgspec.json.encode(sent))
+    main()

@@ -1,17 +1,14 @@
-"""Claim: a token costs our detokenizers at most a tenth of its cost in vLLM's fast detokenizer.
+"""The cost of detokenizing a token: ours, vLLM's, and the bare `tokenizers.DecodeStream`.
 
     python -m benchmarks.detokenizers [--json] [--tokenizers llama gemma] [--steps 1 8]
 
 Measures CPU microseconds per output token of detokenizing alone, one token at a time and
 several per step: ours (`feed`, or `feed_all` for a step), vLLM's as its output processor
-makes and calls it (`from_new_request`, `update`), vLLM's slow detokenizer, and the bare
-`tokenizers.DecodeStream`. The tokens are the transcripts' outputs after a short prompt,
-cut into answers of --tokens each. Making a detokenizer is not timed; ours has seen every
-token before, as in a worker that has served some requests. Every text is compared with
-ours, and a difference is marked.
-
-The claim is about the tokenizers for which we have a table and vLLM takes its fast
-detokenizer: byte-level BPE and SentencePiece. The others are measured for comparison.
+makes and calls it (`from_new_request`, `update`), vLLM's slow detokenizer, and
+`DecodeStream`. The tokens are the transcripts' outputs after a short prompt, cut into
+answers of --tokens each. Making a detokenizer is not timed; ours has seen every token
+before, as in a worker that has served some requests. Every text is compared with ours, and
+a difference is marked.
 """
 
 from __future__ import annotations
@@ -22,19 +19,17 @@ import itertools
 import logging
 import statistics
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import msgspec
 from backedge.tokenization.detokenizer import DetokenizerOptions, detokenizers
-from backedge.tokenization.detokenizer.table import TableDetokenizers
 from tokenizers import Tokenizer
 from tokenizers.decoders import DecodeStream
 from transformers import PreTrainedTokenizerFast
 from vllm import SamplingParams
 from vllm.v1.engine import EngineCoreRequest
 from vllm.v1.engine.detokenizer import (
-    FastIncrementalDetokenizer,
     IncrementalDetokenizer,
     SlowIncrementalDetokenizer,
 )
@@ -43,7 +38,6 @@ from .tokenizer_kinds import KINDS, Kind, texts
 
 OURS, VLLM, SLOW, STREAM = "ours", "vllm", "vllm slow", "DecodeStream"
 STEPS = (1, 8)
-CLAIM_RATIO = 0.1
 PROMPT = "Say something about logs, and then go on."
 # Tokens in a round of one system, to give the clock enough to measure.
 ROUND_TOKENS = 20_000
@@ -75,15 +69,6 @@ class Row(msgspec.Struct):
     cells: list[Cell]
 
 
-class Claim(msgspec.Struct):
-    """The highest ratio of our cost to vLLM's fast detokenizer's, at `step` tokens per step."""
-
-    step: int
-    ratio: float
-    worst: str
-    held: bool
-
-
 class Settings(msgspec.Struct):
     """The settings of a run, from the command line."""
 
@@ -97,7 +82,6 @@ class Report(msgspec.Struct):
 
     settings: Settings
     rows: list[Row]
-    claims: list[Claim]
 
 
 class Answers:
@@ -258,29 +242,6 @@ def measure(answers: Answers, settings: Settings) -> list[Row]:
     return rows
 
 
-def check_claims(rows: list[Row], tables: set[str]) -> list[Claim]:
-    """Return whether the claim held at each step size.
-
-    tables: the names of the tokenizers that the claim is about.
-    """
-    found: dict[int, list[tuple[float, str, bool]]] = {}
-    for row in rows:
-        if row.detokenizer == FastIncrementalDetokenizer.__name__ and row.tokenizer in tables:
-            for cell in row.cells:
-                found.setdefault(cell.step, []).append(
-                    (cell.ratio, row.tokenizer, not cell.differs)
-                )
-    claims = []
-    for step, cells in found.items():
-        ratio, worst, _ = max(cells)
-        claims.append(
-            Claim(
-                step, ratio, worst, held=ratio <= CLAIM_RATIO and all(equal for *_, equal in cells)
-            )
-        )
-    return claims
-
-
 def table(report: Report) -> str:
     """Return the report as text."""
     settings = report.settings
@@ -294,37 +255,19 @@ def table(report: Report) -> str:
         cells = "".join(map(cell_text, row.cells))
         names = f"{row.tokenizer:{NAME_WIDTH}}{row.system:{SYSTEM_WIDTH}}"
         lines.append(f"{names}{cells}  {row.detokenizer}")
-    return "\n".join([*lines, *verdicts(report)])
+    different = [
+        f"{row.tokenizer}, {row.system}"
+        for row in report.rows
+        if any(cell.differs for cell in row.cells)
+    ]
+    end = f"text not equal to ours: {'; '.join(different)}" if different else "all texts are equal"
+    return "\n".join([*lines, end])
 
 
 def cell_text(cell: Cell) -> str:
     """Return a figure and the ratio of ours to it, as text."""
     figure = f"{cell.us:.3f}" if not cell.differs else f"{DIFFERS} {cell.us:.1f}"
     return f"{figure:>{CELL_WIDTH}}{cell.ratio:>{RATIO_WIDTH}.3f}"
-
-
-def verdicts(report: Report) -> Iterator[str]:
-    """Yield the claim, whether it held at each step size, and which texts differ."""
-    claim = (
-        f"claim: at most {CLAIM_RATIO:g} of vLLM's fast detokenizer, "
-        "byte-level BPE and SentencePiece"
-    )
-    if not report.claims:
-        yield f"{claim}: not measured"
-    for found in report.claims:
-        held = "held" if found.held else "NOT held"
-        yield (
-            f"{claim}, tokens per step {found.step}: {held} in this run "
-            f"(at most {found.ratio:.3f}, {found.worst})"
-        )
-    different = [
-        f"{row.tokenizer}, {row.system}"
-        for row in report.rows
-        if any(cell.differs for cell in row.cells)
-    ]
-    yield (
-        f"text not equal to ours: {'; '.join(different)}" if different else "text equal everywhere"
-    )
 
 
 def parse_arguments() -> argparse.Namespace:
@@ -358,8 +301,7 @@ def main() -> None:
     chosen = [Answers(name, KINDS[name], settings.tokens) for name in arguments.tokenizers]
     gc.freeze()
     rows = [row for answers in chosen for row in measure(answers, settings)]
-    tables = {answers.name for answers in chosen if isinstance(answers.ours, TableDetokenizers)}
-    report = Report(settings, rows, check_claims(rows, tables))
+    report = Report(settings, rows)
     print(msgspec.json.encode(report).decode() if arguments.json else table(report))
 
 

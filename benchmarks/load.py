@@ -1,4 +1,4 @@
-"""The load generator, in its own process so that its CPU time is counted to nobody else.
+"""The load generator, in its own process, so that its CPU time counts for no system.
 
 `python -m benchmarks.load` reads one `Load` as JSON from stdin, sends its requests, and
 writes one `Outcome` as JSON to stdout. It speaks HTTP without a client library, which
@@ -29,7 +29,7 @@ OK = 200
 
 
 class Load(msgspec.Struct, frozen=True):
-    """What to send.
+    """The requests to send.
 
     url: the frontend's, without /v1.
     tokens: per answer; see `answers.answer`.
@@ -50,7 +50,7 @@ class Load(msgspec.Struct, frozen=True):
 
 
 class Outcome(msgspec.Struct):
-    """What came back.
+    """The responses, counted.
 
     tokens: completion tokens, by the usage of the responses.
     chunks: SSE events with choices, or one per response without a stream.

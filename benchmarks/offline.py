@@ -1,4 +1,4 @@
-"""Claim: a batch takes at most 1.03 times as long as bare `LLM.chat`, 1.05 as `model.generate`.
+"""The time of a batch without a server, and of the bare engine: `LLM.chat`, `model.generate`.
 
     python -m benchmarks.offline [--json] [--engines hf vllm] [--model examples/tiny_model]
         [--rows 32] [--tokens 64] [--rounds 40]
@@ -6,9 +6,8 @@
 Both generate the same rows with the same loaded model, turn by turn: once by `GenerationEngine`,
 and once as the engine's own documentation shows it. Two cases: every row has its full length, and
 a stop string ends each row where the engine has that built in. The ratio is the median of the
-rounds' ratios, by the wall clock: both ways of a round follow each other within a second, so what
-else the machine does meets both. Both have to give the same text; otherwise the row is marked
-wrong.
+rounds' ratios, by the wall clock: both ways of a round follow each other within a second, so other
+work on the machine slows both. A row whose texts differ is marked wrong.
 """
 
 from __future__ import annotations
@@ -34,7 +33,7 @@ from backedge.offline import (
 
 from .answers import TINY_MODEL
 
-AIMS = {"hf": 1.05, "vllm": 1.03}
+ENGINES = ("hf", "vllm")
 BATCH_SIZE = 16
 # So that an engine on the CPU takes the threads that it is given, and no more.
 ENVIRONMENT = {"OMP_NUM_THREADS": "1", "VLLM_CPU_KVCACHE_SPACE": "1", "VLLM_NO_USAGE_STATS": "1"}
@@ -68,13 +67,11 @@ class Row(msgspec.Struct):
     ratio: float
     low: float
     high: float
-    aim: float
-    held: bool
     wrong: bool
 
 
 class Settings(msgspec.Struct):
-    """What the command line says."""
+    """The command line."""
 
     model: Path
     rows: int
@@ -197,8 +194,7 @@ def build_row(
     ratios = [ours / bare for ours, bare in zip(ours_s, bare_s, strict=True)]
     low, ratio, high = statistics.quantiles(ratios, n=4)
     medians = statistics.median(ours_s), statistics.median(bare_s)
-    aim = AIMS[name]
-    return Row(name, case, *medians, ratio, low, high, aim, ratio <= aim, not right)
+    return Row(name, case, *medians, ratio, low, high, not right)
 
 
 def run(name: str, settings: Settings) -> list[Row]:
@@ -219,12 +215,12 @@ def run(name: str, settings: Settings) -> list[Row]:
 def format_table(rows: Sequence[Row]) -> str:
     """Return the rows as a table."""
     head = f"{'engine':8}{'case':16}{'ours s':>9}{'bare s':>9}"
-    lines = [head + f"{'ratio':>8}{'(quartiles)':>16}{'aim':>7}"]
+    lines = [head + f"{'ratio':>8}{'(quartiles)':>16}"]
     for row in rows:
-        mark = "WRONG" if row.wrong else "held" if row.held else "missed"
+        mark = "  WRONG" if row.wrong else ""
         lines.append(
             f"{row.engine:8}{row.case:16}{row.ours_s:>9.3f}{row.bare_s:>9.3f}"
-            f"{row.ratio:>8.3f}{f'({row.low:.3f}-{row.high:.3f})':>16}{row.aim:>7.2f}  {mark}"
+            f"{row.ratio:>8.3f}{f'({row.low:.3f}-{row.high:.3f})':>16}{mark}"
         )
     return "\n".join(lines)
 
@@ -233,7 +229,7 @@ def main() -> None:
     """Run the benchmark and print its results."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--json", action="store_true", help="print JSON instead of a table")
-    parser.add_argument("--engines", nargs="+", choices=sorted(AIMS), default=sorted(AIMS))
+    parser.add_argument("--engines", nargs="+", choices=ENGINES, default=ENGINES)
     parser.add_argument("--model", type=Path, default=TINY_MODEL)
     parser.add_argument("--rows", type=int, default=32)
     parser.add_argument("--tokens", type=int, default=64)

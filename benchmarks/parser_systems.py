@@ -1,4 +1,4 @@
-"""The parsers that `parsers` compares, behind one interface: ours, vLLM's and SGLang's."""
+"""The parsers that `parsers` compares, with one interface: ours, vLLM's and SGLang's."""
 
 from __future__ import annotations
 

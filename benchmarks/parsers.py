@@ -1,4 +1,4 @@
-"""Claim: a token costs a linear parser the same few microseconds, for a call of any length.
+"""The cost of a token in the parsers: ours, vLLM's and SGLang's, by the length of the call.
 
     python -m benchmarks.parsers [--json] [--families hermes glm45] [--sizes 1000 64000]
 
@@ -12,9 +12,6 @@ not give the call's name and arguments is marked wrong.
 A measurement that takes longer than --limit-s stops: its figure, marked with >, is that
 of the tokens so far. Longer calls are then not tried and show the same lower bound,
 because these parsers' cost per token only grows.
-
-Machines differ: the claim is stated for a machine on which vLLM's hermes parser takes
-24 us, and the run converts its figures to that machine.
 """
 
 from __future__ import annotations
@@ -27,7 +24,6 @@ import logging
 import statistics
 import sys
 import time
-from collections.abc import Iterator
 from functools import cache
 from typing import Any
 
@@ -36,20 +32,15 @@ from backedge.parsers.format import Format
 from backedge.parsers.parser_lookup import known_formats
 from backedge.tokenization.detokenizer import DetokenizerOptions, detokenizers
 
-from .parser_systems import OURS, VLLM, Family, Parser, Stream, System, systems
+from .parser_systems import Family, Parser, Stream, System, systems
 from .samples.sample import NOTE
 from .samples.sglang import SGLANG_TOOL_CALLS
 from .samples.tokenizers import encode, end_of_turn, load_tokenizer
 from .samples.tool_calls import DYNAMO_TOOL_CALLS, TOOL_CALLS
 
-# Of names that vLLM does not have.
+# Names that vLLM does not have.
 OTHER_TOOL_CALLS = {**SGLANG_TOOL_CALLS, **DYNAMO_TOOL_CALLS}
 SIZES = (100, 1_000, 4_000, 16_000, 64_000)
-CLAIM_US = 4.0
-CLAIM_GROWTH = 1.3
-GROWTH_SIZES = (1_000, 64_000)
-# Cost of vLLM's hermes parser at this size, on the machine that the claim is stated for.
-REFERENCE_US, REFERENCE_SIZE = 24.0, 1_000
 NS_PER_US = 1e3
 NS_PER_S = 1e9
 # Short calls are parsed several times in a round, to give the clock enough to measure.
@@ -97,27 +88,6 @@ class Row(msgspec.Struct):
     problem: str = ""
 
 
-class Claims(msgspec.Struct):
-    """Whether the claims held for all families; None for figures that were not measured.
-
-    hermes_us: vLLM's hermes parser, in this run.
-    worst: the family and size of `worst_us`, our highest cost. `reference_us` is the same
-        cost on the machine of the claim.
-    steepest: the family whose cost per token grows most, by the factor `growth`.
-    failed: our cells that are wrong or took too long.
-    """
-
-    hermes_us: float | None = None
-    worst: str = ""
-    worst_us: float | None = None
-    reference_us: float | None = None
-    cost_held: bool = False
-    steepest: str = ""
-    growth: float | None = None
-    growth_held: bool = False
-    failed: list[str] = []
-
-
 class Settings(msgspec.Struct):
     """The settings of a run, from the command line."""
 
@@ -132,7 +102,6 @@ class Report(msgspec.Struct):
     settings: Settings
     rows: list[Row]
     skipped: dict[str, str]
-    claims: Claims
 
 
 def program_text(length: int) -> str:
@@ -374,7 +343,6 @@ class Benchmark:
 
     def run(self, chosen: list[Family], skipped: dict[str, str]) -> Report:
         """Return the figures of all families."""
-        hermes_us = self._reference()
         rows: list[Row] = []
         for number, family in enumerate(chosen, start=1):
             print(f"{number} of {len(chosen)}: {family.name}", file=sys.stderr)
@@ -383,16 +351,7 @@ class Benchmark:
                 self._row(name, system, family, calls) for name, system in self._systems.items()
             ]
         settings = Settings(self._arguments.sizes, self._arguments.rounds, self._arguments.limit_s)
-        return Report(settings, rows, skipped, check_claims(rows, hermes_us))
-
-    def _reference(self) -> float | None:
-        """Return the cost of vLLM's hermes parser on this machine."""
-        system = self._systems.get(VLLM)
-        if system is None:
-            return None
-        family = load_family("hermes", ("hermes",))
-        row = self._row(VLLM, system, family, [LongCall(family, REFERENCE_SIZE)])
-        return row.cells[0].us
+        return Report(settings, rows, skipped)
 
     def _row(self, name: str, system: System, family: Family, calls: list[LongCall]) -> Row:
         row = Row(family.name, name, [])
@@ -412,43 +371,6 @@ class Benchmark:
         return row
 
 
-def check_claims(rows: list[Row], hermes_us: float | None) -> Claims:
-    """Return whether the claims held in `rows`."""
-    claims = Claims(hermes_us=hermes_us)
-    ours = [row for row in rows if row.parser == OURS]
-    cells = [(row.family, cell) for row in ours for cell in row.cells]
-    claims.failed = [
-        f"{family} {cell.size}" for family, cell in cells if cell.note or cell.at_least
-    ]
-    _check_cost(claims, cells)
-    _check_growth(claims, ours)
-    return claims
-
-
-def _check_cost(claims: Claims, cells: list[tuple[str, Cell]]) -> None:
-    costs = [(cell.us, f"{family} at {cell.size}") for family, cell in cells if cell.us is not None]
-    if costs:
-        claims.worst_us, claims.worst = max(costs)
-        scale = 1 if claims.hermes_us is None else REFERENCE_US / claims.hermes_us
-        claims.reference_us = claims.worst_us * scale
-        claims.cost_held = claims.reference_us <= CLAIM_US and not claims.failed
-
-
-def _check_growth(claims: Claims, ours: list[Row]) -> None:
-    growths = [(growth, row.family) for row in ours if (growth := compute_growth(row)) is not None]
-    if growths:
-        claims.growth, claims.steepest = max(growths)
-        claims.growth_held = claims.growth <= CLAIM_GROWTH and not claims.failed
-
-
-def compute_growth(row: Row) -> float | None:
-    """Return the cost of a token of a long call divided by that of a short call."""
-    short, long = (
-        next((cell.us for cell in row.cells if cell.size == size), None) for size in GROWTH_SIZES
-    )
-    return long / short if short and long else None
-
-
 def table(report: Report) -> str:
     """Return the report as text."""
     settings = f"rounds {report.settings.rounds}, limit_s {report.settings.limit_s:g}"
@@ -462,7 +384,7 @@ def table(report: Report) -> str:
         f"fails: {row.family}, {row.parser}: {row.problem}" for row in report.rows if row.problem
     ]
     lines += [f"skipped: {name} {reason}" for name, reason in report.skipped.items()]
-    return "\n".join([*lines, *verdicts(report.claims)])
+    return "\n".join(lines)
 
 
 def cell_text(cell: Cell) -> str:
@@ -471,41 +393,6 @@ def cell_text(cell: Cell) -> str:
         return cell.note
     figure = f"{cell.us:.2f}" if cell.us < TWO_DECIMALS_BELOW else f"{cell.us:.0f}"
     return f"{cell.note} {'>' if cell.at_least else ''}{figure}".strip()
-
-
-def verdicts(claims: Claims) -> Iterator[str]:
-    """Yield the claims and whether they held, a line each."""
-    figures = "no figure"
-    if claims.worst_us is not None:
-        figures = f"at most {claims.worst_us:.2f} us, {claims.worst}"
-    scale = "vLLM's hermes was not measured, so the figures are not converted"
-    if claims.hermes_us is not None:
-        scale = f"here it takes {claims.hermes_us:.1f} us"
-        if claims.reference_us is not None:
-            figures += f", which is {claims.reference_us:.2f} us there"
-    yield (
-        f"claim: at most {CLAIM_US:g} us per token for every family, on a machine where vLLM's "
-        f"hermes parser takes {REFERENCE_US:g} us ({scale}): "
-        f"{_held(claims.worst_us, claims.cost_held)} in this run ({figures})"
-    )
-    short, long = GROWTH_SIZES
-    figures = (
-        "no figure"
-        if claims.growth is None
-        else f"at most {claims.growth:.2f} times, {claims.steepest}"
-    )
-    yield (
-        f"claim: a token of {long} costs at most {CLAIM_GROWTH:g} times one of {short}: "
-        f"{_held(claims.growth, claims.growth_held)} in this run ({figures})"
-    )
-    if claims.failed:
-        yield f"ours without a right result: {', '.join(claims.failed)}"
-
-
-def _held(figure: float | None, held: bool) -> str:
-    if figure is None:
-        return "not measured"
-    return "held" if held else "NOT held"
 
 
 def parse_arguments(known: list[str]) -> argparse.Namespace:

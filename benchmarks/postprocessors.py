@@ -1,4 +1,4 @@
-"""The post-processors that `worker_cost` and `stall` compare, behind one interface.
+"""The post-processors that `worker_cost` and `stall` compare, with one interface.
 
 Each does all the work between a token and an OpenAI delta.
 """

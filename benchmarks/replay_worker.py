@@ -127,7 +127,6 @@ def main() -> None:
         "--always", choices=KINDS, help="answer this to every request, whatever it asks"
     )
     parser.add_argument("--syntax", choices=SYNTAXES, default=HERMES, help="of tool calls")
-    parser.add_argument("--name", default=MODEL_NAME, help="of the model")
     parser.add_argument(
         "--prompt-tokens", type=int, default=PROMPT_TOKENS, help="for which the model has room"
     )
@@ -156,7 +155,7 @@ def main() -> None:
     )
     model = ReplayModel(
         folder=TINY_MODEL,
-        name=arguments.name,
+        name=MODEL_NAME,
         context_length=answers.longest + arguments.prompt_tokens,
         worker_card=worker_card if post_processes else None,
         dyn_tool_call_parser=arguments.dyn_tool_call_parser,

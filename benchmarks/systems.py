@@ -125,11 +125,16 @@ class System:
 
 @contextmanager
 def running(
-    engine: Engine, folder: Path, names: Sequence[str], beside: Path | None = None
+    engine: Engine,
+    folder: Path,
+    names: Sequence[str],
+    beside: Path | None = None,
+    worker_flags: Sequence[str] = (),
 ) -> Iterator[list[System]]:
     """Run the systems of these names while the context lasts.
 
-    beside: another checkout, whose `BACKEDGE` runs as `BACKEDGE_BESIDE`.
+    beside: another checkout, whose `BACKEDGE` runs as `BACKEDGE_BESIDE`. worker_flags: of all
+    workers, besides each system's own.
     A frontend sends to every worker it discovers, so each kind of worker has a discovery folder of
     its own.
     """
@@ -148,7 +153,7 @@ def running(
                 stack = Stack(folder / str(len(by_worker)), PYTHONPATH=path)
                 stack.checkout = recipe.checkout
                 stacks.enter_context(stack)
-                by_worker[key] = stack, engine.start(stack, *recipe.worker)
+                by_worker[key] = stack, engine.start(stack, *recipe.worker, *worker_flags)
             stack, worker = by_worker[key]
             systems.append(System(name, recipe, recipe.start(stack), worker))
         yield systems

@@ -1,14 +1,13 @@
-"""Claims: a token costs post-processing microseconds, at any length, and workers add throughput.
+"""The cost of a token in post-processing, by the answer's length; throughput by workers.
 
     python -m benchmarks.worker_cost [--json] [--rounds 5] [--workers 1,2]
 
-First post-processing by itself, from a token to an OpenAI delta, inline, one token at a
-time: CPU microseconds per token by the answer's length. Dynamo's Python chat processors
-are measured as well (vLLM's OutputProcessor and Dynamo's StreamingPostProcessor, or
-Dynamo's SglangStreamingPostProcessor with SGLang's parsers). Then, with --workers, one
-frontend with each of these numbers of workers, all streams at full speed: tokens per
-second, and CPU microseconds per token of the frontend and of all workers. There the
-workers use vLLM's own parsers, so that the workers are the busiest part of the machine.
+First post-processing by itself, from a token to an OpenAI delta, inline, one token at a time:
+CPU microseconds per token, ours and Dynamo's Python chat processor (vLLM's OutputProcessor and
+Dynamo's StreamingPostProcessor). Then, with --workers, one frontend with each of these numbers of
+workers, all streams at full speed: tokens per second, and CPU microseconds per token of the
+frontend and of all workers. There the workers use vLLM's own parsers, so that they are the busiest
+part of the machine.
 """
 
 from __future__ import annotations
@@ -30,15 +29,11 @@ from .answers import KINDS, Answer, Texts, answer
 from .cpu import cpu_time
 from .load import Load, run
 from .postprocessors import DynamoPostprocessor, OurPostprocessor, StartAnswer
-from .sglang_postprocessor import SglangPostprocessor
 from .systems import PARSERS, Engine, backedge
 
 US_PER_S = 1e6
-OURS, DYNAMO, SGLANG = "ours", "dynamo", "sglang"
+OURS, DYNAMO = "ours", "dynamo"
 LENGTHS = (1000, 4000, 16000, 64000)
-LIMITS_US = {"content": 2.0, "reasoning": 3.0, "tools": 5.0}
-# A token of the longest answer costs at most this many times a token of the shortest.
-FLAT = 1.25
 # Tokens between two checks of the time limit.
 STRIDE = 500
 STREAMS_PER_WORKER = 8
@@ -60,19 +55,12 @@ class CostRow(msgspec.Struct):
 
 
 class WorkersRow(msgspec.Struct):
-    """A number of workers behind one frontend. workers_us: CPU of all together, per token."""
+    """A number of workers with one frontend. workers_us: CPU of all together, per token."""
 
     workers: int
     tokens_per_s: float
     frontend_us: float
     workers_us: float
-
-
-class Claim(msgspec.Struct):
-    """A claim, and whether it held in this run."""
-
-    text: str
-    held: bool
 
 
 class Report(msgspec.Struct):
@@ -81,7 +69,6 @@ class Report(msgspec.Struct):
     settings: dict[str, int | float | str]
     costs: list[CostRow]
     workers: list[WorkersRow]
-    claims: list[Claim]
 
 
 class GivenUpError(Exception):
@@ -109,7 +96,6 @@ def cost_rows(rounds: int, limit_s: float) -> Iterator[CostRow]:
     systems: dict[str, StartAnswer] = {
         OURS: OurPostprocessor(),
         DYNAMO: DynamoPostprocessor(),
-        SGLANG: SglangPostprocessor(),
     }
     for kind in KINDS:
         rows = [CostRow(system, kind, {}) for system in systems]
@@ -155,7 +141,7 @@ def differences(given: Texts, wanted: Texts) -> str:
 
 
 def workers_row(count: int, rounds: int, tokens: int) -> WorkersRow:
-    """Run `count` workers behind one frontend and load them all."""
+    """Run `count` workers with one frontend and load them all."""
     with tempfile.TemporaryDirectory() as folder, Stack(Path(folder)) as stack:
         engine = Engine("replay", tokens, 0.0)
         flags = ("--vllm-processing", "--parsers", "native", *PARSERS)
@@ -210,24 +196,6 @@ def wait_for_all(workers: list[Process], load: Load) -> None:
     )
 
 
-def check_claims(rows: list[CostRow]) -> Iterator[Claim]:
-    """Yield the claims about our post-processing."""
-    for row in rows:
-        if row.system != OURS:
-            continue
-        costs = [cost for cost in row.by_length.values() if cost is not None]
-        worst, ratio = max(costs), costs[-1] / costs[0]
-        limit = LIMITS_US[row.kind]
-        yield Claim(
-            f"{row.kind}: at most {limit:g} us per token ({worst:.2f} us)",
-            worst <= limit and not row.wrong,
-        )
-        yield Claim(
-            f"{row.kind}: flat from {LENGTHS[0]} to {LENGTHS[-1]} tokens ({ratio:.2f} times)",
-            ratio <= FLAT,
-        )
-
-
 def table(report: Report) -> str:
     """Return the report as text."""
     settings = ", ".join(f"{name} {value}" for name, value in report.settings.items())
@@ -248,15 +216,7 @@ def table(report: Report) -> str:
                 f"{workers.workers:>8}{workers.tokens_per_s:>12.0f}"
                 f"{workers.frontend_us:>14.2f}{workers.workers_us:>13.1f}"
             )
-    return "\n".join(
-        [
-            *lines,
-            *(
-                f"claim: {claim.text}: {'held' if claim.held else 'NOT held'}"
-                for claim in report.claims
-            ),
-        ]
-    )
+    return "\n".join(lines)
 
 
 def parse_counts(text: str) -> list[int]:
@@ -292,7 +252,7 @@ def main(command_line: Sequence[str] | None = None) -> None:
         print(f"{count} workers", file=sys.stderr)
         workers.append(workers_row(count, arguments.rounds, arguments.tokens))
     settings = {"rounds": arguments.rounds, "limit_s": arguments.limit_s}
-    report = Report(settings, rows, workers, list(check_claims(rows)))
+    report = Report(settings, rows, workers)
     print(msgspec.json.encode(report).decode() if arguments.json else table(report))
 
 

@@ -373,7 +373,7 @@ TOOL_CALLS: dict[str, Sample] = {
     "xlam": one_call(f"[{CALL_JSON}]", TOOL_PARSER.format("xlam")),
 }
 
-# Of parsers that Dynamo's frontend has, and no engine.
+# Parsers that only Dynamo's frontend has.
 DYNAMO_TOOL_CALLS: dict[str, Sample] = {
     "nemotron_deci": one_call(
         f"{LEAD}<TOOLCALL>[{CALL_JSON}]</TOOLCALL>",

@@ -1,4 +1,4 @@
-"""The conversations that `forward_edge` sends, and what it says of them; no time is asserted."""
+"""The conversations that are measured, and the report; no time is asserted."""
 
 from __future__ import annotations
 
@@ -7,14 +7,14 @@ from backedge.templates.model_files import ModelFiles
 
 from benchmarks.conversations import (
     ENCODERS,
-    Outcome,
+    Report,
     TurnCost,
+    Turns,
     make_messages,
     measure_tokenization,
     summarize,
     table,
 )
-from benchmarks.forward_edge import check_turn_costs
 from tests.support import TINY_MODEL
 
 
@@ -40,15 +40,13 @@ def test_the_tokenizers_are_measured_and_their_ids_compared(backend: str) -> Non
 
 
 def test_the_report() -> None:
-    costs = [TurnCost("vllm", 100_000, 100.0, 2.0), TurnCost("vllm", 200_000, 100.0, 4.0)]
-    rows = [summarize("ours", 100_000, [Outcome([9.0, 1.0, 2.0, 3.0], ["turn 2: lost"])])]
-    assert (rows[0].first, rows[0].last, rows[0].problems) == (9.0, 2.0, 1)
-    lines = "\n".join(table(costs, rows, 20))
+    costs = [TurnCost("vllm", 100_000, 100.0, 2.0)]
+    rows = [
+        summarize("ours", 100_000, [Turns([9.0, 1.0, 2.0, 3.0], ["turn 2: lost"])]),
+        summarize("silent", 8, [Turns()]),
+    ]
+    assert (rows[0].first, rows[0].last) == (9.0, 2.0)
+    lines = table(Report({"turns": 20}, costs, rows))
     assert "2.0%" in lines
-    assert "problem: ours: 1 turns of 100000 tokens failed" in lines
-    assert [claim.held for claim in check_turn_costs(costs)] == [True, False]
-    assert not list(check_turn_costs([TurnCost("vllm", 5, 1.0, 1.0)]))
-
-
-def test_a_system_that_answers_nothing_has_a_row() -> None:
-    assert "nan" in "\n".join(table([], [summarize("ours", 8, [Outcome()])], 20))
+    assert "problem: ours, 100000 tokens: turn 2: lost" in lines
+    assert "nan" in lines

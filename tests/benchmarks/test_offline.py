@@ -1,10 +1,10 @@
-"""The rows of `offline`: ratios, aims, and texts that must be equal."""
+"""The rows of `offline`: ratios, and texts that must be equal."""
 
 from __future__ import annotations
 
 import pytest
 
-from benchmarks.offline import AIMS, build_row, conversations, format_table, is_right
+from benchmarks.offline import build_row, conversations, format_table, is_right
 
 # ours, bare, stop string, whether they are equal
 TEXTS = [
@@ -21,12 +21,6 @@ def test_texts_are_compared_up_to_the_stop_string(ours, bare, stop, equal):
     assert is_right([ours], [bare], stop) is equal
 
 
-@pytest.mark.parametrize(("ours_s", "held"), [(1.0, True), (1.03, True), (1.04, False)])
-def test_the_aim_is_a_ratio(ours_s, held):
-    row = build_row("vllm", "full length", [ours_s] * 5, [1.0] * 5, right=True)
-    assert (row.held, row.wrong, row.aim) == (held, False, AIMS["vllm"])
-
-
 def test_the_ratio_is_of_ways_that_follow_each_other():
     """A machine that is slow for half of the rounds is slow for both."""
     bare_s = [1.0] * 10 + [3.0] * 10 + [9.0]
@@ -35,14 +29,11 @@ def test_the_ratio_is_of_ways_that_follow_each_other():
     assert row.bare_s == 3.0
 
 
-def test_a_table_says_what_is_wrong_and_what_is_missed():
+def test_a_table_marks_a_wrong_row():
     rows = [
-        build_row("hf", "full length", [ours_s] * 5, [1.0] * 5, right=right)
-        for ours_s, right in ((1.0, True), (2.0, True), (1.0, False))
+        build_row("hf", "full length", [1.0] * 5, [1.0] * 5, right=right) for right in (True, False)
     ]
-    assert [line.split()[-1] for line in format_table(rows).splitlines()[1:]] == [
-        *("held", "missed", "WRONG")
-    ]
+    assert ["WRONG" in line for line in format_table(rows).splitlines()[1:]] == [False, True]
 
 
 def test_conversations_differ():

@@ -8,11 +8,10 @@ import pytest
 
 from benchmarks.answers import KINDS, answer
 from benchmarks.postprocessors import DynamoPostprocessor, OurPostprocessor, StartAnswer
-from benchmarks.sglang_postprocessor import SglangPostprocessor
 from benchmarks.worker_cost import differences
 
 
-@pytest.fixture(scope="module", params=[OurPostprocessor, DynamoPostprocessor, SglangPostprocessor])
+@pytest.fixture(scope="module", params=[OurPostprocessor, DynamoPostprocessor])
 def start_answer(request: pytest.FixtureRequest) -> StartAnswer:
     made: Callable[[], StartAnswer] = request.param
     return made()

@@ -1,4 +1,4 @@
-"""The benchmark of recording records what it measures, and says whether its claim held."""
+"""The benchmark of recording records what it measures."""
 
 from __future__ import annotations
 
@@ -13,7 +13,6 @@ def test_all_ways_are_measured() -> None:
     report = measure(1, 600)
     assert [row.recording for row in report.rows] == [OFF, ON, WITH_CONTENT]
     assert all(row.loop_us > 0 for row in report.rows)
-    assert report.claim_held == (report.added_us < 1)
 
 
 @pytest.mark.parametrize("flags", [[], ["--json"]], ids=["table", "json"])
@@ -23,4 +22,4 @@ def test_prints(flags: list[str], capsys: pytest.CaptureFixture[str]) -> None:
     if flags:
         assert json.loads(printed)["rows"][0]["recording"] == OFF
     else:
-        assert "claim:" in printed
+        assert "recording adds" in printed

@@ -1,4 +1,4 @@
-"""What `saturation` makes of its samples."""
+"""The summary of `saturation`."""
 
 from __future__ import annotations
 
@@ -19,10 +19,7 @@ def test_ours_are_compared_with_rust_of_the_same_kind() -> None:
             }
         )
     )
-    assert [(row.part_of_rust, row.verdict) for row in rows] == [
-        *((1.0, ""), (1.0, "")),
-        *((0.8, "held"), (0.75, "missed")),
-    ]
+    assert [row.part_of_rust for row in rows] == [1.0, 1.0, 0.8, 0.75]
 
 
 def test_a_process_is_kept_on_its_cores() -> None:
