@@ -20,6 +20,7 @@ from __future__ import annotations
 
 import reprlib
 from collections.abc import Iterable
+from typing import Self
 
 # Where the parsers' names come from; errors name the flag to change.
 TOOL_CALL_FLAG = "--tool-call-parser"
@@ -29,6 +30,9 @@ MAX_REASON = 1000
 # What an error repeats of a request's own words, in characters: of a name, of a text.
 MAX_SHOWN_NAME = 200
 MAX_SHOWN_TEXT = 1000
+# Of these, what the problem has: an error is MAX_SHOWN_TEXT long, its field and value included.
+MAX_PROBLEM = MAX_SHOWN_TEXT - MAX_SHOWN_NAME - 4
+MAX_EXPECTED = MAX_PROBLEM - MAX_SHOWN_NAME - 14
 
 _values = reprlib.Repr()
 _values.maxlevel = 2
@@ -42,22 +46,50 @@ def shorten(text: str, limit: int = MAX_SHOWN_TEXT) -> str:
     return f"{text[: limit - end - 3]}...{text[-end:]}"
 
 
+def show(value: object) -> str:
+    """Return a value as an error repeats it: MAX_SHOWN_NAME characters at most."""
+    return shorten(_values.repr(value), MAX_SHOWN_NAME)
+
+
 class BackedgeError(Exception):
     """Base of all errors that Backedge raises."""
 
 
-class RequestError(BackedgeError):
-    """The request is wrong, and nothing was generated. HTTP 400.
+class FieldError(BackedgeError):
+    """A field of a request, or an option, has a wrong value.
 
-    field: the JSON path of the wrong value, for example `tools[0].function.name`.
-    allowed: the values it may have, in words.
-    The message repeats no more than the beginning and the end of what a client wrote.
+    field: its JSON path, for example `tools[0].function.name`, or its name.
+    problem: the rest of the sentence that the field's name begins.
+    The message repeats only the beginning and the end of long names, values and texts.
     """
 
-    def __init__(self, field: str, value: object, allowed: str) -> None:
+    def __init__(self, field: str, problem: str) -> None:
         self.field = shorten(field, MAX_SHOWN_NAME)
-        shown = shorten(_values.repr(value), MAX_SHOWN_NAME)
-        super().__init__(f"`{self.field}` is {shown}; allowed: {shorten(allowed)}.")
+        super().__init__(f"`{self.field}` {shorten(problem, MAX_PROBLEM)}.")
+
+    @classmethod
+    def wrong(cls, field: str, value: object, expected: str) -> Self:
+        """Return the error for a value of a wrong type or out of its range."""
+        return cls(field, f"must be {shorten(expected, MAX_EXPECTED)}, not {show(value)}")
+
+    @classmethod
+    def too_many(cls, field: str, count: int, unit: str, limit: int) -> Self:
+        """Return the error for a value that is too long. unit: what is counted, in the plural."""
+        return cls(field, f"has {count:,} {unit}; at most {limit:,} are allowed")
+
+    @classmethod
+    def unsupported(cls, field: str, why: str) -> Self:
+        """Return the error for a field that accepts no value."""
+        return cls(field, f"is not supported: {why}")
+
+
+class RequestError(FieldError):
+    """The request is wrong, and nothing was generated. HTTP 400."""
+
+    @classmethod
+    def rejected(cls, error: BaseException, judge: str = "the model's chat template") -> Self:
+        """Return the error for messages that `judge`, which is not our code, rejects."""
+        return cls("messages", f"is rejected by {judge}: {str(error).rstrip('.')}")
 
 
 class SetupError(BackedgeError):

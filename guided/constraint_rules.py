@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from ..base.errors import RequestError
+from ..base.errors import RequestError, show
 from .guided_decoding import GUIDED_FIELDS
 from .guided_request import GuidedRequest
 
@@ -24,14 +24,15 @@ def check_constraints(request: GuidedRequest) -> None:
 def _check_tools(request: GuidedRequest) -> None:
     tools = request.tools or []
     if len(tools) > MAX_TOOLS:
-        raise RequestError("tools", f"{len(tools):,} tools", f"at most {MAX_TOOLS:,} tools")
+        raise RequestError.too_many("tools", len(tools), "tools", MAX_TOOLS)
     names: set[str] = set()
     for position, tool in enumerate(tools):
         name, field = tool.function.name, f"tools[{position}].function.name"
         if not 0 < len(name) <= MAX_TOOL_NAME:
-            raise RequestError(field, name, f"a name of at most {MAX_TOOL_NAME} characters")
+            expected = f"a name of at most {MAX_TOOL_NAME} characters"
+            raise RequestError.wrong(field, name, expected)
         if name in names:
-            raise RequestError(field, name, "a name that no other tool has")
+            raise RequestError(field, f"must be unique; another tool is {show(name)}")
         names.add(name)
 
 
@@ -39,14 +40,14 @@ def _check_tool_choice(request: GuidedRequest) -> None:
     choice = request.tool_choice
     if isinstance(choice, str) and choice not in ("none", "auto", "required"):
         allowed = '"none", "auto", "required" or a named function'
-        raise RequestError("tool_choice", choice, allowed)
+        raise RequestError.wrong("tool_choice", choice, allowed)
     if not request.forces_call:
         return
     names = [tool.function.name for tool in request.tools or []]
     demanded = request.named_function
     if not names or (demanded is not None and demanded not in names):
-        allowed = f'"none", "auto", or a choice among the functions in `tools`: {names}'
-        raise RequestError("tool_choice", request.raw["tool_choice"], allowed)
+        allowed = f'"none", "auto", or one of the functions in `tools`, {names}'
+        raise RequestError.wrong("tool_choice", request.raw["tool_choice"], allowed)
 
 
 def _check_one_constraint(request: GuidedRequest) -> None:
@@ -56,9 +57,9 @@ def _check_one_constraint(request: GuidedRequest) -> None:
     if request.forces_call:
         if response_format is not None and response_format.type == "structural_tag":
             given.append("response_format")
-        allowed = "nothing, since `tool_choice` forces a tool call"
+        other = "`tool_choice`, which forces a tool call"
     else:
-        allowed = f"nothing, since {given[0]} constrains the answer" if given else ""
+        other = f"`{given[0]}`, which constrains the answer" if given else ""
         given = given[1:]
     if given:
-        raise RequestError(given[0], request.raw[given[0]], allowed)
+        raise RequestError(given[0], f"cannot be combined with {other}")

@@ -163,5 +163,5 @@ def _move_definitions(parameters: JsonObject, definitions: JsonObject, field: st
     for word in ("$defs", "definitions"):
         for name, definition in parameters.pop(word, {}).items():
             if definitions.setdefault(word, {}).setdefault(name, definition) != definition:
-                allowed = "the same definition as in the other tools"
-                raise RequestError(f"{field}.{word}.{name}", definition, allowed)
+                where = f"{field}.{word}.{name}"
+                raise RequestError(where, "must be the same definition in all tools")

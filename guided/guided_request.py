@@ -103,6 +103,15 @@ _EXPECTED = re.compile(r"Expected `(?P<type>[^`]*)`.*")
 _MISSING = re.compile(r"Object missing required field `(?P<name>[^`]*)`")
 # The names that a field may have, where it is not "function".
 _NAMES = {"response_format.type": get_args(ResponseFormatType)}
+# msgspec's names of types.
+_TYPES = {
+    "str": "a string",
+    "int": "an integer",
+    "float": "a number",
+    "bool": "true or false",
+    "array": "a list",
+    "object": "an object",
+}
 _STEP = re.compile(r"\[(\d+)\]|([^.\[\]]+)")
 
 
@@ -125,12 +134,14 @@ def _raise_request_error(raw: object, error: msgspec.ValidationError) -> NoRetur
     problem, path = (found["problem"], found["path"] or "") if found else (str(error), "")
     if (missing := _MISSING.fullmatch(problem)) is not None:
         field = f"{path}.{missing['name']}" if path else missing["name"]
-        raise RequestError(field, None, "a value, since the field is required") from error
+        raise RequestError(field, "is required") from error
     expected = _EXPECTED.fullmatch(problem)
-    allowed = f"a value of type {expected['type']}" if expected else problem
+    allowed = problem
+    if expected:
+        allowed = " or ".join(_TYPES.get(name, name) for name in expected["type"].split(" | "))
     if problem.startswith("Invalid enum value"):
-        allowed = ", ".join(map(repr, _NAMES.get(path, ("function",))))
-    raise RequestError(path, _value_at(raw, path), allowed) from error
+        allowed = f"one of {', '.join(map(repr, _NAMES.get(path, ('function',))))}"
+    raise RequestError.wrong(path, _value_at(raw, path), allowed) from error
 
 
 def _value_at(raw: object, path: str) -> object:

@@ -114,5 +114,5 @@ def _read_tag(tag: JsonObject) -> JsonObject:
         tags = []
     if not tags or not isinstance(triggers, list):
         allowed = "a structural tag, with `format`, or with `structures` and `triggers`"
-        raise RequestError("response_format", tag, allowed)
+        raise RequestError.wrong("response_format", tag, allowed)
     return {"type": "triggered_tags", "triggers": triggers, "tags": tags}

@@ -45,8 +45,8 @@ def check_schemas(
             field = f"tools[{position}].function.parameters"
             total += _measure(field, parameters)
             if total > MAX_SCHEMAS_BYTES:
-                allowed = f"at most {MAX_SCHEMAS_BYTES:,} bytes of schemas in all tools together"
-                raise RequestError("tools", f"{total:,} bytes of schemas and more", allowed)
+                unit = "bytes of schemas or more"
+                raise RequestError.too_many("tools", total, unit, MAX_SCHEMAS_BYTES)
             _raise_fault(field, find_tool_fault(parameters))
     for field, schema in _find_answer_schemas(request):
         _measure(field, schema)
@@ -62,16 +62,16 @@ def _measure(field: str, schema: object) -> int:
     try:
         size = len(msgspec.json.encode(schema))
     except RecursionError:
-        raise RequestError(field, schema, f"at most {MAX_DEPTH} levels deep") from None
+        raise RequestError.wrong(field, schema, f"at most {MAX_DEPTH} levels deep") from None
     if size > MAX_SCHEMA_BYTES:
-        raise RequestError(field, f"{size:,} bytes", f"at most {MAX_SCHEMA_BYTES:,} bytes")
+        raise RequestError.too_many(field, size, "bytes", MAX_SCHEMA_BYTES)
     return size
 
 
 def _raise_fault(field: str, fault: SchemaFault | None) -> None:
     if fault is not None:
         steps = (f"[{word}]" if isinstance(word, int) else f".{word}" for word in fault.path)
-        raise RequestError(field + "".join(steps), fault.value, fault.allowed)
+        raise RequestError.wrong(field + "".join(steps), fault.value, fault.allowed)
 
 
 def _find_answer_schemas(request: GuidedRequest) -> Iterator[tuple[str, object]]:
@@ -79,7 +79,7 @@ def _find_answer_schemas(request: GuidedRequest) -> Iterator[tuple[str, object]]
     response_format = request.response_format
     if response_format is not None and response_format.type == "json_schema":
         if response_format.json_schema is None:
-            raise RequestError("response_format.json_schema", None, "an object with a `schema`")
+            raise RequestError("response_format.json_schema", "is required")
         yield "response_format.json_schema.schema", response_format.json_schema.schema
     if request.guided_json is not None:
         yield "guided_json", _decode_guided_json(request.guided_json)
@@ -90,14 +90,14 @@ def _decode_guided_json(guided_json: object) -> object:
     schema = guided_json
     if isinstance(guided_json, str):
         if len(guided_json) > MAX_SCHEMA_BYTES:
-            shown = f"{len(guided_json):,} characters"
-            raise RequestError("guided_json", shown, f"at most {MAX_SCHEMA_BYTES:,} bytes")
+            size = len(guided_json)
+            raise RequestError.too_many("guided_json", size, "characters", MAX_SCHEMA_BYTES)
         try:
             schema = msgspec.json.decode(guided_json)
         except (msgspec.DecodeError, RecursionError):
             schema = guided_json
     if not isinstance(schema, dict | bool):
-        raise RequestError("guided_json", guided_json, "a JSON Schema, or the text of one")
+        raise RequestError.wrong("guided_json", guided_json, "a JSON Schema, or the text of one")
     return schema
 
 
@@ -106,20 +106,20 @@ def _check_structural_tag(request: GuidedRequest) -> None:
         raw = request.raw["response_format"]
         _measure("response_format", raw)
         if is_deeper(raw, MAX_DEPTH):
-            raise RequestError("response_format", raw, f"at most {MAX_DEPTH} levels deep")
+            raise RequestError.wrong("response_format", raw, f"at most {MAX_DEPTH} levels deep")
 
 
 def _check_text(field: str, text: object) -> None:
     if field in ("guided_regex", "guided_whitespace_pattern"):
         if (allowed := find_pattern_fault(text)) is not None or not text:
-            raise RequestError(field, text, allowed or "a regular expression")
+            raise RequestError.wrong(field, text, allowed or "a regular expression")
     elif field == "guided_grammar":
         if not isinstance(text, str) or not 0 < len(text) <= MAX_GRAMMAR_CHARACTERS:
             allowed = f"a grammar of at most {MAX_GRAMMAR_CHARACTERS:,} characters"
-            raise RequestError(field, text, allowed)
+            raise RequestError.wrong(field, text, allowed)
     elif not _are_choices(text):
         allowed = f"a list of texts, of at most {MAX_GRAMMAR_CHARACTERS:,} characters together"
-        raise RequestError(field, text, allowed)
+        raise RequestError.wrong(field, text, allowed)
 
 
 def _are_choices(choices: object) -> bool:

@@ -11,7 +11,7 @@ from typing import Any
 
 import msgspec
 
-from ..base.errors import RequestError, shorten
+from ..base.errors import RequestError, shorten, show
 from ..base.json_types import JsonObject
 from .batch_file import find_image_parts, has_image, read_id
 from .constraints import CONSTRAINTS
@@ -92,18 +92,18 @@ class RowReader:
     def _read_body(self, row: JsonObject) -> JsonObject:
         body = row["body"]
         if not isinstance(body, dict):
-            raise RequestError("body", body, "an object with `messages`")
+            raise RequestError.wrong("body", body, "an object with `messages`")
         for name, allowed in (("url", URL), ("method", "POST")):
             if row.get(name, allowed) != allowed:
-                raise RequestError(name, row[name], allowed)
+                raise RequestError.wrong(name, row[name], allowed)
         fields = {name: value for name, value in body.items() if value is not None}
         known = {*OPTION_FIELDS, *REQUEST_FIELDS, *IGNORED_FIELDS, *CHECKED_FIELDS}
         for name in fields.keys() - known:
-            raise RequestError(f"body.{name}", fields[name], "left out; it is not supported here")
+            raise RequestError(f"body.{name}", "is not supported here; leave it out")
         if fields.get("model", self.models[0]) not in self.models:
-            raise RequestError("body.model", fields["model"], " or ".join(self.models))
+            raise RequestError.wrong("body.model", fields["model"], " or ".join(self.models))
         if fields.get("stream", False) is not False:
-            raise RequestError("body.stream", fields["stream"], "false")
+            raise RequestError.wrong("body.stream", fields["stream"], "false")
         return {**_read_request(fields, "body."), "options": self._read_options(fields)}
 
     def _read_options(self, fields: JsonObject) -> GenerationOptions:
@@ -119,7 +119,7 @@ class RowReader:
         parts = find_image_parts(body)
         found = [*([row["image"]] if row.get("image") is not None else []), *map(_read_part, parts)]
         if len(found) > 1:
-            message = f"the row has {len(found)} images; allowed: 1. Make a row of each."
+            message = f"the row has {len(found)} images; at most 1 is allowed. Make a row of each."
             raise RowFailure("image", message)
         image = {"image": self._load(found[0])}
         if not parts:
@@ -148,8 +148,8 @@ class RowReader:
 
 def _describe_image(source: object) -> str:
     return (
-        f"the image is {shorten(repr(source), 200)}; allowed: a file's path, or a URL that begins "
-        "with `data:` and has its bytes in base64."
+        f"the image must not be {show(source)}, but a file's path, or a URL that begins with "
+        "`data:` and has its bytes in base64."
     )
 
 
@@ -163,7 +163,7 @@ def _read_request(
         try:
             msgspec.convert(value, kind)
         except msgspec.ValidationError as error:
-            raise RequestError(f"{path}{name}", value, allowed) from error
+            raise RequestError.wrong(f"{path}{name}", value, allowed) from error
     return found
 
 
@@ -171,10 +171,10 @@ def _read_logprobs(fields: JsonObject) -> int | None:
     """Return the number of alternatives; None for no logprobs."""
     wanted, top = fields.get("logprobs", False), fields.get("top_logprobs", 0)
     if not isinstance(wanted, bool):
-        raise RequestError("body.logprobs", wanted, "true or false")
+        raise RequestError.wrong("body.logprobs", wanted, "true or false")
     if not wanted:
         if top:
-            raise RequestError("body.top_logprobs", top, "0, unless `logprobs` is true")
+            raise RequestError("body.top_logprobs", "requires `logprobs` to be true")
         return None
     # The options check the number.
     return top  # type: ignore[no-any-return]  # a JSON value

@@ -54,18 +54,20 @@ def render_conversation(
 def check_messages(messages: object) -> list[JsonObject]:
     """Return the messages. Raises `RequestError` for what is no conversation."""
     if not isinstance(messages, Sequence) or isinstance(messages, str | bytes) or not messages:
-        raise RequestError("messages", messages, "a list of one message or more")
+        raise RequestError.wrong("messages", messages, "a list of at least one message")
     for position, message in enumerate(messages):
         where = f"messages[{position}]"
         if not isinstance(message, Mapping):
-            raise RequestError(where, message, "an object with role and content")
+            raise RequestError.wrong(where, message, "an object with role and content")
         if message.get("role") not in ROLES:
-            raise RequestError(f"{where}.role", message.get("role"), ", ".join(ROLES))
+            raise RequestError.wrong(
+                f"{where}.role", message.get("role"), f"one of {', '.join(ROLES)}"
+            )
         content = message.get("content")
         if not isinstance(content, str | list | None):
-            raise RequestError(f"{where}.content", content, "text or a list of parts")
+            raise RequestError.wrong(f"{where}.content", content, "a string or a list of parts")
         if content is None and message["role"] != "assistant":
-            raise RequestError(f"{where}.content", content, "text or a list of parts")
+            raise RequestError.wrong(f"{where}.content", content, "a string or a list of parts")
         _check_calls(where, message.get("tool_calls"))
     return [dict(message) for message in messages]
 
@@ -74,10 +76,10 @@ def _check_calls(where: str, calls: object) -> None:
     if calls is None:
         return
     if not isinstance(calls, list):
-        raise RequestError(f"{where}.tool_calls", calls, "a list of calls")
+        raise RequestError.wrong(f"{where}.tool_calls", calls, "a list of calls")
     for number, call in enumerate(calls):
         function = call.get("function") if isinstance(call, Mapping) else None
         if not isinstance(function, Mapping) or not isinstance(function.get("name"), str):
-            raise RequestError(
+            raise RequestError.wrong(
                 f"{where}.tool_calls[{number}]", call, "an object with a function that has a name"
             )

@@ -239,7 +239,7 @@ def _build(contract: type[C], flags: argparse.Namespace, **parts: object) -> C:
     try:
         return contract.from_mapping({**given, **parts})
     except OptionValueError as error:
-        name = error.name.rpartition(".")[2].replace("_", "-")
+        name = error.field.rpartition(".")[2].replace("_", "-")
         raise SetupError(f"--{name}: {error}") from error
 
 

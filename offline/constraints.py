@@ -123,10 +123,9 @@ def _find_reasoning(name: str, vocabulary: Vocabulary) -> ReasoningTags:
     if format_ is not None:
         tags = read_reasoning_tags(spell_markers(format_, vocabulary.ids))
     if tags is None:
-        raise RequestError(
-            "reasoning_parser",
-            name,
-            "none for an answer that is held to a grammar, since no grammar knows where the "
-            "reasoning of this format ends",
+        problem = (
+            f"must not be {name!r} for an answer that a grammar constrains: no grammar knows where "
+            "the reasoning of this format ends"
         )
+        raise RequestError("reasoning_parser", problem)
     return tags

@@ -73,8 +73,8 @@ class VlmPreprocessOptions(Named):
             _check_number(f"vlm.{name}", getattr(self, name), int, 1)
         _check_type("vlm.do_resize", self.do_resize, bool)
         if self.max_pixels and self.min_pixels and self.min_pixels > self.max_pixels:
-            raise OptionValueError(
-                "vlm.min_pixels", self.min_pixels, f"up to vlm.max_pixels, {self.max_pixels}"
+            raise OptionValueError.wrong(
+                "vlm.min_pixels", self.min_pixels, f"at most vlm.max_pixels, {self.max_pixels}"
             )
 
 
@@ -104,18 +104,20 @@ class ModelLoadConfig(Named):
     def __post_init__(self) -> None:
         """Check the values. Raises `OptionValueError`."""
         if not isinstance(self.model, str | os.PathLike) or not str(self.model):
-            raise OptionValueError("model", self.model, "a folder or a model's name")
+            raise OptionValueError.wrong("model", self.model, "a folder or a model's name")
         for name in ("backend", "fallback_backend"):
             value = getattr(self, name)
             if value not in BACKENDS and not (name == "fallback_backend" and value is None):
-                raise OptionValueError(name, value, ", ".join(BACKENDS))
+                raise OptionValueError.wrong(name, value, f"one of {', '.join(BACKENDS)}")
         _check_type("dtype", self.dtype, str)
         _check_type("trust_remote_code", self.trust_remote_code, bool)
         _check_number("max_model_len", self.max_model_len, int, 2)
         if not isinstance(self.engine_args, Mapping):
-            raise OptionValueError("engine_args", self.engine_args, "a mapping of names to values")
+            raise OptionValueError.wrong(
+                "engine_args", self.engine_args, "a mapping of names to values"
+            )
         if not isinstance(self.vlm, VlmPreprocessOptions):
-            raise OptionValueError("vlm", self.vlm, "VlmPreprocessOptions(...)")
+            raise OptionValueError.wrong("vlm", self.vlm, "VlmPreprocessOptions(...)")
 
     def for_fallback(self) -> Self:
         """Return the configuration of `fallback_backend`; `engine_args` are the first one's."""
@@ -165,19 +167,20 @@ class GenerationOptions(Named):
         for name, (kind, least, most) in _RANGES.items():
             _check_number(name, getattr(self, name), kind, least, most)
         if self.n is None:
-            raise OptionValueError("n", None, f"an integer from 1 to {MAX_CHOICES}")
+            raise OptionValueError.wrong("n", None, f"an integer from 1 to {MAX_CHOICES}")
         if self.top_p is not None and self.top_p <= 0:
-            raise OptionValueError("top_p", self.top_p, "above 0 and up to 1")
+            raise OptionValueError.wrong("top_p", self.top_p, "above 0 and at most 1")
         for name in ("include_stop", "message"):
             _check_type(name, getattr(self, name), bool)
         _check_stops(self.stop)
         _check_token_ids(self.stop_token_ids)
         if not isinstance(self.chat_template_kwargs, Mapping):
-            raise OptionValueError("chat_template_kwargs", self.chat_template_kwargs, "a mapping")
-        if not self.message and (self.tool_call_parser or self.reasoning_parser):
-            raise OptionValueError(
-                "message", False, "True where tool_call_parser or reasoning_parser is given"
+            raise OptionValueError.wrong(
+                "chat_template_kwargs", self.chat_template_kwargs, "a mapping"
             )
+        if not self.message and (self.tool_call_parser or self.reasoning_parser):
+            problem = "must be true where tool_call_parser or reasoning_parser is given"
+            raise OptionValueError("message", problem)
 
     @property
     def stop_strings(self) -> list[str]:
@@ -207,34 +210,32 @@ def _check_number(
     if not is_number or not least <= value <= most:  # type: ignore[operator]  # it is a number
         word = "an integer" if kind is int else "a number"
         limits = f"{least:g} or more" if most == float("inf") else f"from {least:g} to {most:g}"
-        raise OptionValueError(name, value, f"{word}, {limits}")
+        raise OptionValueError.wrong(name, value, f"{word}, {limits}")
 
 
 def _check_type(name: str, value: object, kind: type) -> None:
     if value is not None and not isinstance(value, kind):
-        raise OptionValueError(name, value, f"a value of type {kind.__name__}")
+        raise OptionValueError.wrong(name, value, f"of type {kind.__name__}")
 
 
 def _check_token_ids(token_ids: object) -> None:
     is_list = isinstance(token_ids, Sequence) and not isinstance(token_ids, str)
     if not is_list or not all(type(item) is int and item >= 0 for item in token_ids):  # type: ignore[attr-defined]  # it is a sequence
-        raise OptionValueError("stop_token_ids", token_ids, "a list of token ids")
+        raise OptionValueError.wrong("stop_token_ids", token_ids, "a list of token ids")
 
 
 def _check_stops(given: object) -> None:
     if not isinstance(given, Sequence):
-        raise OptionValueError("stop", given, "a string or a list of strings")
+        raise OptionValueError.wrong("stop", given, "a string or a list of strings")
     stops = [given] if isinstance(given, str) else given
     if len(stops) > MAX_STOPS:
-        raise OptionValueError("stop", f"{len(stops)} strings", f"up to {MAX_STOPS} strings")
+        raise OptionValueError.too_many("stop", len(stops), "strings", MAX_STOPS)
     for stop in stops:
         if not isinstance(stop, str) or not stop:
-            raise OptionValueError("stop", stop, "strings that are not empty")
+            raise OptionValueError.wrong("stop", stop, "one or more non-empty strings")
     characters = sum(len(str(stop)) for stop in stops)
     if characters > MAX_STOP_CHARACTERS:
-        raise OptionValueError(
-            "stop", f"{characters} characters", f"up to {MAX_STOP_CHARACTERS} together"
-        )
+        raise OptionValueError.too_many("stop", characters, "characters", MAX_STOP_CHARACTERS)
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)

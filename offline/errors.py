@@ -5,7 +5,7 @@ from __future__ import annotations
 import difflib
 from collections.abc import Iterable
 
-from ..base.errors import BackedgeError, SetupError
+from ..base.errors import BackedgeError, FieldError, SetupError
 
 
 def suggest(name: str, known: Iterable[str]) -> str:
@@ -23,12 +23,8 @@ class UnknownOptionError(SetupError):
         super().__init__(f"{owner} has no option {name!r}; {suggest(name, known)}")
 
 
-class OptionValueError(SetupError):
-    """An option has a value that it cannot have. allowed: the values it may have, in words."""
-
-    def __init__(self, name: str, value: object, allowed: str) -> None:
-        self.name = name
-        super().__init__(f"{name} is {value!r}; allowed: {allowed}.")
+class OptionValueError(FieldError, SetupError):
+    """The value of an option is of a wrong type or out of its range."""
 
 
 class CapabilityError(SetupError):

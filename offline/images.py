@@ -9,7 +9,7 @@ import stat
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ..base.errors import shorten
+from ..base.errors import show
 from ..tokenization.errors import describe_error
 from .contracts import VlmPreprocessOptions
 from .rows import RowFailure
@@ -47,7 +47,7 @@ def load_image(image: object) -> Image.Image:
     if width * height > MAX_IMAGE_PIXELS:
         raise RowFailure(
             "image",
-            f"{name} has {width} x {height} pixels; allowed: up to {MAX_IMAGE_PIXELS:,} together.",
+            f"{name} has {width} x {height} pixels; at most {MAX_IMAGE_PIXELS:,} are allowed.",
         )
     try:
         return convert_to_rgb(opened)
@@ -61,7 +61,7 @@ def read_file(image: object) -> tuple[bytes, str]:
         data, name = bytes(image), f"the image of {len(image)} bytes"
     elif isinstance(image, str | os.PathLike):
         path = Path(image)
-        name = f"the image {shorten(repr(str(path)), 200)}"
+        name = f"the image {show(str(path))}"
         try:
             # A device or a pipe may be read forever.
             if not stat.S_ISREG(path.stat().st_mode):
@@ -74,7 +74,7 @@ def read_file(image: object) -> tuple[bytes, str]:
     else:
         raise RowFailure(
             "image",
-            f"image is {shorten(repr(image), 200)}; allowed: one path, bytes or PIL image.",
+            f"image must be one path, bytes or PIL image, not {show(image)}.",
         )
     if len(data) > MAX_IMAGE_BYTES:
         raise RowFailure(

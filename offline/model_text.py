@@ -109,8 +109,7 @@ def build_render(templates: Any) -> Callable[..., str]:
             raise
         except Exception as error:
             # A template is code of the model: it may raise anything, and so refuses messages.
-            allowed = f"messages that the model's chat template accepts ({error})"
-            raise RequestError("messages", messages, allowed) from error
+            raise RequestError.rejected(error) from error
         return str(text)
 
     return render
@@ -118,9 +117,10 @@ def build_render(templates: Any) -> Callable[..., str]:
 
 def refuse_reserved(template_kwargs: Mapping[str, object]) -> None:
     """Raise `RequestError` for a variable whose name is an argument of the renderers."""
-    for name, value in template_kwargs.items():
+    for name in template_kwargs:
         if name in RESERVED:
-            raise RequestError(f"chat_template_kwargs.{name}", value, "variables of the template")
+            why = "it is an argument of the renderer, not a variable of the template"
+            raise RequestError.unsupported(f"chat_template_kwargs.{name}", why)
 
 
 def reads_parts(templates: Any) -> bool:

@@ -140,7 +140,7 @@ class Preparation:
         if length >= context:
             raise RowFailure(
                 "prompt_too_long",
-                f"the prompt is {length} tokens long; allowed: {describe_longest(context)}. "
+                f"the prompt has {length} tokens; {describe_longest(context)}. "
                 "Shorten it, or set truncate_prompt_tokens.",
             )
         return min(options.max_new_tokens or context, context - length)

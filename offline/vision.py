@@ -133,8 +133,7 @@ class VisionPrompts:
             )
         except Exception as error:
             # A template is code of the model: it may raise anything, and so refuses messages.
-            allowed = f"messages that the model's chat template accepts ({error})"
-            raise RequestError("messages", messages, allowed) from error
+            raise RequestError.rejected(error) from error
         return str(text)
 
 
@@ -171,7 +170,7 @@ def _convert_parts(position: int, content: object) -> list[JsonObject]:
             parts.append({"type": "text", "text": part["text"]})
         else:
             where = f"messages[{position}].content[{number}]"
-            raise RequestError(where, part, "parts of text, and one image")
+            raise RequestError.wrong(where, part, "a part of text or an image")
     return parts
 
 

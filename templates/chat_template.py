@@ -18,7 +18,7 @@ from jinja2.ext import Extension, loopcontrols
 from jinja2.parser import Parser
 from typing_extensions import override
 
-from ..base.errors import RequestError, SetupError, shorten
+from ..base.errors import RequestError, SetupError, shorten, show
 from ..base.json_types import JsonObject
 from ..base.nested_json import decode_json
 from ..guided.standard_schema import standardize
@@ -140,8 +140,7 @@ class ChatTemplate:
             text = render_with_time_limit(lambda: self._templates[name].render(variables))
         except Exception as error:
             # A template is code of the model: it may raise anything, and so refuses messages.
-            allowed = f"messages that the model's chat template accepts ({error})"
-            raise RequestError("messages", messages, allowed) from error
+            raise RequestError.rejected(error) from error
         return text[: text.rindex(CONTINUE_MARKER.strip())] if continue_final_message else text
 
 
@@ -266,12 +265,9 @@ def _content_texts(position: int, content: str | list[JsonObject | str] | None) 
         elif (kind := part.get("type")) in TEXT_PARTS:
             yield part[TEXT_PARTS[kind]]
         else:
-            raise RequestError(
-                f"messages[{position}].content[{number}].type",
-                kind,
-                "text; for other media run the frontend with vLLM installed "
-                "(--tokenizer-backend vllm)",
-            )
+            where = f"messages[{position}].content[{number}].type"
+            remedy = "media need a frontend with vLLM (--tokenizer-backend vllm)"
+            raise RequestError(where, f"must be text, not {show(kind)}; {remedy}")
 
 
 def _add_assistant_fields(converted: JsonObject, message: JsonObject) -> None:

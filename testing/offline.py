@@ -42,7 +42,9 @@ class ReplayBackend(Backend):
         self._folder = Path(str(arguments["transcripts"]))
         step = arguments["tokens_per_step"]
         if type(step) is not int or step < 1:
-            raise OptionValueError("engine_args.tokens_per_step", step, "an integer, 1 or more")
+            raise OptionValueError.wrong(
+                "engine_args.tokens_per_step", step, "an integer, 1 or more"
+            )
         self._step = step
         self._files: ModelFiles | None = None
         self._recordings: Recordings | None = None

@@ -99,21 +99,17 @@ class CheckedTokenizer(DynamoTokenizer):
         template_kwargs: dict[str, object],
     ) -> object:
         given = find_arguments(method, messages, own)
-        for name, value in template_kwargs.items():
+        for name in template_kwargs:
             if name in given or not accepts(method, name):
-                raise RequestError(
-                    f"chat_template_kwargs.{name}",
-                    value,
-                    f"the arguments of {self._name}.{method.__name__}, which has no {name}",
-                )
+                why = f"{self._name}.{method.__name__} has no argument {name}"
+                raise RequestError.unsupported(f"chat_template_kwargs.{name}", why)
         try:
             with self._turn(self.unwrap()):
                 return method(messages, **own, **template_kwargs)
         except RequestError:
             raise
         except ValueError as error:
-            allowed = f"messages that {self._name} accepts ({error})"
-            raise RequestError("messages", messages, allowed) from error
+            raise RequestError.rejected(error, self._name) from error
         except Exception as error:
             raise TokenizerFailedError(self._name, method.__name__, messages, error) from error
 

@@ -118,9 +118,7 @@ class MistralTokenizer(BaseTokenizer, TokenizerProtocol):
             raise
         except Exception as error:
             # mistral-common rejects messages with its own errors, pydantic's, and AssertionErrors.
-            raise RequestError(
-                "messages", messages, f"messages that mistral-common accepts ({error})"
-            ) from error
+            raise RequestError.rejected(error, "mistral-common") from error
         return token_ids
 
     def get_vocab(self) -> dict[str, int]:
@@ -201,8 +199,8 @@ def _convert_message(position: int, message: JsonObject) -> JsonObject:
         kind = part.get("type") if isinstance(part, dict) else None
         # mistral-common would load an image from any URL that the client gives.
         if kind not in TEXT_PARTS:
-            allowed = " and ".join(TEXT_PARTS) + "; media need --tokenizer-backend vllm"
-            raise RequestError(f"messages[{position}].content[{number}].type", kind, allowed)
+            allowed = " or ".join(TEXT_PARTS) + " (media need --tokenizer-backend vllm)"
+            raise RequestError.wrong(f"messages[{position}].content[{number}].type", kind, allowed)
     changed = dict(message)
     if message.get("tool_calls"):
         changed["tool_calls"] = [

@@ -12,7 +12,7 @@ from collections.abc import Callable
 
 import msgspec
 
-from ..base.errors import RequestError
+from ..base.errors import RequestError, show
 
 # Limit for a prompt's text, regardless of the model.
 MAX_PROMPT_CHARACTERS = 67_108_864
@@ -33,12 +33,14 @@ class PromptLimit(msgspec.Struct, frozen=True):
         count_tokens: returns the number of tokens of a text.
         """
         if len(text) > MAX_PROMPT_CHARACTERS:
-            raise _too_long(text, f"up to {MAX_PROMPT_CHARACTERS:,} characters")
+            limit = f"at most {MAX_PROMPT_CHARACTERS:,} are allowed"
+            raise _too_long(text, limit)
         try:
             text.encode()
         except UnicodeEncodeError as error:
-            shown = text[error.start : error.end]
-            raise RequestError("messages", shown, "text without half surrogate pairs") from None
+            half = show(text[error.start : error.end])
+            problem = f"must not contain half of a surrogate pair, {half}"
+            raise RequestError("messages", problem) from None
         if self.context_length is None:
             return
         size = self.context_length * CHARACTERS_PER_TOKEN
@@ -51,10 +53,10 @@ class PromptLimit(msgspec.Struct, frozen=True):
 def describe_longest(context_length: int) -> str:
     """Describe the longest prompt for an error. context_length: in tokens."""
     return (
-        f"up to {context_length - 1} tokens, since the model's context is {context_length} tokens "
-        "and the answer needs at least one of them"
+        f"at most {context_length - 1} tokens are allowed, since the model's context is "
+        f"{context_length} tokens and the answer needs at least one"
     )
 
 
-def _too_long(text: str, allowed: str) -> RequestError:
-    return RequestError("messages", f"{len(text):,} characters long", allowed)
+def _too_long(text: str, limit: str) -> RequestError:
+    return RequestError("messages", f"has {len(text):,} characters; {limit}")

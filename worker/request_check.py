@@ -87,7 +87,7 @@ def check_params(params: PostprocessParams, prompt_and_resumed: int) -> None:
         _check_number(f"{KEY}.{field}", number, allowed)
     _check_length("stop", params.stop, MAX_STOPS, "strings")
     if not all(params.stop):
-        raise RequestError(f"{KEY}.stop", params.stop, "strings that are not empty")
+        raise RequestError(f"{KEY}.stop", "must not contain an empty string")
     _check_length("stop", "".join(params.stop), MAX_STOP_CHARACTERS, "characters")
     _check_length("parser.tools", parser.tools, MAX_TOOLS, "tools")
     _check_length("response_id", params.response_id, MAX_NAME, "characters")
@@ -97,21 +97,23 @@ def check_params(params: PostprocessParams, prompt_and_resumed: int) -> None:
 def _read_object(request: JsonObject, name: str) -> JsonObject:
     found = request.get(name) or {}
     if not isinstance(found, dict):
-        raise RequestError(name, found, "an object")
+        raise RequestError.wrong(name, found, "an object")
     return found
 
 
 def _check_number(field: str, value: object, allowed: Range) -> None:
     low, high = allowed
     if isinstance(value, bool) or not isinstance(value, int) or not low <= value <= high:
-        raise RequestError(field, value, f"a whole number from {low} to {high}")
+        raise RequestError.wrong(field, value, f"an integer from {low} to {high}")
 
 
 def _check_token_ids(field: str, token_ids: object, vocabulary_size: int | None) -> None:
     if token_ids is None:
         return
-    if not isinstance(token_ids, list) or len(token_ids) > MAX_STOP_TOKENS:
-        raise RequestError(field, token_ids, f"a list of at most {MAX_STOP_TOKENS} token ids")
+    if not isinstance(token_ids, list):
+        raise RequestError.wrong(field, token_ids, "a list of token ids")
+    if len(token_ids) > MAX_STOP_TOKENS:
+        raise RequestError.too_many(field, len(token_ids), "token ids", MAX_STOP_TOKENS)
     allowed = (0, (_MAX_U32 if vocabulary_size is None else vocabulary_size - 1))
     for position, token_id in enumerate(token_ids):
         _check_number(f"{field}[{position}]", token_id, allowed)
@@ -119,4 +121,4 @@ def _check_token_ids(field: str, token_ids: object, vocabulary_size: int | None)
 
 def _check_length(field: str, value: Sized, longest: int, unit: str) -> None:
     if len(value) > longest:
-        raise RequestError(f"{KEY}.{field}", value, f"at most {longest} {unit}")
+        raise RequestError.too_many(f"{KEY}.{field}", len(value), unit, longest)

@@ -51,7 +51,8 @@ def read_params(request: JsonObject) -> PostprocessParams | None:
         return None
     text = extra_args.get(KEY)
     if isinstance(text, str) and len(text) > MAX_PARAMS_CHARACTERS:
-        raise RequestError(f"extra_args.{KEY}", text, f"at most {MAX_PARAMS_CHARACTERS} characters")
+        field, limit = f"extra_args.{KEY}", MAX_PARAMS_CHARACTERS
+        raise RequestError.too_many(field, len(text), "characters", limit)
     try:
         return read(PostprocessParams, text)
     except ProtocolError as error:

@@ -170,9 +170,7 @@ class SglangPrompts:
             media, uuids = extract_mm_urls(messages)
             reject_unsupported_multimodal_uuids(uuids)
         except (PreprocessError, TimeoutError) as error:
-            raise RequestError(
-                "messages", messages, f"what the model's chat template takes ({error})"
-            ) from error
+            raise RequestError.rejected(error) from error
         guided_decoding = self._call_policy.constrain(request, lambda: preprocessed.guided_decoding)
         fields = EngineFields(
             require_reasoning=_guided_output_requires_reasoning(

@@ -72,7 +72,9 @@ class HfBackend(VisionBackend):
         self._arguments = dict(config.engine_args)
         batch_size = self._arguments.pop("batch_size", BATCH_SIZE)
         if type(batch_size) is not int or batch_size < 1:
-            raise OptionValueError("engine_args.batch_size", batch_size, "an integer, 1 or more")
+            raise OptionValueError.wrong(
+                "engine_args.batch_size", batch_size, "an integer, 1 or more"
+            )
         self._batch_size = batch_size
         self._device = self._arguments.pop("device", None)
         self._text: ModelText | None = None

@@ -186,9 +186,7 @@ def wrap_chat_template(renderer: Renderer, engine: str, limit: PromptLimit) -> N
                 )
             )
         except (TimeoutError, VLLMValidationError) as error:
-            raise RequestError(
-                "messages", conversation, f"what the model's chat template takes ({error})"
-            ) from error
+            raise RequestError.rejected(error) from error
         except Exception:
             raise
         except BaseException as error:

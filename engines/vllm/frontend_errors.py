@@ -11,7 +11,7 @@ from pydantic import ValidationError
 from vllm.entrypoints.openai.chat_completion.protocol import ChatCompletionRequest
 from vllm.exceptions import VLLMValidationError
 
-from ...base.errors import RequestError
+from ...base.errors import RequestError, show
 from ...base.json_types import JsonObject
 from ...frontend.request.sampling import prompt_error
 
@@ -36,7 +36,7 @@ def naming_fields(raw: JsonObject) -> Iterator[None]:
         # Parts of messages are validated later, by themselves.
         is_whole = error.title == ChatCompletionRequest.__name__
         field = _find_path(raw, first["loc"]) if is_whole else "messages"
-        raise RequestError(field, first["input"], first["msg"]) from error
+        raise _refused_value(field, first["input"], first["msg"]) from error
 
 
 def _find_parameter(raw: JsonObject, error: HttpError) -> RequestError | None:
@@ -50,9 +50,14 @@ def _find_parameter(raw: JsonObject, error: HttpError) -> RequestError | None:
     if not isinstance(cause, VLLMValidationError):
         return None
     if cause.parameter is not None:
-        return RequestError(cause.parameter, cause.value, cause.args[0])
+        return _refused_value(cause.parameter, cause.value, cause.args[0])
     name = str(cause.args[0]).partition(" ")[0]
-    return RequestError(name, raw[name], cause.args[0]) if name in raw else None
+    return _refused_value(name, raw[name], cause.args[0]) if name in raw else None
+
+
+def _refused_value(field: str, value: object, message: str) -> RequestError:
+    """Return the error with vLLM's own message."""
+    return RequestError(field, f"cannot be {show(value)}: {message.rstrip('.')}")
 
 
 def _find_path(raw: object, steps: Sequence[str | int]) -> str:

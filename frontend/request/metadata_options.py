@@ -55,18 +55,18 @@ def apply_metadata_options(request: ChatRequest) -> None:
     for name, value in _decode_options(given).items():
         path = f"metadata.{METADATA_KEY}.{name}"
         if name not in OPTIONS:
-            raise RequestError(path, value, _explain_unknown(name))
+            raise RequestError.unsupported(path, _explain_unknown(name))
         option = OPTIONS[name]
         try:
             request.set_field(option.field, msgspec.convert(value, option.type), path)
         except msgspec.ValidationError as error:
-            raise RequestError(path, value, option.allowed) from error
+            raise RequestError.wrong(path, value, option.allowed) from error
 
 
 def _explain_unknown(name: str) -> str:
     if name == "stop_regex":
-        return "no patterns, since a stream is searched for strings only; use `stop`"
-    return f"no such option; the options are {', '.join(OPTIONS)}"
+        return "a stream is searched for strings only; use `stop`"
+    return f"the options are {', '.join(OPTIONS)}"
 
 
 def _move_stop_token_ids(request: ChatRequest) -> None:
@@ -81,6 +81,5 @@ def _decode_options(given: object) -> JsonObject:
         value = decode_json(given) if isinstance(given, str) else given
         return msgspec.convert(value, JsonObject)
     except (ValueError, msgspec.ValidationError) as error:
-        raise RequestError(
-            f"metadata.{METADATA_KEY}", given, "an object, or a JSON string of one"
-        ) from error
+        allowed = "an object or a JSON string of one"
+        raise RequestError.wrong(f"metadata.{METADATA_KEY}", given, allowed) from error

@@ -72,17 +72,15 @@ def check_ranges(request: ChatRequest, vocabulary_size: int | None) -> None:
 
 def _check(field: str, value: float | None, allowed: Range) -> None:
     if value is not None and not allowed.includes(value):
-        raise RequestError(field, value, str(allowed))
+        raise RequestError.wrong(field, value, str(allowed))
 
 
 def _check_stop_token_ids(request: ChatRequest, tokens: int) -> None:
     token_ids = request.stop_token_ids or []
     field = request.written_name("stop_token_ids")
     if len(token_ids) > MAX_STOP_TOKEN_IDS:
-        raise RequestError(
-            field, f"{len(token_ids):,} token ids", f"at most {MAX_STOP_TOKEN_IDS:,}"
-        )
+        raise RequestError.too_many(field, len(token_ids), "token ids", MAX_STOP_TOKEN_IDS)
     for position, token_id in enumerate(token_ids):
         if not 0 <= token_id < tokens:
             allowed = f"a token id of the model, from 0 to {tokens - 1:,}"
-            raise RequestError(f"{field}[{position}]", token_id, allowed)
+            raise RequestError.wrong(f"{field}[{position}]", token_id, allowed)

@@ -143,9 +143,8 @@ def _limit_output(
 
 def prompt_error(prompt_length: int, context_length: int) -> RequestError:
     """Return the error for a prompt that leaves no room for an answer. Lengths in tokens."""
-    return RequestError(
-        "messages", f"{prompt_length} tokens long", describe_longest(context_length)
-    )
+    longest = describe_longest(context_length)
+    return RequestError("messages", f"has {prompt_length} tokens; {longest}")
 
 
 def _build_stop_token_ids(request: ChatRequest, folder: ModelFolder) -> list[int]:

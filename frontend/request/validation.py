@@ -42,56 +42,53 @@ def check_request(request: ChatRequest, vocabulary_size: int | None = None) -> N
 
 def _check_unsupported(request: ChatRequest) -> None:
     for field, reason in UNSUPPORTED.items():
-        if given := request.raw.get(field):
-            raise RequestError(field, given, f"nothing, since {reason}")
+        if request.raw.get(field):
+            raise RequestError.unsupported(field, reason)
 
 
 def _check_token_limits(request: ChatRequest) -> None:
     limit, least = request.max_output_tokens, request.min_tokens
     if least is not None and limit is not None and least > limit > 0:
-        raise RequestError("min_tokens", least, f"0 to max_tokens, which is {limit}")
+        raise RequestError("min_tokens", f"is {least:,}, more than max_tokens, which is {limit:,}")
 
 
 def _check_logprobs(request: ChatRequest) -> None:
     if request.top_logprobs and request.logprobs is not True:
-        raise RequestError(
-            "top_logprobs", request.top_logprobs, "only together with `logprobs`: true"
-        )
+        raise RequestError("top_logprobs", "requires `logprobs` to be true")
 
 
 def _check_stream_options(request: ChatRequest) -> None:
     if request.stream_options is not None and request.stream is not True:
-        raise RequestError(
-            "stream_options", request.raw["stream_options"], "only together with `stream`: true"
-        )
+        raise RequestError("stream_options", "requires `stream` to be true")
 
 
 def _check_stop_strings(request: ChatRequest) -> None:
     stops = [request.stop] if isinstance(request.stop, str) else request.stop or []
     for position, stop in enumerate(stops):
         if not isinstance(stop, str) or not stop:
-            raise RequestError(f"stop[{position}]", stop, "a non-empty string")
+            raise RequestError.wrong(f"stop[{position}]", stop, "a non-empty string")
+    if len(stops) > MAX_STOPS:
+        raise RequestError.too_many("stop", len(stops), "strings", MAX_STOPS)
     characters = sum(map(len, request.stop_strings))
-    if len(stops) > MAX_STOPS or characters > MAX_STOP_CHARACTERS:
-        allowed = f"at most {MAX_STOPS} strings of {MAX_STOP_CHARACTERS} characters together"
-        raise RequestError("stop", f"{len(stops)} strings of {characters} characters", allowed)
+    if characters > MAX_STOP_CHARACTERS:
+        raise RequestError.too_many("stop", characters, "characters", MAX_STOP_CHARACTERS)
 
 
 def _check_messages(request: ChatRequest) -> None:
     messages = request.messages
     parts = sum(_count(message.content) + _count(message.tool_calls) for message in messages)
-    if not messages or len(messages) + parts > MAX_MESSAGES:
-        given = f"{len(messages):,} messages with {parts:,} parts and calls"
-        allowed = f"at most {MAX_MESSAGES:,} of them together, and one message at least"
-        raise RequestError("messages", given, allowed)
+    if not messages:
+        raise RequestError("messages", "must not be empty")
+    if len(messages) + parts > MAX_MESSAGES:
+        unit = "messages, content parts and tool calls"
+        raise RequestError.too_many("messages", len(messages) + parts, unit, MAX_MESSAGES)
     for position, message in enumerate(messages):
         if isinstance(message.content, str):
             continue
         if _is_empty(message):
-            allowed = "text or content parts" + (
-                ", or tool_calls" if message.role == "assistant" else ""
-            )
-            raise RequestError(f"messages[{position}].content", message.content, allowed)
+            field = f"messages[{position}].content"
+            without = " without tool_calls" if message.role == "assistant" else ""
+            raise RequestError(field, f"must not be empty{without}")
         _check_content(f"messages[{position}].content", message.content)
 
 
@@ -100,25 +97,25 @@ def _check_content(field: str, content: object) -> None:
     if content is None:
         return
     if not isinstance(content, list):
-        raise RequestError(field, content, "text or a list of content parts")
+        raise RequestError.wrong(field, content, "a string or a list of content parts")
     for position, part in enumerate(content):
         if isinstance(part, str):
             continue
         if not isinstance(part, dict) or not isinstance(part.get("type"), str):
             allowed = "a content part, which is an object with a `type`"
-            raise RequestError(f"{field}[{position}]", part, allowed)
+            raise RequestError.wrong(f"{field}[{position}]", part, allowed)
         name = part["type"]
         if name in MEDIA_PARTS:
             _check_media(f"{field}[{position}].{name}", part.get(name), part.get("uuid"))
         text = TEXT_PARTS.get(name)
         if text is not None and not isinstance(part.get(text), str):
-            raise RequestError(f"{field}[{position}].{text}", part.get(text), "text")
+            raise RequestError.wrong(f"{field}[{position}].{text}", part.get(text), "a string")
 
 
 def _check_media(field: str, media: object, uuid: object) -> None:
     url = media.get("url") if isinstance(media, dict) else None
     if not any(isinstance(found, str) and found for found in (url, uuid)):
-        raise RequestError(field, media, "an object with a `url`")
+        raise RequestError.wrong(field, media, "an object with a `url`")
 
 
 def _count(items: object) -> int:
@@ -132,14 +129,11 @@ def _is_empty(message: Message) -> bool:
 
 
 def _check_template_arguments(request: ChatRequest) -> None:
-    """Variables of the chat template are none of the arguments with which it is rendered."""
+    """Reject variables that would override rendering arguments."""
     for arguments in (request.chat_template_kwargs, request.chat_template_args):
         for name in sorted(RESERVED.intersection(arguments or ())):
-            raise RequestError(
-                f"chat_template_kwargs.{name}",
-                (arguments or {})[name],
-                "nothing, since it is no variable of a chat template that a request may set",
-            )
+            why = "a request must not set this variable of the chat template"
+            raise RequestError.unsupported(f"chat_template_kwargs.{name}", why)
 
 
 RULES: tuple[Callable[[ChatRequest], None], ...] = (

@@ -89,8 +89,8 @@ def check_declaration(plugin: object, capabilities: Collection[str]) -> Plugin:
         wrong = [given] if isinstance(given, str) else [item for item in given if item not in known]
         if wrong:
             raise PluginError(
-                f"plugin {name!r} declares {attribute} {wrong[0]!r}; allowed: a collection of "
-                f"{', '.join(known)}."
+                f"plugin {name!r} declares {attribute} {wrong[0]!r}; it must be a "
+                f"collection of {', '.join(known)}."
             )
     return plugin
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 from backedge.base.errors import (
+    MAX_SHOWN_TEXT,
     BackedgeError,
     ParserFailedError,
     RequestError,
@@ -14,8 +15,21 @@ from backedge.base.errors import (
 
 ERRORS = [
     (
-        RequestError("tools[0].function.name", 7, "a string"),
-        "`tools[0].function.name` is 7; allowed: a string.",
+        RequestError.wrong("tools[0].function.name", 7, "a string"),
+        "`tools[0].function.name` must be a string, not 7.",
+    ),
+    (RequestError("messages", "must not be empty"), "`messages` must not be empty."),
+    (
+        RequestError.too_many("stop", 2000, "strings", 1024),
+        "`stop` has 2,000 strings; at most 1,024 are allowed.",
+    ),
+    (
+        RequestError.unsupported("logit_bias", "the engine has no such field"),
+        "`logit_bias` is not supported: the engine has no such field.",
+    ),
+    (
+        RequestError.rejected(ValueError("No system role.")),
+        "`messages` is rejected by the model's chat template: No system role.",
     ),
     (
         UnknownParserError("--tool-call-parser", "x", ["b", "a"]),
@@ -41,8 +55,21 @@ def test_the_message(error: BackedgeError, message: str) -> None:
     assert str(error) == message
 
 
-def test_a_long_value_is_shortened() -> None:
-    assert len(str(RequestError("stop", "x" * 10_000, "less"))) < 100
+@pytest.mark.parametrize(
+    "error",
+    [
+        RequestError.wrong("stop", "x" * 10_000, "less"),
+        RequestError.wrong("x" * 10_000, ["x" * 10_000] * 99, "x" * 10_000),
+        RequestError("x" * 10_000, "x" * 10_000),
+        RequestError.rejected(ValueError("x" * 10_000)),
+    ],
+)
+def test_an_error_is_short(error: RequestError) -> None:
+    assert len(str(error)) <= MAX_SHOWN_TEXT
+
+
+def test_a_long_expectation_leaves_the_value_whole() -> None:
+    assert str(RequestError.wrong("n", "value", "x" * 10_000)).endswith("x, not 'value'.")
 
 
 def test_a_wrong_parser_is_an_error_of_the_setup() -> None:

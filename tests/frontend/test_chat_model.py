@@ -101,7 +101,7 @@ def test_a_bad_request_is_answered_with_a_refusal():
 
     (refusal,) = asyncio.run(run())
     assert refusal["error"]["class"] == "InvalidArgument"
-    assert "`n` is 0" in refusal["error"]["public"]["message"]
+    assert "`n` must be" in refusal["error"]["public"]["message"]
 
 
 @pytest.mark.parametrize(

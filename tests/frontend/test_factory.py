@@ -145,7 +145,7 @@ def test_errors_of_the_users_engine_are_http_errors():
     class Answer:
         async def __call__(self, request, context):
             yield {"data": request}
-            raise RequestError("n", 0, "1")
+            raise RequestError("n", "must be 1")
 
     answer = as_async_generator(Answer(), RunningRequests())({"n": 0}, Context())
 

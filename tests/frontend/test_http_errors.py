@@ -30,7 +30,7 @@ def test_what_is_our_fault_is_503_and_logged(error, caplog):
 @pytest.mark.parametrize(
     ("error", "text"),
     [
-        (RequestError("n", 0, "1"), "`n` is 0"),
+        (RequestError("n", "must be 1"), "`n` must be 1"),
         (HttpError(400, "Validation: n"), "Validation: n"),
         (ValueError("vLLM's check"), "vLLM's check"),
     ],

@@ -65,7 +65,7 @@ def test_the_workers_context_counts_before_the_models(context_length, max_tokens
 
 def test_errors_reach_the_caller():
     def fail(request):
-        raise RequestError("messages", [], "text")
+        raise RequestError("messages", "must not be empty")
 
     with pytest.raises(RequestError, match="messages"):
         prepare(fail)

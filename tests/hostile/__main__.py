@@ -16,6 +16,7 @@ import argparse
 import asyncio
 import json
 import random
+import re
 import sys
 import tempfile
 from collections import Counter
@@ -49,7 +50,7 @@ HEAD = (
     "| MB before | after | faults |\n" + "|---" * 10 + "|"
 )
 # The field, as a message begins with it; what the replay worker says of a prompt it does not know.
-NAMES_A_FIELD = "` is "
+NAMES_A_FIELD = re.compile(r"`\S.*` (is|has|must|cannot|requires) ")
 WORKERS_OWN = "has this prompt"
 
 
@@ -68,7 +69,7 @@ class Row:
         """Judge an answer."""
         self.statuses[status] += 1
         names_field = (
-            NAMES_A_FIELD in message
+            NAMES_A_FIELD.match(message)
             or DYNAMOS_OWN.match(message)
             # Where definitions of a forced tool are no object, Dynamo's HTTP layer says no more.
             or (message == "Invalid request" and b'"$defs": {' not in body)

@@ -36,7 +36,7 @@ def test_thinking_is_off_unless_asked_for(options, variables):
 def test_a_template_that_refuses_the_variable_is_rendered_without(caplog):
     def render(messages, tools, **kwargs):
         if "enable_thinking" in kwargs:
-            raise RequestError("messages", 1, "no enable_thinking")
+            raise RequestError("messages", "no enable_thinking")
         return "prompt"
 
     caplog.set_level(logging.INFO)
@@ -47,7 +47,7 @@ def test_a_template_that_refuses_the_variable_is_rendered_without(caplog):
 
 def test_a_template_that_refuses_the_messages_refuses_them():
     def render(messages, tools, **kwargs):
-        raise RequestError("messages", 1, "users only")
+        raise RequestError("messages", "users only")
 
     with pytest.raises(RequestError, match="users only"):
         render_conversation(render, TextGenerationRequest(messages=MESSAGES), GenerationOptions())

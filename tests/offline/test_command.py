@@ -140,14 +140,14 @@ UNKNOWN = {"messages": [{"role": "user", "content": "Hi"}]}
 FAILURES = [
     (batch_row(0, UNKNOWN), "duplicate_id", "belongs to an earlier row"),
     (batch_row(-1, UNKNOWN), "no_recording", "none of them"),
-    (batch_row(-1, UNKNOWN) | {"url": "/v1/embeddings"}, "request", "`url` is '/v1/embeddings'"),
+    (batch_row(-1, UNKNOWN) | {"url": "/v1/embeddings"}, "request", "`url` must be /v1/chat"),
     (batch_row(-1, {"messages": "Hi"}), "request", "messages"),
     (batch_row(-1, {"messages": [1]}), "request", "messages"),
     (batch_row(-1, {}), "request", "messages"),
-    (batch_row(-1, {**UNKNOWN, "tools": [5]}), "request", "`body.tools` is [5]"),
-    (batch_row(-1, {**UNKNOWN, "tool_choice": 5}), "request", "`body.tool_choice` is 5"),
+    (batch_row(-1, {**UNKNOWN, "tools": [5]}), "request", "`body.tools` must be a list of objects"),
+    (batch_row(-1, {**UNKNOWN, "tool_choice": 5}), "request", "`body.tool_choice` must be"),
     (batch_row(-1, {"messages": [{"role": 5, "content": {}}]}), "request", "messages"),
-    (batch_row(-1, LONG), "prompt_too_long", "tokens long"),
+    (batch_row(-1, LONG), "prompt_too_long", "tokens; at most"),
 ]
 
 
@@ -205,7 +205,7 @@ def add_image(source: Path, _: Path) -> None:
 
 REFUSALS: list[tuple[str, Callable[[Path, Path], None], tuple[str, ...], str]] = [
     ("unknown flag", nothing, ("--temprature", "1"), "did you mean '--temperature'?"),
-    ("bad value", nothing, ("--temperature", "-1"), "--temperature: temperature is -1.0; allowed"),
+    ("bad value", nothing, ("--temperature", "-1"), "--temperature: `temperature` must be"),
     ("parser", nothing, ("--tool-call-parser", "hermez"), "'hermez' is not known"),
     ("engine", nothing, ("--engine-args", "token_per_step=1"), "did you mean 'tokens_per_step'?"),
     ("plugin", nothing, ("--plugin", "jsonstop"), "did you mean 'json_stop'?"),

@@ -121,15 +121,15 @@ def test_a_folder_is_the_same_from_everywhere(
         (["--max-tokens=5"], "no option '--max-tokens'; did you mean"),
         (["--tool-call", "hermes"], "no option '--tool-call'; did you mean '--tool-call-parser'?"),
         (["--temperature", "hot"], "argument --temperature: invalid float value: 'hot'"),
-        (["--temperature", "-1"], "--temperature: temperature is -1.0; allowed: a number"),
+        (["--temperature", "-1"], "--temperature: `temperature` must be a number"),
         (["--backend", "vlm"], "argument --backend: invalid choice: 'vlm'"),
         (["--shard", "9/8"], "argument --shard: '9/8' is not a shard; write 2/8"),
         (["--shard", "0/8"], "argument --shard: '0/8' is not a shard"),
         (["--shard", "2"], "argument --shard: '2' is not a shard"),
         (["--engine-args", "x"], "argument --engine-args: 'x' is not NAME=VALUE"),
         (["--engine-args", "=1"], "argument --engine-args: '=1' is not NAME=VALUE"),
-        (["--min-pixels=9", "--max-pixels=3"], "--min-pixels: vlm.min_pixels is 9; allowed"),
-        (["--stop", ""], "--stop: stop is ''; allowed"),
+        (["--min-pixels=9", "--max-pixels=3"], "--min-pixels: `vlm.min_pixels` must be at most"),
+        (["--stop", ""], "--stop: `stop` must be one or more non-empty strings"),
     ],
 )
 def test_bad_flags_are_refused(arguments: list[str], message: str) -> None:

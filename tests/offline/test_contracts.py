@@ -36,29 +36,29 @@ def test_a_misspelt_option_of_the_model():
 
 # options, name in the message, what is allowed
 BAD_OPTIONS = [
-    ({"max_new_tokens": 0}, "max_new_tokens is 0", "an integer, from 1"),
-    ({"max_new_tokens": True}, "max_new_tokens is True", "an integer"),
-    ({"temperature": -1}, "temperature is -1", "a number, from 0"),
-    ({"temperature": float("nan")}, "temperature is nan", "a number, from 0"),
-    ({"temperature": "1"}, "temperature is '1'", "a number"),
-    ({"top_p": 0}, "top_p is 0", "above 0"),
-    ({"top_p": 1.5}, "top_p is 1.5", "from 0 to 1"),
-    ({"top_k": 1.5}, "top_k is 1.5", "an integer"),
-    ({"n": 0}, "n is 0", "from 1 to 128"),
-    ({"n": None}, "n is None", "from 1 to 128"),
-    ({"n": 129}, "n is 129", "from 1 to 128"),
-    ({"stop": [""]}, "stop is ''", "strings that are not empty"),
-    ({"stop": [1]}, "stop is 1", "strings that are not empty"),
-    ({"stop": ["x"] * 1025}, "stop is '1025 strings'", "up to 1024"),
-    ({"stop": ["x" * 100_001]}, "stop is '100001 characters'", "up to 100000"),
-    ({"stop": 7}, "stop is 7", "a string or a list of strings"),
-    ({"stop_token_ids": ["a"]}, "stop_token_ids is ['a']", "a list of token ids"),
-    ({"stop_token_ids": "12"}, "stop_token_ids is '12'", "a list of token ids"),
-    ({"stop_token_ids": 5}, "stop_token_ids is 5", "a list of token ids"),
-    ({"logprobs": 21}, "logprobs is 21", "from 0 to 20"),
-    ({"include_stop": 1}, "include_stop is 1", "bool"),
-    ({"chat_template_kwargs": [1]}, "chat_template_kwargs is [1]", "a mapping"),
-    ({"tool_call_parser": "hermes"}, "message is False", "True where tool_call_parser"),
+    ({"max_new_tokens": 0}, "not 0.", "`max_new_tokens` must be an integer, from 1"),
+    ({"max_new_tokens": True}, "not True.", "`max_new_tokens` must be an integer"),
+    ({"temperature": -1}, "not -1.", "`temperature` must be a number, from 0"),
+    ({"temperature": float("nan")}, "not nan.", "`temperature` must be a number, from 0"),
+    ({"temperature": "1"}, "not '1'.", "`temperature` must be a number"),
+    ({"top_p": 0}, "not 0.", "`top_p` must be above 0"),
+    ({"top_p": 1.5}, "not 1.5.", "`top_p` must be a number, from 0 to 1"),
+    ({"top_k": 1.5}, "not 1.5.", "`top_k` must be an integer"),
+    ({"n": 0}, "not 0.", "`n` must be an integer, from 1 to 128"),
+    ({"n": None}, "not None.", "`n` must be an integer from 1 to 128"),
+    ({"n": 129}, "not 129.", "`n` must be an integer, from 1 to 128"),
+    ({"stop": [""]}, "not ''.", "`stop` must be one or more non-empty strings"),
+    ({"stop": [1]}, "not 1.", "`stop` must be one or more non-empty strings"),
+    ({"stop": ["x"] * 1025}, "`stop` has 1,025 strings", "at most 1,024"),
+    ({"stop": ["x" * 100_001]}, "`stop` has 100,001 characters", "at most 100,000"),
+    ({"stop": 7}, "not 7.", "`stop` must be a string or a list of strings"),
+    ({"stop_token_ids": ["a"]}, "not ['a'].", "`stop_token_ids` must be a list of token ids"),
+    ({"stop_token_ids": "12"}, "not '12'.", "`stop_token_ids` must be a list of token ids"),
+    ({"stop_token_ids": 5}, "not 5.", "`stop_token_ids` must be a list of token ids"),
+    ({"logprobs": 21}, "not 21.", "`logprobs` must be an integer, from 0 to 20"),
+    ({"include_stop": 1}, "not 1.", "`include_stop` must be of type bool"),
+    ({"chat_template_kwargs": [1]}, "not [1].", "`chat_template_kwargs` must be a mapping"),
+    ({"tool_call_parser": "hermes"}, "`message` must be true", "where tool_call_parser"),
 ]
 
 
@@ -71,13 +71,13 @@ def test_a_bad_option(fields, what, allowed):
 
 
 BAD_MODELS = [
-    ({"model": ""}, "model is ''"),
-    ({"backend": "vlm"}, "backend is 'vlm'; allowed: hf, vllm, sglang, replay"),
-    ({"fallback_backend": "x"}, "fallback_backend is 'x'"),
-    ({"max_model_len": 1}, "max_model_len is 1"),
-    ({"engine_args": ["a"]}, "engine_args is"),
-    ({"trust_remote_code": "no"}, "trust_remote_code is 'no'"),
-    ({"vlm": {"max_pixels": 1}}, "vlm is"),
+    ({"model": ""}, "`model` must be"),
+    ({"backend": "vlm"}, "`backend` must be one of hf, vllm, sglang, replay, not 'vlm'"),
+    ({"fallback_backend": "x"}, "`fallback_backend` must be"),
+    ({"max_model_len": 1}, "`max_model_len` must be"),
+    ({"engine_args": ["a"]}, "`engine_args` must be"),
+    ({"trust_remote_code": "no"}, "`trust_remote_code` must be"),
+    ({"vlm": {"max_pixels": 1}}, "`vlm` must be"),
 ]
 
 

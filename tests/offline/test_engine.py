@@ -79,7 +79,7 @@ def test_the_second_row_with_an_id_fails():
 def test_a_strict_batch_raises_before_any_generation(loads):
     with (
         replay_engine() as engine,
-        pytest.raises(RowFailedError, match=r"request '1' \(number 1\): the prompt is .* tokens"),
+        pytest.raises(RowFailedError, match=r"request '1' \(number 1\): the prompt has .* tokens"),
     ):
         engine.generate_text_batch([HELLO, LONG], strict=True)
     assert loads == []

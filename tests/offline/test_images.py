@@ -70,14 +70,14 @@ PNG = encode(RED)
 # image, part of the message
 NO_IMAGES = [
     (None, "has no image"),
-    (5, "image is 5"),
-    ([b"a", b"b"], "allowed: one path, bytes or PIL image"),
+    (5, "must be one path, bytes or PIL image, not 5."),
+    ([b"a", b"b"], "must be one path, bytes or PIL image"),
     (b"", "the image of 0 bytes is no image"),
     (b"<svg/>", "is no image"),
     (b"%PDF-1.7", "is no image"),
     (PNG[:40], "image of 40 bytes"),
     (encode(RED, "JPEG")[:-200], "image of"),
-    (bomb(8193, 8192), "has 8193 x 8192 pixels; allowed: up to 67,108,864 together"),
+    (bomb(8193, 8192), "has 8193 x 8192 pixels; at most 67,108,864 are allowed"),
     (bomb(0x7FFFFFFF, 0x7FFFFFFF), "image of"),
     (bomb(1 << 16, 1 << 16), "image of"),
     (bomb(8192, 8192)[:60], "image of"),

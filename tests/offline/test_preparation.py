@@ -51,13 +51,17 @@ BAD = [
     (TextGenerationRequest.from_mapping({"prompt": 5}), "request", "prompt is 5"),
     (TextGenerationRequest(prompt=""), "request", "the prompt is empty"),
     (TextGenerationRequest(messages=[{"role": "x"}]), "request", "messages[0].role"),
-    (TextGenerationRequest(messages=[{"role": "user", "content": IMAGE}]), "request", "text;"),
+    (
+        TextGenerationRequest(messages=[{"role": "user", "content": IMAGE}]),
+        "request",
+        "must be text, not",
+    ),
     (ask("Hi", options={"n": 1}), "request", "options is {'n': 1}"),
     ({"messages": []}, "request", "is no TextGenerationRequest"),
     (VlmGenerationRequest(image="x", prompt="y"), "request", "generate_vlm_batch"),
-    (ask(LONG), "prompt_too_long", "tokens long; allowed: up to 2047 tokens"),
-    (ask(LONG * 20), "prompt_too_long", "characters long'; allowed: up to 2047 tokens"),
-    (ask("\ud800"), "prompt_too_long", "half surrogate"),
+    (ask(LONG), "prompt_too_long", "tokens; at most 2047 tokens"),
+    (ask(LONG * 20), "prompt_too_long", "characters; at most 2047 tokens"),
+    (ask("\ud800"), "prompt_too_long", "half of a surrogate pair"),
 ]
 
 

@@ -30,7 +30,7 @@ def test_the_stage_answers_a_batch() -> None:
         line: json.loads(text) for line, text in zip(made["line"], made["answer"], strict=True)
     }
     assert answers[4]["response"]["body"]["model"] == "tiny"
-    assert answers[9]["error"]["message"] == "`body.model` is 'none'; allowed: tiny."
+    assert answers[9]["error"]["message"] == "`body.model` must be tiny, not 'none'."
     assert answers[2]["error"]["code"] == "duplicate_id"
     assert dict(zip(made["line"], made["failed"], strict=True)) == {4: False, 9: True, 2: True}
     again = stage(batch)

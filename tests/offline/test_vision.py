@@ -163,7 +163,7 @@ def test_messages_without_a_place_for_one_image(messages, part):
 
 
 def test_other_media_are_refused():
-    with pytest.raises(RequestError, match="parts of text, and one image"):
+    with pytest.raises(RequestError, match="a part of text or an image"):
         place_image(user({"type": "video_url"}))
 
 

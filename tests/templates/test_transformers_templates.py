@@ -69,7 +69,7 @@ def test_what_transformers_compiles_is_bounded(tokenizer: Any) -> None:
 
 def test_a_prompt_that_is_too_long_is_refused(tokenizer: Any) -> None:
     tokenizer.chat_template = "{{ 'word ' * 100000 }}"
-    with pytest.raises(RequestError, match="up to 99 tokens"):
+    with pytest.raises(RequestError, match="at most 99 tokens"):
         prompt(tokenizer, PromptLimit(100))
 
 

@@ -39,7 +39,7 @@ def test_of_a_text_that_is_far_too_long_the_beginning_is_tokenized(text: str) ->
         read += len(part)
         return len(encode(part))
 
-    with pytest.raises(RequestError, match="up to 99 tokens") as refused:
+    with pytest.raises(RequestError, match="at most 99 tokens") as refused:
         PromptLimit(CONTEXT).check(text, count)
     assert refused.value.field == "messages"
     assert read <= CONTEXT * CHARACTERS_PER_TOKEN
@@ -70,5 +70,5 @@ def test_a_text_that_fits_is_never_refused(text: str, times: int) -> None:
 
 
 def test_there_is_a_limit_without_a_known_context() -> None:
-    with pytest.raises(RequestError, match="67,108,864 characters"):
+    with pytest.raises(RequestError, match="at most 67,108,864"):
         PromptLimit().check("x" * (MAX_PROMPT_CHARACTERS + 1), len)

@@ -12,8 +12,8 @@ from dynamo.llm.exceptions import HttpError, InvalidArgument
 
 
 def test_a_refusal_is_raised_with_the_first_output() -> None:
-    stream = refuse(RequestError("n", 0, "at least 1"))
-    with pytest.raises(InvalidArgument, match="`n` is 0"):
+    stream = refuse(RequestError("n", "must be at least 1"))
+    with pytest.raises(InvalidArgument, match="`n` must be at least 1"):
         asyncio.run(anext(stream))
 
 

@@ -76,7 +76,7 @@ def test_the_models_own_may_be_beyond_the_vocabulary_if_they_are_not_suppressed(
 @pytest.mark.parametrize("value", [5, "text", [1]])
 @pytest.mark.parametrize("name", ["stop_conditions", "sampling_options", "output_options"])
 def test_groups_are_objects(name, value):
-    with pytest.raises(RequestError, match=f"`{name}` is"):
+    with pytest.raises(RequestError, match=f"`{name}` must be an object"):
         check_engine_fields({name: value}, VOCABULARY)
 
 
@@ -125,7 +125,7 @@ def test_parameters_within_them_pass(stop):
 
 def test_parameters_of_an_unlikely_size_are_not_even_decoded(monkeypatch):
     monkeypatch.setattr(request_stream, "MAX_PARAMS_CHARACTERS", 10)
-    with pytest.raises(RequestError, match="at most 10 characters"):
+    with pytest.raises(RequestError, match="has 11 characters; at most 10 are"):
         read_params({"extra_args": {KEY: "x" * 11}})
 
 

@@ -30,16 +30,16 @@ def refuse(error: Exception, cause: Exception | None = None) -> None:
 @pytest.mark.parametrize(
     ("error", "cause", "text"),
     [
-        (HttpError(400, LONG), None, "`messages` is '3264 tokens long'; allowed: up to 2047"),
+        (HttpError(400, LONG), None, "`messages` has 3264 tokens; at most 2047"),
         (
             HttpError(400, "x"),
             VLLMValidationError("only with", parameter="stream_options", value=5),
-            "`stream_options` is 5; allowed: only with",
+            "`stream_options` cannot be 5: only with",
         ),
         (
             HttpError(400, "x"),
             VLLMValidationError("n must be 1 when using greedy sampling, got 2."),
-            "`n` is 2; allowed: n must be 1",
+            "`n` cannot be 2: n must be 1",
         ),
     ],
 )

@@ -77,16 +77,15 @@ def test_a_wrong_type_names_the_field(field, fields):
         chat_request(**fields)
     assert caught.value.field == field
     assert f"`{field}`" in str(caught.value)
-    assert "allowed" in str(caught.value)
 
 
 def test_the_message_has_the_value_and_the_type():
     with pytest.raises(RequestError) as caught:
         chat_request(stop=["a", True])
-    assert str(caught.value) == "`stop[1]` is True; allowed: a value of type int | str."
+    assert str(caught.value) == "`stop[1]` must be an integer or a string, not True."
     with pytest.raises(RequestError) as caught:
         decode_chat_request({"messages": []})
-    assert str(caught.value) == "`model` is None; allowed: a value, since the field is required."
+    assert str(caught.value) == "`model` is required."
 
 
 def test_a_field_is_set_in_both_forms():

@@ -33,7 +33,7 @@ def test_what_is_asked_for_is_routed(fields, group, field, value):
 
 
 def test_a_prompt_without_room_for_an_answer_is_refused():
-    with pytest.raises(RequestError, match="up to 2 tokens"):
+    with pytest.raises(RequestError, match="at most 2 tokens"):
         preprocessed({}, context_length=3)
 
 

@@ -96,7 +96,6 @@ def test_bad_values_are_named(field, request_):
         check({"messages": USER, **request_})
     assert caught.value.field == field
     assert f"`{field}`" in str(caught.value)
-    assert "allowed" in str(caught.value)
 
 
 @pytest.mark.parametrize("request_", GOOD)

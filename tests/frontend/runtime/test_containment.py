@@ -7,7 +7,8 @@ from dynamo.llm.exceptions import HttpError, InvalidArgument
 
 
 @pytest.mark.parametrize(
-    "error", [RequestError("n", 0, "1"), InvalidArgument("x"), HttpError(404, "x"), ValueError("x")]
+    "error",
+    [RequestError("n", "must be 1"), InvalidArgument("x"), HttpError(404, "x"), ValueError("x")],
 )
 def test_errors_of_a_request_stay_as_they_are(error):
     assert contain(error) is error

@@ -52,7 +52,7 @@ AT_REGISTRATION = [
     (["shout"], PluginError, "'shout' is not a plugin"),
     ([declared(name="")], PluginError, "Declared has no name"),
     ([declared(backends=["vlllm"])], PluginError, "backends 'vlllm'"),
-    ([declared(backends="hf")], PluginError, "backends 'hf'; allowed: a collection of"),
+    ([declared(backends="hf")], PluginError, "backends 'hf'; it must be a collection of"),
     ([declared(requires=["flying"])], PluginError, "requires 'flying'"),
     ([declared(requests=["audio"])], PluginError, "requests 'audio'"),
     ([Biased()], CapabilityError, "plugin 'biased' needs the capability 'logits'"),
