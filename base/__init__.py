@@ -1,1 +1,1 @@
-"""What all other folders may use: errors, limits, types of JSON, the way to an engine's folder."""
+"""Code that all other folders may use: errors, limits, JSON types, and the loader of engines."""

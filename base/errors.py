@@ -3,7 +3,7 @@
 The class says who has to act: the client (`RequestError`, HTTP 400 before any GPU work), the
 operator (`SetupError`, the process stops before the engine loads), or the developers of a parser
 or of Backedge (the others). All derive from `BackedgeError`, as do the errors that only one package
-raises and that stand there:
+raises and defines:
 
 - tokenization/errors.py: `TokenizerError` and its kinds (HTTP 503), `ContractError` of the kit;
 - testing/transcripts.py: `UnknownPromptError`;
@@ -12,7 +12,7 @@ raises and that stand there:
 - frontend/runtime/prompt_queue.py: `BusyError` (HTTP 503), `ClientGoneError`;
 - frontend/runtime/containment.py: `PreparationError` (HTTP 500).
 
-Two errors are only causes of a `ParserFailedError` and reach nobody else: `HeldTooMuchError` of
+Two errors appear only as causes of a `ParserFailedError`: `HeldTooMuchError` of
 postprocess/fallback.py and `ParserDisabledError` of worker/pool/process.py.
 """
 
@@ -27,10 +27,10 @@ TOOL_CALL_FLAG = "--tool-call-parser"
 REASONING_FLAG = "--reasoning-parser"
 MAX_REASON = 1000
 
-# What an error repeats of a request's own words, in characters: of a name, of a text.
+# How much of a request's own text an error repeats, in characters.
 MAX_SHOWN_NAME = 200
 MAX_SHOWN_TEXT = 1000
-# Of these, what the problem has: an error is MAX_SHOWN_TEXT long, its field and value included.
+# Without the field, and without the value: an error is MAX_SHOWN_TEXT long, its field and value included.
 MAX_PROBLEM = MAX_SHOWN_TEXT - MAX_SHOWN_NAME - 4
 MAX_EXPECTED = MAX_PROBLEM - MAX_SHOWN_NAME - 14
 
