@@ -22,7 +22,8 @@ from ..base.errors import RequestError, SetupError, shorten, show
 from ..base.json_types import JsonObject
 from ..base.nested_json import decode_json
 from ..guided.standard_schema import standardize
-from .sandbox import BoundedEnvironment, TemplateLimitError
+from .prices import TemplateLimitError
+from .sandbox import BoundedEnvironment
 from .time_limit import call_with_time_limit
 from .variables import TEXT_PARTS
 

@@ -1,0 +1,345 @@
+"""Prices of what a chat template may call: how many characters an operation makes, at most.
+
+A template comes with a model and is not trusted. `time_limit` stops it at a bytecode, but a single
+operation (`7 ** 10 ** 9`, `'x' * 10 ** 9`, `'%0999999999d' % 1`) takes its time and memory before
+the next bytecode, and no other thread runs meanwhile. So the size of what an operator, a filter or
+a method makes is computed before and counted: a template that would make more than `MAX_MADE`
+characters for one prompt is stopped.
+
+A short list may have an endless text, when lists contain one another twice (`[x, x]`, again and
+again). `weigh` returns the length of that text without writing it, and is called before Python
+would write, compare or hash a list or a tuple.
+"""
+
+from __future__ import annotations
+
+import itertools
+import re
+import threading
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, TypeAlias
+
+from jinja2.exceptions import SecurityError
+from jinja2.utils import Namespace
+
+# What operators, filters and methods of a template make for one prompt, in characters. A prompt of
+# a million tokens is rendered with a few times its 4 million characters.
+MAX_MADE = 268_435_456
+# The size of one number.
+MAX_BITS = 4096
+# The digits of a width in a format, and the places to which a number is rounded.
+MAX_WIDTH_DIGITS = 4
+MAX_PRECISION = 300
+# The nesting of lists and objects.
+MAX_NESTING = 200
+
+
+Price: TypeAlias = Callable[..., int] | None
+"""Returns the size of what a function makes of its arguments; None: no more than it is given."""
+
+
+class TemplateLimitError(SecurityError):
+    """The template makes more than a prompt needs."""
+
+    def __init__(self, what: str) -> None:
+        super().__init__(f"the chat template makes {what}")
+
+
+class _Budget(threading.local):
+    """What the template that this thread renders may still make, in characters."""
+
+    left = MAX_MADE
+
+
+_budget = _Budget()
+
+
+def reset_budget() -> None:
+    """Begin to count for another prompt."""
+    _budget.left = MAX_MADE
+
+
+def spend(size: int) -> None:
+    """Count something that is about to be made. Raises `TemplateLimitError`."""
+    _budget.left -= max(0, size)  # also where the size is no number
+    if _budget.left < 0:
+        raise TemplateLimitError(f"more than {MAX_MADE:,} characters")
+
+
+# Types whose values cost nothing to compare and to write.
+PLAIN = frozenset({str, int, float, bool, type(None)})
+# The approximate length of a number's text, and of a separator.
+_NUMBER, _BETWEEN = 16, 4
+
+
+def weigh(value: object) -> int:
+    """Return about how long the text of `value` is. Raises `TemplateLimitError` for deep nesting.
+
+    Linear in what exists: a list that occurs several times is looked at once.
+    """
+    if type(value) is str:
+        return len(value) + 2
+    return _weigh(value, {}, 0)
+
+
+def _weigh(value: object, known: dict[int, int], depth: int) -> int:
+    if isinstance(value, str | bytes):
+        return len(value) + 2
+    parts = _find_parts(value)
+    if parts is None:
+        return _NUMBER
+    if depth > MAX_NESTING:
+        raise TemplateLimitError(f"a list in more than {MAX_NESTING} others")
+    weight = known.get(id(value))
+    if weight is None:
+        weight = 2
+        for part in parts:
+            kind = type(part)
+            if kind is str:
+                weight += len(part) + _BETWEEN
+            elif kind in PLAIN:
+                weight += _NUMBER
+            else:
+                weight += _weigh(part, known, depth + 1) + _BETWEEN
+        known[id(value)] = weight
+    return weight
+
+
+def _find_parts(value: object) -> Iterable[Any] | None:
+    """Return what is in a container; None for other values."""
+    if isinstance(value, dict):
+        return itertools.chain(value, value.values())
+    if isinstance(value, list | tuple | set | frozenset):
+        return value
+    if isinstance(value, Mapping):
+        return [*value.keys(), *value.values()]
+    if isinstance(value, Namespace):
+        attributes: Mapping[str, Any] = object.__getattribute__(value, "_Namespace__attrs")
+        return attributes.values()
+    return None
+
+
+def measure(made: str | bytes | list[Any] | tuple[Any, ...]) -> int:
+    """Return the memory of a text in characters; of a list, that of its references."""
+    return len(made) if isinstance(made, str | bytes) else 8 * len(made)
+
+
+# Operators.
+
+
+def _check_product(left: object, right: object) -> None:
+    for number, other in ((left, right), (right, left)):
+        if isinstance(number, int) and isinstance(other, str | bytes | list | tuple):
+            spend(max(0, number) * (measure(other) + 1))
+            return
+    if isinstance(left, int) and isinstance(right, int):
+        _check_bits(left.bit_length() + right.bit_length())
+
+
+def _check_power(left: object, right: object) -> None:
+    if isinstance(left, int) and isinstance(right, int) and right > 0:
+        _check_bits(left.bit_length() * right)
+
+
+def _check_numbers(left: object, right: object) -> None:
+    """Long integers are divided in the square of their length."""
+    for number in (left, right):
+        if isinstance(number, int):
+            _check_bits(number.bit_length())
+
+
+def _check_bits(bits: int) -> None:
+    if bits > MAX_BITS:
+        raise TemplateLimitError(f"a number of more than {MAX_BITS} bits")
+
+
+def _check_sum(left: object, right: object) -> None:
+    if type(left) is str and type(right) is str:
+        spend(len(left) + len(right))
+    elif isinstance(left, str | bytes | list | tuple) and isinstance(right, type(left)):
+        spend(measure(left) + measure(right))
+
+
+_WIDTH = re.compile(rf"%(?:\([^)]*\))?[-#0 +]*(?:\d*\.)?(?:\*|\d{{{MAX_WIDTH_DIGITS + 1},}})")
+_FORMAT_WIDTH = re.compile(rf"\{{[^{{}}]*:[^{{}}]*(?:\{{|\d{{{MAX_WIDTH_DIGITS + 1},}})")
+
+
+def _check_percent(text: object, values: object) -> None:
+    if isinstance(text, str | bytes):
+        shown = text if isinstance(text, str) else text.decode("latin-1")
+        _check_widths(shown, "%", _WIDTH, values)
+    else:
+        _check_numbers(text, values)
+
+
+def check_format(text: str, values: object) -> None:
+    """Count what `str.format` makes of a text."""
+    _check_widths(text, "{", _FORMAT_WIDTH, values)
+
+
+def _check_widths(text: str, mark: str, width: re.Pattern[str], values: object) -> None:
+    if width.search(text):
+        raise TemplateLimitError(f"text of a width with more than {MAX_WIDTH_DIGITS} digits")
+    spend(len(text) + text.count(mark) * (weigh(values) + 10**MAX_WIDTH_DIGITS))
+
+
+OPERATORS: Mapping[str, Callable[[object, object], None]] = {
+    "*": _check_product,
+    "**": _check_power,
+    "+": _check_sum,
+    "%": _check_percent,
+    **dict.fromkeys(("/", "//"), _check_numbers),
+}
+
+# Methods and filters: the size of what they make, or more.
+
+
+def _size_of_width(text: Any, width: int = 80, *_: object) -> int:
+    return max(len(text), width)
+
+
+def _size_of_expandtabs(text: Any, tabsize: int = 8) -> int:
+    tabs: int = text.count("\t" if isinstance(text, str) else b"\t")
+    return len(text) + tabs * max(0, tabsize)
+
+
+def _size_of_replace(text: Any, old: Any, new: Any, *_: object, **__: object) -> int:
+    found = weigh(text)
+    occurrences = text.count(old) if isinstance(text, str | bytes) and old else found + 1
+    return int(found + occurrences * weigh(new))
+
+
+def _size_of_join(separator: Any, items: list[object]) -> int:
+    return weigh(items) + len(items) * len(separator)
+
+
+def _size_of_integer(text: Any, *_: object, **__: object) -> int:
+    if isinstance(text, str | bytes):
+        _check_bits(len(text))
+    return 0
+
+
+def _size_of_division(number: object, divisor: object) -> int:
+    _check_numbers(number, divisor)
+    return 0
+
+
+def _size_of_encode(text: Any, encoding: str = "utf-8", *_: object) -> int:
+    # Some of Python's codecs take a time that grows with the square of the length.
+    length: int = len(text)
+    return length * (4 if encoding.lower().startswith("utf") else length)
+
+
+METHODS: Mapping[str, Callable[..., int]] = {
+    **dict.fromkeys(("ljust", "rjust", "center", "zfill"), _size_of_width),
+    "expandtabs": _size_of_expandtabs,
+    "replace": _size_of_replace,
+    "join": _size_of_join,
+    "encode": _size_of_encode,
+    "translate": lambda text, table: len(text) * weigh(table),
+    "from_bytes": lambda _number, data, *_, **__: _size_of_integer(data),
+    "to_bytes": lambda _number, length=1, *_, **__: length,
+    "count": lambda items, *wanted: weigh(items) + weigh(wanted),
+    "index": lambda items, *wanted: weigh(items) + weigh(wanted),
+}
+
+
+def _size_of_filter_join(items: list[object], d: str = "", *_: object, **__: object) -> int:
+    return weigh(items) + len(items) * len(d)
+
+
+def _size_of_indent(text: Any, width: int | str = 4, *_: object, **__: object) -> int:
+    lines = text.count("\n") + 1 if isinstance(text, str) else weigh(text)
+    return weigh(text) + lines * (len(width) if isinstance(width, str) else width)
+
+
+def _size_of_wordwrap(text: Any, *wrapping: object, wrapstring: str = "", **_: object) -> int:
+    return weigh(text) * (2 + max(map(weigh, (*wrapping, wrapstring))))
+
+
+def _size_of_json(
+    value: object, *layout: object, indent: object = None, separators: object = None, **_: object
+) -> int:
+    given = [part for part in (*layout, indent, separators) if part is not None]
+    return weigh(value) * (1 + sum(_find_width(part) for part in given))
+
+
+def _find_width(value: object) -> int:
+    return max(0, value) if isinstance(value, int) else weigh(value)
+
+
+def _size_of_round(_value: object, precision: int = 0, *_: object) -> int:
+    if abs(precision) > MAX_PRECISION:
+        raise TemplateLimitError(f"a number with more than {MAX_PRECISION} places")
+    return 0
+
+
+def _size_of_format(text: Any, *values: object, **named: object) -> int:
+    _check_percent(str(text) if isinstance(text, str) else "", values or named)
+    return 0
+
+
+def _size_of_value(value: object, *_: object, **__: object) -> int:
+    return weigh(value)
+
+
+def _size_of_comparison(*values: object) -> int:
+    """Only lists and objects are compared at length, and only with each other."""
+    return 0 if any(type(value) in PLAIN for value in values) else weigh(values)
+
+
+def _size_of_sum(items: Any, *given: object, **named: object) -> int:
+    start = named.get("start", given[1] if len(given) > 1 else 0)
+    # Other values than numbers are copied for each item.
+    return weigh(items) * (1 if isinstance(start, int | float) else len(items) + 1)
+
+
+# All filters, tests and globals of a template. Jinja's others are removed: what a new version of
+# Jinja adds has to be priced here first.
+FILTERS: Mapping[str, Price] = {
+    "attr": lambda _value, name: weigh(name),
+    "center": _size_of_width,
+    "indent": _size_of_indent,
+    "join": _size_of_filter_join,
+    "replace": _size_of_replace,
+    "wordwrap": _size_of_wordwrap,
+    "tojson": _size_of_json,
+    "round": _size_of_round,
+    "int": _size_of_integer,
+    "format": _size_of_format,
+    "sum": _size_of_sum,
+    **dict.fromkeys(("batch", "slice"), lambda _value, number, *_, **__: number * 8),
+    **dict.fromkeys(
+        (
+            *("string", "safe", "pprint", "sort", "unique", "groupby", "min", "max", "xmlattr"),
+            *("dictsort", "escape", "e", "forceescape", "urlencode", "lower", "upper", "title"),
+            *("capitalize", "trim", "striptags", "truncate", "wordcount", "list", "reverse"),
+        ),
+        _size_of_value,
+    ),
+    **dict.fromkeys(
+        (
+            *("abs", "count", "d", "default", "filesizeformat", "first", "float", "items", "last"),
+            *("length", "map", "random", "reject", "rejectattr", "select", "selectattr"),
+        )
+    ),
+}
+TESTS: Mapping[str, Price] = {
+    "divisibleby": _size_of_division,
+    **dict.fromkeys(("lower", "upper"), _size_of_value),
+    **dict.fromkeys(
+        (
+            *("eq", "==", "equalto", "ne", "!=", "lt", "<", "lessthan", "le", "<="),
+            *("gt", ">", "greaterthan", "ge", ">=", "in"),
+        ),
+        _size_of_comparison,
+    ),
+    **dict.fromkeys(
+        (
+            *("boolean", "callable", "defined", "escaped", "even", "false", "filter", "float"),
+            *("integer", "iterable", "mapping", "none", "number", "odd", "sameas", "sequence"),
+            *("string", "test", "true", "undefined"),
+        )
+    ),
+}
+GLOBALS = ("cycler", "dict", "joiner", "namespace", "range")
