@@ -6,6 +6,18 @@ from ...base.seams import Seam
 
 PACKAGES = ("transformers",)
 
-WORKER: tuple[Seam, ...] = ()
+WORKER: tuple[Seam, ...] = (
+    Seam(
+        name="transformers.modeling_utils:PreTrainedModel.from_pretrained",
+        kind="text",
+        role="offline",
+        since="5.0",
+        contains=('kwargs.pop("device_map"',),
+        why="some of its arguments are not in its signature",
+        without="an argument that transformers does not know is found only when the model loads",
+        used_in=("engines/transformers/offline.py:list_arguments",),
+        feature="the check of engine_args",
+    ),
+)
 
 FRONTEND: tuple[Seam, ...] = ()
