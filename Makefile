@@ -21,7 +21,7 @@ RUN_PYTHON := $(if $(filter replay,$(ENGINE)),.venv-light,.venv)/bin/python
 
 MINUTES ?= 60
 
-SUPPORT := tests/worker/test_engine_support.py::test_these_versions_and_patch_points_are_the_supported_ones
+SUPPORT := tests/worker/test_engine_support.py::test_these_versions_are_supported_and_their_seams_hold
 TESTS_NEXT := $(SUPPORT)[vllm] $(SUPPORT)[sglang] tests/engines/frontends \
 	$(wildcard tests/engines/*/test_frontend*.py) tests/e2e/test_transcripts.py \
 	tests/e2e/test_sglang.py::test_gives_exactly_the_transcript

@@ -24,11 +24,10 @@ from .errors import SetupError
 
 logger = logging.getLogger(__name__)
 
-Role = Literal[
-    "flags", "worker", "frontend", "parsers", "detokenizer", "offline", "replay"
-]
-"""When a row is checked: before our flags are added to an engine's, when a worker, a frontend or the
-replay worker starts, or when native parsers, native detokenizers or an offline back end load."""
+Role = Literal["flags", "worker", "frontend", "parsers", "detokenizer", "offline", "replay"]
+"""When a row is checked: before our flags are added to an engine's, when a worker, a frontend or
+the replay worker starts, or when native parsers, native detokenizers or an offline back end load.
+"""
 Kind = Literal["replaced", "subclassed", "called", "read", "text"]
 """How a seam is used: its function is replaced, its class subclassed, it is called although it is
 private, its value is read or set, or its text is searched."""

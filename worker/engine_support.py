@@ -1,22 +1,17 @@
-"""What an adapter relies on in Dynamo and in its engine, how that is checked and patched.
-
-Both change without notice; a worker that starts on a version nobody has tried would fail
-in the middle of a request instead.
-"""
+"""The versions and seams that an adapter needs, checked before an engine loads."""
 
 from __future__ import annotations
 
 import functools
-import importlib
-import importlib.metadata
-import inspect
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import ParamSpec, TypeVar
 
 import msgspec
 
 from ..base.errors import BackedgeError, SetupError
 from ..base.json_types import JsonObject
+from ..base.seams import Role, Seam, check_seams, read_version
+from ..engines.dynamo import seams as dynamo
 from .flags import EngineName, enabling_flags
 
 P = ParamSpec("P")
@@ -30,16 +25,15 @@ class EngineSupport(msgspec.Struct, frozen=True):
 
     name: also of its flag. distribution: under which the engine is installed.
     versions: the supported one by that of Dynamo, both without their last part.
-    patch_points: module, attribute, and the first parameters that the adapter uses.
-    metrics: module and name of Dynamo's function or class that gets the endpoint as
-        `generate_endpoint`.
+    seams: the rows of the engine's table.
+    metrics: the row of Dynamo's function or class that gets the endpoint as `generate_endpoint`.
     """
 
     name: EngineName
     distribution: str
     versions: Mapping[str, str]
-    patch_points: tuple[tuple[str, str, tuple[str, ...]], ...]
-    metrics: tuple[str, str]
+    seams: tuple[Seam, ...]
+    metrics: Seam
 
     @property
     def flag(self) -> str:
@@ -63,23 +57,24 @@ class EngineSupport(msgspec.Struct, frozen=True):
             f"{wanted}. Install these, or drop Backedge's flags."
         )
 
-    def check_patch_points(self) -> None:
-        """Raise `SetupError` unless every patch point has the parameters that are used."""
-        for module_name, path, parameters in self.patch_points:
-            target = find_attribute(module_name, path)
-            if target is None or (parameters and not has_first_parameters(target, parameters)):
-                raise self._unexpected(module_name, path)
-        target = find_attribute(*self.metrics)
-        if not callable(target) or ENDPOINT not in inspect.signature(target).parameters:
-            raise self._unexpected(*self.metrics)
+    def check_seams(self, *roles: Role) -> frozenset[str]:
+        """Return the features that are off. Raises `SetupError` for a row that does not hold."""
+        rows = (row for row in (*dynamo.WORKER, *self.seams) if row.role in roles)
+        return check_seams(rows, ("ai-dynamo", self.distribution))
 
-    def _unexpected(self, module_name: str, path: str) -> SetupError:
-        found = read_version("ai-dynamo")
-        supported = " or ".join(f"{version}.x" for version in self.versions)
-        return SetupError(
-            f"{module_name}.{path} of ai-dynamo {found} is not what Backedge expects; "
-            f"install ai-dynamo {supported} as published, or drop Backedge's flags."
-        )
+    def sees_flags(self, arguments: Sequence[str]) -> bool:
+        """Whether Backedge's flags can be added to the engine's and seen when they are parsed.
+
+        arguments: the command line; if it has the flags and they cannot be seen, the process ends.
+        """
+        try:
+            self.check_seams("flags")
+        except SetupError as error:
+            if not set(enabling_flags(self.name)).isdisjoint(arguments):
+                self.exit_on_setup_error(self.check_versions)()
+                raise SystemExit(f"Backedge: {error}") from error
+            return False
+        return True
 
     def exit_on_setup_error(self, check: Callable[P, T]) -> Callable[P, T]:
         """Return `check`, ending the process with the message alone if it refuses."""
@@ -94,36 +89,6 @@ class EngineSupport(msgspec.Struct, frozen=True):
         return checked
 
 
-def find_attribute(module_name: str, path: str) -> object:
-    """Return what `path` names in a module, None if there is no such thing."""
-    target: object = importlib.import_module(module_name)
-    for name in path.split("."):
-        target = getattr(target, name, None)
-    return target
-
-
-def read_version(package: str) -> str:
-    """Return the installed version of a package, or "none"."""
-    try:
-        return importlib.metadata.version(package)
-    except importlib.metadata.PackageNotFoundError:
-        return "none"
-
-
-def has_first_parameters(target: object, names: tuple[str, ...]) -> bool:
-    """Whether `target` is a function or class whose first parameters have these names."""
-    if not callable(target):
-        return False
-    return tuple(inspect.signature(target).parameters)[: len(names)] == names
-
-
 def pick_fields(record: object, names: Iterable[str]) -> JsonObject:
     """Return the attributes of these names."""
     return {name: getattr(record, name) for name in names}
-
-
-def patch(module: str, path: str, replace: Callable[[Callable[..., T]], Callable[..., T]]) -> None:
-    """Replace the function that `path` names in a module by what `replace` makes of it."""
-    *parents, name = path.split(".")
-    owner = functools.reduce(getattr, parents, importlib.import_module(module))
-    setattr(owner, name, replace(getattr(owner, name)))

@@ -20,6 +20,7 @@ import msgspec
 from ..base.engines import load_engine_module
 from ..base.errors import RequestError, SetupError
 from ..base.json_types import JsonObject
+from ..base.seams import Role, read_version, replace
 from ..engines.dynamo.types import Context, DynamoParserFlags, ModelRuntimeConfig, ResponseSender
 from ..parsers.base import ParserFactory, ParserNames
 from ..parsers.parser_lookup import Kind, known_formats, linear_parsers, uses_native
@@ -33,7 +34,7 @@ from ..tokenization.flags import BACKEND_FLAG
 from .backend import InlineBackend, PostprocessBackend
 from .collector import freeze_loaded
 from .egress import push_or_pull, take_sender
-from .engine_support import ENDPOINT, EngineSupport, patch, read_version
+from .engine_support import ENDPOINT, EngineSupport
 from .flags import WorkerSettings
 from .metrics import WorkerMetrics
 from .native_detokenizer import DetokenizerKind, build_detokenizers, check_tokenizer
@@ -136,7 +137,10 @@ def select_decoding(own: LazyTokenizer, engines: object) -> object:
 
 
 class Worker(abc.ABC, Generic[ConfigT, HandlerT]):
-    """One worker process that post-processes. config: Dynamo's, of this engine."""
+    """One worker process that post-processes.
+
+    config: Dynamo's, of this engine. off: features whose seams do not hold.
+    """
 
     engine: ClassVar[EngineSupport]
 
@@ -144,6 +148,7 @@ class Worker(abc.ABC, Generic[ConfigT, HandlerT]):
         self.config = config
         self.settings = settings
         self.metrics = WorkerMetrics()
+        self.off: frozenset[str] = frozenset()
         self.parsers: ParserFactory
         self._postprocessor: WorkerPostprocessor | None = None
         self._stock: WorkerPostprocessor | None = None  # for requests of stock frontends
@@ -196,8 +201,8 @@ class Worker(abc.ABC, Generic[ConfigT, HandlerT]):
         Raises `SetupError` if this worker cannot do what its flags ask for.
         """
         cls.engine.check_versions()
-        cls.engine.check_patch_points()
         worker = cls(config, settings)
+        worker.check_seams()
         worker.check_text_flag()
         if settings.post_processing:
             worker.load_plugins()
@@ -209,13 +214,23 @@ class Worker(abc.ABC, Generic[ConfigT, HandlerT]):
         if not settings.post_processing:
             return
         if worker.post_processes():
-            patch(*cls.engine.metrics, worker.with_metrics)
+            replace(cls.engine.metrics, worker.with_metrics)
             worker.install()
         else:
             logger.info(
                 "%s has no effect on this kind of worker; it passes requests through",
                 cls.engine.flag,
             )
+
+    def check_seams(self) -> None:
+        """Raise `SetupError` unless the installed versions have what this worker needs of them."""
+        roles: list[Role] = ["flags", "worker"]
+        if self.settings.post_processing:
+            if uses_native(self.settings.parsers, self.settings.names):
+                roles.append("parsers")
+            if self.settings.detokenizer == "native":
+                roles.append("detokenizer")
+        self.off = self.engine.check_seams(*roles)
 
     def check_text_flag(self) -> None:
         """Raise `SetupError` if the worker has no use for what the flags ask for."""

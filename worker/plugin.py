@@ -22,6 +22,7 @@ SERVER_ARGS = "sglang.srt.server_args"
 TRTLLM_PACKAGE = "dynamo.trtllm"
 # Its loading follows that of the module with Dynamo's flags, which imports torch.
 LLM_WORKER = "dynamo.trtllm.workers.llm_worker"
+AddFlags = Callable[[argparse.ArgumentParser], argparse.ArgumentParser]
 
 
 def register() -> None:
@@ -30,27 +31,34 @@ def register() -> None:
     Entry point `vllm.general_plugins`. `AsyncEngineArgs.add_cli_args` loads it just before it
     adds the engine's flags; ours cannot be added at any other time.
     """
-    from vllm.engine.arg_utils import EngineArgs
+    from vllm.engine import arg_utils
 
-    add_cli_args = EngineArgs.add_cli_args
+    engine_args = getattr(arg_utils, "EngineArgs", None)
+    add_cli_args = getattr(engine_args, "add_cli_args", None)
     if hasattr(add_cli_args, "__wrapped__"):
         return  # some processes load the plugins twice
+    if engine_args is not None and add_cli_args is not None:
+        engine_args.add_cli_args = staticmethod(with_flags(add_cli_args))
+    if "dynamo.vllm.args" in sys.modules:
+        from ..base.engines import load_engine_module
+
+        load_engine_module("vllm", "worker").watch_arguments()
+
+
+def with_flags(add_cli_args: AddFlags) -> AddFlags:
+    """Return vLLM's function that adds flags to a parser, adding ours."""
 
     @functools.wraps(add_cli_args)
-    def with_flags(parser: argparse.ArgumentParser) -> argparse.ArgumentParser:
+    def add_all(parser: argparse.ArgumentParser) -> argparse.ArgumentParser:
         from . import flags
 
-        extended: argparse.ArgumentParser = add_cli_args(parser)
+        extended = add_cli_args(parser)
         flags.add_flags(extended, "vllm")
         if FRONTEND in sys.modules:
             flags.add_other_switches(extended)
         return extended
 
-    EngineArgs.add_cli_args = staticmethod(with_flags)
-    if "dynamo.vllm.args" in sys.modules:
-        from ..base.engines import load_engine_module
-
-        load_engine_module("vllm", "worker").watch_arguments()
+    return add_all
 
 
 def register_sglang() -> None:
@@ -129,12 +137,13 @@ class HookLoader(importlib.abc.Loader):
 
 def patch_add_cli_args(module: ModuleType) -> None:
     """Have `ServerArgs` of SGLang's `module` add our flags if Dynamo's worker parses them."""
-    add_cli_args: Callable[[argparse.ArgumentParser], None] = module.ServerArgs.add_cli_args
-    if hasattr(add_cli_args, "__wrapped__"):
+    server_args = getattr(module, "ServerArgs", None)
+    add_cli_args = getattr(server_args, "add_cli_args", None)
+    if server_args is None or add_cli_args is None or hasattr(add_cli_args, "__wrapped__"):
         return
 
     @functools.wraps(add_cli_args)
-    def with_flags(parser: argparse.ArgumentParser) -> None:
+    def add_all(parser: argparse.ArgumentParser) -> None:
         add_cli_args(parser)
         if "dynamo.sglang.args" in sys.modules:  # otherwise this is SGLang's own server
             from ..base.engines import load_engine_module
@@ -143,7 +152,7 @@ def patch_add_cli_args(module: ModuleType) -> None:
             flags.add_flags(parser, "sglang")
             load_engine_module("sglang", "worker").watch_arguments(parser)
 
-    module.ServerArgs.add_cli_args = staticmethod(with_flags)
+    server_args.add_cli_args = staticmethod(add_all)
 
 
 def patch_trtllm(_: ModuleType) -> None:

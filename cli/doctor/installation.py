@@ -9,7 +9,8 @@ from collections.abc import Iterator
 
 from ...base.engines import load_engine_module
 from ...base.errors import SetupError
-from ...worker.engine_support import EngineSupport, read_version
+from ...base.seams import Seam, find_fault, read_version
+from ...engines.dynamo import seams as dynamo
 from ...worker.flags import EngineName
 from ...worker.pool import auto_processes
 from .findings import Finding
@@ -51,12 +52,13 @@ def check_installation() -> Iterator[Finding]:
 
 
 def check_engine(engine: EngineName) -> Iterator[Finding]:
-    """Yield whether Dynamo and the engine are as the adapter of the worker needs them.
+    """Yield whether Dynamo and the engine have each seam that Backedge relies on.
 
     Imports both, which takes seconds.
     """
-    support = _find_support(engine)
-    if support is None or read_version(support.distribution) == "none":
+    table = load_engine_module(engine, "seams")
+    distribution = table.PACKAGES[-1]
+    if read_version(distribution) == "none":
         yield Finding(
             "note",
             "seams",
@@ -65,22 +67,25 @@ def check_engine(engine: EngineName) -> Iterator[Finding]:
         )
         return
     try:
-        support.check_versions()
-        support.check_patch_points()
+        load_engine_module(engine, "worker").ENGINE.check_versions()
     except SetupError as error:
-        yield Finding("error", "seams", str(error))
-    except ImportError as error:
-        yield Finding("error", "seams", f"a module that Backedge patches is missing: {error}")
+        yield Finding("error", "versions", str(error))
     else:
-        found = f"ai-dynamo {read_version('ai-dynamo')} with {engine} "
-        yield Finding("ok", "seams", f"{found}{read_version(support.distribution)} fit")
+        found = f"ai-dynamo {read_version('ai-dynamo')} with {engine} {read_version(distribution)}"
+        yield Finding("ok", "versions", f"{found} fit")
+    for seam in (*dynamo.WORKER, *dynamo.FRONTEND, *table.WORKER, *table.FRONTEND):
+        yield _judge(seam)
 
 
-def _find_support(engine: EngineName) -> EngineSupport | None:
-    """Return what the adapter of the engine relies on; None if it cannot be imported here."""
-    try:
-        adapter = load_engine_module(engine, "worker")
-    except ImportError:
-        return None
-    support: EngineSupport = adapter.ENGINE
-    return support
+def _judge(seam: Seam) -> Finding:
+    fault = find_fault(seam)
+    if fault is None:
+        return Finding("ok", "seam", f"{seam.name} holds: {seam.how_checked}")
+    if seam.feature:
+        return Finding("warning", "seam", f"{seam.feature} is off: {fault}")
+    return Finding(
+        "error",
+        "seam",
+        f"{seam.name} does not hold: {fault}, without which {seam.without}",
+        "install versions that docs/compatibility.md lists",
+    )

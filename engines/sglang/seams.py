@@ -154,9 +154,7 @@ WORKER: tuple[Seam, ...] = (
             *("recv_obj.read_offsets", "recv_obj.no_stop_trim", "recv_obj.decoded_texts"),
         ),
     ),
-    _detokenizer(
-        name="sglang.srt.managers.schedule_batch:INIT_INCREMENTAL_DETOKENIZATION_OFFSET"
-    ),
+    _detokenizer(name="sglang.srt.managers.schedule_batch:INIT_INCREMENTAL_DETOKENIZATION_OFFSET"),
     _parsers(
         name=f"{CALLS}.function_call_parser:FunctionCallParser",
         kind="called",

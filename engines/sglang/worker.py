@@ -3,10 +3,7 @@
     python -m dynamo.sglang --model M --sglang-processing --tool-call-parser qwen25
     python -m backedge.worker.sglang ...    # the same, where SGLang skips the entry point
 
-It patches, after checking each: the parser of `ServerArgs`' flags and
-`dynamo.sglang.args.Config` (the parsed flags, before the engine loads),
-`get_runtime_config` (the model card), `DecodeWorkerHandler.generate`, and the engine's
-`async_generate`, which gets or makes the engine's ids of a request's choices.
+seams.py lists what it replaces and reads there.
 """
 
 from __future__ import annotations
@@ -14,6 +11,7 @@ from __future__ import annotations
 import argparse
 import asyncio
 import functools
+import sys
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence, Sized
 from contextvars import ContextVar
 from typing import TypeVar
@@ -21,12 +19,13 @@ from typing import TypeVar
 from typing_extensions import override
 
 from ...base.json_types import JsonObject
+from ...base.seams import replace
 from ...parsers.base import ParserFactory, ParserNames
 from ...postprocess.postprocessor import starts_in_reasoning
 from ...tokenization.detokenizer import DetokenizerFactory, DetokenizerOptions
 from ...worker import flags
 from ...worker.auto_names import resolve_auto_names
-from ...worker.engine_support import EngineSupport, patch, pick_fields
+from ...worker.engine_support import EngineSupport, pick_fields
 from ...worker.engine_worker import (
     GenerateCall,
     LoadedModel,
@@ -38,6 +37,7 @@ from ...worker.native_detokenizer import NativeDetokenizers, Step
 from ...worker.other_tokenizers import OtherTokenizer, choose_tokenizer
 from ...worker.request_stream import EngineRequestHandle
 from ..dynamo.types import ModelRuntimeConfig
+from . import seams
 from .types import (
     SglangConfig,
     SglangEngine,
@@ -58,39 +58,7 @@ OTHER_WORKERS = (
     *("image_diffusion_worker", "video_generation_worker", "rerank_worker", "embedding_worker"),
     *("multimodal_encode_worker", "multimodal_worker", "diffusion_worker"),
 )
-# The second replaces the first in a process that shares another one's engine.
-ENGINES = (
-    ("sglang.srt.entrypoints.engine", "Engine.async_generate"),
-    ("dynamo.sglang.gateway", "GatewayEngine.async_generate"),
-)
-ENGINE = EngineSupport(
-    name="sglang",
-    distribution="sglang",
-    versions={"1.6": "0.5", "1.7": "0.5"},
-    patch_points=(
-        ("dynamo.sglang.args", "Config.__init__", ("self", "server_args", "dynamo_args")),
-        ("dynamo.sglang.init_llm", "setup_sgl_metrics", ("engine", "config", "generate_endpoint")),
-        ("dynamo.sglang.register", "get_runtime_config", ("engine", "server_args", "dynamo_args")),
-        (
-            "dynamo.sglang.request_handlers",
-            "DecodeWorkerHandler.generate",
-            ("self", "request", "context"),
-        ),
-        *((module, path, ("self", "prompt", "sampling_params")) for module, path in ENGINES),
-        (
-            "sglang.srt.managers.tokenizer_manager",
-            "TokenizerManager.abort_request",
-            ("self", "rid"),
-        ),
-        ("sglang.srt.managers.tokenizer_manager", "ReqState", ("out_list", "finished", "event")),
-        (
-            "sglang.srt.managers.detokenizer_manager",
-            "DetokenizerManager._decode_batch_token_id_output",
-            ("self", "recv_obj"),
-        ),
-    ),
-    metrics=("dynamo.sglang.init_llm", "setup_sgl_metrics"),
-)
+ENGINE = EngineSupport("sglang", "sglang", seams.VERSIONS, seams.WORKER, seams.METRICS)
 GRAMMARS = ("json_schema", "regex", "ebnf", "structural_tag")
 # SGLang logs a warning for each delivery of 20 outputs or more that had to wait.
 MAX_DELIVERED_OUTPUTS = 19
@@ -101,6 +69,8 @@ def watch_arguments(parser: argparse.ArgumentParser) -> None:
 
     parser: with SGLang's flags. Nothing later sees ours: SGLang's own record drops them.
     """
+    if not ENGINE.sees_flags(sys.argv):
+        return
     parse: Callable[..., argparse.Namespace] = parser.parse_args
 
     @functools.wraps(parse)
@@ -110,11 +80,12 @@ def watch_arguments(parser: argparse.ArgumentParser) -> None:
         settings = ENGINE.exit_on_setup_error(flags.read_settings)(arguments, "sglang")
         flags.keep_engine_choices(arguments)
         if settings is not None:
-            ENGINE.exit_on_setup_error(ENGINE.check_patch_points)()
-            patch("dynamo.sglang.args", "Config.__init__", functools.partial(enable_once, settings))
+            ENGINE.exit_on_setup_error(ENGINE.check_versions)()
+            ENGINE.exit_on_setup_error(ENGINE.check_seams)("flags", "worker")
+            replace(seams.CONFIG, functools.partial(enable_once, settings))
         return arguments
 
-    vars(parser)["parse_args"] = parse_and_enable
+    parser.parse_args = parse_and_enable  # type: ignore[method-assign, assignment]  # of this one
 
 
 def enable_once(settings: flags.WorkerSettings, init: Callable[..., None]) -> Callable[..., None]:
@@ -122,7 +93,7 @@ def enable_once(settings: flags.WorkerSettings, init: Callable[..., None]) -> Ca
 
     @functools.wraps(init)
     def initialize(config: SglangConfig, *args: object, **kwargs: object) -> None:
-        setattr(type(config), "__init__", init)  # noqa: B010 - mypy refuses the assignment
+        replace(seams.CONFIG, lambda _: init)
         init(config, *args, **kwargs)
         ENGINE.exit_on_setup_error(SglangWorker.enable)(config, settings)
 
@@ -235,15 +206,14 @@ class SglangWorker(Worker[SglangConfig, SglangHandler]):
 
     @override
     def install_card(self) -> None:
-        patch("dynamo.sglang.register", "get_runtime_config", self._with_worker_card)
+        replace(seams.CARD, self._with_worker_card)
 
     @override
     def install(self) -> None:
         self.build()  # at once: the model's files have been fetched
-        handlers = "dynamo.sglang.request_handlers"
-        patch(handlers, "DecodeWorkerHandler.generate", self.with_postprocessing)
-        for module, path in ENGINES:
-            patch(module, path, with_request_handle)
+        replace(seams.GENERATE, self.with_postprocessing)
+        for seam in seams.ASYNC_GENERATE:
+            replace(seam, with_request_handle)
 
     def _with_worker_card(
         self, get_runtime_config: Callable[..., Awaitable[ConfigT]]
@@ -286,7 +256,8 @@ class SglangWorker(Worker[SglangConfig, SglangHandler]):
         )
         if call.is_stock:
             reasons = bool  # False: such a frontend tells the engine by itself
-        handle = SglangRequestHandle(manager, params.n, reasons)
+        groups = seams.GROUPS not in self.off
+        handle = SglangRequestHandle(manager, params.n, reasons, groups=groups)
         return handle.outputs(call.start), handle
 
 
@@ -294,14 +265,21 @@ class SglangRequestHandle(EngineRequestHandle):
     """One request in SGLang's engine.
 
     reasons: whether the answer begins with reasoning; called if a grammar guides it.
+    groups: its tokens may be sent in groups.
     """
 
     def __init__(
-        self, manager: SglangTokenizerManager, n: int, reasons: Callable[[], bool]
+        self,
+        manager: SglangTokenizerManager,
+        n: int,
+        reasons: Callable[[], bool],
+        *,
+        groups: bool = True,
     ) -> None:
         self._manager = manager
         self._n = n
         self._reasons = reasons
+        self._groups = groups
         self._ids: dict[int, str] = {}  # the engine's own, by choice
 
     async def outputs(
@@ -360,6 +338,8 @@ class SglangRequestHandle(EngineRequestHandle):
         # The scheduler's interval cannot be changed for a running request. So the outputs come
         # one by one, but whoever waits for them is woken only when there are enough, or for the
         # last; that spares what SGLang's and Dynamo's handlers do for each delivery.
+        if not self._groups:
+            return
         state = self._manager.rid_to_state.get(self._ids.get(index, ""))
         if state is None:
             return

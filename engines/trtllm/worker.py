@@ -3,17 +3,14 @@
     python -m dynamo.trtllm --model M --trtllm-processing --tool-call-parser hermes
     python -m backedge.worker.trtllm ...    # the same, where torch loads no entry points
 
-It patches, after checking each: `DynamoTrtllmArgGroup.add_arguments` (the flags),
-`Config.validate` (sees them parsed), `get_llm_engine` (runs just before the engine loads),
-`register_model` (gets the model card), `HandlerBase.generate_locally`, which lies inside
-Dynamo's push egress, that egress, and `HandlerBase._cancellation_monitor` (sees the engine's
-request).
+seams.py lists what it replaces and reads there.
 """
 
 from __future__ import annotations
 
 import argparse
 import functools
+import sys
 from collections.abc import AsyncIterator, Callable, Collection, Iterator
 from contextvars import ContextVar
 from typing import TypeVar
@@ -23,44 +20,23 @@ from typing_extensions import override
 
 from ...base.errors import SetupError
 from ...base.json_types import JsonObject
+from ...base.seams import replace
 from ...parsers.base import ParserFactory, ParserNames
 from ...postprocess.engine_output import engine_error
 from ...templates.model_files import read_vocabulary_size
 from ...worker import flags
 from ...worker.auto_names import resolve_auto_names
 from ...worker.egress import send_all
-from ...worker.engine_support import EngineSupport, patch
+from ...worker.engine_support import EngineSupport
 from ...worker.engine_worker import GenerateCall, LoadedModel, Worker, choose_parsers
 from ...worker.other_tokenizers import choose_tokenizer
 from ...worker.request_stream import EngineRequestHandle
+from . import seams
 from .types import TrtllmConfig, TrtllmHandler, TrtllmRequest
 
 T = TypeVar("T")
 
-ARGUMENTS = "dynamo.trtllm.args"
-LLM_WORKER = "dynamo.trtllm.workers.llm_worker"
-HANDLER = "dynamo.trtllm.request_handlers.handler_base"
-EGRESS = "dynamo.trtllm.request_handlers.push_egress"
-ENGINE = EngineSupport(
-    name="trtllm",
-    distribution="tensorrt-llm",
-    versions={"1.6": "1.3", "1.7": "1.4"},
-    patch_points=(
-        (ARGUMENTS, "Config.validate", ("self",)),
-        (LLM_WORKER, "get_llm_engine", ("engine_args",)),
-        (LLM_WORKER, "register_model", ()),
-        (HANDLER, "HandlerBase.generate_locally", ("self", "request", "context")),
-        (
-            HANDLER,
-            "HandlerBase._cancellation_monitor",
-            ("self", "generation_result", "context"),
-        ),
-        (EGRESS, "drive_push_egress", ("stream", "response_sender")),
-        ("tensorrt_llm.executor.result", "GenerationResult.abort", ("self",)),
-        ("tensorrt_llm.llmapi.tokenizer", "tokenizer_factory", ()),
-    ),
-    metrics=(LLM_WORKER, "RequestHandlerConfig"),
-)
+ENGINE = EngineSupport("trtllm", "tensorrt-llm", seams.VERSIONS, seams.WORKER, seams.METRICS)
 POOL_FLAG = "--postprocess-workers"
 # Of the error with which a worker answers that has released its memory.
 SLEEPING = "temporarily rejecting new requests"
@@ -85,7 +61,7 @@ def enable_once(validate: Callable[..., None]) -> Callable[..., None]:
 
     @functools.wraps(validate)
     def validate_and_enable(config: TrtllmConfig) -> None:
-        patch(ARGUMENTS, "Config.validate", lambda _: validate)
+        replace(seams.VALIDATE, lambda _: validate)
         validate(config)
         arguments = argparse.Namespace(**vars(config))
         known = native_names if arguments.postprocess_parsers == "native" else no_names
@@ -110,18 +86,14 @@ def native_names(flag: str) -> Collection[str]:
 
 
 def watch_arguments() -> None:
-    """Add the flags to Dynamo's, and enable post-processing when they are parsed.
-
-    Changes nothing in a Dynamo of another structure, which then refuses our flags as unknown.
-    """
-    from dynamo.trtllm import args
-
-    group, config = getattr(args, "DynamoTrtllmArgGroup", None), getattr(args, "Config", None)
-    if not hasattr(group, "add_arguments") or not hasattr(config, "validate"):
+    """Add the flags to Dynamo's, and enable post-processing when they are parsed."""
+    if not ENGINE.sees_flags(sys.argv):
         return
-    if not hasattr(args.Config.validate, "__wrapped__"):
-        patch(ARGUMENTS, "DynamoTrtllmArgGroup.add_arguments", add_flags)
-        patch(ARGUMENTS, "Config.validate", enable_once)
+    from dynamo.trtllm.args import Config
+
+    if not hasattr(Config.validate, "__wrapped__"):
+        replace(seams.ADD_FLAGS, add_flags)
+        replace(seams.VALIDATE, enable_once)
 
 
 def load_tokenizer(engine_args: JsonObject) -> object:
@@ -184,15 +156,15 @@ class TrtllmWorker(Worker[TrtllmConfig, TrtllmHandler]):
 
     @override
     def install_card(self) -> None:
-        patch(LLM_WORKER, "register_model", self.with_worker_card)
+        replace(seams.REGISTER, self.with_worker_card)
 
     @override
     def install(self) -> None:
-        patch(LLM_WORKER, "get_llm_engine", self.with_build)
-        patch(HANDLER, "HandlerBase.generate_locally", self.with_postprocessing)
+        replace(seams.LOAD_ENGINE, self.with_build)
+        replace(seams.GENERATE, self.with_postprocessing)
         # Dynamo's sends everything from the event loop.
-        patch(EGRESS, "drive_push_egress", lambda _: send_all)
-        patch(HANDLER, "HandlerBase._cancellation_monitor", with_request_handle)
+        replace(seams.SEND_ALL, lambda _: send_all)
+        replace(seams.MONITOR, with_request_handle)
 
     @override
     def take_engine_arguments(self, arguments: JsonObject) -> None:

@@ -1,34 +1,31 @@
-"""The adapter for Dynamo's vLLM worker: all that Backedge knows of `dynamo.vllm`.
-
-It patches, after checking each: `dynamo.vllm.args._build_config` (sees the parsed flags),
-`dynamo.vllm.main.setup_vllm_engine` (runs just before the engine loads), `register_model`
-(gets the model card) and `DecodeWorkerHandler.generate`.
-"""
+"""The adapter for Dynamo's vLLM worker; seams.py lists what it replaces and reads there."""
 
 from __future__ import annotations
 
 import argparse
 import functools
 import sys
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Callable, Collection, Sequence
 from typing import TypeVar
 
 from typing_extensions import override
 
-from ...base.errors import REASONING_FLAG, SetupError
+from ...base.engines import load_engine_module
+from ...base.errors import REASONING_FLAG
 from ...base.json_types import JsonObject
+from ...base.seams import replace
 from ...parsers.base import ParserFactory, ParserNames
 from ...parsers.parser_lookup import Kind, reasoning_format
 from ...templates.auto_parsers import name_for_engine
 from ...tokenization.detokenizer import DetokenizerFactory, DetokenizerOptions
 from ...worker import flags
 from ...worker.auto_names import resolve_auto_names
-from ...worker.engine_support import EngineSupport, patch, pick_fields
+from ...worker.engine_support import EngineSupport, pick_fields
 from ...worker.engine_worker import GenerateCall, LoadedModel, Worker, choose_parsers
 from ...worker.native_detokenizer import NativeDetokenizers, Step
 from ...worker.other_tokenizers import OtherTokenizer, choose_tokenizer
 from ...worker.request_stream import EngineRequestHandle
-from . import parsers as native
+from . import seams
 from .types import VllmConfig, VllmEngine, VllmEngineArgs, VllmHandler
 
 T = TypeVar("T")
@@ -38,29 +35,7 @@ MODEL_ARGUMENTS = (
     *("model", "hf_config_path", "config_format", "revision", "code_revision", "trust_remote_code"),
     *("tokenizer", "tokenizer_mode", "tokenizer_revision", "max_model_len"),
 )
-ENGINE = EngineSupport(
-    name="vllm",
-    distribution="vllm",
-    versions={"1.6": "0.31", "1.7": "0.32"},
-    patch_points=(
-        ("dynamo.vllm.main", "setup_vllm_engine", ("config",)),
-        ("dynamo.vllm.main", "setup_metrics_collection", ("config", "generate_endpoint", "logger")),
-        ("dynamo.vllm.main", "register_model", ()),
-        ("dynamo.vllm.handlers", "register_model", ()),
-        ("dynamo.vllm.handlers", "DecodeWorkerHandler.generate", ("self", "request", "context")),
-        (
-            "vllm.v1.engine.output_processor",
-            "RequestState.make_request_output",
-            ("self", "new_token_ids"),
-        ),
-        (
-            "vllm.v1.engine.detokenizer",
-            "IncrementalDetokenizer.from_new_request",
-            ("tokenizer", "request"),
-        ),
-    ),
-    metrics=("dynamo.vllm.main", "setup_metrics_collection"),
-)
+ENGINE = EngineSupport("vllm", "vllm", seams.VERSIONS, seams.WORKER, seams.METRICS)
 
 
 def watch_arguments() -> None:
@@ -69,30 +44,42 @@ def watch_arguments() -> None:
     Dynamo passes both its own configuration and vLLM's raw arguments through
     `_build_config`; nothing later sees our flags.
     """
-    from dynamo.vllm import args
+    if ENGINE.sees_flags(sys.argv):
+        replace(seams.BUILD_CONFIG, enable_once_built)
 
-    build_config = getattr(args, "_build_config", None)
-    if build_config is None:
-        ENGINE.exit_on_setup_error(check_flags_can_be_seen)(sys.argv)
-        return
+
+def enable_once_built(build_config: Callable[..., VllmConfig]) -> Callable[..., VllmConfig]:
+    """Return Dynamo's `_build_config`, enabling post-processing for what it has built."""
 
     @functools.wraps(build_config)
     def build_and_enable(dynamo_config: object, arguments: argparse.Namespace) -> VllmConfig:
-        ENGINE.exit_on_setup_error(resolve_auto_names)(
-            arguments,
-            "vllm",
-            native.known_names,
-            getattr(dynamo_config, "custom_jinja_template", None),
-        )
-        is_on = arguments.vllm_processing
-        engines = engine_part(arguments) if is_on else arguments
-        config: VllmConfig = build_config(dynamo_config, engines)
+        if arguments.vllm_processing:
+            ENGINE.exit_on_setup_error(check_parsers)()
+        template = getattr(dynamo_config, "custom_jinja_template", None)
+        ENGINE.exit_on_setup_error(resolve_auto_names)(arguments, "vllm", known_names, template)
+        engines = engine_part(arguments) if arguments.vllm_processing else arguments
+        config = build_config(dynamo_config, engines)
         settings = ENGINE.exit_on_setup_error(flags.read_settings)(arguments, "vllm")
         if settings is not None:
             ENGINE.exit_on_setup_error(VllmWorker.enable)(config, settings)
         return config
 
-    args._build_config = build_and_enable  # noqa: SLF001 - Dynamo has no public hook there
+    return build_and_enable
+
+
+def check_parsers() -> None:
+    """Raise `SetupError` unless vLLM's lists of parsers, which flags are compared with, are known.
+
+    Importing them imports all that the native parsers rely on.
+    """
+    ENGINE.check_versions()
+    ENGINE.check_seams("parsers")
+
+
+def known_names(flag: str) -> Collection[str]:
+    """Return the names that vLLM registers for one of the two flags."""
+    names: Collection[str] = load_engine_module("vllm", "parsers").known_names(flag)
+    return names
 
 
 def engine_part(arguments: argparse.Namespace) -> argparse.Namespace:
@@ -103,22 +90,12 @@ def engine_part(arguments: argparse.Namespace) -> argparse.Namespace:
     """
     name = getattr(arguments, "reasoning_parser", None)
     format_ = reasoning_format(name) if name else None
-    known = native.known_names(REASONING_FLAG)
+    known = known_names(REASONING_FLAG)
     if format_ is None or name in known:
         return arguments
     engines = name_for_engine(format_, known)
     own = engines if engines in known else ""
     return argparse.Namespace(**{**vars(arguments), "reasoning_parser": own})
-
-
-def check_flags_can_be_seen(arguments: Sequence[str]) -> None:
-    """Raise `SetupError` if the flag is given to a Dynamo in which nothing would see it."""
-    if not set(flags.enabling_flags("vllm")).isdisjoint(arguments):
-        ENGINE.check_versions()
-        raise SetupError(
-            "dynamo.vllm.args has no _build_config, where Backedge reads its flags; install "
-            "ai-dynamo as published, or drop Backedge's flags."
-        )
 
 
 def build_parsers(
@@ -128,9 +105,22 @@ def build_parsers(
 
     Raises as `choose_parsers`.
     """
-    return choose_parsers(
-        kind, names, tokenizer, lambda: native.VllmParsers(tokenizer, names, model_config)
-    )
+    native = functools.partial(native_parsers, tokenizer, names, model_config)
+    return choose_parsers(kind, names, tokenizer, native)
+
+
+def native_parsers(tokenizer: object, names: ParserNames, model_config: object) -> ParserFactory:
+    """Return vLLM's own parsers; importing them takes seconds."""
+    from .parsers import VllmParsers
+
+    return VllmParsers(tokenizer, names, model_config)
+
+
+def load_plugin(path: str) -> None:
+    """Import a user's file that registers a tool parser. Raises `SetupError`."""
+    from .parsers import load_tool_parser_plugin
+
+    load_tool_parser_plugin(path)
 
 
 def pool_parts(
@@ -146,9 +136,9 @@ def pool_parts(
 
     load_general_plugins()
     if plugin:
-        native.load_tool_parser_plugin(plugin)
+        load_plugin(plugin)
     tokenizer, model_config = load_tokenizer(EngineArgs(**model), other)
-    return tokenizer, native.VllmParsers(tokenizer, names, model_config)
+    return tokenizer, native_parsers(tokenizer, names, model_config)
 
 
 def load_tokenizer(
@@ -216,7 +206,7 @@ class VllmWorker(Worker[VllmConfig, VllmHandler]):
     @override
     def load_plugins(self) -> None:
         if self.settings.tool_parser_plugin:
-            native.load_tool_parser_plugin(self.settings.tool_parser_plugin)
+            load_plugin(self.settings.tool_parser_plugin)
 
     @property
     @override
@@ -231,8 +221,8 @@ class VllmWorker(Worker[VllmConfig, VllmHandler]):
 
     @override
     def install_card(self) -> None:
-        for module in ("dynamo.vllm.main", "dynamo.vllm.handlers"):  # the latter for LoRA adapters
-            patch(module, "register_model", self.with_worker_card)
+        replace(seams.REGISTER, self.with_worker_card)
+        replace(seams.REGISTER_LORA, self.with_worker_card)
 
     @override
     def spare_overhead(self) -> None:
@@ -244,12 +234,13 @@ class VllmWorker(Worker[VllmConfig, VllmHandler]):
         from vllm import envs
 
         super().spare_overhead()
-        envs.enable_envs_cache()
+        if seams.ENVS_CACHE not in self.off:
+            envs.enable_envs_cache()
 
     @override
     def install(self) -> None:
-        patch("dynamo.vllm.main", "setup_vllm_engine", self.with_build)
-        patch("dynamo.vllm.handlers", "DecodeWorkerHandler.generate", self.with_postprocessing)
+        replace(seams.SETUP_ENGINE, self.with_build)
+        replace(seams.GENERATE, self.with_postprocessing)
 
     @override
     def load(self) -> LoadedModel:
@@ -271,16 +262,20 @@ class VllmWorker(Worker[VllmConfig, VllmHandler]):
         self, call: GenerateCall[VllmHandler]
     ) -> tuple[AsyncIterator[JsonObject], EngineRequestHandle]:
         engine = call.handler.engine_client
-        return call.start(), VllmRequestHandle(engine, call.request_id, call.params.n)
+        groups = seams.GROUPS not in self.off
+        return call.start(), VllmRequestHandle(
+            engine, call.request_id, call.params.n, groups=groups
+        )
 
 
 class VllmRequestHandle(EngineRequestHandle):
-    """One request in vLLM's engine."""
+    """One request in vLLM's engine. groups: its tokens may be sent in groups."""
 
-    def __init__(self, engine: VllmEngine, request_id: str, n: int) -> None:
+    def __init__(self, engine: VllmEngine, request_id: str, n: int, *, groups: bool = True) -> None:
         self._engine = engine
         self._request_id = request_id
         self._n = n
+        self._groups = groups
 
     @override
     async def abort(self, index: int) -> None:
@@ -294,7 +289,7 @@ class VllmRequestHandle(EngineRequestHandle):
         # `RequestState.make_request_output` skips outputs by the request's own interval, which
         # starts as the engine's. It counts from `sent_tokens_offset`, which it keeps up to date
         # only while it skips.
-        for internal_id in self._internal_ids(index):
+        for internal_id in self._internal_ids(index) if self._groups else ():
             state = self._engine.output_processor.request_states.get(internal_id)
             if state is None:
                 continue

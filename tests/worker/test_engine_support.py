@@ -5,13 +5,15 @@ TensorRT-LLM is the stand-in of tests/standin.
 
 from __future__ import annotations
 
-import importlib
+import argparse
 import importlib.metadata
 import re
 from typing import Any
 
+import msgspec
 import pytest
 from backedge.base.errors import SetupError
+from backedge.base.seams import Seam
 from backedge.engines.sglang import worker as sglang
 from backedge.engines.trtllm import worker as trtllm
 from backedge.engines.vllm import worker as vllm
@@ -63,38 +65,29 @@ def test_dynamo_and_the_engine_must_fit_each_other(
 
 
 @ADAPTERS
-def test_these_versions_and_patch_points_are_the_supported_ones(engine: Any) -> None:
+def test_these_versions_are_supported_and_their_seams_hold(engine: Any) -> None:
     engine.check_versions()
-    engine.check_patch_points()
+    assert engine.check_seams("flags", "worker", "parsers", "detokenizer") == frozenset()
 
 
-PATCH_POINTS = [
-    (engine, module, path)
-    for engine in ENGINES
-    for module, path in (
-        *((module, path) for module, path, _ in engine.patch_points),
-        engine.metrics,
-    )
-]
-
-
-@pytest.mark.parametrize(
-    ("engine", "module", "path"),
-    PATCH_POINTS,
-    ids=[f"{module}.{path}" for _, module, path in PATCH_POINTS],
-)
-def test_a_patch_point_that_is_not_there_is_refused_by_name(
-    engine: Any, module: str, path: str, monkeypatch: pytest.MonkeyPatch
+@ADAPTERS
+def test_flags_that_nothing_would_see_are_refused(
+    engine: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    *parents, name = path.split(".")
-    owner: Any = importlib.import_module(module)
-    for parent in parents:
-        owner = getattr(owner, parent)
-    monkeypatch.setattr(
-        owner, name, lambda something_else: None
-    ) if parents else monkeypatch.delattr(owner, name)
-    with pytest.raises(SetupError, match=path.replace(".", r"\.")):
-        engine.check_patch_points()
+    assert engine.sees_flags([engine.flag])
+    monkeypatch.delattr(argparse.ArgumentParser, "parse_args")
+    gone = Seam(
+        name="argparse:ArgumentParser.parse_args",
+        kind="read",
+        role="flags",
+        since="3",
+        why="",
+        without="nothing is seen",
+    )
+    broken = msgspec.structs.replace(engine, seams=(gone,))
+    assert not broken.sees_flags(["--model", "m"])
+    with pytest.raises(SystemExit, match=r"^Backedge: argparse has no .* nothing is seen .*found"):
+        broken.sees_flags([engine.flag])
 
 
 @ADAPTERS

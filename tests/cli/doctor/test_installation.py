@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-import importlib
 import resource
-from types import SimpleNamespace
 
+import msgspec
 import pytest
 from backedge.base.errors import SetupError
 from backedge.cli.doctor import installation
 from backedge.cli.doctor.installation import check_engine, check_installation
+from backedge.engines.trtllm import seams as trtllm
+from backedge.engines.trtllm import worker
 
 
 def test_what_is_installed_is_named_with_its_version() -> None:
@@ -37,38 +38,41 @@ def test_few_open_files_are_noted(files, severity, monkeypatch) -> None:
     assert bool(machine.fix) == (severity == "note")
 
 
-def refuse(message: str):
-    def check() -> None:
-        raise SetupError(message)
-
-    return check
+def test_every_seam_of_an_engine_is_a_row() -> None:
+    versions, *rows = check_engine("trtllm")
+    assert "fit" in versions.message
+    assert {row.severity for row in rows} == {"ok"}
+    assert f"{trtllm.MONITOR.name} holds: takes (self, generation_result, context, ...)" in {
+        row.message for row in rows
+    }
 
 
 @pytest.mark.parametrize(
-    ("versions", "patch_points", "severity", "part"),
-    [
-        (lambda: None, lambda: None, "ok", "fit"),
-        (refuse("found vllm 0.1"), lambda: None, "error", "found vllm 0.1"),
-        (lambda: None, refuse("not what Backedge expects"), "error", "not what Backedge expects"),
-    ],
+    ("feature", "severity", "part"),
+    [("", "error", "does not hold: "), ("groups", "warning", "groups is off: ")],
 )
-def test_seams(versions, patch_points, severity, part, monkeypatch) -> None:
-    support = SimpleNamespace(
-        check_versions=versions, check_patch_points=patch_points, distribution="vllm"
-    )
-    monkeypatch.setattr(importlib, "import_module", lambda _: SimpleNamespace(ENGINE=support))
-    [finding] = check_engine("vllm")
+def test_a_seam_that_does_not_hold(feature, severity, part, monkeypatch) -> None:
+    broken = msgspec.structs.replace(trtllm.MONITOR, keywords=("gone",), feature=feature)
+    monkeypatch.setattr(trtllm, "WORKER", (broken,))
+    *_, finding = check_engine("trtllm")
     assert finding.severity == severity
     assert part in finding.message
+    assert "takes no gone" in finding.message
+
+
+def test_versions_that_do_not_fit(monkeypatch) -> None:
+    monkeypatch.setattr(trtllm, "WORKER", ())
+    monkeypatch.setattr(type(worker.ENGINE), "check_versions", refuse)
+    finding = next(check_engine("trtllm"))
+    assert (finding.severity, finding.message) == ("error", "found none")
+
+
+def refuse(_) -> None:
+    raise SetupError("found none")
 
 
 def test_an_engine_that_is_not_installed_is_not_checked(monkeypatch) -> None:
-    def fail(_):
-        raise ImportError("no module named vllm")
-
-    support = SimpleNamespace(distribution="no-such-engine")
-    for load in (fail, lambda _: SimpleNamespace(ENGINE=support)):
-        monkeypatch.setattr(importlib, "import_module", load)
-        [finding] = check_engine("trtllm")
-        assert finding.severity == "note"
-        assert "not installed here" in finding.message
+    monkeypatch.setattr(installation, "read_version", lambda _: "none")
+    [finding] = check_engine("trtllm")
+    assert finding.severity == "note"
+    assert "not installed here" in finding.message

@@ -223,7 +223,7 @@ def test_the_first_configuration_after_the_flag_is_the_workers(
 
     seen: list[str] = []
     monkeypatch.setattr(args, "Config", Configured)
-    monkeypatch.setattr(type(sglang.ENGINE), "check_patch_points", lambda _: None)
+    monkeypatch.setattr(type(sglang.ENGINE), "check_seams", lambda *_: frozenset())
     monkeypatch.setattr(
         sglang.SglangWorker, "enable", lambda made, settings: seen.append(made.server_args)
     )

@@ -129,8 +129,8 @@ def test_auto_is_resolved_before_the_engine_sees_it(words, names, engines, monke
 
     seen, enabled = [], []
 
-    def build_config(dynamo_config, arguments):
-        seen.append(arguments.reasoning_parser)
+    def build_config(dynamo_config, vllm_args):
+        seen.append(vllm_args.reasoning_parser)
         return dynamo_config
 
     monkeypatch.setattr(args, "_build_config", build_config)
