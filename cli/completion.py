@@ -1,4 +1,4 @@
-"""`backedge completion SHELL`: what a shell runs to complete the command's words."""
+"""`backedge completion SHELL`: prints the script with which a shell completes the command."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import click
 from click.shell_completion import get_completion_class
 
 SHELLS = ("bash", "zsh", "fish")
-# By this variable click is told that a shell asks.
+# click reads this variable to detect a request of a shell.
 VARIABLE = "_BACKEDGE_COMPLETE"
 
 

@@ -1,6 +1,6 @@
 """The command `backedge`, and its subcommands by name.
 
-A subcommand is imported when it is called: some of them import an engine, which takes seconds.
+A subcommand is imported when it is called, because some import an engine, which takes seconds.
 """
 
 from __future__ import annotations
@@ -16,23 +16,23 @@ from typing_extensions import override
 
 from ..base.errors import BackedgeError
 
-# Name of a subcommand: its module here, where the command is called `command`, and what it does.
+# Subcommand -> module here, whose `command` is run, and its description.
 COMMANDS = {
-    "completion": ("completion", "print what completes this command in a shell"),
+    "completion": ("completion", "print a script for shell completion"),
     "doctor": (
         "doctor.checkup",
-        "say what fits together: versions, a model and its parsers, a fleet",
+        "check compatibility: of versions, of a model and its parsers, of a fleet",
     ),
-    "inspect": ("inspect", "look into a recorded request, token by token"),
+    "inspect": ("inspect", "inspect a recorded request, token by token"),
     "offline": ("offline", "generate the answers to a file of conversations, without a server"),
-    "parse": ("parse", "show what a parser makes of a text"),
-    "parsers": ("parsers", "list the names that the parser flags take"),
-    "replay": ("replay.command", "post-process recorded requests again, and compare"),
+    "parse": ("parse", "show the events that a parser gives for a text"),
+    "parsers": ("parsers", "list the names that the parser flags accept"),
+    "replay": ("replay.command", "post-process recorded requests again and compare"),
 }
 
 
 class SetupFailure(click.ClickException):
-    """A typed error of ours, as one line; exit code 2, as for a wrong flag."""
+    """A Backedge error, shown as one line; exit code 2, as for a wrong flag."""
 
     exit_code = 2
 
@@ -44,7 +44,7 @@ class SetupFailure(click.ClickException):
 class LazyGroup(click.Group):
     """Subcommands that are imported when they are called.
 
-    An error of ours in one of them ends the process with its message alone.
+    A Backedge error in one of them ends the process with its message only.
     """
 
     @override
@@ -79,7 +79,7 @@ class LazyGroup(click.Group):
         except ModuleNotFoundError as error:
             raise SetupFailure(
                 f"{cmd_name} needs {error.name}, which is not installed; pip install "
-                "'backedge[light]' brings what runs without an engine."
+                "'backedge[light]' installs all that runs without an engine."
             ) from error
         command: click.Command = module.command
         return command
@@ -95,7 +95,7 @@ class LazyGroup(click.Group):
 @click.version_option(importlib.metadata.version("backedge"), prog_name="backedge")
 @click.pass_context
 def main(ctx: click.Context) -> None:
-    """Post-processing of LLM output beside the engine: look into it, check it, repeat it."""
-    # click takes colours out where there is no terminal. The variable: https://no-color.org.
+    """LLM post-processing next to the engine: inspect it, check it, repeat it."""
+    # click removes colours if the output is not a terminal. The variable: https://no-color.org.
     if os.environ.get("NO_COLOR"):
         ctx.color = False

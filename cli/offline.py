@@ -1,4 +1,4 @@
-"""`backedge offline`: hands its arguments over to `python -m backedge.offline`."""
+"""`backedge offline`: passes its arguments to `python -m backedge.offline`."""
 
 from __future__ import annotations
 

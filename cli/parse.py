@@ -1,4 +1,4 @@
-"""`backedge parse`: what a parser makes of a text."""
+"""`backedge parse`: the events that a parser gives for a text."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from ..parsers.events import (
     join,
 )
 
-# Some function, so that calls are parsed although no tools are given.
+# Any function, so that calls are parsed even without tools.
 ANY_TOOL = {"type": "function", "function": {"name": "any"}}
 WORDS: dict[type[Any], str] = {
     Content: "content",
@@ -43,24 +43,24 @@ class Shown(msgspec.Struct, omit_defaults=True):
 
 
 @click.command("parse")
-@click.option("--format", "tool_call_parser", metavar="NAME", help="Parser of tool calls.")
+@click.option("--format", "tool_call_parser", metavar="NAME", help="Tool call parser.")
 @click.option("--reasoning", "reasoning_parser", metavar="NAME", help="Parser of reasoning.")
 @click.option(
     "--tools",
     metavar="FILE",
     type=click.Path(path_type=Path),
-    help="JSON list of OpenAI tools, whose schemas give the arguments their types. Without it, "
+    help="JSON list of OpenAI tools, whose schemas give types to the arguments. Without it, "
     "calls of any function are parsed.",
 )
 @click.option("--pieces", metavar="N", type=click.IntRange(1), help="Feed N characters at a time.")
-@click.option("--length", "is_cut", is_flag=True, help="As if a limit had cut the text.")
+@click.option("--length", "is_cut", is_flag=True, help="Treat the text as cut by a limit.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 @click.argument("file", type=click.File("rb"), default="-")
 def command(**flags: Any) -> None:
-    r"""Show what becomes of a text that a model may have written.
+    r"""Parse a text that a model may have written.
 
-    The text is FILE or the standard input. Prints the events of the linear parsers, one in each
-    line: content, reasoning, calls, their arguments. Names are those of `backedge parsers`.
+    Reads FILE or the standard input. Prints the events of the linear parsers, one per line:
+    content, reasoning, calls, their arguments. `backedge parsers` lists the names.
 
     \b
     echo '<tool_call>{"name": "f", "arguments": {}}</tool_call>' | backedge parse --format hermes
@@ -88,9 +88,9 @@ def parse(
     pieces: int | None,
     is_cut: bool,
 ) -> list[Event]:
-    """Return the events of a text, those of one kind joined.
+    """Return the events of a text, joining consecutive ones of one kind.
 
-    Raises `SetupError` without any parser, and for tools that are none.
+    Raises `SetupError` without any parser, and for invalid tools.
     """
     if not (tool_call_parser or reasoning_parser):
         raise SetupError(
@@ -113,7 +113,7 @@ def parse(
 
 
 def read_tools(path: Path) -> Sequence[dict[str, Any]]:
-    """Return the tools in a file. Raises `SetupError`."""
+    """Read the tools in a file. Raises `SetupError`."""
     try:
         tools = msgspec.json.decode(path.read_bytes(), type=list[dict[str, Any]])
     except msgspec.DecodeError as error:
@@ -129,7 +129,7 @@ def read_tools(path: Path) -> Sequence[dict[str, Any]]:
 
 
 def show(event: Event) -> Shown:
-    """Return an event as it is shown."""
+    """Convert an event for output."""
     index = getattr(event, "index", None)
     text = event.name if isinstance(event, ToolCallStarted) else getattr(event, "text", "")
     return Shown(WORDS[type(event)], text, index)

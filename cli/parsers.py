@@ -1,4 +1,4 @@
-"""`backedge parsers`: the names that `--tool-call-parser` and `--reasoning-parser` take."""
+"""`backedge parsers`: the names that `--tool-call-parser` and `--reasoning-parser` accept."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from ..parsers.parser_lookup import known_formats
 
 
 class ParserRow(msgspec.Struct, frozen=True):
-    """One name. tool_calls, reasoning: what its format reads. source: whose format it is."""
+    """One name. tool_calls, reasoning: what its format covers. source: who defined the format."""
 
     name: str
     tool_calls: bool
@@ -20,7 +20,7 @@ class ParserRow(msgspec.Struct, frozen=True):
 
 
 def list_parsers() -> list[ParserRow]:
-    """Return all names that have a linear parser, in alphabetical order."""
+    """Return all names of linear parsers, in alphabetical order."""
     rows = []
     for name, entry in sorted(known_formats().items()):
         sources = [format_.source for format_ in (entry.tools, entry.reasoning) if format_]
@@ -30,7 +30,7 @@ def list_parsers() -> list[ParserRow]:
 
 
 def show_table(rows: Sequence[ParserRow]) -> str:
-    """Return `rows` as text, a line each."""
+    """Return `rows` as text, one per line."""
     width = max(len(row.name) for row in rows)
     lines = [f"{'name':{width}}  tools  reasoning  source"]
     for row in rows:
@@ -42,6 +42,6 @@ def show_table(rows: Sequence[ParserRow]) -> str:
 @click.command("parsers")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 def command(*, as_json: bool) -> None:
-    """List the parsers that read a stream at a constant cost per token."""
+    """List the linear parsers, whose cost per token is constant."""
     rows = list_parsers()
     click.echo(msgspec.json.encode(rows).decode() if as_json else show_table(rows))

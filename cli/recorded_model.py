@@ -1,4 +1,4 @@
-"""The tokenizer and the parsers of a recording's model, found again where they are looked into."""
+"""Finds the tokenizer and parsers of a recording's model on this machine."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ ENGINES: tuple[Engine, ...] = get_args(Engine)
 
 
 def read_tokenizer(path: str) -> object:
-    """Return the tokenizer of a model.
+    """Load the tokenizer of a model.
 
     path: of its folder, or its name on a hub if transformers finds it there.
-    Raises `SetupError` if there is none that can be read here.
+    Raises `SetupError` if no tokenizer can be read there.
     """
     folder = Path(path)
     if (folder / "tokenizer.json").is_file():
@@ -33,27 +33,27 @@ def read_tokenizer(path: str) -> object:
 
         return MistralTokenizer(path)
     files = [*folder.glob("*token*"), *folder.glob("vocab*")]
-    if folder.is_absolute() and not files:  # transformers takes seconds to say so
+    if folder.is_absolute() and not files:  # transformers would take seconds to fail
         raise SetupError(
-            f"{path} is no folder with a tokenizer; name the model's folder with --model."
+            f"{path} is not a folder with a tokenizer; name the model's folder with --model."
         )
     return read_engine_tokenizer(path)
 
 
 def read_engine_tokenizer(path: str) -> object:
-    """Return a model's tokenizer as engines have it, for their parsers. Raises as above."""
+    """Load a model's tokenizer as engines do, for their parsers. Raises as `read_tokenizer`."""
     if importlib.util.find_spec("transformers") is None:
         raise SetupError(
-            f"{path} has no tokenizer.json, and without transformers no other tokenizer is read; "
+            f"{path} has no tokenizer.json, and other tokenizers need transformers; "
             "name the model's folder with --model."
         )
     from transformers import AutoTokenizer
 
-    # A recording may come from elsewhere: what it names runs no code here.
+    # A recording may be foreign, so it must not make us run code.
     try:
         tokenizer: object = AutoTokenizer.from_pretrained(path, trust_remote_code=False)
     except Exception as error:
-        # Whatever a tokenizer's files make transformers raise.
+        # A tokenizer's files can make transformers raise anything.
         reason = " ".join(str(error).split())[:300]
         raise SetupError(
             f"{path} has no tokenizer that can be read here ({reason}); name the model's folder "
@@ -65,11 +65,11 @@ def read_engine_tokenizer(path: str) -> object:
 def build_parsers(
     names: ParserNames, kind: Kind, path: str, tokenizer: object, engine: str = ""
 ) -> tuple[ParserFactory, str]:
-    """Return the parsers of these names, and what they are: "linear", "native" or "none".
+    """Build the parsers of these names; return them and "linear", "native" or "none".
 
     path, tokenizer: of the model, as for `read_tokenizer`. engine: whose native parsers to use;
-        the first that is installed if it is none of the three.
-    Raises `SetupError` for parsers that do not exist, or not here.
+        if unknown, the first one installed.
+    Raises `SetupError` for parsers that do not exist or are not available here.
     """
     if names == ParserNames():
         return PassthroughParsers(), "none"

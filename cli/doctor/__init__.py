@@ -1,1 +1,1 @@
-"""Says what fits together, and what does not: versions, a model and its parsers, a fleet."""
+"""Checks compatibility: of versions, of a model and its parsers, of a fleet."""

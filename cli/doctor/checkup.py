@@ -1,4 +1,4 @@
-"""`backedge doctor`: what to look at is told by the kind of its target."""
+"""`backedge doctor`: the kind of target determines the checks."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ COMMAND_LINE = "backedge.doctor.command_line"
 
 
 class Target(NamedTuple):
-    """What doctor is to look at; all are optional."""
+    """The arguments of doctor; all are optional."""
 
     model_or_url: str | None
     command_line: list[str]
@@ -46,7 +46,7 @@ class WithCommandLine(click.Command):
 
 
 def examine(target: Target) -> Iterator[Finding]:
-    """Yield what is found. Raises `SetupError` for a target that cannot be read."""
+    """Yield the findings. Raises `SetupError` for a target that cannot be read."""
     yield from check_installation()
     if target.model_or_url and "://" in target.model_or_url:
         yield from examine_fleet(target, target.model_or_url)
@@ -63,7 +63,7 @@ def examine(target: Target) -> Iterator[Finding]:
 
 
 def examine_model(target: Target, model: str) -> Iterator[Finding]:
-    """Yield what a model's files say, and the flags for it."""
+    """Check a model's files, and suggest flags for it."""
     facts = read_model(model, target.chat_template, target.revision)
     yield from check_model(facts)
     yield from names_for_stock(facts)
@@ -74,7 +74,7 @@ def examine_model(target: Target, model: str) -> Iterator[Finding]:
 
 
 def examine_command(target: Target) -> Iterator[Finding]:
-    """Yield what a worker's command line would do with its model."""
+    """Check a worker's command line against its model."""
     command = parse_worker_command(target.command_line)
     template = target.chat_template or command.chat_template
     model = command.model or target.model_or_url
@@ -89,7 +89,7 @@ def examine_command(target: Target) -> Iterator[Finding]:
 
 
 def examine_fleet(target: Target, url: str) -> Iterator[Finding]:
-    """Yield what a frontend and its discovery say."""
+    """Check a frontend and its discovery."""
     workers: list[FleetWorker] = []
     unread: SetupError | None = None
     try:
@@ -101,8 +101,8 @@ def examine_fleet(target: Target, url: str) -> Iterator[Finding]:
         yield Finding(
             "note",
             "discovery",
-            f"who post-processes what is not known: {unread}",
-            "--discovery with the workers' DYN_FILE_KV, or with etcd's URL",
+            f"which workers post-process is unknown: {unread}",
+            "pass --discovery with the workers' DYN_FILE_KV, or with etcd's URL",
         )
     yield from check_workers(workers)
 
@@ -112,13 +112,13 @@ def examine_fleet(target: Target, url: str) -> Iterator[Finding]:
 @click.option(
     "--engine",
     type=click.Choice(["vllm", "sglang", "trtllm"]),
-    help="Check Dynamo and this engine as well, which imports both.",
+    help="Also check Dynamo and this engine, which imports both.",
 )
-@click.option("--chat-template", help="A Jinja file in place of the model's own.")
-@click.option("--revision", help="Of a model on the hub.")
+@click.option("--chat-template", help="A Jinja file instead of the model's own.")
+@click.option("--revision", help="Model revision on the hub.")
 @click.option(
     "--discovery",
-    help="Where workers register: the folder of DYN_FILE_KV, or etcd's URL. Default: what Dynamo's "
+    help="Where workers register: the folder of DYN_FILE_KV, or etcd's URL. Default: Dynamo's "
     "own variables say.",
 )
 @click.option(
@@ -137,11 +137,11 @@ def command(
     workers: tuple[str, ...],
     as_json: bool,
 ) -> None:
-    r"""Say what fits together, and what does not.
+    r"""Check compatibility.
 
     With a MODEL (a folder, or a name on the hub): its parsers, and the flags for a worker. With
-    the command line of a worker after `--`: what it would do, before a GPU is paid for. With the
-    URL of a frontend: its models and workers, and what is mixed. With nothing: what is installed.
+    a worker's command line after `--`: what it would do, before you pay for a GPU. With the
+    URL of a frontend: its models and workers, and differences. Without: what is installed.
 
     \b
       backedge doctor Qwen/Qwen3-8B
@@ -155,7 +155,7 @@ def command(
     findings = []
     try:
         for finding in examine(examined):
-            findings.append(finding)  # noqa: PERF402 - what was found before an error is shown
+            findings.append(finding)  # noqa: PERF402 - show what was found before an error
     except SetupError as error:
         findings.append(Finding("error", "target", str(error)))
     report = build_report(findings)

@@ -1,7 +1,7 @@
-"""The workers of a fleet with their model cards, as frontends read them: from files or from etcd.
+"""Reads a fleet's workers and model cards as frontends do: from files or from etcd.
 
-Dynamo shows neither on its HTTP ports, so doctor reads what the frontends read. In Kubernetes the
-cards are resources of the cluster, which doctor does not read.
+Dynamo's HTTP ports do not expose them. In Kubernetes the cards are resources of the cluster,
+which doctor does not read.
 """
 
 from __future__ import annotations
@@ -23,12 +23,12 @@ from ...postprocess.messages import KEY, VERSION, WorkerCard, read
 PREFIX = "v1/mdc/"
 DEFAULT_ETCD = "http://localhost:2379"
 TIMEOUT_S = 10.0
-# Of one answer: the metrics of a large fleet are some megabytes.
+# Limit of one answer; the metrics of a large fleet take some megabytes.
 MAX_ANSWER_BYTES = 1 << 28
 
 
 class RuntimeConfig(msgspec.Struct, frozen=True):
-    """The part of a model card that Dynamo keeps as runtime configuration."""
+    """The part of a model card that Dynamo stores as runtime configuration."""
 
     tool_call_parser: str | None = None
     reasoning_parser: str | None = None
@@ -36,7 +36,7 @@ class RuntimeConfig(msgspec.Struct, frozen=True):
 
 
 class CardJson(msgspec.Struct, frozen=True):
-    """A model card, as far as doctor reads it."""
+    """The part of a model card that doctor reads."""
 
     display_name: str = ""
     context_length: int | None = None
@@ -46,7 +46,7 @@ class CardJson(msgspec.Struct, frozen=True):
 
 
 class Instance(msgspec.Struct, frozen=True):
-    """What a worker has registered."""
+    """An entry that a worker has registered."""
 
     namespace: str = ""
     component: str = ""
@@ -55,7 +55,7 @@ class Instance(msgspec.Struct, frozen=True):
 
 
 class Spoken(msgspec.Struct, frozen=True):
-    """The version of the protocol that a worker speaks, whatever else its card has."""
+    """The protocol version of a worker; all other fields of its card are ignored."""
 
     version: int = VERSION
 
@@ -65,17 +65,17 @@ class _Pair(msgspec.Struct):
 
 
 class _Range(msgspec.Struct):
-    """What etcd answers; it leaves out what is empty."""
+    """etcd's answer, which omits empty fields."""
 
     kvs: list[_Pair] = []
 
 
 class FleetWorker(msgspec.Struct, frozen=True, kw_only=True):
-    """One worker.
+    """A worker of the fleet.
 
     protocol: the version that it speaks; 0 for a plain worker.
-    post_processing: its card of Backedge's; None for a plain worker, and for a newer protocol,
-        which is one to frontends of this version, too.
+    post_processing: its Backedge card; None for a plain worker, and for a newer protocol,
+        which this version treats as plain.
     """
 
     model: str
@@ -91,9 +91,9 @@ class FleetWorker(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def read_fleet(place: str | None) -> list[FleetWorker]:
-    """Return the workers that have registered, by model and instance.
+    """Return the registered workers, by model and instance.
 
-    place: a folder of the file backend, or the URL of etcd; None for what Dynamo's variables say.
+    place: a folder of the file backend, or the URL of etcd; None to read Dynamo's variables.
     Raises `SetupError` for a place that cannot be read.
     """
     found = place or default_place()
@@ -103,14 +103,14 @@ def read_fleet(place: str | None) -> list[FleetWorker]:
 
 
 def default_place() -> str:
-    """Return where Dynamo's variables say that workers register."""
+    """Return where workers register, from Dynamo's variables."""
     if os.environ.get("DYN_DISCOVERY_BACKEND") == "file":
         return os.environ.get("DYN_FILE_KV", "")
     return os.environ.get("ETCD_ENDPOINTS", DEFAULT_ETCD).partition(",")[0]
 
 
 def parse_instance(document: bytes) -> FleetWorker:
-    """Return the worker that has registered with `document`. Raises `SetupError`."""
+    """Decode the `document` that a worker registered. Raises `SetupError`."""
     try:
         instance = msgspec.json.decode(document, type=Instance)
         card = instance.card_json
@@ -136,7 +136,7 @@ def parse_instance(document: bytes) -> FleetWorker:
 def _read_files(folder: Path) -> Iterator[bytes]:
     if not str(folder) or not folder.is_dir():
         raise SetupError(
-            f"{str(folder)!r} is no folder of Dynamo's file discovery; give DYN_FILE_KV of the "
+            f"{str(folder)!r} is not a folder of Dynamo's file discovery; give DYN_FILE_KV of the "
             "workers with --discovery."
         )
     for path in sorted((folder / PREFIX).glob("*")):
@@ -153,14 +153,14 @@ def _read_etcd(url: str) -> Iterator[bytes]:
     try:
         found = msgspec.json.decode(answer, type=_Range)
     except msgspec.DecodeError as error:
-        raise SetupError(f"{address} does not answer as etcd does ({error}).") from error
+        raise SetupError(f"{address} does not answer like etcd ({error}).") from error
     yield from (pair.value for pair in found.kvs)
 
 
 def fetch(url: str, body: bytes | None = None) -> bytes:
-    """Return what `url` answers to a GET, or to a POST of `body`. Raises `SetupError`."""
+    """Return the answer of `url` to a GET, or to a POST of `body`. Raises `SetupError`."""
     if not url.startswith(("http://", "https://")):
-        raise SetupError(f"{url!r} is no URL; it begins with http:// or https://.")
+        raise SetupError(f"{url!r} is not a URL; it must begin with http:// or https://.")
     try:
         # The scheme was checked above.
         with urllib.request.urlopen(url, body, timeout=TIMEOUT_S) as response:  # noqa: S310 - http only
@@ -172,5 +172,5 @@ def fetch(url: str, body: bytes | None = None) -> bytes:
     except (OSError, ValueError) as error:
         raise SetupError(f"{url} does not answer ({error}).") from error
     if len(content) > MAX_ANSWER_BYTES:
-        raise SetupError(f"{url} answers more than {MAX_ANSWER_BYTES:,} bytes; is it Dynamo's?")
+        raise SetupError(f"{url} answers more than {MAX_ANSWER_BYTES:,} bytes; is it Dynamo?")
     return content

@@ -1,4 +1,4 @@
-"""What doctor finds: each finding with its severity and what to do, as text, JSON and exit code."""
+"""Findings of doctor with severity and fix, shown as text, JSON and an exit code."""
 
 from __future__ import annotations
 
@@ -16,16 +16,16 @@ COLOURS: dict[Severity, str] = {
     "warning": "yellow",
     "error": "red",
 }
-# Of scripts: nothing to do, something to look at, something that does not work.
+# For scripts: no action needed, something to check, something that does not work.
 EXIT_CODES: dict[Severity, int] = {"ok": 0, "note": 0, "warning": 1, "error": 2}
 LABEL_WIDTH = 9
 LINE_WIDTH = 100
 
 
 class Finding(msgspec.Struct, frozen=True, omit_defaults=True):
-    """One thing that was looked at.
+    """The result of one check.
 
-    topic: what it is about, in a word or two. fix: what to change; "" for nothing.
+    topic: the subject in a word or two. fix: what to change; "" if nothing.
     """
 
     severity: Severity
@@ -35,7 +35,7 @@ class Finding(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class Report(msgspec.Struct, frozen=True):
-    """All findings, and the exit code that they give."""
+    """All findings, and the exit code."""
 
     findings: list[Finding]
     exit_code: int
@@ -61,7 +61,7 @@ def show_findings(findings: Iterable[Finding]) -> str:
 
 
 def _wrap(text: str, indent: str) -> str:
-    """Return `text` in lines. Commands and paths stay whole, so that they can be copied."""
+    """Wrap `text` into lines, without breaking commands and paths, so they can be copied."""
     return textwrap.fill(
         text,
         LINE_WIDTH,

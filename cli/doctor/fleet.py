@@ -1,4 +1,4 @@
-"""A running fleet: what its frontend serves, who post-processes what, and what is mixed."""
+"""Checks a running fleet: what the frontend serves, which workers post-process, differences."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from ...postprocess.messages import VERSION, WorkerCard
 from .discovery import FleetWorker, fetch
 from .findings import Finding
 
-# Metrics of Backedge's frontend, and of its workers.
+# Metrics of Backedge's frontend and workers.
 FRONTEND_METRIC = "backedge_prompt_cache_"
 WORKER_METRIC = "backedge_"
 ERRORS_METRIC = "backedge_parser_errors_total"
@@ -27,20 +27,20 @@ class _Model(msgspec.Struct):
 
 
 class _Models(msgspec.Struct):
-    """What /v1/models answers, as far as it is read here."""
+    """The part of the answer to /v1/models that is read here."""
 
     data: list[_Model]
 
 
 class _Health(msgspec.Struct):
-    """What /health of Dynamo's frontend answers, as far as it is read here."""
+    """The part of the answer to /health that is read here."""
 
     status: str = "unknown"
     instances: list[Any] | None = None
 
 
 def check_frontend(url: str, workers: Sequence[FleetWorker]) -> Iterator[Finding]:
-    """Yield what the frontend at `url` says of itself and of its models."""
+    """Check the frontend at `url` and its models."""
     url = url.rstrip("/")
     try:
         served = _read_models(url)
@@ -57,14 +57,14 @@ def check_frontend(url: str, workers: Sequence[FleetWorker]) -> Iterator[Finding
     yield Finding(
         "ok" if health.status == "healthy" else "error",
         "frontend",
-        f"{url} is {health.status}, {kind}, and sees {instances} endpoints of workers",
+        f"{url} is {health.status}, {kind}, and sees {instances} worker endpoints",
     )
     if not served:
         yield Finding(
             "error",
             "models",
             "the frontend serves no model",
-            "look at the workers' logs: one that is ready has registered its model",
+            "check the workers' logs: a ready worker has registered its model",
         )
     else:
         yield Finding("ok", "models", ", ".join(served))
@@ -72,24 +72,24 @@ def check_frontend(url: str, workers: Sequence[FleetWorker]) -> Iterator[Finding
         yield Finding(
             "warning",
             model,
-            "workers serve this model, and the frontend does not",
-            "compare their namespaces and the models that the frontend may serve",
+            "workers serve this model, but the frontend does not",
+            "compare their namespaces with the models that the frontend may serve",
         )
     if not is_ours:
         yield from _check_stock(workers)
 
 
 def check_workers(workers: Sequence[FleetWorker]) -> Iterator[Finding]:
-    """Yield for each model who post-processes its answers, and what its workers differ in."""
+    """Check for each model which workers post-process and how its workers differ."""
     for model, group in groupby(workers, key=lambda worker: worker.model):
-        # Those that only read prompts answer nobody.
+        # Workers that only read prompts send no answers.
         members = [worker for worker in group if worker.worker_type != "prefill"]
         if members:
             yield from _check_group(model, members)
 
 
 def check_system_port(url: str) -> Iterator[Finding]:
-    """Yield what a worker says on its system port (`DYN_SYSTEM_PORT`)."""
+    """Check a worker through its system port (`DYN_SYSTEM_PORT`)."""
     url = url.rstrip("/")
     try:
         metrics = fetch(f"{url}/metrics").decode(errors="replace")
@@ -97,7 +97,7 @@ def check_system_port(url: str) -> Iterator[Finding]:
         yield Finding("error", "worker", str(error), "set DYN_SYSTEM_PORT on the worker")
         return
     if WORKER_METRIC not in metrics:
-        yield Finding("note", "worker", f"{url} has no metrics of Backedge: it is a plain worker")
+        yield Finding("note", "worker", f"{url} has no Backedge metrics: it is a plain worker")
         return
     errors = [line for line in metrics.splitlines() if line.startswith(ERRORS_METRIC)]
     failed = [line for line in errors if line.rpartition(" ")[2] not in ZEROS]
@@ -106,7 +106,7 @@ def check_system_port(url: str) -> Iterator[Finding]:
             "warning",
             "worker",
             f"{url}: parsers have failed: {'; '.join(failed)}",
-            "record such a request with --postprocess-record, and look at it",
+            "record such a request with --postprocess-record and inspect it",
         )
     else:
         yield Finding("ok", "worker", f"{url} post-processes, and no parser has failed")
@@ -124,8 +124,8 @@ def _check_group(model: str, members: Sequence[FleetWorker]) -> Iterator[Finding
         yield Finding(
             "warning",
             model,
-            f"workers speak version {newer} of the protocol, and this Backedge {VERSION}: "
-            "frontends of this version take them for plain workers",
+            f"workers speak version {newer} of the protocol, this Backedge {VERSION}: "
+            "frontends of this version treat them as plain workers",
             "upgrade the frontends",
         )
     plain = sum(not worker.protocol for worker in members)
@@ -139,7 +139,7 @@ def _check_group(model: str, members: Sequence[FleetWorker]) -> Iterator[Finding
             model,
             f"{plain} of {len(members)} workers are plain: Backedge's frontend post-processes "
             "their streams itself",
-            "give all workers of a model the same flags, if no upgrade is going on",
+            "give all workers of a model the same flags, unless an upgrade is in progress",
         )
     yield from _check_alike(model, own)
     dyn = {(worker.dyn_tool_call_parser, worker.dyn_reasoning_parser) for worker in members}
@@ -151,7 +151,7 @@ def _check_group(model: str, members: Sequence[FleetWorker]) -> Iterator[Finding
 
 
 def _check_alike(model: str, cards: Sequence[WorkerCard]) -> Iterator[Finding]:
-    """Yield in what the cards of a model's workers differ, and what is odd about them."""
+    """Check how the cards of a model's workers differ, and for problems in them."""
     parsers = {f"{card.tool_call_parser} and {card.reasoning_parser}" for card in cards}
     if len(parsers) > 1:
         yield _mixed(model, "parsers", sorted(parsers))
@@ -177,7 +177,7 @@ def _check_alike(model: str, cards: Sequence[WorkerCard]) -> Iterator[Finding]:
 
 
 def _check_stock(workers: Sequence[FleetWorker]) -> Iterator[Finding]:
-    """Yield the models whose calls or reasoning a stock frontend leaves in the text."""
+    """Report models whose calls or reasoning a stock frontend leaves in the text."""
     without = sorted(
         {
             worker.model
@@ -193,8 +193,8 @@ def _check_stock(workers: Sequence[FleetWorker]) -> Iterator[Finding]:
         yield Finding(
             "warning",
             "frontend",
-            f"a stock frontend reads calls and reasoning itself, and the workers of "
-            f"{', '.join(without)} name no parsers for it: clients get the model's own text",
+            f"a stock frontend parses calls and reasoning itself, but the workers of "
+            f"{', '.join(without)} name no parsers for it: clients get the model's raw text",
             "use backedge.frontend, or give the workers --dyn-tool-call-parser and "
             "--dyn-reasoning-parser",
         )
@@ -213,5 +213,5 @@ def _mixed(model: str, what: str, values: Sequence[str]) -> Finding:
         "warning",
         model,
         f"its workers have different {what}: {'; '.join(values)}",
-        "give all workers of a model the same flags, if no upgrade is going on",
+        "give all workers of a model the same flags, unless an upgrade is in progress",
     )

@@ -1,4 +1,4 @@
-"""What is installed on this machine, and what it has of what the processes need."""
+"""Checks what is installed on this machine, and the machine's limits."""
 
 from __future__ import annotations
 
@@ -15,17 +15,17 @@ from ...worker.flags import EngineName
 from ...worker.pool import auto_processes
 from .findings import Finding
 
-# Distributions that workers, frontends and batches use.
+# Distributions used by workers, frontends and offline runs.
 PACKAGES = (
     *("ai-dynamo", "vllm", "sglang", "tensorrt-llm"),
     *("transformers", "xgrammar", "mistral-common", "ray"),
 )
-# A process holds one for each connection, and the default of many systems is 1,024.
+# A process needs one per connection; the default of many systems is 1,024.
 FEW_FILES = 4096
 
 
 def check_installation() -> Iterator[Finding]:
-    """Yield the versions of what is installed, and the limits of this machine."""
+    """Report installed versions and this machine's limits."""
     versions = {package: read_version(package) for package in PACKAGES}
     present = ", ".join(f"{name} {found}" for name, found in versions.items() if found != "none")
     own = f"backedge {read_version('backedge')}, Python {platform.python_version()}"
@@ -34,7 +34,7 @@ def check_installation() -> Iterator[Finding]:
         yield Finding(
             "note",
             "Dynamo",
-            "ai-dynamo is not installed: no worker or frontend starts here",
+            "ai-dynamo is not installed: workers and frontends cannot start here",
             "pip install ai-dynamo",
         )
     files, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
@@ -46,7 +46,7 @@ def check_installation() -> Iterator[Finding]:
     yield Finding(
         "note" if is_few else "ok",
         "machine",
-        machine + (": each stream of a frontend takes a file" if is_few else ""),
+        machine + (": a frontend needs a file per stream" if is_few else ""),
         "ulimit -n 65536" if is_few else "",
     )
 
@@ -62,7 +62,7 @@ def check_engine(engine: EngineName) -> Iterator[Finding]:
         yield Finding(
             "note",
             "seams",
-            f"{engine} is not installed here, so what Backedge needs of it was not checked",
+            f"{engine} is not installed here, so Backedge's seams in it were not checked",
             "run doctor where the worker runs",
         )
         return

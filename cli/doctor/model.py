@@ -1,4 +1,4 @@
-"""What a model's files say: its parsers, its template, what ends its answers, its context."""
+"""Checks a model's files: parsers, template, end of answers, context length."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from .findings import Finding
 
 
 class ModelFacts(NamedTuple):
-    """What is read from a model's files. tools, reasoning: what was detected."""
+    """The facts read from a model's files. tools, reasoning: what was detected."""
 
     files: ModelFolder
     evidence: Evidence
@@ -27,12 +27,12 @@ class ModelFacts(NamedTuple):
 
     @property
     def names(self) -> ParserNames:
-        """The names of the parsers that were detected."""
+        """The names of the detected parsers."""
         found = (self.tools.format, self.reasoning.format)
         return ParserNames(*(None if format_ is None else format_.name for format_ in found))
 
     def resolve(self, names: ParserNames) -> ParserNames:
-        """Return `names` with what was detected in place of "auto"."""
+        """Replace "auto" in `names` by what was detected."""
         return ParserNames(
             self.names.tool_call if names.tool_call == AUTO else names.tool_call,
             self.names.reasoning if names.reasoning == AUTO else names.reasoning,
@@ -40,9 +40,9 @@ class ModelFacts(NamedTuple):
 
 
 def read_model(model: str, chat_template: str | None, revision: str | None) -> ModelFacts:
-    """Return the facts of a model: a folder, or a name on the hub.
+    """Read the facts of a model: a folder, or a name on the hub.
 
-    chat_template: a Jinja file in place of the model's own. Raises `SetupError`.
+    chat_template: a Jinja file instead of the model's own. Raises `SetupError`.
     """
     folder = find_folder(model, revision)
     evidence = read_evidence(folder, chat_template)
@@ -54,7 +54,7 @@ def read_model(model: str, chat_template: str | None, revision: str | None) -> M
 
 
 def check_model(facts: ModelFacts) -> Iterator[Finding]:
-    """Yield what fits the model, and what is odd about its files."""
+    """Report what suits the model, and problems in its files."""
     yield from _check_template(facts)
     yield _describe("tool calls", TOOL_CALL_FLAG, facts.tools)
     yield _describe("reasoning", REASONING_FLAG, facts.reasoning)
@@ -65,12 +65,12 @@ def check_model(facts: ModelFacts) -> Iterator[Finding]:
     yield (
         Finding("ok", "context", f"{length:,} tokens")
         if length
-        else Finding("note", "context", "config.json does not say how long it is")
+        else Finding("note", "context", "config.json does not give the length")
     )
 
 
 def suggest_flags(facts: ModelFacts) -> str:
-    """Return the flags of a worker for this model, "" for none."""
+    """Return the worker flags for this model; "" if it needs none."""
     names = facts.names
     found = ((TOOL_CALL_FLAG, names.tool_call), (REASONING_FLAG, names.reasoning))
     return " ".join(f"{flag} {name}" for flag, name in found if name is not None)
@@ -83,11 +83,11 @@ def _check_template(facts: ModelFacts) -> Iterator[Finding]:
     yield Finding(
         "note" if has_tekken else "error",
         "chat template",
-        "there is none"
+        "the model has no chat template"
         + (
-            ", and Mistral's own tokenizer makes the prompts"
+            ", but Mistral's own tokenizer renders the prompts"
             if has_tekken
-            else ": chat requests are refused"
+            else ": chat requests are rejected"
         ),
         "" if has_tekken else "name a Jinja file with --chat-template",
     )
@@ -108,12 +108,12 @@ def _describe(topic: str, flag: str, detection: Detection) -> Finding:
         "warning",
         topic,
         f"{detection.reason}. Candidates: {listed}",
-        f"set {flag} to the one of the model's family, or leave it out",
+        f"set {flag} to the parser of the model's family, or leave it out",
     )
 
 
 def _check_markers(facts: ModelFacts, format_: Format) -> Iterator[Finding]:
-    """Yield which markers are tokens: those are never confused with text."""
+    """Report which markers are tokens, which cannot be confused with text."""
     markers = {
         marker.strip() for by_marker in format_.states.values() for marker in by_marker
     } & set(facts.evidence.tokens)
@@ -125,12 +125,12 @@ def _check_markers(facts: ModelFacts, format_: Format) -> Iterator[Finding]:
         yield Finding(
             "note",
             "markers",
-            f"the vocabulary has no marker of {format_.name} as a token; they are found as text",
+            f"no marker of {format_.name} is a token of the vocabulary; they are found as text",
         )
 
 
 def _check_end(facts: ModelFacts) -> Iterator[Finding]:
-    """Yield whether the token that ends an answer in the template ends generation as well."""
+    """Check that the token that ends an answer in the template also ends generation."""
     ends = {
         token
         for turn in facts.evidence.turns
@@ -147,7 +147,7 @@ def _check_end(facts: ModelFacts) -> Iterator[Finding]:
         yield Finding(
             "warning",
             "end of answers",
-            f"the chat template ends an answer with {end} (token {facts.token_ids[end]}), and "
+            f"the chat template ends an answer with {end} (token {facts.token_ids[end]}), but "
             f"generation ends at {', '.join(map(str, sorted(known)))}: answers may run on",
             "add the token to eos_token_id in generation_config.json",
         )
@@ -158,7 +158,7 @@ def _is_marker(format_: Format, token: str) -> bool:
 
 
 def names_for_stock(facts: ModelFacts) -> Iterator[Finding]:
-    """Yield the names for Dynamo's own frontend, which reads calls and reasoning itself."""
+    """Report the names for Dynamo's own frontend, which parses calls and reasoning itself."""
     flags = [
         f"{stock_flag} {name}"
         for stock_flag, flag, detection in (

@@ -1,4 +1,4 @@
-"""The command line of a worker, checked against the model before a GPU is paid for."""
+"""Checks a worker's command line against its model before you pay for a GPU."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ from ...worker.stock_frontends.rust_names import known_in_rust, name_in_rust
 from .findings import Finding
 from .model import ModelFacts
 
-# The module after `python -m`: the engine of the worker.
+# The module after `python -m` determines the worker's engine.
 MODULES: dict[str, EngineName] = {
     "dynamo.vllm": "vllm",
     "dynamo.sglang": "sglang",
@@ -42,18 +42,18 @@ MODULES: dict[str, EngineName] = {
     "backedge.worker.replay": "vllm",
 }
 REPLAY = "backedge.worker.replay"
-# Of Dynamo's and the engines' flags, those that are looked at.
+# The flags of Dynamo and the engines that are checked.
 ENGINE_FLAGS = (
     *("--tokenizer", "--tokenizer-path", "--chat-template", "--custom-jinja-template"),
     *("--revision", "--tool-call-parser", "--reasoning-parser"),
     *("--dyn-tool-call-parser", "--dyn-reasoning-parser"),
 )
-# What an error shows of a text that a client would get.
+# Limit for a client's text in an error.
 SHOWN = 160
 
 
 class _Kind(NamedTuple):
-    """What tool calls and reasoning differ in. unread: what becomes of them without a parser."""
+    """Tool calls or reasoning. unread: the effect of having no parser for it."""
 
     topic: str
     flag: str
@@ -65,13 +65,13 @@ TOOLS = _Kind(
     "tool calls",
     TOOL_CALL_FLAG,
     tool_format,
-    "the model writes calls, and no parser reads them: clients get them as text",
+    "the model writes calls, but no parser reads them: clients get them as text",
 )
 REASONING = _Kind(
     "reasoning",
     REASONING_FLAG,
     reasoning_format,
-    "the model reasons, and no parser reads it: clients get its thoughts in the answer",
+    "the model reasons, but no parser reads it: clients get its thoughts in the answer",
 )
 
 
@@ -89,7 +89,7 @@ class WorkerCommand(NamedTuple):
 
 
 class _Parser(argparse.ArgumentParser):
-    """Raises instead of ending the process."""
+    """Raises an error instead of ending the process."""
 
     @override
     def error(self, message: str) -> NoReturn:
@@ -97,14 +97,14 @@ class _Parser(argparse.ArgumentParser):
 
 
 def parse_worker_command(words: Sequence[str]) -> WorkerCommand:
-    """Return what a worker's command line asks for; flags of the engine are passed over.
+    """Parse a worker's command line; other flags of the engine are ignored.
 
-    Raises `SetupError` for a command that is no worker's, and for values that cannot be.
+    Raises `SetupError` for a command that does not start a worker, and for invalid values.
     """
     module = next((word for word in words if word in MODULES), None)
     if module is None:
         raise SetupError(
-            f"{' '.join(words)!r} is no command of a worker; after -- give one with "
+            f"{' '.join(words)!r} does not start a worker; after -- give a command with "
             f"-m and one of {', '.join(MODULES)}."
         )
     engine = MODULES[module]
@@ -117,7 +117,7 @@ def parse_worker_command(words: Sequence[str]) -> WorkerCommand:
     flags, _ = parser.parse_known_args(list(words[words.index(module) + 1 :]))
     model = flags.tokenizer or flags.tokenizer_path or flags.model
     if not model and module != REPLAY:
-        raise SetupError("the worker's command line names no model; give it --model.")
+        raise SetupError("the worker's command line has no model; add --model.")
     is_on = module == REPLAY or getattr(flags, f"{engine}_processing")
     return WorkerCommand(
         engine,
@@ -125,7 +125,7 @@ def parse_worker_command(words: Sequence[str]) -> WorkerCommand:
         model or str(EXAMPLES / "tiny_model"),
         flags.custom_jinja_template or flags.chat_template,
         flags.revision,
-        # vLLM also takes "32k" and "auto", which are left to it.
+        # vLLM also accepts "32k" and "auto"; it checks them itself.
         int(flags.length) if (flags.length or "").isdecimal() else None,
         is_on,
         module == REPLAY,
@@ -133,7 +133,7 @@ def parse_worker_command(words: Sequence[str]) -> WorkerCommand:
 
 
 def check_command(command: WorkerCommand, facts: ModelFacts) -> Iterator[Finding]:
-    """Yield what would happen with these flags and this model."""
+    """Report the effect of these flags with this model."""
     yield from _check_switch(command)
     names = read_parser_names(command.flags)
     for kind, name, detection, find_misfit in (
@@ -152,8 +152,8 @@ def check_command(command: WorkerCommand, facts: ModelFacts) -> Iterator[Finding
         yield Finding(
             "warning",
             "context",
-            f"the worker is asked for {asked:,} tokens, and config.json has {own:,}",
-            f"ask for {own:,} or fewer, unless the model is made for more",
+            f"the worker is asked for {asked:,} tokens, but config.json has {own:,}",
+            f"ask for {own:,} or fewer, unless the model supports more",
         )
 
 
@@ -169,7 +169,7 @@ def _check_switch(command: WorkerCommand) -> Iterator[Finding]:
         yield Finding(
             "warning" if given else "note",
             "post-processing",
-            "the worker post-processes nothing: a Backedge frontend does it for each stream"
+            "the worker does not post-process: a Backedge frontend does it for each stream"
             + (f", and {', '.join(given)} has no effect" if given else ""),
             f"add {switch}",
         )
@@ -190,7 +190,7 @@ def _check_parser(
     *,
     is_on: bool,
 ) -> Iterator[Finding]:
-    """Yield what a parser's name means for the model. find_misfit: called if another one fits."""
+    """Check a parser's name for the model. find_misfit: called if another one fits."""
     yield from _check_name(kind, name, detection)
     if not name and is_on and detection.format is not None:
         yield Finding("warning", kind.topic, kind.unread, f"{kind.flag} {detection.format.name}")
@@ -210,7 +210,7 @@ def _find_tool_misfit(name: str, format_: Format, facts: ModelFacts) -> Finding 
     topic, flag, _, _ = TOOLS
     fix = f"{flag} {better.name}"
     if any(reads_probe(probe_table(format_), turn) for turn in facts.evidence.turns):
-        text = f"{flag} {name} reads the calls of the chat template; {better.name} fits better"
+        text = f"{flag} {name} can read the template's calls, but {better.name} fits better"
         return Finding("note", topic, text, fix)
     misread = _misread(format_, facts)
     text = f"{flag} {name} does not fit the chat template: {misread}"
@@ -218,9 +218,9 @@ def _find_tool_misfit(name: str, format_: Format, facts: ModelFacts) -> Finding 
 
 
 def _misread(format_: Format, facts: ModelFacts) -> str:
-    """Return in words what a client would get of the probe's call."""
+    """Describe what a client would get of the probe's call."""
     if not facts.evidence.turns:
-        return "its markers are not there"
+        return "the template does not have its markers"
     parsers = LinearParsers(format_, None, Vocabulary())
     parser = parsers(ParserRequest(tools=[PROBE_TOOL], tool_choice="auto"), ())
     turn = facts.evidence.turns[0]
@@ -228,7 +228,7 @@ def _misread(format_: Format, facts: ModelFacts) -> str:
     text = "".join(event.text for event in events if isinstance(event, Content)).strip()
     if PROBE_NAME in text:
         return f"clients get calls as text, {shorten(text, SHOWN)!r}"
-    return f"of {shorten(turn.strip(), SHOWN)!r} clients get no call"
+    return f"clients get no call for {shorten(turn.strip(), SHOWN)!r}"
 
 
 def _check_name(kind: _Kind, name: str | None, detection: Detection) -> Iterator[Finding]:
@@ -237,7 +237,7 @@ def _check_name(kind: _Kind, name: str | None, detection: Detection) -> Iterator
         yield Finding(
             "error",
             topic,
-            f"{flag} auto finds no parser, and the worker does not start: {detection.reason}",
+            f"{flag} auto finds no parser, so the worker will not start: {detection.reason}",
             f"name a parser, or leave {flag} out",
         )
     elif name == AUTO and detection.format is not None:
@@ -246,8 +246,8 @@ def _check_name(kind: _Kind, name: str | None, detection: Detection) -> Iterator
         yield Finding(
             "note",
             topic,
-            f"{flag} {name} is none of the linear parsers; whether the engine or a plugin has it "
-            "is known when it starts",
+            f"{flag} {name} is not a linear parser; whether the engine or a plugin "
+            "has it shows when the worker starts",
             "`backedge parsers` lists the linear ones",
         )
 
@@ -255,15 +255,15 @@ def _check_name(kind: _Kind, name: str | None, detection: Detection) -> Iterator
 def _find_reasoning_misfit(name: str, format_: Format, detection: Detection) -> Finding:
     topic, flag, _, _ = REASONING
     if name in {candidate.name for candidate in detection.candidates}:
-        return Finding("note", topic, f"{flag} {name} is one of those that may fit")
+        return Finding("note", topic, f"{flag} {name} is one of the candidates")
     better = detection.format
     if format_.thinks_by_default and better is None:
         effect = (
-            "it takes answers for reasoning up to a marker that the model never writes, so their "
-            "content is empty"
+            "it treats answers as reasoning up to a marker that the model never writes, so clients "
+            "get no content"
         )
     else:
-        effect = "its markers are not those of the chat template"
+        effect = "the chat template does not have its markers"
     return Finding(
         "error",
         topic,
@@ -273,14 +273,14 @@ def _find_reasoning_misfit(name: str, format_: Format, detection: Detection) -> 
 
 
 def _check_stock_names(command: WorkerCommand, facts: ModelFacts) -> Iterator[Finding]:
-    """Yield whether Dynamo's own frontend would have the right parsers."""
+    """Check the parsers that Dynamo's own frontend would use."""
     topic, flags = "stock frontends", command.flags
     if command.engine == "sglang" and flags.tool_call_parser and flags.dyn_tool_call_parser:
         yield Finding(
             "error",
             topic,
-            "Dynamo's SGLang worker refuses --tool-call-parser beside --dyn-tool-call-parser",
-            "leave --dyn-tool-call-parser out: Backedge's frontends need none",
+            "Dynamo's SGLang worker rejects --tool-call-parser with --dyn-tool-call-parser",
+            "leave --dyn-tool-call-parser out: Backedge's frontends do not need it",
         )
     for flag, name, find, detection in (
         (TOOL_CALL_FLAG, flags.dyn_tool_call_parser, tool_format, facts.tools),
@@ -294,16 +294,16 @@ def _check_stock_names(command: WorkerCommand, facts: ModelFacts) -> Iterator[Fi
             yield Finding(
                 "warning",
                 topic,
-                f"{stock_flag} {name} is not the parser of this model in Dynamo's Rust frontend",
-                f"{stock_flag} {right}" if right else f"leave {stock_flag} out: it has none",
+                f"{stock_flag} {name} is not this model's parser in Dynamo's Rust frontend",
+                f"{stock_flag} {right}" if right else f"leave {stock_flag} out: there is no parser",
             )
 
 
 def check_vllm_parsers(facts: ModelFacts, names: ParserNames) -> Iterator[Finding]:
-    """Yield whether vLLM's own parsers work with the model's tokenizer.
+    """Check that vLLM's own parsers work with the model's tokenizer.
 
-    A frontend with vLLM's renderer makes them for each request with tools, whatever parsers the
-    worker has; where the tokenizer lacks their marker, each of these requests is an HTTP 500.
+    A frontend with vLLM's renderer builds them for each request with tools, whatever parsers the
+    worker has; if the tokenizer lacks their marker, each such request gets HTTP 500.
     Imports vLLM, which takes seconds.
     """
     try:
@@ -320,11 +320,11 @@ def check_vllm_parsers(facts: ModelFacts, names: ParserNames) -> Iterator[Findin
         yield Finding(
             "warning",
             "vLLM's parser",
-            f"{error} Behind a frontend with vLLM's renderer, each request with tools fails with "
+            f"{error} With a frontend that uses vLLM's renderer, each request with tools gets "
             "HTTP 500",
             "start the frontend with --tokenizer-backend huggingface, which needs no such parser",
         )
-    except Exception as error:  # noqa: BLE001 - a tokenizer is the model's: loading may raise anything
+    except Exception as error:  # noqa: BLE001 - loading a model's tokenizer may raise anything
         yield Finding("note", "vLLM's parser", f"the tokenizer cannot be loaded here: {error}")
     else:
         yield Finding("ok", "vLLM's parser", f"{names.tool_call} works with the tokenizer")

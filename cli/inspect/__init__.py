@@ -1,4 +1,4 @@
-"""`backedge inspect`: a recorded request, token by token, as a page or as text."""
+"""`backedge inspect`: shows a recorded request token by token, as a page or as text."""
 
 from .main import command
 

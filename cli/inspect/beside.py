@@ -14,7 +14,7 @@ KINDS = get_args(Kind)
 
 
 class ParserChoice(NamedTuple):
-    """The names of parsers, and whose they are."""
+    """The names of parsers, and their kind."""
 
     names: ParserNames
     kind: Kind
@@ -26,9 +26,9 @@ def recorded_choice(model: RecordedModel) -> ParserChoice:
 
 
 def read_beside(text: str, model: RecordedModel) -> ParserChoice:
-    """Return the parsers that `text` asks for; what it leaves out is as recorded.
+    """Parse --beside; parts that it omits are as recorded.
 
-    A name that is empty or "none" stands for no parser.
+    An empty name or "none" means no parser.
     Raises `SetupError` for another form.
     """
     found: dict[str, str] = {}
@@ -36,13 +36,13 @@ def read_beside(text: str, model: RecordedModel) -> ParserChoice:
         key, separator, value = part.partition("=")
         if not separator or key not in KEYS:
             raise SetupError(
-                f"--beside: {part!r} is not understood; write, for example, "
+                f"--beside: {part!r} is not valid; write, for example, "
                 "tool=hermes,reasoning=qwen3,kind=native."
             )
         found[key] = value
     kind = found.get("kind", model.kind)
     if kind not in KINDS:
-        raise SetupError(f"--beside: kind={kind} is none of {', '.join(KINDS)}.")
+        raise SetupError(f"--beside: kind={kind} must be one of {', '.join(KINDS)}.")
     names = ParserNames(
         _read_name(found.get("tool", model.parsers.tool_call)),
         _read_name(found.get("reasoning", model.parsers.reasoning)),

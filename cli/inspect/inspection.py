@@ -1,4 +1,4 @@
-"""All that is shown of a request: its tokens behind one or two pairs of parsers, and its times."""
+"""The data shown of a request: its tokens with one or two pairs of parsers, and its times."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ from .summary import Chosen, RequestRow
 from .timing import Timing, measure
 from .trace import ChoiceTrace, Trace, TracedParsers, trace, trace_ids
 
-# Characters of an output that a difference shows.
+# Limit for an output's text in a difference.
 MAX_SHOWN = 120
 
 
 class Side(msgspec.Struct, omit_defaults=True, kw_only=True):
-    """A choice as one pair of parsers reads it. parsers, kind: as in `Trace`."""
+    """A choice as read by one pair of parsers. parsers, kind: as in `Trace`."""
 
     parsers: str
     kind: str
@@ -29,10 +29,10 @@ class Side(msgspec.Struct, omit_defaults=True, kw_only=True):
 
 
 class Difference(msgspec.Struct, frozen=True):
-    """Where two sides part, as `recording/comparison.py` finds it.
+    """The point at which two sides diverge, as found by `recording/comparison.py`.
 
-    step: number of the token with which the later side has given it. left, right: what each side
-        has there, in words.
+    step: number of the token at which the later side gave it. left, right: description of each
+        side's output there.
     """
 
     step: int
@@ -41,10 +41,10 @@ class Difference(msgspec.Struct, frozen=True):
 
 
 class SentDeltas(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
-    """Deltas of one choice that left together.
+    """Deltas of one choice that were sent together.
 
-    at_ms: since the request came. steps: how many tokens had come by then.
-    sizes: characters of each delta's text, which a redacted recording does not hold.
+    at_ms: since the request arrived. steps: number of tokens at that time.
+    sizes: length of each delta's text, which a redacted recording lacks.
     """
 
     at_ms: float
@@ -56,9 +56,9 @@ class SentDeltas(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
 class InspectedChoice(msgspec.Struct, omit_defaults=True, kw_only=True):
     """One choice.
 
-    sides: the recorded parsers, and those beside them. difference: of the two, if there are two.
-    agrees: whether the recorded deltas are what the first side makes; None if nobody can say,
-        since they are redacted, incomplete, or there is no tokenizer.
+    sides: the recorded parsers, and those of --beside. difference: between the two.
+    agrees: whether the first side reproduces the recorded deltas; None if that is unknown,
+        because they are redacted or incomplete, or the tokenizer is missing.
     """
 
     index: int
@@ -70,7 +70,7 @@ class InspectedChoice(msgspec.Struct, omit_defaults=True, kw_only=True):
 
 
 class Inspection(msgspec.Struct, omit_defaults=True, kw_only=True):
-    """One request. note: why there is less to see than there could be; empty if there is not."""
+    """One request. note: why some data is missing; otherwise ""."""
 
     request: RequestRow
     source: str
@@ -85,9 +85,9 @@ class Inspection(msgspec.Struct, omit_defaults=True, kw_only=True):
 
 
 def inspect_recording(chosen: Chosen, parts: Sequence[TracedParsers], note: str = "") -> Inspection:
-    """Return all that is shown of a request.
+    """Collect the data shown of a request.
 
-    parts: the recorded parsers and, perhaps, those beside them; empty without a tokenizer.
+    parts: the recorded parsers, then those of --beside, if any; empty without a tokenizer.
     Raises `TraceError` as `trace`.
     """
     recording = chosen.recording
@@ -128,7 +128,7 @@ def _inspect_choice(recording: Recording, traces: Sequence[Trace], number: int) 
 
 
 def compare(left: ChoiceTrace, right: ChoiceTrace) -> Difference | None:
-    """Return the first difference of two traces of the same tokens; None if there is none."""
+    """Return the first difference of two traces of the same tokens; None if they are equal."""
     ours, theirs = (
         split_parts(
             [Given(tokens, step.deltas) for tokens, step in enumerate(side.steps, 1)], side.index
@@ -142,7 +142,7 @@ def compare(left: ChoiceTrace, right: ChoiceTrace) -> Difference | None:
 
 
 def _describe(output: Output) -> str:
-    """Return what a side gives, shortened."""
+    """Describe one side's output, shortened."""
     text = output.text
     shown = text if len(text) <= MAX_SHOWN else f"{text[: MAX_SHOWN - 1]}\u2026"
     if not shown:
@@ -151,7 +151,7 @@ def _describe(output: Output) -> str:
 
 
 def _sent(recording: Recording, choice: ChoiceTrace) -> list[SentDeltas]:
-    """Return what was sent of a choice."""
+    """Return the deltas that were sent for a choice."""
     times = [step.at_ms for step in choice.steps]
     found = []
     for group in recording.sent:
@@ -170,7 +170,7 @@ def _sent(recording: Recording, choice: ChoiceTrace) -> list[SentDeltas]:
 
 
 def _agrees(recording: Recording, choice: ChoiceTrace, sent: Sequence[SentDeltas]) -> bool | None:
-    """Whether the deltas that were sent add up to what the stages make now."""
+    """Whether the deltas that were sent add up to what the stages give now."""
     whole = choice.whole
     deltas = [delta for group in sent for delta in group.deltas]
     incomplete = recording.redacted or recording.dropped or recording.outcome != "finished"

@@ -1,4 +1,4 @@
-"""`backedge inspect`: what the model wrote, and what each state of a parser made of it."""
+"""`backedge inspect`: shows the model's output and what each parser state made of it."""
 
 from __future__ import annotations
 
@@ -28,13 +28,13 @@ from .trace import TracedParsers
 from .visible import without_surrogates
 
 BESIDE_HELP = (
-    "Other parsers beside the recorded ones, on the same tokens: "
-    "tool=NAME,reasoning=NAME,kind=linear|native; what is left out is as recorded."
+    "Also show other parsers on the same tokens: "
+    "tool=NAME,reasoning=NAME,kind=linear|native; omitted parts are as recorded."
 )
 
 
 class Options(NamedTuple):
-    """What the command was asked for; the fields are its flags."""
+    """The command's flags; a field for each."""
 
     file: Path
     request: str | None
@@ -48,32 +48,32 @@ class Options(NamedTuple):
 
 @click.command("inspect")
 @click.argument("file", type=click.Path(path_type=Path))
-@click.option("--request", metavar="N|ID", help="The request, by its number in the file or its id.")
-@click.option("--model", metavar="PATH", help="Folder of the tokenizer, if it is not as recorded.")
+@click.option("--request", metavar="N|ID", help="The request, by its number in the file or id.")
+@click.option("--model", metavar="PATH", help="Folder of the tokenizer, if not as recorded.")
 @click.option("--beside", metavar="PARSERS", help=BESIDE_HELP)
 @click.option("--output", metavar="HTML", type=click.Path(path_type=Path), help="Page to write.")
 @click.option("--serve", "port", metavar="PORT", type=int, help="Serve pages on 127.0.0.1 instead.")
 @click.option("--text", "as_text", is_flag=True, help="Print the tokens instead of a page.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON instead of a page.")
 def command(**flags: object) -> None:
-    """Look into a recorded request, token by token.
+    """Inspect a recorded request, token by token.
 
-    FILE has been written by --postprocess-record. A page is written beside it that shows each token
-    of its request, the parser's state behind it, what is held back and why, and the deltas; its
-    path is printed. If FILE has several requests, they are listed: choose one with --request.
+    FILE was written by --postprocess-record. The command writes a page next to it and prints
+    its path. The page shows each token, the parser's state after it, what is held back and why,
+    and the deltas. If FILE has several requests, they are listed: choose one with --request.
     """
     options = Options(**flags)  # type: ignore[arg-type]  # click passes what is declared above
     try:
         run(options)
     except BrokenPipeError:
-        raise  # whoever reads has seen enough; click ends the command without a word
+        raise  # the reader has closed the pipe; click ends the command silently
     except (BackedgeError, OSError) as error:
         click.echo(f"backedge inspect: {error}", err=True)
         sys.exit(2)
 
 
 def run(options: Options) -> None:
-    """Do what the command was asked for. Raises `BackedgeError` and OSError."""
+    """Run the command. Raises `BackedgeError` and OSError."""
     if options.port is not None:
         serve(options)
         return
@@ -94,7 +94,7 @@ def run(options: Options) -> None:
 
 
 def choose_request(options: Options) -> Chosen | list[RequestRow]:
-    """Return the request that is asked for or the only one; the list of all if it is open."""
+    """Return the requested or only request; the list of all if there are several."""
     recordings = read_recordings(options.file)
     if options.request is not None:
         return choose(recordings, options.request)
@@ -113,9 +113,9 @@ def read_rows(file: Path) -> list[RequestRow]:
 
 
 def inspect_chosen(chosen: Chosen, options: Options) -> Inspection:
-    """Trace the request through its parsers, and those beside them.
+    """Trace the request through its parsers, and through those of --beside.
 
-    Without its tokenizer there are ids and times only, unless a flag asks for more.
+    Without the tokenizer, show only ids and times, unless a flag needs more.
     """
     model = chosen.recording.model
     path = options.model or model.path
@@ -134,7 +134,7 @@ def inspect_chosen(chosen: Chosen, options: Options) -> Inspection:
 
 
 class PartsMaker(NamedTuple):
-    """Makes what a recording is traced with. engine: whose native parsers were recorded."""
+    """Builds parsers for tracing. engine: whose native parsers were recorded."""
 
     detokenizers: DetokenizerFactory
     tokenizer: object
@@ -142,15 +142,15 @@ class PartsMaker(NamedTuple):
     engine: str
 
     def make(self, choice: ParserChoice) -> TracedParsers:
-        """Return the parts with these parsers. Raises `SetupError` if they are not to be had."""
+        """Build these parsers. Raises `SetupError` if they are not available."""
         parsers, kind = build_parsers(*choice, self.path, self.tokenizer, self.engine)
         return TracedParsers(self.detokenizers, parsers, kind)
 
     def make_recorded(self, choice: ParserChoice) -> tuple[TracedParsers, str]:
-        """Return the parts with the recorded parsers, or with others and the reason.
+        """Build the recorded parsers, or substitutes with the reason.
 
-        An engine's own parsers are part of the engine, which may not be installed here. Then the
-        linear ones of the same names show the most; where there are none, all text is content.
+        Native parsers need their engine, which may not be installed here. The linear ones of the
+        same names are the next best; without them, all text is content.
         """
         note = ""
         for instead in (choice, ParserChoice(choice.names, "linear")):
@@ -162,7 +162,7 @@ class PartsMaker(NamedTuple):
 
 
 def serve(options: Options) -> None:
-    """Serve the pages until the command is interrupted."""
+    """Serve the pages until interrupted."""
     chosen = choose_request(options)
     rows = chosen if isinstance(chosen, list) else [chosen.row]
 
@@ -174,7 +174,7 @@ def serve(options: Options) -> None:
 
 
 def serve_pages(port: int, rows: list[RequestRow], render: Callable[[RequestRow], str]) -> None:
-    """Serve the pages of `rows`, and print where."""
+    """Serve the pages of `rows`, and print the address."""
     server, address = build_server(port, rows, render)
     with server:
         click.echo(address)
@@ -185,7 +185,7 @@ def serve_pages(port: int, rows: list[RequestRow], render: Callable[[RequestRow]
 
 
 def write_json(inspection: Inspection) -> str:
-    """Return an inspection as JSON; bytes that are no characters are written out."""
+    """Return an inspection as JSON; bytes that are not characters are escaped."""
     return json.dumps(_clean(msgspec.to_builtins(inspection)), ensure_ascii=False)
 
 
@@ -200,10 +200,10 @@ def _clean(value: object) -> object:
 
 
 def write_private(path: Path, text: str) -> None:
-    """Write a file that only its owner may read: it holds what users and a model wrote."""
+    """Write a file that only its owner can read: it contains requests and answers."""
     descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
     with os.fdopen(descriptor, "w", encoding="utf-8") as file:
-        os.fchmod(descriptor, 0o600)  # it may have been there already
+        os.fchmod(descriptor, 0o600)  # the file may have existed
         file.write(text)
 
 
@@ -220,5 +220,5 @@ def _print_rows(rows: list[RequestRow], *, as_json: bool) -> None:
         return
     click.echo(show_rows(rows))
     if len(rows) == MAX_REQUESTS:
-        click.echo(f"The first {MAX_REQUESTS:,} requests; --request finds the others, too.")
+        click.echo(f"The first {MAX_REQUESTS:,} requests; --request also finds the others.")
     click.echo("Choose one with --request.", err=True)

@@ -1,7 +1,7 @@
-"""An inspection as one HTML page: no build step, no request to anywhere, nothing but text shown.
+"""Renders an inspection as one self-contained HTML page that shows data only as text.
 
-The page holds the data as JSON in a block that is never run, and our own style and script by
-their hashes; its policy allows nothing else. The script puts text on the page as text only.
+The page holds the data as JSON in a block that never runs. Its policy allows only our own style
+and script, by their hashes. The script adds text only as text nodes.
 """
 
 from __future__ import annotations
@@ -20,23 +20,23 @@ from ...parsers.held_text import EXPLANATIONS
 from ...postprocess.messages import ChoiceDelta
 from .inspection import InspectedChoice, Inspection, SentDeltas, Side
 
-# The order in which a page loads them.
+# In the order in which the page loads them.
 STYLES = ("page.css",)
 SCRIPTS = ("model.js", "text.js", "search.js", "strip.js", "rows.js", "details.js", "page.js")
-# Characters of a held text on the page.
+# Limit for a held-back text on the page.
 MAX_HELD_SHOWN = 60
-# What a delta or an event holds, by the numbers that the page knows.
+# Kinds of parts, which the page knows by number.
 KINDS = ("reasoning", "content", "call", "arguments", "finish", "cut")
 REASONING, CONTENT, CALL, ARGUMENTS, FINISH, CUT = range(len(KINDS))
 STOPS = ("none", "searched", "reasoning", "min_tokens", "matched")
 NO_CALL = -1
 
 Part = tuple[int, int, str]
-"""Kind, number of the call or `NO_CALL`, and text: of a call its name, of a finish its reason."""
+"""Kind, number of the call or `NO_CALL`, and text: a call's name, a finish's reason."""
 
 
 class _Strings:
-    """A table of strings, each once: most deltas are the text of a token."""
+    """A table of unique strings: most deltas are the text of a token."""
 
     def __init__(self) -> None:
         self.places: dict[str, int] = {}
@@ -66,7 +66,7 @@ def render_page(inspection: Inspection) -> str:
         "data": write_json(page_data(inspection)),
     }
     page = _asset("page.html")
-    # Each place is filled once, and what fills it is not searched again.
+    # Fill each placeholder once, and do not search what was filled in.
     head, *rest = page.split("{{")
     return head + "".join(
         parts[name] + tail for name, _, tail in (piece.partition("}}") for piece in rest)
@@ -74,19 +74,19 @@ def render_page(inspection: Inspection) -> str:
 
 
 def hash_source(text: str) -> str:
-    """Return what a policy calls a style or a script by."""
+    """Return the hash by which a policy identifies a style or a script."""
     digest = hashlib.sha256(text.encode()).digest()
     return f"sha256-{base64.b64encode(digest).decode()}"
 
 
 def write_json(data: object) -> str:
-    """Return JSON that ends no script block, whatever it holds, in ASCII."""
+    """Return ASCII JSON that cannot end a script block."""
     text = json.dumps(data, ensure_ascii=True, separators=(",", ":"))
     return text.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026")
 
 
 def page_data(inspection: Inspection) -> JsonObject:
-    """Return what the page's script reads: columns instead of rows, and each string once."""
+    """Return the data for the page's script: columns instead of rows, and unique strings."""
     strings = _Strings()
     row = inspection.request
     choices = [_choice(choice, strings) for choice in inspection.choices]
@@ -175,14 +175,14 @@ def _sent(group: SentDeltas, strings: _Strings) -> list[object]:
 
 
 def sent_parts(group: SentDeltas) -> Iterator[tuple[Part, int]]:
-    """Yield what was sent, and how many characters each part had, which may not be recorded."""
+    """Yield the parts that were sent, each with its length, even if its text is redacted."""
     redacted = bool(group.sizes)
     for place, delta in enumerate(group.deltas):
         left = group.sizes[place] if place < len(group.sizes) else 0
         for part in delta_parts(delta, keeps_empty=redacted):
             if redacted and part[0] not in {CALL, FINISH}:
                 yield part, left
-                left = 0  # it is of all calls of a delta together
+                left = 0  # this length covers all calls of a delta
             else:
                 yield part, len(part[2])
 
@@ -193,7 +193,7 @@ def _flatten(number: int, parts: Iterable[Part], strings: _Strings) -> Iterator[
 
 
 def _runs(values: Iterable[int]) -> list[int]:
-    """Return where a value begins that differs from the one before it, and the value."""
+    """Return the runs of equal values: start and value of each."""
     runs: list[int] = []
     for number, value in enumerate(values):
         if not runs or runs[-1] != value:
@@ -202,9 +202,9 @@ def _runs(values: Iterable[int]) -> list[int]:
 
 
 def delta_parts(choice: ChoiceDelta, *, keeps_empty: bool = False) -> Sequence[Part]:
-    """Return what a delta holds, in the order in which a client reads it.
+    """Return the parts of a delta, in the order in which a client reads them.
 
-    keeps_empty: also text of no characters, which is all that a redacted recording has.
+    keeps_empty: include empty text, which is all that a redacted recording has.
     """
     delta = choice.delta
     parts: list[Part] = []
@@ -224,7 +224,7 @@ def delta_parts(choice: ChoiceDelta, *, keeps_empty: bool = False) -> Sequence[P
 
 
 def event_part(event: Event) -> Part:
-    """Return what an event of a parser holds."""
+    """Convert a parser's event to a part."""
     match event:
         case Reasoning(text):
             return REASONING, NO_CALL, text

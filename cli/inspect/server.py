@@ -1,8 +1,8 @@
-"""`backedge inspect --serve`: the pages of a file's requests, on this machine alone.
+"""`backedge inspect --serve`: serves the pages of a file's requests to this machine only.
 
-The server listens on 127.0.0.1 and answers only under a path that nobody guesses: other users of
-the machine may reach the port as well. A page of another origin cannot read the answers, and what
-asks for another host's name (DNS rebinding) is refused.
+The server listens on 127.0.0.1 and answers only under an unguessable path, because other users of
+the machine can reach the port. Pages of other origins cannot read the answers, and requests for
+another host name (DNS rebinding) are rejected.
 """
 
 from __future__ import annotations
@@ -38,9 +38,9 @@ LIST_STYLE = (
 def build_server(
     port: int, rows: Sequence[RequestRow], render: Callable[[RequestRow], str]
 ) -> tuple[http.server.ThreadingHTTPServer, str]:
-    """Return a server that listens, and the address to open.
+    """Build a listening server; return it and the address to open.
 
-    port: 0 for any that is free. render: returns the page of a request.
+    port: 0 for any free port. render: returns the page of a request.
     Raises OSError if the port is taken.
     """
     secret = secrets.token_urlsafe(16)
@@ -54,7 +54,7 @@ def build_server(
 
 
 class _Pages:
-    """What is answered. prefix: of all paths."""
+    """The pages to serve. prefix: of all paths."""
 
     def __init__(
         self, prefix: str, rows: Sequence[RequestRow], render: Callable[[RequestRow], str]
@@ -64,7 +64,7 @@ class _Pages:
         self._render = render
 
     def find(self, path: str) -> str | None:
-        """Return the page at a path; None if there is none."""
+        """Return the page at a path; None if it does not exist."""
         if not secrets.compare_digest(path[: len(self._prefix)].encode(), self._prefix.encode()):
             return None
         name = path.removeprefix(self._prefix)
@@ -84,7 +84,7 @@ class _Handler(http.server.BaseHTTPRequestHandler):
         """Answer with a page."""
         hosts = {f"{name}:{self.server.server_port}" for name in (HOST, "localhost")}
         if self.headers.get("Host") not in hosts:
-            self._answer(HTTPStatus.FORBIDDEN, "Open the address that was printed.")
+            self._answer(HTTPStatus.FORBIDDEN, "Open the printed address.")
             return
         try:
             page = self.pages.find(self.path)
@@ -92,7 +92,7 @@ class _Handler(http.server.BaseHTTPRequestHandler):
             self._answer(HTTPStatus.INTERNAL_SERVER_ERROR, html.escape(str(error)))
             return
         if page is None:
-            self._answer(HTTPStatus.NOT_FOUND, "There is no such page.")
+            self._answer(HTTPStatus.NOT_FOUND, "This page does not exist.")
         else:
             self._answer(HTTPStatus.OK, page)
 
@@ -108,7 +108,7 @@ class _Handler(http.server.BaseHTTPRequestHandler):
 
     @override
     def log_message(self, format: str, *args: object) -> None:
-        """Say nothing: paths hold the secret."""
+        """Log nothing: paths contain the secret."""
 
 
 def render_list(rows: Sequence[RequestRow]) -> str:

@@ -1,4 +1,4 @@
-"""A recorded request in one row: what it was, and how it ended."""
+"""Summarizes a recorded request in one row."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from ...base.errors import BackedgeError
 from ...recording.recording import Recording
 from .visible import make_visible
 
-# The most requests of a file that are listed; any of them can be looked at by its number or id.
+# Limit of listed requests; number or id also select any other.
 MAX_REQUESTS = 10_000
 SHOWN_ID = 48
 
@@ -20,7 +20,7 @@ class RequestRow(msgspec.Struct, frozen=True, kw_only=True):
     """One request of a file.
 
     number: in the file, from 1. finish_reasons: of its choices, as sent. duration_ms: up to its
-    last chunk or delta. tool_calls: that were sent.
+    last chunk or delta. tool_calls: number of calls sent.
     """
 
     number: int
@@ -71,9 +71,9 @@ def summarize(number: int, recording: Recording) -> RequestRow:
 
 
 def choose(recordings: Iterable[Recording], request: str) -> Chosen:
-    """Return the request with this id, else the one with this number.
+    """Return the request with this id, or else with this number.
 
-    Raises `NoRequestError` if there is neither.
+    Raises `NoRequestError` if there is no such request.
     """
     by_number = None
     count = 0
@@ -85,13 +85,13 @@ def choose(recordings: Iterable[Recording], request: str) -> Chosen:
     if by_number is None:
         raise NoRequestError(
             f"--request {request!r}: the file has {count} requests, none with this number or id; "
-            "leave --request out to see a list of them."
+            "leave out --request to list them."
         )
     return by_number
 
 
 def show_rows(rows: Sequence[RequestRow]) -> str:
-    """Return a table of requests, a line each."""
+    """Return a table of requests, one per line."""
     head = ("#", "request", "model", "parsers", "outcome", "tokens", "chunks", "calls", "ms")
     table = [head, *(_cells(row) for row in rows)]
     widths = [max(len(line[column]) for line in table) for column in range(len(head))]
@@ -105,7 +105,7 @@ def show_rows(rows: Sequence[RequestRow]) -> str:
     return "\n".join(lines)
 
 
-# The columns from here on are numbers, as is the first.
+# The first column, and all from here on, are numbers.
 NUMBERS_FROM = 5
 
 

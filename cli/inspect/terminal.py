@@ -1,6 +1,6 @@
-"""An inspection as text for a terminal: a line for each token, with what it did.
+"""Renders an inspection as text for a terminal: a line for each token and its effect.
 
-What the model wrote cannot reach the terminal as a command: all of it is made visible first.
+The model's output cannot act as terminal commands, because it is made visible first.
 """
 
 from __future__ import annotations
@@ -24,9 +24,9 @@ COLOURS: Mapping[str, str] = {
     "arguments": "cyan",
     "finish": "blue",
 }
-# Widths of the columns, in characters; a longer text moves what is behind it.
+# Widths of the columns, in characters; longer text shifts the rest of the line.
 TOKEN, STATE, OUTPUT = 18, 16, 44
-# Characters of a text that a line shows, and of a held one: its end.
+# Limits for text in a line, and for held-back text, of which the end is shown.
 MAX_TEXT, MAX_HELD = 160, 24
 
 
@@ -37,7 +37,7 @@ def render_text(inspection: Inspection) -> Iterator[str]:
     yield f"  model {make_visible(row.model)}, recorded by a {inspection.source}" + (
         f" of {make_visible(inspection.engine)}" if inspection.engine else ""
     )
-    yield f"  {row.outcome}, {row.prompt_tokens} tokens of prompt, {row.tokens} of output" + (
+    yield f"  {row.outcome}, {row.prompt_tokens} prompt tokens, {row.tokens} output tokens" + (
         ", redacted: words are replaced" if row.redacted else ""
     )
     if inspection.stop:
@@ -46,7 +46,7 @@ def render_text(inspection: Inspection) -> Iterator[str]:
         if note:
             yield click.style(f"  {make_visible(note)}", fg="red")
     if inspection.resumed:
-        yield f"  the first {inspection.resumed} tokens are another worker's"
+        yield f"  another worker generated the first {inspection.resumed} tokens"
     if inspection.dropped:
         yield f"  {inspection.dropped} further tokens were not recorded"
     for choice in inspection.choices:
@@ -75,7 +75,7 @@ def _choice(choice: InspectedChoice) -> Iterator[str]:
 
 def _verdict(choice: InspectedChoice) -> Iterator[str]:
     if choice.agrees is False:
-        yield click.style("  these parsers make other deltas than those that were sent", fg="red")
+        yield click.style("  these parsers do not reproduce the deltas that were sent", fg="red")
     if len(choice.sides) > 1 and choice.difference is None:
         yield "  both give the same"
     elif choice.difference is not None:
@@ -103,7 +103,7 @@ def _steps(choice: InspectedChoice) -> Iterator[str]:
 
 
 def _step(number: int, steps: Sequence[Step], *, new_chunk: bool) -> Iterator[str]:
-    """Yield the line of a token, and further ones if it gives or holds more than one thing."""
+    """Yield the line of a token; more lines if it gives or holds several things."""
     first = steps[0]
     time = f"{first.at_ms:.2f}" if new_chunk else ""
     token_id = "end" if first.token_id is None else str(first.token_id)
@@ -119,7 +119,7 @@ def _step(number: int, steps: Sequence[Step], *, new_chunk: bool) -> Iterator[st
 
 
 def _outputs(step: Step) -> list[tuple[str, str]]:
-    """Return what a token gives and holds: colour and text of each; at least one."""
+    """Return colour and text of each thing that a token gives or holds; at least one."""
     found = [part for delta in step.deltas for part in _parts(delta)]
     if step.stop == "matched":
         found.append(("red", "stop string"))
@@ -145,7 +145,7 @@ def _sent(group: SentDeltas) -> str:
         else f"{KINDS[kind]} of {size} characters"
         for (kind, _, text), size in sent_parts(group)
     ]
-    what = ", ".join(texts) or "nothing but a role"
+    what = ", ".join(texts) or "only a role"
     return click.style(f"        {group.at_ms:>9.2f}  sent: {what}", dim=True)
 
 

@@ -1,4 +1,4 @@
-"""The times of a choice: to its first token and delta, between chunks, and in all."""
+"""Times of a choice: first token and delta, gaps between chunks, total."""
 
 from __future__ import annotations
 
@@ -9,15 +9,15 @@ import msgspec
 
 from ...recording.recording import Recording
 
-# Of the gaps between chunks, the one that is longer than so much of them.
+# The quantile of the gaps between chunks that counts as long.
 HIGH_SHARE = 0.99
 MS_PER_S = 1000
 
 
 class Timing(msgspec.Struct, frozen=True):
-    """Milliseconds since the request came, or between two chunks; None if there is no such thing.
+    """Milliseconds since the request arrived or between two chunks; None if not applicable.
 
-    tokens, chunks: numbers. gap_at: the number of the chunk that came after the longest gap.
+    tokens, chunks: counts. gap_at: number of the chunk after the longest gap.
     tokens_per_s: from the first chunk to the last.
     """
 
@@ -34,7 +34,7 @@ class Timing(msgspec.Struct, frozen=True):
 
 
 def measure(recording: Recording, index: int) -> Timing:
-    """Return the times of a choice. Chunks without tokens do not count."""
+    """Return the times of a choice, ignoring chunks without tokens."""
     chunks = [
         (number, recorded.at_ms, len(recorded.chunk.token_ids))
         for number, recorded in enumerate(recording.chunks)
@@ -64,6 +64,6 @@ def measure(recording: Recording, index: int) -> Timing:
 
 
 def share_of(values: Sequence[float], share: float) -> float | None:
-    """Return the value that `share` of the values do not exceed; None without values."""
+    """Return the value that the given `share` of the values does not exceed, or None."""
     ordered = sorted(values)
     return ordered[min(int(share * len(ordered)), len(ordered) - 1)] if ordered else None

@@ -1,9 +1,9 @@
-"""A recording through the stages of post-processing once more, one token at a time.
+"""Repeats the post-processing of a recording one token at a time.
 
-The stages are those of a worker: `postprocess/choice_stages.py` builds them, and `Choice` feeds
-them. After each token they are asked what they hold back and which state they are in; what the
-parser returns is listened to on its way. That the tokens come one by one changes nothing of the
-result, since no parser of ours depends on how they were cut (native ones are always fed so).
+`postprocess/choice_stages.py` builds the same stages as in a worker, and `Choice` feeds them.
+After each token the stages are asked for held-back text and state; the parser's events are
+intercepted. Feeding single tokens does not change the result: linear parsers do not depend on
+chunk boundaries, and native ones always get single tokens.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from ...postprocess.stage_timing import Stage, StageClock
 from ...recording.recording import Recording
 from ...tokenization.detokenizer import DetokenizerFactory
 
-# The most tokens of one choice that are looked at; further ones are counted.
+# Limit of traced tokens per choice; further ones are counted.
 MAX_TOKENS = 262_144
 
 StopCheck = Literal["none", "searched", "reasoning", "min_tokens", "matched"]
@@ -38,17 +38,17 @@ T = TypeVar("T")
 
 
 class TraceError(BackedgeError):
-    """A recording cannot be traced. The message says at which token, and what to change."""
+    """A recording cannot be traced. The message names the token, and what to change."""
 
 
 class Step(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
-    """One token, and the stages behind it.
+    """One token and its effect on the stages.
 
-    token_id: None if generation ended without a token. text: the token's own, its bytes that are
-        no characters as lone surrogates; empty without a tokenizer.
-    chunk: the number of the engine's chunk, from 0. at_ms: of that chunk, since the request came.
-    state: behind the token. events: of the parser. deltas: that would leave with this token.
-    ignored: the choice had finished before it.
+    token_id: None if generation ended without a token. text: the token's own, with bytes that
+        are not characters as lone surrogates; "" without a tokenizer.
+    chunk: number of the engine's chunk, from 0. at_ms: of that chunk, since the request arrived.
+    state: after the token. events: of the parser. deltas: those that this token allows to send.
+    ignored: the choice had already finished.
     """
 
     token_id: int | None
@@ -66,7 +66,7 @@ class Step(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
 class ChoiceTrace(msgspec.Struct, omit_defaults=True, kw_only=True):
     """All tokens of one choice.
 
-    whole: all deltas as one. failures: of the parser, in words. left_out: tokens behind
+    whole: all deltas as one. failures: of the parser, as text. left_out: number of tokens beyond
     `MAX_TOKENS`.
     """
 
@@ -78,10 +78,10 @@ class ChoiceTrace(msgspec.Struct, omit_defaults=True, kw_only=True):
 
 
 class Trace(msgspec.Struct, omit_defaults=True, kw_only=True):
-    """A request as one pair of parsers reads it.
+    """A request as read by one pair of parsers.
 
     parsers: their names. kind: "linear", "native", "none" for no parser, or "" without a
-        tokenizer; then there is nothing but token ids and times.
+        tokenizer, when only token ids and times are known.
     """
 
     parsers: str
@@ -91,7 +91,7 @@ class Trace(msgspec.Struct, omit_defaults=True, kw_only=True):
 
 @dataclass(frozen=True)
 class TracedParsers:
-    """What a recording is traced with; both factories belong to one tokenizer.
+    """The parsers and detokenizers for tracing; both belong to one tokenizer.
 
     kind: as in `Trace`.
     """
@@ -102,7 +102,7 @@ class TracedParsers:
 
 
 class _EventTap(StageClock):
-    """Takes the place of the stages' clock, and listens to the parser."""
+    """Replaces the stages' clock in order to intercept the parser's events."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -114,7 +114,7 @@ class _EventTap(StageClock):
 
 
 class _TappedParser:
-    """Stands for a parser, and notes the events that it returns."""
+    """A proxy of a parser that records the events it returns."""
 
     def __init__(self, parser: object, events: list[Event]) -> None:
         self._parser = parser
@@ -135,7 +135,7 @@ class _TappedParser:
 
 @dataclass
 class _TracedChoice:
-    """A choice while its tokens are fed."""
+    """A choice whose tokens are being fed."""
 
     choice: Choice
     stages: ChoiceStages
@@ -151,7 +151,7 @@ class _TracedChoice:
         self._characters = codecs.getincrementaldecoder("utf-8")("replace")
 
     def take(self, chunk: Chunk, number: int, at_ms: float) -> None:
-        """Feed a chunk of one token, or of none with a finish reason, and note what it did."""
+        """Feed a chunk of one token, or only a finish reason, and record its effect."""
         token_id = chunk.token_ids[0] if chunk.token_ids else None
         text = b"" if token_id is None else self.parts.detokenizers.token_bytes(token_id)
         shown = text.decode("utf-8", "surrogateescape")
@@ -181,7 +181,7 @@ class _TracedChoice:
         )
 
     def finish(self, index: int, left_out: int) -> ChoiceTrace:
-        """Return all that was noted."""
+        """Return the recorded steps as a trace."""
         whole = aggregate_deltas(self.deltas, self.choice.unfinished) if self.deltas else None
         return ChoiceTrace(
             index=index, steps=self.steps, whole=whole, failures=self.failures, left_out=left_out
@@ -195,14 +195,14 @@ class _TracedChoice:
         return "searched" if self.choice.tokens >= self.params.min_tokens else "min_tokens"
 
     def _state(self, events: Sequence[Event]) -> str:
-        """Return the state; of a native parser, which has none, what its events say."""
+        """Return the state; native parsers have none, so derive theirs from their events."""
         name = self.stages.fallback.state_name
         for event in events:
             self.in_call = isinstance(event, ToolCallStarted | ToolCallArguments)
         return "call" if name == "answer" and self.in_call else name
 
     def _held(self, token_id: int | None, text: bytes) -> list[HeldText]:
-        """Return what waits behind this token, in the order in which it was written."""
+        """Return the text held back after this token, in the order in which it was written."""
         hides = self.params.detokenizer.skip_special_tokens
         if token_id is not None and not (hides and self.parts.detokenizers.is_special(token_id)):
             self._characters.decode(text)
@@ -219,7 +219,7 @@ class _TracedChoice:
 
 
 def trace(recording: Recording, parts: TracedParsers) -> Trace:
-    """Feed a recording to new stages, and return what each token did.
+    """Feed a recording to new stages; return the effect of each token.
 
     Raises `TraceError` for tokens that the tokenizer does not know.
     """
@@ -233,11 +233,11 @@ def trace(recording: Recording, parts: TracedParsers) -> Trace:
         try:
             choice.take(chunk, number, at_ms)
         except Exception as error:
-            # A tokenizer may raise anything for ids that are not its own.
+            # A tokenizer may raise anything for unknown ids.
             raise TraceError(
                 f"token {len(choice.steps) + 1} of choice {chunk.index}, with the ids "
                 f"{chunk.token_ids}, cannot be post-processed ({type(error).__name__}: {error}); "
-                "if this is not the tokenizer of the recording, name the model with --model."
+                "if the recording has another tokenizer, name its model with --model."
             ) from error
     choices = [choice.finish(index, left_out[index]) for index, choice in traced.items()]
     return Trace(parsers=parts.parsers.name, kind=parts.kind, choices=choices)
@@ -258,7 +258,7 @@ def _begin(recording: Recording, parts: TracedParsers, index: int) -> _TracedCho
 
 
 def trace_ids(recording: Recording) -> Trace:
-    """Return the tokens of a recording whose tokenizer is not here: ids and times only."""
+    """Return a trace of ids and times only, for a recording without its tokenizer."""
     steps: dict[int, list[Step]] = {index: [] for index in used_choices(recording)}
     left_out = dict.fromkeys(steps, 0)
     for number, at_ms, chunk in single_tokens(recording):
@@ -275,13 +275,13 @@ def trace_ids(recording: Recording) -> Trace:
 
 
 def used_choices(recording: Recording) -> list[int]:
-    """Return the choices that the request has asked for, and that any chunk names."""
+    """Return the choices that the request asks for or that a chunk names."""
     named = {recorded.chunk.index for recorded in recording.chunks}
     return sorted(named | set(range(recording.params.n)))
 
 
 def single_tokens(recording: Recording) -> Iterator[tuple[int, float, Chunk]]:
-    """Yield the recorded chunks cut into tokens: the chunk's number, its time, and the token."""
+    """Yield the recorded tokens one by one: number of the chunk, its time, and the token."""
     for number, recorded in enumerate(recording.chunks):
         chunk = recorded.chunk
         if not chunk.token_ids:

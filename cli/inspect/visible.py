@@ -1,8 +1,8 @@
-r"""Text of a model made visible: what a terminal or a page would obey, hide or turn around.
+r"""Makes a model's text visible: characters that a terminal or page would obey or hide.
 
-Control characters (ANSI escapes among them), characters without width, marks that change the
-direction of text, other white space than the plain one, surrogates and what Unicode has not
-assigned are written as `\n`, `\x1b` or `\u{202e}`. A backslash stays one: this is for reading.
+Control characters (including ANSI escapes), zero-width characters, marks that change the
+direction of text, white space other than the plain one, surrogates and unassigned characters are
+written as `\n`, `\x1b` or `\u{202e}`. A backslash is not doubled, because people read this.
 """
 
 from __future__ import annotations
@@ -10,33 +10,33 @@ from __future__ import annotations
 import re
 import unicodedata
 
-# Characters without a glyph whose category does not say so: `Default_Ignorable_Code_Point` of
-# Unicode, without the categories below.
+# Invisible characters whose category does not show it: `Default_Ignorable_Code_Point` of Unicode,
+# without the categories below.
 _IGNORABLE = (
     *("\u034f", "\u115f-\u1160", "\u17b4-\u17b5", "\u180b-\u180f", "\u3164", "\uffa0"),
     *("\ufe00-\ufe0f", "\U000e0000-\U000e0fff"),
 )
 _CATEGORIES = frozenset({"Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp", "Zs"})
 _NAMES = {"\n": r"\n", "\r": r"\r", "\t": r"\t"}
-# Nearly all text has none of these, and is left as it is by one search.
+# Nearly all text has none of these and returns after one search.
 _SUSPECT = re.compile(rf"[^\x20-\x7e]|[{''.join(_IGNORABLE)}]")
 _IS_IGNORABLE = re.compile(f"[{''.join(_IGNORABLE)}]")
-# How `surrogateescape` writes bytes that are no text.
+# The form in which `surrogateescape` writes invalid bytes.
 _FIRST_BYTE, _LAST_BYTE = 0xDC80, 0xDCFF
 _ESCAPED = 0xDC00
-# The last code that is written with two digits.
+# The last code written with two digits.
 _LAST_SHORT = 0xFF
 
 
 def is_hidden(char: str) -> bool:
-    """Whether a reader would not see this character as itself."""
+    """Whether a reader would not see this character as such."""
     if char == " ":
         return False
     return unicodedata.category(char) in _CATEGORIES or _IS_IGNORABLE.match(char) is not None
 
 
 def make_visible(text: str) -> str:
-    """Return `text` with all that is hidden written out."""
+    """Return `text` with all invisible characters written out."""
     return _SUSPECT.sub(lambda match: _write(match.group()), text)
 
 
@@ -52,5 +52,5 @@ def _write(char: str) -> str:
 
 
 def without_surrogates(text: str) -> str:
-    r"""Return `text` for JSON that others read: lone surrogates as `\x80` or `\ud800`."""
+    r"""Escape lone surrogates as `\x80` or `\ud800`, for JSON that other programs read."""
     return "".join(_write(char) if unicodedata.category(char) == "Cs" else char for char in text)

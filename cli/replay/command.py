@@ -1,4 +1,4 @@
-"""`backedge replay`: a recorded stream again, through the same parsers or through others."""
+"""`backedge replay`: repeats a recorded stream with the same or other parsers."""
 
 from __future__ import annotations
 
@@ -28,12 +28,12 @@ from .streams import SENT, Comparison, LoadedModel, ParserChoice, check_comparab
 
 EQUAL, DIFFERENT, ERROR = 0, 1, 2
 CHUNKS = re.compile(rf"{RECORDED}|{WHOLE}|{RANDOM}|[1-9]\d{{0,8}}")
-# Of a text, in a line for people.
+# Limit for a text in a line of output.
 MAX_SHOWN = 160
 
 
 class Options(NamedTuple):
-    """What the command was asked for; the fields are its flags."""
+    """The command's flags; a field for each."""
 
     file: Path
     request: str | None
@@ -56,7 +56,7 @@ class Options(NamedTuple):
 
 
 class Result(msgspec.Struct):
-    """One request. left, right: what was compared. tokens: of all choices."""
+    """The result of one request. left, right: names of the sides. tokens: of all choices."""
 
     request: str
     left: str
@@ -67,19 +67,19 @@ class Result(msgspec.Struct):
 
 
 def check_chunks(_: click.Context, __: click.Parameter, value: str) -> str:
-    """Return the value of --chunks. Raises click's BadParameter."""
+    """Validate --chunks. Raises click's BadParameter."""
     if CHUNKS.fullmatch(value) is None:
-        raise click.BadParameter(f"{value!r} is none of recorded, all, random, 1, 2, 3, ...")
+        raise click.BadParameter(f"{value!r} must be recorded, all, random, or a number from 1")
     return value
 
 
 @click.command("replay")
 @click.argument("file", type=click.Path(path_type=Path))
-@click.option("--request", metavar="N|ID", help="One request, by its number in the file or its id.")
-@click.option("--model", metavar="PATH", help="Folder of the tokenizer, if it is not as recorded.")
-@click.option("--tool-call-parser", metavar="NAME", help="Another name; '' for none.")
-@click.option("--reasoning-parser", metavar="NAME", help="Another name; '' for none.")
-@click.option("--parsers", type=click.Choice(get_args(Kind)), help="Other parsers than recorded.")
+@click.option("--request", metavar="N|ID", help="One request, by its number in the file or id.")
+@click.option("--model", metavar="PATH", help="Folder of the tokenizer, if not as recorded.")
+@click.option("--tool-call-parser", metavar="NAME", help="Another parser; '' for none.")
+@click.option("--reasoning-parser", metavar="NAME", help="Another parser; '' for none.")
+@click.option("--parsers", type=click.Choice(get_args(Kind)), help="Kind of parsers to use.")
 @click.option("--engine", type=click.Choice(get_args(Engine)), help="Whose native parsers.")
 @click.option(
     "--against",
@@ -93,29 +93,29 @@ def check_chunks(_: click.Context, __: click.Parameter, value: str) -> str:
     metavar="CUTS",
     default=RECORDED,
     callback=check_chunks,
-    help="How the tokens are cut: 'recorded' (default), a number of tokens, 'all' at once, or "
+    help="How to cut the tokens: 'recorded' (default), a number of tokens, 'all' at once, or "
     "'random' pieces.",
 )
-@click.option("--seed", type=int, default=0, help="Of random pieces. Default: 0.")
+@click.option("--seed", type=int, default=0, help="Seed for random pieces. Default: 0.")
 @click.option(
     "--url",
     metavar="URL",
-    help="Compare with the answer of a running frontend, in front of `python -m "
+    help="Compare with the answer of a running frontend, which serves `python -m "
     "backedge.worker.replay --recordings FILE`.",
 )
 @click.option(
     "--minimize",
     metavar="CASE",
     type=click.Path(path_type=Path),
-    help="Write the shortest stream that still differs, as a test case, into this file.",
+    help="Write the shortest stream that still differs to this file, as a test case.",
 )
-@click.option("--json", "as_json", is_flag=True, help="Print JSON, one object for each request.")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON, one object per request.")
 def command(**flags: object) -> None:
-    """Post-process recorded requests again, and compare.
+    """Post-process recorded requests again and compare.
 
-    FILE has been written by --postprocess-record, or by --minimize: a test case is run with the
-    linear parsers, and compared with what it expects. Prints "equal", or the first difference:
-    its token, what both sides have there, and the deltas that brought it. Exit code 0: equal,
+    FILE was written by --postprocess-record or by --minimize: a test case runs with the linear
+    parsers and is compared with its expectation. Prints "equal", or the first difference: its
+    token, what both sides have there, and the deltas that contain it. Exit code 0: equal,
     1: different, 2: an error.
     """
     options = Options(**flags)  # type: ignore[arg-type]  # click passes what is declared above
@@ -127,7 +127,7 @@ def command(**flags: object) -> None:
 
 
 def run(options: Options) -> int:
-    """Do what the command was asked for; return the exit code. Raises `BackedgeError`."""
+    """Run the command; return the exit code. Raises `BackedgeError`."""
     if is_case(options.file):
         return run_case_file(options)
     recordings = choose(list(read_recordings(options.file)), options)
@@ -148,7 +148,7 @@ def run(options: Options) -> int:
 
 
 def choose(recordings: Sequence[Recording], options: Options) -> Sequence[Recording]:
-    """Return the requests that are asked for. Raises `SetupError` if there is none."""
+    """Return the selected requests. Raises `SetupError` if there is no such request."""
     if options.request is None:
         if not recordings:
             raise SetupError(f"{options.file} has no requests.")
@@ -164,13 +164,13 @@ def choose(recordings: Sequence[Recording], options: Options) -> Sequence[Record
 
 
 def replay_one(recording: Recording, model: LoadedModel, options: Options) -> Result:
-    """Return what comes of one request. Raises `SetupError`."""
+    """Replay and compare one request. Raises `SetupError`."""
     against: Callable[[list[Chunk]], tuple[list[Given], str]] | None = None
     if options.url is not None:
         against = functools.partial(_ask_live, recording, options.url)
         recording = as_live(recording)
     elif options.against != SENT:
-        # So that a difference is found at its token, and not at the end of the answer.
+        # Streamed, so that a difference is found at its token, not at the end of the answer.
         streamed = msgspec.structs.replace(recording.params, stream=True)
         recording = msgspec.structs.replace(recording, params=streamed)
         against = _run_against(recording, model, options)
@@ -204,7 +204,7 @@ def _ask_live(recording: Recording, url: str, _: list[Chunk]) -> tuple[list[Give
 
 
 def build_left(model: LoadedModel, options: Options) -> NamedParts:
-    """Return the parsers of the recorded names that --against asks for, or that were recorded."""
+    """Build the parsers for the left side: those of --against, or the recorded ones."""
     kind: Kind | None = None
     if options.against == "linear":
         kind = "linear"
@@ -217,7 +217,7 @@ def minimize_one(recordings: Sequence[Recording], options: Options, path: Path) 
     """Write the test case of one request; return the exit code. Raises `SetupError`."""
     if len(recordings) != 1:
         raise SetupError(
-            f"--minimize is for one request, and {options.file} has {len(recordings)}; choose one "
+            f"--minimize takes one request, but {options.file} has {len(recordings)}; choose one "
             "with --request."
         )
     (recording,) = recordings
@@ -232,7 +232,7 @@ def minimize_one(recordings: Sequence[Recording], options: Options, path: Path) 
 
 
 def summarize(found: Minimal, path: Path) -> str:
-    """Return what --minimize prints."""
+    """Return the output of --minimize."""
     case = found.case
     counts = f"{len(found.token_ids)} of {found.before} tokens still differ"
     return "\n".join(
@@ -246,7 +246,7 @@ def summarize(found: Minimal, path: Path) -> str:
 
 
 def is_case(path: Path) -> bool:
-    """Whether a file is a test case; it is written in lines, a recording in one."""
+    """Whether a file is a test case, which is indented; a recording is a single line."""
     with path.open("rb") as file:
         return file.read(2).strip() == b"{"
 
@@ -281,19 +281,19 @@ def describe(result: Result) -> str:
 
 
 def show_side(side: Side) -> str:
-    """Return what a side has, in a line."""
+    """Describe one side in a line."""
     if side.text:
         return f"{side.kind}: {quote(side.text)}"
     return side.kind if side.delta is None else f"{side.kind}: ends here"
 
 
 def show_delta(delta: ChoiceDelta | None) -> str:
-    """Return a delta as JSON, in a line."""
+    """Return a delta as JSON in one line."""
     text = "none" if delta is None else json.dumps(msgspec.to_builtins(delta))
     return text if len(text) <= 2 * MAX_SHOWN else text[: 2 * MAX_SHOWN] + "..."
 
 
 def quote(text: str) -> str:
-    """Return text of a model as it may be shown: all but plain characters escaped."""
+    """Return a model's text with all but plain characters escaped."""
     shown = json.dumps(text[:MAX_SHOWN])
     return shown if len(text) <= MAX_SHOWN else f"{shown}..."

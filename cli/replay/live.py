@@ -1,8 +1,8 @@
-"""A recorded request once more through a running frontend and a replay worker.
+"""Repeats a recorded request through a running frontend and a replay worker.
 
-A recording has no messages, and a model would write something else. So the worker is one without
-a model, `python -m backedge.worker.replay --recordings FILE`, and the message is the request's id,
-by which it finds the tokens. All else is what production runs.
+A recording has no messages, and a model would write something else. So the worker has no model
+(`python -m backedge.worker.replay --recordings FILE`), and the message is the request's id, by
+which the worker finds the tokens. Everything else is the production code.
 """
 
 from __future__ import annotations
@@ -26,14 +26,14 @@ _DATA, _DONE = "data: ", "[DONE]"
 
 
 def build_request(recording: Recording) -> JsonObject:
-    """Return the chat request that has the parameters of a recorded one.
+    """Build the chat request with the parameters of a recorded one.
 
-    Raises `SetupError` for a request of several choices: a replay worker gives all the same.
+    Raises `SetupError` for a request with several choices, as a replay worker gives all the same.
     """
     params, parser = recording.params, recording.params.parser
     if params.n > 1:
         raise SetupError(
-            f"request {params.response_id} has {params.n} choices; --url replays requests of one."
+            f"request {params.response_id} has {params.n} choices; --url replays only one."
         )
     request: JsonObject = {
         "model": params.model,
@@ -63,7 +63,7 @@ def ask(recording: Recording, url: str) -> list[Given]:
     body = json.dumps(build_request(recording)).encode()
     address = url.rstrip("/") + "/v1/chat/completions"
     if not address.startswith(("http://", "https://")):
-        raise SetupError(f"--url {url}: name a frontend, for example http://localhost:8000.")
+        raise SetupError(f"--url {url}: must be a URL, for example http://localhost:8000.")
     request = urllib.request.Request(  # noqa: S310 - it is HTTP
         address, body, {"Content-Type": "application/json"}
     )
@@ -74,7 +74,7 @@ def ask(recording: Recording, url: str) -> list[Given]:
         said = error.read().decode(errors="replace")
         raise SetupError(f"{address} answered {error.code}: {shorten(said)}") from error
     except (OSError, ValueError) as error:
-        raise SetupError(f"{address} gave no answer ({shorten(str(error))}).") from error
+        raise SetupError(f"{address} did not answer ({shorten(str(error))}).") from error
 
 
 def read_events(lines: Iterable[bytes]) -> Iterator[Given]:
@@ -90,7 +90,7 @@ def read_events(lines: Iterable[bytes]) -> Iterator[Given]:
 
 
 def read_delta(choice: dict[str, Any]) -> ChoiceDelta:
-    """Return a choice of a chunk as a delta of ours."""
+    """Convert a choice of a chunk to a `ChoiceDelta`."""
     delta = choice.get("delta") or {}
     calls = [
         ToolCallDelta(
@@ -109,6 +109,6 @@ def read_delta(choice: dict[str, Any]) -> ChoiceDelta:
 
 
 def as_live(recording: Recording) -> Recording:
-    """Return a recording as a replay worker gives it: streamed, and from its first token on."""
+    """Change a recording to what a replay worker gives: streamed, from the first token on."""
     params = msgspec.structs.replace(recording.params, stream=True)
     return msgspec.structs.replace(recording, params=params, resumed=0)

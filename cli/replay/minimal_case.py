@@ -1,4 +1,4 @@
-"""The test case that is made of a recorded request on which two parsers differ."""
+"""Builds a test case from a recorded request on which two parsers differ."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ _SHOWN = DetokenizerOptions(skip_special_tokens=False, spaces_between_special_to
 
 
 class NamedParts(NamedTuple):
-    """Parsers, and what to call them."""
+    """Parsers, and their name for output."""
 
     parts: Parts
     name: str
 
 
 class Minimal(NamedTuple):
-    """A case, and the work to find it. token_ids: of the case. before: how many there were."""
+    """A case and the effort to find it. token_ids: of the case. before: their original number."""
 
     case: Case
     token_ids: list[int]
@@ -45,13 +45,13 @@ def minimize_request(
 ) -> Minimal:
     """Return the case of the first choice on which two parsers differ.
 
-    left: what the case shows in place of its expectation. right: what it expects. names: of these.
+    left: gives what the case shows as `instead`. right: gives the expectation. names: of right.
     Raises `SetupError` if they do not differ.
     """
     difference, _ = _run(recording, left, right)
     if difference is None:
         raise SetupError(
-            f"{left.name} and {right.name} give the same for request "
+            f"{left.name} and {right.name} give the same result for request "
             f"{recording.params.response_id}, so there is nothing to minimize."
         )
     single = _drop_prompt(_take_choice(recording, difference.choice), left, right)
@@ -79,7 +79,7 @@ def minimize_request(
 def _run(
     recording: Recording, left: NamedParts, right: NamedParts
 ) -> tuple[Difference | None, Expected]:
-    """Return the first difference, token by token, and what the right side gives there."""
+    """Return the first difference, token by token, and the right side's choice."""
     chunks = cut(recording, "1")
     ours, theirs = (rerun(recording, side.parts, chunks) for side in (left, right))
     found = compare(recording, ours, theirs, is_sent=False)
@@ -89,10 +89,10 @@ def _run(
 
 
 class Signature(NamedTuple):
-    """What a smaller stream must have in common with the recorded one to show the same fault.
+    """The properties that a smaller stream must share in order to show the same fault.
 
-    kinds: of text, where the sides part. finish_reason, is_whole: of the right side, whose calls
-        are JSON if it is whole. keys: those of its arguments.
+    kinds: of text, where the sides diverge. finish_reason, is_whole: of the right side, which
+        is whole if its calls are JSON. keys: those of its arguments.
     """
 
     kinds: tuple[str, str]
@@ -101,7 +101,7 @@ class Signature(NamedTuple):
     keys: frozenset[str]
 
     def covers(self, smaller: Signature | None) -> bool:
-        """Whether `smaller` is of the same fault; its calls may have fewer arguments."""
+        """Whether `smaller` shows the same fault; its calls may have fewer arguments."""
         return (
             smaller is not None
             and smaller._replace(keys=self.keys) == self
@@ -111,7 +111,7 @@ class Signature(NamedTuple):
 
 
 def _sign(difference: Difference | None, expected: Expected) -> Signature | None:
-    """Return the signature of a difference; None without any."""
+    """Return the signature of a difference; None without one."""
     if difference is None:
         return None
     kinds = difference.left.kind, difference.right.kind
@@ -126,13 +126,13 @@ def _sign(difference: Difference | None, expected: Expected) -> Signature | None
 
 
 def _take_choice(recording: Recording, index: int) -> Recording:
-    """Return the request with this choice alone, as its choice 0, and streamed."""
+    """Reduce the request to this choice, as its choice 0, and streamed."""
     chunks = [
         msgspec.structs.replace(part, chunk=msgspec.structs.replace(part.chunk, index=0))
         for part in recording.chunks
         if part.chunk.index == index
     ]
-    # Nothing behind the finish counts.
+    # Chunks after the finish do not matter.
     end = next(
         (number for number, part in enumerate(chunks, 1) if part.chunk.finish_reason), len(chunks)
     )
@@ -143,7 +143,7 @@ def _take_choice(recording: Recording, index: int) -> Recording:
 
 
 def _drop_prompt(recording: Recording, left: NamedParts, right: NamedParts) -> Recording:
-    """Return the recording without its prompt, if the same difference is there without it."""
+    """Remove the prompt if the difference remains the same without it."""
     bare = msgspec.structs.replace(recording, prompt=RecordedPrompt(sha256=""))
     wanted = _sign(*_run(recording, left, right))
     is_same = wanted is not None and wanted.covers(_sign(*_run(bare, left, right)))
@@ -153,7 +153,7 @@ def _drop_prompt(recording: Recording, left: NamedParts, right: NamedParts) -> R
 def _with_tokens(
     recording: Recording, token_ids: list[int], params: PostprocessParams, finish: Chunk
 ) -> Recording:
-    """Return a recording of these tokens, in one chunk with the finish of the whole one."""
+    """Return a recording of these tokens in one chunk, with the original finish."""
     chunk = Chunk(
         token_ids=token_ids,
         finish_reason=finish.finish_reason if finish.token_ids else None,
@@ -210,7 +210,7 @@ def _deltas(recording: Recording, side: NamedParts) -> list[ChoiceDelta]:
 
 
 def _last_turn(prompt: list[int], model: LoadedModel) -> list[int]:
-    """Return the end of a prompt, from its last special token on."""
+    """Return the end of a prompt from its last special token on."""
     special = model.detokenizers.is_special
     start = next(
         (place for place in range(len(prompt) - 1, -1, -1) if special(prompt[place])), len(prompt)

@@ -1,4 +1,4 @@
-"""The shortest stream with a difference: delta debugging over tokens, then over parameters.
+"""Finds the shortest stream with a difference: delta debugging of tokens, then parameters.
 
 Source: Zeller and Hildebrandt, "Simplifying and Isolating Failure-Inducing Input", TSE 28(2), 2002.
 """
@@ -12,7 +12,7 @@ import msgspec
 from ...base.json_types import JsonObject
 from ...postprocess.messages import PostprocessParams
 
-# Runs of both parsers, after which what has been found so far is the result.
+# Limit of runs of both parsers; then the best result so far counts.
 MAX_TRIALS = 5000
 
 
@@ -25,11 +25,11 @@ class Trials:
 
     @property
     def over(self) -> bool:
-        """Whether there were as many as there may be."""
+        """Whether the limit is reached."""
         return self.count >= MAX_TRIALS
 
     def differ(self, token_ids: list[int], params: PostprocessParams) -> bool:
-        """Whether this smaller stream may take the place of the last one."""
+        """Whether this smaller stream still differs."""
         if self.over:
             return False
         self.count += 1
@@ -39,10 +39,10 @@ class Trials:
 def minimize(
     token_ids: list[int], params: PostprocessParams, trials: Trials
 ) -> tuple[list[int], PostprocessParams]:
-    """Return the fewest tokens and the plainest parameters that still differ.
+    """Return the fewest tokens and the simplest parameters that still differ.
 
-    No single token and no part of the parameters can be left out of them, unless the trials were
-    over before that was known.
+    Nothing more can be left out, no single token and no part of the parameters, unless the limit
+    of trials was reached.
     """
     while True:
         before = token_ids, params
@@ -53,7 +53,7 @@ def minimize(
 
 
 def minimize_tokens(items: list[int], params: PostprocessParams, trials: Trials) -> list[int]:
-    """Return a part of `items` that still differs, of which no single one can be left out."""
+    """Return a part of `items` that still differs, in which each token is needed."""
     parts = 2
     while len(items) > 1:
         size = -(-len(items) // parts)
@@ -70,7 +70,7 @@ def minimize_tokens(items: list[int], params: PostprocessParams, trials: Trials)
 
 
 def simplify(token_ids: list[int], params: PostprocessParams, trials: Trials) -> PostprocessParams:
-    """Return parameters that still differ, and of which nothing more can be left out."""
+    """Return parameters that still differ, in which each part is needed."""
     while True:
         simpler = (found for found in simpler_params(params) if trials.differ(token_ids, found))
         found = next(simpler, None)
@@ -80,7 +80,7 @@ def simplify(token_ids: list[int], params: PostprocessParams, trials: Trials) ->
 
 
 def simpler_params(params: PostprocessParams) -> Iterator[PostprocessParams]:
-    """Yield parameters with one thing less, the largest first."""
+    """Yield parameters with one part less, the largest part first."""
     parser = params.parser
     plain = PostprocessParams(
         response_id=params.response_id,
@@ -112,7 +112,7 @@ def _with_parser(params: PostprocessParams, **fields: object) -> PostprocessPara
 
 
 def simpler_tools(tools: Sequence[JsonObject]) -> Iterator[list[JsonObject]]:
-    """Yield tools with one of them, or one part of a schema, less. One tool always stays."""
+    """Yield tools with one of them, or one part of a schema, less; one tool always remains."""
     for position, tool in enumerate(tools):
         if len(tools) > 1:
             yield [*tools[:position], *tools[position + 1 :]]
@@ -128,7 +128,7 @@ def simpler_tools(tools: Sequence[JsonObject]) -> Iterator[list[JsonObject]]:
 
 
 def simpler_schemas(schema: object) -> Iterator[JsonObject]:
-    """Yield a schema with one keyword, or one property, less."""
+    """Yield a schema with one keyword or property less."""
     if not isinstance(schema, dict):
         return
     for keyword in schema:

@@ -1,4 +1,4 @@
-"""What a recorded request is replayed with, and both sides of a comparison."""
+"""The parsers of a replay, and the comparison of its two sides."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ SENT = "sent"
 
 
 class ParserChoice(NamedTuple):
-    """Which parsers to take; None for what is recorded. engine: whose native ones."""
+    """The parsers to use; None: as recorded. engine: whose native ones."""
 
     tool_call: str | None = None
     reasoning: str | None = None
@@ -28,19 +28,19 @@ class ParserChoice(NamedTuple):
     engine: str | None = None
 
     def names(self, model: RecordedModel) -> ParserNames:
-        """Return the names for a recorded model; an empty one is none."""
+        """Return the names for a recorded model; an empty name means no parser."""
         recorded = model.parsers
         tool_call = recorded.tool_call if self.tool_call is None else self.tool_call
         reasoning = recorded.reasoning if self.reasoning is None else self.reasoning
         return ParserNames(tool_call or None, reasoning or None)
 
     def choose_kind(self, model: RecordedModel) -> Kind:
-        """Return linear, native or auto for a recorded model."""
+        """Return "linear", "native" or "auto" for a recorded model."""
         return model.kind if self.kind is None else self.kind
 
 
 class LoadedModel:
-    """The tokenizer of a recorded model. path: where it is; None for where it was.
+    """The tokenizer of a recorded model. path: its folder; None: as recorded.
 
     Raises `SetupError` if no tokenizer can be read there.
     """
@@ -52,7 +52,7 @@ class LoadedModel:
         self.detokenizers: DetokenizerFactory = detokenizers(self.tokenizer)
 
     def build(self, choice: ParserChoice) -> tuple[Parts, str]:
-        """Return what to replay with, and what to call it. Raises `SetupError`."""
+        """Build the parsers; return them and their name. Raises `SetupError`."""
         names = choice.names(self.recorded)
         engine = self.recorded.engine if choice.engine is None else choice.engine
         parsers, kind = build_parsers(
@@ -79,8 +79,8 @@ def compare(
 ) -> list[Difference]:
     """Return the first difference of each choice.
 
-    is_sent: the left side is what the client got: without text in a redacted recording.
-    is_cut: and it may end early.
+    is_sent: the left side is what the client got, which has no text in a redacted recording.
+    is_cut: the left side may end early.
     """
     declared = None
     if is_sent and recording.redacted:
@@ -106,9 +106,9 @@ def replay(
     cuts: str,
     seed: int,
 ) -> Comparison:
-    """Replay a request and compare it.
+    """Replay a request and compare the result.
 
-    against: gives the left side for its chunks; None for what was sent.
+    against: gives the left side for its chunks; None to compare with what was sent.
     Raises `SetupError`.
     """
     chunks = cut(recording, cuts, seed)
@@ -123,7 +123,7 @@ def replay(
 
 
 def check_comparable(recording: Recording) -> None:
-    """Raise `SetupError` for a recording of which nothing is left to compare."""
+    """Raise `SetupError` for a recording without anything to compare."""
     if not recording.chunks:
         raise SetupError(
             f"request {recording.params.response_id} has no tokens ({recording.outcome}"

@@ -37,7 +37,7 @@ def test_a_newer_worker_may_add_fields() -> None:
 
 
 BAD = [
-    ({"backend": "of tomorrow"}, "'of tomorrow' is not known"),
+    ({"backend": "of tomorrow"}, "'of tomorrow' is unknown"),
     ({"backend": "python"}, "python needs module"),
     ({"backend": "python", "module": "m"}, "python needs class_name"),
     ({"backend": "python", "class_name": "C"}, "python needs module"),

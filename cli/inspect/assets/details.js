@@ -1,4 +1,4 @@
-// What is known of the chosen token, and of the answer as a whole.
+// Details of the chosen token, and of the whole answer.
 
 function entry(list, name, value) {
   const term = element("dt", "", name);
@@ -28,7 +28,7 @@ function showToken(parent, choice, token) {
 function showSide(parent, side, token) {
   parent.append(element("h3", "", side.label));
   if (token >= side.ignoredFrom) {
-    parent.append(element("p", "why", "The choice had finished; this token was dropped."));
+    parent.append(element("p", "why", "The choice had already finished; this token was dropped."));
     return;
   }
   const list = element("dl");
@@ -69,7 +69,7 @@ function showAnswer(parent, choice) {
       parent.append(element("h3", "", kind === CALL ? `call ${call}` : KINDS[kind]));
       parent.append(put(element("pre", FAMILY_BY_KIND[kind]), text.slice(0, 20000), { lines: true }));
     }
-    if (!side.whole.length) parent.append(element("p", "why", "Nothing was made of it here."));
+    if (!side.whole.length) parent.append(element("p", "why", "No output."));
   }
 }
 
@@ -105,12 +105,12 @@ function showNotes(parent, choice, goTo) {
   if (DATA.note) note(DATA.note, true);
   if (DATA.error) note(DATA.error, true);
   for (const side of choice.sides) for (const failure of side.failures) note(failure, true);
-  if (DATA.redacted) note("The recording is redacted: words are replaced by placeholders, markers and structure are as they were.");
+  if (DATA.redacted) note("The recording is redacted: words are replaced by placeholders; markers and structure are kept.");
   if (DATA.resumed) note(`The first ${integer(DATA.resumed)} tokens are another worker's, which died.`);
   if (DATA.dropped) note(`${integer(DATA.dropped)} further tokens were not recorded.`);
   if (choice.leftOut) note(`${integer(choice.leftOut)} further tokens are not shown.`);
-  if (choice.agrees === false) note("These parsers make other deltas than those that were sent.", true);
-  if (choice.sides.length > 1 && choice.difference === null) note("Both parsers give the same.");
+  if (choice.agrees === false) note("These parsers do not reproduce the deltas that were sent.", true);
+  if (choice.sides.length > 1 && choice.difference === null) note("Both parsers give the same output.");
   if (choice.difference) {
     const [token, left, right] = choice.difference;
     const made = note(`First difference at token ${integer(token + 1)}: ${left} \u2260 ${right}`, true);

@@ -1,5 +1,5 @@
 "use strict";
-// The data of the page: columns and tables of strings become something that rows can be read from.
+// The data of the page: reads rows from columns and tables of strings.
 
 const DATA = JSON.parse(document.getElementById("data").textContent);
 const STRINGS = DATA.strings;
@@ -7,9 +7,9 @@ const KINDS = ["reasoning", "content", "call", "arguments", "finish", "cut"];
 const CALL = 2;
 const FINISH = 4;
 const STOPS = ["", "searched for stop strings", "not searched for stop strings: reasoning has none",
-  "searched, but the first tokens may not end it (min_tokens)", "completes a stop string"];
+  "searched, but the first tokens must not end the answer (min_tokens)", "completes a stop string"];
 const STOP_MATCHED = 4;
-// What a state's text is, by the first pattern that its name matches.
+// The kind of a state's text, by the first pattern that matches its name.
 const FAMILIES = [
   ["reasoning", /^reasoning/i],
   ["text", /^(start|content|code_|answer)/i],
@@ -26,7 +26,7 @@ function familyOf(state) {
   return found ? found[0] : "markup";
 }
 
-// Entries of `width` numbers each, the first of them the token's: where those of each token begin.
+// Entries of `width` numbers, the first being the token: returns where each token's entries begin.
 function indexByToken(flat, width, count) {
   const from = new Uint32Array(count + 1);
   for (let at = 0; at < flat.length; at += width) from[flat[at] + 1] += 1;
@@ -34,7 +34,7 @@ function indexByToken(flat, width, count) {
   return from;
 }
 
-// The last place in an ascending list whose value is not above `value`; -1 if all are.
+// The last index in an ascending list whose value is not above `value`; -1 if all are above.
 function lastUpTo(list, value) {
   let low = 0;
   let high = list.length;
@@ -45,7 +45,7 @@ function lastUpTo(list, value) {
   return low - 1;
 }
 
-// Runs of equal values: where each begins, and which value it has.
+// Runs of equal values: start and value of each.
 class Runs {
   constructor(flat) {
     this.starts = flat.filter((_, place) => place % 2 === 0);
@@ -57,7 +57,7 @@ class Runs {
   }
 }
 
-// A choice as one pair of parsers reads it.
+// A choice as read by one pair of parsers.
 class Side {
   constructor(data, count) {
     this.parsers = data.parsers;
@@ -86,7 +86,7 @@ class Side {
     return this.stops.at(token);
   }
 
-  // [kind, call, text] of each delta or event; [why, length, text] of each held text.
+  // [kind, call, text] of each delta or event; [why, length, text] of each held-back text.
   parts(name, token) {
     const flat = this.lists[name];
     const found = [];

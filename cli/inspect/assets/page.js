@@ -1,4 +1,4 @@
-// The page put together: what is chosen, the keys, the search, the colours.
+// The main script: selection, keys, search, colours.
 
 const PRINTED = 2000;
 const byId = (id) => document.getElementById(id);
@@ -6,12 +6,12 @@ const THEMES = ["auto", "light", "dark"];
 const KEYS = [
   [["\u2193", "j"], "next token"],
   [["\u2191", "k"], "previous token"],
-  [["PgDn", "PgUp"], "a page on, back"],
+  [["PgDn", "PgUp"], "one page down, up"],
   [["g", "G"], "first, last token"],
-  [["n", "p"], "next, previous of what \u201cStep to\u201d says"],
+  [["n", "p"], "next, previous token of the \u201cStep to\u201d kind"],
   ...JUMPS.map(([key, name]) => [[key], key === "l" ? `the ${name}` : `next ${name}`]),
-  [["/"], "search; Enter and Shift+Enter step, Esc goes back"],
-  [["t"], "colours: of the system, light, dark"],
+  [["/"], "search; Enter and Shift+Enter step, Esc returns"],
+  [["t"], "colours: system, light, dark"],
   [["?"], "this list"],
 ];
 
@@ -39,7 +39,7 @@ class Page {
     this.strip.show(choice, this.search);
     byId("strip").setAttribute("aria-label", `${integer(choice.count)} tokens by state: ${this.describeStates()}`);
     if (choice.count) this.choose(0);
-    else byId("details").replaceChildren(element("p", "why", "No tokens came."));
+    else byId("details").replaceChildren(element("p", "why", "The choice has no tokens."));
     if (choice.difference) byId("jump").value = "x";
   }
 
@@ -64,7 +64,7 @@ class Page {
     showToken(byId("details"), this.choice, this.token);
   }
 
-  // The next token of a list behind the chosen one, or the one before it; around at the ends.
+  // The next or previous token of a list relative to the chosen one; wraps around.
   step(list, forward) {
     if (!list.length) return;
     const place = forward ? lastUpTo(list, this.token) + 1 : lastUpTo(list, this.token - 1);
@@ -158,7 +158,7 @@ class Page {
   key(event) {
     if (event.ctrlKey || event.altKey || event.metaKey || byId("help").open) return;
     if (event.target.closest("input, select, textarea")) return;
-    // On a button, Enter and Space press it; the keys here do not use them.
+    // Enter and Space press a focused button, so no key here uses them.
     const action = this.actions()[event.key];
     if (!action) return;
     event.preventDefault();
@@ -185,7 +185,7 @@ class Page {
     return actions;
   }
 
-  // The list holds only what is in sight, so paper gets a table of its own.
+  // The list holds only visible rows, so printing uses a separate table.
   preparePrint() {
     const { choice } = this;
     const table = element("table");

@@ -1,8 +1,8 @@
-// The rows of tokens. Only those in sight are elements; they are used again while one scrolls.
+// The rows of tokens. Only visible rows are elements, which are reused during scrolling.
 
 const ROW = 26;
 const SPARE = 6;
-// Characters of a text that a row shows; the details show all of it.
+// Limit for a text in a row; the details show all of it.
 const ROW_TEXT = 90;
 const HELD_TEXT = 26;
 
@@ -55,7 +55,7 @@ class Rows {
     requestAnimationFrame(() => { this.waits = false; this.place(); });
   }
 
-  // Give each element the row that it is to show. All of them anew: `fill` is to be called again.
+  // Assign a row to each element. After a change of the data all rows must be filled again.
   place(all = false) {
     const seen = Math.ceil(this.grid.clientHeight / ROW);
     const size = Math.min(seen + 2 * SPARE, this.choice.count);
@@ -157,7 +157,7 @@ class Rows {
     row.setAttribute("aria-selected", String(is));
   }
 
-  // Like `choose`, with the token in the midst of the list if it was not in sight.
+  // Like `choose`, but centres the token if it was not visible.
   goTo(token) {
     const top = token * ROW;
     const { grid } = this;

@@ -8,7 +8,7 @@ class Search {
     this.marked = new Set();
   }
 
-  // Folded text of all tokens, and where each begins in it; made when it is first needed.
+  // Folded text of all tokens, and the start of each; built on first use.
   get folded() {
     if (!this.whole) {
       const bytes = new Bytes();
@@ -18,7 +18,7 @@ class Search {
       for (let token = 0; token < this.choice.count; token += 1) {
         starts[token] = length;
         parts[token] = bytes.join(this.choice.text(token)).toLowerCase();
-        // A character of several tokens belongs to the first of them.
+        // A character that spans tokens belongs to the first of them.
         if (bytes.ended >= 0) {
           for (let before = bytes.ended + 1; before <= token; before += 1) starts[before] = length + 1;
         }
@@ -69,7 +69,7 @@ class Search {
   }
 }
 
-// What "Step to" leads to: the tokens of each kind, in order.
+// The targets of "Step to": the tokens of each kind, in order.
 const JUMPS = [
   ["d", "delta", (choice) => merge(choice.sides.map((side) => side.tokensWith("deltas")))],
   ["s", "state change", (choice) => merge(choice.sides.map((side) => side.states.starts))],
@@ -102,16 +102,16 @@ function longestGap(choice) {
   return found < 0 ? [] : [found];
 }
 
-// Joins the bytes of tokens that are a part of a character each.
+// Joins tokens that each contain part of a character.
 class Bytes {
   constructor() {
     this.waiting = [];
-    this.began = -1;  // the token of the first byte that waits
-    this.ended = -1;  // the same, of a character that the last text has completed
+    this.began = -1;  // the token of the first waiting byte
+    this.ended = -1;  // the same for the character that the last text completed
     this.token = 0;
   }
 
-  // Return the text of a token with the character that it completes, and without one that it begins.
+  // Return a token's text, including a character that it completes, without one that it begins.
   join(text) {
     this.ended = -1;
     if (!this.waiting.length && !/[\udc80-\udcff]/u.test(text)) return text;

@@ -1,14 +1,14 @@
-// The strip: all tokens at a glance, by state; the gaps between chunks; where we are.
+// The overview strip: all tokens by state, the gaps between chunks, the current position.
 
 const BAND = 13;
 const GAPS = 16;
-// Where several states share a pixel, the rarer one is to be seen.
+// If several states share a pixel, show the rarest.
 const PRIORITY = { text: 1, reasoning: 2, markup: 3, call: 4, raw: 5 };
 
 class Strip {
   constructor(canvas, legend, onToken) {
     this.canvas = canvas;
-    this.base = document.createElement("canvas");  // all but the line of the chosen token
+    this.base = document.createElement("canvas");  // everything except the line of the chosen token
     this.swatches = {};
     legend.replaceChildren();
     for (const [family, name] of Object.entries(FAMILY_NAMES)) {

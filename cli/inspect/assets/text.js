@@ -1,10 +1,10 @@
-// Text of the model on the page: always as text nodes, and what could not be seen made visible.
+// The model's text on the page: always text nodes, with invisible characters made visible.
 
 const HIDDEN = /[\p{Cc}\p{Cf}\p{Zl}\p{Zp}\p{Cs}\p{Co}\p{Cn}\p{Default_Ignorable_Code_Point}]|(?! )\p{Zs}/gu;
-// Most text is this.
+// True of most text.
 const PLAIN = /^[ -~]*$/;
 const SHORT = new Map([["\n", "\\n"], ["\r", "\\r"], ["\t", "\\t"]]);
-// Bytes that are no characters arrive as surrogates from here on.
+// From here on, surrogates stand for bytes that are not characters.
 const FIRST_BYTE = 0xdc80;
 const LAST_BYTE = 0xdcff;
 
@@ -22,7 +22,7 @@ function nameHidden(char) {
   return `U+${code.toString(16).toUpperCase().padStart(4, "0")}`;
 }
 
-// Add `text` to `parent`. dots: spaces at its ends are shown as dots. lines: line breaks break.
+// Add `text` to `parent`. dots: show spaces at its ends as dots. lines: keep line breaks.
 function put(parent, text, { dots = false, lines = false } = {}) {
   let shown = text;
   let tail = 0;
@@ -39,7 +39,7 @@ function put(parent, text, { dots = false, lines = false } = {}) {
     if (tail) parent.append(element("span", "space", "\u00b7".repeat(tail)));
     return parent;
   }
-  // A mark that combines would sit on what stands before it.
+  // A combining mark would attach to the preceding character.
   if (/^\p{M}/u.test(shown)) parent.append(element("span", "space", "\u25cc"));
   let from = 0;
   for (const match of shown.matchAll(HIDDEN)) {
@@ -53,7 +53,7 @@ function put(parent, text, { dots = false, lines = false } = {}) {
   return parent;
 }
 
-// Text without elements, for labels.
+// Plain text, for labels.
 function plain(text) {
   return text.replace(HIDDEN, (char) => nameHidden(char));
 }

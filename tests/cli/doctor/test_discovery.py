@@ -80,5 +80,5 @@ def test_urls() -> None:
             fetch(f"{url}/broken")
     with pytest.raises(SetupError, match="does not answer"):
         fetch(f"{url}/health")
-    with pytest.raises(SetupError, match="is no URL"):
+    with pytest.raises(SetupError, match="is not a URL"):
         fetch("file:///etc/hostname")

@@ -33,7 +33,7 @@ def test_a_healthy_fleet_is_described() -> None:
     )
     with serve(frontend_answers("m")) as url:
         frontend, models = check_frontend(url, fleet)
-    assert "healthy, Backedge's, and sees 1 endpoints" in frontend.message
+    assert "healthy, Backedge's, and sees 1 worker endpoints" in frontend.message
     assert models.message == "m"
 
 

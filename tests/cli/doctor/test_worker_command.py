@@ -53,8 +53,8 @@ def test_flags_of_each_engine() -> None:
 @pytest.mark.parametrize(
     ("words", "part"),
     [
-        (["python", "-m", "http.server"], "is no command of a worker"),
-        (["python", "-m", "dynamo.vllm"], "names no model"),
+        (["python", "-m", "http.server"], "does not start a worker"),
+        (["python", "-m", "dynamo.vllm"], "has no model; add --model"),
         ([*VLLM, "--postprocess-parsers", "nope"], "--postprocess-parsers"),
     ],
 )
@@ -113,7 +113,7 @@ def test_a_model_that_does_not_reason_has_no_content_with_a_reasoning_parser(tmp
     facts = write_model(tmp_path, build_template("hermes"), max_position_embeddings=9)
     [(severity, _, text)] = check("--vllm-processing", *BOTH, facts=facts)
     assert severity == "error"
-    assert "their content is empty" in text
+    assert "clients get no content" in text
     assert "leave --reasoning-parser out" in text
 
 
@@ -122,7 +122,7 @@ def test_auto_that_finds_nothing_does_not_start(tmp_path) -> None:
     auto = ("--tool-call-parser", "auto", "--reasoning-parser", "auto")
     found = check("--vllm-processing", *auto, facts=facts)
     assert [severity for severity, *_ in found] == ["error", "error"]
-    assert "does not start: the chat template takes no tools" in found[0][2]
+    assert "will not start: the chat template takes no tools" in found[0][2]
 
 
 def test_a_parser_of_vllms_that_lacks_its_tokens_is_found() -> None:

@@ -357,7 +357,7 @@ def test_pages_are_served(browser: Browser) -> None:
 def test_a_request_without_tokens_has_a_page(show) -> None:
     browser = show(msgspec.structs.replace(record_chunks([]), outcome="cancelled"))
     browser.press("j", "n", "G", "/", "a", "Enter")
-    assert browser.js("document.getElementById('details').innerText") == "No tokens came."
+    assert browser.js("document.getElementById('details').innerText") == "The choice has no tokens."
 
 
 def test_without_a_tokenizer_there_are_ids(show, browser: Browser, tmp_path: Path) -> None:
