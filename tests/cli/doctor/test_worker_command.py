@@ -75,7 +75,7 @@ COMPLAINTS = [
     (("--tool-call-parser", "qwen3_coder"), "error", "tool calls", "clients get calls as text"),
     (("--tool-call-parser", "qwen3_coder"), "error", "tool calls", "--tool-call-parser hermes"),
     (("--tool-call-parser", "xlam"), "note", "tool calls", "hermes fits better"),
-    (("--tool-call-parser", "of_a_plugin"), "note", "tool calls", "none of the linear parsers"),
+    (("--tool-call-parser", "of_a_plugin"), "note", "tool calls", "is not a linear parser"),
     (("--tool-call-parser", ""), "warning", "tool calls", "clients get them as text"),
     (("--reasoning-parser", ""), "warning", "reasoning", "thoughts in the answer"),
     (("--reasoning-parser", "granite"), "error", "reasoning", "--reasoning-parser qwen3"),

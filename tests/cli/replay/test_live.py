@@ -49,7 +49,7 @@ def test_events_become_deltas() -> None:
 
 @pytest.mark.parametrize("url", ["localhost:8000", "file:///etc/passwd", "http://127.0.0.1:9"])
 def test_a_frontend_that_is_not_there(url: str) -> None:
-    with pytest.raises(SetupError, match=r"--url|gave no answer"):
+    with pytest.raises(SetupError, match=r"--url|did not answer"):
         ask(call(), url)
 
 
