@@ -23,7 +23,7 @@ _groups = functools.partial(
 _detokenizer = functools.partial(
     _sglang,
     role="detokenizer",
-    why="SGLang detokenizes only in a process of its own, behind sockets",
+    why="SGLang detokenizes only in a separate process, reached through sockets",
     without="--postprocess-detokenizer native has no detokenizer",
     used_in=("engines/sglang/worker.py:native_detokenizers",),
 )
