@@ -1,4 +1,4 @@
-"""Calls of models that write them as Python or as JSON, whichever they were asked for."""
+"""Calls of models that write either Python or JSON, whichever they were asked for."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from .python_calls import PythonCallGrammar
 from .tool_calls import ToolCallEmitter
 
 _SPACE = " \t\r\n"
-# The most white space inside the bracket, in front of what decides.
+# Limit for white space inside the bracket, before the first decisive character.
 _MAX_SPACE = 1024
 
 
 class CallListGrammar(IncrementalGrammar):
-    """Reads a list of calls, or one call object: JSON if a brace begins it, else Python.
+    """Reads a list of calls, or one call object: JSON if it begins with a brace, else Python.
 
     Holds back the list's bracket and at most `_MAX_SPACE` of white space, and what
     `JsonCallGrammar` or `PythonCallGrammar` holds back.
@@ -65,7 +65,7 @@ class CallListGrammar(IncrementalGrammar):
 
     @override
     def read(self, text: str, start: int = 0, *, final: bool = False) -> int:
-        # Most of the text is read after the choice; the loop over states is then in the way.
+        # Most text is read after the choice, so skip the loop over states.
         if self._state == self._choose:
             return super().read(text, start, final=final)
         position = self._grammar.read(text, start, final=final)

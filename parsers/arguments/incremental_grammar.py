@@ -13,11 +13,10 @@ _SPACE = re.compile(r"[ \t\r\n]*")
 class Status(enum.Enum):
     """The result of reading a piece of text.
 
-    MORE: the value goes on. Text that was not taken must be given again, together with what
-        follows it.
+    MORE: the value continues. Text that was not taken must be passed again, with what follows.
     DONE: the value is complete.
     UNEXPECTED: the next character cannot be part of the value; a marker may begin there.
-    NEXT_CALL: a call may begin here. It becomes text if NOT_A_CALL follows before it has begun.
+    NEXT_CALL: a call may begin here. If NOT_A_CALL follows before it has begun, it becomes text.
     NOT_A_CALL: the text read so far, or since NEXT_CALL, is not a call.
     """
 
@@ -29,62 +28,62 @@ class Status(enum.Enum):
 
 
 class IncrementalGrammar(abc.ABC):
-    """Reads text that ends by its own syntax, in pieces of any size.
+    """Reads a value whose own syntax determines its end, in pieces of any size.
 
-    A state is a method that reads from a position and returns the position it has reached.
-    If neither the position nor the state changes, the state waits for more text.
+    A state is a method that reads from a position and returns the new position. If neither
+    position nor state changes, the state needs more text.
     """
 
     _state: Callable[[str, int], int]
     _final = False
-    _held: Sequence[str] = ()  # JSON text that waits, in pieces
+    _held: Sequence[str] = ()  # waiting JSON text, in pieces
     status = Status.MORE
 
     @property
     def held(self) -> str:
-        """The text or JSON that was read and waits for its end, for people."""
+        """The text or JSON that was read and is held back, for display."""
         return "".join(self._held)
 
     @property
     @abc.abstractmethod
     def in_string(self) -> bool:
-        """Whether the next character belongs to a string, even if a marker begins there."""
+        """Whether the next character belongs to a string, even if it begins a marker."""
 
     @property
     def string_end(self) -> tuple[str, str]:
-        """The mark that closes the open string, and the characters that may follow it."""
+        """The mark that closes the open string, and characters that may follow it."""
         return '"', ""
 
     @property
     @abc.abstractmethod
     def in_argument(self) -> bool:
-        """Whether a value of a call has begun and has not ended."""
+        """Whether a value of a call has begun but not ended."""
 
     def take_run(self, text: str) -> bool:
-        """Take `text` if all of it is plain text of the open string; return whether it was.
+        """Take `text` if all of it is plain text of the open string; return whether it was taken.
 
-        It may say no to any text: `read` takes everything.
+        It may be False for any text; `read` takes everything.
         """
         return False
 
     @abc.abstractmethod
     def take_unexpected(self, char: str) -> None:
-        """Take the character at which `read` stopped, once the caller has found no marker there.
+        """Take the character at which `read` stopped, after the caller found no marker there.
 
-        Sets `status` to NOT_A_CALL instead if the calls end in front of the character.
+        Sets `status` to NOT_A_CALL instead if the calls end before the character.
         """
 
     @abc.abstractmethod
     def close(self) -> None:
-        """Complete the JSON text: the input ends here.
+        """Complete the JSON text: the input has ended.
 
-        Sets `status` to DONE, or to NOT_A_CALL if the text turns out not to be one.
+        Sets `status` to DONE, or to NOT_A_CALL if the text is not a call.
         """
 
     def read(self, text: str, start: int = 0, *, final: bool = False) -> int:
-        """Read `text` from `start` and set `status`; return the position after the text taken.
+        """Read `text` from `start`; set `status`; return the end of the text taken.
 
-        final: no text follows, so whatever waits for its end has ended.
+        final: no text follows, so everything that waits has ended.
         """
         self.status = Status.MORE
         self._final = final
@@ -98,13 +97,13 @@ class IncrementalGrammar(abc.ABC):
 
 
 def skip_space(text: str, position: int) -> int:
-    """Return the position of the first character from `position` on that is not white space."""
+    """Return the position of the first character at or after `position` that is not white space."""
     match = _SPACE.match(text, position)
     return position if match is None else match.end()
 
 
 def partial_length(text: str, mark: str, start: int = 0) -> int:
-    """Return how many characters at the end of `text[start:]` may be the beginning of `mark`.
+    """Return the length of the end of `text[start:]` that may be the beginning of `mark`.
 
     A complete `mark` does not count.
     """

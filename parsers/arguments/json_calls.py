@@ -1,4 +1,4 @@
-"""Tool calls as JSON: one object, an array of objects, or several objects in a row."""
+"""Tool calls as JSON: one object, an array of objects, or several objects in succession."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from .json_text import WriteJson
 from .tool_calls import MAX_NAME, ToolCallEmitter
 from .typed_json import TypedJson
 
-# The most characters of a call that wait; a call that has not begun after them is not a call.
+# Limit of characters held back; if no call has begun by then, the text is not a call.
 MAX_WAITING = 1 << 16
 
 _SPACE = " \t\r\n"
@@ -26,10 +26,10 @@ _HIGH_SURROGATE = re.compile(r"\\u[dD][89abAB]")
 class CallKeys:
     """The keys that a format uses in a call object.
 
-    name, arguments, id: the keys that hold these.
-    inside: keys whose object is read as if its members stood in the call itself, such as
-        "function" in OpenAI's form.
-    name_is_key: each member is a call; its key is the name, its value the arguments.
+    name, arguments, id: the keys of these.
+    inside: keys whose object's members are read as the call's own, such as "function" in
+        OpenAI's form.
+    name_is_key: each member is a call: its key is the name, its value the arguments.
     """
 
     name: tuple[str, ...] = ("name",)
@@ -40,19 +40,19 @@ class CallKeys:
 
 
 class JsonCallGrammar(IncrementalGrammar):
-    """Reads call objects, with their keys in any order; the arguments stream.
+    """Reads call objects with keys in any order; streams the arguments.
 
-    An array ends with its bracket. Without an array, further objects may follow, with commas or
-    semicolons between them, and any other text ends the calls.
+    An array ends with its bracket. Without an array, further objects may follow, separated by
+    commas or semicolons; any other text ends the calls.
 
-    A call counts once its name is known and its arguments begin as an object, in a string or not;
-    or once its object ends without arguments. null and an empty string stand for no arguments; of
-    several the first count. An object without a name, or with other arguments, is not a call.
+    An object is a call once its name is known and its arguments begin as an object (in a string
+    or not), or once it ends without arguments. null and an empty string mean no arguments; if
+    repeated, the first ones count. Without a name, or with other arguments, it is not a call.
 
     declared_only: if the first call's function is not declared, the text is not a call.
 
     Holds back what `JsonRepairer` does. An object that is not known to be a call after
-    `MAX_WAITING` characters is none.
+    `MAX_WAITING` characters is not a call.
     """
 
     def __init__(
@@ -77,8 +77,8 @@ class JsonCallGrammar(IncrementalGrammar):
         self._name: str | None = None
         self._has_arguments = False
         self._begun = False
-        self._waiting: list[str] = []  # arguments whose name is not known yet
-        self._length = 0  # of what was read before the call began, in characters
+        self._waiting: list[str] = []  # arguments whose name is not yet known
+        self._length = 0  # characters read before the call began
 
     @property
     @override
@@ -135,14 +135,14 @@ class JsonCallGrammar(IncrementalGrammar):
         if char == "{":
             self._state = self._between
         elif char == "]" and self._in_array and not self._declared_only:
-            self.status = Status.DONE  # a list of no calls
+            self.status = Status.DONE  # an empty list
             return position + 1
         else:
             self.status = Status.NOT_A_CALL
         return position
 
     def _between(self, text: str, position: int) -> int:
-        """Read what stands between the calls."""
+        """Read the text between calls."""
         char = text[position]
         if char == "{":
             if not self._announce():
@@ -158,7 +158,7 @@ class JsonCallGrammar(IncrementalGrammar):
         return position + 1
 
     def _announce(self) -> bool:
-        """Stop once in front of a call, so that the caller can give the whole of it back."""
+        """Stop once before a call, so that the caller can restore all of it as text."""
         self._announced = not self._announced
         if self._announced:
             self.status = Status.NEXT_CALL
@@ -234,7 +234,7 @@ class JsonCallGrammar(IncrementalGrammar):
         self._state = self._in_value
 
     def _new_arguments(self) -> JsonRepairer:
-        """Return what reads the arguments; they have types if the function is known by then."""
+        """Start reading arguments; they are typed if the function is already known."""
         if self._name is None:
             return JsonRepairer(self._arguments)
         return TypedJson(self._calls, self._arguments)
@@ -301,7 +301,7 @@ class JsonCallGrammar(IncrementalGrammar):
             self._begin_call()
 
     def _count(self, length: int) -> None:
-        """Note that so many characters were read; reject an object that waits for too long."""
+        """Count characters that were read; reject an object that waits too long."""
         self._length += length
         if self._length > MAX_WAITING and not self._begun:
             self.status = Status.NOT_A_CALL
@@ -310,14 +310,14 @@ class JsonCallGrammar(IncrementalGrammar):
         self._word.append(piece)
 
     def _skip(self) -> None:
-        """End a value that was written or dropped piece by piece."""
+        """End a value that was written or dropped in pieces."""
 
 
 class _JsonInString:
-    """Reads arguments that the model wrote as a string of JSON.
+    """Reads arguments that the model wrote as a JSON string that contains JSON.
 
-    Called with the pieces of the JSON string, it writes the value that the string contains. Holds
-    back half of a surrogate pair, and what `JsonRepairer` holds back.
+    Takes the pieces of the JSON string and writes the value inside it. Holds back half of a
+    surrogate pair, and what `JsonRepairer` holds back.
     """
 
     def __init__(self, value: JsonRepairer) -> None:
@@ -337,11 +337,11 @@ class _JsonInString:
             self._held = self._value.read_through(text)
 
     def finish(self) -> None:
-        """Write what is held back: the string ends here."""
+        """Write what is held back: the string has ended."""
         if self._value.status is not Status.DONE:
             self._value.read(self._held, final=True)
             self._value.close()
 
 
 def _drop(piece: str) -> None:
-    """Ignore a piece of a member that no call has."""
+    """Ignore a piece of a member that calls do not have."""

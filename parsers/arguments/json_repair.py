@@ -1,4 +1,4 @@
-"""Values in JSON, in Python's syntax or in a mixture of both, rewritten as JSON text."""
+"""Rewrites values in JSON, Python syntax or a mixture of both as JSON text."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from typing_extensions import override
 from .incremental_grammar import IncrementalGrammar, Status, partial_length, skip_space
 from .json_text import WriteJson, escape_json, word_to_json
 
-# The longest number or keyword that waits for its end; a longer word becomes a string.
+# The longest number or keyword to hold back; a longer word becomes a string.
 MAX_WORD = 256
 
 
 class StringRun(NamedTuple):
-    """Text that a string may hold without a closer look.
+    """Text of a string that needs no closer look.
 
-    matches: matches it. to_json: makes it a part of a JSON string.
+    matches: matches it. to_json: converts it to part of a JSON string.
     """
 
     matches: re.Pattern[str]
@@ -26,19 +26,19 @@ class StringRun(NamedTuple):
 
 
 def escape_quotes(text: str) -> str:
-    """Escape the double quotes of a text that needs no other escape."""
+    """Escape the double quotes of a text that needs no other escapes."""
     return text.replace('"', '\\"')
 
 
-# By quote. Between double quotes that includes JSON's escapes but \\u: an incomplete one waits in
-# `_escape`.
+# By quote. Between double quotes, including JSON's escapes except \\u: `_escape` holds back an
+# incomplete one.
 _RUN = {
     '"': StringRun(re.compile(r'(?:[^\\"\x00-\x1f]++|\\["\\/bfnrt])++'), str),
     "'": StringRun(re.compile(r"[^\\'\x00-\x1f]+"), escape_quotes),
 }
 _WORD = re.compile(r"[\w.+\-$]*")
 _BRACKETS = {"{": ("{", "}"), "[": ("[", "]"), "(": ("[", "]")}
-# The longest comma with the white space after it that waits; more white space is dropped.
+# Limit for a held-back comma with the white space after it; more white space is dropped.
 _MAX_COMMA = 64
 _STRING_PREFIXES = frozenset({"b", "r", "u", "f", "br", "rb"})
 # An escape sequence of JSON or Python, complete and incomplete.
@@ -49,14 +49,14 @@ _LAST_CODE_POINT = 0x10FFFF
 
 
 class JsonRepairer(IncrementalGrammar):
-    """Writes one value as JSON text: valid JSON is copied, anything close to it is repaired.
+    """Writes one value as JSON text: copies valid JSON, repairs what is close to it.
 
     Beyond JSON it accepts Python's literals (single quotes, True, None, tuples), keys and strings
     without quotes, trailing and missing commas, and control characters in strings. Nothing is
     evaluated.
 
     write: takes the pieces of JSON text.
-    quotes: further marks that open and close a string; such a string has no escapes.
+    quotes: additional marks that open and close a string, which then has no escapes.
 
     Holds back an incomplete escape sequence (at most 9 characters), a word of at most `MAX_WORD`
     characters or the beginning of a mark, and a comma with white space, at most `_MAX_COMMA`
@@ -70,7 +70,7 @@ class JsonRepairer(IncrementalGrammar):
         self._quotes = quotes
         self._quote = ""
         self._closers: list[str] = []
-        self._comma = ""  # and the white space after it: written only if a value follows
+        self._comma = ""  # with the white space after it: written only if a value follows
         self._in_key = False
         self._state = self._value
 
@@ -94,19 +94,19 @@ class JsonRepairer(IncrementalGrammar):
 
     @property
     def started(self) -> bool:
-        """Whether anything but white space has been read."""
+        """Whether anything except white space has been read."""
         return bool(self._closers) or self._state != self._value
 
     @override
     def take_unexpected(self, char: str) -> None:
-        # Where a value or key is due, the character begins a word. Elsewhere it is dropped.
+        # Where a value or key is expected, the character begins a word. Elsewhere it is dropped.
         if self._state in (self._value, self._key):
             self._in_key = self._state == self._key
             self._emit('"' + escape_json(char))
             self._state = self._bare_word
 
     def read_far(self, text: str) -> int:
-        """Read `text`, which contains no markers; return the position after the text taken."""
+        """Read `text`, which has no markers; return the end of the text taken."""
         position = self.read(text)
         while self.status is Status.UNEXPECTED:
             self.take_unexpected(text[position])
@@ -114,7 +114,7 @@ class JsonRepairer(IncrementalGrammar):
         return position
 
     def read_through(self, text: str) -> str:
-        """Read `text`, which contains no markers; return the end of it that waits for more."""
+        """Read `text`, which has no markers; return its unread end, which needs more text."""
         position = self.read_far(text)
         return text[position:] if self.status is Status.MORE else ""
 
@@ -150,7 +150,7 @@ class JsonRepairer(IncrementalGrammar):
         return position
 
     def _atom(self, text: str, position: int) -> int:
-        """Read a string or a word, or a closing bracket in its place."""
+        """Read a string or a word, or a closing bracket instead."""
         if position == len(text):
             return position
         char = text[position]
@@ -166,9 +166,9 @@ class JsonRepairer(IncrementalGrammar):
         return self._word(text, position)
 
     def _skip_comma(self, position: int) -> int:
-        """Read a comma in the place of a key or value."""
+        """Read a comma where a key or value is expected."""
         if self._state == self._value and self._closers[-1] == "}":
-            self._emit("null")  # a member without a value; its comma comes next
+            self._emit("null")  # a member without a value; its comma follows
             self._end_value()
             return position
         return position + 1
@@ -192,7 +192,7 @@ class JsonRepairer(IncrementalGrammar):
         return end
 
     def _bare_word(self, text: str, position: int) -> int:
-        """Read the rest of a word that was too long to wait for its end."""
+        """Read the rest of a word that was too long to hold back."""
         end = _match_end(_WORD, text, position)
         if end > position:
             self._write(escape_json(text[position:end]))
@@ -243,7 +243,7 @@ class JsonRepairer(IncrementalGrammar):
         return position + 1
 
     def _raw_string(self, text: str, position: int) -> int:
-        """Read a string between two of the further `quotes`."""
+        """Read a string between two of the additional `quotes`."""
         end = text.find(self._quote, position)
         if end >= 0:
             self._write(escape_json(text[position:end]))
@@ -269,7 +269,7 @@ class JsonRepairer(IncrementalGrammar):
         return position
 
     def _after(self, text: str, position: int) -> int:
-        """Read what follows a value inside brackets."""
+        """Read the text after a value inside brackets."""
         position = self._white_space(text, position)
         if position == len(text):
             return position
@@ -277,7 +277,7 @@ class JsonRepairer(IncrementalGrammar):
         if char in "]})":
             return self._end_bracket(position)
         if char in ",\"'{[" or (self._quotes and text.startswith(self._quotes, position)):
-            # Insert a comma that the model has left out.
+            # Insert a comma that the model omitted.
             self._comma = ","
             self._state = self._key if self._closers[-1] == "}" else self._value
             return position + (char == ",")
@@ -286,7 +286,7 @@ class JsonRepairer(IncrementalGrammar):
         return position
 
     def _may_be_quote(self, text: str, position: int) -> bool:
-        """Whether the text from `position` may be the beginning of one of `quotes`."""
+        """Whether the text at `position` may begin one of `quotes`."""
         return not self._final and any(quote.startswith(text[position:]) for quote in self._quotes)
 
     def _white_space(self, text: str, position: int) -> int:
@@ -332,7 +332,7 @@ class JsonRepairer(IncrementalGrammar):
 
 
 def _match_end(pattern: re.Pattern[str], text: str, position: int) -> int:
-    """Return the end of the match of `pattern` at `position`; `position` if there is none."""
+    """Return the end of the match of `pattern` at `position`; `position` without a match."""
     match = pattern.match(text, position)
     return position if match is None else match.end()
 

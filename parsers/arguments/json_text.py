@@ -23,7 +23,7 @@ _NUMBER = re.compile(r"-?(?:0|[1-9]\d*)(?:\.\d+)?(?:[eE][+-]?\d+)?")
 
 
 def escape_json(text: str) -> str:
-    """Return `text` escaped for the inside of a JSON string."""
+    """Escape `text` for the inside of a JSON string."""
     return encode_basestring(text)[1:-1]
 
 

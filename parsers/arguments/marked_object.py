@@ -1,4 +1,4 @@
-"""Arguments as Gemma writes them: bare keys, bare scalars, and marks around strings."""
+"""Arguments in Gemma's syntax: bare keys, bare scalars, and marks around strings."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from .typed_json import TypedJson
 
 _KEY = re.compile(r"[^:,{}\[\]<\"'\n]+")
 _VALUE = re.compile(r"[^,{}\[\]<]+")
-# A key in a bare value: the comma in front of it was left out.
+# A key in a bare value: the comma before it was omitted.
 _NEXT_KEY = re.compile(r"[ \t\r\n][^\W\d]\w*[ \t]?:")
 _KEY_BEHIND = re.compile(r"[^\W\d]\w{0,63}[ \t]?:")
 _PARTIAL_KEY = re.compile(r"[^\W\d]\w{0,63}[ \t]?\Z")
@@ -23,10 +23,10 @@ _PARTIAL_KEY = re.compile(r"[^\W\d]\w{0,63}[ \t]?\Z")
 class MarkedObject(TypedJson):
     """Writes an object of arguments whose bare values are typed by the declared schema.
 
-    A bare key reaches to its colon, a bare value to a comma or bracket; both may contain spaces. A
-    comma may be missing in front of a bare key.
+    A bare key ends at its colon, a bare value at a comma or bracket; both may contain spaces. The
+    comma before a bare key may be missing.
 
-    calls: the call, and what it declares. quotes: the marks around strings.
+    calls: the call, with its declared schema. quotes: the marks around strings.
 
     Holds back bare text of at most `MAX_WORD` characters, and what `TypedJson` holds back.
     """

@@ -10,7 +10,7 @@ from .incremental_grammar import IncrementalGrammar, Status, skip_space
 from .python_values import PythonValue, begins_literal
 from .tool_calls import MAX_NAME, ToolCallEmitter
 
-# The longest text from a function's name to the value of its first argument.
+# Limit for the text from a function's name to its first argument's value.
 MAX_BEGINNING = 1024
 
 _SPACE = " \t\r\n"
@@ -25,15 +25,15 @@ _WORD = re.compile(r"[^\W\d]\w*\s*")
 class PythonCallGrammar(IncrementalGrammar):
     """Reads calls whose arguments are literals; each value streams as JSON. Nothing is evaluated.
 
-    A call counts once its first argument begins as a literal, or its parenthesis closes. What is
-    no literal in an argument after that becomes a string (`PythonValue`). A positional argument
-    gets the name that the schema declares at its place, else its number.
+    Text is a call once its first argument begins as a literal, or its parenthesis closes. After
+    that, an argument that is not a literal becomes a string (`PythonValue`). A positional
+    argument gets the name that the schema declares for its position, else its number.
 
-    bracketed: the calls stand in a list and its bracket ends them. Otherwise each call stands on
-        a line of its own, and the first text that is not a call ends them.
+    bracketed: the calls are in a list whose bracket ends them. Otherwise each call is on its own
+        line, and the first text that is not a call ends them.
     declared_only: if the first call's function is not declared, the text is not a call.
 
-    Holds back the beginning of a call, at most `MAX_BEGINNING` characters, an argument's name of at
+    Holds back the beginning of a call, at most `MAX_BEGINNING` characters, an argument's name, at
     most `MAX_NAME`, and what `PythonValue` holds back.
     """
 
@@ -99,7 +99,7 @@ class PythonCallGrammar(IncrementalGrammar):
         return position + 1
 
     def _between(self, text: str, position: int) -> int:
-        """Read what stands between the calls."""
+        """Read the text between calls."""
         if (space := _BETWEEN_CALLS.match(text, position)) is not None:
             position = space.end()
             if position == len(text):
@@ -128,7 +128,7 @@ class PythonCallGrammar(IncrementalGrammar):
         return match.end() + 1
 
     def _begins_call(self, text: str, end: int, *, final: bool) -> bool | None:
-        """Whether a call begins `text`; None if more text is needed to know.
+        """Whether `text` begins with a call; None if that needs more text.
 
         end: where the function's name ends.
         """
@@ -147,12 +147,12 @@ class PythonCallGrammar(IncrementalGrammar):
         return begins_literal(text, start, final=final)
 
     def _refuse(self, position: int) -> int:
-        """Stop at text that is not a call."""
+        """Stop before text that is not a call."""
         self.status = Status.NOT_A_CALL if self._calls.index < 0 else Status.UNEXPECTED
         return position
 
     def _argument(self, text: str, position: int) -> int:
-        """Read what stands before an argument, or the end of the call."""
+        """Read the text before an argument, or the end of the call."""
         if (space := _BETWEEN_ARGUMENTS.match(text, position)) is not None:
             position = space.end()
             if position == len(text):
@@ -168,7 +168,7 @@ class PythonCallGrammar(IncrementalGrammar):
         match = _KEYWORD.match(text, position)
         word = match or _WORD.match(text, position)
         if word is not None and word.end() == len(text) <= position + MAX_NAME and not self._final:
-            return position  # "=" may follow, or a second one that makes this a comparison
+            return position  # "=" may follow, or "==", which makes this a comparison
         if match is not None:
             self._begin_argument(match.group(1))
             return match.end()

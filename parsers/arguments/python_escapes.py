@@ -7,17 +7,17 @@ import unicodedata
 
 from .json_text import escape_json
 
-# The longest name in `\N{...}`; Unicode's own are shorter.
+# The longest name in `\N{...}`; all names in Unicode are shorter.
 MAX_CHARACTER_NAME = 128
 
 _HEX = "[0-9a-fA-F]"
 _NUMBER = rf"[0-7]{{1,3}}|x{_HEX}{{2}}"
 _NEWLINE = r"\r?\n|\r"
 _NAMED = rf"u{_HEX}{{4}}|U{_HEX}{{8}}|N\{{[\w \-]{{1,{MAX_CHARACTER_NAME}}}\}}"
-# Complete escape sequences: in text, and in bytes, which know no names.
+# Complete escape sequences: in text, and in bytes, which have no named ones.
 _TEXT = re.compile(rf"\\(?:{_NUMBER}|{_NEWLINE}|{_NAMED}|[^xuUN])", re.DOTALL)
 _BYTES = re.compile(rf"\\(?:{_NUMBER}|{_NEWLINE}|[^x])", re.DOTALL)
-# Sequences that the next character may complete or lengthen.
+# Sequences that the next character may complete or extend.
 _PARTIAL_NUMBER = rf"[0-7]{{0,2}}|x{_HEX}?|\r"
 _PARTIAL_NAMED = rf"u{_HEX}{{0,3}}|U{_HEX}{{0,7}}|N(?:\{{[\w \-]{{0,{MAX_CHARACTER_NAME}}})?"
 _PARTIAL_TEXT = re.compile(rf"\\(?:{_PARTIAL_NUMBER}|{_PARTIAL_NAMED})\Z")
@@ -32,11 +32,11 @@ _LAST_CODE_POINT = 0x10FFFF
 
 
 def read_escape(text: str, position: int, *, in_bytes: bool, final: bool) -> tuple[str, int]:
-    r"""Return the JSON of the escape sequence at `position`, and the position after it.
+    r"""Return the JSON of the escape sequence at `position`, and its end.
 
-    That position is `position` itself if more text may belong to the sequence; never if `final`.
-    A backslash that begins no escape sequence of Python stands for itself. So does the whole
-    sequence if it names no character (`\N{no such name}`), where Python refuses the literal.
+    The end equals `position` if the sequence may continue, which `final` excludes.
+    A backslash that begins no Python escape sequence is kept, and so is a sequence that names no
+    character (`\N{no such name}`), although Python rejects such a literal.
     """
     if not final and (_PARTIAL_BYTES if in_bytes else _PARTIAL_TEXT).match(text, position):
         return "", position
@@ -47,13 +47,13 @@ def read_escape(text: str, position: int, *, in_bytes: bool, final: bool) -> tup
     char = _find_character(escape[1:], in_bytes=in_bytes)
     if char is None:
         return escape_json(escape), match.end()
-    # A surrogate stays an escape sequence: as a character, UTF-8 could not encode it.
+    # A surrogate remains an escape sequence, since UTF-8 cannot encode the character.
     is_surrogate = "\ud800" <= char <= "\udfff"
     return f"\\u{ord(char):04x}" if is_surrogate else escape_json(char), match.end()
 
 
 def _find_character(escape: str, *, in_bytes: bool) -> str | None:
-    """Return what stands for an escape sequence without its backslash; None if nothing does."""
+    """Return the character of an escape sequence without its backslash; None if unknown."""
     if escape in _SIMPLE:
         return _SIMPLE[escape]
     if escape[0] in "01234567":
@@ -66,6 +66,6 @@ def _find_character(escape: str, *, in_bytes: bool) -> str | None:
             char = unicodedata.lookup(escape[2:-1])
         except KeyError:
             return None
-        return char if len(char) == 1 else None  # a named sequence, unknown to literals
+        return char if len(char) == 1 else None  # a named sequence, which literals do not support
     number = int(escape[1:], 16)
     return chr(number) if number <= _LAST_CODE_POINT else None

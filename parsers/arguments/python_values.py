@@ -1,4 +1,4 @@
-"""Values of Python calls: literals as `ast.literal_eval` reads them, other source as a string."""
+"""Values of Python calls: literals as in `ast.literal_eval`; other source as a string."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from .json_repair import MAX_WORD, JsonRepairer, StringRun, escape_quotes
 from .json_text import WriteJson, escape_json, is_literal, word_to_json
 from .python_escapes import read_escape
 
-# The most JSON text that waits until a bracket turns out to enclose a value, a list or an object.
+# Limit for JSON text held back until a bracket is known to enclose a value, a list or an object.
 MAX_UNDECIDED = 1 << 16
 
-# White space behind a string or word decides together with what follows it; more ends the value.
+# After a string or word, white space is read together with what follows; more ends the value.
 _MAX_SPACE = 256
-# The most text, from a comma on, that decides whether a quote ends its string.
+# Limit for the text from a comma on that decides whether a quote ends its string.
 _MAX_LOOK = 192
 _SPACE = re.compile(r"[ \t\r\n]*")
 _WORD = re.compile(r"[\w.+\-$]+")
@@ -27,7 +27,7 @@ _VALUE_START = re.compile(r"[\w\"'{\[(.+\-]")
 _PREFIXES = frozenset({"", "r", "b", "u", "br", "rb"})
 # The beginning of a string, or of its prefix at the end of the text.
 _STRING_START = re.compile(r"([rR][bB]?|[bB][rR]?|[uU])?(?:([\"'])|\Z)")
-# Text that a string may hold, with the escapes that mean the same in JSON; and without any.
+# Text of a string including escapes with the same meaning in JSON; and without escapes.
 _RUN = {
     '"': StringRun(re.compile(r'(?:[^\\"\x00-\x1f]++|\\["\\bfnrt])++'), str),
     "'": StringRun(re.compile(r"(?:[^\\'\x00-\x1f]++|\\[\\bfnrt])++"), escape_quotes),
@@ -35,16 +35,16 @@ _RUN = {
 _RAW_RUN = {quote: StringRun(re.compile(rf"[^\\\r{quote}]+"), escape_json) for quote in "\"'"}
 _QUOTES = "\"'"
 _OPENERS = "{[("
-# What closes a bracket while it is open what it encloses.
+# The closing mark while the content of an open bracket is undecided.
 _UNDECIDED = {"{": "dict or set", "(": "list or value"}
 # No marker begins with one of these.
 _NO_MARKERS = "\"'\\"
 
 
 def begins_literal(text: str, position: int, *, final: bool) -> bool | None:
-    """Whether a literal begins at `position`; None if more text is needed to know.
+    """Whether a literal begins at `position`; None if that needs more text.
 
-    A number or keyword counts if the argument ends behind it.
+    A number or keyword counts only if the argument ends after it.
     """
     if position == len(text):
         return False if final else None
@@ -61,34 +61,34 @@ def begins_literal(text: str, position: int, *, final: bool) -> bool | None:
 
 
 def _ends_word(text: str, position: int, *, final: bool) -> bool | None:
-    """Whether an argument ends in front of `position`; None if more text is needed to know."""
+    """Whether an argument ends before `position`; None if that needs more text."""
     if position == len(text):
         return False if final else None
     if text[position] in ",)":
         return True
     if not final and _PARTIAL_KEYWORD.match(text, position) is not None:
         return None
-    return _KEYWORD.match(text, position) is not None  # a comma was left out
+    return _KEYWORD.match(text, position) is not None  # the comma was omitted
 
 
 class PythonValue(JsonRepairer):
     """Writes the value of one argument of a Python call as JSON text. Nothing is evaluated.
 
-    Literals are read as `ast.literal_eval` reads them. A tuple or set becomes a list; each byte of
-    a bytes literal becomes the character of its number. Source that is no literal (a name, an
-    f-string, an expression) becomes a string that contains it as written.
+    Literals are read as `ast.literal_eval` does. A tuple or set becomes a list; each byte of a
+    bytes literal becomes the character with its number. Source that is not a literal (a name, an
+    f-string, an expression) becomes a string with that source.
 
-    A quote ends its string if what follows may follow a string there; any other quote is text, as
-    in `command='sed -n '1,9p' f'`. Strings in triple quotes end at the first three quotes.
+    A quote ends its string only if the text after it may follow a string; other quotes are text,
+    as in `command='sed -n '1,9p' f'`. Triple-quoted strings end at the first three quotes.
 
     write: takes the pieces of JSON text.
-    keywords: the names of the declared parameters; empty if none are, and then any name is one.
-    positional: further arguments without a keyword may follow.
+    keywords: the names of the declared parameters; if empty, any name is a keyword.
+    positional: more positional arguments may follow.
 
     Holds back an incomplete escape sequence, a word of at most `MAX_WORD` characters, and at most
-    `_MAX_LOOK` characters behind a quote or word. JSON text of at most `MAX_UNDECIDED` characters
-    waits while it is open whether "(" and "{" enclose a value, a list or an object; a bracket with
-    more encloses a list.
+    `_MAX_LOOK` characters after a quote or word. JSON text of at most `MAX_UNDECIDED` characters
+    waits while "(" and "{" may enclose a value, a list or an object; a bracket with more text
+    encloses a list.
     """
 
     def __init__(
@@ -100,10 +100,10 @@ class PythonValue(JsonRepairer):
         self._positional = positional
         self._raw = self._bytes = False
         self._has_inner_quotes = False
-        self._space = ""  # behind a quote or word that may end the value
+        self._space = ""  # after a quote or word that may end the value
         self._last_word = ""
-        self._depth = 0  # of brackets in source that is no literal
-        self._undecided: list[int] = []  # where in `_held` a bracket stands that is not decided
+        self._depth = 0  # of brackets in source that is not a literal
+        self._undecided: list[int] = []  # positions in `_held` of undecided brackets
         self._held: list[str] = []
         self._held_length = 0
 
@@ -143,7 +143,7 @@ class PythonValue(JsonRepairer):
             self._decide_all()
         super().close()
 
-    # Brackets, and the JSON text that waits while it is open what one of them encloses.
+    # Brackets, and the JSON text that is held back while their content is undecided.
 
     @override
     def _value(self, text: str, position: int) -> int:
@@ -179,7 +179,7 @@ class PythonValue(JsonRepairer):
             self._write_held()
 
     def _decide_all(self) -> None:
-        """Give up waiting: the undecided brackets enclose lists."""
+        """Stop waiting: the undecided brackets enclose lists."""
         closers = self._closers
         self._closers = ["]" if closer in _UNDECIDED.values() else closer for closer in closers]
         for index in self._undecided:
@@ -246,7 +246,7 @@ class PythonValue(JsonRepairer):
     @override
     def _end_bracket(self, position: int) -> int:
         if self._closers[-1] in _UNDECIDED.values():
-            self._decide("[")  # nothing stands in it
+            self._decide("[")  # it is empty
         return super()._end_bracket(position)
 
     @override
@@ -302,7 +302,7 @@ class PythonValue(JsonRepairer):
         self._emit(f'"{word}"' if self._in_key and word[0] != '"' else word)
         self._end_value()
 
-    # Source that is no literal.
+    # Source that is not a literal.
 
     def _begin_source(self, text: str) -> None:
         self._emit('"' + escape_json(text))
@@ -412,7 +412,7 @@ class PythonValue(JsonRepairer):
             return position
         char = text[position + 1 : position + 2]
         if char == "\r":
-            char = ""  # a line break, read as one
+            char = ""  # a line break in any form
         self._write("\\\\" + escape_json(char))
         return position + 1 + len(char)
 
@@ -436,23 +436,23 @@ class PythonValue(JsonRepairer):
         return position
 
     def _continue_string(self) -> None:
-        """Go on with a string whose quote turned out to be text."""
+        """Continue a string: its quote is text."""
         self._has_inner_quotes = True
         self._write(escape_json(self._quote + self._space))
         self._space = ""
         self._state = self._string
 
-    # What may follow a value.
+    # The text after a value.
 
     def _skip_space(self, text: str, position: int) -> int:
-        """Return the position after white space, which is kept in `_space` up to its bound."""
+        """Return the position after white space, which is kept in `_space` up to its limit."""
         space = text[position : _match_space(text, position)]
         space = space[: _MAX_SPACE + 1 - len(self._space)]
         self._space += space
         return position + len(space)
 
     def _may_end(self, text: str, position: int) -> bool | None:
-        """Whether the value may end in front of `position`; None if more text has to be seen."""
+        """Whether the value may end before `position`; None if that needs more text."""
         if len(self._space) > _MAX_SPACE:
             return True
         if position == len(text):
@@ -464,18 +464,18 @@ class PythonValue(JsonRepairer):
         return char == ")" or self._may_end_argument(text[position : position + _MAX_LOOK])
 
     def _may_end_argument(self, look: str) -> bool | None:
-        """Whether an argument may end in front of the text that begins with `look`."""
+        """Whether an argument may end before the text that begins with `look`."""
         whole = self._final or len(look) == _MAX_LOOK
-        if look.rstrip() == "]":  # a parenthesis was left out
+        if look.rstrip() == "]":  # the parenthesis was omitted
             return True if whole else None
         comma = look[0] == ","
         start = _match_space(look, 1) if comma else 0
         return self._may_follow(look, start, comma=comma, whole=whole)
 
     def _may_follow(self, look: str, start: int, *, comma: bool, whole: bool) -> bool | None:
-        """Whether another argument, or the end of the call, may stand at `start`.
+        """Whether another argument, or the end of the call, may begin at `start`.
 
-        whole: no more text has to be seen.
+        whole: no more text is needed.
         """
         if start == len(look):
             return True if whole else None

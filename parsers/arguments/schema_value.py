@@ -1,4 +1,4 @@
-"""Parameter values that stand as plain text between markers, typed by the declared schema."""
+"""Parameter values in plain text between markers, typed by the declared schema."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from .json_repair import MAX_WORD, JsonRepairer
 from .json_text import WriteJson, escape_json
 from .text_value import SPACE, text_to_json
 
-# The longest text that waits for its end because the schema allows strings and objects or arrays.
+# Limit for text held back because the schema allows both strings and objects or arrays.
 MAX_HELD = 1 << 16
 
 _BRACKETS = {"object": "{", "array": "[("}
@@ -23,17 +23,17 @@ _PARTIAL_NUMBER = re.compile(r"[+-]?(?:0[xX][\da-fA-F]*|(?:\d[\d_]*)?(?:\.\d*)?(
 _KEYWORDS = {"null": ("null", "none"), "boolean": ("true", "false")}
 
 STRING = declare("string")
-# Any type, for values of which the model says that they are no strings.
+# Any type, for values that the model marks as not being strings.
 JSON = declare(*(JSON_TYPES - {"string"}))
 # The schema of an undeclared parameter, by `Format.undeclared_type`.
 UNDECLARED = {"string": STRING, "json": declare(*JSON_TYPES)}
 
 
 class _Openings(NamedTuple):
-    """What values of some JSON types may begin with.
+    """The possible beginnings of values of some JSON types.
 
-    strings: whether a string is allowed, and whether nothing else is. brackets: of containers.
-    words: keywords, in lower case. numbers: whether a number may stand for the value.
+    strings: whether strings are allowed, and whether only they are. brackets: of containers.
+    words: keywords, in lower case. numbers: whether a number is allowed or converted.
     """
 
     strings: bool
@@ -63,16 +63,16 @@ def _find_openings(kinds: frozenset[str]) -> _Openings:
 class SchemaValue:
     r"""Writes one parameter's text as JSON of a declared type; `text_to_json` has the rule.
 
-    Where the type is clear, the value streams: a string if nothing else is declared or the text
-    can be nothing else, an object or array if strings are not allowed. Other text waits for its
-    end; if it gets too long, it is a string.
+    If the type is clear, the value streams: as a string if the schema or the text allows nothing
+    else, as an object or array if strings are not allowed. Other text is held back to its end;
+    if it is too long, it is a string.
 
     write: takes the pieces of JSON text.
     strip: the white space around the text that is markup: "\n" for one line break on each side,
-        "" for nothing, None for all white space.
-    quoted: strings that look like JSON are written as JSON strings.
+        "" for none, None for all white space.
+    quoted: the format writes strings that look like JSON as JSON strings.
 
-    Holds back a word of at most `MAX_WORD` characters and white space of as many, text in brackets
+    Holds back a word of at most `MAX_WORD` characters as much white space, text in brackets
     or quotes of at most `MAX_HELD`, and what `JsonRepairer` holds back of an object or array.
     """
 
@@ -84,9 +84,9 @@ class SchemaValue:
         self._strip = strip
         self._quoted = quoted
         self._openings = _find_openings(schema.kinds)
-        self._json: JsonRepairer  # of an object or array that streams
+        self._json: JsonRepairer  # of a streaming object or array
         self._held = ""
-        self._waiting: list[str] = []  # pieces of a text that waits for its end
+        self._waiting: list[str] = []  # held-back text in pieces
         self._length = 0  # of `_waiting`, in characters
         self._state: Callable[[str], None] = self._open
 
@@ -103,7 +103,7 @@ class SchemaValue:
         self._state(text)
 
     def finish(self) -> None:
-        """Write what is held back: the text ends here."""
+        """Write what is held back: the text has ended."""
         held, self._held = self.held, ""
         if self._state == self._in_json:
             self._finish_json(held)
@@ -124,7 +124,7 @@ class SchemaValue:
         self._state(text)
 
     def _find_type(self, text: str) -> None:
-        """Wait while the text may be anything but a string."""
+        """Hold back the text while it may be something other than a string."""
         word = text.lstrip(SPACE)
         first = word[:1]
         openings = self._openings
@@ -141,7 +141,7 @@ class SchemaValue:
             self._begin_string(text)
 
     def _may_be_long(self, first: str) -> bool:
-        """Whether a text that begins so may be JSON of any length."""
+        """Whether a text with this beginning may be JSON of any length."""
         openings = self._openings
         may_be_json = bool(openings.brackets) or not openings.strings
         return (first in "{[(" and may_be_json) or (
@@ -149,7 +149,7 @@ class SchemaValue:
         )
 
     def _may_be_word(self, word: str) -> bool:
-        """Whether `word` is a number, keyword or literal of the schema, or begins one."""
+        """Whether `word` is, or begins, a number, keyword or literal of the schema."""
         openings, has_literals = self._openings, self._schema.has_literals
         if openings.only_strings and not has_literals:
             return False
@@ -161,7 +161,7 @@ class SchemaValue:
         )
 
     def _wait(self, text: str) -> None:
-        """Hold all text, up to a limit."""
+        """Hold back all text, up to a limit."""
         self._waiting.append(text)
         self._length += len(text)
         if self._length > MAX_HELD:

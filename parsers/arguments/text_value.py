@@ -1,18 +1,18 @@
-"""What JSON a parameter's text stands for, by the declared schema.
+"""Determines the JSON value of a parameter's text from the declared schema.
 
-Many formats write a parameter's value as plain text: strings as they are, anything else as JSON or
-as Python's `str`. `42` is then a number or a string, and only the schema can tell. One rule decides
-for all formats. Of these readings the first that the schema accepts is the value:
+Many formats write a parameter's value as plain text: strings unquoted, anything else as JSON or as
+Python's `str`. `42` is then a number or a string, and only the schema can tell. One rule applies to
+all formats. The value is the first of these readings that the schema accepts:
 
 1. the text as JSON, except as a JSON string, whose quotes are part of the text;
-2. the text as a literal of Python: `None`, `True`, `{'a': 1}`;
+2. the text as a Python literal: `None`, `True`, `{'a': 1}`;
 3. the text as a string;
-4. what the model may have meant: the string without white space or quotes around it, `TRUE`,
-   `007`, `+5`, 1 for true, JSON with faults.
+4. a likely intention: the string without surrounding white space or quotes, `TRUE`, `007`, `+5`,
+   1 for true, malformed JSON.
 
-So a union of a string with another type is the other type where the text spells one exactly (as in
-vllm 0.31 tool_parsers/utils.py), and "007" or "[INFO] up" stay strings. If the schema accepts no
-reading, the first one of a declared type counts, else the very first.
+So for a union of a string with another type, the other type wins if the text is one of its values
+(as in vllm 0.31 tool_parsers/utils.py), while "007" and "[INFO] up" remain strings. If the schema
+accepts no reading, the first one of a declared type counts, else the very first.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ _LOOSE_WORDS: dict[str, bool | None] = {"": None, "null": None, "none": None} | 
 }
 _DECIMAL = re.compile(r"(-?)(\d+)(?:\.(\d+))?(?:[eE]([+-]?\d{1,9}))?")
 _SURROGATE = re.compile("[\ud800-\udfff]")
-# An object, list or tuple of Python's and JSON's literals, as far as an expression can say that.
+# Approximately: an object, list or tuple of Python's and JSON's literals.
 _CONTAINER = re.compile(
     r"[\[({](?:[\s\[\](){},:]|'(?:[^'\\]|\\.)*+'|\"(?:[^\"\\]|\\.)*+\""
     r"|-?\d[\d.eE+\-]*+|(?:True|False|None|true|false|null)\b)*+",
@@ -56,11 +56,11 @@ class _Reading(NamedTuple):
 
 
 def text_to_json(text: str, schema: ValueSchema, *, quoted: bool = False) -> str:
-    """Return the JSON of the value that `text` stands for where `schema` is declared.
+    """Return the JSON of the value that `text` represents under `schema`.
 
     quoted: the format writes strings that look like JSON as JSON strings, so that the quotes
         are not part of the text.
-    Nothing is evaluated; the cost is linear in the text.
+    Evaluates nothing; the cost is linear in the text.
     """
     kinds = schema.kinds
     readings = [
@@ -91,13 +91,13 @@ def _read(text: str, kinds: frozenset[str], *, quoted: bool) -> Iterator[_Readin
         yield string
         word = str(string.value)
         if _SURROGATE.search(word):
-            return  # half a character, which is no text
+            return  # half a character, which is not text
         yield from _read_literal(word, kinds)
     yield from _read_loosely(word)
 
 
 def _read_literal(word: str, kinds: frozenset[str]) -> Iterator[_Reading]:
-    """Yield what `word` is as JSON, or else in Python."""
+    """Yield the value of `word` as JSON, or else as a Python literal."""
     if len(word) <= MAX_WORD and (match := _DECIMAL.fullmatch(word)) is not None:
         yield from _read_number(match, kinds)
     elif (decoded := _decode(word)) is not None:
@@ -109,7 +109,7 @@ def _read_literal(word: str, kinds: frozenset[str]) -> Iterator[_Reading]:
 
 
 def _read_number(match: re.Match[str], kinds: frozenset[str]) -> Iterator[_Reading]:
-    """Yield the number of a decimal text, unless it has zeros in front or is too large."""
+    """Yield the number of a decimal text, unless it has leading zeros or is too large."""
     decoded = _decode(match.group())
     if decoded is None:
         return
@@ -135,7 +135,7 @@ def _find_integer(match: re.Match[str]) -> int | None:
 
 
 def _read_loosely(word: str) -> Iterator[_Reading]:
-    """Yield what `word` may have been meant to be."""
+    """Yield the values that `word` may have been intended as."""
     if len(word) <= MAX_WORD:
         yield from _read_loose_number(word)
     if (lower := word.lower()) in _LOOSE_WORDS:
@@ -145,7 +145,7 @@ def _read_loosely(word: str) -> Iterator[_Reading]:
 
 
 def _read_loose_number(word: str) -> Iterator[_Reading]:
-    """Yield the number of a text that is none of JSON: `007`, `+5`, `1_000`, `.5`, `0x1f`."""
+    """Yield the number of a text outside JSON's syntax: `007`, `+5`, `1_000`, `.5`, `0x1f`."""
     if not word.isascii() or not any(map(str.isdigit, word)):
         return
     for number in (int, lambda text: int(text, 0), float):
@@ -159,7 +159,7 @@ def _read_loose_number(word: str) -> Iterator[_Reading]:
 
 
 def _decode(text: str) -> _Reading | None:
-    """Return a JSON text's value; None for other text and numbers that no float holds."""
+    """Return the value of JSON text; None for other text and numbers beyond a float."""
     try:
         return _Reading(json.loads(text, parse_constant=_refuse, parse_float=_to_float), text)
     except (ValueError, RecursionError):
@@ -178,7 +178,7 @@ def _refuse(text: str) -> float:
 def _repair(word: str, *, whole: bool) -> Iterator[_Reading]:
     """Yield the object or array of a text that is close to JSON.
 
-    whole: only if the text is complete and nothing follows.
+    whole: only if nothing is missing and nothing follows.
     """
     pieces: list[str] = []
     repairer = JsonRepairer(pieces.append)

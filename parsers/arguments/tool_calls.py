@@ -1,4 +1,4 @@
-"""Events for the tool calls that the grammars read."""
+"""Emits the events of the tool calls that the grammars read."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from ..events import Event, ToolCallArguments, ToolCallStarted
 from ..schema import FunctionSchema, ValueSchema
 from .json_text import escape_json
 
-# No function's or parameter's name is longer.
+# The longest name of a function or parameter.
 MAX_NAME = 256
 
 
@@ -37,7 +37,7 @@ class ToolCallEmitter:
 
     @property
     def schema(self) -> JsonObject:
-        """The parameters' schema of the last call; empty if its function is not declared."""
+        """The parameters' schema of the last call; {} if its function is not declared."""
         return self._parameters.get(self.name, {})
 
     @property
@@ -62,7 +62,7 @@ class ToolCallEmitter:
         return name in self._parameters
 
     def start(self, name: str, call_id: str | None = None) -> None:
-        """Begin a call; a call that is still open ends."""
+        """Begin a call, after ending an open one."""
         self.end()
         self._index += 1
         self._has_arguments = False
@@ -74,15 +74,15 @@ class ToolCallEmitter:
     def arguments(self, text: str) -> None:
         """Append `text` to the JSON of the open call's arguments.
 
-        Arguments outside of a call, as a damaged header may announce them, are nobody's: their
-        format shows them as text.
+        Arguments outside of a call, which a damaged header may announce, are dropped; the format
+        shows them as text.
         """
         if text and self.open:
             self._has_arguments = True
             self.events.append(ToolCallArguments(self._index, text))
 
     def member(self, key: str) -> None:
-        """Begin the next member of the arguments' object; its value follows through `arguments`."""
+        """Begin the next member of the arguments' object; `arguments` adds its value."""
         self.arguments(f'{", " if self._members else "{"}"{escape_json(key)}": ')
         self._members += 1
 

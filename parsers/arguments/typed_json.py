@@ -12,16 +12,16 @@ from .json_text import WriteJson
 from .text_value import text_to_json
 from .tool_calls import ToolCallEmitter
 
-# The longest text of such a string that waits for its end; a longer one stays a string.
+# Limit for a string held back for conversion; a longer one stays a string.
 MAX_HELD = 1 << 16
 
 
 class TypedJson(JsonRepairer):
-    """Writes an object of arguments; a string where the schema allows none is read as its text.
+    """Writes an object of arguments; converts strings where the schema requires another type.
 
-    What is valid as it is stays so, and so does a string of which the schema makes nothing else.
+    Valid values are kept; a string is converted only if the schema accepts the result.
 
-    calls: the call, and what it declares. write: takes the pieces of JSON text.
+    calls: the call, with its declared schema. write: takes the pieces of JSON text.
     quotes: as for `JsonRepairer`.
 
     Holds back such a string, of at most `MAX_HELD` characters, and what `JsonRepairer` holds back.
@@ -35,7 +35,7 @@ class TypedJson(JsonRepairer):
         self._write_through = write
         self._schemas: list[ValueSchema | None] = []  # of the open brackets; None for the root
         self._last_key = ""
-        self._text: list[str] = []  # of the key, or of a string that is held back
+        self._text: list[str] = []  # of the key, or of a held-back string
         self._text_length = 0
         self._holds = False
 
@@ -45,7 +45,7 @@ class TypedJson(JsonRepairer):
         return "".join(self._text) if self._holds else ""
 
     def _find_schema(self) -> ValueSchema:
-        """Return what is declared for the next value."""
+        """Return the declared schema of the next value."""
         parent = self._schemas[-1] if self._schemas else None
         if parent is None:
             return self._calls.value_schema(self._last_key)

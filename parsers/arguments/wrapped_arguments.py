@@ -1,4 +1,4 @@
-"""A parameter that holds all arguments, as models write where one is called `arguments`."""
+"""A parameter that contains all arguments; models write it where one is called `arguments`."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from .tool_calls import ToolCallEmitter
 
 
 class WrappedArguments:
-    """Writes the members of an object as the call's own arguments; other text as `new_value` does.
+    """Writes an object's members as the call's own arguments, other text with `new_value`.
 
-    calls: the emitter of a call that has no arguments yet.
+    calls: the emitter of a call without arguments so far.
     new_value: begins the parameter under its own name.
 
-    Holds back the text, at most `MAX_HELD` characters: only its end says whether it is an object
-    whose keys are all declared. Source: vllm 0.31 parser/deepseek_v4.py.
+    Holds back the text, at most `MAX_HELD` characters: only at its end is it known whether it is an
+    object with only declared keys. Source: vllm 0.31 parser/deepseek_v4.py.
     """
 
     def __init__(self, calls: ToolCallEmitter, new_value: Callable[[], SchemaValue]) -> None:
@@ -40,7 +40,7 @@ class WrappedArguments:
             self._give_up().feed(text)
 
     def finish(self) -> None:
-        """Write the arguments: the text ends here."""
+        """Write the arguments: the text has ended."""
         members = None if self._value is not None else self._read_members()
         if members is None:
             (self._value or self._give_up()).finish()
@@ -56,7 +56,7 @@ class WrappedArguments:
         return self._value
 
     def _read_members(self) -> dict[str, object] | None:
-        """Return the members of the object that the text is, itself or as a string of JSON."""
+        """Return the members if the text is an object, or a JSON string that contains one."""
         found: object = self._text
         try:
             for _ in range(2):
@@ -71,7 +71,7 @@ class WrappedArguments:
 
 
 def _refuse(constant: str) -> object:
-    raise ValueError(constant)  # NaN is no JSON
+    raise ValueError(constant)  # NaN is not JSON
 
 
 def _to_json(value: object) -> str:

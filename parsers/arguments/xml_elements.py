@@ -31,10 +31,10 @@ _SPACE = " \t\r\n"
 class _Element:
     """An open element, or the object of all parameters.
 
-    end: its end tag. schema: what is declared for it.
-    closer: the bracket that closes the object or list it turned out to be; empty while that is not
-        known, and if it contains text.
-    text: its text, as long as it waits; None if its value streams.
+    end: its end tag. schema: the declared one.
+    closer: the bracket that closes it if it is an object or list; "" if unknown, or if it
+        contains text.
+    text: its text while held back; None if its value streams.
     repeated: the last member, which may be repeated.
     """
 
@@ -55,10 +55,10 @@ class _Element:
 
 @dataclass
 class _Repeated:
-    """A member that may be repeated, and then is a list.
+    """A member that may be repeated, which makes it a list.
 
-    texts: of its elements, which wait. length: of these, in characters.
-    opened: whether the list's bracket, and values before these, are written.
+    texts: of its elements, held back. length: of these, in characters.
+    opened: whether the list's bracket and earlier values are written.
     """
 
     tag: str
@@ -69,18 +69,18 @@ class _Repeated:
 
 
 class XmlElements(IncrementalGrammar):
-    """Reads the members of a call's arguments: one element each, named by its key.
+    """Reads the members of a call's arguments: one element each, with its key as the tag.
 
     An element contains text, typed by the declared schema, or further elements: the members of an
-    object, or a list of `item` elements. A member that is repeated is a list as well, if it
-    contains text and the schema allows a list.
+    object, or a list of `item` elements. A repeated member is also a list if it contains text and
+    the schema allows a list.
 
-    tag_prefix: stands before every tag, never empty. The end tag of the innermost element also
-        counts without it.
+    tag_prefix: precedes every tag, never empty. The end tag of the innermost element is also
+        recognized without it.
 
-    Holds back a tag of at most `MAX_TAG` characters after its prefix, white space of as many, what
-    `SchemaValue` holds back, and the text of members that may be repeated, at most `MAX_HELD` and
-    one more element of as many.
+    Holds back a tag of at most `MAX_TAG` characters after its prefix, as much white space, what
+    `SchemaValue` holds back, and the text of members that may be repeated, at most `MAX_HELD` plus
+    another element of that length.
     """
 
     def __init__(self, calls: ToolCallEmitter, tag_prefix: str) -> None:
@@ -94,7 +94,7 @@ class XmlElements(IncrementalGrammar):
     @property
     @override
     def in_string(self) -> bool:
-        return False  # a tag counts everywhere
+        return False  # tags are recognized everywhere
 
     @property
     @override
@@ -104,7 +104,7 @@ class XmlElements(IncrementalGrammar):
     @property
     @override
     def held(self) -> str:
-        root = vars(self).get("_root")  # as long as there is none, nothing waits
+        root = vars(self).get("_root")  # before it exists, nothing is held back
         elements = [*([root] if root is not None else []), *self._open]
         texts: list[str] = []
         for element in elements:
@@ -126,7 +126,7 @@ class XmlElements(IncrementalGrammar):
 
     @cached_property
     def _root(self) -> _Element:
-        # Made when the first tag is read, since the call starts only then.
+        # Created at the first tag, because the call starts only then.
         return _Element("", "", self._calls.compiled_schema.root, closer="}")
 
     @property
@@ -158,7 +158,7 @@ class XmlElements(IncrementalGrammar):
         return position + len(end)
 
     def _tag(self, text: str, position: int) -> int:
-        """Read the tag whose prefix stands at `position`."""
+        """Read the tag whose prefix is at `position`."""
         start = position + len(self._tag_prefix)
         match = _TAG.match(text, start)
         if match is None:
@@ -172,7 +172,7 @@ class XmlElements(IncrementalGrammar):
         elif slash and innermost.schema.has_property(slash + tag) and not innermost.is_text:
             self._begin(slash + tag)
         elif slash or tag == "/":
-            self.status = Status.UNEXPECTED  # the end of the call, or of an element never begun
+            self.status = Status.UNEXPECTED  # the end of the call, or of no open element
             return position
         elif innermost.is_text:
             self._text(text[position : match.end()])  # a tag inside text
@@ -181,7 +181,7 @@ class XmlElements(IncrementalGrammar):
         return match.end()
 
     def _text(self, text: str) -> None:
-        """Take text of the innermost element; text between elements is dropped."""
+        """Take text of the innermost element; drop text between elements."""
         element = self._innermost
         if not text or element.closer:
             return
@@ -205,7 +205,7 @@ class XmlElements(IncrementalGrammar):
         element.value.feed(text)
 
     def _begin(self, tag: str) -> None:
-        """Open an element; its parent is therefore a list or an object."""
+        """Open an element, which makes its parent a list or an object."""
         self._space = ""
         parent = self._innermost
         if not parent.closer:
@@ -220,17 +220,17 @@ class XmlElements(IncrementalGrammar):
         self._waiting = 0
 
     def _begin_members(self, element: _Element, tag: str) -> None:
-        """Begin the list or object that `element` is, since it contains an element `tag`."""
+        """Begin `element` as a list or object, since it contains an element `tag`."""
         element.text = None
         self._begin_value(element)
         is_list = _is_list(element.schema, tag)
         if not is_list and "object" not in element.schema.kinds:
-            element.schema = element.schema.member(ITEM)  # one object where a list is declared
+            element.schema = element.schema.member(ITEM)  # one object, although a list is declared
         element.closer = "]" if is_list else "}"
         self._calls.arguments("[" if is_list else "{")
 
     def _begin_value(self, element: _Element) -> None:
-        """Write what stands before a value that does not wait."""
+        """Write the beginning of a value that is not held back."""
         parent = self._open[-2] if len(self._open) > 1 else self._root
         if parent.repeated is not None:
             self._write_repeated(parent.repeated)
@@ -245,7 +245,7 @@ class XmlElements(IncrementalGrammar):
         parent.members += 1
 
     def _end(self) -> None:
-        """Close the innermost element and write what is held back of its text."""
+        """Close the innermost element and write its held-back text."""
         element = self._open.pop()
         if element.closer:
             self._flush(element)
@@ -260,7 +260,7 @@ class XmlElements(IncrementalGrammar):
             element.value.finish()
 
     def _repeat(self, element: _Element, text: str) -> None:
-        """Keep the text of a member, until it is clear whether it is repeated."""
+        """Hold back a member's text until it is known whether the member is repeated."""
         parent = self._innermost
         if parent.repeated is None:
             parent.repeated = _Repeated(element.tag, element.schema)
@@ -271,7 +271,7 @@ class XmlElements(IncrementalGrammar):
             self._write_repeated(repeated)
 
     def _flush(self, element: _Element) -> None:
-        """Write the last member of an object: no repetition follows."""
+        """Write the last member of an object: it is not repeated."""
         repeated, element.repeated = element.repeated, None
         if repeated is None:
             return
@@ -300,13 +300,13 @@ def _find_schema(schema: ValueSchema) -> ValueSchema:
 
 
 def _to_json(text: str, schema: ValueSchema) -> str:
-    """Return the JSON of the text of a whole element."""
+    """Return the JSON of a whole element's text."""
     empty = _EMPTY.get(schema.kinds) if not text else None
     return empty or text_to_json(text, _find_schema(schema))
 
 
 def _is_list(schema: ValueSchema, tag: str) -> bool:
-    """Whether an element that contains an element `tag` is a list, not an object."""
+    """Whether an element that contains an element `tag` is a list rather than an object."""
     if schema.declared and ("array" in schema.kinds) != ("object" in schema.kinds):
         return "array" in schema.kinds and (
             tag == ITEM or not schema.member(ITEM).has_property(tag)

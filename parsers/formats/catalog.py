@@ -1,4 +1,4 @@
-"""The list of formats. The imports are the list: to add a format, import it here."""
+"""The list of formats: to add a format, import it here."""
 
 # ruff: noqa: F401 - `FORMATS` collects the imported names
 
@@ -45,4 +45,4 @@ FORMATS: tuple[Format, ...] = tuple(
         key=lambda format_: format_.name,
     )
 )
-"""All formats, by name; `index_by_name` in parser_lookup.py refuses a name that occurs twice."""
+"""All formats, by name; `index_by_name` in parser_lookup.py rejects duplicate names."""

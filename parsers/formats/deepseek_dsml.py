@@ -1,6 +1,6 @@
-"""DeepSeek V3.2 to V4.1: calls in DSML, where each parameter says whether it is a string.
+"""DeepSeek V3.2 to V4.1: calls in DSML, where each parameter is marked as a string or not.
 
-GigaChat 3.5 writes the same under another name.
+GigaChat 3.5 uses the same format with other markers.
 """
 
 import re
@@ -9,7 +9,7 @@ from ..format import Format, Jump, ReuseSuffix, State
 from ..structural_tag import CallTags
 from .fragments import think, variant
 
-# A parameter whose end marker is missing ends where another one begins.
+# A parameter without its end marker ends where the next one begins.
 _VALUE_ENDS = {
     "</｜DSML｜parameter>": State.PARAMETERS,
     "<｜DSML｜parameter": State.HEADER,
@@ -63,7 +63,7 @@ DEEPSEEK_V32 = Format(
     aliases=("deepseekv32",),
     headers=(
         (re.compile(r'\bname="(?P<key>[^"]*)"\s+string="true"'), State.STRING),
-        # The models sometimes leave the attribute out.
+        # The models sometimes omit the attribute.
         (re.compile(r'\bname="(?P<key>[^"]*)"'), State.JSON),
     ),
     strip="",
@@ -72,7 +72,7 @@ DEEPSEEK_V32 = Format(
     call_tags=_tags("｜DSML｜", "function_calls"),
 )
 
-# Misspellings of "tool_calls" that the model was seen to write.
+# Misspellings of "tool_calls" observed in the model's output.
 _MISSPELT = {"<｜DSML｜toolcalls>": State.TOOL_SECTION, "<｜DSML｜tool>": State.TOOL_SECTION}
 
 DEEPSEEK_V4 = variant(

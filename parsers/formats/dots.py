@@ -1,4 +1,4 @@
-"""Dots: invocations like those of MiniMax M2, or a JSON call, between tags of its own."""
+"""Dots: invocations like MiniMax M2's, or a JSON call, between its own tags."""
 
 from ..format import Format, Jump, ReuseSuffix, State
 from .fragments import invocation, invoke

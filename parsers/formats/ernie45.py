@@ -8,7 +8,7 @@ ERNIE45 = Format(
     merge_states(
         think(),
         {
-            # Line breaks around the tags are markup, too.
+            # Line breaks around the tags are also markup.
             State.START: {"<response>": State.START, "\n": State.START},
             State.CONTENT: {"</response>": State.IGNORED},
             State.IGNORED: {"<tool_call>": State.JSON_CALLS},

@@ -1,7 +1,7 @@
 """Parts that many formats share: reasoning between tags, parameters with keys, whole variants.
 
-A fragment is a mapping like `Format.states`. Spread it into a format's own states, or combine it
-with them by `merge_states` where both have markers for one state.
+A fragment is a mapping like `Format.states`. Spread it into a format's own states, or use
+`merge_states` if both have markers for the same state.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from ..structural_tag import CallTags
 
 States: TypeAlias = Mapping[State, Mapping[str, Target]]
 Markers: TypeAlias = str | tuple[str, ...]
-"""One marker, or several that mean the same."""
+"""One marker, or several with the same meaning."""
 
 
 def think(
@@ -24,8 +24,8 @@ def think(
 ) -> States:
     """Return the states of reasoning that `start` and `end` enclose.
 
-    extra_end: before the answer, `end` is dropped: the model repeats it, or writes it where the
-        prompt has already closed the reasoning.
+    extra_end: drop `end` before the answer, because the model repeats it or writes it when
+        the prompt has already closed the reasoning.
     """
     ends = _lead(end, State.START)
     return {
@@ -68,7 +68,7 @@ def keyed_values(
 
 
 def invoke(prefix: str = "", quotes: Iterable[str] = ('"',)) -> dict[str, Target]:
-    """Return the markers that begin a call of the form `<invoke name="f">`; see `invocation`."""
+    """Return the markers that begin a call like `<invoke name="f">`; see `invocation`."""
     return {f"<{prefix}invoke name={quote}": State.NAME for quote in quotes}
 
 
@@ -77,7 +77,7 @@ def invocation(
 ) -> States:
     """Return the states of `<invoke name="f"><parameter name="p">value</parameter></invoke>`.
 
-    prefix: stands before each tag's name. quotes: around names, "" for none.
+    prefix: precedes each tag's name. quotes: around names, "" for none.
     then: the markers besides `</invoke>` that end the call.
     """
     quotes = tuple(quotes)
@@ -91,7 +91,7 @@ def invocation(
             f"</{prefix}parameter>",
             then={
                 f"</{prefix}invoke>": State.TOOL_SECTION,
-                **invoke(prefix, quotes),  # where the end of the call is missing
+                **invoke(prefix, quotes),  # in case the end of the call is missing
                 **then,
             },
         ),
@@ -99,7 +99,7 @@ def invocation(
 
 
 def merge_states(*parts: States) -> States:
-    """Return the markers of all `parts`; where two have the same marker, the later one counts."""
+    """Merge the markers of all `parts`; if a marker repeats, the later part wins."""
     merged: dict[State, dict[str, Target]] = {}
     for part in parts:
         for state, targets in part.items():
@@ -129,11 +129,11 @@ def variant(
     call_tags: CallTags | None = None,
     **changes: Unpack[Changes],
 ) -> Format:
-    """Return a format that differs from `base` in strings only.
+    """Return a format that differs from `base` only in strings.
 
-    markers: what to replace in the markers of `base`, wherever it occurs in one.
-    states: markers that `base` does not have. call_tags: those of `base` have the old markers.
-    Raises ValueError if a string of `markers` occurs in no marker: it is misspelt.
+    markers: replacements in the markers of `base`, wherever they occur.
+    states: additional markers. call_tags: replace those of `base`, which have the old markers.
+    Raises ValueError if a key of `markers` occurs in no marker, because it is misspelt.
     """
     renamed = _rename_markers(base, markers) if markers else base.states
     return replace(
@@ -156,7 +156,7 @@ def _rename_markers(base: Format, markers: Mapping[str, str]) -> States:
     for old in markers:
         if old not in known:
             raise ValueError(f"no marker of the format {base.name!r} contains {old!r}")
-    # One pass, so that a replacement is not replaced again.
+    # A single pass, so that replacements are not replaced again.
     pattern = re.compile("|".join(map(re.escape, markers)))
     return {
         state: {

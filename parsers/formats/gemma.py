@@ -28,7 +28,7 @@ GEMMA4 = variant(
         State.START: {"<|channel>": State.REASONING_OPENED},
         State.REASONING_OPENED: {"thought\n": State.REASONING},
         State.REASONING: {"<channel|>": State.START},
-        # Some checkpoints leave "call" out.
+        # Some checkpoints omit "call".
         State.TOOL_SECTION: {":": State.NAME},
     },
     quotes=('<|"|>',),

@@ -22,7 +22,7 @@ INKLING = Format(
         State.REASONING: {MESSAGE: State.HEADER, **KINDS, **ENDS},
         State.JSON_CALLS: {MESSAGE: State.HEADER, **ENDS},
     },
-    # The prompt ends with MESSAGE; the function's name may stand before the kind.
+    # The prompt ends with MESSAGE; the function's name may precede the kind.
     initial_state=State.HEADER,
     keys=CallKeys(arguments=("args", "arguments", "parameters")),
     source="vllm 0.31 parser/inkling.py; sglang function_call/inkling_detector.py",

@@ -25,7 +25,7 @@ K2_HORIZON = Format(
                 "{": ReuseSuffix(State.JSON_CALLS),
             },
             State.JSON_CALLS: {"</ifm|tool_call>": State.TOOL_SECTION},
-            # The model writes the type, too; the declared schema is the better source.
+            # The model also writes the type, but the declared schema is more reliable.
             State.PARAMETERS: {"<ifm|arg_type>": State.IGNORED},
             State.IGNORED: {"</ifm|arg_type>": State.PARAMETERS},
         },

@@ -7,7 +7,7 @@ import re
 
 from ..format import Format, Jump, ReuseSuffix, State, Target
 
-# The header of an end begins with the last character of its marker.
+# An end's header begins with the last character of its marker.
 _ELEMENTS: dict[str, Target] = {"<|open|>": State.HEADER, "<|close|>": ReuseSuffix(State.HEADER)}
 _VALUE_ENDS = dict.fromkeys(
     ("<|close|>argument<|sep|>", "<|close|> argument <|sep|>"), State.PARAMETERS
@@ -20,7 +20,7 @@ KIMI_K3 = Format(
         State.CONTENT: _ELEMENTS,
         State.REASONING: _ELEMENTS,
         State.HEADER: {"<|sep|>": Jump.BY_HEADER, **_ELEMENTS},
-        # Only the end of an argument ends it; other elements in it are its text.
+        # Only the end of the argument ends it; other elements inside are text.
         State.STRING: _VALUE_ENDS,
         State.JSON: _VALUE_ENDS,
         # The end's name and <|sep|> are markup between parameters.
@@ -36,7 +36,7 @@ KIMI_K3 = Format(
         (re.compile(r'\Aargument\b.*\bkey="(?P<key>[^"]*)"'), State.STRING),
         # All arguments at once.
         (re.compile(r"\Ajson\b"), State.ARGUMENTS),
-        # The channel of calls, their ends, and what is not known.
+        # The channel of calls, their ends, and unknown elements.
         (re.compile(r""), Jump.RETURN),
     ),
     header=re.compile(r'>?\s*+(?:\w++(?:\s++(?:\w++(?:=(?:"[^"]*+(?:"|\Z))?+)?+)?+)*+)?+'),

@@ -34,7 +34,7 @@ MINIMAX_M2 = Format(
 
 MINIMAX_M2_APPEND_THINK = Format(
     "minimax_m2_append_think",
-    # Reasoning stays in the content, after the start marker that the prompt has written.
+    # Reasoning stays in the content, after the start marker that the prompt contains.
     {State.REASONING: {}},
     aliases=("minimax-append-think",),
     prefix="<think>",

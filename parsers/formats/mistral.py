@@ -20,7 +20,7 @@ MISTRAL = Format(
             COMPLETE: Jump.RETURN,  # a name alone
         },
         State.ARGUMENTS: {COMPLETE: Jump.RETURN, TOOL_CALLS: State.NAME},
-        # NVIDIA's parser knows an end, which no tokenizer of Mistral's has.
+        # NVIDIA's parser has an end marker, which is missing from all of Mistral's tokenizers.
         State.JSON_CALLS: {TOOL_CALLS: State.NAME, "[/TOOL_CALLS]": Jump.RETURN},
         # Part of a name (see `function`); named here only because it may be a token.
         State.IGNORED: {"[CALL_ID]": State.IGNORED},

@@ -12,7 +12,7 @@ MUSE_GLIMMER = Format(
     {
         State.START: _MESSAGES,
         State.CONTENT: _MESSAGES,
-        # The model sometimes goes from a thought to a tool without the marker between messages.
+        # The model sometimes omits the message marker between a thought and a tool.
         State.REASONING: {**_MESSAGES, "to=": ReuseSuffix(State.HEADER, 2)},
         State.HEADER: {"<|message|>": Jump.BY_HEADER},
         State.TOOL_SECTION: {
@@ -26,7 +26,7 @@ MUSE_GLIMMER = Format(
     # The prompt ends inside a message's header.
     initial_state=State.HEADER,
     headers=(
-        # "to=", of which a thought's marker leaves the end.
+        # The rest of "to=" after a thought's marker.
         (re.compile(r"o=self\Z"), State.REASONING),
         (re.compile(r"o=user\Z"), State.CONTENT),
         (re.compile(r"o=\S"), State.TOOL_SECTION),

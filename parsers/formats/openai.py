@@ -13,7 +13,7 @@ ENDS = {
     "<|call|>": State.START,
 }
 
-# Recipients that no request declares: the server's own tools, and the model itself.
+# Recipients that are not declared functions: the server's own tools, and the model itself.
 _NO_FUNCTION = r"(?:assistant|python|browser|container)(?![\w\-])"
 
 OPENAI = Format(
@@ -25,7 +25,7 @@ OPENAI = Format(
         State.REASONING: ENDS,
         State.HEADER: {
             "<|message|>": Jump.BY_HEADER,
-            # No header has a brace: the model has left out `<|message|>`.
+            # A header has no brace, so the model has omitted `<|message|>`.
             "{": ReuseSuffix(Jump.BY_HEADER),
             "<|start|>": State.HEADER,
             "<|end|>": State.START,
@@ -33,7 +33,7 @@ OPENAI = Format(
             "<|call|>": State.START,
         },
         State.ARGUMENTS: ENDS,
-        # `<|constrain|>` ends the recipient inside a header; elsewhere it has no meaning.
+        # Inside a header `<|constrain|>` ends the recipient; elsewhere it has no meaning.
         State.IGNORED: {**ENDS, "<|constrain|>": State.IGNORED},
     },
     aliases=("harmony", "gpt-oss", "openai_gptoss"),

@@ -35,7 +35,7 @@ _PARAMETERS = keyed_values(
     then={
         "</function>": State.TOOL_SECTION,
         "</tool_call>": Jump.RETURN,
-        # Where the end of the call is missing.
+        # In case the end of the call is missing.
         "<function=": State.NAME,
         "<tool_call>": State.TOOL_SECTION,
     },
@@ -53,7 +53,7 @@ QWEN3_CODER = Format(
         },
         State.NAME: {">": State.PARAMETERS, "</function>": State.TOOL_SECTION},
         **_PARAMETERS,
-        # A parameter whose end marker is missing ends where the next line begins another.
+        # A parameter without its end marker ends at a line that begins another.
         State.VALUE: {**_PARAMETERS[State.VALUE], "\n<parameter=": State.KEY},
     },
     aliases=("qwen3_xml", "mimo", "nanbeige", "step3p5", "nemotron_v3"),

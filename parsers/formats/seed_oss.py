@@ -1,4 +1,4 @@
-"""Seed-OSS: the calls of Qwen 3 Coder between tokens of its own."""
+"""Seed-OSS: the calls of Qwen 3 Coder between its own tokens."""
 
 from .fragments import think, variant
 from .qwen3 import QWEN3_CODER

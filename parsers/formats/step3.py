@@ -16,7 +16,7 @@ STEP3 = Format(
         **think(extra_end=True),
         State.CONTENT: {"<｜tool_calls_begin｜>": State.TOOL_SECTION},
         State.TOOL_SECTION: {**_HEAD, **_INVOKE, **_ENDS},
-        # The call's type, always "function" and sometimes left out; rarely words after it.
+        # The call's type, always "function" and sometimes omitted; rarely followed by words.
         State.IGNORED: {**_HEAD, **_INVOKE, **_ENDS},
         **invocation("steptml:", then=_ENDS),
     },

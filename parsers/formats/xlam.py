@@ -1,4 +1,4 @@
-"""xLAM: an array of call objects, bare or wrapped as the models it was trained from do."""
+"""xLAM: an array of call objects, bare or wrapped as in the models it was trained from."""
 
 from ..format import Format, Jump, ReuseSuffix, State
 
@@ -15,7 +15,7 @@ XLAM = Format(
             **{f"```{word}{space}[": BARE for word in ("json", "") for space in ("\n", "\r\n")},
             "```json [": BARE,
             "```json[": BARE,
-            # The end of reasoning, where no reasoning parser was chosen.
+            # The end of reasoning, for requests without a reasoning parser.
             "</think>": State.START,
         },
         State.JSON_CALLS: {"</tool_call>": Jump.RETURN, "```": Jump.RETURN},
