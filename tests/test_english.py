@@ -51,7 +51,6 @@ ALLOWED = {
     "offline": 47,
     "offline/plugins": 2,
     "parsers": 61,
-    "parsers/arguments": 17,
     "parsers/native": 1,
     "templates": 20,
     "tools": 9,
