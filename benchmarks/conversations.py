@@ -30,7 +30,7 @@ from typing import Any
 
 import msgspec
 from backedge.base.json_types import JsonObject
-from backedge.templates.model_files import ModelFiles
+from backedge.templates.model_prompts import ModelPrompts
 from backedge.tokenization.prompt_cache import PromptCache
 
 from tools.stack import MODEL_NAME
@@ -128,7 +128,7 @@ def make_messages(characters: int, turns: int, seed: int = 0) -> list[JsonObject
 
 
 def _huggingface(cache: PromptCache) -> Encode:
-    return ModelFiles(TINY_MODEL, cache=cache).encode
+    return ModelPrompts(TINY_MODEL, cache=cache).encode
 
 
 def _by_transformers(tokenizer: object, cache: PromptCache) -> Encode:
@@ -176,7 +176,7 @@ def measure_tokenization(backend: str, characters: int, turns: int, rounds: int)
     """Measure one back end. Raises RuntimeError if the ids are not those of the whole prompt."""
     make_whole, make_encode = ENCODERS[backend]
     whole = make_whole()
-    render = ModelFiles(TINY_MODEL).template.render
+    render = ModelPrompts(TINY_MODEL).template.render
     wholes, parts, tokens = [], [], 0
     for seed in range(rounds):
         messages = make_messages(characters, turns, seed)

@@ -11,8 +11,8 @@ from ..parsers.api import Engine, native_parsers
 from ..parsers.base import ParserFactory, ParserNames
 from ..parsers.parser_lookup import Kind, linear_parsers, uses_native
 from ..parsers.passthrough import PassthroughParsers
-from ..templates.model_files import load_tokenizer_json
 from ..tokenization.detokenizer import read_vocabulary
+from ..tokenization.model_files import load_tokenizer_json
 
 ENGINES: tuple[Engine, ...] = get_args(Engine)
 

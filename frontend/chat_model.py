@@ -34,8 +34,8 @@ from ..postprocess.messages import KEY, Chunk, PostprocessedChunk, PostprocessPa
 from ..postprocess.postprocessor import Postprocessor, starts_in_reasoning
 from ..recording.recorder import Recorder
 from ..recording.redaction import Redactor
-from ..templates.model_files import read_vocabulary_size
 from ..tokenization.detokenizer import DetokenizerFactory
+from ..tokenization.model_files import read_vocabulary_size
 from .http_errors import as_http_errors, build_refusal
 from .parser_names import read_worker_card
 from .request.chat_request import ChatRequest, decode_chat_request, write_reasoning_as_text

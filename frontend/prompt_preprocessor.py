@@ -8,7 +8,7 @@ from contextlib import asynccontextmanager
 from dynamo.frontend.utils import random_uuid
 
 from ..engines.dynamo.types import Context
-from ..templates.model_files import ModelFolder
+from ..tokenization.model_files import ModelFolder
 from .chat_model import Prepared
 from .request.chat_request import ChatRequest
 from .request.postprocess_params import build_parser_request, build_postprocess_params

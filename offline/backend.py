@@ -15,12 +15,12 @@ from typing import Any, ClassVar
 from ..base.errors import RequestError, SetupError
 from ..parsers.base import ParserFactory, ParserNames
 from ..parsers.parser_lookup import linear_parsers
-from ..templates.model_files import GenerationConfig
 from ..tokenization.detokenizer import read_vocabulary
 from ..tokenization.errors import describe_error
+from ..tokenization.model_files import GenerationConfig
 from ..tokenization.prompt_limit import PromptLimit
-from .chat_template import render_conversation
 from .contracts import GenerationOptions, ModelLoadConfig, TextGenerationRequest
+from .conversation import render_conversation
 from .errors import BackendUnavailableError, UnknownOptionError
 from .plugins.base import Plugin
 from .rows import Prompt, Row, RowFailure

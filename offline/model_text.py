@@ -16,9 +16,9 @@ from ..templates.chat_template import (
     format_tools,
     reads_content_parts,
 )
-from ..templates.model_files import ModelFolder
 from ..templates.variables import RESERVED
 from ..tokenization.errors import describe_error
+from ..tokenization.model_files import ModelFolder
 from .backend import ModelText
 from .contracts import ModelLoadConfig
 

@@ -8,7 +8,7 @@ from typing import Any, Self
 
 import msgspec
 
-from ..templates.model_files import GenerationConfig
+from ..tokenization.model_files import GenerationConfig
 from .completion import Completion
 from .constraints import Grammar
 from .contracts import GenerationOptions, GenerationResult, RowError, RowErrorKind

@@ -14,13 +14,13 @@ from ..base.json_types import JsonObject
 from ..templates.chat_template import find_variables, format_tools
 from ..tokenization.errors import describe_error
 from .backend import Backend, ModelText
-from .chat_template import render_conversation
 from .contracts import (
     GenerationOptions,
     ModelLoadConfig,
     TextGenerationRequest,
     VlmGenerationRequest,
 )
+from .conversation import render_conversation
 from .images import build_processor_arguments, fit_pixels, has_pixel_budget, load_image
 from .model_text import find_folder, refuse_reserved
 from .rows import Prompt, RowFailure

@@ -17,6 +17,7 @@ import msgspec
 from ..base.errors import SetupError
 from ..base.json_types import JsonObject
 from ..parsers.detection import PROBE_ARGUMENTS, PROBE_NAME, PROBE_TOOL, Evidence
+from ..tokenization.model_files import ModelFolder
 from .chat_template import (
     DEFAULT,
     FOR_TOOLS,
@@ -27,7 +28,7 @@ from .chat_template import (
     reads_content_parts,
     render_with_time_limit,
 )
-from .model_files import ModelFolder
+from .model_prompts import read_templates
 
 T = TypeVar("T", bound=msgspec.Struct)
 
@@ -87,7 +88,7 @@ def read_evidence(folder: str | Path, chat_template: str | None = None) -> Evide
     files = ModelFolder(folder)
     tokens = read_added_tokens(Path(folder))
     try:
-        sources = files.read_templates(chat_template)
+        sources = read_templates(files, chat_template)
     except SetupError:
         if chat_template is not None:
             raise

@@ -19,7 +19,7 @@ from ..offline.errors import OptionValueError
 from ..offline.plugins.base import Plugin
 from ..offline.rows import Row
 from ..postprocess.messages import EngineLogprob
-from ..templates.model_files import ModelFiles
+from ..templates.model_prompts import ModelPrompts
 from .transcripts import EXAMPLES, Recordings, UnknownPromptError, read_transcripts
 
 # Its own engine arguments, with their defaults.
@@ -46,7 +46,7 @@ class ReplayBackend(Backend):
                 "engine_args.tokens_per_step", step, "an integer, 1 or more"
             )
         self._step = step
-        self._files: ModelFiles | None = None
+        self._files: ModelPrompts | None = None
         self._recordings: Recordings | None = None
 
     @override
@@ -56,7 +56,7 @@ class ReplayBackend(Backend):
                 f"the model {str(self.config.model)!r} is not a folder, and the back end 'replay' "
                 "needs one; name a folder with tokenizer.json and a chat template."
             )
-        files = self._files = ModelFiles(
+        files = self._files = ModelPrompts(
             Path(self.config.model), context_length=self.config.max_model_len
         )
         self._recordings = Recordings(files, read_transcripts(self._folder))

@@ -10,7 +10,7 @@ import msgspec
 
 from ..base.errors import BackedgeError, SetupError
 from ..base.json_types import JsonObject
-from ..templates.model_files import ModelFiles
+from ..templates.model_prompts import ModelPrompts
 
 # `examples/` in a checkout, `backedge/examples/` in an installed wheel (see pyproject.toml).
 EXAMPLES = Path(__file__).parents[1] / "examples"
@@ -86,7 +86,7 @@ class Recordings:
     """
 
     def __init__(
-        self, files: ModelFiles, transcripts: Iterable[Transcript], *, by_end: bool = False
+        self, files: ModelPrompts, transcripts: Iterable[Transcript], *, by_end: bool = False
     ) -> None:
         self._files = files
         self._known: dict[tuple[int, ...], Transcript] = {}

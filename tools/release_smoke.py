@@ -21,7 +21,7 @@ from backedge.parsers.base import ParserNames, ParserRequest
 from backedge.parsers.parser_lookup import linear_parsers
 from backedge.postprocess import Chunk, Postprocessor, PostprocessParams, detokenizers
 from backedge.postprocess.aggregate import aggregate_deltas
-from backedge.templates.model_files import ModelFiles
+from backedge.templates.model_prompts import ModelPrompts
 from backedge.testing.transcripts import EXAMPLES
 from backedge.tokenization.detokenizer import read_vocabulary
 
@@ -39,7 +39,7 @@ def read_transcripts() -> list[dict[str, Any]]:
     return [found for line in lines if not OF_WORKERS.intersection(found := json.loads(line))]
 
 
-def postprocess(files: ModelFiles, transcript: dict[str, Any]) -> dict[str, Any]:
+def postprocess(files: ModelPrompts, transcript: dict[str, Any]) -> dict[str, Any]:
     """Return the answer of a transcript, fed token by token, in the form of its `expect`."""
     tools = transcript.get("tools", [])
     parsed = ParserRequest(
@@ -85,7 +85,7 @@ def main() -> None:
     folder = Path(backedge.parsers.__file__).parents[2]
     if folder.name != "site-packages":
         sys.exit(f"backedge comes from {folder}, not from an installed wheel")
-    files = ModelFiles(EXAMPLES / "tiny_model")
+    files = ModelPrompts(EXAMPLES / "tiny_model")
     transcripts = read_transcripts()
     for transcript in transcripts:
         if (found := postprocess(files, transcript)) != transcript["expect"]:

@@ -31,7 +31,6 @@ from ...guided.call_policy import CallPolicy
 from ...parsers.base import ParserFactory, ParserNames
 from ...parsers.parser_lookup import linear_parsers
 from ...templates.chat_template import format_tools, render_with_time_limit
-from ...templates.model_files import ModelFolder
 from ...templates.transformers_templates import (
     BoundedTokenizer,
     TemplateTokenizer,
@@ -39,6 +38,7 @@ from ...templates.transformers_templates import (
     check_template,
 )
 from ...tokenization.detokenizer import detokenizers, read_vocabulary
+from ...tokenization.model_files import ModelFolder
 from ...tokenization.transformers_tokenizers import NO_ENCODER, make_encoder
 from ..dynamo.types import ModelInstance, RoutedEngine
 from .parsers import SglangParsers, check_names

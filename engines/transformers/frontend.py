@@ -29,9 +29,10 @@ from ...frontend.request.preprocessed_request import EngineFields, Prompt, Reaso
 from ...guided.call_policy import CallPolicy
 from ...parsers.base import ParserFactory
 from ...parsers.parser_lookup import linear_parsers
-from ...templates.model_files import ModelFiles, ModelFolder, load_tokenizer_json
+from ...templates.model_prompts import ModelPrompts, load_template
 from ...tokenization import LazyTokenizer, load
 from ...tokenization.detokenizer import DetokenizerFactory, detokenizers, read_vocabulary
+from ...tokenization.model_files import ModelFolder, load_tokenizer_json
 from ..dynamo.types import ModelInstance, RoutedEngine
 
 logger = logging.getLogger(__name__)
@@ -109,7 +110,7 @@ class HuggingFaceModelBuilder(ChatModelBuilder):
         """Return the model's tokenizer, its other files, and the function that makes prompts."""
         module, class_name = self.selection.module, self.selection.class_name
         if not (module and class_name):
-            files = ModelFiles(
+            files = ModelPrompts(
                 self.path,
                 self.flags.chat_template,
                 engine,
@@ -121,8 +122,8 @@ class HuggingFaceModelBuilder(ChatModelBuilder):
         self.log_uncached(f"{class_name} decides itself what it makes of a text")
         tokenizer = load(module, class_name, self.path)
         single_token = functools.partial(find_single_token, tokenizer, self.path)
-        folder = ModelFolder(self.path, engine, single_token, self.context_length)
-        return tokenizer, folder, PythonPrompts(tokenizer, folder, self.flags.chat_template)
+        folder = ModelFolder(self.path, single_token, self.context_length)
+        return tokenizer, folder, PythonPrompts(tokenizer, folder, self.flags.chat_template, engine)
 
 
 def find_single_token(tokenizer: LazyTokenizer, folder: str, text: str) -> int | None:
@@ -146,11 +147,15 @@ class PythonPrompts(RenderTokenIds):
     """
 
     def __init__(
-        self, tokenizer: LazyTokenizer, folder: ModelFolder, chat_template: str | None
+        self,
+        tokenizer: LazyTokenizer,
+        folder: ModelFolder,
+        chat_template: str | None,
+        engine: str = "vllm",
     ) -> None:
         self._tokenizer = tokenizer
         self._limit = folder.prompt_limit
-        self._template = functools.cache(lambda: folder.load_template(chat_template))
+        self._template = functools.cache(lambda: load_template(folder, chat_template, engine))
 
     @override
     def __call__(

@@ -23,7 +23,7 @@ from ...base.json_types import JsonObject
 from ...base.seams import replace
 from ...parsers.base import ParserFactory, ParserNames
 from ...postprocess.engine_output import engine_error
-from ...templates.model_files import read_vocabulary_size
+from ...tokenization.model_files import read_vocabulary_size
 from ...worker import flags
 from ...worker.auto_names import resolve_auto_names
 from ...worker.egress import send_all

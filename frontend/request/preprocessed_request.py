@@ -6,7 +6,7 @@ import msgspec
 from msgspec import UNSET, UnsetType
 
 from ...base.json_types import JsonObject
-from ...templates.model_files import ModelFolder
+from ...tokenization.model_files import ModelFolder
 from .chat_request import ChatRequest
 from .sampling import (
     SamplingOptions,

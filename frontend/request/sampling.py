@@ -14,7 +14,7 @@ from msgspec import UNSET, UnsetType
 
 from ...base.errors import RequestError
 from ...base.json_types import JsonObject
-from ...templates.model_files import GenerationConfig, ModelFolder
+from ...tokenization.model_files import GenerationConfig, ModelFolder
 from ...tokenization.prompt_limit import describe_longest
 from .chat_request import ChatRequest
 

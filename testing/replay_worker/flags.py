@@ -19,7 +19,7 @@ from ...recording.recorder import Recorder
 from ...recording.recording import RecordedModel
 from ...recording.recording_file import read_recordings
 from ...templates.auto_parsers import resolve_auto
-from ...templates.model_files import ModelFiles
+from ...templates.model_prompts import ModelPrompts
 from ...tokenization import flags as tokenizer_flags
 from ...tokenization import load
 from ...tokenization.detokenizer import DetokenizerFactory, detokenizers
@@ -131,7 +131,7 @@ def build_worker(
     """Build the worker, and the model that it registers. Raises `SetupError` for bad flags."""
     check_pace(flags)
     names = find_parsers(flags)
-    files = ModelFiles(flags.model)
+    files = ModelPrompts(flags.model)
     engine = ReplayEngine(
         choose_outputs(flags, files),
         tokens_per_second=flags.tokens_per_second,
@@ -163,7 +163,7 @@ def build_worker(
 
 
 def choose_outputs(
-    flags: argparse.Namespace, files: ModelFiles
+    flags: argparse.Namespace, files: ModelPrompts
 ) -> Callable[[JsonObject], Sequence[int]]:
     """Return the function that finds a request's output. Raises `BackedgeError` for bad files."""
     if flags.recordings is not None:
@@ -197,7 +197,7 @@ def record(
     return build_recorder(settings, model, factory, metrics)
 
 
-def load_decoding(files: ModelFiles, selection: TokenizerSelection) -> object:
+def load_decoding(files: ModelPrompts, selection: TokenizerSelection) -> object:
     """Return the tokenizer that decodes. Raises `SetupError` and `TokenizerLoadError`."""
     path = str(files.folder)
     if selection.module and selection.class_name:

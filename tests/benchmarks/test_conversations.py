@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from backedge.templates.model_files import ModelFiles
+from backedge.templates.model_prompts import ModelPrompts
 
 from benchmarks.conversations import (
     ENCODERS,
@@ -25,7 +25,7 @@ def test_each_turn_is_the_one_before_and_a_little_more(characters: int) -> None:
     assert len({str(message["content"]) for message in messages}) > 1
     length = sum(len(message["content"]) for message in messages)
     assert characters <= length <= max(characters, 40)
-    render = ModelFiles(TINY_MODEL).template.render
+    render = ModelPrompts(TINY_MODEL).template.render
     ending = "assistant\n"
     for turn in range(1, 20):
         before, after = (render(messages[: 2 * n - 1]) for n in (turn, turn + 1))

@@ -11,11 +11,11 @@ from backedge.frontend.request.preprocessed_request import (
     to_json_object,
 )
 from backedge.guided.guided_decoding import build_guided_decoding
-from backedge.templates.model_files import ModelFiles
+from backedge.templates.model_prompts import ModelPrompts
 
 from tests.support import TINY_MODEL
 
-FILES = ModelFiles(TINY_MODEL)
+FILES = ModelPrompts(TINY_MODEL)
 PARAMETERS = {"type": "object", "properties": {"a": {"type": "integer"}}}
 TOOL = {"type": "function", "function": {"name": "f", "parameters": PARAMETERS}}
 NAMED = {"type": "function", "function": {"name": "f"}}

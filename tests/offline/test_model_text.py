@@ -6,11 +6,11 @@ import pytest
 from backedge.base.errors import RequestError, SetupError
 from backedge.offline import ModelLoadConfig
 from backedge.offline.model_text import find_folder, open_text
-from backedge.templates.model_files import ModelFiles
+from backedge.templates.model_prompts import ModelPrompts
 
 from tests.support import TINY_MODEL, TRANSCRIPTS
 
-FILES = ModelFiles(TINY_MODEL)
+FILES = ModelPrompts(TINY_MODEL)
 TEXT = open_text(ModelLoadConfig(TINY_MODEL))
 
 

@@ -2,7 +2,7 @@
 
 from backedge.offline import GenerationOptions, RowError
 from backedge.offline.rows import Prompt, Row, resolve_sampling
-from backedge.templates.model_files import GenerationConfig
+from backedge.tokenization.model_files import GenerationConfig
 
 MODEL = GenerationConfig(temperature=0.6, top_k=20)
 

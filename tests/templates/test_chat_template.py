@@ -10,12 +10,12 @@ from backedge.templates.chat_template import (
     create_environment,
     reads_content_parts,
 )
-from backedge.templates.model_files import ModelFiles
+from backedge.templates.model_prompts import ModelPrompts
 from transformers import AutoTokenizer
 
 from tests.support import TINY_MODEL, TRANSCRIPTS
 
-FILES = ModelFiles(TINY_MODEL)
+FILES = ModelPrompts(TINY_MODEL)
 TRANSFORMERS = AutoTokenizer.from_pretrained(TINY_MODEL)
 USER = {"role": "user", "content": "hi"}
 

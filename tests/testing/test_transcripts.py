@@ -4,7 +4,7 @@ import json
 
 import pytest
 from backedge.base.errors import SetupError
-from backedge.templates.model_files import ModelFiles
+from backedge.templates.model_prompts import ModelPrompts
 from backedge.testing.transcripts import (
     Recordings,
     Transcript,
@@ -15,7 +15,7 @@ from backedge.testing.transcripts import (
 from tests.support import EXAMPLES, TINY_MODEL, TRANSCRIPTS, encode
 
 COUNT = TRANSCRIPTS["cut_text"]
-FILES = ModelFiles(TINY_MODEL)
+FILES = ModelPrompts(TINY_MODEL)
 
 
 def test_a_prompt_that_no_transcript_has():

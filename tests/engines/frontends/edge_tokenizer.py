@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from backedge.base.json_types import JsonObject
-from backedge.templates.model_files import ModelFiles
+from backedge.templates.model_prompts import ModelPrompts
 from backedge.tokenization import BaseTokenizer
 from tokenizers import Tokenizer
 
@@ -38,7 +38,7 @@ class PromptsOnly:
     """Neither encodes nor decodes text."""
 
     def __init__(self, model_path: str) -> None:
-        self._files = ModelFiles(model_path)
+        self._files = ModelPrompts(model_path)
 
     def tokenize(
         self,

@@ -11,8 +11,8 @@ from backedge.engines.transformers.frontend import (
 from backedge.frontend.prompt_preprocessor import PromptPreprocessor
 from backedge.frontend.runtime.prompt_queue import PromptQueue
 from backedge.guided.call_policy import CallPolicy
-from backedge.templates.model_files import ModelFolder
 from backedge.tokenization import load
+from backedge.tokenization.model_files import ModelFolder
 
 from tests.frontend.chat_requests import FILES, NAMED, TOOL, chat_request
 from tests.support import TINY_MODEL

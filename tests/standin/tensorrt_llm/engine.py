@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from types import SimpleNamespace
 from typing import Any
 
-from backedge.templates.model_files import ModelFiles
+from backedge.templates.model_prompts import ModelPrompts
 from backedge.testing.replay_worker.recorded_outputs import RecordedOutputs
 from backedge.testing.transcripts import EXAMPLES, Recordings, read_transcripts
 from prometheus_client import Counter, Gauge
@@ -140,7 +140,7 @@ def tokenizer_factory(obj: str, **kwargs: Any) -> TransformersTokenizer:
 
 class BaseLLM:
     def __init__(self, model: str, **kwargs: Any) -> None:
-        files = ModelFiles(model)
+        files = ModelPrompts(model)
         self.args = SimpleNamespace(model=model, **kwargs)
         self.tokenizer = None
         self._end_id = files.eos_token_ids[0]

@@ -2,14 +2,14 @@
 
 import asyncio
 
-from backedge.templates.model_files import ModelFiles
+from backedge.templates.model_prompts import ModelPrompts
 from backedge.testing.replay_worker.engine import ReplayEngine
 from backedge.testing.replay_worker.recorded_outputs import RecordedOutputs
 from backedge.testing.transcripts import EXAMPLES, Recordings, read_transcripts
 
 from tests.support import TINY_MODEL, TRANSCRIPTS, encode
 
-FILES = ModelFiles(TINY_MODEL)
+FILES = ModelPrompts(TINY_MODEL)
 RECORDINGS = RecordedOutputs(Recordings(FILES, read_transcripts(EXAMPLES / "transcripts")))
 COUNT = TRANSCRIPTS["cut_text"]
 TOKENS = encode(COUNT["output"])

@@ -1,70 +1,20 @@
-"""What is read of the small files in a model's folder."""
+"""The small files in a model's folder, as they are read."""
 
 import json
 
 import pytest
 from backedge.base.errors import SetupError
-from backedge.templates.model_files import ModelFiles, ModelFolder, read_vocabulary_size
+from backedge.tokenization.model_files import ModelFolder, load_tokenizer_json, read_vocabulary_size
 
 from tests.support import TINY_MODEL
 
-FILES = ModelFiles(TINY_MODEL)
-USER = {"role": "user", "content": "hi"}
+FILES = ModelFolder(TINY_MODEL, load_tokenizer_json(TINY_MODEL).token_to_id)
 IMAGES = {"text_config": {"eos_token_id": 5, "max_position_embeddings": 100}}
-
-# files, --chat-template, the prompt of one message
-FOLDERS = [
-    (
-        {
-            "tokenizer_config.json": '{"chat_template": "config",'
-            ' "eos_token": {"content": "<|im_end|>"}}'
-        },
-        None,
-        "config",
-    ),
-    (
-        {"tokenizer_config.json": '{"chat_template": [{"name": "default", "template": "named"}]}'},
-        None,
-        "named",
-    ),
-    ({"chat_template.json": '{"chat_template": "json"}'}, None, "json"),
-    (
-        {"chat_template.jinja": "jinja", "chat_template.json": '{"chat_template": "json"}'},
-        None,
-        "jinja",
-    ),
-    ({"chat_template.jinja": "jinja", "mine": "flag"}, "mine", "flag"),
-]
-
-
-def folder(tmp_path, files):
-    (tmp_path / "tokenizer.json").write_bytes((TINY_MODEL / "tokenizer.json").read_bytes())
-    for name, text in files.items():
-        (tmp_path / name).write_text(text)
-    return tmp_path
-
-
-@pytest.mark.parametrize(("files", "given", "text"), FOLDERS)
-def test_the_template_is_found(tmp_path, files, given, text):
-    path = folder(tmp_path, files)
-    assert ModelFiles(path, str(path / given) if given else None).template.render([USER]) == text
-
-
-@pytest.mark.parametrize(
-    ("files", "part"),
-    [
-        ({}, "--chat-template"),
-        ({"chat_template.jinja": "x", "generation_config.json": "{"}, "cannot be used"),
-    ],
-)
-def test_a_folder_that_does_not_do_says_why(tmp_path, files, part):
-    with pytest.raises(SetupError, match=part):
-        ModelFiles(folder(tmp_path, files))
 
 
 def test_without_a_tokenizer_the_other_ways_are_named(tmp_path):
     with pytest.raises(SetupError, match="choose vllm or sglang"):
-        ModelFiles(tmp_path)
+        load_tokenizer_json(tmp_path)
 
 
 def test_ends_of_sequence():
@@ -73,11 +23,6 @@ def test_ends_of_sequence():
         [553, 551],
         2048,
     )
-
-
-def test_a_template_file_that_cannot_be_read_is_named(tmp_path):
-    with pytest.raises(SetupError, match=r"missing\.jinja.*No such file.*name a Jinja file"):
-        ModelFiles(folder(tmp_path, {}), str(tmp_path / "missing.jinja"))
 
 
 # generation_config.json, config.json, end-of-sequence tokens, context length
@@ -119,16 +64,6 @@ def test_defaults_of_sampling(tmp_path):
     (tmp_path / "generation_config.json").write_text('{"temperature": "hot"}')
     with pytest.raises(SetupError, match=r"generation_config.json cannot be used: .*temperature"):
         ModelFolder(tmp_path)
-
-
-def test_templates_write_the_special_tokens(tmp_path):
-    (tmp_path / "tokenizer_config.json").write_text(
-        '{"bos_token": {"content": "<s>"}, "pad_token": null, "add_bos_token": true}'
-    )
-    (tmp_path / "chat_template.jinja").write_text(
-        "{{ bos_token }}{{ pad_token }}{{ add_bos_token }}"
-    )
-    assert ModelFolder(tmp_path).load_template().render([USER]) == "<s>"
 
 
 @pytest.mark.parametrize(
