@@ -3,8 +3,8 @@
     python examples/image_job.py pictures --model Qwen/Qwen2.5-VL-3B-Instruct
     python examples/image_job.py pictures --model Qwen/Qwen2.5-VL-3B-Instruct --backend vllm
 
-A picture that cannot be read fails alone; the others get their captions. `--max-pixels` bounds what
-the model sees of a large one, and so the tokens that it takes.
+If a picture cannot be read, only that request fails. `--max-pixels` limits the size of pictures for
+the model, and so their number of tokens.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ def main() -> None:
         for result in engine.generate_vlm_batch(requests, options):
             if result.error is None:
                 caption = " ".join(result.text.split())
-                print(f"{result.id}: {caption} ({result.prompt_tokens} tokens of prompt)")
+                print(f"{result.id}: {caption} ({result.prompt_tokens} prompt tokens)")
             else:
                 print(f"{result.id}: failed ({result.error.kind}): {result.error.message}")
 

@@ -1,9 +1,9 @@
-"""Makes a vision model of 1 MB with random weights, for tests and to try jobs with images.
+"""Makes a vision model of 1 MB with random weights, for tests and to try image jobs.
 
     python examples/make_vision_model.py FOLDER
 
-It is a Qwen2-VL: an image becomes one token for each 28 x 28 pixels. What it says of an image is
-noise, but it says the same each time.
+It is a Qwen2-VL: an image becomes one token for each 28 x 28 pixels. Its answers are noise, but
+reproducible.
 """
 
 from __future__ import annotations
@@ -92,7 +92,7 @@ def make(folder: Path) -> None:
 
 
 def main() -> None:
-    """Make the model in the folder that the command line names."""
+    """Make the model in the folder given on the command line."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("folder", type=Path)
     make(parser.parse_args().folder)

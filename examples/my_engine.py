@@ -1,8 +1,8 @@
-"""An engine of your own: each conversation begins with a house rule, and token ids are logged.
+"""Your own engine: begins each conversation with a house rule, and logs token ids.
 
     python -m backedge.frontend --engine-factory my_engine:HouseRule
 
-with examples/ on PYTHONPATH. Rendering, tokenization, routing and post-processing are Backedge's.
+with examples/ on PYTHONPATH. Backedge does rendering, tokenization, routing and post-processing.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ RULE = {"role": "system", "content": "Answer briefly."}
 
 
 class HouseRule:
-    """Created for each model, and dropped when the model's last worker goes."""
+    """Created for each model, and dropped when the model's last worker leaves."""
 
     def __init__(self, model: ChatModel) -> None:
         self._model = model

@@ -1,10 +1,10 @@
-"""A plugin of your own: answers of one sentence.
+"""Your own plugin: answers of one sentence.
 
     python examples/my_plugin.py
     PYTHONPATH=examples python -m backedge.offline --plugin my_plugin:OneSentence ...
 
-A plugin reads the clean text of each answer while it is generated, so it works with all back ends;
-one that changes logits says in `backends` which it is for, and any other is refused before weights
+A plugin reads each answer's clean text while it is generated, so it works with all back ends. One
+that changes logits lists its back ends in `backends`; with any other it is rejected before weights
 load.
 """
 
@@ -25,18 +25,18 @@ ENDS = ".!?"
 
 
 class FirstSentence:
-    """Reads one answer and ends it behind its first sentence."""
+    """Reads one answer and ends it after its first sentence."""
 
     name = "one sentence"
 
     def feed(self, text: str) -> int | None:
-        """Return how many characters of the new `text` belong to the answer; None for all."""
+        """Return how many characters of the new `text` to keep; None for all."""
         ends = [position for position, character in enumerate(text) if character in ENDS]
         return ends[0] + 1 if ends else None
 
 
 class OneSentence(Plugin):
-    """Ends each answer behind its first sentence, and writes it without space around it."""
+    """Ends each answer after its first sentence, and strips white space around it."""
 
     name = "one sentence"
 
@@ -45,7 +45,7 @@ class OneSentence(Plugin):
         return FirstSentence()
 
     def clean(self, text: str) -> str:
-        """Return the text of a finished answer as it is to be."""
+        """Return the final text of a finished answer."""
         return text.strip()
 
 

@@ -1,8 +1,8 @@
-"""An engine of your own that routes by Dynamo's `KvRouter`, in Python.
+"""Your own engine that routes with Dynamo's `KvRouter`, in Python.
 
     python -m backedge.frontend --engine-factory my_router:OwnRouter
 
-with examples/ on PYTHONPATH. Rendering, tokenization and post-processing are Backedge's.
+with examples/ on PYTHONPATH. Backedge does rendering, tokenization and post-processing.
 """
 
 from __future__ import annotations
@@ -19,9 +19,9 @@ logger = logging.getLogger(__name__)
 
 
 class OwnRouter:
-    """Created for each model, and closed when the model's last worker goes.
+    """Created for each model, and closed when the model's last worker leaves.
 
-    The model's `deployment` is all that Dynamo has said: the card, the first worker, the
+    The model's `deployment` holds all that Dynamo provides: the card, the first worker, the
     frontend's flags, and the engine with which Dynamo would route.
     """
 
@@ -29,7 +29,7 @@ class OwnRouter:
         self._model = model
         deployment = model.deployment
         block_size = deployment.config.kv_cache_block_size or 32
-        # Without events of the workers' caches, it remembers which prompts it sent where.
+        # Without cache events from the workers, it remembers which prompts it sent where.
         settings = KvRouterConfig(use_kv_events=False)
         self._router = KvRouter(deployment.endpoint(), block_size, settings)
 
@@ -42,12 +42,12 @@ class OwnRouter:
                     yield annotated
 
     async def generate(self, request: JsonObject, *, context: Context) -> AsyncIterator[JsonObject]:
-        """Route a preprocessed request, in place of Dynamo's engine."""
+        """Route a preprocessed request, instead of Dynamo's engine."""
         worker, _, overlap = await self._router.best_worker(request["token_ids"])
         logger.info("worker %s has %s blocks of the prompt", worker, overlap)
         stream: AsyncIterator[JsonObject] = await self._router.generate_from_request(request)
         return stream
 
     def close(self) -> None:
-        """Take note that the model is gone; called once."""
+        """Log that the model has no more workers; called once."""
         logger.info("model %s is gone", self._model.name)

@@ -22,7 +22,7 @@ class MyTokenizer(BaseTokenizer):
     """
 
     special_toks: Sequence[str] = (START, END)
-    thread_safe = True  # no method changes anything
+    thread_safe = True  # methods do not change state
 
     def __init__(self, model_path: str) -> None:
         self._marks = re.compile("(" + "|".join(map(re.escape, self.special_toks)) + ")")
@@ -51,8 +51,8 @@ class MyTokenizer(BaseTokenizer):
         tools: list[dict[str, Any]] | None = None,
         **kwargs: object,
     ) -> str:
-        """Return the prompt. Raises ValueError, which is HTTP 400, for a request with tools."""
+        """Return the prompt. Raises ValueError (HTTP 400) for a request with tools."""
         if tools:
-            raise ValueError("this model calls no tools")
+            raise ValueError("this model cannot call tools")
         turns = [f"{START}{message['role']}\n{message['content']}{END}\n" for message in messages]
         return "".join(turns) + f"{START}assistant\n"

@@ -4,8 +4,8 @@
     python examples/text_job.py --backend hf --model Qwen/Qwen3-0.6B
     python examples/text_job.py --backend vllm --model Qwen/Qwen3-8B
 
-For a whole file of conversations take `python -m backedge.offline`, which goes on where it was
-interrupted.
+For a whole file of conversations use `python -m backedge.offline`, which can resume after an
+interruption.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from backedge.offline import (
 
 TINY_MODEL = Path(__file__).parent / "tiny_model"
 QUESTIONS = ["Say hello.", "Greet the world.", "List the letters."]
-# The text ends where the first of these strings begins, whichever back end makes the tokens.
+# The text ends before the first of these strings, with every back end.
 STOPS = [", epsilon", "\n\n"]
 
 

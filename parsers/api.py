@@ -1,4 +1,4 @@
-"""`stream_parser`: a parser without the rest of a worker, for tests, tools and offline use."""
+"""`stream_parser` builds a parser outside the worker, for tests, tools and offline use."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from .linear_parsers import Vocabulary
 from .parser_lookup import Kind, linear_parsers, uses_native
 
 Engine = Literal["vllm", "sglang", "trtllm"]
-# The package of each engine, and the class of its parsers, in order of preference. Importing one
-# engine's parsers must not import another engine.
+# Package of each engine and class of its parsers, in order of preference. Importing one engine's
+# parsers must not import another engine.
 NATIVE: dict[Engine, tuple[str, str]] = {
     "vllm": ("vllm", "VllmParsers"),
     "sglang": ("sglang", "SglangParsers"),
@@ -23,7 +23,7 @@ NATIVE: dict[Engine, tuple[str, str]] = {
 }
 
 
-def stream_parser(  # noqa: PLR0913 - all are keywords with a default
+def stream_parser(  # noqa: PLR0913 - keywords with defaults
     *,
     tool_call_parser: str | None = None,
     reasoning_parser: str | None = None,
@@ -35,7 +35,7 @@ def stream_parser(  # noqa: PLR0913 - all are keywords with a default
     prompt_token_ids: Sequence[int] = (),
     chat_template_kwargs: Mapping[str, object] | None = None,
 ) -> StreamParser:
-    """Return a parser for the output of one choice, as the worker would.
+    """Build a parser for the output of one choice, as the worker does.
 
         parser = stream_parser(tool_call_parser="hermes", reasoning_parser="qwen3", tools=tools)
         events = parser.feed("text") + parser.finish()
@@ -43,9 +43,9 @@ def stream_parser(  # noqa: PLR0913 - all are keywords with a default
     tools: OpenAI tool definitions; without tools, calls are not parsed.
     vocabulary: for linear parsers, the tokens that may be markers; without it all markers are
         found as text.
-    engine: the engine whose native parsers to use; None for the first that is installed
-        of vLLM, SGLang and TensorRT-LLM ("trtllm").
-    tokenizer: the engine's tokenizer of the model; native parsers need it.
+    engine: the engine whose native parsers to use; None for the first installed one of vLLM,
+        SGLang and TensorRT-LLM ("trtllm").
+    tokenizer: the engine's tokenizer of the model, which native parsers need.
     prompt_token_ids: the prompt, whose end may have opened the reasoning.
     Raises `UnknownParserError` for an unknown name, and `SetupError` for a native parser without
     a tokenizer or without its engine.
@@ -67,7 +67,7 @@ def stream_parser(  # noqa: PLR0913 - all are keywords with a default
 
 
 def native_parsers(engine: Engine | None, tokenizer: object, names: ParserNames) -> ParserFactory:
-    """Return the parsers of an engine; None for the first that is installed.
+    """Return the parsers of an engine; None for the first one installed.
 
     Raises `SetupError` if it is not installed.
     """

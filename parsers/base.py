@@ -14,7 +14,7 @@ from .held_text import HeldText
 
 
 class ParserNames(msgspec.Struct, frozen=True):
-    """The names of a model's parsers, as its flags or its card give them; None for no parser."""
+    """The names of a model's parsers, as in its flags or its card; None for no parser."""
 
     tool_call: str | None = None
     reasoning: str | None = None
@@ -26,19 +26,19 @@ class ParserNames(msgspec.Struct, frozen=True):
 
 
 def forces_call(tool_choice: object) -> bool:
-    """Whether a `tool_choice` demands a call. tool_choice: in any form; None for none."""
+    """Whether `tool_choice`, in any form or None, demands a call."""
     return tool_choice not in (None, "none", "auto")
 
 
 class ParserRequest(msgspec.Struct, frozen=True, omit_defaults=True):
-    """What the parsers need to know of a chat request.
+    """The parts of a chat request that parsers need.
 
     tools: OpenAI tool definitions.
     tool_choice: "none", "auto", "required" or {"type": "function", "function": {"name": ...}}.
-    json_calls: guided decoding makes the model write forced calls as plain JSON, whatever its own
-        syntax is: an array of {"name", "parameters"}, or a named call's arguments alone.
-    history_tool_calls: number of calls in the conversation so far; the ids of some formats
-        continue this count.
+    json_calls: guided decoding makes the model write forced calls as plain JSON instead of its
+        own syntax: an array of {"name", "parameters"}, or only a named call's arguments.
+    history_tool_calls: number of calls in the conversation so far, which the ids of some
+        formats continue.
     """
 
     tools: list[JsonObject] = []
@@ -56,7 +56,7 @@ class ParserRequest(msgspec.Struct, frozen=True, omit_defaults=True):
 
     @property
     def drops_calls(self) -> bool:
-        """Whether the client forbids calls: one that the model makes all the same is left out."""
+        """Whether the client forbids calls; one that the model makes anyway is dropped."""
         return bool(self.tools) and self.tool_choice == "none"
 
     @property
@@ -66,50 +66,50 @@ class ParserRequest(msgspec.Struct, frozen=True, omit_defaults=True):
 
     @property
     def forced_name(self) -> str | None:
-        """The function that a named tool_choice demands; None if there is no such choice."""
+        """The function that a named tool_choice demands; None without a named choice."""
         return self.tool_choice["function"]["name"] if isinstance(self.tool_choice, dict) else None
 
 
 class StreamParser(Protocol):
-    """Turns the output of one choice into events. One object per choice, fed in order."""
+    """Converts the output of one choice to events. One object per choice, fed in order."""
 
     @property
     def token_aligned(self) -> bool:
-        """Whether each token must be fed by itself, with its own text.
+        """Whether each token must be fed separately, with its own text.
 
-        Parsers of the engines read text and token ids side by side, and most of them lose data
-        when one step holds several tokens (vllm-project/vllm 31501, 41967).
+        The engines' parsers read text and token ids together, and most of them lose data if a
+        step contains several tokens (vllm-project/vllm 31501, 41967).
         """
         ...
 
     @property
     def in_reasoning(self) -> bool:
-        """Whether text fed next counts as reasoning, as far as the parser knows."""
+        """Whether the next text is reasoning, as far as the parser knows."""
         ...
 
     @property
     def reasoning_tokens(self) -> int:
-        """How many tokens of reasoning were fed, without its markers."""
+        """Number of reasoning tokens fed, without markers."""
         ...
 
     @property
     def state_name(self) -> str:
-        """The state that the next text is in, for people: of a linear parser its table's."""
+        """The state of the next text, for display; a linear parser's is from its table."""
         return "reasoning" if self.in_reasoning else "answer"
 
     @property
     def held(self) -> Sequence[HeldText] | None:
-        """What was read and not given out yet, for people; None if the parser does not say."""
+        """The text held back, for display; None if the parser cannot tell."""
         return None
 
     def reads_together(self, token_ids: Sequence[int]) -> bool:
-        """Whether these tokens may be fed at once although the parser is token-aligned."""
+        """Whether these tokens may be fed together although the parser is token-aligned."""
         ...
 
     def feed(self, text: str, token_ids: Sequence[int] = ()) -> list[Event]:
         """Return the events that `text` completes.
 
-        text: may be empty, if a token ends in half a character.
+        text: empty if a token ends within a character.
         token_ids: the tokens that `text` was decoded from; may be empty.
         """
         ...
@@ -117,9 +117,9 @@ class StreamParser(Protocol):
     def finish(
         self, text: str = "", token_ids: Sequence[int] = (), *, cut: bool = False
     ) -> list[Event]:
-        """Feed the last piece; return the events of everything that was held back.
+        """Feed the last piece; return its events and those of all held-back text.
 
-        cut: generation ended by a limit, so an open call stays open.
+        cut: a limit ended generation, so an open call stays open.
         """
         ...
 
@@ -161,7 +161,7 @@ class ParserWrapper(StreamParser):
 
 
 class ParserFactory(Protocol):
-    """Makes one parser per choice. Built once per model.
+    """Builds one parser per choice; one factory per model.
 
     name: the names of its parsers, for log lines and metrics.
     """
@@ -173,9 +173,9 @@ class ParserFactory(Protocol):
         ...
 
     def __call__(self, request: ParserRequest, prompt_token_ids: Sequence[int]) -> StreamParser:
-        """Return a new parser for one choice of `request`.
+        """Build a parser for one choice of `request`.
 
-        Forced calls in plain JSON (`ParserRequest.json_calls`) stay content: whoever feeds the
-        parser wraps it with `forced_calls.wrap_forced_calls`, whatever the factory.
+        Forced calls in plain JSON (`ParserRequest.json_calls`) remain content; the caller wraps
+        the parser with `forced_calls.wrap_forced_calls`, whatever the factory.
         """
         ...

@@ -1,8 +1,8 @@
-"""Formats made ready for one vocabulary: what the linear parser looks up while it reads.
+"""Compiles formats for one vocabulary into the tables of the linear parser.
 
-A model may use one format for reasoning and another one for tool calls. `compile_format` joins
-both into one table, adds the markers that states share whatever the format, and decides for each
-marker whether the vocabulary has it as a token or whether it must be found in the text.
+A model may use one format for reasoning and another one for tool calls. `compile_format` joins both
+into one table, adds the markers that all formats share, and decides for each marker whether it is a
+token of the vocabulary or must be found in the text.
 """
 
 from __future__ import annotations
@@ -26,19 +26,19 @@ from .format import (
     target_state,
 )
 
-# A fence stands at the start of a line, after at most three spaces (CommonMark 0.31, 4.5).
+# A fence begins a line, after at most three spaces (CommonMark 0.31, 4.5).
 FENCE = "```"
 FENCES = tuple(f"\n{' ' * indent}{FENCE}" for indent in range(4))
 _BY_HEADER: frozenset[State | Jump] = frozenset({State.HEADER, Jump.BY_HEADER})
-# What a marker that ends markup leads to.
+# Targets of markers that end markup.
 _ENDED = TEXT_STATES | {State.TOOL_SECTION, State.PARAMETERS, Jump.RETURN}
-# What the markers of code blocks look like; they are text, too.
+# Texts that look like the markers of code blocks.
 CODE_MARKERS = frozenset({"`", "\n", FENCE, *FENCES})
-# A shorter token within a marker is a word or a sign that has other uses, too.
+# A shorter token within a marker is a word or sign with other uses as well.
 MIN_PART = 4
-# Markup whose markers keep their place even if what they lead to is left out.
+# Markup whose markers remain even if their targets are excluded.
 _KEPT_MARKUP = frozenset({State.IGNORED, State.HEADER})
-# Text for the client, whatever is read.
+# Text for the client in any request.
 _SHOWN = TEXT_STATES | {Jump.RETURN}
 Markers = dict[State, dict[str, Target]]
 
@@ -47,9 +47,9 @@ Markers = dict[State, dict[str, Target]]
 class Scanner:
     """Finds the markers of one state in text.
 
-    running: for text that may go on. A group of it matches if what was found may be the beginning
-        of a marker at the end of the text.
-    final: for the end of the output, after which nothing follows.
+    running: for text that may continue. One of its groups matches if the match may be the
+        beginning of a marker at the end of the text.
+    final: for the end of the output.
     """
 
     running: re.Pattern[str]
@@ -60,18 +60,18 @@ class Scanner:
 class CompiledFormat:
     """A table for one vocabulary.
 
-    formats: the formats it was compiled from; reasoning first.
+    formats: the compiled formats, reasoning first.
     markers: by state, each marker's target.
-    scanners: by state, for the markers that are found in text.
+    scanners: by state, for markers that are found in text.
     ids: the markers that are tokens, by token id.
     parts: tokens that occur within a marker found in text, by token id.
-    headers: what a HEADER leads to; the first match wins.
-    prefix: content in front of the answer.
+    headers: patterns for the text of a HEADER with their targets; the first match wins.
+    prefix: content before the answer.
     initial_state: the state before the first token, unless the prompt decides.
     spelled: the markers that are ordinary text, without any token of the vocabulary.
     alone: tokens that must be fed one at a time.
-    counted: states in which a marker found in text may begin or end reasoning, so that tokens of
-        reasoning can be counted only if they come one at a time.
+    counted: states in which a marker found in text may begin or end reasoning, so reasoning
+        tokens can be counted only if tokens come one at a time.
     """
 
     formats: tuple[Format, ...]
@@ -87,7 +87,7 @@ class CompiledFormat:
     counted: frozenset[State]
 
     def find_exits(self, state: State) -> dict[str, State | Jump]:
-        """Return the markers that lead out of `state`, each with where it leads."""
+        """Return the markers that lead out of `state`, with their targets."""
         return {
             marker: target_state(target)
             for marker, target in self.markers.get(state, {}).items()
@@ -96,7 +96,7 @@ class CompiledFormat:
 
     @property
     def grammar(self) -> Format:
-        """The format that says how names, keys and values are read: that of the tool calls."""
+        """The tool calls' format, which determines how names, keys and values are read."""
         return self.formats[-1]
 
 
@@ -109,9 +109,9 @@ def compile_format(
 ) -> CompiledFormat:
     """Return the table for a reasoning format and a tool format; one format may be both.
 
-    vocabulary: the added tokens' ids by their text. A marker that is one of these tokens counts
-        as that token only; the same characters as other tokens are text.
-    guided: a grammar guides the answer, so marker tokens in it are text.
+    vocabulary: text -> id of the added tokens. A marker that is such a token is recognized only
+        as that token; the same characters from other tokens are text.
+    guided: a grammar constrains the answer, so marker tokens in it are text.
     """
     formats = tuple(format_ for format_ in (reasoning, tools) if format_ is not None)
     markers = _choose_markers(reasoning, tools)
@@ -155,7 +155,7 @@ def _may_reason(
     vocabulary: Collection[str],
     reasons: AbstractSet[State | Jump],
 ) -> bool:
-    """Whether text without any marker token may lead from `state` to one of `reasons`."""
+    """Whether text without marker tokens may lead from `state` to one of `reasons`."""
     found: set[State | Jump] = {state}
     unvisited = [state]
     while unvisited:
@@ -168,17 +168,17 @@ def _may_reason(
     return not found.isdisjoint(reasons)
 
 
-# Which markers count.
+# The choice of markers.
 
 
 def _choose_markers(reasoning: Format | None, tools: Format | None) -> Markers:
-    """Return the markers of both formats, each without what the other one is for."""
+    """Return the markers of both formats, without those for the other format's purpose."""
     markers: Markers = {}
     if reasoning is not None:
         _merge(markers, _choose_part(reasoning, lambda target: target not in CALL_STATES))
     if tools is None:
         return markers
-    # Where a header announces reasoning, the calls cannot be read without it.
+    # If a header announces reasoning, the calls cannot be read without it.
     if tools is reasoning or any(state is State.REASONING for _, state in tools.headers):
         _merge(markers, _choose_part(tools, lambda _: True))
     else:
@@ -187,7 +187,7 @@ def _choose_markers(reasoning: Format | None, tools: Format | None) -> Markers:
 
 
 def _choose_part(format_: Format, keeps: Callable[[State | Jump], bool]) -> Markers:
-    """Return the format's markers, except those that lead to a state that is left out.
+    """Return the format's markers, except those that lead to an excluded state.
 
     In text such a marker becomes text; in markup it leads to content.
     """
@@ -204,23 +204,23 @@ def _choose_part(format_: Format, keeps: Callable[[State | Jump], bool]) -> Mark
 
 
 def _merge(markers: Markers, part: Markers) -> None:
-    """Add the markers of `part`, which win over those that are there."""
+    """Add the markers of `part`, which replace existing ones."""
     for state, by_marker in part.items():
         markers.setdefault(state, {}).update(by_marker)
 
 
 def _add_shared_markers(markers: Markers, vocabulary: Collection[str]) -> None:
-    """Add the markers that states share by rule, whatever the format."""
+    """Add the markers that states share in every format."""
     content = markers.setdefault(State.CONTENT, {})
     for marker, target in _select(markers.get(State.START, {}), REASONING_STATES).items():
-        # A token of the model's own always means reasoning; text may be about the marker.
+        # As a token the marker always means reasoning; as text it may be a topic.
         if marker in vocabulary:
             content.setdefault(marker, target)
     calls = {
         marker: target for marker, target in content.items() if target_state(target) in CALL_STATES
     }
     if State.REASONING in markers:
-        # A call may come before reasoning has ended, or in its midst.
+        # A call may begin before or during reasoning.
         markers[State.REASONING] = {**calls, **markers[State.REASONING]}
         markers[State.REASONING_OPENED] = {
             **markers[State.REASONING],
@@ -240,7 +240,7 @@ def _add_code_blocks(markers: Markers) -> None:
     for marker, target in list(content.items()):
         if marker.startswith(FENCE):
             content |= {fence + marker.removeprefix(FENCE): target for fence in FENCES}
-    # The line of a fence has no other backtick; one that has is text.
+    # The line of a fence has no other backtick; otherwise it is text.
     first_line: dict[str, Target] = {"`": State.CONTENT, "\n": ReuseSuffix(State.CODE_BLOCK)}
     markers[State.CODE_FENCE] = {**content, **first_line}
     markers[State.CODE_BLOCK] = {**content, **dict.fromkeys(FENCES, State.CONTENT)}
@@ -249,7 +249,7 @@ def _add_code_blocks(markers: Markers) -> None:
 
 
 def _add_lone_ends(markers: Markers, vocabulary: Collection[str], *, reads_calls: bool) -> None:
-    """Drop an end of markup that is or has a token from text in which there is none to end."""
+    """Ignore closing markers where nothing is open, if a token marks them."""
     ending = set(markers) - TEXT_STATES if reads_calls else set()
     ends = {
         marker
@@ -272,7 +272,7 @@ def _select(by_marker: Mapping[str, Target], states: Collection[State | Jump]) -
 def _choose_headers(
     formats: tuple[Format, ...], *, reads_calls: bool
 ) -> tuple[tuple[re.Pattern[str], State | Jump], ...]:
-    """Return the headers of the last format; without tools, a call's header leads to content."""
+    """Return the last format's headers; without tools, a call's header leads to content."""
     return tuple(
         (pattern, state if reads_calls or state in _SHOWN else State.CONTENT)
         for format_ in formats[-1:]
@@ -280,11 +280,11 @@ def _choose_headers(
     )
 
 
-# How markers are found.
+# The search for markers.
 
 
 def _list_markers(formats: Iterable[Format], markers: Markers) -> set[str]:
-    """Return all markers and the marks of strings."""
+    """Return all markers, and the marks of strings."""
     known = {marker for by_marker in markers.values() for marker in by_marker}
     return known.union(quote for format_ in formats for quote in format_.quotes)
 
@@ -312,7 +312,7 @@ def _build_scanners(markers: Markers, vocabulary: Collection[str]) -> dict[State
 
 
 def _counts_in_code(marker: str, vocabulary: Collection[str]) -> bool:
-    """Whether a marker found in text counts in a code block: a fence, or one that has a token."""
+    """Whether a marker found in text counts in a code block: a fence, or one with a token."""
     return marker in CODE_MARKERS or _has_token(marker, vocabulary)
 
 
@@ -326,8 +326,8 @@ def _has_token(marker: str, vocabulary: Collection[str]) -> bool:
 def _build_scanner(texts: list[str]) -> Scanner:
     """Return a scanner for `texts`.
 
-    The patterns branch by the first character, so that `re` skips to one of these characters;
-    a pattern that begins with a group is tried at every position instead.
+    The patterns branch by first character, so that `re` skips to one of these characters; a
+    pattern that begins with a group would be tried at every position.
     """
     tails: dict[str, list[str]] = {}
     for text in sorted(texts, key=len, reverse=True):  # the longest first
@@ -336,14 +336,14 @@ def _build_scanner(texts: list[str]) -> Scanner:
     for first, rest in tails.items():
         whole = "|".join(map(re.escape, rest))
         final.append(f"{re.escape(first)}(?:{whole})")
-        # Beginnings first: a marker that another one begins with waits for that one's rest.
+        # Beginnings first: a marker that begins a longer one waits for the rest of that.
         beginnings = _match_beginnings(rest)
         running.append(f"{re.escape(first)}(?:{beginnings}{whole})")
     return Scanner(re.compile("|".join(running)), re.compile("|".join(final)))
 
 
 def _match_beginnings(tails: list[str]) -> str:
-    """Return a branch for every proper beginning of `tails` at the end of the text, if any."""
+    """Return a branch for each proper beginning of `tails` at the end of the text, if any."""
     beginnings = {tail[:length] for tail in tails for length in range(len(tail))}
     if not beginnings:
         return ""

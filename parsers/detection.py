@@ -1,15 +1,15 @@
-"""Which parsers fit a model, from its chat template and its vocabulary. Pure.
+"""Detects a model's parsers from its chat template and its vocabulary. Pure.
 
-The template of a model with tools writes the calls of earlier turns as the model itself writes
-them. So whoever has rendered a call with it (`Evidence.turns`) can ask each parser whether it reads
-that call back. Several may: those whose other markers the template does not know are worse fits. A
-template that writes no call is judged by the markers in its text alone.
+The template of a model with tools writes the calls of earlier turns as the model writes them. So we
+render a call with it (`Evidence.turns`) and check which parsers read that call back. If there are
+several, a parser with other markers that the template lacks is a worse fit. If the template writes
+no call, only the markers in its text count.
 
-Reasoning is not always in a template's history. What counts is the markers in its text, the
-variables that switch reasoning on, and whether the prompt opens it.
+Templates do not always write the reasoning of earlier turns. For reasoning, the markers in the
+template's text, the variables that enable reasoning, and whether the prompt opens it all count.
 
-The answer is one format, or none with the reason and what came into question: a wrong parser
-costs every request, a missing flag costs one restart.
+The result is one format, or None with the reason and the candidates: a wrong parser costs every
+request, a missing flag costs one restart.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ from .parser_lookup import known_formats, tool_format
 from .schema import read_parameters
 from .state_machine import LinearParser
 
-# The call that a template is asked to write. Its values are of two types, and plain.
+# The call that a template is asked to write. Its values are plain, and of two types.
 PROBE_NAME = "find_weather"
 PROBE_ARGUMENTS: JsonObject = {"city": "Paris", "days": 3}
 PROBE_TOOL: JsonObject = {
@@ -59,25 +59,24 @@ PROBE_TOOL: JsonObject = {
         },
     },
 }
-# Where a template reads the calls of a message; markers may have the same name.
+# How a template accesses the calls of a message; markers may have the same name.
 READS_CALLS = re.compile(r"\.tool_calls\b|[\"']tool_calls[\"']")
-# A shorter one is a sign that occurs in any text, like a brace.
+# A shorter marker occurs in any text, like a brace.
 MIN_MARKER = 3
-# What a header leads to where it announces a call.
+# Targets of a header that announces a call.
 IN_CALLS = CALL_STATES | FRAME_STATES
 
 
 @dataclass(frozen=True)
 class Evidence:
-    """What is known of a model without running it.
+    """The facts known about a model without running it.
 
-    template: the source of its chat template, "" if there is none.
-    variables: what the template reads besides the messages.
+    template: the source of its chat template, "" if the model has no template.
+    variables: those that the template reads, besides the messages.
     turns: texts that the template writes for an assistant's turn with the probe's call, from
-        where the model would begin. Empty if it writes none.
-    prompts: how prompts end; the first is the one without any variable set.
-    switches: variables that change the prompt and are for reasoning: whether each is on where it
-        is not set.
+        where the model would begin. Empty if it writes no such call.
+    prompts: how prompts end; the first one has no variable set.
+    switches: variables for reasoning that change the prompt -> whether they are on by default.
     tokens: the texts of the vocabulary's added tokens.
     """
 
@@ -90,13 +89,13 @@ class Evidence:
 
     @property
     def takes_tools(self) -> bool:
-        """Whether the template does anything with tools."""
+        """Whether the template uses tools."""
         return "tools" in self.variables or READS_CALLS.search(self.template) is not None
 
 
 @dataclass(frozen=True)
 class Candidate:
-    """A format that came into question, and what speaks for it or against it."""
+    """A format that was considered, with the reason for or against it."""
 
     name: str
     reason: str
@@ -104,7 +103,7 @@ class Candidate:
 
 @dataclass(frozen=True)
 class Detection:
-    """What was found. format: None where nothing fits, or several formats fit equally well."""
+    """The result. format: None if no format fits, or several fit equally well."""
 
     format: Format | None
     reason: str
@@ -121,7 +120,7 @@ def detect_tool_calls(evidence: Evidence) -> Detection:
         found = _select_readers(formats, known, evidence.turns)
         fit = "reads the calls that the chat template writes"
     else:
-        # What the vocabulary holds says less: it may have the markers of a whole family.
+        # The vocabulary proves less: it may have the markers of a whole family.
         known, fit = _KnownText(evidence), "has markers that are in the chat template"
         found = _select_mentioned(formats, known)
         if not found:
@@ -138,7 +137,7 @@ def detect_tool_calls(evidence: Evidence) -> Detection:
 def detect_reasoning(evidence: Evidence, tools: Format | None = None) -> Detection:
     """Return the format of the model's reasoning.
 
-    tools: the format of its calls, if there is one; it often says how reasoning looks, too.
+    tools: the format of its calls, if known, which often determines the reasoning as well.
     """
     known = _KnownText(evidence, tokens=not evidence.template)
     formats = _spell((entry.reasoning for entry in known_formats().values()), evidence.tokens)
@@ -156,7 +155,7 @@ def detect_reasoning(evidence: Evidence, tools: Format | None = None) -> Detecti
     ranks = {
         name: (
             formats[name].format is tools,
-            formats[name].format.parses_tools,  # of the same family, by its markers of calls
+            formats[name].format.parses_tools,  # of the same family, by its call markers
             -len(switches ^ formats[name].format.thinking_flags.keys()),
         )
         for name in mentioned
@@ -168,16 +167,16 @@ def detect_reasoning(evidence: Evidence, tools: Format | None = None) -> Detecti
         )
     return Detection(
         None,
-        "the chat template knows markers of reasoning, but does not show that the model reasons "
-        "unless it is asked not to",
+        "the chat template has markers of reasoning, but does not show whether the model reasons "
+        "by default",
         tuple(Candidate(name, reasons[name]) for name in mentioned),
     )
 
 
 def reads_probe(table: CompiledFormat, turn: str) -> bool:
-    """Whether a format's parser finds the probe's call in `turn`, and only that one.
+    """Whether a format's parser finds exactly the probe's call in `turn`.
 
-    table: of `probe_table`.
+    table: as returned by `probe_table`.
     """
     parser = LinearParser(table, read_parameters([PROBE_TOOL]), None)
     events = [*parser.feed(turn), *parser.finish()]
@@ -197,29 +196,29 @@ def probe_table(format_: Format) -> CompiledFormat:
 
 @functools.cache
 def _known_table(name: str) -> CompiledFormat:
-    """Return the table of a format whose markers every vocabulary spells alike."""
+    """Return the table of a format whose markers have the same spelling in every vocabulary."""
     return probe_table(cast("Format", tool_format(name)))
 
 
 class _Spelled(NamedTuple):
-    """A format, and the same with its markers as the vocabulary spells them."""
+    """A format, and the same with the vocabulary's spelling of its markers."""
 
     format: Format
     spelled: Format
 
 
 class _KnownText:
-    """The text in which markers are looked for. tokens: also the added tokens."""
+    """The text to search for markers. tokens: include the added tokens."""
 
     def __init__(self, evidence: Evidence, *, tokens: bool = False) -> None:
-        # Jinja writes line breaks and quotes in its strings as Python does.
+        # Jinja escapes line breaks and quotes in strings as Python does.
         unescaped = evidence.template.replace("\\n", "\n").replace('\\"', '"').replace("\\'", "'")
         texts = [evidence.template, unescaped, *evidence.turns, *evidence.prompts]
         self._text = "\0".join(texts)
         self._tokens = evidence.tokens if tokens else frozenset[str]()
 
     def find(self, markers: Iterable[str]) -> list[str]:
-        """Return those of `markers` that occur."""
+        """Return the `markers` that occur."""
         return [marker for marker in markers if marker in self._text or marker in self._tokens]
 
 
@@ -263,13 +262,13 @@ def _has_hint(format_: Format, known: _KnownText) -> bool:
 
 
 def _plain(markers: Iterable[str]) -> list[str]:
-    """Return the markers that are more than a sign, without the white space around them."""
+    """Return the markers longer than a sign, without surrounding white space."""
     stripped = (marker.strip() for marker in markers)
     return list(dict.fromkeys(marker for marker in stripped if len(marker) >= MIN_MARKER))
 
 
 def _call_markers(format_: Format) -> list[str]:
-    """Return the markers that are not of reasoning, which has a detection of its own."""
+    """Return the markers except those of reasoning, which is detected separately."""
     return _plain(
         marker
         for state, by_marker in format_.states.items()
@@ -312,7 +311,7 @@ def _reasoning_ends(format_: Format) -> list[str]:
 def _scores(formats: Mapping[str, _Spelled], known: _KnownText) -> dict[str, float]:
     """Return how well the markers of each format fit: those found, less those missing.
 
-    A marker that many formats have says little, found or not.
+    A marker counts less if many formats have it.
     """
     markers = {name: _call_markers(both.spelled) for name, both in formats.items()}
     sharing = Counter(marker for own in markers.values() for marker in own)
@@ -329,7 +328,7 @@ def _choose(
     ranks: Mapping[str, tuple[float, ...]],
     reasons: Mapping[str, str],
 ) -> Detection:
-    """Return the format of the highest rank, or a refusal if two have it."""
+    """Return the format of the highest rank, or no format if two share it."""
     best = max(ranks.values())
     first = [name for name, rank in ranks.items() if rank == best]
     candidates = tuple(Candidate(name, reasons[name]) for name in ranks)
@@ -365,7 +364,7 @@ def _explain_no_calls(
 
 
 def _may_reason(both: _Spelled, tools: Format | None, known: _KnownText, score: float) -> bool:
-    """Whether a format that also has calls is the model's; others are for any model."""
+    """Whether a format that also has calls suits the model; other formats suit any model."""
     if not both.format.parses_tools or both.format is tools:
         return True
     reads_itself = tools is not None and tools.parses_reasoning
@@ -373,7 +372,7 @@ def _may_reason(both: _Spelled, tools: Format | None, known: _KnownText, score: 
 
 
 def _fits_switches(format_: Format, evidence: Evidence) -> bool:
-    """Whether the model reasons when the format's parser takes its output for reasoning."""
+    """Whether the model reasons in the cases in which the format's parser assumes so."""
     flags = format_.thinking_flags.keys()
     if flags and flags.isdisjoint(evidence.switches):
         return False

@@ -1,4 +1,4 @@
-"""The events that a parser makes of the output of one choice, in the order of the output."""
+"""The events that a parser produces from the output of one choice, in order."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ class Content(msgspec.Struct, frozen=True, tag=True):
 class ToolCallStarted(msgspec.Struct, frozen=True, tag=True):
     """A tool call whose name is complete.
 
-    index: the number of the call in this choice, repeated by the events of its arguments.
-    id: the id that the model wrote or its format prescribes; None if there is none.
+    index: the number of the call in this choice, repeated in the events of its arguments.
+    id: the id that the model wrote or its format prescribes, if any.
     """
 
     index: int
@@ -30,7 +30,7 @@ class ToolCallStarted(msgspec.Struct, frozen=True, tag=True):
 
 
 class ToolCallArguments(msgspec.Struct, frozen=True, tag=True):
-    """New text of a call's arguments; all texts of one call together are a JSON object."""
+    """New text of a call's arguments; the texts of one call concatenate to a JSON object."""
 
     index: int
     text: str
@@ -39,8 +39,8 @@ class ToolCallArguments(msgspec.Struct, frozen=True, tag=True):
 class ToolCallCut(msgspec.Struct, frozen=True, tag=True):
     """Generation ended inside a call. Always the last event.
 
-    index: the call; None if its name was not complete.
-    text: the part of the call that no other event has, in the model's own syntax.
+    index: the call; None if its name was incomplete.
+    text: the rest of the call, in the model's own syntax, that is in no other event.
     """
 
     index: int | None
@@ -51,7 +51,7 @@ Event = Reasoning | Content | ToolCallStarted | ToolCallArguments | ToolCallCut
 
 
 def join(events: list[Event]) -> list[Event]:
-    """Return `events`, neighbours of the same kind and the same call joined."""
+    """Join adjacent events of the same kind and call."""
     joined: list[Event] = []
     for event in events:
         last = joined[-1] if joined else None

@@ -1,9 +1,9 @@
 """Forced tool calls that guided decoding makes the model write as plain JSON.
 
 Under tool_choice "required" the model writes `[{"name": ..., "parameters": {...}}, ...]`; under a
-named choice it writes the arguments alone, or with SGLang's schema the same array. The builder of
-the grammar decides whether a forced call has this syntax or the model's own one
-(`ParserRequest.json_calls`); the model has no say. So the parser here takes the place of the tool
+named choice it writes only the arguments, or with SGLang's schema the same array. The code that
+builds the grammar decides whether a forced call has this syntax or the model's own
+(`ParserRequest.json_calls`); the model does not choose. So the parser here replaces the tool
 parser, and leaves reasoning to the parser that it wraps.
 """
 
@@ -47,7 +47,7 @@ def wrap_forced_calls(parser: StreamParser, request: ParserRequest) -> StreamPar
     return ForcedCallParser(parser, request.forced_name)
 
 
-# What begins an array, or an object; or what may still begin one.
+# The beginning of an array or an object, or a possible one.
 _BEGINNING = re.compile(r"\s*(?:(?P<array>\[)|(?P<object>\{\s*[\"}])|\{?\s*\Z)")
 
 
@@ -61,7 +61,7 @@ class _CallReader(Protocol):
 
 
 class ForcedCallParser(ParserWrapper):
-    """Reads the content of `inner` as JSON calls; content of another form stays content.
+    """Reads the content of `inner` as JSON calls; content of another form is unchanged.
 
     name: the function of a named tool_choice; None for the array of "required".
     """
@@ -99,11 +99,11 @@ class ForcedCallParser(ParserWrapper):
 
 
 class _NamedCall:
-    """Reads the arguments of one call and nothing else, or an array of calls.
+    """Reads only the arguments of one call, or an array of calls.
 
-    Text that begins neither as a JSON object nor as an array is content, all of it, and so is text
-    behind the object. Holds back white space and a brace until a member or another brace follows:
-    at most `MAX_SPACE` characters, more is content.
+    Text that does not begin as a JSON object or array is content, and so is text after the
+    object. Holds back white space and a brace until a member or another brace follows: at most
+    `MAX_SPACE` characters; more is content.
     """
 
     def __init__(self, name: str) -> None:
@@ -117,7 +117,7 @@ class _NamedCall:
 
     @property
     def held(self) -> list[HeldText]:
-        """The text that waits."""
+        """The held-back text."""
         return hold("possible call", self._held) if self._array is None else self._array.held
 
     def feed(self, text: str) -> list[Event]:
@@ -143,7 +143,7 @@ class _NamedCall:
         return self._take()
 
     def _begin(self, text: str) -> bool:
-        """Find out what `text` begins; False if more of it is needed."""
+        """Determine what `text` begins; False if that needs more text."""
         start = _BEGINNING.match(text)
         if start is None or start.end() > MAX_SPACE:
             self._is_content = True
@@ -157,7 +157,7 @@ class _NamedCall:
         return True
 
     def _read_arguments(self, text: str) -> str:
-        """Read arguments from `text`; return what stands behind them."""
+        """Read arguments from `text`; return the text after them."""
         rest = text[self._arguments.read_far(text) :]
         if self._arguments.status is Status.DONE:
             return rest
@@ -165,7 +165,7 @@ class _NamedCall:
         return ""
 
     def finish(self, *, cut: bool) -> list[Event]:
-        """Return the events of what was held back; arguments that have not ended stay open."""
+        """Return the events of held-back text; arguments that have not ended stay open."""
         if self._array is not None:
             return self._array.finish(cut=cut)
         if not self._calls.open:

@@ -13,11 +13,11 @@ from .structural_tag import CallTags
 
 
 class State(enum.Enum):
-    """What the text between two markers is.
+    """The kind of text between two markers.
 
     Text for the client:
 
-    START: white space before the first word; from there on, CONTENT.
+    START: white space before the first word; from that on, CONTENT.
     CONTENT, REASONING: the answer and the reasoning.
     REASONING_OPENED: reasoning that the prompt has opened. The model may still write the marker.
     CODE_FENCE, CODE_BLOCK: content that is a Markdown code block: its first line, and the rest.
@@ -25,21 +25,21 @@ class State(enum.Enum):
     Markup:
 
     IGNORED: dropped. TOOL_SECTION: between calls; only white space is expected.
-    HEADER: its text says what follows (`Format.headers`).
+    HEADER: its text determines what follows (`Format.headers`).
     NAME: the function's name. KEY: a parameter's name. PARAMETERS: between parameters.
 
     Values and calls:
 
     VALUE: a parameter's value, typed by the declared schema.
     STRING, JSON: a parameter's value that is a string, or JSON, whatever is declared.
-    ARGUMENTS: the object of all arguments, as JSON or close to it.
+    ARGUMENTS: the object of all arguments, as JSON or similar.
     ELEMENTS: the members of that object as XML elements.
     JSON_CALLS: objects with name and arguments.
-    PYTHON_CALLS, PYTHON_LINES: a list of calls as in Python, or one call after the other.
-    CALL_LIST: a list of calls as in Python, or call objects.
+    PYTHON_CALLS, PYTHON_LINES: a list of calls in Python's syntax, or calls in succession.
+    CALL_LIST: a list of calls in Python's syntax, or call objects.
     """
 
-    # Enum defines `__hash__` in Python, and states are looked up in sets for every token.
+    # Enum implements `__hash__` in Python, and every token looks up states in sets.
     __hash__ = object.__hash__
 
     START = enum.auto()
@@ -66,12 +66,12 @@ class State(enum.Enum):
 
 
 class Jump(enum.Enum):
-    """A target that is no state itself: which state follows is known only while reading.
+    """A transition target that is resolved at run time.
 
-    RETURN: the text that the calls interrupted. BY_HEADER: the state that the header names.
+    RETURN: the text that the calls interrupted. BY_HEADER: the state given by the header.
     """
 
-    # For the same reason as in `State`.
+    # As in `State`.
     __hash__ = object.__hash__
 
     RETURN = enum.auto()
@@ -92,7 +92,7 @@ REASONING_STATES = frozenset({State.REASONING, State.REASONING_OPENED})
 VALUE_STATES = frozenset({State.VALUE, State.STRING, State.JSON})
 # States whose text is collected until the next marker.
 COLLECTED_STATES = frozenset({State.HEADER, State.NAME, State.KEY})
-# States that lead into a call; without tools they are never entered.
+# States that lead to a call; without tools they are never entered.
 CALL_STATES = frozenset(
     {
         State.TOOL_SECTION,
@@ -106,25 +106,25 @@ CALL_STATES = frozenset(
     }
 )
 
-# Reasoning, and what may lead to it: no stop string counts there.
+# Reasoning, and states that may lead to it: stop strings do not apply there.
 UNSTOPPED = REASONING_STATES | {State.HEADER}
-# What a marker that ends a call, or follows one, leads to.
+# Targets of markers that end a call or follow one.
 CALL_ENDS = TEXT_STATES | {State.TOOL_SECTION, State.IGNORED, Jump.RETURN, Jump.BY_HEADER}
-# What may stand between a call's name and its first argument.
+# States that may occur between a call's name and its first argument.
 FRAME_STATES = frozenset(
     {State.PARAMETERS, State.ARGUMENTS, State.ELEMENTS, State.HEADER, State.IGNORED}
 )
-# Where the output ends within an argument.
+# States in which the end of the output is within an argument.
 INSIDE_ARGUMENT = VALUE_STATES | {State.KEY, State.HEADER}
-# There a key without its value, or the beginning of a marker, belongs to the next argument.
+# In these, a key without its value, or a partial marker, belongs to the next argument.
 BETWEEN_ARGUMENTS = frozenset({State.PARAMETERS, State.ELEMENTS})
-# Entering one of these ends a call that is open.
+# Entering one of these ends an open call.
 OUTSIDE_CALLS = TEXT_STATES | {State.TOOL_SECTION, State.NAME}
 
 
 @dataclass(frozen=True)
 class ReuseSuffix:
-    """A target whose text begins with the last `length` characters of the marker.
+    """A target that reads the last `length` characters of the marker again, as its own text.
 
     For example, `{` ends a name and begins the arguments.
     """
@@ -137,47 +137,47 @@ Target = State | Jump | ReuseSuffix
 
 
 def target_state(target: Target) -> State | Jump:
-    """Return the state that `target` leads to, or the jump that will find it."""
+    """Return the state of `target`, or the jump that resolves to it."""
     return target.state if isinstance(target, ReuseSuffix) else target
 
 
-# A marker of no characters: followed when the grammar of the state has read a whole value.
+# An empty marker, followed when the state's grammar has read a whole value.
 COMPLETE = ""
 
 
 @dataclass(frozen=True)
 class Format:
-    """Markers and the states they lead to.
+    """Markers, with the states they lead to.
 
     name, aliases: formats of calls share one name space, those of reasoning another.
-    states: by state, each marker's target. START also has the markers of CONTENT; REASONING those
-        markers of CONTENT that lead to calls.
+    states: by state, each marker's target. START also has the markers of CONTENT; REASONING also
+        those markers of CONTENT that lead to calls.
     initial_state: the state before the first token, unless the prompt decides.
-    headers: what the text of a HEADER leads to; the first pattern found in it wins. Its groups
-        `name`, `id` and `key` are the function's name, the call's id and the parameter's name.
+    headers: patterns for the text of a HEADER with their targets; the first one found wins. The
+        groups `name`, `id` and `key` are the function's name, the call's id, the parameter's name.
         `Jump.RETURN` leads back to the text that the header interrupted.
-    header: the text of a HEADER; it must match every beginning, too. None for any text.
-    separator: text between two messages of one kind, each with a header, that follow each other.
-    function: the text of a NAME, with the group `name` and perhaps `id`. It must match every
-        beginning of a name, too.
+    header: the text of a HEADER; must also match every beginning of it. None for any text.
+    separator: text between two consecutive messages of one kind, each with a header.
+    function: the text of a NAME, with the group `name` and perhaps `id`; must also match every
+        beginning of a name.
     keys: the keys of the objects in JSON_CALLS and CALL_LIST.
-    declared_only: calls that no marker announces count only if their function is declared.
-    quotes: marks around strings in ARGUMENTS, besides those of JSON.
-    tag_prefix: text in front of each tag of ELEMENTS.
+    declared_only: calls without a preceding marker count only if their function is declared.
+    quotes: additional marks around strings in ARGUMENTS.
+    tag_prefix: text before each tag of ELEMENTS.
     strip: white space around a VALUE that is not part of it (`SchemaValue`).
     quotes_json: a VALUE that is a string, but looks like JSON, is written as a JSON string.
-    undeclared_type: "string" or "json", for a VALUE that no schema declares.
-    wrappers: parameters that may hold all arguments where the function declares no such parameter.
+    undeclared_type: "string" or "json", for a VALUE without a declared schema.
+    wrappers: parameters that may hold all arguments if the function does not declare them.
     thinks_by_default: for formats with REASONING, whether the model reasons from the first token
-        although its prompt does not say so.
-    thinking_flags: chat_template_kwargs that switch reasoning on or off, each with its default in
-        the template. If there are several, one that is on is enough.
-    prefix: content in front of every answer, which the model does not write.
-    suffix: what a checkpoint may add to the names of the markers (`spell_markers`).
-    call_tags: how the model writes calls if an engine holds it to that; None where no engine does.
-    hints: texts of which a chat template of the family has at least one, where its markers are
-        also those of another format (`detection`).
-    source: where the format was read from.
+        without a marker in its prompt.
+    thinking_flags: chat_template_kwargs that enable reasoning, with their defaults in the
+        template. If there are several, one that is on suffices.
+    prefix: content before every answer, which the model does not write.
+    suffix: what a checkpoint may append to the names of the markers (`spell_markers`).
+    call_tags: the syntax of calls for engines that enforce it; None if no engine does.
+    hints: texts of which the family's chat templates have at least one, if another format has
+        the same markers (`detection`).
+    source: where the format was taken from.
     """
 
     name: str
@@ -205,11 +205,11 @@ class Format:
     hints: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
-        """Refuse a table that could read a rejected call again for ever.
+        """Reject a table that could read a rejected call in an endless loop.
 
         Raises `SetupError` for a marker of a text state whose whole text is reused: a rejected
-        call becomes text of that state again, and the marker with it. At the start of the
-        output that cannot happen, since the text behind it is in another state.
+        call becomes text of that state again, including the marker. At the start of the output
+        this cannot happen, since the text after the marker is in another state.
         """
         for state in (State.CONTENT, State.REASONING, State.CODE_BLOCK):
             for marker, target in self.states.get(state, {}).items():

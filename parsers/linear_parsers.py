@@ -1,7 +1,7 @@
 """The linear parsers of one model: its formats, compiled for its vocabulary.
 
-A new parser starts in the state that the end of the prompt has opened, for example in reasoning if
-the chat template has already written the marker.
+A new parser starts in the state that the end of the prompt opened, for example in reasoning if the
+chat template has already written the marker.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from .state_machine import LinearParser
 
 @dataclass(frozen=True)
 class Vocabulary:
-    """What the parsers have to know of a tokenizer.
+    """The parts of a tokenizer that parsers need.
 
     ids: ids of the added tokens, by their text.
     special: ids of the special tokens among them.
@@ -37,10 +37,10 @@ class Vocabulary:
 
 
 class LinearParsers(ParserFactory):
-    """Makes the linear parsers of one model.
+    """Builds the linear parsers of one model.
 
     tools, reasoning: the formats of tool calls and of reasoning; None for none.
-    Raises `UnusableParserError` for a format whose every answer begins with a header, if the
+    Raises `UnusableParserError` if every answer in a format begins with a header, but the
     vocabulary has none of its markers: all text would be a header.
     """
 
@@ -53,7 +53,7 @@ class LinearParsers(ParserFactory):
         same = tools is reasoning
         tools = spell_markers(tools, vocabulary.ids) if tools is not None else None
         if same:
-            reasoning = tools  # one format stays one
+            reasoning = tools  # one format, used for both
         elif reasoning is not None:
             reasoning = spell_markers(reasoning, vocabulary.ids)
         self._reasoning = reasoning
@@ -66,11 +66,11 @@ class LinearParsers(ParserFactory):
 
     @override
     def shows_special_tokens(self, request: ParserRequest) -> bool:
-        return False  # markers are known by their ids
+        return False  # markers are recognized by their ids
 
     @override
     def __call__(self, request: ParserRequest, prompt_token_ids: Sequence[int]) -> StreamParser:
-        # Calls are read even if they are forbidden, so that their markup is no text.
+        # Calls are parsed even if forbidden, so that their markup does not become text.
         reads_calls = bool(request.tools) and not request.json_calls
         table, prompts = self._full if reads_calls else self._only_reasoning
         if request.json_calls:
@@ -85,7 +85,7 @@ class LinearParsers(ParserFactory):
     def _compile(
         self, reasoning: Format | None, tools: Format | None
     ) -> tuple[CompiledFormat, PromptReader]:
-        """Return the table for outputs, and what reads the end of the prompts before them."""
+        """Return the table for outputs, and the reader of prompts."""
         vocabulary = self._vocabulary
         table = compile_format(reasoning, tools, vocabulary.ids)
         text_table = compile_format(reasoning, tools, {})
@@ -106,10 +106,10 @@ class LinearParsers(ParserFactory):
 
 
 def spell_markers(format_: Format, tokens: Collection[str]) -> Format:
-    """Return `format_` with its markers as the vocabulary spells them.
+    """Return `format_` with the vocabulary's spelling of its markers.
 
-    tokens: the added tokens. One that is a marker with the format's suffix in front of its last
-        character stands for that marker.
+    tokens: the added tokens. A token that equals a marker with the format's suffix inserted
+        before its last character replaces that marker.
     """
     if format_.suffix is None:
         return format_

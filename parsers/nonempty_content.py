@@ -1,4 +1,4 @@
-"""Answers that must not be empty: reasoning in place of content that is missing."""
+"""Replaces missing content by the reasoning, for answers that must not be empty."""
 
 from __future__ import annotations
 
@@ -9,16 +9,16 @@ from typing_extensions import override
 from .base import ParserWrapper, StreamParser
 from .events import Content, Event, Reasoning, ToolCallStarted
 
-# The chat_template_kwargs by which a request asks for it.
+# The chat_template_kwargs with which a request asks for this.
 FLAG = "force_nonempty_content"
 
 
 class NonemptyContent(ParserWrapper):
-    """Gives the reasoning once more, as content, at the end of an answer that is nothing else.
+    """Repeats the reasoning as content at the end of an answer without anything else.
 
     Keeps the reasoning until the first content or call.
-    Source: vllm 0.31 parser/nemotron_v3.py, sglang parser/reasoning_parser.py; without a stream
-    both leave it out of the reasoning, which a stream has sent already.
+    Source: vllm 0.31 parser/nemotron_v3.py, sglang parser/reasoning_parser.py. Without a stream
+    both then omit the reasoning, which a stream has already sent.
     """
 
     def __init__(self, inner: StreamParser) -> None:
@@ -38,7 +38,7 @@ class NonemptyContent(ParserWrapper):
         return [*events, Content(reasoning)] if reasoning else events
 
     def _keep(self, events: list[Event]) -> list[Event]:
-        """Note the reasoning in `events`; forget it at the first content or call."""
+        """Keep the reasoning in `events`; drop it at the first content or call."""
         for event in events:
             match event:
                 case ToolCallStarted():

@@ -1,6 +1,6 @@
 """Formats by name, and the choice between linear parsers and an engine's own.
 
-The names are those that users of vLLM and SGLang know.
+Users of vLLM and SGLang know the names.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ ENTRY_POINTS = "backedge.formats"
 
 @dataclass(frozen=True)
 class Entry:
-    """The formats of one name. One format may be both."""
+    """The formats of one name; they may be the same."""
 
     tools: Format | None = None
     reasoning: Format | None = None
@@ -51,9 +51,9 @@ def index_by_name(formats: Iterable[Format]) -> dict[str, Entry]:
 
 @functools.cache
 def known_formats() -> dict[str, Entry]:
-    """Return the formats of the catalog, and those of other packages.
+    """Return the formats of the catalog and of other packages.
 
-    A package adds a format by an entry point of the group `backedge.formats`.
+    A package adds a format with an entry point of the group `backedge.formats`.
     """
     plugins = [
         entry_point.load() for entry_point in importlib.metadata.entry_points(group=ENTRY_POINTS)
@@ -74,8 +74,8 @@ def reasoning_format(name: str) -> Format | None:
 def uses_native(kind: Kind, names: ParserNames) -> bool:
     """Whether to use the engine's own parsers.
 
-    kind: "auto" chooses the linear parsers if there is one for each name.
-    Raises `UnknownParserError` if `kind` is "linear" and there is none for a name.
+    kind: "auto" chooses the linear parsers if they support every name.
+    Raises `UnknownParserError` if `kind` is "linear" and a name has no linear parser.
     """
     if kind == "native":
         return True

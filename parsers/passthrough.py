@@ -12,7 +12,7 @@ from .held_text import HeldText
 
 
 class PassthroughParser(StreamParser):
-    """Turns all text into content."""
+    """Passes all text on as content."""
 
     token_aligned = False
     in_reasoning = False
@@ -39,7 +39,7 @@ class PassthroughParser(StreamParser):
 
 
 class PassthroughParsers(ParserFactory):
-    """Makes the parsers of a model for which no parser is named."""
+    """Builds the parsers of a model without named parsers."""
 
     name = "none"
 

@@ -1,8 +1,8 @@
-"""The end of the prompt, where the chat template, or an answer to continue, may have begun.
+"""Reads the end of the prompt, where the chat template or a prefilled answer may have begun.
 
-The last marker that opens or closes reasoning decides in which state the answer begins, however
-long the thought after it is. Markers that are tokens are searched by their ids, without decoding;
-only what the vocabulary has no token for is searched as text.
+The last marker that opens or closes reasoning determines the answer's initial state, however long
+the thought after it is. Markers that are tokens are searched by id, without decoding; only the
+others are searched as text.
 """
 
 from __future__ import annotations
@@ -14,23 +14,22 @@ from .compiled_format import CompiledFormat
 from .format import TEXT_STATES, State, Target, target_state
 from .state_machine import LinearParser
 
-# How many tokens at the end of the prompt are decoded, at most, in search of markers that are text.
+# Limit for the tokens at the end of the prompt that are decoded to search for markers in text.
 MAX_DECODED = 8192
-# The first part of them that is decoded, and how much longer each next part is.
+# Size of the first part that is decoded, and the growth factor of the next ones.
 _FIRST_DECODED, _GROWTH = 128, 8
-# No header has more tokens, from its first marker to the one after it.
+# The longest header in tokens, from its first marker to the one after it.
 _MAX_HEADER = 64
-# Tokens that are compared at a time; a search through ids takes about 20 ns per token.
+# Number of tokens compared at a time; a search through ids takes about 20 ns per token.
 _WINDOW = 4096
 
 Decode = Callable[[Sequence[int]], str]
 
 
 class PromptReader:
-    """Finds out in which state a prompt leaves the answer.
+    """Determines the state in which a prompt leaves the answer.
 
-    table: the formats, compiled for the vocabulary. text_table: the same, with all markers as text.
-    special, decode: as in `Vocabulary`.
+    table: the formats, compiled for the vocabulary. text_table: the same with all markers as text.
     """
 
     def __init__(
@@ -40,21 +39,21 @@ class PromptReader:
         special: AbstractSet[int],
         decode: Decode,
     ) -> None:
-        # Not of `table`: there a marker token without a meaning is a marker, too.
+        # Not those of `table`, where a marker token without a meaning is also a marker.
         leads = _find_leads(text_table)
         tokens = set(table.ids.values())
         self._text_table = text_table
         self._decode = decode
         self._by_id = {token: leads[text] for token, text in table.ids.items() if text in leads}
         self._by_text = {text: lead for text, lead in leads.items() if text not in tokens}
-        # What an earlier turn left in the prompt says nothing about this one.
+        # Markers of an earlier turn do not matter for this one.
         ends_turn = special - table.ids.keys() - table.parts.keys()
         self._deciding = frozenset(ends_turn | self._by_id.keys())
 
     def read(self, prompt_token_ids: Sequence[int]) -> State | None:
-        """Return the text state that the prompt's last marker leads to.
+        """Return the text state to which the prompt's last marker leads.
 
-        None if the present turn has no marker, or its last one leads to another state.
+        None if the current turn has no marker, or if the last one leads to another kind of state.
         """
         last = find_last(prompt_token_ids, self._deciding)
         if self._by_text:
@@ -76,7 +75,7 @@ class PromptReader:
 
 
 def find_last(token_ids: Sequence[int], wanted: AbstractSet[int]) -> int:
-    """Return the position of the last of `token_ids` that is in `wanted`; -1 if none is."""
+    """Return the last position in `token_ids` of an id that is in `wanted`; -1 if not found."""
     end = len(token_ids)
     while end > 0:
         start = max(0, end - _WINDOW)
@@ -92,7 +91,7 @@ def find_last(token_ids: Sequence[int], wanted: AbstractSet[int]) -> int:
 
 
 def decode_back(token_ids: Sequence[int], start: int, decode: Decode) -> Iterator[str]:
-    """Yield longer and longer texts of the end of `token_ids[start:]`, at most `MAX_DECODED`."""
+    """Yield increasingly long ends of `token_ids[start:]` as text, at most `MAX_DECODED` tokens."""
     length = len(token_ids) - start
     size = _FIRST_DECODED
     while length > 0:
@@ -103,7 +102,7 @@ def decode_back(token_ids: Sequence[int], start: int, decode: Decode) -> Iterato
 
 
 def _find_leads(table: CompiledFormat) -> dict[str, State]:
-    """Return the markers that decide, each with the state it leads to."""
+    """Return the markers that open or close reasoning, with their targets."""
     markers = table.markers
     outer = {**markers.get(State.HEADER, {}), **markers.get(State.CONTENT, {})}
     ends = _select(markers.get(State.REASONING, {}), TEXT_STATES | {State.IGNORED})
@@ -123,7 +122,7 @@ def _select(markers: Mapping[str, Target], states: AbstractSet[State]) -> set[st
 
 
 def _find_marker(leads: Mapping[str, State], text: str) -> tuple[int, State | None]:
-    """Return where the last marker in `text` begins, and its state; the longer one if two do."""
+    """Return position and state of the last marker in `text`; of two there, the longer."""
     found = ((text.rfind(marker.strip()), len(marker), marker) for marker in leads)
     start, _, marker = max(found, default=(-1, 0, ""))
     return start, leads[marker] if start >= 0 else None

@@ -1,13 +1,13 @@
-"""The JSON schemas that tools declare, compiled to type the values of arguments.
+"""Compiles the JSON schemas that tools declare, to type the values of arguments.
 
 `FunctionSchema` compiles the parameters of one function. Each part of the schema becomes one
-`ValueSchema`, however many references lead to it, so the cost is linear in the schema and a
-reference may lead in a circle. A `ValueSchema` says which JSON types a value may have, which is
+`ValueSchema`, however many references lead to it, so the cost is linear in the schema, and
+references may be circular. A `ValueSchema` knows the JSON types that a value may have, which is
 enough to stream most values, and whether it accepts a value, which decides the others.
 
 Not checked: `pattern` (a client's expression may take exponential time), `format`, `not`,
-`multipleOf`, `uniqueItems`, conditions, and references out of the schema. A value that only these
-forbid is accepted.
+`multipleOf`, `uniqueItems`, conditions, and references out of the schema. A value that violates
+only these is accepted.
 """
 
 from __future__ import annotations
@@ -21,13 +21,12 @@ from urllib.parse import unquote
 from ..base.json_schema import ANY, JSON_TYPES, to_json_type
 from ..base.json_types import JsonObject
 
-# The most parts of one schema, and the most steps to validate one value. What is beyond is
-# not checked.
+# Limits for the parts of one schema and the steps to validate one value. The rest is not checked.
 MAX_PARTS = 1024
 MAX_CHECKS = 4096
-# The most values of `enum` and `const` that one value is compared with, all parts of it together.
+# Limit for the values of `enum` and `const` that one value is compared with, in all its parts.
 MAX_COMPARED = 65_536
-# How often the types are worked out again where references lead in circles; then any is allowed.
+# Limit for recomputing types while references are circular; after that any type is allowed.
 MAX_ROUNDS = 16
 # The deepest nesting of schemas and of values that is checked.
 MAX_DEPTH = 48
@@ -42,7 +41,7 @@ _PYTHON_TYPES = (
 )
 # Types that contain others.
 _SMALLER_TYPES = {"number": {"number", "integer"}, ANY: JSON_TYPES}
-# Keywords that say of which type a value is if nothing else does.
+# Keywords that imply a value's type if no other keyword determines it.
 _IMPLIED_TYPES = {"properties": "object", "items": "array", "prefixItems": "array"}
 
 
@@ -58,9 +57,9 @@ def read_parameters(tools: Iterable[JsonObject]) -> dict[str, JsonObject]:
 
 
 class FunctionSchema:
-    """The compiled parts of one function's parameters, made when they are asked for.
+    """The compiled parts of one function's parameters, each compiled on first use.
 
-    parameters: the JSON schema; references point into it. It must not change.
+    parameters: the JSON schema, which references point into. It must not change.
     """
 
     def __init__(self, parameters: JsonObject) -> None:
@@ -69,7 +68,7 @@ class FunctionSchema:
 
     @property
     def size(self) -> int:
-        """How many parts of the schema have been compiled, at most `MAX_PARTS`."""
+        """Number of compiled parts of the schema, at most `MAX_PARTS`."""
         return len(self._parts)
 
     @property
@@ -86,7 +85,7 @@ class FunctionSchema:
         return self.root.member(key)
 
     def compile(self, schema: object, depth: int = 0) -> ValueSchema:
-        """Return the compiled form of `schema`, a part of the parameters."""
+        """Compile `schema`, a part of the parameters."""
         if not isinstance(schema, dict):
             return NEVER if schema is False else UNDECLARED
         part = self._parts.get(id(schema))
@@ -100,7 +99,7 @@ class FunctionSchema:
         return part
 
     def resolve(self, reference: object) -> object:
-        """Return the part that a reference (`#/$defs/Name`) points at; True if there is none."""
+        """Return the target of a reference (`#/$defs/Name`); True if it does not exist."""
         if not isinstance(reference, str) or not reference.startswith("#"):
             return True
         found: object = self._root
@@ -116,12 +115,12 @@ class FunctionSchema:
 
 
 class ValueSchema:
-    """What the schema says of one value.
+    """The compiled schema of one value.
 
     types: the JSON types that `type` allows; None if it allows all.
-    literals: the values of `const` and `enum`, of which one must match each list.
-    all_of, any_of, one_of: further schemas, of which all, one at least or exactly one of each
-        tuple must accept the value. parts: all of these.
+    literals: the values of `const` and `enum`; the value must match one of each list.
+    all_of, any_of, one_of: tuples of schemas, of which all, at least one, or exactly one must
+        accept the value. parts: all of these.
     """
 
     def __init__(self, owner: FunctionSchema, schema: JsonObject) -> None:
@@ -137,7 +136,7 @@ class ValueSchema:
         self._members: dict[str, ValueSchema] = {}
 
     def read_alternatives(self, depth: int) -> None:
-        """Compile the schemas that this one combines or refers to."""
+        """Compile the schemas that this one combines or references."""
         schema, compile_ = self._schema, self._owner.compile
         if _COMBINING_WORDS.isdisjoint(schema):
             return
@@ -148,45 +147,45 @@ class ValueSchema:
         self.any_of = _once(compile_(part, depth) for part in _read_list(schema, "anyOf"))
         one_of = [compile_(part, depth) for part in _read_list(schema, "oneOf")]
         again = Counter(one_of)
-        # A part that is named twice can never be the only one; a third time says nothing new.
+        # If a part occurs twice it can never be the only match; a third time changes nothing.
         self.one_of = (*_once(one_of), *(part for part in again if again[part] > 1))
         self.parts = (*self.all_of, *self.any_of, *self.one_of)
 
     @property
     def declared(self) -> bool:
-        """Whether the schema says anything about the value's type."""
+        """Whether the schema restricts the value's type."""
         return _UNDECLARED not in self._found_kinds
 
     @cached_property
     def kinds(self) -> frozenset[str]:
-        """The JSON types that a value may have; all of them if nothing is declared.
+        """The JSON types that a value may have; all types if the schema declares no type.
 
-        Whole numbers are "integer", so "number" comes with "integer".
+        Whole numbers are "integer", so "number" implies "integer".
         """
         return self._found_kinds - {_UNDECLARED}
 
     @cached_property
     def has_literals(self) -> bool:
-        """Whether `const` or `enum` occurs in it or in what it refers to."""
+        """Whether `const` or `enum` occurs in the schema or its references."""
         return any(part.literals for part in _find_reachable(self))
 
     @cached_property
     def _found_kinds(self) -> frozenset[str]:
-        """The kinds, with `_UNDECLARED` among them if nothing is declared."""
+        """The kinds, including `_UNDECLARED` if no type is declared."""
         reachable = _find_reachable(self)
         found = dict.fromkeys(map(id, reachable), frozenset[str]())
-        # From the inside out, again and again while references lead in circles.
+        # From the inside out, repeatedly while references are circular.
         for _ in range(MAX_ROUNDS):
             before = dict(found) if len(reachable) > 1 else found
             for part in reachable:
                 found[id(part)] = part.combine_kinds(found)
             if found == before:
-                # What contradicts itself, or refers to itself alone, declares nothing.
+                # A schema that contradicts itself, or only references itself, declares no type.
                 return found[id(self)] or _ANY_KIND
         return JSON_TYPES
 
     def combine_kinds(self, found: Mapping[int, frozenset[str]]) -> frozenset[str]:
-        """Return the kinds of this schema, given those of its parts by their ids."""
+        """Return this schema's kinds, given those of its parts by id."""
         kinds = self._own_kinds
         for part in self.all_of:
             kinds &= found[id(part)]
@@ -227,11 +226,11 @@ class ValueSchema:
         )
 
     def find_properties(self) -> object:
-        """Return what this schema itself has as `properties`."""
+        """Return this schema's own `properties`."""
         return self._schema.get("properties")
 
     def find_member(self, key: str) -> object:
-        """Return the schema that this one itself gives for a member or for items, or None."""
+        """Return this schema's own schema for a member or for items, or None."""
         properties = self._schema.get("properties")
         declared = properties.get(key) if isinstance(properties, dict) else None
         for word in ("prefixItems", "items", "additionalProperties"):
@@ -240,7 +239,7 @@ class ValueSchema:
         return {"anyOf": declared} if isinstance(declared, list) else declared
 
     def find_property(self, key: str) -> ValueSchema:
-        """Return what this schema itself demands of an object's member `key`."""
+        """Return this schema's own requirement for an object's member `key`."""
         properties = self._schema.get("properties")
         if isinstance(properties, dict) and key in properties:
             return self._owner.compile(properties[key])
@@ -249,10 +248,10 @@ class ValueSchema:
         return self._owner.compile(self._schema.get("additionalProperties"))
 
     def find_item(self, position: int) -> ValueSchema:
-        """Return what this schema itself demands of an array's item."""
+        """Return this schema's own requirement for an array's item."""
         items = self._schema.get("items")
         first, rest = self._schema.get("prefixItems"), items
-        if isinstance(items, list):  # as draft 7 has it
+        if isinstance(items, list):  # as in draft 7
             first, rest = items, self._schema.get("additionalItems")
         if isinstance(first, list) and position < len(first):
             return self._owner.compile(first[position])
@@ -260,7 +259,7 @@ class ValueSchema:
 
     @cached_property
     def has_members(self) -> bool:
-        """Whether this schema itself says anything of an object's members or an array's items."""
+        """Whether this schema itself restricts an object's members or an array's items."""
         return not _MEMBER_WORDS.isdisjoint(self._schema)
 
     @cached_property
@@ -287,7 +286,7 @@ _COMBINING_WORDS = frozenset({"allOf", "anyOf", "oneOf", "$ref"})
 _MEMBER_WORDS = frozenset(
     {"properties", "additionalProperties", "required", "items", "additionalItems", "prefixItems"}
 )
-# What a schema may say of a value besides its type.
+# The restrictions of a schema besides the type.
 _DECISIVE_WORDS = frozenset(
     {*_COMBINING_WORDS, *_MEMBER_WORDS, *LIMITS, "const", "enum", "nullable"}
 )
@@ -312,7 +311,7 @@ def declare(*kinds: str) -> ValueSchema:
 
 
 def _find_reachable(schema: ValueSchema) -> list[ValueSchema]:
-    """Return `schema` and what it combines or refers to, each once, the inner ones first."""
+    """Return `schema` and all that it combines or references, each once, inner ones first."""
     if not schema.parts:
         return [schema]
     order = []
@@ -351,14 +350,14 @@ def _read_literals(schema: JsonObject) -> Iterator[tuple[object, ...]]:
 
 
 def _read_index(key: str) -> int:
-    """Return the position that a part of a pointer names; one beyond any list if it names none."""
-    # Python refuses to read numbers of thousands of digits.
+    """Return the index in a part of a pointer; one beyond any list if it is not an index."""
+    # Python cannot parse numbers of thousands of digits.
     is_number = key.isdecimal() and len(key) <= len(str(sys.maxsize))
     return int(key) if is_number else sys.maxsize
 
 
 def _once(parts: Iterable[ValueSchema]) -> tuple[ValueSchema, ...]:
-    """Return `parts` without repetitions: a schema may name one part a hundred thousand times."""
+    """Return `parts` without duplicates: a schema may repeat one a hundred thousand times."""
     return tuple(dict.fromkeys(parts))
 
 
@@ -367,7 +366,7 @@ def _read_list(schema: JsonObject, word: str) -> list[object]:
     return found if isinstance(found, list) else []
 
 
-# The schemas of most parameters: a type and a description. They are made once for all functions.
+# The schemas of most parameters, type and description, are made once for all functions.
 _PLAIN_TYPES: dict[str, ValueSchema] = {}
 _PLAIN_TYPES |= {name: FunctionSchema({}).compile({"type": name}) for name in JSON_TYPES}
 UNDECLARED = FunctionSchema({}).compile({})

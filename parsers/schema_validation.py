@@ -1,4 +1,4 @@
-"""Whether a decoded value is what a compiled schema asks for."""
+"""Checks a decoded value against a compiled schema."""
 
 from __future__ import annotations
 
@@ -21,18 +21,18 @@ _LENGTH_LIMITS: Mapping[str, Mapping[str, Callable[[float, float], bool]]] = {
 
 
 def accepts(schema: ValueSchema, value: object) -> bool:
-    """Whether `schema` accepts `value`, as far as it is checked (see schema.py).
+    """Whether `schema` accepts `value`, within the limits described in schema.py.
 
     value: decoded from JSON.
     """
     try:
         return _Validation().accepts(schema, value)
     except RecursionError:
-        return True  # a literal and a value that are nested too deeply to be compared
+        return True  # literal and value are nested too deeply to compare
 
 
 class _Validation:
-    """Validates one value. Each part of it is held against each schema once."""
+    """Validates one value; each part is checked against each schema once."""
 
     def __init__(self) -> None:
         self._known: dict[tuple[int, int], bool] = {}
@@ -47,7 +47,7 @@ class _Validation:
             return known
         if depth > MAX_DEPTH or self._checks >= MAX_CHECKS:
             return True
-        self._known[key] = True  # a schema that refers to itself alone demands nothing
+        self._known[key] = True  # a schema that refers only to itself requires nothing
         accepted = self._check(schema, value, depth + 1)
         self._known[key] = accepted
         return accepted

@@ -1,6 +1,6 @@
-"""How models write their calls, as a grammar for engines: xgrammar's structural tags.
+"""The syntax of models' calls as a grammar for engines: xgrammar's structural tags.
 
-vLLM, SGLang and TensorRT-LLM all read them, so a request is constrained alike whoever serves it.
+vLLM, SGLang and TensorRT-LLM all support them, so every engine constrains a request alike.
 Source: xgrammar 0.2, docs "Structural Tag Usage".
 """
 
@@ -14,8 +14,8 @@ from typing import Literal
 from ..base.json_types import JsonObject
 
 Choice = Literal["any", "some", "one"]
-"""How many calls an answer has: any number beside text, at least one and no text, exactly one."""
-# A name of other characters would have to be escaped, by each format in its own way.
+"""The calls of an answer: any number besides text, only calls but at least one, exactly one."""
+# Other names would need escaping, which differs by format.
 _PLAIN_NAME = re.compile(r"[\w.:/-]+")
 
 
@@ -24,10 +24,10 @@ class CallTags:
     """The text around the arguments of a call.
 
     trigger: text that only a call begins with; each of `begins`, or the section, begins with it.
-    begins: what may stand before the arguments, with `{name}` for the function's name.
+    begins: alternatives for the text before the arguments, with `{name}` for the function's name.
     end: the text after them.
-    section: the begin and end of the section that holds all calls; None if there is none.
-    separator: may stand in front of a call that follows another.
+    section: the begin and end of the section that holds all calls; None without a section.
+    separator: optional text before each call but the first.
     index: a regular expression that follows the begin, and the text after it; None for none.
     style: xgrammar's name for the syntax of the arguments.
     """
@@ -43,14 +43,14 @@ class CallTags:
     def build_tag(
         self, tools: Sequence[tuple[str, JsonObject]], choice: Choice, *, any_order: bool = False
     ) -> JsonObject | None:
-        """Return a structural tag for calls of the tools; None if a name cannot be written in it.
+        """Return a structural tag for calls of the tools; None if a name cannot be expressed.
 
         tools: the names, each with the schema of its arguments.
-        any_order: whether the arguments may come in another order than the schema has them.
+        any_order: whether the arguments may be in another order than in the schema.
         """
         if not all(_PLAIN_NAME.fullmatch(name) for name, _ in tools):
             return None
-        # In front of the first call the separator is white space that a parser drops.
+        # Before the first call, the separator is white space that a parser drops.
         in_text = choice == "any" and self.section is None
         separators = [""] if in_text or not self.separator else ["", self.separator]
         calls = [

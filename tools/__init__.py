@@ -1,1 +1,1 @@
-"""What `make run`, the tests and the benchmarks share; not part of the package."""
+"""Shared code of `make run`, the tests and the benchmarks; not part of the package."""

@@ -1,7 +1,7 @@
-"""A hook of mkdocs: the repository's pages and files that docs/ links to are part of the site.
+"""A hook of mkdocs: adds the pages and files of the repository that docs/ links to.
 
 The pages are written for the repository, where README.md links to docs/ and docs/ to examples/.
-In the site the pages of the root stand beside those of docs/, and a linked file is copied below
+In the site, the pages of the root are next to those of docs/, and linked files are copied to
 `files/`.
 """
 
@@ -29,7 +29,7 @@ EXTERNAL = ("http:", "https:", "mailto:", "#")
 
 
 def repository_path(site_path: str) -> str:
-    """Return where a page of the site is in the repository."""
+    """Return the path of a site's page in the repository."""
     for path, page in ROOT_PAGES.items():
         if page == site_path:
             return path
@@ -37,7 +37,7 @@ def repository_path(site_path: str) -> str:
 
 
 def site_path(path: str) -> str:
-    """Return where a file of the repository is in the site. path: from the repository's root."""
+    """Return a file's path in the site. path: from the repository's root."""
     if path in ROOT_PAGES:
         return ROOT_PAGES[path]
     if (ROOT / path).is_dir():
@@ -46,18 +46,18 @@ def site_path(path: str) -> str:
 
 
 def targets(markdown: str, path: str) -> list[str]:
-    """Return the files of the repository that a page links to. path: of the page."""
+    """Return the repository's files that a page links to. path: of the page."""
     links = [link.partition("#")[0] for _, link, _ in LINK.findall(markdown)]
     return [resolve(link, path) for link in links if link and not link.startswith(EXTERNAL)]
 
 
 def resolve(link: str, path: str) -> str:
-    """Return the file that a relative link of the page `path` means."""
+    """Return the file that a relative link on the page `path` leads to."""
     return posixpath.normpath(posixpath.join(posixpath.dirname(path), link))
 
 
 def rewrite(markdown: str, path: str) -> str:
-    """Return a page with links that lead to the same places in the site. path: of the page."""
+    """Convert a page's links to the site's paths. path: of the page."""
     start = posixpath.dirname(site_path(path))
 
     def replace(match: re.Match[str]) -> str:
@@ -91,5 +91,5 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
 
 
 def on_page_markdown(markdown: str, page: Page, **_: object) -> str:
-    """Return the page with links of the site."""
+    """Return the page with the site's links."""
     return rewrite(markdown, repository_path(page.file.src_uri))

@@ -1,10 +1,10 @@
-"""`tools/gpu_check`: the e2e tests on a GPU, for each engine that is installed, as one table.
+"""`tools/gpu_check`: runs the e2e tests on a GPU for each installed engine; prints a table.
 
     tools/gpu_check                  # all installed engines
     tools/gpu_check trtllm vllm      # some of them
 
-Everywhere else the tests run vLLM and SGLang on the CPU, and TensorRT-LLM not at all: a stand-in
-replays recorded outputs in its place (tests/standin). Here the engines are the real ones.
+Elsewhere the tests run vLLM and SGLang on the CPU, and instead of TensorRT-LLM a stand-in that
+replays recorded outputs (tests/standin). Here the engines are the real ones.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from tools.stack import DEVICE_VARIABLE, ROOT
 
 SGLANG_TESTS = ("test_sglang",)
 TRTLLM_TESTS = ("test_trtllm", "test_trtllm_disaggregated")
-# All others run vLLM, or no engine.
+# The other tests run vLLM, or no engine.
 VLLM_TESTS = tuple(
     path.stem
     for path in sorted((ROOT / "tests" / "e2e").glob("test_*.py"))
@@ -41,7 +41,7 @@ S_PER_MINUTE = 60
 
 
 class Outcome(NamedTuple):
-    """How the tests of one engine went."""
+    """The test results of one engine."""
 
     passed: int
     failed: int
@@ -56,7 +56,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     chosen = parser.parse_args(arguments).engines or list(ENGINES)
     gpu = find_gpu()
     if gpu is None:
-        sys.exit("gpu_check: nvidia-smi shows no GPU here; run `make test` for the tests without.")
+        sys.exit("gpu_check: nvidia-smi shows no GPU; use `make test` for the tests without one.")
     print(f"{gpu}; ai-dynamo {read_version('ai-dynamo')}; Python {sys.version.split()[0]}\n")
     print(HEAD, "|---|---|---|---|---|---|", sep="\n")
     failed = False
@@ -70,7 +70,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
 
 def find_gpu() -> str | None:
-    """Return the GPUs and their driver as nvidia-smi describes them; None without a GPU."""
+    """Return nvidia-smi's description of GPUs and driver; None without a GPU."""
     command = ("nvidia-smi", "--query-gpu=name,driver_version", "--format=csv,noheader")
     try:
         shown = subprocess.run(command, capture_output=True, text=True, check=True).stdout
@@ -80,7 +80,7 @@ def find_gpu() -> str | None:
 
 
 def read_version(distribution: str) -> str | None:
-    """Return the installed version; None if there is none."""
+    """Return the installed version; None if it is not installed."""
     try:
         return importlib.metadata.version(distribution)
     except importlib.metadata.PackageNotFoundError:

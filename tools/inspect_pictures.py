@@ -1,9 +1,9 @@
-"""Makes docs/inspect-light.png and docs/inspect-dark.png: the page of `backedge inspect`.
+"""Makes docs/inspect-light.png and docs/inspect-dark.png, screenshots of `backedge inspect`.
 
     python -m tools.inspect_pictures
 
-They show a call whose argument holds the marker that ends calls, read by two parsers. Needs
-Chromium, and vLLM for the parser beside ours.
+They show a call whose argument contains the marker that ends calls, read by two parsers. Needs
+Chromium, and vLLM for the second parser.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ OUTPUT = (
 
 
 def write_page(folder: Path, beside: str) -> Path:
-    """Write the page that is shown, with other parsers `beside`, and return its path."""
+    """Write the page, with the other parsers `beside`, and return its path."""
     request = ParserRequest(tools=TOOLS, tool_choice="auto")
     recording = record_text(OUTPUT, 4, parser=request, response_id="chatcmpl-note")
     file = write(folder / "recording.jsonl", recording)
@@ -73,7 +73,7 @@ def main() -> None:
     """Make the pictures."""
     executable = find_chromium()
     if executable is None:
-        raise SystemExit("there is no Chromium here; install it, or run tools/setup as root")
+        raise SystemExit("Chromium is missing; install it, or run tools/setup as root")
     with tempfile.TemporaryDirectory() as folder, browse(executable) as browser:
         for path in make_pictures(browser, Path(folder)):
             (DOCS / path.name).write_bytes(path.read_bytes())

@@ -1,4 +1,4 @@
-"""`make offline`: the example conversations through `python -m backedge.offline`, as a table."""
+"""`make offline`: runs `python -m backedge.offline` on the example conversations."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ from tools.stack import CPU_ENVIRONMENT, ROOT, TINY_MODEL
 
 TRANSCRIPTS = ROOT / "examples" / "transcripts"
 PARSERS = ("--tool-call-parser", "hermes", "--reasoning-parser", "qwen3")
-# What of a transcript is a request.
+# The fields of a transcript that form its request.
 FIELDS = (
     *("messages", "tools", "tool_choice", "response_format"),
     *("chat_template_kwargs", "stop", "max_tokens"),
 )
-# The arguments of vLLM's CPU build; tools/stack.py says why.
+# Arguments for vLLM's CPU build; tools/stack.py explains them.
 CPU_ARGUMENTS = {
     "enforce_eager": "true",
     "block_size": "32",
@@ -37,7 +37,7 @@ def main() -> int:
     """Run the command on the examples, print the table, and return the command's exit code."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--engine", choices=("replay", "vllm", "hf", "sglang"), default="replay")
-    parser.add_argument("--model", default="", help="path or name; the example model if empty")
+    parser.add_argument("--model", default="", help="path or name; default: the example model")
     parser.add_argument("arguments", nargs="*", help="more flags for the command")
     options = parser.parse_args()
     if options.engine == "replay" and options.model:
@@ -119,7 +119,7 @@ def format_table(answers: list[dict[str, Any]], width: int) -> str:
 
 
 def describe(answer: dict[str, Any]) -> list[str]:
-    """Return the cells of an answer: id, generated tokens, finish_reason, what it says."""
+    """Return the cells of an answer: id, generated tokens, finish_reason, text."""
     if answer["error"]:
         return [answer["custom_id"], "", answer["error"]["code"], answer["error"]["message"]]
     body = answer["response"]["body"]

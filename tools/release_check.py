@@ -1,9 +1,9 @@
-"""Build wheel and sdist from the tracked files, and try them in empty environments.
+"""Builds wheel and sdist from the tracked files, and tries them in empty environments.
 
     make release-check
 
-Each check prints a line; the first that fails ends the command with status 1. The files lie in
-dist/ afterwards.
+Each check prints a line; the first failure ends the command with status 1. The files stay in
+dist/.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from pathlib import Path, PurePosixPath
 ROOT = Path(__file__).parent.parent
 PYTHONS = ("3.11", "3.12", "3.13")
 SMOKE = ROOT / "tools" / "release_smoke.py"
-# What packages hold and the wheel does not: nothing that is installed reads the weights.
+# Files of packages that the wheel omits, because installed code never reads these weights.
 LEFT_OUT = {"examples/tiny_model/model.safetensors"}
 MAX_MIB = 5
 # Folders that are in neither file.
@@ -31,11 +31,11 @@ NOT_SHIPPED = ("tests", "benchmarks", "tools", ".ci")
 
 
 class ReleaseError(Exception):
-    """A check has failed. The message says which, with what was found."""
+    """A check failed. The message names it, with what was found."""
 
 
 def run(*command: str | Path, cwd: Path | None = None) -> str:
-    """Return what a command prints. Raises `ReleaseError` with its output if it fails."""
+    """Return a command's output. Raises `ReleaseError` with the output if it fails."""
     done = subprocess.run(command, cwd=cwd, capture_output=True, text=True, check=False)
     if done.returncode:
         words = " ".join(str(word) for word in command)
@@ -51,15 +51,15 @@ def read_project() -> dict[str, object]:
 
 
 def list_tracked() -> list[str]:
-    """Return the repository's files that git knows or would add."""
+    """Return the repository's files that git tracks or would add."""
     names = run("git", "ls-files", "--cached", "--others", "--exclude-standard", cwd=ROOT)
     return [name for name in names.splitlines() if (ROOT / name).is_file()]
 
 
 def build(target: Path) -> tuple[Path, Path]:
-    """Return the sdist, and the wheel that is built from it. target: an empty folder for both."""
+    """Build the sdist, and the wheel from it; return both. target: an empty folder for them."""
     with tempfile.TemporaryDirectory() as folder:
-        # A copy: setuptools leaves folders in the source tree and packages what lies there.
+        # In a copy: setuptools leaves folders in the source tree and packages their content.
         for name in list_tracked():
             copied = Path(folder) / name
             copied.parent.mkdir(parents=True, exist_ok=True)
@@ -71,7 +71,7 @@ def build(target: Path) -> tuple[Path, Path]:
 
 
 def list_contents(archive: Path) -> set[str]:
-    """Return the files in a wheel or sdist; those of an sdist without its folder's name."""
+    """Return the files in a wheel or sdist, without an sdist's top folder."""
     if archive.suffix == ".whl":
         with zipfile.ZipFile(archive) as wheel:
             return {name for name in wheel.namelist() if not name.endswith("/")}
@@ -88,21 +88,21 @@ def read_packages() -> dict[str, str]:
 
 
 def find_missing(contents: set[str]) -> set[str]:
-    """Return the files of the packages' folders that a wheel lacks; data as well as modules."""
+    """Return the files of the packages' folders that a wheel lacks, data included."""
     folders = set(read_packages().values())
     tracked = {name for name in list_tracked() if str(PurePosixPath(name).parent) in folders}
     return {name for name in tracked - LEFT_OUT if f"backedge/{name}" not in contents}
 
 
 def check_contents(sdist: Path, wheel: Path) -> None:
-    """Raise `ReleaseError` if a file is missing, should not be there, or is too large."""
+    """Raise `ReleaseError` if a file is missing, unexpected, or too large."""
     in_wheel, in_sdist = list_contents(wheel), list_contents(sdist)
     if missing := find_missing(in_wheel):
         raise ReleaseError(f"{wheel.name} lacks {sorted(missing)}")
     shipped = {name.partition("/")[0] for name in in_wheel}
     metadata = {name for name in shipped if name.endswith(".dist-info")}
     if shipped - metadata != {"backedge"}:
-        raise ReleaseError(f"{wheel.name} installs {sorted(shipped)}; wanted: backedge alone")
+        raise ReleaseError(f"{wheel.name} installs {sorted(shipped)}; expected: only backedge")
     for name, contents in ((wheel.name, in_wheel), (sdist.name, in_sdist)):
         if not any(PurePosixPath(path).name == "LICENSE" for path in contents):
             raise ReleaseError(f"{name} has no LICENSE")
@@ -114,7 +114,7 @@ def check_contents(sdist: Path, wheel: Path) -> None:
 
 
 def check_metadata(files: Sequence[Path]) -> None:
-    """Raise `ReleaseError` if a registry would refuse the files' metadata or their README."""
+    """Raise `ReleaseError` if a registry would reject the metadata or README."""
     run(sys.executable, "-m", "twine", "check", "--strict", *files)
 
 
@@ -129,35 +129,35 @@ def check_changelog() -> None:
 
 
 def find_python(version: str) -> str | None:
-    """Return an interpreter of a version like "3.12": in PATH or pyenv's folder; None if none."""
+    """Return the interpreter of a version like "3.12", from PATH or pyenv's folder, or None."""
     root = Path(os.environ.get("PYENV_ROOT", Path.home() / ".pyenv"))
     candidates = [
         shutil.which(f"python{version}"),
         *(str(path) for path in sorted(root.glob(f"versions/{version}.*/bin/python"))),
     ]
     for candidate in filter(None, candidates):
-        # pyenv has commands for versions that are not selected; they fail.
+        # pyenv's commands for versions that are not selected fail.
         if subprocess.run([candidate, "-c", ""], capture_output=True, check=False).returncode == 0:
             return candidate
     return None
 
 
 def install_and_try(python: str, wheel: Path, folder: Path) -> str:
-    """Return what the installed wheel prints, in an environment of its own below `folder`.
+    """Install the wheel in an environment below `folder`; return the smoke test's output.
 
     Raises `ReleaseError` if it cannot be installed, imported or used.
     """
     run(python, "-m", "venv", "--without-pip", folder)
     installed = folder / "bin" / "python"
     flags = ("--quiet", "--disable-pip-version-check", "--no-compile")
-    # By this environment's pip: a new one would cost seconds for each.
+    # Use this environment's pip, because installing a new one takes seconds.
     run(sys.executable, "-m", "pip", "--python", installed, "install", *flags, wheel)
     run(folder / "bin" / "backedge", "--help", cwd=folder)
     return run(installed, "-I", SMOKE, cwd=folder).strip()
 
 
 def main() -> None:
-    """Run all checks; exit with the first that fails."""
+    """Run all checks; exit with the first failure."""
     target = ROOT / "dist"
     shutil.rmtree(target, ignore_errors=True)
     try:
@@ -166,10 +166,10 @@ def main() -> None:
         print(f"built {sdist.name} and {wheel.name}")
         check_contents(sdist, wheel)
         check_metadata([sdist, wheel])
-        print("contents and metadata are as they should be")
+        print("contents and metadata are correct")
         for version in PYTHONS:
             if (python := find_python(version)) is None:
-                print(f"Python {version}: none here, not tried")
+                print(f"Python {version}: not installed, not tried")
                 continue
             with tempfile.TemporaryDirectory() as folder:
                 print(f"Python {version}: {install_and_try(python, wheel, Path(folder) / 'venv')}")

@@ -1,7 +1,6 @@
-"""What an installed wheel does without Dynamo and without an engine; see release_check.py.
+"""Smoke test of an installed wheel, without Dynamo and engines; see release_check.py.
 
-It post-processes the example transcripts. It runs in an empty environment, so it knows nothing of
-the checkout.
+It post-processes the example transcripts in an empty environment, independently of the checkout.
 """
 
 from __future__ import annotations
@@ -25,12 +24,12 @@ from backedge.templates.model_prompts import ModelPrompts
 from backedge.testing.transcripts import EXAMPLES
 from backedge.tokenization.detokenizer import read_vocabulary
 
-# What only a worker does: it ends the output, or holds it to a grammar.
+# Features that need a worker: ending the output, constraining it to a grammar.
 OF_WORKERS = {"stop", "max_tokens", "tool_choice", "response_format"}
 
 
 def read_transcripts() -> list[dict[str, Any]]:
-    """Return the transcripts that come with the wheel and need no worker."""
+    """Return the transcripts in the wheel that need no worker."""
     lines = [
         line
         for path in sorted((EXAMPLES / "transcripts").glob("*.jsonl"))
@@ -69,19 +68,19 @@ def postprocess(files: ModelPrompts, transcript: dict[str, Any]) -> dict[str, An
 
 
 def call_for_help() -> None:
-    """Ask each subcommand of `backedge` for its flags; raises ImportError for what it lacks."""
+    """Run --help of each subcommand. Raises ImportError if one lacks a package."""
     for name in COMMANDS:
         try:
             with contextlib.redirect_stdout(io.StringIO()):
                 command([name, "--help"], standalone_mode=False)
         except SystemExit as end:
-            # `offline` is a parser of argparse, which ends the program when it has helped.
+            # `offline` uses argparse, which exits after printing help.
             if end.code:
                 raise
 
 
 def main() -> None:
-    """Print how many transcripts are right; exit with the first that is not."""
+    """Print how many transcripts are correct; exit with the first that is not."""
     folder = Path(backedge.parsers.__file__).parents[2]
     if folder.name != "site-packages":
         sys.exit(f"backedge comes from {folder}, not from an installed wheel")
@@ -92,7 +91,7 @@ def main() -> None:
             sys.exit(f"{transcript['id']} is {found}, not {transcript['expect']}")
     call_for_help()
     sys.stdout.write(
-        f"{metadata.version('backedge')}: {len(transcripts)} transcripts are right, "
+        f"{metadata.version('backedge')}: {len(transcripts)} transcripts are correct, "
         f"{len(COMMANDS)} subcommands start\n"
     )
 

@@ -45,7 +45,7 @@ def main() -> None:
     parser.add_argument("--engine", choices=("replay", "vllm"), default="replay")
     parser.add_argument("--port", type=int, default=8000)
     parser.add_argument(
-        "--model", default="", help="path or name, for vLLM; the example model if empty"
+        "--model", default="", help="path or name, for vLLM; default: the example model"
     )
     parser.add_argument("arguments", nargs="*", help="more flags for the worker")
     options = parser.parse_args()
@@ -99,7 +99,7 @@ def serve(stack: Stack, options: argparse.Namespace) -> None:
 
 
 def start_vllm(stack: Stack, model: str, name: str, arguments: list[str]) -> None:
-    """Start a vLLM worker with `model`, the example model if empty."""
+    """Start a vLLM worker with `model`; default: the example model."""
     on_cpu = "cpu" in importlib.metadata.version("vllm")
     print(
         f"run: starting a frontend and vLLM{' on the CPU' if on_cpu else ''} "

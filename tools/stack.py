@@ -1,12 +1,12 @@
-"""A real Dynamo stack on loopback: every frontend and worker is a process.
+"""A real Dynamo stack on loopback; every frontend and worker is a process.
 
     with Stack(folder) as stack:
         stack.worker("--vllm-processing", "--tool-call-parser", "hermes")
         frontend = stack.frontend()
         stack.wait_for_model(frontend)
 
-Each process writes its log into the folder. All end with the context, and so also on Ctrl-C
-and SIGTERM, at once on a second one.
+Each process writes its log into the folder. All end with the context, including on Ctrl-C and
+SIGTERM; a second signal ends them at once.
 """
 
 from __future__ import annotations
@@ -39,17 +39,17 @@ VLLM_FRONTEND = ("-m", "dynamo.frontend", "--dyn-chat-processor", "vllm")
 # Needs no engine, but may run where one is installed.
 HUGGINGFACE_FRONTEND = (*BACKEDGE_FRONTEND, "--tokenizer-backend", "huggingface")
 
-# vLLM's CPU attention wants blocks of a multiple of 32 tokens. The engine fills its whole cache
-# with zeros at the start: 4096 blocks take 0.2 GB instead of 1.
+# vLLM's CPU attention needs blocks of a multiple of 32 tokens. The engine zeroes its whole cache at
+# the start: 4096 blocks take 0.2 GB instead of 1.
 CPU_ENGINE = (
     *("--enforce-eager", "--dtype", "float32", "--max-model-len", "2048"),
     *("--block-size", "32", "--num-gpu-blocks-override", "4096"),
     *("--distributed-executor-backend", "uni"),
 )
 CPU_ENVIRONMENT = {
-    # Without this, vLLM runs the model on a CPU in one process more, which imports all again.
+    # Without this, vLLM runs a CPU model in another process, which imports everything again.
     "VLLM_ENABLE_V1_MULTIPROCESSING": "0",
-    # Engines compile their samplers on first use, which takes 20 s and never pays off here.
+    # Engines compile their samplers on first use; that takes 20 s and never pays off here.
     "TORCHDYNAMO_DISABLE": "1",
 }
 # Without --sleep-on-idle, SGLang's scheduler spins on a core.
@@ -60,11 +60,11 @@ SGLANG_CPU_ENGINE = (
     *("--disable-cuda-graph", "--skip-server-warmup", "--sleep-on-idle"),
 )
 CPU_ENGINES = (CPU_ENGINE, SGLANG_CPU_ENGINE)
-# TensorRT-LLM does not run on a CPU; tests have a stand-in for it.
+# TensorRT-LLM does not run on a CPU; tests use a stand-in.
 TRTLLM_STANDIN = ("--gpus-per-node", "1", "--max-seq-len", "2048")
 STANDIN_PATH = {"PYTHONPATH": str(ROOT / "tests" / "standin")}
 
-# tools/gpu_check sets this to "gpu". Several small engines share the GPU then.
+# tools/gpu_check sets this to "gpu"; several small engines then share the GPU.
 DEVICE_VARIABLE = "BACKEDGE_TEST_DEVICE"
 ON_GPU = os.environ.get(DEVICE_VARIABLE) == "gpu"
 VLLM_GPU_ENGINE = (
@@ -83,7 +83,7 @@ STOP_TIMEOUT_S = 20.0
 
 
 class StackError(RuntimeError):
-    """A process of the stack ended or did not get ready; the message shows the end of its log."""
+    """A process of the stack ended or failed to start; the message shows the end of its log."""
 
 
 class Running(Protocol):
@@ -94,7 +94,7 @@ class Running(Protocol):
         """Also the id of the process's group and session."""
 
     def poll(self) -> int | None:
-        """Return the exit status, None as long as the process runs."""
+        """Return the exit status, None while the process runs."""
 
     def wait(self, timeout: float | None = None) -> int:
         """Return the exit status. Raises subprocess.TimeoutExpired; timeout: in seconds."""
@@ -107,7 +107,7 @@ class Stack:
     """The processes that share one discovery folder; all end with the context.
 
     folder: for discovery and the logs. environment: variables of all processes,
-    over those of the stack.
+    overriding those of the stack.
     checkout: of Backedge, whose `.venv` runs the processes; None for this one.
     """
 
@@ -126,9 +126,9 @@ class Stack:
             "DYN_EVENT_PLANE_HOST": LOOPBACK,
             "DYN_HTTP_HOST": LOOPBACK,
             "DYN_SYSTEM_HOST": LOOPBACK,
-            # Two busy cores overrun the default of 5 s.
+            # Two busy cores exceed the default of 5 s.
             "DYN_TCP_REQUEST_TIMEOUT": "60",
-            # Dynamo's workers wait 5 s before they end, for requests still on their way to them.
+            # Dynamo's workers wait 5 s at the end for requests that are still on the way.
             "DYN_GRACEFUL_SHUTDOWN_GRACE_PERIOD_SECS": "0",
             "OMP_NUM_THREADS": "1",
             "VLLM_CPU_KVCACHE_SPACE": "1",
@@ -181,8 +181,8 @@ class Stack:
         **environment: str,
     ) -> Process:
         """Start an SGLang worker; parameters as for `worker`. module: the Python module to run."""
-        # SGLang picks a port long before it listens on it, from the range of outgoing connections,
-        # so another process may take it meanwhile.
+        # SGLang picks a port from the range of outgoing connections long before it listens, so
+        # another process may take it in the meantime.
         own = ("--served-model-name", name, "--nccl-port", str(free_port()))
         command = ("-m", module, "--model-path", str(model), *own, *engine, *flags)
         return self._worker(command, wait=wait, **{**engine_environment(engine), **environment})
@@ -245,7 +245,7 @@ class Stack:
     def wait_for_model(self, frontend: Process, name: str = MODEL_NAME) -> None:
         """Wait until `frontend` serves a model of this name.
 
-        Raises `StackError` if any process of the stack ends meanwhile.
+        Raises `StackError` if a process of the stack ends in the meantime.
         """
         started = [process for process in self.processes if process.popen.poll() is None]
 
@@ -258,7 +258,7 @@ class Stack:
 
     @property
     def python(self) -> str:
-        """What runs the processes."""
+        """The interpreter that runs the processes."""
         checkout = self.checkout
         return sys.executable if checkout is None else str(checkout / ".venv/bin/python")
 
@@ -271,14 +271,14 @@ class Stack:
         return process
 
     def launch(self, command: Sequence[str], log: Path, environment: dict[str, str]) -> Running:
-        """Start `python command...` in a session of its own. environment: all its variables."""
+        """Start `python command...` in a new session. environment: all its variables."""
         with log.open("wb") as output:
             return subprocess.Popen(
                 [self.python, *command],
                 stdin=subprocess.DEVNULL,
                 stdout=output,
                 stderr=subprocess.STDOUT,
-                cwd=self.checkout,  # where `-m` looks first
+                cwd=self.checkout,  # `-m` looks here first
                 env=environment,
                 start_new_session=True,
             )
@@ -286,7 +286,7 @@ class Stack:
     def stop(self) -> None:
         """End all processes, the frontends first, and wait for them.
 
-        A signal meanwhile, a second one perhaps, kills those that are left.
+        A further signal kills the remaining ones.
         """
         try:
             for process in reversed(self.processes):
@@ -300,7 +300,7 @@ class Stack:
 
 
 class Process:
-    """One process of the stack, in a session of its own with its children, such as the engine."""
+    """A process of the stack, in a new session with its children, such as the engine."""
 
     def __init__(self, popen: Running, log: Path, port: int) -> None:
         self.log = log
@@ -308,7 +308,7 @@ class Process:
         self.popen = popen
 
     def wait_for(self, ready: Callable[[], bool], timeout_s: float = START_TIMEOUT_S) -> None:
-        """Wait until `ready()`. Raises `StackError` if the process ends or the time is over."""
+        """Wait until `ready()`. Raises `StackError` if the process ends or time runs out."""
         deadline = time.monotonic() + timeout_s
         while not ready():
             self.check()
@@ -337,12 +337,12 @@ class Process:
         self.popen.wait()
 
     def terminate(self) -> None:
-        """Ask the process to end."""
+        """Send SIGTERM to the process."""
         if self.popen.poll() is None:
             self.popen.terminate()
 
     def reap(self) -> None:
-        """Wait for the end, and kill what is left of the group."""
+        """Wait for the end, and kill what remains of the group."""
         with contextlib.suppress(subprocess.TimeoutExpired):
             self.popen.wait(STOP_TIMEOUT_S)
         self._signal(signal.SIGKILL)
@@ -354,7 +354,7 @@ class Process:
 
 
 def end_on_sigterm() -> None:
-    """Let SIGTERM raise KeyboardInterrupt, so that contexts end; otherwise it skips them.
+    """Make SIGTERM raise KeyboardInterrupt, so that contexts end; otherwise it skips them.
 
     Does nothing outside the main thread, or if the program handles SIGTERM itself.
     """
@@ -366,12 +366,12 @@ def end_on_sigterm() -> None:
 
 
 def engine_environment(engine: Sequence[str]) -> dict[str, str]:
-    """Return the variables that the flags of an engine need; none for a GPU."""
+    """Return the variables that an engine's flags need; {} for a GPU."""
     return CPU_ENVIRONMENT if engine in CPU_ENGINES else {}
 
 
 def free_port() -> int:
-    """Return a port of the loopback interface that nobody listens on.
+    """Return a free port of the loopback interface.
 
     Dynamo reads the port of /metrics as a signed 16-bit number, so below 32768.
     """
@@ -383,7 +383,7 @@ def free_port() -> int:
 
 
 def fetch(url: str) -> str:
-    """Return the body, or "" if there is no answer (yet)."""
+    """Return the body; "" if there is no answer (yet)."""
     try:
         with urllib.request.urlopen(url, timeout=5) as response:
             body: bytes = response.read()
@@ -393,7 +393,7 @@ def fetch(url: str) -> str:
 
 
 def metric(url: str, name: str) -> float:
-    """Return the sum of a metric over its labels, from `url`/metrics; 0.0 if it has no sample."""
+    """Return the sum of a metric over its labels, from `url`/metrics; 0.0 without samples."""
     samples = [
         line.rsplit(" ", 1)
         for line in fetch(url + "/metrics").splitlines()

@@ -1,10 +1,10 @@
-"""Installs Backedge beside an engine, and changes no package that is there.
+"""Installs Backedge next to an engine, without changing any installed package.
 
     python install.py REQUIREMENT                  into the environment of this Python
     python install.py --target FOLDER REQUIREMENT  into a folder for PYTHONPATH
 
-REQUIREMENT: what pip installs, such as `backedge==0.2.0`, the path of a wheel or its URL. Run it
-with the Python that runs Dynamo. It ends with status 1, and says why, if Backedge does not fit.
+REQUIREMENT: an argument for pip, such as `backedge==0.2.0`, the path of a wheel or its URL. Run
+it with the Python of Dynamo. It exits with status 1 and a reason if Backedge does not fit.
 """
 
 from __future__ import annotations
@@ -20,12 +20,12 @@ from pathlib import Path
 
 NAME = "backedge"
 DYNAMO = "ai-dynamo"
-# Where engines and torch look for Backedge.
+# Entry points through which engines and torch find Backedge.
 ENTRY_POINT_GROUPS = ("vllm.general_plugins", "sglang.srt.platforms", "torch.backends")
 
 
 class InstallError(Exception):
-    """Backedge cannot be installed here, or does not fit; the message says what to change."""
+    """Backedge cannot be installed here, or does not fit. The message says what to change."""
 
 
 def main() -> None:
@@ -53,24 +53,24 @@ def install(requirement: str, target: Path | None) -> None:
             run_pip("--constraint", constraints.name, requirement)
         path = sys.path
     else:
-        # A folder on PYTHONPATH hides packages of the environment, so it gets Backedge alone.
+        # A folder on PYTHONPATH hides packages of the environment, so it must hold only Backedge.
         run_pip("--no-deps", "--upgrade", "--target", str(target), requirement)
         path = [str(target)]
     check(before, list_versions(), path)
 
 
 def list_versions() -> dict[str, str]:
-    """Return the version of each package that this Python finds, by its name in lower case."""
+    """Return the version of each package that this Python finds, by lower-case name."""
     importlib.invalidate_caches()
     found: dict[str, str] = {}
     for distribution in importlib.metadata.distributions():
-        # The first one on the path counts.
+        # The first one on the path wins.
         found.setdefault(distribution.name.lower().replace("_", "-"), distribution.version)
     return found
 
 
 def run_pip(*arguments: str) -> None:
-    """Run `pip install`. Raises `InstallError` if it fails; what it prints goes to the terminal."""
+    """Run `pip install`. Raises `InstallError` if it fails; its output goes to the terminal."""
     command = (sys.executable, "-m", "pip", "install", "--no-cache-dir")
     status = subprocess.run([*command, *arguments], check=False).returncode
     if status != 0:
@@ -78,9 +78,9 @@ def run_pip(*arguments: str) -> None:
 
 
 def check(before: Mapping[str, str], after: Mapping[str, str], path: Iterable[str]) -> None:
-    """Check what has been installed.
+    """Check the installation.
 
-    before, after: versions by package. path: the folders in which Backedge is looked for.
+    before, after: versions by package. path: the folders to search for Backedge.
     Raises `InstallError`.
     """
     changed = [
@@ -92,7 +92,7 @@ def check(before: Mapping[str, str], after: Mapping[str, str], path: Iterable[st
         raise InstallError(f"the installation changed {', '.join(changed)}")
     found = next(iter(importlib.metadata.distributions(name=NAME, path=list(path))), None)
     if found is None:
-        raise InstallError(f"what was installed is not {NAME}")
+        raise InstallError(f"the installed package is not {NAME}")
     unmet = find_unmet(found.requires or (), after)
     if unmet:
         raise InstallError(f"{NAME} {found.version} needs {', '.join(unmet)}")
@@ -100,11 +100,11 @@ def check(before: Mapping[str, str], after: Mapping[str, str], path: Iterable[st
     missing = [group for group in ENTRY_POINT_GROUPS if group not in groups]
     if missing:
         raise InstallError(f"{NAME} {found.version} has no entry point for {', '.join(missing)}")
-    print(f"install: {NAME} {found.version} fits; {len(before)} packages are as they were")
+    print(f"install: {NAME} {found.version} fits; {len(before)} packages are unchanged")
 
 
 def find_unmet(requirements: Iterable[str], versions: Mapping[str, str]) -> list[str]:
-    """Return what is missing, with what is there instead. requirements: as in metadata."""
+    """Return the unmet requirements, with the version found. requirements: as in metadata."""
     from packaging.requirements import Requirement
 
     unmet = []
@@ -114,9 +114,9 @@ def find_unmet(requirements: Iterable[str], versions: Mapping[str, str]) -> list
             continue
         version = versions.get(requirement.name.lower().replace("_", "-"))
         if version is None:
-            unmet.append(f"{requirement.name}{requirement.specifier}, and there is none")
+            unmet.append(f"{requirement.name}{requirement.specifier}, but it is not installed")
         elif not requirement.specifier.contains(version, prereleases=True):
-            unmet.append(f"{requirement.name}{requirement.specifier}, and there is {version}")
+            unmet.append(f"{requirement.name}{requirement.specifier}, but {version} is installed")
     return unmet
 
 

@@ -1,1 +1,1 @@
-"""What the adapters to the engines' own parsers share; each is in its engine's folder."""
+"""The shared parts of the adapters to the engines' own parsers."""

@@ -1,4 +1,4 @@
-"""The steps of SGLang's tool parsers as events; TensorRT-LLM's descend from them."""
+"""Converts the steps of SGLang's tool parsers to events; TensorRT-LLM's derive from them."""
 
 from __future__ import annotations
 
@@ -9,20 +9,20 @@ from typing import Protocol
 from ..events import Content, Event
 from .sent_calls import SentCalls
 
-# Formats that number the calls of a conversation in their ids.
+# Formats whose ids number the calls of a conversation.
 CALL_IDS: dict[str | None, str] = {
     "kimi_k2": "functions.{name}:{number}",
     "kimi_k3": "{name}:{number}",
 }
-# Many parsers take one step per chunk: a name, its arguments, the next name. A bound on the steps
+# Many parsers take one step per chunk: a name, its arguments, the next name. This limits the steps
 # after the last chunk.
 MAX_STEPS = 256
 
 
 class CallItem(Protocol):
-    """A part of a call: the name begins one, parameters are more of its arguments.
+    """Part of a call: one with a name begins it, parameters extend its arguments.
 
-    tool_index: of the call, or its tool's place in the request.
+    tool_index: of the call, or the index of its tool in the request.
     """
 
     tool_index: int
@@ -33,8 +33,8 @@ class CallItem(Protocol):
 class CallItems:
     """The calls of one choice.
 
-    parser_name: the tool parser's; some formats demand ids of their own.
-    earlier_calls: in the conversation so far.
+    parser_name: the tool parser's; some formats require special ids.
+    earlier_calls: number of calls in the conversation so far.
     """
 
     def __init__(self, parser_name: str | None, earlier_calls: int) -> None:
@@ -45,9 +45,9 @@ class CallItems:
         self._indexes: dict[int, int] = {}
 
     def read(self, text: str, items: Sequence[CallItem]) -> Iterator[Event]:
-        """Yield the events of one step in the order in which the model wrote them.
+        """Yield the events of one step, in the order in which the model wrote them.
 
-        There is no text inside a call, so the arguments of an open call precede the text.
+        Calls contain no text, so the arguments of an open call precede the text.
         """
         for item in itertools.takewhile(lambda item: not item.name, items):
             yield from self._read_item(item)
@@ -57,7 +57,7 @@ class CallItems:
             yield from self._read_item(item)
 
     def read_rest(self, step: Callable[[], tuple[str, Sequence[CallItem]]]) -> Iterator[Event]:
-        """Yield the events of the steps that are left. step: takes the next one."""
+        """Yield the events of the remaining steps. step: performs the next one."""
         for _ in range(MAX_STEPS):
             events = list(self.read(*step()))
             if not events:

@@ -1,4 +1,4 @@
-"""Whether a choice is in reasoning, and how many tokens that took, where the parser reads text."""
+"""Tracks reasoning and counts its tokens for parsers that only read text."""
 
 from __future__ import annotations
 
@@ -13,19 +13,19 @@ from ..events import Event, Reasoning
 
 
 class ReasoningCount:
-    """Counts the tokens of reasoning.
+    """Counts reasoning tokens.
 
-    A token whose text is held back counts once its text is returned; a marker's never does.
+    A token whose text is held back is counted once its text is returned; a marker never is.
 
-    control_ids: tokens that do not count as reasoning: special and added ones.
-    in_reasoning: at the start.
+    control_ids: tokens that are never counted: special and added ones.
+    in_reasoning: the state at the start.
     """
 
     def __init__(self, control_ids: AbstractSet[int], *, in_reasoning: bool) -> None:
         self.in_reasoning = in_reasoning
         self.tokens = 0
         self._control_ids = control_ids
-        self._uncounted = 0  # tokens whose text is held back, so that their kind is not known
+        self._uncounted = 0  # tokens whose text is held back, so their kind is unknown
 
     def update(
         self,
@@ -35,9 +35,9 @@ class ReasoningCount:
         in_reasoning: bool | None,
         passed_marker: bool,
     ) -> None:
-        """Take what `token_ids` led to.
+        """Count `token_ids` by the events that they caused.
 
-        in_reasoning: what the parser says; None if only the events show it.
+        in_reasoning: the parser's state; None if only the events show it.
         passed_marker: the parser has just read a marker.
         """
         reasons = any(isinstance(event, Reasoning) for event in events)
@@ -55,7 +55,7 @@ class ReasoningCount:
 
 
 class CountingParser(StreamParser, abc.ABC):
-    """An engine's parser that reads text, one token at a time; `count` follows its reasoning."""
+    """An engine's parser that reads one token's text at a time; `count` tracks reasoning."""
 
     token_aligned = True
 
@@ -64,11 +64,11 @@ class CountingParser(StreamParser, abc.ABC):
 
     @abc.abstractmethod
     def read(self, text: str) -> Iterator[Event]:
-        """Yield what the engine's parsers make of `text`, which is not empty."""
+        """Yield the events of the engine's parsers for `text`, which is not empty."""
 
     @abc.abstractmethod
     def track(self, token_ids: Sequence[int], events: list[Event]) -> None:
-        """Update `count` with what `token_ids` led to."""
+        """Update `count` for `token_ids` and their events."""
 
     @property
     @override
@@ -86,7 +86,7 @@ class CountingParser(StreamParser, abc.ABC):
 
     @override
     def feed(self, text: str, token_ids: Sequence[int] = ()) -> list[Event]:
-        # A token without text is not fed: some of SGLang's parsers take it for the answer's start.
+        # A token without text is not fed: some of SGLang's parsers take it as the answer's start.
         events = list(self.read(text)) if text else []
         self.track(token_ids, events)
         return events

@@ -1,4 +1,4 @@
-"""The tool calls that an engine's parser has sent as events."""
+"""The tool calls of an engine's parser that were sent as events."""
 
 from __future__ import annotations
 
@@ -33,10 +33,10 @@ class SentCalls:
     def send_rest(self, parsed: Sequence[object]) -> Iterator[Event]:
         """Yield the arguments that a tool parser has parsed but not sent.
 
-        Some parsers, and with them the engines' own servers, lose the end of a call that the last
-        token of the stream completes.
+        Some parsers, and therefore the engines' own servers, lose the end of a call if the last
+        token of the stream completes it.
 
-        parsed: what the parsers of both engines keep as `prev_tool_call_arr`, by index of the call.
+        parsed: the parser's `prev_tool_call_arr`, in both engines, by index of the call.
         """
         for index, call in enumerate(parsed):
             if index not in self or not isinstance(call, dict) or "arguments" not in call:

@@ -1,4 +1,4 @@
-"""Checks of an engine's parsers at a worker's start, so that no request finds a broken one."""
+"""Checks an engine's parsers at the worker's start, so that requests find no broken one."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Protocol
 from ...base.errors import BackedgeError, UnknownParserError, UnusableParserError
 from ..base import StreamParser
 
-# Enough text for a parser to reach its first branch; no parser's marker occurs in it.
+# Long enough for a parser to reach its first branch; contains no parser's marker.
 PROBE_TEXT = "a b"
 PROBE_TOOL = {
     "type": "function",
@@ -19,7 +19,7 @@ LEAVE_OUT = "Choose another parser, or leave the flag out."
 
 
 class EngineTokenizer(Protocol):
-    """A model's tokenizer as its engine loads it."""
+    """A model's tokenizer as loaded by its engine."""
 
     def encode(self, text: str, /, *, add_special_tokens: bool) -> list[int]:
         """Return the token ids of `text`."""
@@ -35,7 +35,7 @@ def check_name(
 ) -> None:
     """Raise `UnknownParserError` for a name that is not `registered`.
 
-    also_known: further names that the message lists.
+    also_known: additional names for the message.
     """
     if name and name not in (known := set(registered)):
         raise UnknownParserError(flag, name, known.union(also_known))
@@ -45,10 +45,10 @@ def check_name(
 def raise_unusable(
     engine: str, flag: str, name: str, known_unusable: Mapping[str, str] | None = None
 ) -> Iterator[None]:
-    """Turn any exception of an engine's parser into `UnusableParserError`.
+    """Convert any exception of an engine's parser to `UnusableParserError`.
 
     engine: its name, for the message.
-    known_unusable: the reasons against parsers that need not be tried, by name.
+    known_unusable: reasons against parsers that need not be tried, by name.
     """
     if known_unusable and name in known_unusable:
         raise UnusableParserError(flag, name, known_unusable[name], LEAVE_OUT)
@@ -63,8 +63,8 @@ def raise_unusable(
         )
         raise UnusableParserError(flag, name, reason, LEAVE_OUT) from error
     except Exception as error:
-        # The parsers are third-party code. When the tokenizer lacks their markers they raise
-        # anything, and to the user all of it means the same.
+        # The parsers are third-party code, which may raise anything if the tokenizer lacks their
+        # markers; for the user it all means the same.
         reason = f"it does not work with this model's tokenizer ({type(error).__name__}: {error})."
         raise build_wrong_family_error(flag, name, reason) from error
 
@@ -77,7 +77,7 @@ def build_wrong_family_error(flag: str, name: str, reason: str) -> UnusableParse
 
 
 def try_parser(parser: StreamParser, tokenizer: EngineTokenizer) -> None:
-    """Feed `parser` a few tokens, as every request will. Raises whatever the parser raises."""
+    """Feed `parser` a few tokens, as every request does. Raises what the parser raises."""
     *body, last = tokenizer.encode(PROBE_TEXT, add_special_tokens=False)
     for token_id in body:
         parser.feed(tokenizer.decode([token_id]), [token_id])

@@ -55,8 +55,8 @@ def test_into_a_folder_goes_backedge_alone(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("requires", "points", "said"),
     [
-        (["msgspec>=99"], POINTS, r"needs msgspec>=99, and there is \d"),
-        (["no-such-package>=1"], POINTS, "needs no-such-package>=1, and there is none"),
+        (["msgspec>=99"], POINTS, r"needs msgspec>=99, but \d"),
+        (["no-such-package>=1"], POINTS, "needs no-such-package>=1, but it is not installed"),
         ([], "", "has no entry point for vllm.general_plugins, sglang.srt.platforms, torch.backe"),
     ],
 )
@@ -76,7 +76,7 @@ def test_what_does_not_fit_is_refused(
 
 def test_another_package_is_refused(tmp_path: Path, monkeypatch: Any) -> None:
     monkeypatch.setattr(install, "run_pip", lambda *arguments: None)
-    with pytest.raises(install.InstallError, match="what was installed is not backedge"):
+    with pytest.raises(install.InstallError, match="the installed package is not backedge"):
         install.install("backedge", tmp_path)
 
 

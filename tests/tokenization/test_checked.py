@@ -84,7 +84,7 @@ def test_without_a_template_there_is_no_prompt():
 
 
 def test_what_a_template_refuses_is_the_fault_of_the_request():
-    with pytest.raises(RequestError, match=r"`messages` is .*this model calls no tools"):
+    with pytest.raises(RequestError, match=r"`messages` is .*this model cannot call tools"):
         load(*EXAMPLE, "model").prompt_token_ids(HELLO, [{"type": "function"}])
     with pytest.raises(RequestError, match=r"kwargs.verbose` is not supported: .*has no argument"):
         load(BAD, "Strict", "model").prompt_token_ids(HELLO, verbose=1)

@@ -1,13 +1,12 @@
-"""What a CPU build of vLLM needs to run where only CUDA packages are published.
+"""Lets a CPU build of vLLM run with packages that are only published for CUDA.
 
 Copied into the virtual environment by `tools/setup`; never part of the package.
 torchvision's wheels are CUDA builds: on CPU torch their import fails because
-two operators have no schema. Declaring the schemas is enough, nothing calls them.
+two operators have no schema. Declaring the schemas suffices; the operators are never called.
 
-vLLM's engine waits for work in a loop around sched_yield. With fewer cores than
-processes that starves the others for as long as the engine is at work: Linux 6.18
-charges a yield to the whole scheduling group, and a frontend was seen waiting for
-3 of 3 seconds. A sleep of no length gives way as it is meant.
+vLLM's engine waits for work in a loop around sched_yield. If there are fewer cores than processes,
+that starves the others while the engine works: Linux 6.18 charges a yield to the whole scheduling
+group, and a frontend was seen waiting for 3 of 3 seconds. A sleep of 0 s really yields.
 """
 
 import importlib.abc
@@ -35,7 +34,7 @@ class TorchvisionFinder(importlib.abc.MetaPathFinder):
     def find_spec(
         self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
     ) -> importlib.machinery.ModuleSpec | None:
-        """Declare the operators on the way; always leave the finding to others."""
+        """Declare the operators; always let the other finders find the module."""
         if fullname == "torchvision":
             sys.meta_path.remove(self)
             import torch

@@ -1,9 +1,9 @@
-"""Stands in for SGLang's kernels, whose published wheels want CUDA.
+"""Replaces SGLang's kernels, whose published wheels need CUDA.
 
 Copied into the virtual environment by `tools/setup`; never part of the package.
-SGLang imports dozens of names from here at import time and calls none of them for a
-model of full precision on the CPU, so every name is a function that refuses. The
-operators below are only registered as fakes at import time, which wants them declared.
+SGLang imports dozens of names from here but, for a full-precision model on the CPU, calls none of
+them, so each name is a function that raises. The operators below are registered as fakes at import
+time, so they must be declared.
 """
 
 import sys
@@ -23,7 +23,7 @@ library = torch.library.Library("sgl_kernel", "FRAGMENT")
 for operator in OPERATORS:
     library.define(f"{operator}(Tensor x) -> Tensor")
 
-# `sgl_kernel.mamba` and the like are imported as modules.
+# `sgl_kernel.mamba` and similar names are imported as modules.
 sys.modules["sgl_kernel.mamba"] = sys.modules[__name__]
 
 

@@ -1,4 +1,4 @@
-"""The dashboard of deploy/grafana/, asked of a real Prometheus and drawn as a picture.
+"""Queries the dashboard of deploy/grafana/ from a real Prometheus, and draws it.
 
-It is not Grafana: it sends the dashboard's queries as Grafana would, and draws what comes back.
+It is not Grafana: it sends the same queries as Grafana, and draws the results.
 """

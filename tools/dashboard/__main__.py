@@ -1,9 +1,9 @@
-"""`make dashboard`: a fleet under load, watched by a real Prometheus, and its picture.
+"""`make dashboard`: runs a fleet under load with a real Prometheus, and draws the dashboard.
 
     python -m tools.dashboard --out docs/dashboard.png
 
-The picture is drawn here from what Prometheus answers to the dashboard's own queries; it is not a
-screenshot of Grafana. PNG needs Chromium; a name that ends in .svg needs nothing.
+The picture is drawn from Prometheus's answers to the dashboard's queries; it is not a screenshot
+of Grafana. PNG needs Chromium, SVG does not.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ ENGINE_MODEL = "tiny-vllm"
 RATE_INTERVAL = "15s"
 WARM_UP_S = 30.0  # the engine compiles
 NOTE = (
-    "Drawn by tools/dashboard from the answers of a real Prometheus to the queries of "
+    "Drawn by tools/dashboard from a real Prometheus's answers to the queries of "
     "deploy/grafana/backedge.json; not a screenshot of Grafana."
 )
 
@@ -39,7 +39,7 @@ def main() -> None:
     """Run the fleet, and write the picture."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("--out", type=Path, default=Path("dashboard.svg"))
-    parser.add_argument("--seconds", type=float, default=180.0, help="how long it is watched")
+    parser.add_argument("--seconds", type=float, default=180.0, help="length of the run")
     options = parser.parse_args()
     try:
         with tempfile.TemporaryDirectory(prefix="backedge-") as folder:
@@ -85,7 +85,7 @@ def watch(folder: Path, seconds: float) -> str:
 
 
 def list_targets(frontend: Process, workers: dict[str, Process]) -> dict[str, dict[str, str]]:
-    """Return what Prometheus is to scrape, with the labels that a PodMonitor gives."""
+    """Return Prometheus's targets, with the labels that a PodMonitor gives."""
     named = {"frontend-0": frontend, **workers}
     return {
         process.url.removeprefix("http://"): {"namespace": "demo", "pod": name}
@@ -94,7 +94,7 @@ def list_targets(frontend: Process, workers: dict[str, Process]) -> dict[str, di
 
 
 def collect(prometheus: Prometheus, start: float, end: float) -> list[Drawing]:
-    """Ask for every panel. start, end: in seconds since 1970."""
+    """Query every panel. start, end: in seconds since 1970."""
     step_s = max(1.0, (end - start) / 200)
     names = name_instances(prometheus)
     return [
@@ -106,7 +106,7 @@ def collect(prometheus: Prometheus, start: float, end: float) -> list[Drawing]:
 def collect_lines(
     prometheus: Prometheus, panel: Panel, window: tuple[float, float, float], names: dict[str, str]
 ) -> list[Line]:
-    """Return a panel's lines. names: what is shown instead of an address."""
+    """Return a panel's lines. names: shown instead of addresses."""
     lines = []
     for query in panel.queries:
         for series in prometheus.query(query.expression, *window):
@@ -114,7 +114,7 @@ def collect_lines(
             for address, shown in names.items():
                 name = name.replace(address, shown)
             lines.append(Line(name, series.points))
-    # In the same order, and so in the same colors, in every panel.
+    # The same order, and therefore the same colors, in every panel.
     return sorted(lines, key=lambda line: line.name)
 
 
@@ -130,7 +130,7 @@ def write(svg: str, out: Path, folder: Path) -> None:
         return
     browser = shutil.which("chromium") or shutil.which("chromium-browser")
     if browser is None:
-        raise StackError("a PNG needs Chromium; take a name that ends in .svg")
+        raise StackError("a PNG needs Chromium; choose a name that ends in .svg")
     page = folder / "page.html"
     page.write_text(f"<body style='margin:0'>{svg}", encoding="utf-8")
     (size,) = re.findall(r'^<svg.* width="(\d+)" height="(\d+)"', svg)

@@ -1,4 +1,4 @@
-"""Panels and their series as one SVG."""
+"""Draws panels and their series as one SVG."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from html import escape
 
 from tools.dashboard.panels import Panel
 
-COLUMNS, COLUMN, ROW, GAP = 24, 56, 30, 8  # Grafana's grid; in pixels but for the first
+COLUMNS, COLUMN, ROW, GAP = 24, 56, 30, 8  # Grafana's grid; all but the first in pixels
 HEADER = 76
 LEFT, RIGHT, TOP, BOTTOM = 62, 12, 34, 62  # around a panel's lines
 COLORS = ("#73bf69", "#f2cc0c", "#5794f2", "#ff780a", "#f2495c", "#b877d9", "#37872d", "#8ab8ff")
@@ -43,7 +43,7 @@ class Drawing:
 
 
 def format_value(value: float, unit: str) -> str:
-    """Return a value as Grafana would, with its unit."""
+    """Format a value with its unit as Grafana does."""
     if unit == "percentunit":
         return f"{value * 100:.4g}%"
     if unit == "s" and 0 < abs(value) < 1:
@@ -65,7 +65,7 @@ def _scale(value: float, factor: float, names: Sequence[str]) -> str:
 
 
 def choose_top(lines: Sequence[Line], unit: str) -> float:
-    """Return a round number that no point exceeds; the axis begins at 0."""
+    """Return a round number that no point exceeds; the axis starts at 0."""
     highest = max((value for line in lines for _, value in line.points), default=0.0)
     if highest <= 0:
         return 1.0
@@ -76,7 +76,7 @@ def choose_top(lines: Sequence[Line], unit: str) -> float:
 
 
 def draw(title: str, note: str, drawings: Sequence[Drawing], start: float, end: float) -> str:
-    """Return the SVG of all panels. start, end: of the axis of time, in seconds since 1970."""
+    """Return the SVG of all panels. start, end: of the time axis, in seconds since 1970."""
     bottom = max(drawing.panel.place.y + drawing.panel.place.h for drawing in drawings)
     width, height = COLUMNS * COLUMN + 2 * GAP, HEADER + bottom * (ROW + GAP) + GAP
     parts = [
@@ -118,7 +118,7 @@ def draw_panel(drawing: Drawing, start: float, end: float) -> list[str]:
 
 @dataclass(frozen=True)
 class Plot:
-    """The area of a panel's lines, in pixels, and what its axes reach."""
+    """The area of a panel's lines in pixels, and the limits of its axes."""
 
     x: float
     y: float
@@ -129,7 +129,7 @@ class Plot:
     top: float
 
     def draw_axes(self, unit: str) -> list[str]:
-        """Return five lines across with their values, and times below, as there is room."""
+        """Return five horizontal lines with their values, and as many times as fit."""
         parts = []
         for step in range(5):
             y = self.y + self.height * (1 - step / 4)
@@ -167,7 +167,7 @@ class Plot:
 
 
 def draw_legend(lines: Sequence[Line], x: float, y: float, width: float) -> list[str]:
-    """Return the lines' names beside their colors, as many as there is room for."""
+    """Return as many names of lines as fit, each next to its color."""
     parts = []
     left, rows = x, 1
     for number, line in enumerate(lines):

@@ -1,4 +1,4 @@
-"""Requests of many kinds, so that no panel stays empty."""
+"""Sends varied requests, so that no panel stays empty."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from typing import Any
 Request = dict[str, Any]
 TRANSCRIPTS = Path(__file__).parent.parent.parent / "examples" / "transcripts"
 TIMEOUT_S = 60.0
-# Long enough to be cut into parts for the frontend's cache of prompts.
+# Long enough to be cut into parts for the frontend's prompt cache.
 LONG = "The quick brown fox jumps over the lazy dog, and the dog does not mind. " * 60
 
 
@@ -32,9 +32,9 @@ def read_requests(model: str) -> list[Request]:
 
 
 def vary(requests: list[Request]) -> Iterator[tuple[Request, bool]]:
-    """Yield requests for ever, and whether their clients leave early.
+    """Yield requests endlessly, each with whether its client leaves early.
 
-    Most are streams; some have no stream, some end at a limit, and a few are long conversations.
+    Most are streams; some are not streamed, some reach a limit, a few are long conversations.
     """
     for number, request in enumerate(itertools.cycle(requests), 1):
         if number % 11 == 0:
@@ -49,9 +49,9 @@ def vary(requests: list[Request]) -> Iterator[tuple[Request, bool]]:
 
 
 def send(url: str, request: Request, *, leaves: bool) -> None:
-    """Send a request and read its answer, or leave after the first line of it.
+    """Send a request; read the whole answer, or leave after its first line.
 
-    A refusal, of a question that no transcript has, counts as answered.
+    The rejection of a question that no transcript has counts as an answer.
     """
     body = json.dumps(request).encode()
     asked = urllib.request.Request(
@@ -67,7 +67,7 @@ def send(url: str, request: Request, *, leaves: bool) -> None:
 class Load:
     """Threads that send requests from `start` to `stop`.
 
-    url: of the frontend. models: what is asked. clients: how many at once, for each model.
+    url: of the frontend. models: to request. clients: number per model.
     pause_s: between the requests of one client.
     """
 
@@ -86,7 +86,7 @@ class Load:
 
     @staticmethod
     def _shift(model: str, client: int) -> list[Request]:
-        """Return the requests in another order for each client."""
+        """Rotate the requests, so that each client has another order."""
         requests = read_requests(model)
         first = client * 5 % len(requests)
         return [*requests[first:], *requests[:first]]
@@ -97,7 +97,7 @@ class Load:
                 return
             try:
                 send(self._url, request, leaves=leaves)
-            except Exception as error:  # noqa: BLE001 - the thread must end, and tell its starter
+            except Exception as error:  # noqa: BLE001 - the thread must end and report it
                 self.errors.append(error)
                 return
             time.sleep(self._pause_s)

@@ -1,4 +1,4 @@
-"""The panels of the dashboard, with queries that Prometheus takes."""
+"""Reads the dashboard's panels and converts their queries for Prometheus."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ DASHBOARD = Path(__file__).parent.parent.parent / "deploy" / "grafana" / "backed
 
 @dataclass(frozen=True)
 class Place:
-    """Where a panel stands, in Grafana's units: 24 columns, rows of 30 pixels and 8 between."""
+    """A panel's position and size in Grafana's units: 24 columns, rows of 30 + 8 pixels."""
 
     x: int
     y: int
@@ -23,7 +23,7 @@ class Place:
 
 @dataclass(frozen=True)
 class Query:
-    """One expression, and the name of its series: with `{{label}}` for a label's value."""
+    """An expression, and the name of its series, with `{{label}}` for a label's value."""
 
     expression: str
     legend: str
@@ -35,7 +35,7 @@ class Query:
 
 @dataclass(frozen=True)
 class Panel:
-    """One panel; a row's heading has no queries. unit: as Grafana calls it."""
+    """One panel; a row's heading has no queries. unit: Grafana's name of it."""
 
     title: str
     place: Place
@@ -44,9 +44,9 @@ class Panel:
 
 
 def read_panels(rate_interval: str, path: Path = DASHBOARD) -> list[Panel]:
-    """Return the panels in their order, for all instances.
+    """Return the panels in order, for all instances.
 
-    rate_interval: what rates look back over, such as "15s"; four scrapes or more.
+    rate_interval: the window of rates, such as "15s"; four scrapes or more.
     """
     dashboard = json.loads(path.read_text(encoding="utf-8"))
     return [_read_panel(panel, rate_interval) for panel in dashboard["panels"]]

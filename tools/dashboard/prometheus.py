@@ -1,4 +1,4 @@
-"""A real Prometheus on loopback, for as long as a context lasts."""
+"""Runs a real Prometheus on loopback while a context is active."""
 
 from __future__ import annotations
 
@@ -29,14 +29,14 @@ class Series:
 
 
 def find_prometheus() -> str | None:
-    """Return the path of `prometheus`; `tools/setup` unpacks it where Debian's packages are."""
+    """Return the path of `prometheus`; `tools/setup` unpacks it on Debian."""
     return shutil.which("prometheus", path=PATH)
 
 
 class Prometheus:
     """Scrapes `targets` once a second into `folder`.
 
-    targets: "host:port" and the labels that it gets. rules: the folder's rule file, if any.
+    targets: "host:port" -> its labels. rules: the folder's rule file, if any.
     """
 
     def __init__(
@@ -50,7 +50,7 @@ class Prometheus:
     def __enter__(self) -> Self:
         command = find_prometheus()
         if command is None:
-            raise StackError("there is no `prometheus`; tools/setup unpacks Debian's package of it")
+            raise StackError("`prometheus` is missing; tools/setup unpacks Debian's package")
         self.folder.mkdir(parents=True, exist_ok=True)
         config = self.folder / "prometheus.json"
         config.write_text(json.dumps(self._build_config()), encoding="utf-8")
@@ -87,7 +87,7 @@ class Prometheus:
         self._process.wait()
 
     def _build_config(self) -> dict[str, Any]:
-        # JSON is YAML, too.
+        # JSON is also YAML.
         scraped = [
             {"targets": [target], "labels": labels} for target, labels in self.targets.items()
         ]
@@ -98,16 +98,16 @@ class Prometheus:
         }
 
     def ask(self, path: str, **parameters: str | float) -> Any:
-        """Return the data of an answer of the HTTP API. Raises `StackError` if it is an error."""
+        """Return the data of an HTTP API answer. Raises `StackError` if it is an error."""
         text = fetch(f"{self.url}/api/v1/{path}?{urllib.parse.urlencode(parameters)}")
         if not text:
-            raise StackError(f"Prometheus refused {path} with {parameters}")
+            raise StackError(f"Prometheus rejected {path} with {parameters}")
         return json.loads(text)["data"]
 
     def query(self, expression: str, start: float, end: float, step_s: float) -> list[Series]:
-        """Return the series of an expression, without values that are no numbers.
+        """Return the series of an expression, without non-numeric values.
 
-        start, end: in seconds since 1970. Raises `StackError` if it is no expression.
+        start, end: in seconds since 1970. Raises `StackError` for an invalid expression.
         """
         result = self.ask("query_range", query=expression, start=start, end=end, step=step_s)
         return [
