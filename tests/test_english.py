@@ -42,7 +42,6 @@ ALLOWED = {
     "engines/transformers": 6,
     "engines/trtllm": 3,
     "engines/vllm": 13,
-    "examples": 3,
     "frontend": 6,
     "frontend/request": 7,
     "frontend/response": 3,
@@ -50,11 +49,8 @@ ALLOWED = {
     "guided": 11,
     "offline": 47,
     "offline/plugins": 2,
-    "parsers": 61,
-    "parsers/native": 1,
-    "templates": 20,
-    "tools": 9,
-    "tools/cpu": 1,
+    "parsers": 24,
+    "templates": 18,
     "worker": 5,
 }
 FILES = [
