@@ -1,4 +1,4 @@
-"""The grammar of a row's answer: by the checks and the policy that servers have."""
+"""The grammar of a row's answer, by the same checks and policy as in servers."""
 
 from __future__ import annotations
 
@@ -21,15 +21,15 @@ from ..parsers.linear_parsers import Vocabulary, spell_markers
 from ..parsers.parser_lookup import reasoning_format
 from .contracts import GenerationOptions, TextGenerationRequest
 
-# Fields of a request that constrain its answer, besides its tools.
+# The fields besides tools that constrain an answer.
 CONSTRAINTS = ("response_format", *GUIDED_FIELDS)
 FIELDS = ("tools", "tool_choice", "parallel_tool_calls", *CONSTRAINTS)
 
 
 class Grammar(NamedTuple):
-    """What an answer is held to, in Dynamo's form of guided decoding: one kind, and its value.
+    """The grammar of an answer, in Dynamo's form of guided decoding: one kind, and its value.
 
-    guided: what the engine gets. answer: the same without the reasoning in front of it.
+    guided: what the engine gets. answer: the same without the reasoning before it.
     json_calls: as in `ParserRequest`.
     """
 
@@ -39,38 +39,45 @@ class Grammar(NamedTuple):
 
 
 def read_names(options: GenerationOptions) -> ParserNames:
-    """Return the parsers of a row; none where no message is parsed."""
+    """Return the parsers of a row; empty where no message is parsed."""
     if not options.message:
         return ParserNames()
     return ParserNames(options.tool_call_parser, options.reasoning_parser)
 
 
-def read_constraints(request: TextGenerationRequest) -> GuidedRequest | None:
-    """Return what may constrain a row's answer; None for nothing. Raises `RequestError`."""
+class ReadRequest(NamedTuple):
+    """A request with the constraints on its answer, which are read once.
+
+    guided: None where nothing constrains the answer. error: why the constraints are refused.
+    """
+
+    request: TextGenerationRequest
+    guided: GuidedRequest | None = None
+    error: RequestError | None = None
+
+    def describe(self, options: GenerationOptions) -> str | None:
+        """Return the field that needs a grammar, in words; None if nothing does."""
+        guided = self.guided
+        if guided is None or not _find_policy(read_names(options)).constrains(guided):
+            return None
+        if guided.forces_call:
+            return f"tool_choice={self.request.tool_choice!r}"
+        given = [name for name in CONSTRAINTS if getattr(guided, name) is not None]
+        return given[0] if given else "tools whose calls are `strict`, or not parallel"
+
+
+def read_request(request: TextGenerationRequest) -> ReadRequest:
+    """Return the request with its constraints, or with the error that its row will have."""
     found = {name: getattr(request, name, None) for name in FIELDS}
     raw = {name: value for name, value in found.items() if value is not None}
     if raw.keys() <= {"parallel_tool_calls"}:
-        return None
-    guided = decode_request(raw, GuidedRequest)
-    check_constraints(guided)
-    return guided
-
-
-def describe_constraint(request: TextGenerationRequest, options: GenerationOptions) -> str | None:
-    """Return what of a request needs a grammar, in words; None if nothing does.
-
-    What is wrong with the request is found when its row is prepared.
-    """
+        return ReadRequest(request)
     try:
-        guided = read_constraints(request)
-    except RequestError:
-        return None
-    if guided is None or not _find_policy(read_names(options)).constrains(guided):
-        return None
-    if guided.forces_call:
-        return f"tool_choice={request.tool_choice!r}"
-    given = [name for name in CONSTRAINTS if getattr(guided, name) is not None]
-    return given[0] if given else "tools whose calls are `strict`, or not parallel"
+        guided = decode_request(raw, GuidedRequest)
+        check_constraints(guided)
+    except RequestError as error:
+        return ReadRequest(request, error=error)
+    return ReadRequest(request, guided)
 
 
 def build_grammar(
@@ -79,9 +86,9 @@ def build_grammar(
     vocabulary: Vocabulary,
     begins_with_reasoning: Callable[[], bool],
 ) -> Grammar | None:
-    """Return the grammar of a row; None for an answer that is free.
+    """Return the grammar of a row; None for an unconstrained answer.
 
-    guided: of `read_constraints`. begins_with_reasoning: called if there is a reasoning parser.
+    guided: of `read_request`. begins_with_reasoning: called if there is a reasoning parser.
     Raises `RequestError` for a schema, an expression or a grammar that is wrong, too large or too
     deep, and for a reasoning parser whose reasoning no grammar can pass.
     """

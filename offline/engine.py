@@ -20,7 +20,7 @@ import msgspec
 
 from .backend import CAPABILITIES, GUIDED, LOGPROBS, VLM, Backend
 from .backends import able_backends, backend_class
-from .constraints import describe_constraint
+from .constraints import ReadRequest, read_request
 from .contracts import (
     GenerationOptions,
     GenerationResult,
@@ -158,7 +158,8 @@ class GenerationEngine:
             chosen = [check_declaration(plugin, CAPABILITIES) for plugin in plugins]
         if strict:
             requests = list(requests)
-        known = requests if isinstance(requests, Sequence) else ()
+        # An iterator may have more requests than the memory holds: each is read when it is due.
+        known = [read_request(each) for each in requests] if isinstance(requests, Sequence) else []
         needs = _find_needs(kind, known, options, chosen)
         name = self._choose_backend(needs)
         all_options = [options, *_find_row_options(known)]
@@ -170,7 +171,8 @@ class GenerationEngine:
         prepare = self._prepare_with(name)
         for some in all_options:
             prepare.check_parsers(some)
-        rows = iter(_Rows(prepare, kind, requests, options, chosen))
+        reads = known if isinstance(requests, Sequence) else map(read_request, requests)
+        rows = iter(_Rows(prepare, kind, reads, options, chosen))
         if strict:
             rows = iter(_require_all(list(rows)))
         return self._generate(name, rows, chosen)
@@ -234,27 +236,27 @@ class _Rows:
         self,
         prepare: Preparation,
         kind: RequestKind,
-        requests: Iterable[TextGenerationRequest],
+        reads: Iterable[ReadRequest],
         options: GenerationOptions,
         plugins: Sequence[Plugin],
     ) -> None:
         self._prepare = prepare
         self._kind = kind
-        self._requests = requests
+        self._reads = reads
         self._options = options
         self._plugins = plugins
-        # Those of an iterator may be more than the memory holds.
-        self._compares_ids = isinstance(requests, Sequence)
+        # An iterator may have more ids than the memory holds.
+        self._compares_ids = isinstance(reads, Sequence)
         self._ids: set[str] = set()
 
     def __iter__(self) -> Iterator[Row]:
-        for index, request in enumerate(self._requests):
-            request_id = _id_of(request, index)
+        for index, read in enumerate(self._reads):
+            request_id = _id_of(read.request, index)
             try:
                 self._check_id(request_id)
-                self._check_capabilities(request)
+                self._check_capabilities(read)
                 row = self._prepare.build_row(
-                    self._kind, index, request_id, request, self._options, self._plugins
+                    self._kind, index, request_id, read, self._options, self._plugins
                 )
             except RowFailure as failure:
                 row = Row.failed(index, request_id, failure.error)
@@ -270,10 +272,10 @@ class _Rows:
         if self._compares_ids:
             self._ids.add(request_id)
 
-    def _check_capabilities(self, request: TextGenerationRequest) -> None:
-        """Raise `RowFailure` for what the back end cannot do: iterators come unchecked."""
+    def _check_capabilities(self, read: ReadRequest) -> None:
+        """Raise `RowFailure` for what the back end cannot do: an iterator is not checked before."""
         backend = self._prepare.backend
-        for need, asked in _find_needs(self._kind, [request], self._options, ()).items():
+        for need, asked in _find_needs(self._kind, [read], self._options, ()).items():
             try:
                 _check_needs(asked, [need], backend)
             except CapabilityError as error:
@@ -285,15 +287,15 @@ def _id_of(request: object, index: int) -> str:
     return str(index) if request_id is None else str(request_id)
 
 
-def _find_row_options(requests: Sequence[TextGenerationRequest]) -> list[GenerationOptions]:
+def _find_row_options(reads: Sequence[ReadRequest]) -> list[GenerationOptions]:
     """Return the options that rows have of their own."""
-    found = [getattr(request, "options", None) for request in requests]
+    found = [getattr(read.request, "options", None) for read in reads]
     return [options for options in found if isinstance(options, GenerationOptions)]
 
 
 def _find_needs(
     kind: RequestKind,
-    requests: Sequence[TextGenerationRequest],
+    reads: Sequence[ReadRequest],
     options: GenerationOptions,
     plugins: Sequence[Plugin],
 ) -> dict[str, str]:
@@ -305,13 +307,13 @@ def _find_needs(
         needs |= {need: f"plugin {plugin.name!r}" for need in plugin.needs if need not in needs}
     if options.logprobs is not None:
         needs[LOGPROBS] = f"the option logprobs={options.logprobs}"
-    for index, request in enumerate(requests):
-        shown = f"request {_id_of(request, index)!r}"
-        own = _find_row_options([request])
+    for index, read in enumerate(reads):
+        shown = f"request {_id_of(read.request, index)!r}"
+        own = _find_row_options([read])
         for some in own:
             if some.logprobs is not None:
                 needs.setdefault(LOGPROBS, f"{shown} with logprobs={some.logprobs}")
-        if GUIDED not in needs and (asked := describe_constraint(request, *own or [options])):
+        if GUIDED not in needs and (asked := read.describe(*own or [options])):
             needs[GUIDED] = f"{shown} with {asked}"
     return needs
 
@@ -351,13 +353,14 @@ def _clean(result: GenerationResult, plugins: Sequence[Plugin]) -> GenerationRes
                 logger.exception("plugin %r failed on request %r", plugin.name, result.id)
                 return _failed_in(plugin, result, f"{type(error).__name__}: {error}")
             if not isinstance(text, str):
-                return _failed_in(plugin, result, f"clean returned {text!r}, and no text")
+                return _failed_in(plugin, result, f"clean must return a string, not {text!r}")
         choices.append(msgspec.structs.replace(choice, text=text))
     return msgspec.structs.replace(result, choices=choices)
 
 
 def _failed_in(plugin: Plugin, result: GenerationResult, reason: str) -> GenerationResult:
-    error = RowError("plugin", f"plugin {plugin.name!r} failed on this row ({reason}); mend it.")
+    message = f"plugin {plugin.name!r} failed on this row ({reason}); fix the plugin."
+    error = RowError("plugin", message)
     return msgspec.structs.replace(result, choices=[], error=error)
 
 

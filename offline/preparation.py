@@ -15,7 +15,7 @@ from ..tokenization.errors import describe_error
 from ..tokenization.prompt_limit import describe_longest
 from .backend import Backend
 from .completion import Completion, CompletionSetup, TextWatcher
-from .constraints import Grammar, build_grammar, read_constraints, read_names
+from .constraints import Grammar, ReadRequest, build_grammar, read_names
 from .contracts import (
     GenerationOptions,
     RequestKind,
@@ -51,19 +51,21 @@ class Preparation:
         kind: RequestKind,
         index: int,
         request_id: str,
-        request: TextGenerationRequest,
+        read: ReadRequest,
         options: GenerationOptions,
         plugins: Sequence[Plugin],
     ) -> Row:
         """Return the row of a request. Raises `RowFailure`."""
+        request = read.request
         check_request(kind, request)
         options = request.options or options
         if not isinstance(options, GenerationOptions):
             raise RowFailure("request", f"options is {options!r}, and no GenerationOptions.")
-        guided = read_row_constraints(request)
+        if read.error is not None:
+            raise RowFailure("request", str(read.error)) from read.error
         prompt = self._build_prompt(request, options)
         parser_request = build_parser_request(request, options)
-        grammar = self._build_grammar(guided, options, parser_request, prompt)
+        grammar = self._build_grammar(read.guided, options, parser_request, prompt)
         if grammar is not None and grammar.json_calls:
             parser_request = msgspec.structs.replace(parser_request, json_calls=True)
         stops = self._build_stops(options, self._limit_output(prompt, options))
@@ -104,7 +106,7 @@ class Preparation:
         parser_request: ParserRequest,
         prompt: Prompt,
     ) -> Grammar | None:
-        """Return what the answer is held to. Raises `RowFailure`."""
+        """Return the grammar of the answer. Raises `RowFailure`."""
         if guided is None:
             return None
         names = read_names(options)
@@ -170,14 +172,6 @@ def build_parser_request(
             if message.get("role") == "assistant"
         ),
     )
-
-
-def read_row_constraints(request: TextGenerationRequest) -> GuidedRequest | None:
-    """Return what may constrain a row's answer. Raises `RowFailure`."""
-    try:
-        return read_constraints(request)
-    except RequestError as error:
-        raise RowFailure("request", str(error)) from error
 
 
 def check_request(kind: RequestKind, request: TextGenerationRequest) -> None:

@@ -1,4 +1,4 @@
-"""What of a row's request constrains its answer, and to which grammar."""
+"""Which fields of a row constrain its answer, and its grammar."""
 
 from __future__ import annotations
 
@@ -10,9 +10,8 @@ from backedge.guided.request_schemas import MAX_SCHEMA_BYTES
 from backedge.offline import GenerationOptions, TextGenerationRequest
 from backedge.offline.constraints import (
     build_grammar,
-    describe_constraint,
-    read_constraints,
     read_names,
+    read_request,
 )
 from backedge.parsers.linear_parsers import Vocabulary
 
@@ -58,10 +57,11 @@ def test_grammars(
     in_json: bool,
 ) -> None:
     request = ask("Hi", **fields)
-    described = describe_constraint(request, options)
+    read = read_request(request)
+    described = read.describe(options)
     assert (described is None) is (asks is None)
     assert (asks or "") in (described or "")
-    guided = read_constraints(request)
+    guided = read.guided
     if guided is None:
         assert kind is None
         return
@@ -75,7 +75,7 @@ def test_grammars(
 
 
 def test_thoughts_are_part_of_the_grammar_only_where_the_model_thinks() -> None:
-    guided = read_constraints(ask("Hi", response_format=JSON_SCHEMA))
+    guided = read_request(ask("Hi", response_format=JSON_SCHEMA)).guided
     assert guided is not None
     thinks = build_grammar(guided, read_names(PARSES), NO_MARKERS, lambda: True)
     answers = build_grammar(guided, read_names(PARSES), NO_MARKERS, lambda: False)
@@ -120,9 +120,12 @@ BAD: list[tuple[GenerationOptions, dict[str, Any], str]] = [
 
 
 def prepare(request: TextGenerationRequest, options: GenerationOptions) -> None:
-    guided = read_constraints(request)
-    assert guided is not None
-    build_grammar(guided, read_names(options), NO_MARKERS, lambda: False)
+    read = read_request(request)
+    assert read.describe(options) is None or read.error is None
+    if read.error is not None:
+        raise read.error
+    assert read.guided is not None
+    build_grammar(read.guided, read_names(options), NO_MARKERS, lambda: False)
 
 
 @pytest.mark.parametrize(("options", "fields", "field"), BAD, ids=[field for *_, field in BAD])
@@ -131,4 +134,3 @@ def test_refused(options: GenerationOptions, fields: dict[str, Any], field: str)
     with pytest.raises(RequestError) as caught:
         prepare(request, options)
     assert caught.value.field == field
-    describe_constraint(request, options)  # the row fails when it is prepared, and not before

@@ -13,6 +13,7 @@ from backedge.offline import (
     TextGenerationRequest,
     VlmGenerationRequest,
     backends,
+    constraints,
 )
 from backedge.offline.backend import CAPABILITIES
 from backedge.offline.errors import CapabilityError, RowFailedError
@@ -193,6 +194,22 @@ def test_a_forced_call_needs_guided_decoding(less_able):
         pytest.raises(CapabilityError, match="request 'required_choice' with tool_choice='requi"),
     ):
         engine.generate_text_batch([asked])
+
+
+@pytest.mark.parametrize("make", [list, iter])
+def test_the_constraints_of_a_row_are_read_once(monkeypatch, less_able, make):
+    read: list[str] = []
+    decode = constraints.decode_request
+
+    def count(raw, kind):
+        read.append(raw["guided_regex"])
+        return decode(raw, kind)
+
+    monkeypatch.setattr(constraints, "decode_request", count)
+    rows = [ask("Hi", guided_regex=each) for each in "abc"]
+    with replay_engine(fallback_backend="sglang") as engine:
+        list(engine.iterate_text_batch(make(rows)))
+    assert read == ["a", "b", "c"]
 
 
 def test_a_row_that_fails_is_there_before_another_is_read(loads):

@@ -8,6 +8,7 @@ from backedge.offline import (
     TextGenerationRequest,
     VlmGenerationRequest,
 )
+from backedge.offline.constraints import read_request
 from backedge.offline.preparation import Preparation
 from backedge.offline.rows import RowFailure
 from backedge.testing.offline import ReplayBackend
@@ -22,7 +23,9 @@ def prepare(**fields):
 
 
 def build(request, options=None, **fields):
-    return prepare(**fields).build_row("text", 0, "a", request, options or GenerationOptions(), [])
+    return prepare(**fields).build_row(
+        "text", 0, "a", read_request(request), options or GenerationOptions(), []
+    )
 
 
 def test_the_answer_gets_the_room_that_the_prompt_leaves():
@@ -83,7 +86,7 @@ def test_a_template_that_refuses(tmp_path):
     config = ModelLoadConfig(tmp_path, backend="replay")
     with pytest.raises(RowFailure) as caught:
         Preparation(ReplayBackend(config)).build_row(
-            "text", 0, "a", ask("Hi"), GenerationOptions(), []
+            "text", 0, "a", read_request(ask("Hi")), GenerationOptions(), []
         )
     assert caught.value.error.kind == "template"
     assert "roles must alternate" in caught.value.error.message

@@ -13,6 +13,7 @@ from backedge.offline import (
     VlmPreprocessOptions,
     vision,
 )
+from backedge.offline.constraints import read_request
 from backedge.offline.rows import RowFailure
 from backedge.offline.vision import has_vision, place_image
 
@@ -46,7 +47,7 @@ def engine(folder):
 
 def count_image_tokens(engine, row):
     prepared = engine._prepare_with("hf")
-    built = prepared.build_row("vlm", 0, "a", row, GREEDY, [])
+    built = prepared.build_row("vlm", 0, "a", read_request(row), GREEDY, [])
     processor = engine._backends["hf"]._vision.processor
     return built.prompt.token_ids.count(processor.tokenizer.convert_tokens_to_ids("<|image_pad|>"))
 

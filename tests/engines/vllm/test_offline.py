@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 from backedge.engines.vllm import offline as backend
 from backedge.offline import GenerationOptions, Plugin
+from backedge.offline.constraints import read_request
 from backedge.offline.errors import PluginError
 from vllm.sampling_params import RequestOutputKind
 
@@ -16,7 +17,8 @@ def params(**options):
     seen = []
     with build_engine("vllm") as engine:
         prepared = engine._prepare_with("vllm")
-        row = prepared.build_row("text", 0, "a", ask("Hi"), GenerationOptions(**options), [])
+        read = read_request(ask("Hi"))
+        row = prepared.build_row("text", 0, "a", read, GenerationOptions(**options), [])
         seen.append(backend.build_params(row, 1))
     return seen[0]
 
