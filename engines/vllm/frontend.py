@@ -1,29 +1,32 @@
-"""The forward edge of Dynamo's vLLM chat processor; the processor's backward edge is not used."""
+"""The frontend for vLLM: Dynamo's vLLM chat processor prepares requests, and answers none."""
 
 from __future__ import annotations
 
 import argparse
 import asyncio
+import copy
 import logging
+import time
 import weakref
-from collections.abc import AsyncIterator
-from contextlib import aclosing, asynccontextmanager
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+from contextlib import aclosing, asynccontextmanager, contextmanager
 from contextvars import ContextVar
-from typing import Any, Protocol
+from typing import Protocol
 
 import msgspec
 from dynamo.frontend import vllm_processor
-from dynamo.frontend.vllm_processor import _inject_routing_metadata
+from dynamo.llm.exceptions import HttpError
+from pydantic import ValidationError
 from typing_extensions import override
+from vllm.entrypoints.openai.chat_completion.protocol import ChatCompletionRequest
 from vllm.exceptions import VLLMValidationError
 from vllm.reasoning import ReasoningParserManager
 from vllm.renderers import hf
-from vllm.tokenizers.registry import cached_get_tokenizer
+from vllm.tokenizers.registry import cached_get_tokenizer, cached_tokenizer_from_config
 from vllm.tool_parsers import ToolParserManager
 from vllm.utils import func_utils
-from vllm.utils.async_utils import make_async
 
-from ...base.errors import RequestError
+from ...base.errors import RequestError, show
 from ...base.json_types import JsonObject
 from ...frontend.chat_model import ChatModel, Prepared
 from ...frontend.model_builder import ChatModelBuilder
@@ -37,35 +40,30 @@ from ...frontend.request.tool_schemas import (
     compiles_tools,
     with_standard_tools,
 )
-from ...frontend.runtime.containment import PreparationError
-from ...frontend.runtime.prompt_queue import ClientGoneError
+from ...frontend.runtime.containment import EXPECTED, PreparationError
+from ...frontend.runtime.prompt_queue import ClientGoneError, PromptQueue
 from ...frontend.runtime.short_prompts import ShortPrompts, is_short
 from ...guided.call_policy import CallPolicy
 from ...guided.request_schemas import has_schemas
 from ...parsers.base import ParserFactory, ParserNames
 from ...parsers.parser_lookup import linear_parsers
-from ...templates.chat_template import find_variables, format_tools, render_with_time_limit
+from ...templates.chat_template import find_variables
 from ...templates.transformers_templates import bound_templates, check_template
 from ...tokenization.detokenizer import detokenizers, read_vocabulary
 from ...tokenization.prompt_limit import PromptLimit
-from ...tokenization.transformers_tokenizers import NO_ENCODER, encode_with, make_encoder
+from ...tokenization.transformers_tokenizers import NO_ENCODER, make_encoder
 from ..dynamo.types import Context, ModelCard, ModelInstance, RoutedEngine
-from .frontend_errors import naming_fields
-from .frontend_shortcuts import (
-    AT_ONCE,
-    FACTORY_FIELDS,
-    SharedParsers,
-    tokenize_in_place,
-    unless_at_once,
-    without_pool,
-)
 from .parsers import VllmParsers, check_names
+from .prompt_renderer import RENDERING, PromptRenderer, Rendering
 
 logger = logging.getLogger(__name__)
 
 INSTALLED = InstalledParsers(
     check_names, ToolParserManager.list_registered, ReasoningParserManager.list_registered
 )
+# Reasoning parsers that the requests of a model share, and the size of the arguments of each.
+MAX_SHARED = 16
+MAX_SHARED_BYTES = 1024
 
 
 class VllmModelBuilder(ChatModelBuilder):
@@ -74,63 +72,29 @@ class VllmModelBuilder(ChatModelBuilder):
     @override
     async def build(self, instance_id: ModelInstance, routed_engine: RoutedEngine) -> ChatModel:
         parsers = self.usable_parsers(INSTALLED)
-        logger.info("model %s: vLLM's forward edge, parsers %s", self.card.name(), parsers)
+        logger.info("model %s: vLLM renders, parsers %s", self.card.name(), parsers)
         processor = await self._build_processor(parsers.names, instance_id, routed_engine)
         renderer = processor.input_processor.renderer
-        limit = PromptLimit(processor.input_processor.model_config.max_model_len)
-        wrap_chat_template(renderer, self.engine_name("vllm"), limit)
-        await asyncio.to_thread(self._check_and_encode, processor.tokenizer)
+        await asyncio.to_thread(self._replace_rendering, processor)
         factories = detokenizers(processor.tokenizer), build_parsers(parsers, processor)
-        policy = self.call_policy()
-        short_prompts = ShortPrompts()
-
-        def make_at_once(request: ChatRequest) -> Prepared | None:
-            return processor.prepare_at_once(request, policy)
-
-        @asynccontextmanager
-        async def preprocess(
-            request: ChatRequest, context: Context | None
-        ) -> AsyncIterator[Prepared]:
-            if has_schemas(request):
-                await self.prompt_queue.run(check_request_schemas, request, context=context)
-            elif processor.can_prepare_at_once(request) and is_short(request):
-                made = await short_prompts.make(make_at_once, request, self.prompt_queue, context)
-                if made is not None:
-                    yield made
-                    return
-            async with self.prompt_queue.enter(
-                processor.prepare(request, policy, context),
-                characters=request.characters,
-                context=context,
-            ) as prepared:
-                yield prepared
-
+        preprocess = VllmPreprocessor(processor, self.call_policy(), self.prompt_queue)
         model = ChatModel(self.describe(instance_id, routed_engine), preprocess, lambda: factories)
         weakref.finalize(model, release_caches, renderer)
         return model
-
-    def _check_and_encode(self, tokenizer: Any) -> None:
-        """Check the model's template, and have its tokenizer use the cache of prompts."""
-        check_template(tokenizer)
-        encoder = make_encoder(tokenizer, self.prompt_cache)
-        self.log_uncached(NO_ENCODER if encoder is None else encoder.why_uncached)
-        if encoder is not None:
-            encode_with(tokenizer, encoder)
 
     async def _build_processor(
         self, names: ParserNames, instance_id: ModelInstance, routed_engine: RoutedEngine
     ) -> VllmProcessor:
         """Return the processor that Dynamo's factory makes of this model."""
         flags = argparse.Namespace(**vars(self.flags))
-        # vLLM's forward edge renders and constrains with those of the parsers that vLLM has.
-        bound_templates()
-        hf._cached_resolve_chat_template_kwargs = find_variables  # noqa: SLF001 - vLLM has no hook
+        # vLLM renders and constrains with those of the parsers that it has.
         installed = INSTALLED.select(names)
         flags.tool_call_parser, flags.reasoning_parser = installed.tool_call, installed.reasoning
+        bound_templates()
+        hf._cached_resolve_chat_template_kwargs = find_variables  # noqa: SLF001 - vLLM has no hook
         # The classes that the factory and its processor instantiate.
         vllm_processor.VllmProcessor = VllmProcessor
         vllm_processor.StreamingPostProcessor = AdjustedOutput
-        tokenize_in_place()
         factory = vllm_processor.EngineFactory(self.config, flags)
         built: list[VllmProcessor] = []
         BUILT.set(built)
@@ -142,13 +106,101 @@ class VllmModelBuilder(ChatModelBuilder):
                 routed_engine,
             )
         )
-        processor = built.pop()  # contexts live longer than models
-        parser = processor.reasoning_parser_class
-        # A parser of the user's may change with what it is asked.
-        is_of_vllm = parser is not None and parser.__module__.startswith("vllm.")
-        if is_of_vllm and processor.structural_tag_mode == "off":
-            processor.reasoning_parser_class = SharedParsers(parser)
-        return processor
+        return built.pop()  # contexts live longer than models
+
+    def _replace_rendering(self, processor: VllmProcessor) -> None:
+        """Have `processor` render within bounds, and tokenize with the cache of prompts.
+
+        vLLM's renderers without Jinja run code of vLLM's own and are left as they are.
+        Raises `SetupError` for a chat template that cannot be compiled.
+        """
+        check_template(processor.tokenizer)
+        renderer, config = (
+            processor.input_processor.renderer,
+            processor.input_processor.model_config,
+        )
+        if not isinstance(renderer, hf.HfRenderer):
+            return self.log_uncached(NO_ENCODER)
+        # The renderer's own is a pool of copies. While all are borrowed vLLM makes another one,
+        # which takes the interpreter's lock for as long as a vocabulary takes to load.
+        tokenizer = copy.copy(cached_tokenizer_from_config(config))
+        tokenizer.chat_template = processor.tokenizer.chat_template
+        # vLLM writes the places of such videos into the text, so it must not be tokenized before.
+        reads_text = renderer.use_unified_vision_chunk
+        encoder = None if reads_text else make_encoder(tokenizer, self.prompt_cache)
+        self.log_uncached(NO_ENCODER if encoder is None else encoder.why_uncached)
+        renderer._apply_chat_template_async = PromptRenderer(  # noqa: SLF001 - vLLM has no hook
+            tokenizer,
+            encoder,
+            self.engine_name("vllm"),
+            PromptLimit(config.max_model_len),
+            self.prompt_queue.executor,
+        )
+        processor.renders_in_place = True
+        return None
+
+
+class VllmPreprocessor:
+    """A `chat_model.Preprocessor` that prepares short texts in the event loop of its caller.
+
+    vLLM and Dynamo prepare all others in the event loop of `prompt_queue`.
+    """
+
+    def __init__(
+        self, processor: VllmProcessor, policy: CallPolicy, prompt_queue: PromptQueue
+    ) -> None:
+        self._processor = processor
+        self._policy = policy
+        self._prompt_queue = prompt_queue
+        self._short_prompts = ShortPrompts()
+
+    @asynccontextmanager
+    async def __call__(
+        self, request: ChatRequest, context: Context | None = None
+    ) -> AsyncIterator[Prepared]:
+        """Prepare a request. Raises `RequestError`, and as `PromptQueue.run`."""
+        if has_schemas(request):
+            await self._prompt_queue.run(check_request_schemas, request, context=context)
+        elif self._processor.renders_in_place and is_text(request) and is_short(request):
+            yield await self._prepare_short(request, context)
+            return
+        async with self._prompt_queue.enter(
+            self._processor.prepare(request, self._policy, context),
+            characters=request.characters,
+            context=context,
+        ) as prepared:
+            yield prepared
+
+    async def _prepare_short(self, request: ChatRequest, context: Context | None) -> Prepared:
+        """Prepare a request of which nothing is held afterwards. Raises as `__call__`."""
+        if not self._short_prompts.trusted:
+            return await self._prompt_queue.run(
+                lambda request: asyncio.run(self._prepare_timed(request)),
+                request,
+                characters=request.characters,
+                context=context,
+            )
+        try:
+            return await self._prepare_timed(request)
+        except (*EXPECTED, asyncio.CancelledError):
+            raise
+        except BaseException as error:
+            raise PreparationError(error) from error
+
+    async def _prepare_timed(self, request: ChatRequest) -> Prepared:
+        began = time.thread_time()
+        try:
+            async with self._processor.prepare(request, self._policy, in_place=True) as prepared:
+                return prepared
+        finally:
+            self._short_prompts.note(time.thread_time() - began)
+
+
+def is_text(request: ChatRequest) -> bool:
+    """Whether all messages are text, so that nothing has to be fetched for the prompt."""
+    return all(
+        message.content is None or isinstance(message.content, str) for message in request.messages
+    )
 
 
 class Renderer(Protocol):
@@ -157,46 +209,6 @@ class Renderer(Protocol):
     def shutdown(self) -> None:
         """End the renderer's threads."""
         ...
-
-
-def wrap_chat_template(renderer: Renderer, engine: str, limit: PromptLimit) -> None:
-    """Have `renderer` spell tools as `engine` does, and hold Jinja templates to their bounds.
-
-    limit: of the text that a template makes.
-
-    vLLM's renderers without Jinja run code of vLLM's own and are left as they are.
-    """
-    if not isinstance(renderer, hf.HfRenderer):
-        return
-
-    def render(
-        model_config: object,
-        tokenizer: Any,
-        conversation: object,
-        *,
-        tools: list[JsonObject] | None = None,
-        **options: object,
-    ) -> object:
-        formatted = tools if engine == "vllm" else format_tools(tools, engine)
-        renders = tokenizer if options.get("tokenize") else without_pool(tokenizer)
-        try:
-            made = render_with_time_limit(
-                lambda: hf.safe_apply_chat_template(
-                    model_config, renders, conversation, tools=formatted, **options
-                )
-            )
-        except (TimeoutError, VLLMValidationError) as error:
-            raise RequestError.rejected(error) from error
-        except Exception:
-            raise
-        except BaseException as error:
-            raise PreparationError(error) from error
-        if isinstance(made, str):
-            limit.check(made, lambda part: len(tokenizer.encode(part, add_special_tokens=False)))
-        return made
-
-    in_executor = make_async(render, executor=renderer._executor)  # noqa: SLF001 - vLLM has no hook
-    renderer._apply_chat_template_async = unless_at_once(render, in_executor)  # noqa: SLF001 - as above
 
 
 def release_caches(renderer: Renderer) -> None:
@@ -288,69 +300,64 @@ class VllmFields(EngineFields, kw_only=True):
     sampling_options: VllmOptions
 
 
+class SharedParsers:
+    """Makes vLLM's reasoning parsers, of which Dynamo would make two for each request.
+
+    Dynamo asks them to adjust the request, and whether the prompt ends the reasoning. Neither
+    changes a parser, so requests with the same arguments of the chat template share one.
+    """
+
+    def __init__(self, parser_class: Callable[..., object]) -> None:
+        self._parser_class = parser_class
+        self._made: dict[bytes, object] = {}
+
+    def __call__(
+        self, tokenizer: object, *, chat_template_kwargs: JsonObject, **options: object
+    ) -> object:
+        """Return a parser; `options` are the same for all requests of a model."""
+        key = msgspec.json.encode(chat_template_kwargs)
+        if key in self._made:
+            return self._made[key]
+        parser = self._parser_class(tokenizer, chat_template_kwargs=chat_template_kwargs, **options)
+        if len(key) <= MAX_SHARED_BYTES:
+            self._made[key] = parser
+            for oldest in list(self._made)[:-MAX_SHARED]:
+                self._made.pop(oldest, None)
+        return parser
+
+
 class VllmProcessor(vllm_processor.VllmProcessor):
     """Renders and tokenizes as Dynamo does, and stops where Dynamo would send the request."""
 
     def __init__(self, *args: object, **kwargs: object) -> None:
         super().__init__(*args, **kwargs)
-        self._has_waited = False
+        self.renders_in_place = False
+        parser = self.reasoning_parser_class
+        # A parser of a user's plugin may change when it is asked.
+        is_of_vllm = parser is not None and parser.__module__.startswith("vllm.")
+        if is_of_vllm and self.structural_tag_mode == "off":
+            self.reasoning_parser_class = SharedParsers(parser)
         BUILT.get().append(self)
 
     @asynccontextmanager
     async def prepare(
-        self, request: ChatRequest, policy: CallPolicy, context: Context | None = None
+        self,
+        request: ChatRequest,
+        policy: CallPolicy,
+        context: Context | None = None,
+        *,
+        in_place: bool = False,
     ) -> AsyncIterator[Prepared]:
         """Prepare a request, as a `chat_model.Preprocessor` does."""
         if context is not None and context.is_stopped():
             raise ClientGoneError
-        # Dynamo frees what it holds for a request when its generator is closed.
         raw = with_standard_tools(request) if compiles_tools(request) else request.raw
-        raw = {**FACTORY_FIELDS, **move_documents(raw)}
-        async with aclosing(super().generator(raw, context=context)) as stream:
+        RENDERING.set(Rendering(in_place, encodes=not request.add_special_tokens))
+        # Dynamo frees what it holds for a request when its generator is closed.
+        async with aclosing(super().generator(move_documents(raw), context=context)) as stream:
             with naming_fields(request.raw):
                 intercepted = await anext(stream)
             yield build_prepared(request, intercepted, policy)
-
-    def can_prepare_at_once(self, request: ChatRequest) -> bool:
-        """Whether a request can be prepared `AT_ONCE`: it is text, and no such one has waited.
-
-        vLLM's renderers without Jinja tokenize in threads of their own.
-        """
-        return (
-            not self._has_waited
-            and isinstance(self.input_processor.renderer, hf.HfRenderer)
-            and all(
-                message.content is None or isinstance(message.content, str)
-                for message in request.messages
-            )
-        )
-
-    def prepare_at_once(self, request: ChatRequest, policy: CallPolicy) -> Prepared | None:
-        """Prepare a request of text in this thread; nothing is held for it afterwards.
-
-        Return None, and be asked no more, if vLLM or Dynamo waits for something. Raises as
-        `prepare`.
-        """
-
-        async def enter() -> Prepared:
-            async with self.prepare(request, policy) as prepared:
-                return prepared
-
-        token = AT_ONCE.set(True)
-        coroutine = enter()
-        try:
-            coroutine.send(None)
-        except StopIteration as end:
-            prepared: Prepared = end.value
-            return prepared
-        except RuntimeError as error:
-            if NO_LOOP not in str(error):
-                raise
-        finally:
-            AT_ONCE.reset(token)
-            coroutine.close()
-        self._has_waited = True
-        return None
 
     async def _generate_and_stream(
         self,
@@ -364,7 +371,9 @@ class VllmProcessor(vllm_processor.VllmProcessor):
         context: Context | None = None,
     ) -> AsyncIterator[VllmPreprocessed]:
         """Yield the preprocessed request once; Dynamo's method sends it and yields the answer."""
-        _inject_routing_metadata(dynamo_preproc, dynamo_preproc, mm_routing_info)
+        vllm_processor._inject_routing_metadata(  # noqa: SLF001 - X
+            dynamo_preproc, dynamo_preproc, mm_routing_info
+        )
         yield VllmPreprocessed(
             request_id,
             dynamo_preproc,
@@ -404,7 +413,56 @@ def build_prepared(
     return Prepared(request, intercepted.preprocessed, params)
 
 
-# What asyncio says of whoever waits for something in a thread without an event loop.
-NO_LOOP = "event loop"
 # Dynamo's factory makes the processor in the task of its caller and keeps it to itself.
 BUILT: ContextVar[list[VllmProcessor]] = ContextVar("BUILT")
+
+
+@contextmanager
+def naming_fields(raw: JsonObject) -> Iterator[None]:
+    """Raise `RequestError` for what vLLM refuses, as far as it says which field is wrong.
+
+    raw: the request.
+    """
+    try:
+        yield
+    except HttpError as error:
+        if (named := _find_parameter(raw, error)) is not None:
+            raise named from error
+        raise
+    except ValidationError as error:
+        first = error.errors()[0]
+        # Parts of messages are validated later, by themselves.
+        is_whole = error.title == ChatCompletionRequest.__name__
+        field = _find_path(raw, first["loc"]) if is_whole else "messages"
+        raise _refused_value(field, first["input"], first["msg"]) from error
+
+
+def _find_parameter(raw: JsonObject, error: HttpError) -> RequestError | None:
+    """Return the error of vLLM that Dynamo made an HTTP error of, with its field.
+
+    An error without its parameter begins with the name, if it is about one.
+    """
+    cause = error.__cause__
+    if not isinstance(cause, VLLMValidationError):
+        return None
+    if cause.parameter is not None:
+        return _refused_value(cause.parameter, cause.value, cause.args[0])
+    name = str(cause.args[0]).partition(" ")[0]
+    return _refused_value(name, raw[name], cause.args[0]) if name in raw else None
+
+
+def _refused_value(field: str, value: object, message: str) -> RequestError:
+    """Return the error with vLLM's own message."""
+    return RequestError(field, f"cannot be {show(value)}: {message.rstrip('.')}")
+
+
+def _find_path(raw: object, steps: Sequence[str | int]) -> str:
+    """Return the JSON path of what pydantic found, whose steps also name types of its own."""
+    path = ""
+    for position, step in enumerate(steps):
+        is_last = position == len(steps) - 1
+        if isinstance(raw, list) and isinstance(step, int) and step < len(raw):
+            path, raw = f"{path}[{step}]", raw[step]
+        elif isinstance(raw, dict) and (step in raw or (is_last and str(step).islower())):
+            path, raw = f"{path}.{step}", raw.get(step)
+    return path.removeprefix(".")

@@ -103,6 +103,7 @@ class ChatRequest(GuidedRequest, kw_only=True):
     chat_template_kwargs: JsonObject | None = None
     chat_template_args: JsonObject | None = None
     add_generation_prompt: bool | None = None
+    add_special_tokens: bool | None = None
     continue_final_message: bool | None = None
 
     metadata: object = None

@@ -100,7 +100,7 @@ class PromptQueue:
     def __init__(self, threads: int | None = None, waiting: int | None = None) -> None:
         self._threads = threads or max(1, len(os.sched_getaffinity(0)) - 1)
         self._limit = self._threads * WAITING_PER_THREAD if waiting is None else waiting
-        self._executor = ThreadPoolExecutor(self._threads, thread_name_prefix="backedge-prompts")
+        self.executor = ThreadPoolExecutor(self._threads, thread_name_prefix="backedge-prompts")
         self.loop = LoopThread("backedge-prompt-loop")
         self._places: set[_Place] = set()
         self._characters = 0
@@ -127,7 +127,7 @@ class PromptQueue:
                     raise ClientGoneError
                 return call_contained(function, argument)
 
-            result = asyncio.get_running_loop().run_in_executor(self._executor, call)
+            result = asyncio.get_running_loop().run_in_executor(self.executor, call)
             place.waiting = result
             return await result
 

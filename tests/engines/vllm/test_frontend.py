@@ -1,27 +1,36 @@
 """What is Backedge's own in vLLM's forward edge; `test_edges` tests its prompts."""
 
-import asyncio
-from contextlib import asynccontextmanager
-from types import SimpleNamespace
+from typing import Any
 
 import msgspec
 import pytest
+from backedge.base.errors import RequestError
+from backedge.engines.vllm import frontend
 from backedge.engines.vllm.frontend import (
+    MAX_SHARED,
+    MAX_SHARED_BYTES,
     FilteredCard,
+    SharedParsers,
     VllmPreprocessed,
-    VllmProcessor,
+    VllmPreprocessor,
     build_prepared,
+    is_text,
+    naming_fields,
     release_caches,
-    wrap_chat_template,
 )
 from backedge.frontend.request.chat_request import decode_chat_request
 from backedge.frontend.request.sampling import read_sampling
 from backedge.guided.call_policy import CallPolicy
 from backedge.postprocess.messages import KEY
-from backedge.tokenization.prompt_limit import PromptLimit
-from dynamo.llm.exceptions import DynamoException
-from vllm.renderers import hf
-from vllm.renderers.mistral import MistralRenderer
+from dynamo.llm.exceptions import DynamoException, HttpError
+from pydantic import ValidationError
+from vllm.entrypoints.openai.chat_completion.protocol import (
+    ChatCompletionRequest,
+    ChatCompletionToolsParam,
+)
+from vllm.exceptions import VLLMValidationError
+from vllm.reasoning import ReasoningParserManager
+from vllm.tokenizers import get_tokenizer
 from vllm.tokenizers.registry import cached_get_tokenizer
 
 from tests.engines.frontends.all_edges import prepared
@@ -85,12 +94,6 @@ class Renderer:
         self.is_shut_down = True
 
 
-def test_renderers_without_jinja_stay_as_they_are():
-    renderer = Renderer()
-    wrap_chat_template(renderer, "sglang", PromptLimit())
-    assert vars(renderer) == {"is_shut_down": False}
-
-
 def test_a_model_that_goes_takes_its_threads_and_tokenizers_along():
     renderer = Renderer()
     cached_get_tokenizer(str(TINY_MODEL))
@@ -130,68 +133,165 @@ def outcome(loop, model, fields):
 @pytest.mark.parametrize("fields", SHORT, ids=repr)
 def test_a_short_prompt_is_the_same_wherever_it_is_made(models, loop, fields, monkeypatch):
     model = models["vllm", "vllm"]
-    at_once = outcome(loop, model, fields)
-    monkeypatch.setattr(VllmProcessor, "can_prepare_at_once", lambda *_: False)
-    assert at_once == outcome(loop, model, fields)
+    monkeypatch.setattr(frontend.ShortPrompts, "trusted", True)
+    in_place = outcome(loop, model, fields)
+    monkeypatch.setattr(frontend.ShortPrompts, "trusted", False)
+    assert in_place == outcome(loop, model, fields)
+    monkeypatch.setattr(frontend, "is_short", lambda _: False)
+    assert in_place == outcome(loop, model, fields)
 
 
-@pytest.mark.skipif(
-    hasattr(hf.HfRenderer, "_render_with_timeout"), reason="vLLM 0.32 waits for a time limit"
-)
-def test_a_short_prompt_is_made_at_once(models, loop, monkeypatch):
-    made = []
-    prepare_at_once = VllmProcessor.prepare_at_once
+def test_a_short_prompt_is_made_in_place_once_they_are_quick(models, loop, monkeypatch):
+    timed = []
+    prepare_timed = VllmPreprocessor._prepare_timed
 
-    def note(self, request, policy):
-        made.append(prepare_at_once(self, request, policy))
-        return made[-1]
+    async def note(self, request):
+        timed.append(request.model)
+        return await prepare_timed(self, request)
 
-    monkeypatch.setattr(VllmProcessor, "prepare_at_once", note)
-    request = prepared(loop, models["vllm", "vllm"], {"messages": [USER]})
-    assert made == [request]
+    monkeypatch.setattr(VllmPreprocessor, "_prepare_timed", note)
+    for trusted in (True, False):
+        monkeypatch.setattr(frontend.ShortPrompts, "trusted", trusted)
+        prepared(loop, models["vllm", "vllm"], {"messages": [USER]})
+    monkeypatch.setattr(frontend, "is_text", lambda _: False)
+    prepared(loop, models["vllm", "vllm"], {"messages": [USER]})
+    assert timed == ["tiny", "tiny"]
+
+
+@pytest.mark.parametrize("error", [SystemExit, RuntimeError])
+def test_no_short_prompt_ends_the_event_loop(models, loop, monkeypatch, error):
+    async def fail(self, request):
+        raise error("out of memory")
+
+    monkeypatch.setattr(VllmPreprocessor, "_prepare_timed", fail)
+    for trusted in (True, False):
+        monkeypatch.setattr(frontend.ShortPrompts, "trusted", trusted)
+        with pytest.raises(DynamoException, match="out of memory"):
+            prepared(loop, models["vllm", "vllm"], {"messages": [USER]})
 
 
 IMAGE = {"type": "image_url", "image_url": {"url": "http://x/y.png"}}
 SAID = [("hi", True), (None, True), ([{"type": "text", "text": "hi"}], False), ([IMAGE], False)]
 
 
-def new_processor(renderer=hf.HfRenderer):
-    processor = VllmProcessor.__new__(VllmProcessor)
-    processor._has_waited = False
-    processor.input_processor = SimpleNamespace(renderer=renderer.__new__(renderer))
-    return processor
-
-
-@pytest.mark.parametrize(("content", "can"), SAID)
-def test_what_may_have_to_be_fetched_is_waited_for(content, can):
+@pytest.mark.parametrize(("content", "text"), SAID)
+def test_media_may_have_to_be_fetched(content, text):
     raw = {"model": "tiny", "messages": [{"role": "assistant", "content": content}]}
-    assert new_processor().can_prepare_at_once(decode_chat_request(raw)) is can
+    assert is_text(decode_chat_request(raw)) is text
 
 
-def test_renderers_without_jinja_wait_for_their_threads():
-    assert not new_processor(MistralRenderer).can_prepare_at_once(chat_request())
+def test_requests_with_the_same_arguments_share_a_parser():
+    make = SharedParsers(lambda tokenizer, **options: [tokenizer, options])
+    first = make("tokenizer", chat_template_kwargs={"a": 1}, model_config=None)
+    assert first == ["tokenizer", {"chat_template_kwargs": {"a": 1}, "model_config": None}]
+    assert make("tokenizer", chat_template_kwargs={"a": 1}, model_config=None) is first
+    for other in (True, "1", None):  # 1 == True, but not for a template
+        assert make("tokenizer", chat_template_kwargs={"a": other}, model_config=None) is not first
 
 
-@pytest.mark.parametrize("seconds", [0, 0.001])
-def test_what_waits_after_all_is_prepared_in_an_event_loop(monkeypatch, seconds):
-    """Another version of vLLM or Dynamo may wait for something where this one does not."""
-
-    @asynccontextmanager
-    async def prepare(*_):
-        await asyncio.sleep(seconds)
-        yield None
-
-    monkeypatch.setattr(VllmProcessor, "prepare", prepare)
-    processor, request = new_processor(), chat_request()
-    assert processor.can_prepare_at_once(request)
-    assert processor.prepare_at_once(request, NO_POLICY) is None
-    assert not processor.can_prepare_at_once(request)
+def test_shared_parsers_are_bounded():
+    make = SharedParsers(lambda tokenizer, **options: object())
+    long = {"a": "x" * MAX_SHARED_BYTES}
+    assert make(None, chat_template_kwargs=long) is not make(None, chat_template_kwargs=long)
+    made = [make(None, chat_template_kwargs={"a": number}) for number in range(MAX_SHARED + 1)]
+    assert make(None, chat_template_kwargs={"a": MAX_SHARED}) is made[-1]
+    assert make(None, chat_template_kwargs={"a": 0}) is not made[0]
 
 
-def test_other_errors_are_raised(monkeypatch):
-    def prepare(*_):
-        raise RuntimeError("out of memory")
+def test_no_parser_of_vllm_changes_when_it_is_asked():
+    """Else requests could not share one."""
+    tokenizer = get_tokenizer(str(TINY_MODEL))
+    asked = 0
+    for name in ReasoningParserManager.list_registered():
+        try:
+            parser = ReasoningParserManager.get_reasoning_parser(name)(
+                tokenizer, chat_template_kwargs={}, model_config=None
+            )
+        except (KeyError, RuntimeError, ValueError):  # this tokenizer lacks its tokens
+            continue
+        request = ChatCompletionRequest(messages=[{"role": "user", "content": "hi"}])
+        before = read_state(parser)
+        parser.adjust_request(request)
+        parser.is_reasoning_end([1, 2, 3])
+        assert read_state(parser) == before, name
+        asked += 1
+    assert asked > 10
 
-    monkeypatch.setattr(VllmProcessor, "prepare", prepare)
-    with pytest.raises(RuntimeError, match="out of memory"):
-        new_processor().prepare_at_once(chat_request(), NO_POLICY)
+
+def read_state(value, seen=()):
+    """Return all attributes of an object of vLLM's, and of those that it has."""
+    if (
+        id(value) in seen
+        or not type(value).__module__.startswith("vllm.")
+        or isinstance(value, type)
+    ):
+        return repr(value)
+    names = {name for layer in type(value).__mro__ for name in getattr(layer, "__slots__", ())}
+    names |= getattr(value, "__dict__", {}).keys()
+    inner = (*seen, id(value))
+    return {name: read_state(getattr(value, name, None), inner) for name in names}
+
+
+def refuse(error: Exception, cause: Exception | None = None) -> None:
+    with naming_fields({"n": 2}):
+        raise error from cause
+
+
+@pytest.mark.parametrize(
+    ("error", "cause", "text"),
+    [
+        (
+            HttpError(400, "x"),
+            VLLMValidationError("only with", parameter="stream_options", value=5),
+            "`stream_options` cannot be 5: only with",
+        ),
+        (
+            HttpError(400, "x"),
+            VLLMValidationError("n must be 1 when using greedy sampling, got 2."),
+            "`n` cannot be 2: n must be 1",
+        ),
+    ],
+)
+def test_what_vllm_says_of_a_field(error: Exception, cause: Exception | None, text: str) -> None:
+    with pytest.raises(RequestError) as refused:
+        refuse(error, cause)
+    assert text in str(refused.value)
+
+
+@pytest.mark.parametrize(
+    ("error", "cause"),
+    [
+        (HttpError(404, "x"), None),
+        (HttpError(400, "x"), VLLMValidationError("of no field")),
+        (KeyError("x"), None),
+    ],
+)
+def test_other_errors_stay_as_they_are(error: Exception, cause: Exception | None) -> None:
+    with pytest.raises(type(error)) as raised:
+        refuse(error, cause)
+    assert raised.value is error
+
+
+def test_parts_of_messages_are_validated_by_themselves() -> None:
+    with pytest.raises(RequestError) as refused, naming_fields({}):
+        ChatCompletionToolsParam.model_validate({"function": 5})
+    assert refused.value.field == "messages"
+
+
+@pytest.mark.parametrize(
+    ("field", "fields"),
+    [
+        ("reasoning_effort", {"reasoning_effort": 5}),
+        ("tools[0].function.name", {"tools": [{"type": "function", "function": {}}]}),
+        (
+            "stream_options.include_usage",
+            {"stream": True, "stream_options": {"include_usage": "x"}},
+        ),
+    ],
+)
+def test_pydantics_path_is_that_of_the_request(field: str, fields: dict[str, Any]) -> None:
+    raw = {"model": "m", "messages": [{"role": "user", "content": "hi"}], **fields}
+    with pytest.raises(RequestError) as refused, naming_fields(raw):
+        ChatCompletionRequest.model_validate(raw)
+    assert refused.value.field == field
+    assert isinstance(refused.value.__cause__, ValidationError)

@@ -1,0 +1,115 @@
+"""Renders and tokenizes prompts in place of vLLM's renderer for chat templates."""
+
+from __future__ import annotations
+
+import asyncio
+from concurrent.futures import Executor
+from contextvars import ContextVar
+from typing import Any
+
+import msgspec
+from vllm.exceptions import VLLMValidationError
+from vllm.renderers import hf
+
+from ...base.errors import RequestError
+from ...base.json_types import JsonObject
+from ...frontend.request.sampling import prompt_error
+from ...frontend.runtime.containment import PreparationError
+from ...templates.chat_template import format_tools, render_with_time_limit
+from ...tokenization.prompt_encoder import PromptEncoder
+from ...tokenization.prompt_limit import PromptLimit
+
+
+class Rendering(msgspec.Struct, frozen=True):
+    """How the prompt of the current request is made.
+
+    in_place: in the current thread, since it is short. encodes: the text is tokenized, too;
+        otherwise Dynamo does it.
+    """
+
+    in_place: bool = False
+    encodes: bool = True
+
+
+RENDERING: ContextVar[Rendering] = ContextVar("RENDERING")
+
+
+class PromptRenderer:
+    """Takes the place of `HfRenderer._apply_chat_template_async`.
+
+    It spells tools as `engine` does, and holds chat templates to their bounds.
+    tokenizer: of transformers, not vLLM's pool. encoder: None if Dynamo is to tokenize.
+    limit: of the text that a template makes. executor: renders the prompts that are not short.
+    """
+
+    def __init__(
+        self,
+        tokenizer: Any,
+        encoder: PromptEncoder | None,
+        engine: str,
+        limit: PromptLimit,
+        executor: Executor,
+    ) -> None:
+        self._tokenizer = tokenizer
+        self._encoder = encoder
+        self._engine = engine
+        self._limit = limit
+        self._executor = executor
+
+    async def __call__(
+        self, model_config: object, _pool: object, conversation: object, **options: object
+    ) -> object:
+        """Return the text of a prompt, with its token ids unless Dynamo is to tokenize it.
+
+        Raises `RequestError` for messages that the template rejects and for a prompt that is too
+        long, and `PreparationError` for what would end an event loop.
+        """
+        how = RENDERING.get()
+
+        def make() -> object:
+            text = self._render(model_config, conversation, **options)
+            return self._encode(text) if how.encodes and isinstance(text, str) else text
+
+        if how.in_place:
+            return make()
+        return await asyncio.get_running_loop().run_in_executor(self._executor, make)
+
+    def _render(
+        self,
+        model_config: object,
+        conversation: object,
+        *,
+        tools: list[JsonObject] | None = None,
+        **options: object,
+    ) -> object:
+        formatted = tools if self._engine == "vllm" else format_tools(tools, self._engine)
+        try:
+            made = render_with_time_limit(
+                lambda: hf.safe_apply_chat_template(
+                    model_config, self._tokenizer, conversation, tools=formatted, **options
+                )
+            )
+        except (TimeoutError, VLLMValidationError) as error:
+            raise RequestError.rejected(error) from error
+        except Exception:
+            raise
+        except BaseException as error:
+            raise PreparationError(error) from error
+        if isinstance(made, str):
+            self._limit.check(made, self._count_tokens)
+        return made
+
+    def _count_tokens(self, text: str) -> int:
+        if self._encoder is not None:
+            return len(self._encoder.encode_whole(text))
+        return len(self._tokenizer.encode(text, add_special_tokens=False))
+
+    def _encode(self, text: str) -> str | JsonObject:
+        """Return vLLM's prompt with the token ids of a text. Raises `RequestError`."""
+        if self._encoder is None:
+            return text
+        token_ids = self._encoder.encode(text)
+        longest = self._limit.context_length
+        if longest is not None and len(token_ids) >= longest:
+            raise prompt_error(len(token_ids), longest)
+        return {"prompt": text, "prompt_token_ids": token_ids}
