@@ -165,7 +165,7 @@ def _has_field(owner: type, name: str) -> bool:
         field.name for field in dataclasses.fields(owner)
     }:
         return True
-    is_set = re.compile(rf"\bself\.{name}\b")
+    is_set = re.compile(rf"\bself\.{name}\b[^=\n]*=(?!=)")
     return any(
         name in inspect.get_annotations(base) or is_set.search(_source(base))
         for base in owner.__mro__[:-1]

@@ -97,6 +97,11 @@ class EngineFactory:
             answer = await self._build_answer(instance_id, card, routed_engine)
         except SetupError as error:
             answer = refuse_requests(card.name(), str(error))
+        except (ImportError, AttributeError, TypeError) as error:
+            # A version of the engine that nothing above has found.
+            logger.exception("model %s could not be built", card.name())
+            reason = f"the installed versions do not fit ({type(error).__name__}: {error})"
+            answer = refuse_requests(card.name(), f"{reason}; see docs/compatibility.md.")
         return PythonAsyncEngine(answer, asyncio.get_running_loop())
 
     async def _build_answer(

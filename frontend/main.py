@@ -12,6 +12,8 @@ from typing import TYPE_CHECKING, Any, Protocol, get_args
 import msgspec
 
 from ..base.errors import SetupError
+from ..base.seams import check_seams
+from ..engines.dynamo import seams
 from ..engines.dynamo.types import FrontendConfig, Runtime
 from ..parsers.parser_lookup import Kind
 from ..recording import flags as record_flags
@@ -83,6 +85,7 @@ def main() -> None:
     """
     frontend_flags = parse_flags(sys.argv[1:])
     gc_control.pause()  # until `build_engine_factory`
+    off = check_dynamo()
     # Dynamo 1.7 would choose a number by the processors.
     os.environ.setdefault("DYN_PREPROCESS_WORKERS", "0")
     sys.argv[1:] = [
@@ -93,12 +96,31 @@ def main() -> None:
     from dynamo.frontend import __main__ as dynamo_entry
     from dynamo.frontend import main as dynamo_main
 
-    dynamo_entry._maybe_preload_jemalloc()  # noqa: SLF001 - what DYN_FRONTEND_JEMALLOC asks for
+    if seams.JEMALLOC not in off:
+        dynamo_entry._maybe_preload_jemalloc()  # noqa: SLF001 - DYN_FRONTEND_JEMALLOC asks for it
     runtime = RecordedRuntime(dynamo_main.DistributedRuntime)
     dynamo_main.DistributedRuntime = runtime.create
-    setup = functools.partial(build_engine_factory, frontend_flags=frontend_flags, recorded=runtime)
-    dynamo_main.setup_engine_factory = dynamo_main.setup_sglang_engine_factory = setup
+
+    def replace(original: SetupFunction) -> SetupFunction:
+        setup = functools.partial(
+            build_engine_factory, frontend_flags=frontend_flags, recorded=runtime
+        )
+        return functools.update_wrapper(setup, original)
+
+    dynamo_main.setup_engine_factory = replace(dynamo_main.setup_engine_factory)
+    dynamo_main.setup_sglang_engine_factory = replace(dynamo_main.setup_sglang_engine_factory)
     dynamo_main.main()
+
+
+def check_dynamo() -> frozenset[str]:
+    """Return the features that the installed Dynamo lacks.
+
+    Raises SystemExit for a version of Dynamo that Backedge cannot be used with.
+    """
+    try:
+        return check_seams(seams.FRONTEND, seams.PACKAGES)
+    except SetupError as error:
+        raise SystemExit(str(error)) from error
 
 
 class RecordedRuntime:
@@ -204,10 +226,11 @@ def build_engine_factory(
     recorded: the runtime that Dynamo has made.
     Dynamo imports its processor and builds its HTTP service after this call, and reads the
     environment variables then.
-    Raises SystemExit for flags that cannot be served.
+    Raises SystemExit for flags that cannot be served, and as `check_dynamo`.
     """
     gc_control.resume()
     set_environment()
+    off = check_dynamo()
     from .factory import EngineFactory, find_user_engine
     from .metrics import FrontendMetrics
 
@@ -226,7 +249,7 @@ def build_engine_factory(
     recording = build_recording(frontend_flags.record)
     runtime = None if recorded is None else recorded.runtime
     prompt_cache = PromptCache(frontend_flags.prompt_cache_mb * BYTES_PER_MB)
-    if runtime is not None:
+    if runtime is not None and seams.METRICS not in off:
         FrontendMetrics(prompt_cache, recording).expose(runtime)
     return EngineFactory(
         config,

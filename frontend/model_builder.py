@@ -8,6 +8,8 @@ import functools
 import logging
 
 from ..base.engines import load_engine_module
+from ..base.errors import SetupError
+from ..base.seams import Seam, check_seams, read_version
 from ..engines.dynamo.types import (
     FrontendConfig,
     ModelCard,
@@ -36,6 +38,13 @@ BUILDERS: dict[Backend, tuple[str, str]] = {
     "sglang": ("sglang", "SglangModelBuilder"),
     "python": ("transformers", "HuggingFaceModelBuilder"),
 }
+# The folders of the projects whose seams a back end relies on, besides Dynamo's.
+TABLES: dict[Backend, tuple[str, ...]] = {
+    "huggingface": (),
+    "vllm": ("vllm", "transformers"),
+    "sglang": ("sglang", "transformers"),
+    "python": (),
+}
 
 
 class ChatModelBuilder(abc.ABC):
@@ -46,7 +55,10 @@ class ChatModelBuilder(abc.ABC):
     card: the model's. worker_card: of the model's workers; None for plain workers.
     runtime: of this process; None if it is not known.
     prompt_cache: shared by all models; None to remember no prompts.
+    features_off: what the installed versions lack; set when the class is loaded.
     """
+
+    features_off: frozenset[str] = frozenset()
 
     def __init__(
         self,
@@ -114,9 +126,23 @@ class ChatModelBuilder(abc.ABC):
 
 @functools.cache
 def load_builder(backend: Backend) -> type[ChatModelBuilder]:
-    """Return the class that builds models with `backend`; importing an engine takes seconds."""
+    """Return the class that builds models with `backend`; importing an engine takes seconds.
+
+    Raises `SetupError` if the installed versions do not fit.
+    """
     folder, name = BUILDERS[backend]
+    tables = [load_engine_module(table, "seams") for table in TABLES[backend]]
+    packages = tuple(dict.fromkeys(package for table in tables for package in table.PACKAGES))
+    rows: list[Seam] = [row for table in tables for row in table.FRONTEND]
     with importing():
-        loaded = load_engine_module(folder, "frontend")
-    builder: type[ChatModelBuilder] = getattr(loaded, name)
+        features_off = check_seams(rows, packages)
+        try:
+            builder: type[ChatModelBuilder] = getattr(load_engine_module(folder, "frontend"), name)
+        except (ImportError, AttributeError) as error:
+            versions = ", ".join(f"{package} {read_version(package)}" for package in packages)
+            raise SetupError(
+                f"the tokenizer back end {backend!r} cannot be imported ({error}); found "
+                f"{versions}. Install versions that docs/compatibility.md lists."
+            ) from error
+    builder.features_off = features_off
     return builder

@@ -10,10 +10,10 @@ import inspect
 from collections.abc import Callable
 from typing import Any, Protocol
 
+import jinja2
 from transformers import PreTrainedTokenizerBase
 from transformers.utils import chat_template_utils
 
-from ..base.errors import SetupError
 from ..base.json_types import JsonObject
 from ..tokenization.prompt_encoder import PromptEncoder
 from ..tokenization.prompt_limit import PromptLimit
@@ -22,20 +22,12 @@ from .variables import RESERVED
 
 
 def bound_templates() -> None:
-    """Have transformers compile chat templates within bounds, in this process.
+    """Have transformers compile chat templates within bounds, in this process."""
 
-    Raises `SetupError` for a version of transformers that compiles them in another way.
-    """
-    name = "_compile_jinja_template"
-    if not hasattr(chat_template_utils, name):
-        import transformers
+    def compile_bounded(chat_template: str) -> jinja2.Template:
+        return compile_template(chat_template)
 
-        raise SetupError(
-            f"transformers {transformers.__version__} compiles chat templates in a way that "
-            "Backedge does not know; install the version that the engine asks for, or use "
-            "--tokenizer-backend huggingface."
-        )
-    setattr(chat_template_utils, name, compile_template)
+    chat_template_utils._compile_jinja_template = compile_bounded  # noqa: SLF001 - no hook
 
 
 class TemplateTokenizer(Protocol):

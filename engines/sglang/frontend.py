@@ -42,6 +42,7 @@ from ...tokenization.model_files import ModelFolder
 from ...tokenization.transformers_tokenizers import NO_ENCODER, make_encoder
 from ..dynamo.types import ModelInstance, RoutedEngine
 from .parsers import SglangParsers, check_names
+from .seams import CONTENT_FORMATS
 
 logger = logging.getLogger(__name__)
 
@@ -88,7 +89,8 @@ class SglangModelBuilder(ChatModelBuilder):
 
     def _load_tokenizer(self) -> TemplateTokenizer:
         bound_templates()
-        remember_content_formats()
+        if CONTENT_FORMATS not in self.features_off:
+            remember_content_formats()
         tokenizer: TemplateTokenizer = _load_tokenizer(self.path, self.config.trust_remote_code)
         template = _load_chat_template(self.flags.chat_template)
         if template is not None:
@@ -98,15 +100,14 @@ class SglangModelBuilder(ChatModelBuilder):
 
 
 def remember_content_formats() -> None:
-    """Have Dynamo look once at each chat template which form of content it reads, in this process.
+    """Have Dynamo determine the form of content of each chat template once in this process.
 
-    It parses the template anew for each request, which is nine tenths of the price of a short one.
-    Another Dynamo, which does not ask SGLang for it there, is left as it is.
+    It would parse the template for each request, which is nine tenths of the cost of a short one.
     """
-    name = "detect_jinja_template_content_format"
-    detect = getattr(sglang_prepost, name, None)
-    if detect is not None and not hasattr(detect, "cache_info"):
-        setattr(sglang_prepost, name, functools.lru_cache(KEPT_TEMPLATES)(detect))
+    detect = sglang_prepost.detect_jinja_template_content_format
+    if not hasattr(detect, "cache_info"):
+        remembered = functools.lru_cache(KEPT_TEMPLATES)(detect)
+        sglang_prepost.detect_jinja_template_content_format = remembered
 
 
 def build_parsers(parsers: FrontendParsers, tokenizer: TemplateTokenizer) -> ParserFactory:

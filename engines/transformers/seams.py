@@ -20,4 +20,25 @@ WORKER: tuple[Seam, ...] = (
     ),
 )
 
-FRONTEND: tuple[Seam, ...] = ()
+FRONTEND: tuple[Seam, ...] = (
+    Seam(
+        name="transformers.utils.chat_template_utils:_compile_jinja_template",
+        kind="replaced",
+        role="frontend",
+        since="4.56",
+        parameters=("chat_template",),
+        why="transformers takes no Jinja environment",
+        without="a chat template may take any time and memory",
+        used_in=("templates/transformers_templates.py:bound_templates",),
+    ),
+    Seam(
+        name="transformers.utils.chat_template_utils:render_jinja_template",
+        kind="text",
+        role="frontend",
+        since="4.56",
+        contains=("_compile_jinja_template(chat_template)",),
+        why="transformers takes no Jinja environment",
+        without="a chat template may take any time and memory",
+        used_in=("templates/transformers_templates.py:bound_templates",),
+    ),
+)

@@ -5,13 +5,14 @@ from __future__ import annotations
 import argparse
 import asyncio
 import copy
+import functools
 import logging
 import time
 import weakref
 from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from contextlib import aclosing, asynccontextmanager, contextmanager
 from contextvars import ContextVar
-from typing import Protocol
+from typing import Any, Protocol
 
 import msgspec
 from dynamo.frontend import vllm_processor
@@ -22,7 +23,7 @@ from vllm.entrypoints.openai.chat_completion.protocol import ChatCompletionReque
 from vllm.exceptions import VLLMValidationError
 from vllm.reasoning import ReasoningParserManager
 from vllm.renderers import hf
-from vllm.tokenizers.registry import cached_get_tokenizer, cached_tokenizer_from_config
+from vllm.tokenizers import registry
 from vllm.tool_parsers import ToolParserManager
 from vllm.utils import func_utils
 
@@ -55,6 +56,7 @@ from ...tokenization.transformers_tokenizers import NO_ENCODER, make_encoder
 from ..dynamo.types import Context, ModelCard, ModelInstance, RoutedEngine
 from .parsers import VllmParsers, check_names
 from .prompt_renderer import RENDERING, PromptRenderer, Rendering
+from .seams import FREED
 
 logger = logging.getLogger(__name__)
 
@@ -79,7 +81,8 @@ class VllmModelBuilder(ChatModelBuilder):
         factories = detokenizers(processor.tokenizer), build_parsers(parsers, processor)
         preprocess = VllmPreprocessor(processor, self.call_policy(), self.prompt_queue)
         model = ChatModel(self.describe(instance_id, routed_engine), preprocess, lambda: factories)
-        weakref.finalize(model, release_caches, renderer)
+        if FREED not in self.features_off:
+            weakref.finalize(model, release_caches, renderer)
         return model
 
     async def _build_processor(
@@ -91,7 +94,7 @@ class VllmModelBuilder(ChatModelBuilder):
         installed = INSTALLED.select(names)
         flags.tool_call_parser, flags.reasoning_parser = installed.tool_call, installed.reasoning
         bound_templates()
-        hf._cached_resolve_chat_template_kwargs = find_variables  # noqa: SLF001 - vLLM has no hook
+        hf._cached_resolve_chat_template_kwargs = find_names  # noqa: SLF001 - vLLM has no hook
         # The classes that the factory and its processor instantiate.
         vllm_processor.VllmProcessor = VllmProcessor
         vllm_processor.StreamingPostProcessor = AdjustedOutput
@@ -123,7 +126,7 @@ class VllmModelBuilder(ChatModelBuilder):
             return self.log_uncached(NO_ENCODER)
         # The renderer's own is a pool of copies. While all are borrowed vLLM makes another one,
         # which takes the interpreter's lock for as long as a vocabulary takes to load.
-        tokenizer = copy.copy(cached_tokenizer_from_config(config))
+        tokenizer = copy.copy(registry.cached_tokenizer_from_config(config))
         tokenizer.chat_template = processor.tokenizer.chat_template
         # vLLM writes the places of such videos into the text, so it must not be tokenized before.
         reads_text = renderer.use_unified_vision_chunk
@@ -196,6 +199,11 @@ class VllmPreprocessor:
             self._short_prompts.note(time.thread_time() - began)
 
 
+def find_names(chat_template: str) -> frozenset[str]:
+    """Return the variables of a chat template, in place of vLLM's own function."""
+    return find_variables(chat_template)
+
+
 def is_text(request: ChatRequest) -> bool:
     """Whether all messages are text, so that nothing has to be fetched for the prompt."""
     return all(
@@ -218,7 +226,7 @@ def release_caches(renderer: Renderer) -> None:
     collection; and vLLM's caches hold up to 128 tokenizers.
     """
     renderer.shutdown()
-    cached_get_tokenizer.cache_clear()
+    registry.cached_get_tokenizer.cache_clear()
     func_utils._supports_kw.cache_clear()  # noqa: SLF001 - vLLM does not clear it itself
 
 
@@ -329,6 +337,9 @@ class SharedParsers:
 class VllmProcessor(vllm_processor.VllmProcessor):
     """Renders and tokenizes as Dynamo does, and stops where Dynamo would send the request."""
 
+    reasoning_parser_class: Any
+
+    @functools.wraps(vllm_processor.VllmProcessor.__init__)  # type: ignore[misc]  # its signature
     def __init__(self, *args: object, **kwargs: object) -> None:
         super().__init__(*args, **kwargs)
         self.renders_in_place = False
@@ -371,7 +382,7 @@ class VllmProcessor(vllm_processor.VllmProcessor):
         context: Context | None = None,
     ) -> AsyncIterator[VllmPreprocessed]:
         """Yield the preprocessed request once; Dynamo's method sends it and yields the answer."""
-        vllm_processor._inject_routing_metadata(  # noqa: SLF001 - X
+        vllm_processor._inject_routing_metadata(  # noqa: SLF001 - Dynamo has no other
             dynamo_preproc, dynamo_preproc, mm_routing_info
         )
         yield VllmPreprocessed(

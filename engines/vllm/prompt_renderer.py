@@ -57,7 +57,7 @@ class PromptRenderer:
         self._executor = executor
 
     async def __call__(
-        self, model_config: object, _pool: object, conversation: object, **options: object
+        self, model_config: object, _pool: object, conversation: object, **options: Any
     ) -> object:
         """Return the text of a prompt, with its token ids unless Dynamo is to tokenize it.
 

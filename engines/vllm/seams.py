@@ -7,6 +7,7 @@ import functools
 from ...base.seams import Seam
 
 PACKAGES = ("ai-dynamo", "vllm")
+FREED = "freeing the memory of models that are gone"
 # The supported version of vLLM by that of Dynamo, both without their last part.
 VERSIONS = {"1.6": "0.31", "1.7": "0.32"}
 GROUPS = "sending groups of tokens"
@@ -262,4 +263,175 @@ WORKER: tuple[Seam, ...] = (
     ),
 )
 
-FRONTEND: tuple[Seam, ...] = ()
+_prepares = functools.partial(
+    Seam,
+    role="frontend",
+    since="1.6",
+    why="Dynamo's vLLM chat processor cannot prepare a request without sending it",
+    without="vLLM's prompts cannot be made",
+    used_in=("engines/vllm/frontend.py:VllmProcessor",),
+)
+_renders = functools.partial(
+    Seam,
+    role="frontend",
+    since="0.31",
+    why="vLLM's renderer has no hook",
+    without="a chat template may take any time and memory",
+    used_in=("engines/vllm/frontend.py:VllmModelBuilder",),
+)
+_frees = functools.partial(
+    Seam,
+    kind="called",
+    role="frontend",
+    since="0.31",
+    why="vLLM frees nothing of a model",
+    without="the tokenizers of 128 models that are gone stay in memory",
+    used_in=("engines/vllm/frontend.py:release_caches",),
+    feature=FREED,
+)
+_parsers_of_frontend = functools.partial(
+    Seam,
+    kind="called",
+    role="frontend",
+    since="0.31",
+    why="vLLM does not document its registry of parsers",
+    without="the installed parsers are not known",
+    used_in=("engines/vllm/frontend.py:INSTALLED",),
+)
+
+FRONTEND: tuple[Seam, ...] = (
+    _prepares(
+        name="dynamo.frontend.vllm_processor:VllmProcessor",
+        kind="subclassed",
+        parameters=(
+            *("tokenizer", "input_processor", "output_processor", "tool_parser_class"),
+            "reasoning_parser_class",
+        ),
+    ),
+    *(
+        _prepares(name=f"dynamo.frontend.vllm_processor:VllmProcessor.{field}", kind="read")
+        for field in (
+            *("tokenizer", "input_processor", "reasoning_parser_class", "structural_tag_mode"),
+        )
+    ),
+    _prepares(
+        name="dynamo.frontend.vllm_processor:VllmProcessor.generator",
+        kind="called",
+        parameters=("self", "request", "context"),
+    ),
+    _prepares(
+        name="dynamo.frontend.vllm_processor:VllmProcessor._generate_and_stream",
+        kind="replaced",
+        parameters=(
+            *("self", "request_id", "request", "dynamo_preproc", "tokens", "vllm_preproc"),
+            *("post_processors", "mm_routing_info", "context"),
+        ),
+    ),
+    _prepares(
+        name="dynamo.frontend.vllm_processor:VllmProcessor._generator_inner",
+        kind="text",
+        contains=(
+            "in self._generate_and_stream(",
+            "StreamingPostProcessor(",
+            "request_for_sampling=request_for_sampling",
+        ),
+    ),
+    _prepares(
+        name="dynamo.frontend.vllm_processor:_inject_routing_metadata",
+        kind="called",
+        parameters=("dynamo_preproc", "target", "mm_routing_info"),
+    ),
+    _prepares(
+        name="dynamo.frontend.vllm_processor:StreamingPostProcessor",
+        kind="replaced",
+        keywords=("request_for_sampling",),
+        used_in=("engines/vllm/frontend.py:AdjustedOutput",),
+    ),
+    _prepares(
+        name="dynamo.frontend.vllm_processor:EngineFactory",
+        kind="called",
+        parameters=("config", "flags"),
+        used_in=("engines/vllm/frontend.py:VllmModelBuilder._build_processor",),
+    ),
+    _prepares(
+        name="dynamo.frontend.vllm_processor:EngineFactory.chat_engine_factory",
+        kind="called",
+        parameters=("self", "instance_id", "mdc", "routed_engine"),
+        used_in=("engines/vllm/frontend.py:VllmModelBuilder._build_processor",),
+    ),
+    _prepares(
+        name="dynamo.frontend.prepost:preprocess_chat_request",
+        kind="text",
+        contains=('if "prompt_token_ids" in engine_prompt',),
+        why="Dynamo would tokenize without the cache of prompts, in a thread of its own",
+        used_in=("engines/vllm/prompt_renderer.py:PromptRenderer",),
+    ),
+    _renders(
+        name="vllm.renderers.hf:HfRenderer._apply_chat_template_async",
+        kind="replaced",
+        used_in=("engines/vllm/frontend.py:VllmModelBuilder._replace_rendering",),
+    ),
+    _renders(
+        name="vllm.renderers.hf:HfRenderer.render_messages_async",
+        kind="text",
+        contains=("self._apply_chat_template_async(", "parse_dec_only_prompt(prompt_raw)"),
+        used_in=("engines/vllm/frontend.py:VllmModelBuilder._replace_rendering",),
+    ),
+    _renders(
+        name="vllm.renderers.hf:HfRenderer.use_unified_vision_chunk",
+        kind="read",
+        without="the prompts of some models with videos are wrong",
+        used_in=("engines/vllm/frontend.py:VllmModelBuilder._replace_rendering",),
+    ),
+    _renders(
+        name="vllm.renderers.hf:safe_apply_chat_template",
+        kind="called",
+        parameters=("model_config", "tokenizer", "conversation"),
+        keywords=("tools", "tokenize"),
+        used_in=("engines/vllm/prompt_renderer.py:PromptRenderer._render",),
+    ),
+    _renders(
+        name="vllm.renderers.hf:_cached_resolve_chat_template_kwargs",
+        kind="replaced",
+        parameters=("chat_template",),
+        used_in=("engines/vllm/frontend.py:VllmModelBuilder._build_processor",),
+    ),
+    _renders(
+        name="vllm.renderers.hf:resolve_chat_template_kwargs",
+        kind="text",
+        contains=("_cached_resolve_chat_template_kwargs(chat_template)",),
+        used_in=("engines/vllm/frontend.py:VllmModelBuilder._build_processor",),
+    ),
+    _renders(
+        name="vllm.tokenizers.registry:cached_tokenizer_from_config",
+        kind="called",
+        parameters=("model_config",),
+        why="the renderer's own tokenizer is a pool of copies",
+        without="concurrent prompts make copies of the tokenizer",
+        used_in=("engines/vllm/frontend.py:VllmModelBuilder._replace_rendering",),
+    ),
+    Seam(
+        name="vllm.exceptions:VLLMValidationError",
+        kind="read",
+        role="frontend",
+        since="0.31",
+        keywords=("parameter", "value"),
+        why="vLLM does not document its errors",
+        without="a refused request does not learn which field is wrong",
+        used_in=("engines/vllm/frontend.py:naming_fields",),
+    ),
+    Seam(
+        name="vllm.entrypoints.openai.chat_completion.protocol:ChatCompletionRequest",
+        kind="read",
+        role="frontend",
+        since="0.31",
+        why="vLLM does not document its errors",
+        without="a refused request does not learn which field is wrong",
+        used_in=("engines/vllm/frontend.py:naming_fields",),
+    ),
+    _frees(name="vllm.tokenizers.registry:cached_get_tokenizer.cache_clear"),
+    _frees(name="vllm.utils.func_utils:_supports_kw.cache_clear"),
+    _frees(name="vllm.renderers.hf:HfRenderer.shutdown"),
+    _parsers_of_frontend(name="vllm.reasoning:ReasoningParserManager.list_registered"),
+    _parsers_of_frontend(name="vllm.tool_parsers:ToolParserManager.list_registered"),
+)

@@ -105,9 +105,3 @@ class Own:
 def test_a_tokenizer_that_renders_itself_gets_its_own_arguments() -> None:
     assert prompt(Own(), a=5, b=6) == [5, 1, True]
     assert BoundedTokenizer(Own(), PromptLimit()).encode("abc") == [3]  # type: ignore[arg-type]  # no convert_tokens_to_ids
-
-
-def test_another_transformers_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delattr(chat_template_utils, "_compile_jinja_template")
-    with pytest.raises(SetupError, match="transformers"):
-        bound_templates()

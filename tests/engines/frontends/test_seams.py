@@ -1,0 +1,177 @@
+"""Each seam of the frontend, broken on purpose: one sentence, or its feature alone is off."""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import functools
+import gc
+import importlib
+import inspect
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+from backedge.base.engines import load_engine_module
+from backedge.base.seams import Seam
+from backedge.frontend import main
+from backedge.frontend.factory import EngineFactory
+from backedge.frontend.model_builder import TABLES, load_builder
+from backedge.tokenization.flags import Backend, TokenizerSelection
+
+from tests.engines.frontends.all_edges import CONFIG
+from tests.frontend.doubles import Card, Instance
+
+FLAGS = argparse.Namespace(tool_call_parser=None, reasoning_parser=None, chat_template=None)
+
+
+def rows(folder: str) -> tuple[Seam, ...]:
+    table: tuple[Seam, ...] = importlib.import_module(f"backedge.engines.{folder}.seams").FRONTEND
+    return table
+
+
+DYNAMO = rows("dynamo")
+OF_ENGINES: list[tuple[Backend, Seam]] = [
+    ("vllm", row) for folder in TABLES["vllm"] for row in rows(folder)
+] + [("sglang", row) for row in rows("sglang")]
+
+
+class Other:
+    """Stands in for a class or a function of another version."""
+
+    def __init__(self, other: object = None) -> None:
+        raise AssertionError
+
+
+def find_owner(row: Seam) -> tuple[Any, str]:
+    """Return the last object on a row's path that can be changed, and the name to change there."""
+    owner: Any = importlib.import_module(row.module)
+    *parents, name = row.path.split(".")
+    for parent in parents:
+        inner = getattr(owner, parent)
+        is_field = name in getattr(inner, "__annotations__", ()) or name not in vars(inner)
+        if not inspect.isclass(inner) or is_field:
+            # A field that is set in instances only, or an inherited one.
+            return owner, parent
+        owner = inner
+    return owner, name
+
+
+def delete(row: Seam, monkeypatch: pytest.MonkeyPatch) -> None:
+    owner, name = find_owner(row)
+    monkeypatch.delattr(owner, name)
+
+
+def rename(row: Seam, monkeypatch: pytest.MonkeyPatch) -> None:
+    owner, name = find_owner(row)
+    monkeypatch.setattr(owner, f"{name}_of_tomorrow", getattr(owner, name), raising=False)
+    monkeypatch.delattr(owner, name)
+
+
+def change(row: Seam, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Another signature, another source, or a class without the field."""
+    monkeypatch.setattr(*find_owner(row), Other)
+
+
+Break = Callable[[Seam, pytest.MonkeyPatch], None]
+BREAKS: list[Break] = [delete, rename, change]
+
+
+def is_checked(row: Seam, how: Break) -> bool:
+    """Whether a break changes what is relied on: of some rows only that they exist."""
+    fields = find_owner(row)[1] != row.path.split(".")[-1]
+    return how is not change or fields or bool(row.parameters or row.keywords or row.contains)
+
+
+@pytest.fixture(autouse=True)
+def _unloaded() -> Iterator[None]:
+    load_builder.cache_clear()
+    yield
+    load_builder.cache_clear()
+    gc.unfreeze()
+
+
+@pytest.mark.parametrize("how", BREAKS)
+@pytest.mark.parametrize("row", DYNAMO, ids=lambda row: row.name)
+def test_a_dynamo_that_does_not_fit_ends_the_process(
+    row: Seam, how: Break, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    if not is_checked(row, how):
+        return
+    how(row, monkeypatch)
+    config: Any = CONFIG
+    frontend_flags = main.FrontendFlags(TokenizerSelection(), "linear", [])
+    build = functools.partial(
+        main.build_engine_factory, config, FLAGS, frontend_flags=frontend_flags
+    )
+    if row.feature:
+        assert build()
+        assert f"{row.feature} is off: {row.module}" in caplog.text
+        return
+    with pytest.raises(SystemExit, match=r"without which .* \(found ai-dynamo 1") as ended:
+        build()
+    assert "\n" not in str(ended.value)
+
+
+def discover(backend: Backend) -> None:
+    """Discover a model that this back end is to serve."""
+
+    async def run() -> None:
+        engine: Any = None
+        factory = EngineFactory(CONFIG, FLAGS, TokenizerSelection(backend))
+        assert await factory.chat_engine_factory(Instance(), Card(), engine)
+
+    asyncio.run(run())
+
+
+@pytest.mark.parametrize("how", BREAKS)
+@pytest.mark.parametrize(
+    ("backend", "row"), OF_ENGINES, ids=lambda value: getattr(value, "name", value)
+)
+def test_a_model_of_an_engine_that_does_not_fit_says_why(
+    backend: Backend,
+    row: Seam,
+    how: Break,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    if not is_checked(row, how):
+        return
+    load_builder(backend)  # imports the engine
+    load_builder.cache_clear()
+    changed = find_owner(row)[1]
+    how(row, monkeypatch)
+    if row.feature and changed != "HfRenderer":  # rows without a feature are about it, too
+        assert load_builder(backend).features_off == {row.feature}
+        return
+    discover(backend)
+    assert "model tiny is not served: " in caplog.text
+    assert ", without which " in caplog.text
+    assert "Traceback" not in caplog.text
+
+
+@pytest.mark.parametrize("error", [ImportError, AttributeError])
+def test_an_engine_that_cannot_be_imported_is_the_reason(
+    error: type[Exception], monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    def fail(folder: str, module: str) -> Any:
+        if module == "frontend":
+            raise error("no such name")
+        return load_engine_module(folder, module)
+
+    monkeypatch.setattr("backedge.frontend.model_builder.load_engine_module", fail)
+    discover("sglang")
+    assert "model tiny is not served: the tokenizer back end 'sglang' cannot be" in caplog.text
+    assert "imported (no such name); found ai-dynamo 1" in caplog.text
+
+
+@pytest.mark.parametrize("error", [AttributeError, TypeError])
+def test_a_difference_that_no_row_knows_is_the_reason(
+    error: type[Exception], monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def fail(*_: object) -> None:
+        raise error("no such name")
+
+    monkeypatch.setattr(EngineFactory, "_build_answer", fail)
+    discover("huggingface")
+    assert "model tiny is not served: the installed versions do not fit (" in caplog.text
