@@ -13,13 +13,23 @@ from backedge.base.errors import ParserFailedError
 from backedge.worker.pool import fork_server, supervisor
 
 from tests.hostile.campaign import WHOLE
-from tests.worker.pool.pool_parts import CRASH, EXIT, GREED, HALF, LATER, LOOP, RAISE
-from tests.worker.pool.pools import WORDS, in_pool, stream
-from tests.worker.pool.test_faults import NONSENSE, deliver, until
+from tests.worker.pool.pool_parts import (
+    CRASH,
+    EXIT,
+    GREED,
+    HALF,
+    LATER,
+    LOOP,
+    MESSAGES,
+    NONSENSE,
+    RAISE,
+)
+from tests.worker.pool.pools import WORDS, fork_server_pid, in_pool, stream
+from tests.worker.pool.test_faults import until
 
 SEEDS = range(20) if WHOLE else range(2)
 FAULTS = 20 if WHOLE else 8
-HOSTILE = (CRASH, EXIT, GREED, HALF, LATER, LOOP, RAISE)
+HOSTILE = (CRASH, EXIT, GREED, HALF, LATER, LOOP, NONSENSE, RAISE)
 
 
 def stop_process(pool: Any, chance: random.Random) -> None:
@@ -36,20 +46,19 @@ def signal_process(pool: Any, chance: random.Random, number: int) -> None:
 
 
 def stop_fork_server(pool: Any, chance: random.Random) -> None:
-    pool._fork_server._process.send_signal(signal.SIGSTOP)
+    signal_fork_server(signal.SIGSTOP)
 
 
 def kill_fork_server(pool: Any, chance: random.Random) -> None:
-    pool._fork_server._process.kill()
+    signal_fork_server(signal.SIGKILL)
 
 
-def send_nonsense(pool: Any, chance: random.Random) -> None:
-    processes = [process for process in pool._processes if process.streams and process.ready]
-    if processes:
-        deliver(chance.choice(processes), chance.choice(NONSENSE))
+def signal_fork_server(number: int) -> None:
+    if pid := fork_server_pid():
+        os.kill(pid, number)
 
 
-KINDS = (stop_process, kill_process, stop_fork_server, kill_fork_server, send_nonsense)
+KINDS = (stop_process, kill_process, stop_fork_server, kill_fork_server)
 
 
 @pytest.fixture(autouse=True)
@@ -91,7 +100,11 @@ def test_a_storm(seed: int, tmp_path: Any) -> None:
         return list(found), pool.requests, after.delta.content or ""
 
     (found, requests, after), failures = in_pool(
-        test, deadline_s=0.4, memory_mb=256, counter=str(tmp_path / "crashes")
+        test,
+        deadline_s=0.4,
+        memory_mb=256,
+        counter=str(tmp_path / "crashes"),
+        nonsense=seed % len(MESSAGES),
     )
     assert (requests, after) == (0, WORDS)
     for text, content in zip(texts, found, strict=True):

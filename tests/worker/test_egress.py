@@ -185,15 +185,13 @@ def test_a_cancelled_response_lets_go_of_its_thread() -> None:
 
 
 def test_nothing_looks_after_a_response_that_has_ended_while_it_was_stuck() -> None:
-    sender = Sender(0)
+    sender = Sender(DIRECT_CHUNKS)
     flushed: list[None] = []
 
     async def run() -> None:
-        egress = PushEgress(Sender(), lambda: flushed.append(None))
-        for number in range(DIRECT_CHUNKS):
+        egress = PushEgress(sender, lambda: flushed.append(None))
+        for number in range(DIRECT_CHUNKS + 1):
             egress.send({"number": number})
-        egress._sender = sender
-        egress.send({"number": DIRECT_CHUNKS})
         egress.notify()
         egress._check()  # as the thread has it called, while the first look is due as well
         egress.close()

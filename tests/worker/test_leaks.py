@@ -39,6 +39,7 @@ from tests.support import (
     tiny_detokenizers,
     tiny_tokenizer,
 )
+from tests.worker.pool.pools import kept_streams
 from tests.worker.scripted import BrokenParsers
 
 ROOT = Path(__file__).parents[2]
@@ -212,8 +213,7 @@ async def in_pool(count: int, on_error: Any) -> dict[str, list[int]]:
             await settled()
             for pid, found in memory.items():
                 found.append(resident(pid))
-        assert (pool.requests, pool.depth, pool._streams) == (0, 0, {})
-        assert [process.streams for process in pool._processes] == [set(), set()]
+        assert (pool.requests, pool.depth, kept_streams()) == (0, 0, 0)
         assert sorted(map(str, pool.pids)) == sorted(memory), "no process has died"
     finally:
         pool.close()

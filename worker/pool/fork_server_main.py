@@ -27,7 +27,7 @@ import msgspec
 from ...parsers.base import ParserFactory
 from ...tokenization.detokenizer import DetokenizerFactory
 from .messages import Forked, ForkServerStart, ProcessSettings
-from .process import PoolProcess
+from .process import PoolProcess, open_socket
 
 Parts = tuple[DetokenizerFactory, ParserFactory]
 """The detokenizer and parser factories of a pool process."""
@@ -102,7 +102,7 @@ def serve(parts: Parts, settings: ProcessSettings, number: int, lifeline: int) -
     signal.signal(signal.SIGCHLD, signal.SIG_DFL)
     try:
         end_with(lifeline)
-        PoolProcess(*parts, settings, number).run()
+        PoolProcess(*parts, settings, number, open_socket(settings.folder, number)).run()
     except BaseException:  # noqa: BLE001 - a fork must never continue as the fork server
         sys.excepthook(*sys.exc_info())
     finally:

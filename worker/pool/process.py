@@ -32,10 +32,18 @@ class ParserDisabledError(Exception):
     """A parser is no longer used because its process died or was killed while it worked."""
 
 
-class PoolProcess:
-    """Serves the requests that arrive through one socket.
+def open_socket(folder: str, number: int) -> zmq.Socket[bytes]:
+    """Return the socket that connects process `number` to the supervisor."""
+    opened: zmq.Socket[bytes] = zmq.Context().socket(zmq.PAIR)
+    opened.set_hwm(0)
+    opened.connect(f"ipc://{messages.socket_path(folder, number)}")
+    return opened
 
-    number: of the process, which determines the paths of its socket and its monitor.
+
+class PoolProcess:
+    """Serves the requests that arrive through `socket`.
+
+    number: of the process, which determines the path of its monitor.
     """
 
     def __init__(
@@ -44,14 +52,13 @@ class PoolProcess:
         parsers: ParserFactory,
         settings: messages.ProcessSettings,
         number: int,
+        socket: zmq.Socket[bytes],
     ) -> None:
         self._detokenizers = detokenizers
         self._parsers = parsers
         self._settings = settings
         self._monitor = StepMonitor(monitor_path(settings.folder, number))
-        self._socket: zmq.Socket[bytes] = zmq.Context().socket(zmq.PAIR)
-        self._socket.set_hwm(0)
-        self._socket.connect(f"ipc://{messages.socket_path(settings.folder, number)}")
+        self._socket = socket
         self._requests: dict[int, _Request] = {}
         self._turns: deque[_Request] = deque()  # each request with waiting steps, once
         self._answers: list[messages.Answer] = [messages.Ready()]

@@ -1,5 +1,7 @@
 """What a pool is built of in the tests: parsers that misbehave where the text says so."""
 
+import errno
+import itertools
 import os
 import signal
 import sys
@@ -8,6 +10,7 @@ from pathlib import Path
 
 from backedge.parsers.events import Content, ToolCallStarted
 from backedge.postprocess import delta_builder
+from backedge.worker.pool import messages
 
 from tests.support import tiny_detokenizers
 
@@ -16,16 +19,29 @@ LOOP, CRASH, RAISE, SLOW = "LOOP", "CRASH", "RAISE", "SLOW"
 # moment when the process works for nobody.
 HALF, GREED, EXIT, LATER = "HALF", "GREED", "EXIT", "LATER"
 LATER_S = 0.05
+# What a process sends once instead of an answer; of the last, the key is that of the request.
+NONSENSE = "NONSENSE"
+MESSAGES = [
+    b"",
+    b"\xc1",
+    b"\x91\x94\xa6Result\x01\x01\x01",
+    b"\x91\x93\xa8Progress\xcd\x00\x01\xce\x7f\xff\xff\xff",
+]
 
 
 class Parsers:
-    """Parsers that misbehave. counter: file that counts the processes that died at CRASH."""
+    """Parsers that misbehave.
+
+    counter: file that counts the processes that died at CRASH or NONSENSE.
+    nonsense: which of MESSAGES is sent at NONSENSE.
+    """
 
     name = "misbehaving"
 
-    def __init__(self, counter, slow_s):
+    def __init__(self, counter, slow_s, nonsense):
         self.counter = counter
         self.slow_s = slow_s
+        self.nonsense = nonsense
         self.taken = []
 
     def shows_special_tokens(self, request):
@@ -47,42 +63,85 @@ class Parser:
 
     def feed(self, text, token_ids=()):
         self.text += text
-        if self.text.endswith(LOOP):
-            while True:
-                pass
-        if self.text.endswith(CRASH) and self.crashes():
-            os.kill(os.getpid(), signal.SIGKILL)
-        if self.text.endswith(RAISE):
-            raise KeyError("raised")
-        if self.text.endswith(SLOW):
-            time.sleep(self.parsers.slow_s)
         if self.text.endswith(HALF):
             return [Content(text), ToolCallStarted(self.text.count(HALF), "\ud83d")]
-        if self.text.endswith(GREED):
-            self.parsers.taken = [bytearray(1 << 24) for _ in range(1 << 12)]
-        if self.text.endswith(EXIT):
-            sys.exit("a parser that ends the process")
-        if self.text.endswith(LATER):
-            end_between_steps()
+        for word, misbehave in MISBEHAVIOUR.items():
+            if self.text.endswith(word):
+                misbehave(self.parsers)
         return [Content(text)] if text else []
 
     def finish(self, text="", token_ids=(), *, cut=False):
         return self.feed(text, token_ids)
 
-    def crashes(self):
-        with Path(self.parsers.counter).open("a") as file:
-            file.write("x")
-            return file.tell() <= int(os.environ.get("CRASHES", "1"))
+
+def loop(parsers):
+    while True:
+        pass
 
 
-def end_between_steps():
+def crash(parsers):
+    if is_wanted(parsers):
+        os.kill(os.getpid(), signal.SIGKILL)
+
+
+def fail(parsers):
+    raise KeyError("raised")
+
+
+def sleep(parsers):
+    time.sleep(parsers.slow_s)
+
+
+def take_memory(parsers):
+    parsers.taken = [bytearray(1 << 24) for _ in range(1 << 12)]
+
+
+def leave(parsers):
+    sys.exit("a parser that ends the process")
+
+
+def end_between_steps(parsers):
     """Have a signal end the process after this step."""
     signal.signal(signal.SIGALRM, signal.SIG_DFL)
     signal.setitimer(signal.ITIMER_REAL, LATER_S)
 
 
-def build(counter="/dev/null", slow_s=0.0):
-    return tiny_detokenizers(), Parsers(counter, slow_s)
+def send_nonsense(parsers):
+    if is_wanted(parsers):
+        send_next(MESSAGES[parsers.nonsense])
+
+
+def is_wanted(parsers):
+    with Path(parsers.counter).open("a") as file:
+        file.write("x")
+        return file.tell() <= int(os.environ.get("CRASHES", "1"))
+
+
+MISBEHAVIOUR = {
+    LOOP: loop,
+    CRASH: crash,
+    RAISE: fail,
+    SLOW: sleep,
+    GREED: take_memory,
+    EXIT: leave,
+    LATER: end_between_steps,
+    NONSENSE: send_nonsense,
+}
+
+
+def send_next(message):
+    """Have this process send `message` in place of its next answers."""
+    encode = messages.encode
+
+    def encode_nonsense(answers):
+        messages.encode = encode
+        return message.replace(b"\xcd\x00\x01", b"\xcd" + answers[0].key.to_bytes(2, "big"))
+
+    messages.encode = encode_nonsense
+
+
+def build(counter="/dev/null", slow_s=0.0, nonsense=0):
+    return tiny_detokenizers(), Parsers(counter, slow_s, nonsense)
 
 
 def broken():
@@ -99,6 +158,19 @@ def build_slowly(started, seconds):
 def build_to_die():
     """Build for processes that end before they serve."""
     os.register_at_fork(after_in_child=lambda: os._exit(3))
+    return build()
+
+
+def build_without_room(forks):
+    """Build for a machine that refuses to fork twice, after `forks` processes."""
+    fork, attempts = os.fork, itertools.count(1)
+
+    def try_to_fork():
+        if forks < next(attempts) <= forks + 2:
+            raise BlockingIOError(errno.EAGAIN, "no room")
+        return fork()
+
+    os.fork = try_to_fork
     return build()
 
 

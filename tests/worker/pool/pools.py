@@ -1,7 +1,10 @@
 """Running a pool in a test, and sending it requests."""
 
 import asyncio
+import gc
+import tempfile
 from pathlib import Path
+from unittest import mock
 
 from backedge.base.errors import ParserFailedError
 from backedge.postprocess import Chunk
@@ -9,6 +12,8 @@ from backedge.postprocess.aggregate import aggregate_deltas
 from backedge.postprocess.chunk_scheduler import MERGE_DELAYS
 from backedge.postprocess.messages import ChoiceDelta
 from backedge.worker.pool import PoolSettings, PoolSupervisor
+from backedge.worker.pool.fork_server import PROGRAM
+from backedge.worker.pool.stream import PooledStream
 
 from tests.support import encode, params
 
@@ -40,16 +45,31 @@ def in_pool(
             memory_mb=memory_mb,
         )
         pool = PoolSupervisor(settings, failures.append)
-        folder = Path(pool._fork_server.folder)
         try:
             await pool.ready()
-            return await asyncio.wait_for(test(pool), 60), folder
+            return await asyncio.wait_for(test(pool), 60)
         finally:
             pool.close()
 
-    result, folder = asyncio.run(run())
-    assert not folder.exists()
+    with tempfile.TemporaryDirectory() as place, mock.patch.object(tempfile, "tempdir", place):
+        result = asyncio.run(run())
+        assert [*Path(place).iterdir()] == []
     return result, failures
+
+
+def fork_server_pid(main="self"):
+    """Return the pid of the fork server that the process `main` has started; 0 if it has none."""
+    for children in Path(f"/proc/{main}/task").glob("*/children"):
+        for pid in children.read_text().split():
+            if PROGRAM.encode() in Path(f"/proc/{pid}/cmdline").read_bytes():
+                return int(pid)
+    return 0
+
+
+def kept_streams():
+    """Return how many requests this process keeps for its pools."""
+    gc.collect()
+    return sum(isinstance(each, PooledStream) for each in gc.get_objects())
 
 
 async def stream(pool, text, pause_s=0.0, **fields):

@@ -8,10 +8,9 @@ import time
 import pytest
 from backedge.base.errors import ParserFailedError, SetupError
 from backedge.worker.pool import fork_server, supervisor
-from backedge.worker.pool.process_handle import ProcessHandle
 
 from tests.worker.pool import pool_parts
-from tests.worker.pool.pools import WORDS, in_pool, stream
+from tests.worker.pool.pools import WORDS, fork_server_pid, in_pool, stream
 
 MODULE = "tests.worker.pool.pool_parts"
 
@@ -87,7 +86,7 @@ def test_a_main_process_that_was_stopped_blames_nobody():
 def test_a_fork_server_that_is_stopped_is_replaced():
     async def test(pool):
         async def stop():
-            os.kill(pool._fork_server._process.pid, signal.SIGSTOP)
+            os.kill(fork_server_pid(), signal.SIGSTOP)
             os.kill(pool.pids[0], signal.SIGKILL)
             await until(lambda: len(pool.pids) == 2)
 
@@ -126,69 +125,27 @@ def test_a_process_that_hangs_before_it_serves_is_replaced(tmp_path):
     assert (found, failures) == ((WORDS, 1), [])
 
 
-def test_a_machine_without_room_for_a_process_is_asked_again(monkeypatch):
+def test_a_machine_without_room_for_a_process_is_asked_again(caplog):
     async def test(pool):
-        server = pool._fork_server
-        asked = []
-        take = server._take_answer
-
-        def refuse_twice(answer):
-            asked.append(answer.number)
-            if len(asked) <= 2:
-                os.kill(answer.pid, signal.SIGKILL)
-                answer.pid = 0
-            take(answer)
-
-        server._take_answer = refuse_twice
         os.kill(pool.pids[0], signal.SIGKILL)
-        await until(lambda: len(asked) == 3)
+        await until(lambda: len(pool.pids) == 1)
         await until(lambda: len(pool.pids) == 2)
-        return asked
 
-    asked, _ = in_pool(test)
-    assert asked == [asked[0]] * 3
-
-
-NONSENSE = [
-    b"",
-    b"\xc1",
-    b"\x91\x94\xa6Result\x01\x01\x01",
-    b"\x91\x93\xa8Progress\xcd\x00\x01\xce\x7f\xff\xff\xff",
-]
+    in_pool(test, build=f"{MODULE}:build_without_room", forks=2)
+    refused = [told for told in caplog.messages if "cannot be forked" in told]
+    assert len(refused) == 2
 
 
-@pytest.mark.parametrize("message", NONSENSE, ids=ascii)
-def test_a_process_that_sends_nonsense_is_replaced(message):
+@pytest.mark.parametrize("number", range(len(pool_parts.MESSAGES)))
+def test_a_process_that_sends_nonsense_is_replaced(number, tmp_path):
+    text = f"before {pool_parts.NONSENSE} {WORDS}"
+
     async def test(pool):
-        async def send():
-            await asyncio.sleep(0.1)
-            for process in pool._processes:
-                deliver(process, message)
+        whole = await beside(pool, stream(pool, text, pause_s=0.02))
+        return whole.delta.content, pool.stats.deaths
 
-        await beside(pool, send())
-        return pool.stats.deaths
-
-    deaths, failures = in_pool(test)
-    assert (deaths, failures) == (2, [])
-
-
-def deliver(process: ProcessHandle, message: bytes) -> None:
-    """Have `process` receive `message` next, of which key 1 is replaced by one of its streams'."""
-    key = min(stream.key for stream in process.streams)
-    socket = process._socket
-
-    class Torn:
-        closed = property(lambda self: socket.closed)
-
-        def recv(self, flags):
-            process._socket = socket
-            return message.replace(b"\xcd\x00\x01", b"\xcd" + key.to_bytes(2, "big"))
-
-        def __getattr__(self, name):
-            return getattr(socket, name)
-
-    process._socket = Torn()  # type: ignore[assignment]  # for one message
-    process._receive()
+    found, failures = in_pool(test, nonsense=number, counter=str(tmp_path / "sent"))
+    assert (found, failures) == ((text, 1), [])
 
 
 @pytest.mark.parametrize("on_error", ["degrade", "fail"])

@@ -6,12 +6,12 @@ import signal
 import pytest
 from backedge.base.errors import SetupError
 
-from tests.worker.pool.pools import WORDS, in_pool, stream
+from tests.worker.pool.pools import WORDS, fork_server_pid, in_pool, stream
 
 
 def test_the_fork_server_may_be_killed_too():
     async def test(pool):
-        os.kill(pool._fork_server._process.pid, signal.SIGKILL)
+        os.kill(fork_server_pid(), signal.SIGKILL)
         os.kill(pool.pids[0], signal.SIGKILL)
         return await stream(pool, WORDS, pause_s=0.01)
 

@@ -1,5 +1,6 @@
 """The fork server's program: it and its processes end with the main process."""
 
+import os
 import subprocess
 import sys
 import time
@@ -9,6 +10,7 @@ import pytest
 from backedge.worker.pool.fork_server_main import load_function
 
 from tests.worker.pool import pool_parts
+from tests.worker.pool.pools import fork_server_pid
 
 MAIN = """
 import asyncio, sys
@@ -28,23 +30,25 @@ async def main():
     for token_id in encode("LOOP"):
         request.add(Chunk(token_ids=[token_id]), 0.0)
     await asyncio.sleep(0.3)
-    print(pool._fork_server.folder, pool._fork_server._process.pid, *pool.pids, flush=True)
+    print(*pool.pids, flush=True)
     await asyncio.sleep(60)
 
 asyncio.run(main())
 """
 
 
-def test_nothing_outlives_the_main_process_although_a_parser_loops():
-    main = subprocess.Popen([sys.executable, "-c", MAIN], stdout=subprocess.PIPE, text=True)
+def test_nothing_outlives_the_main_process_although_a_parser_loops(tmp_path):
+    words, env = [sys.executable, "-c", MAIN], {**os.environ, "TMPDIR": str(tmp_path)}
+    main = subprocess.Popen(words, stdout=subprocess.PIPE, text=True, env=env)
     assert main.stdout is not None
-    folder, *pids = main.stdout.readline().split()
+    pids = [*main.stdout.readline().split(), str(fork_server_pid(main.pid))]
+    [folder] = tmp_path.iterdir()
     main.kill()
     main.communicate()
     until = time.monotonic() + 10
-    while time.monotonic() < until and (Path(folder).exists() or any(map(is_alive, pids))):
+    while time.monotonic() < until and (folder.exists() or any(map(is_alive, pids))):
         time.sleep(0.05)
-    assert not Path(folder).exists()
+    assert not folder.exists()
     assert [pid for pid in pids if is_alive(pid)] == []
 
 

@@ -1,12 +1,15 @@
 """One process of the pool, without its loop: messages in, answers out."""
 
+import time
+from typing import Any
+
 import pytest
 from backedge.parsers.passthrough import PassthroughParsers
 from backedge.postprocess import Chunk
 from backedge.postprocess.chunk_scheduler import MERGE_DELAYS
 from backedge.postprocess.messages import encode as encode_params
 from backedge.worker.pool import messages
-from backedge.worker.pool.process import PoolProcess
+from backedge.worker.pool.process import BEAT_S, MS_PER_S, PoolProcess
 
 from tests.support import encode, params, tiny_detokenizers
 from tests.worker.scripted import BrokenParser
@@ -25,25 +28,58 @@ class Parsers(PassthroughParsers):
         return BrokenParser() if list(prompt_token_ids) == [0] else super().__call__(request, [])
 
 
-LATER = 1e9  # when everything is due
 BROKEN: list[int] = [0]
 UNBUILDABLE: list[int] = [1]
 FINE: list[int] = []
 
 
+class IdleError(Exception):
+    """The process has nothing left to do."""
+
+
+class Socket:
+    """The process's socket: gives it `requests`, and keeps what it answers."""
+
+    def __init__(self):
+        self.requests = []
+        self.answers = []
+
+    def poll(self, timeout_ms):
+        if not self.requests and timeout_ms >= BEAT_S * MS_PER_S:
+            raise IdleError
+        time.sleep(0 if self.requests else timeout_ms / MS_PER_S)
+        return bool(self.requests)
+
+    def recv(self):
+        requests, self.requests = self.requests, []
+        return messages.encode(requests)
+
+    def send(self, message):
+        self.answers += messages.decode_answers(message)
+
+
+class Process:
+    """A process that runs until it is idle."""
+
+    def __init__(self, folder, on_error):
+        self.socket: Any = Socket()
+        settings = messages.ProcessSettings(str(folder), MERGE_DELAYS["lowest"], on_error)
+        self.process = PoolProcess(tiny_detokenizers(), Parsers(), settings, 1, self.socket)
+
+    def run(self, *requests):
+        """Return the answers to `requests`, less Ready and Progress."""
+        self.socket.requests += requests
+        with pytest.raises(IdleError):
+            self.process.run()
+        told, self.socket.answers = self.socket.answers, []
+        kinds = messages.Result, messages.Failure
+        return [answer for answer in told if isinstance(answer, kinds)]
+
+
 @pytest.fixture
 def process(tmp_path):
     """Return a function that makes the process."""
-    made = []
-
-    def make(on_error="fail"):
-        settings = messages.ProcessSettings(str(tmp_path), MERGE_DELAYS["lowest"], on_error)
-        made.append(PoolProcess(tiny_detokenizers(), Parsers(), settings, 1))
-        return made[-1]
-
-    yield make
-    for process in made:
-        process._socket.close(linger=0)
+    return lambda on_error="fail": Process(tmp_path, on_error)
 
 
 def open_request(key, prompt, *, processed=0, seen=0, disabled=()):
@@ -55,16 +91,6 @@ def open_request(key, prompt, *, processed=0, seen=0, disabled=()):
 
 def feeds(key, count=None):
     return [messages.Feed(key, Chunk(token_ids=[token_id]), 0.0, 0.0) for token_id in TEXT[:count]]
-
-
-def answers(process, *requests):
-    """Return the answers to `requests` once all is done, less Ready and Progress."""
-    for request in requests:
-        process._take_message(request)
-    process._do_steps(float("inf"))
-    process._take_all_due(LATER)
-    told, process._answers = process._answers, []
-    return [answer for answer in told if isinstance(answer, (messages.Result, messages.Failure))]
 
 
 def text(told, key):
@@ -82,20 +108,20 @@ def failures(told):
 
 def test_requests_are_processed_side_by_side(process):
     requests = [step for pair in zip(feeds(1), feeds(2), strict=True) for step in pair]
-    told = answers(process(), open_request(1, FINE), open_request(2, FINE), *requests)
+    told = process().run(open_request(1, FINE), open_request(2, FINE), *requests)
     assert text(told, 1) == text(told, 2) == "one, two, three, four"
     assert failures(told) == []
 
 
 def test_a_failure_that_degrades_is_told_once_and_the_text_goes_on(process):
-    told = answers(process("degrade"), open_request(1, BROKEN), *feeds(1))
+    told = process("degrade").run(open_request(1, BROKEN), *feeds(1))
     assert text(told, 1) == "one, two, three, four"
     assert [(failure.fatal, failure.key) for failure in failures(told)] == [(False, 1)]
 
 
 def test_a_failure_that_another_process_has_told_of_is_not_told_again(process):
     again = open_request(1, BROKEN, processed=len(TEXT))
-    told = answers(process("degrade"), again, *feeds(1))
+    told = process("degrade").run(again, *feeds(1))
     assert failures(told) == []
 
 
@@ -109,42 +135,38 @@ def test_a_fatal_failure_is_told_once_and_costs_no_other_request_an_answer(
 ):
     """The last answer was once taken for the failure, whosever it was."""
     served = process("fail")
-    served._take_message(open_request(2, FINE))
-    for step in feeds(2, 1):
-        served._take_message(step)
-    served._do_steps(float("inf"))
-    served._take_all_due(LATER)
-    told = answers(served, open_request(1, prompt, processed=processed), *feeds(1))
+    other = [open_request(2, FINE), *feeds(2, 1)]
+    told = served.run(*other, open_request(1, prompt, processed=processed), *feeds(1))
     assert text(told, 2) == "on"
     assert [(failure.key, failure.fatal) for failure in failures(told)] == [(1, True)]
-    assert told[-1] == failures(told)[0]
-    assert 1 not in served._requests
+    assert [answer for answer in told if answer.key == 1][-1] == failures(told)[0]
+    assert served.run(*feeds(1)) == [], "it is forgotten"
 
 
 def test_a_request_that_fails_while_it_catches_up_repeats_nothing(process):
-    told = answers(process("fail"), open_request(1, BROKEN, processed=8, seen=8), *feeds(1))
+    told = process("fail").run(open_request(1, BROKEN, processed=8, seen=8), *feeds(1))
     assert text(told, 1) == ""
     assert len(failures(told)) == 1
 
 
 @pytest.mark.parametrize("seen", range(len(TEXT) + 1))
 def test_a_request_that_moved_gives_only_what_the_client_has_not_seen(seen, process):
-    whole = answers(process(), open_request(1, FINE), *feeds(1))
+    whole = process().run(open_request(1, FINE), *feeds(1))
     results = [answer for answer in whole if isinstance(answer, messages.Result)]
     moved = open_request(1, FINE, processed=seen, seen=seen)
-    told = answers(process(), moved, *feeds(1))
-    before = answers(process(), open_request(1, FINE), *feeds(1, seen))
+    told = process().run(moved, *feeds(1))
+    before = process().run(open_request(1, FINE), *feeds(1, seen))
     assert text(before, 1) + text(told, 1) == text(results, 1)
 
 
 def test_a_disabled_parser_is_left_where_the_message_says(process):
     disabled = [messages.DisableParser(0, 2, "slow")]
-    told = answers(process("degrade"), open_request(1, BROKEN, disabled=disabled), *feeds(1))
+    told = process("degrade").run(open_request(1, BROKEN, disabled=disabled), *feeds(1))
     assert text(told, 1) == "one, two, three, four"
     assert failures(told) == [], "the main process has reported it"
 
 
 def test_a_closed_request_is_forgotten(process):
     served = process()
-    told = answers(served, open_request(1, FINE), *feeds(1), messages.Close(1))
-    assert (told, served._requests) == ([], {})
+    assert served.run(open_request(1, FINE), *feeds(1), messages.Close(1)) == []
+    assert served.run(*feeds(1)) == []
