@@ -8,6 +8,15 @@ from types import ModuleType
 from .errors import SetupError
 
 
+def has_engine(engine: str) -> bool:
+    """Whether this Backedge has a folder for `engine`; without one it counts as not installed."""
+    try:
+        importlib.import_module(f"backedge.engines.{engine}")
+    except ModuleNotFoundError:
+        return False
+    return True
+
+
 def load_engine_module(engine: str, module: str) -> ModuleType:
     """Return `engines/<engine>/<module>.py`; importing it may take seconds.
 

@@ -7,7 +7,7 @@ import importlib.util
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Literal
 
-from ..base.engines import load_engine_module
+from ..base.engines import has_engine, load_engine_module
 from ..base.errors import SetupError
 from .base import ParserFactory, ParserNames, ParserRequest, StreamParser
 from .linear_parsers import Vocabulary
@@ -72,7 +72,9 @@ def native_parsers(engine: Engine | None, tokenizer: object, names: ParserNames)
     Raises `SetupError` if it is not installed.
     """
     installed = [
-        known for known, (package, _) in NATIVE.items() if importlib.util.find_spec(package)
+        known
+        for known, (package, _) in NATIVE.items()
+        if has_engine(known) and importlib.util.find_spec(package)
     ]
     wanted = engine or next(iter(installed), None)
     if wanted not in installed:

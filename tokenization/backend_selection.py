@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import importlib.util
 
+from ..base.engines import has_engine
 from ..base.errors import SetupError
 from .flags import BACKEND_FLAG, BACKENDS, Backend, TokenizerSelection
 
 
 def is_installed(backend: Backend) -> bool:
     """Whether this process can use `backend`: "vllm" and "sglang" need that engine's package."""
-    return backend not in ("vllm", "sglang") or importlib.util.find_spec(backend) is not None
+    if backend not in ("vllm", "sglang"):
+        return True
+    return has_engine(backend) and importlib.util.find_spec(backend) is not None
 
 
 def check_installed(backend: Backend) -> None:

@@ -168,7 +168,7 @@ class Stack:
         """
         model_flags = ("--model", str(model), "--served-model-name", name)
         command = ("-m", "dynamo.vllm", *model_flags, *engine, *flags)
-        return self._worker(command, wait=wait, **{**engine_environment(engine), **environment})
+        return self.run_worker(command, wait=wait, **{**engine_environment(engine), **environment})
 
     def sglang(
         self,
@@ -185,7 +185,7 @@ class Stack:
         # another process may take it in the meantime.
         own = ("--served-model-name", name, "--nccl-port", str(free_port()))
         command = ("-m", module, "--model-path", str(model), *own, *engine, *flags)
-        return self._worker(command, wait=wait, **{**engine_environment(engine), **environment})
+        return self.run_worker(command, wait=wait, **{**engine_environment(engine), **environment})
 
     def trtllm(
         self,
@@ -204,7 +204,7 @@ class Stack:
         model_flags = ("--model", str(model), "--served-model-name", name)
         variables = STANDIN_PATH if engine == TRTLLM_STANDIN else {}
         command = ("-m", module, *model_flags, *engine, *flags)
-        return self._worker(command, wait=wait, **{**variables, **environment})
+        return self.run_worker(command, wait=wait, **{**variables, **environment})
 
     def replay(
         self,
@@ -216,9 +216,10 @@ class Stack:
     ) -> Process:
         """Start a worker that replays the example transcripts; parameters as for `worker`."""
         started = (*command, "--served-model-name", name, *flags)
-        return self._worker(started, wait=wait, **environment)
+        return self.run_worker(started, wait=wait, **environment)
 
-    def _worker(self, command: Sequence[str], *, wait: bool, **environment: str) -> Process:
+    def run_worker(self, command: Sequence[str], *, wait: bool, **environment: str) -> Process:
+        """Start any worker, as a command of its own."""
         port = free_port()
         process = self.start(
             command, port, DYN_SYSTEM_PORT=str(port), DYN_SYSTEM_ENABLED="true", **environment

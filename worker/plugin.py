@@ -40,9 +40,10 @@ def register() -> None:
     if engine_args is not None and add_cli_args is not None:
         engine_args.add_cli_args = staticmethod(with_flags(add_cli_args))
     if "dynamo.vllm.args" in sys.modules:
-        from ..base.engines import load_engine_module
+        from ..base.engines import has_engine, load_engine_module
 
-        load_engine_module("vllm", "worker").watch_arguments()
+        if has_engine("vllm"):
+            load_engine_module("vllm", "worker").watch_arguments()
 
 
 def with_flags(add_cli_args: AddFlags) -> AddFlags:
@@ -50,9 +51,12 @@ def with_flags(add_cli_args: AddFlags) -> AddFlags:
 
     @functools.wraps(add_cli_args)
     def add_all(parser: argparse.ArgumentParser) -> argparse.ArgumentParser:
+        from ..base.engines import has_engine
         from . import flags
 
         extended = add_cli_args(parser)
+        if not has_engine("vllm"):
+            return extended
         flags.add_flags(extended, "vllm")
         if FRONTEND in sys.modules:
             flags.add_other_switches(extended)
@@ -146,17 +150,19 @@ def patch_add_cli_args(module: ModuleType) -> None:
     def add_all(parser: argparse.ArgumentParser) -> None:
         add_cli_args(parser)
         if "dynamo.sglang.args" in sys.modules:  # otherwise this is SGLang's own server
-            from ..base.engines import load_engine_module
+            from ..base.engines import has_engine, load_engine_module
             from . import flags
 
-            flags.add_flags(parser, "sglang")
-            load_engine_module("sglang", "worker").watch_arguments(parser)
+            if has_engine("sglang"):
+                flags.add_flags(parser, "sglang")
+                load_engine_module("sglang", "worker").watch_arguments(parser)
 
     server_args.add_cli_args = staticmethod(add_all)
 
 
 def patch_trtllm(_: ModuleType) -> None:
     """Have Dynamo's TensorRT-LLM worker add our flags before it parses its own."""
-    from ..base.engines import load_engine_module
+    from ..base.engines import has_engine, load_engine_module
 
-    load_engine_module("trtllm", "worker").watch_arguments()
+    if has_engine("trtllm"):
+        load_engine_module("trtllm", "worker").watch_arguments()

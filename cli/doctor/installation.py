@@ -7,7 +7,7 @@ import platform
 import resource
 from collections.abc import Iterator
 
-from ...base.engines import load_engine_module
+from ...base.engines import has_engine, load_engine_module
 from ...base.errors import SetupError
 from ...base.seams import Seam, find_fault, read_version
 from ...engines.dynamo import seams as dynamo
@@ -56,9 +56,8 @@ def check_engine(engine: EngineName) -> Iterator[Finding]:
 
     Imports both, which takes seconds.
     """
-    table = load_engine_module(engine, "seams")
-    distribution = table.PACKAGES[-1]
-    if read_version(distribution) == "none":
+    table = load_engine_module(engine, "seams") if has_engine(engine) else None
+    if table is None or read_version(table.PACKAGES[-1]) == "none":
         yield Finding(
             "note",
             "seams",
@@ -71,7 +70,8 @@ def check_engine(engine: EngineName) -> Iterator[Finding]:
     except SetupError as error:
         yield Finding("error", "versions", str(error))
     else:
-        found = f"ai-dynamo {read_version('ai-dynamo')} with {engine} {read_version(distribution)}"
+        version = read_version(table.PACKAGES[-1])
+        found = f"ai-dynamo {read_version('ai-dynamo')} with {engine} {version}"
         yield Finding("ok", "versions", f"{found} fit")
     for seam in (*dynamo.WORKER, *dynamo.FRONTEND, *table.WORKER, *table.FRONTEND):
         yield _judge(seam)

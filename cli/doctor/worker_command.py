@@ -309,7 +309,7 @@ def check_vllm_parsers(facts: ModelFacts, names: ParserNames) -> Iterator[Findin
     try:
         known_names = load_engine_module("vllm", "parsers").known_names
         read_tokenizer = load_engine_module("vllm", "worker").read_tokenizer
-    except ImportError:
+    except (ImportError, SetupError):
         return
     if not names.tool_call or names.tool_call not in known_names(TOOL_CALL_FLAG):
         return

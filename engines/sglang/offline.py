@@ -39,7 +39,10 @@ WHOLE = 1 << 30
 
 
 class SglangBackend(Backend):
-    """Generates with SGLang. Its engine_args: the fields of SGLang's `ServerArgs`."""
+    """Generates with SGLang. Its engine_args: the fields of SGLang's `ServerArgs`.
+
+    engine: SGLang's; None before it is loaded.
+    """
 
     name: ClassVar[str] = "sglang"
     capabilities: ClassVar[frozenset[str]] = frozenset({LOGPROBS, GUIDED})
@@ -47,7 +50,7 @@ class SglangBackend(Backend):
     def __init__(self, config: ModelLoadConfig, plugins: Sequence[Plugin] = ()) -> None:
         super().__init__(config, plugins)
         check_names("SGLang", config.engine_args, list_arguments())
-        self._engine: Any = None
+        self.engine: Any = None
         self._eos_token_ids: Sequence[int] = ()
 
     @override
@@ -70,7 +73,7 @@ class SglangBackend(Backend):
 
         config = self.config
         with loads("SGLang", config.model):
-            self._engine = sglang.Engine(
+            self.engine = sglang.Engine(
                 **{
                     "log_level": "error",
                     "model_path": str(config.model),
@@ -87,13 +90,13 @@ class SglangBackend(Backend):
 
     @override
     def close(self) -> None:
-        engine, self._engine = self._engine, None
+        engine, self.engine = self.engine, None
         if engine is not None:
             engine.shutdown()
 
     @override
     def generate(self, rows: Iterator[Row]) -> Iterator[Row]:
-        loop = self._engine.loop
+        loop = self.engine.loop
         running: dict[asyncio.Task[None], Row] = {}
         try:
             while True:
@@ -129,7 +132,7 @@ class SglangBackend(Backend):
     async def _run_choice(self, row: Row, completion: Completion) -> None:
         request_id = f"{id(self)}-{row.index}-{completion.index}"
         wants = row.sampling.logprobs
-        outputs = await self._engine.async_generate(
+        outputs = await self.engine.async_generate(
             input_ids=list(row.prompt.token_ids),
             sampling_params=self._build_params(row, completion.index),
             return_logprob=wants is not None,
@@ -137,7 +140,7 @@ class SglangBackend(Backend):
             stream=True,
             rid=request_id,
         )
-        abort = self._engine.tokenizer_manager.abort_request
+        abort = self.engine.tokenizer_manager.abort_request
         finished = False
         try:
             async for output in outputs:

@@ -29,6 +29,7 @@ KV_BLOCK_TOKENS = 32
 class ReplayWorker:
     """Answers requests.
 
+    engine: makes the outputs.
     postprocessor: None to leave post-processing to the frontend. stock: the same for requests
         from stock frontends.
     """
@@ -39,7 +40,7 @@ class ReplayWorker:
         postprocessor: WorkerPostprocessor | None,
         stock: WorkerPostprocessor | None = None,
     ) -> None:
-        self._engine = engine
+        self.engine = engine
         self._postprocessor = postprocessor
         self._stock = stock
 
@@ -54,7 +55,7 @@ class ReplayWorker:
         This is the endpoint's handler. It is an async generator because Dynamo treats an exception
         before the first output is requested as the death of the worker.
         """
-        replay = self._engine.start(request, context)
+        replay = self.engine.start(request, context)
         outputs = replay.outputs()
         postprocessor, params = self._postprocessor, read_params(request)
         if params is None and self._stock is not None:

@@ -84,7 +84,7 @@ def main() -> None:
     configure_dynamo_logging()
     metrics = WorkerMetrics()
     worker, model = build_worker(flags, metrics)
-    uvloop.run(serve(RogueWorker(worker._engine, None), model, flags, metrics))
+    uvloop.run(serve(RogueWorker(worker.engine, None), model, flags, metrics))
 
 
 if __name__ == "__main__":

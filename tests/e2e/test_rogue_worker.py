@@ -19,7 +19,7 @@ NAME = "rogue"
 @pytest.fixture(scope="module")
 def frontend(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Process]:
     with Stack(tmp_path_factory.mktemp("rogue")) as stack:
-        stack._worker((PROGRAM, "--served-model-name", NAME), wait=False)
+        stack.run_worker((PROGRAM, "--served-model-name", NAME), wait=False)
         found = stack.frontend(command=HUGGINGFACE_FRONTEND, wait=False)
         stack.wait_for_model(found, NAME)
         yield found

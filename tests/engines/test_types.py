@@ -41,8 +41,8 @@ def load_sglang() -> list[tuple[type, Any]]:
 
 
 def load_dynamo() -> list[tuple[type, Any]]:
-    from dynamo._core import Context
     from dynamo.llm import ModelRuntimeConfig
+    from dynamo.runtime import Context
 
     return [
         (dynamo.Context, Context),

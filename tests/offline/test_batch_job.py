@@ -76,14 +76,14 @@ ROWS = [
 
 
 class Job:
-    def __init__(self, engine: Any) -> None:
+    def __init__(self, engine: Any, write: Any = None) -> None:
         self.answers: dict[int, Any] = {}
         reader = RowReader(GenerationOptions(), Path("/data"), ["m"])
         self.job = BatchJob(
             engine,
             reader,
             lambda: iter(enumerate(ROWS, 1)),
-            self.write,
+            write or self.write,
             has_images=True,
             duplicates={3},
         )
@@ -121,7 +121,6 @@ def test_a_kind_that_the_engine_cannot_do_is_refused_before_any_row() -> None:
 
 def test_no_row_begins_when_it_is_stopping_and_those_that_run_end() -> None:
     engine = Engine("text", "vlm")
-    made = Job(engine)
     running: list[int] = []
 
     def stop(*_: object) -> None:
@@ -129,7 +128,7 @@ def test_no_row_begins_when_it_is_stopping_and_those_that_run_end() -> None:
             running.append(made.job.running)
             made.job.stopping = True
 
-    made.job._write = stop
+    made = Job(engine, stop)
     made.job.run()
     assert running == [2]
     assert engine.answered == ["b", "e", "d", "a"]

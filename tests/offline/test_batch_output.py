@@ -158,10 +158,12 @@ def test_a_forked_process_does_not_keep_the_lock(path: Path, scan: InputScan) ->
     """As an engine's process does that outlives a killed run."""
     output = BatchOutput(path)
     output.begin(SETTINGS, scan)
-    assert output._descriptor is not None
-    child = subprocess.Popen(["sleep", "60"], pass_fds=[output._descriptor])
+    folder = Path("/proc/self/fd")
+    opened = [int(file.name) for file in folder.iterdir() if file.resolve() == path.resolve()]
+    child = subprocess.Popen(["sleep", "60"], pass_fds=opened)
     try:
         output.close()
+        assert opened
         program = "import sys, fcntl\nfcntl.lockf(open(sys.argv[1], 'a'), 6)"
         subprocess.run([sys.executable, "-c", program, str(path)], check=True)
     finally:

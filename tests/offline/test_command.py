@@ -17,6 +17,7 @@ import pytest
 from backedge.offline import command as command_module
 from backedge.offline.command import load_plugin, main
 from backedge.testing.offline import ReplayBackend
+from backedge.testing.transcripts import Recordings
 
 from tests.offline.batch_files import (
     ALL,
@@ -72,13 +73,13 @@ def test_a_row_that_fails_is_written_before_the_next_is_generated(
     long = {"id": "long", "prompt": "word " * 5000}
     rows = [long, batch_row(1, ALL[1]), {**long, "id": "again"}, batch_row(3, ALL[3])]
     source.write_text("".join(f"{json.dumps(row)}\n" for row in rows))
-    replay, written = ReplayBackend._replay, []
+    find, written = Recordings.find, []
 
-    def count(backend: ReplayBackend, row: Any) -> None:
+    def count(recordings: Recordings, token_ids: list[int], *, in_json: bool) -> Any:
         written.append(len(read_answers(output)))
-        replay(backend, row)
+        return find(recordings, token_ids, in_json=in_json)
 
-    monkeypatch.setattr(ReplayBackend, "_replay", count)
+    monkeypatch.setattr(Recordings, "find", count)
     assert run(source, output) == 3
     assert written == [1, 3]
     assert len(read_answers(output)) == 4

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 from backedge.base.errors import SetupError
-from backedge.parsers import join, stream_parser
+from backedge.parsers import api, join, stream_parser
 from backedge.parsers.api import NATIVE
 from backedge.parsers.events import Content, Reasoning
 from backedge.parsers.passthrough import PassthroughParsers
@@ -44,23 +44,23 @@ def test_native_parsers_want_a_tokenizer() -> None:
 def test_whose_native_parsers(
     monkeypatch: pytest.MonkeyPatch, installed: Any, engine: Any, taken: str
 ) -> None:
-    imported = []
+    loaded = []
 
     class Parsers(PassthroughParsers):
         def __init__(self, *names: object) -> None:
-            imported.append(names)
+            loaded.append(names)
 
-    def import_module(name: str, package: str) -> Any:
-        imported.append((name, package))
+    def load_engine_module(engine: str, module: str) -> Any:
+        loaded.append((engine, module))
         return SimpleNamespace(**{name: Parsers for _, name in NATIVE.values()})
 
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: name in installed or None)
-    monkeypatch.setattr(importlib, "import_module", import_module)
+    monkeypatch.setattr(api, "load_engine_module", load_engine_module)
     stream_parser(
         tool_call_parser="hermes", tools=TOOLS, kind="native", engine=engine, tokenizer=object()
     )
-    assert imported[0] == (f".native.{taken}", "backedge.parsers")
-    assert len(imported) == 2
+    assert loaded[0] == (taken, "parsers")
+    assert len(loaded) == 2
 
 
 @pytest.mark.parametrize(

@@ -348,7 +348,7 @@ def test_tokenizers_of_a_file_share_what_is_dear_to_load(tmp_path):
     file = shutil.copy(FILES["mistral_instruct_tokenizer_240323.model.v3"], tmp_path)
     one, other = MistralTokenizer(file), MistralTokenizer(file)
     assert one.tokenizer is other.tokenizer
-    loaded = weakref.ref(one._loaded)
+    loaded = weakref.ref(one.tokenizer)
     del one, other
     gc.collect()
     assert loaded() is None, "it goes with the last of them"

@@ -94,7 +94,7 @@ class ScriptedSglang(ScriptedEngine):
     """SGLang's `Engine`, and its tokenizer manager."""
 
     def install(self, backend: Any) -> None:
-        backend._engine = self
+        backend.engine = self
         self.loop = asyncio.new_event_loop()
         self.tokenizer_manager = self
 

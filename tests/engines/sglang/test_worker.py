@@ -279,7 +279,7 @@ class Client:
         self.rid = rid
         self.groups: list[list[int]] = []
         self.generated: list[int] = []
-        self._reading = asyncio.ensure_future(self._read(manager.add(rid)))
+        self.reading = asyncio.ensure_future(self._read(manager.add(rid)))
 
     async def _read(self, outputs: AsyncIterator[dict[str, Any]]) -> None:
         async for output in outputs:
@@ -298,7 +298,7 @@ class Client:
             await asyncio.sleep(0)
 
     async def end(self) -> None:
-        await asyncio.wait_for(self._reading, 1)
+        await asyncio.wait_for(self.reading, 1)
 
     @property
     def tokens(self) -> list[int]:
@@ -353,7 +353,7 @@ def groups(*asked: int, steps: int = 8, tokens: int = 1) -> list[int]:
             request.set_stream_interval(0, number)
             for _ in range(steps):
                 await client.step(tokens)
-        client._reading.cancel()
+        client.reading.cancel()
         return [len(group) for group in client.groups]
 
     return asyncio.run(run())
@@ -432,7 +432,7 @@ def test_a_choice_is_ended_by_the_name_that_the_engine_gave_it(
                 await client.step(1)
         assert [[len(group) for group in client.groups] for client in clients] == [[3, 3], [1] * 6]
         for client in clients:
-            client._reading.cancel()
+            client.reading.cancel()
 
     contextvars.copy_context().run(asyncio.run, run())
 

@@ -56,7 +56,7 @@ def test_transcripts_of_different_lengths_and_options_in_one_batch(engine):
 
 def test_a_batch_ends_when_its_last_row_has(engine, monkeypatch):
     """Stop strings end rows, so that nothing goes on until the longest answer."""
-    model = engine._backends["hf"].model
+    model = engine.backend.model
     steps = []
     forward = model.forward
 
@@ -79,7 +79,7 @@ def ask_with_id(row, number):
 def test_memory_that_does_not_last_halves_the_batch(monkeypatch, caplog):
     with build_engine(batch_size=4) as engine:
         engine.load()
-        model = engine._backends["hf"].model
+        model = engine.backend.model
         generate, sizes = model.generate, []
 
         def fail_for_more_than_one(**kwargs):
@@ -100,7 +100,7 @@ def test_memory_that_does_not_last_halves_the_batch(monkeypatch, caplog):
 def test_a_single_row_out_of_memory_fails_alone(monkeypatch):
     with build_engine() as engine:
         engine.load()
-        model = engine._backends["hf"].model
+        model = engine.backend.model
         generate = model.generate
 
         def fail_for_long(**kwargs):
@@ -117,8 +117,8 @@ def test_a_single_row_out_of_memory_fails_alone(monkeypatch):
 
 def test_logprobs_are_those_of_the_model(engine):
     [result] = engine.generate_text_batch([request(HELLO, logprobs=2)])
-    model = engine._backends["hf"].model
-    prompt = engine._preparations["hf"].text
+    model = engine.backend.model
+    prompt = engine.backend.open()
     text = prompt.render(HELLO["messages"], None, **HELLO["chat_template_kwargs"])
     ids = prompt.encode(text)
     with torch.inference_mode():

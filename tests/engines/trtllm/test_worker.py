@@ -141,7 +141,7 @@ def test_a_dynamo_of_another_structure_is_left_alone(monkeypatch: pytest.MonkeyP
 
 def test_the_tokenizer_is_that_of_tensorrt_llm() -> None:
     worker = trtllm.TrtllmWorker(config(), flags.WorkerSettings(names=ParserNames("hermes")))
-    worker._engine_args = {"model": str(TINY_MODEL)}
+    worker.take_engine_arguments({"model": str(TINY_MODEL)})
     tokenizer: Any = worker.load().tokenizer
     assert tokenizer.decode([553]) == "<|im_end|>"
     assert worker.find_vocabulary_size(None) == 560

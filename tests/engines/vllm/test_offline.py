@@ -3,27 +3,28 @@
 from __future__ import annotations
 
 import pytest
-from backedge.engines.vllm import offline as backend
 from backedge.offline import GenerationOptions, Plugin
-from backedge.offline.constraints import read_request
 from backedge.offline.errors import PluginError
 from vllm.sampling_params import RequestOutputKind
 
-from tests.engines.offline.scripted_engines import build_engine
+from tests.engines.offline.scripted_engines import build_engine, start
 from tests.offline.batches import ask
 
 
-def params(**options):
-    seen = []
-    with build_engine("vllm") as engine:
-        prepared = engine._prepare_with("vllm")
-        read = read_request(ask("Hi"))
-        row = prepared.build_row("text", 0, "a", read, GenerationOptions(**options), [])
-        seen.append(backend.build_params(row, 1))
-    return seen[0]
+@pytest.fixture
+def params(monkeypatch):
+    """Return what gives vLLM's parameters of the second choice of a request."""
+
+    def find(**options):
+        engine, scripted = start(monkeypatch, "vllm")
+        with engine:
+            engine.generate_text_batch([ask("Hi")], GenerationOptions(n=2, **options))
+        return scripted.asked[1]
+
+    return find
 
 
-def test_vllm_gets_tokens_and_no_strings():
+def test_vllm_gets_tokens_and_no_strings(params):
     found = params(stop=["x"], stop_token_ids=[7], temperature=0.5, top_k=-1, seed=3)
     assert (found.stop, found.detokenize) == ([], False)
     assert found.stop_token_ids == [7]
