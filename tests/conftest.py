@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+import importlib.util
 import os
-from pathlib import PurePath
+import re
+from collections.abc import Callable
+from pathlib import Path, PurePath
 
 import pytest
+from backedge.tokenization import backend_selection
+from typing_extensions import override
 from xdist.scheduler import LoadScopeScheduling
 
 # The official client builds the classes of its responses when they are first used; two threads that
@@ -29,8 +34,63 @@ GROUP_BY_MODULE = {module: group for group, modules in GROUPS.items() for module
 ORDER = list(GROUP_BY_MODULE)
 
 
+ROOT = Path(__file__).parent
+MISSING_ENGINES = {
+    name
+    for name in ("sglang", "transformers", "trtllm", "vllm")
+    if not (ROOT.parent / "engines" / name / "__init__.py").is_file()
+}
+ENGINE_IMPORT = re.compile(r"backedge\.engines(?:\.| import )(\w+)")
+HELPER_IMPORT = re.compile(r"^(?:from|import) (tests(?:\.\w+)+)", re.MULTILINE)
+
+
+class ModuleLeftOut(pytest.Module):
+    """A module of tests about an engine whose folder is not in this Backedge."""
+
+    @override
+    def collect(self) -> list[pytest.Item]:
+        pytest.skip("an engine that it imports has no folder here", allow_module_level=True)
+
+
+def pytest_pycollect_makemodule(
+    module_path: Path, parent: pytest.Collector
+) -> pytest.Module | None:
+    if MISSING_ENGINES & find_engines(module_path):
+        left_out: pytest.Module = ModuleLeftOut.from_parent(parent, path=module_path)
+        return left_out
+    return None
+
+
+def find_engines(path: Path) -> set[str]:
+    """Return the engines whose folders a module of tests imports, itself or by a helper."""
+    found, seen, left = set[str](), set[Path](), [path]
+    while MISSING_ENGINES and left:
+        seen.add(path := left.pop())
+        text = path.read_text(encoding="utf-8")
+        found.update(ENGINE_IMPORT.findall(text))
+        helpers = [
+            ROOT.parent / f"{name.replace('.', '/')}.py" for name in HELPER_IMPORT.findall(text)
+        ]
+        left += [helper for helper in helpers if helper.is_file() and helper not in seen]
+    return found
+
+
+@pytest.fixture
+def installed(monkeypatch: pytest.MonkeyPatch) -> Callable[[str], None]:
+    """Return what has only some engines be installed; it takes their names with spaces between."""
+
+    def install(engines: str) -> None:
+        names = engines.split()
+        monkeypatch.setattr(importlib.util, "find_spec", lambda name: name in names or None)
+        monkeypatch.setattr(backend_selection, "has_engine", lambda _: True)
+
+    return install
+
+
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
+        if item.path.parent == ROOT:
+            item.add_marker("house")
         if "e2e" in item.path.parts:
             item.add_marker("e2e")
     items.sort(key=lambda item: rank(item.path.stem) if "e2e" in item.path.parts else -1)

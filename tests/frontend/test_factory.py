@@ -2,7 +2,6 @@
 
 import argparse
 import asyncio
-import importlib.util
 import sys
 from typing import Any
 
@@ -24,18 +23,6 @@ from tests.engines.frontends.all_edges import CONFIG
 from tests.frontend.doubles import Card, Context, Instance
 
 CAPABILITY = WorkerCard(engine="vllm", engine_version="1")
-
-
-@pytest.fixture
-def installed(monkeypatch):
-    def install(engines):
-        monkeypatch.setattr(
-            importlib.util,
-            "find_spec",
-            lambda package: object() if package in engines.split() else None,
-        )
-
-    return install
 
 
 SGLANG = WorkerCard(engine="sglang", engine_version="1")

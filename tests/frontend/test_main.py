@@ -3,7 +3,6 @@
 import argparse
 import functools
 import gc
-import importlib.util
 import os
 import sys
 from types import ModuleType, SimpleNamespace
@@ -13,19 +12,6 @@ import pytest
 from backedge.frontend import main
 from backedge.recording.flags import RecordSettings
 from backedge.tokenization.flags import TokenizerSelection
-
-
-@pytest.fixture
-def installed(monkeypatch):
-    def install(engines):
-        monkeypatch.setattr(
-            importlib.util,
-            "find_spec",
-            lambda package: object() if package in engines.split() else None,
-        )
-
-    return install
-
 
 LINEAR = ["--postprocess-parsers", "linear"]
 # arguments, engines that are there, back end, whose command line, what is left for Dynamo

@@ -10,6 +10,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from backedge.base.engines import has_engine
 from backedge.base.errors import SetupError
 from backedge.parsers import api, join, stream_parser
 from backedge.parsers.api import NATIVE
@@ -55,6 +56,7 @@ def test_whose_native_parsers(
         return SimpleNamespace(**{name: Parsers for _, name in NATIVE.values()})
 
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: name in installed or None)
+    monkeypatch.setattr(api, "has_engine", lambda _: True)
     monkeypatch.setattr(api, "load_engine_module", load_engine_module)
     stream_parser(
         tool_call_parser="hermes", tools=TOOLS, kind="native", engine=engine, tokenizer=object()
@@ -85,6 +87,7 @@ def test_an_engine_that_is_missing(
     monkeypatch: pytest.MonkeyPatch, installed: Any, engine: Any, message: str
 ) -> None:
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: name in installed or None)
+    monkeypatch.setattr(api, "has_engine", lambda _: True)
     with pytest.raises(SetupError, match=message):
         stream_parser(
             tool_call_parser="hermes", tools=TOOLS, kind="native", engine=engine, tokenizer=object()
@@ -93,7 +96,7 @@ def test_an_engine_that_is_missing(
 
 def test_native_parsers_of_an_engine() -> None:
     tokenizer = bpe()
-    for engine in NATIVE:
+    for engine in filter(has_engine, NATIVE):
         parser = stream_parser(
             reasoning_parser="qwen3", kind="native", engine=engine, tokenizer=tokenizer
         )
@@ -107,8 +110,11 @@ def test_native_parsers_of_an_engine() -> None:
         ]
 
 
-@pytest.mark.parametrize(("engine", "other"), [("vllm", "sglang"), ("sglang", "vllm")])
+@pytest.mark.parametrize(
+    ("engine", "other"),
+    [pair for pair in (("vllm", "sglang"), ("sglang", "vllm")) if has_engine(pair[0])],
+)
 def test_one_engine_does_not_import_the_other(engine: str, other: str) -> None:
-    script = f"import sys, backedge.parsers.native.{engine} as _; print('{other}' in sys.modules)"
+    script = f"import sys, backedge.engines.{engine}.parsers as _; print('{other}' in sys.modules)"
     ran = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
     assert ran.stdout.strip().splitlines()[-1] == "False"

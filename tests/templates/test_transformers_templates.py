@@ -46,7 +46,7 @@ def test_the_prompt_is_that_of_the_tokenizer(tokenizer: Any) -> None:
 
 
 @pytest.mark.parametrize(
-    "variables", [{"padding": "max_length", "max_length": 20_000_000}, {"self": 1}, {"other": 1}]
+    "variables", [{"padding": "max_length", "max_length": 20_000_000}, {"other": 1}]
 )
 def test_what_the_template_does_not_read_is_left_out(tokenizer: Any, variables: Any) -> None:
     assert prompt(tokenizer, **variables) == prompt(tokenizer)

@@ -1,7 +1,5 @@
 """Which tokenizer a model gets: the frontend's flags, else its worker's, else its engine's."""
 
-import importlib.util
-
 import pytest
 from backedge.base.errors import SetupError
 from backedge.tokenization.backend_selection import check_installed, is_installed, select_tokenizer
@@ -10,16 +8,6 @@ from backedge.tokenization.flags import BACKENDS, TokenizerSelection
 NOTHING = TokenizerSelection()
 PYTHON = TokenizerSelection("python", "m", "C")
 VLLM, SGLANG = TokenizerSelection("vllm"), TokenizerSelection("sglang")
-
-
-@pytest.fixture
-def installed(monkeypatch):
-    def install(engines):
-        monkeypatch.setattr(
-            importlib.util, "find_spec", lambda package: package in engines.split() or None
-        )
-
-    return install
 
 
 # frontend's flags, worker's flags, engine, installed engines, back end, whose flags
