@@ -1,7 +1,7 @@
 """One process of the pool, without its loop: messages in, answers out."""
 
 import time
-from typing import Any
+from typing import Any, cast
 
 import pytest
 from backedge.parsers.passthrough import PassthroughParsers
@@ -62,7 +62,7 @@ class Process:
     """A process that runs until it is idle."""
 
     def __init__(self, folder, on_error):
-        self.socket: Any = Socket()
+        self.socket = cast("Any", Socket())
         settings = messages.ProcessSettings(str(folder), MERGE_DELAYS["lowest"], on_error)
         self.process = PoolProcess(tiny_detokenizers(), Parsers(), settings, 1, self.socket)
 
