@@ -54,7 +54,7 @@ def test_every_page_is_there(site: Path) -> None:
 
 def test_linked_files_come_along(site: Path) -> None:
     assert (site / "files" / "examples" / "my_tokenizer.py").is_file()
-    assert (site / "parser_cost.svg").is_file()
+    assert (site / "inspect-light.png").is_file()
 
 
 def test_no_other_host_is_asked(site: Path) -> None:
