@@ -62,6 +62,17 @@ class Prepared(msgspec.Struct):
     params: PostprocessParams
 
 
+class _GuidedOptions(msgspec.Struct):
+    guided_decoding: object = None
+
+
+class _Guided(msgspec.Struct):
+    """The fields of a preprocessed request that say when its grammar begins."""
+
+    sampling_options: _GuidedOptions
+    require_reasoning: bool | None = None
+
+
 # Renders and tokenizes a request. Leaving the context manager, after the response, frees what
 # the preprocessor holds for the request.
 Preprocessor = Callable[[ChatRequest, Context | None], AbstractAsyncContextManager[Prepared]]
@@ -165,8 +176,9 @@ class ChatModel:
         themselves, and so do workers that post-process.
         """
         preprocessed = prepared.preprocessed
-        is_guided = preprocessed["sampling_options"].get("guided_decoding") is not None
-        if self._is_plain and is_guided and not preprocessed.get("require_reasoning"):
+        decoded = msgspec.convert(preprocessed, _Guided)
+        is_guided = decoded.sampling_options.guided_decoding is not None
+        if self._is_plain and is_guided and not decoded.require_reasoning:
             _, parsers = self._local_factories()
             preprocessed["require_reasoning"] = starts_in_reasoning(
                 prepared.params, parsers, preprocessed["token_ids"]

@@ -365,7 +365,9 @@ class VllmProcessor(vllm_processor.VllmProcessor):
         raw = with_standard_tools(request) if compiles_tools(request) else request.raw
         RENDERING.set(Rendering(in_place, encodes=not request.add_special_tokens))
         # Dynamo frees what it holds for a request when its generator is closed.
-        async with aclosing(super().generator(move_documents(raw), context=context)) as stream:
+        async with aclosing(
+            super().generator(move_documents(request, raw), context=context)
+        ) as stream:
             with naming_fields(request.raw):
                 intercepted = await anext(stream)
             yield build_prepared(request, intercepted, policy)
@@ -394,12 +396,11 @@ class VllmProcessor(vllm_processor.VllmProcessor):
         )
 
 
-def move_documents(raw: JsonObject) -> JsonObject:
+def move_documents(request: ChatRequest, raw: JsonObject) -> JsonObject:
     """Return the request with the template's `documents` where vLLM looks for them."""
-    for field in ("chat_template_kwargs", "chat_template_args"):
-        documents = (raw.get(field) or {}).get("documents")
-        if documents is not None:
-            return {**raw, "documents": documents}
+    for arguments in (request.chat_template_kwargs, request.chat_template_args):
+        if arguments is not None and arguments.get("documents") is not None:
+            return {**raw, "documents": arguments["documents"]}
     return raw
 
 

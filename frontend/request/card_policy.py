@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import msgspec
 from dynamo.frontend.structural_tag_policy import (
     runtime_structural_tag_excludes_reasoning,
     runtime_structural_tag_options,
@@ -13,6 +14,18 @@ from ...parsers.base import ParserNames
 from .tool_schemas import standard_parameters
 
 
+class StructuralTagOptions(msgspec.Struct):
+    """The options that Dynamo's own functions do not read."""
+
+    tool_arguments_any_order: object = False
+
+
+class CardOptions(msgspec.Struct):
+    """The part of a card's configuration that decides about grammars of calls."""
+
+    structural_tag: StructuralTagOptions | None = None
+
+
 def read_call_policy(
     runtime_config: JsonObject, names: ParserNames, engine: str | None
 ) -> CallPolicy:
@@ -22,13 +35,13 @@ def read_call_policy(
         the workers, if they say.
     """
     mode, scope, schema = runtime_structural_tag_options(runtime_config)
-    config = runtime_config.get("structural_tag") or {}
+    tag = msgspec.convert(runtime_config, CardOptions).structural_tag or StructuralTagOptions()
     return CallPolicy(
         call_tags=find_call_tags(names),
         enabled=mode == "on",
         always=scope == "always",
         strict=schema == "strict",
-        any_order=bool(config.get("tool_arguments_any_order")),
+        any_order=bool(tag.tool_arguments_any_order),
         # A grammar of calls alone forbids reasoning, unless the engine waits for its end.
         forces=(
             names.reasoning is None

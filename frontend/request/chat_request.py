@@ -77,6 +77,7 @@ class ChatRequest(GuidedRequest, kw_only=True):
     frequency_penalty: float | None = None
     repetition_penalty: float | None = None
     logit_bias: object = None
+    chat_template: object = None
 
     max_tokens: int | None = None
     max_completion_tokens: int | None = None
@@ -137,20 +138,25 @@ class ChatRequest(GuidedRequest, kw_only=True):
         """Set a field, here and in `raw`. path: where in its request the client wrote the value."""
         setattr(self, name, value)
         self.raw[name] = value
-        self.__dict__.setdefault("written", {})[name] = path
+        self._written[name] = path
 
     def written_name(self, name: str) -> str:
         """Return the JSON path under which the client wrote a field."""
-        found: str = self.__dict__.get("written", {}).get(name, name)
-        return found
+        return self._written.get(name, name)
+
+    @property
+    def _written(self) -> dict[str, str]:
+        written: dict[str, str] = self.__dict__.setdefault("written", {})
+        return written
 
 
 def _count_characters(content: object) -> int:
-    if isinstance(content, str):
-        return len(content)
-    parts = content if isinstance(content, list) else []
-    texts = (part.get("text") if isinstance(part, dict) else part for part in parts)
-    return sum(len(text) for text in texts if isinstance(text, str))
+    match content:
+        case str(text) | {"text": str(text)}:
+            return len(text)
+        case [*parts]:
+            return sum(map(_count_characters, parts))
+    return 0
 
 
 def decode_chat_request(raw: JsonObject) -> ChatRequest:

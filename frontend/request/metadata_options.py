@@ -17,6 +17,12 @@ from .chat_request import ChatRequest
 METADATA_KEY = "backedge"
 
 
+class Metadata(msgspec.Struct):
+    """OpenAI's `metadata`. options: an object, or JSON text of one."""
+
+    options: object = msgspec.field(default=None, name=METADATA_KEY)
+
+
 class Option(msgspec.Struct, frozen=True):
     """One option. field: the request's. type: of its value. allowed: its type in words."""
 
@@ -49,7 +55,7 @@ def apply_metadata_options(request: ChatRequest) -> None:
     _move_stop_token_ids(request)
     if not isinstance(request.metadata, dict):
         return
-    given = request.metadata.get(METADATA_KEY)
+    given = msgspec.convert(request.metadata, Metadata).options
     if given is None:
         return
     for name, value in _decode_options(given).items():

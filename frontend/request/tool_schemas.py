@@ -6,6 +6,7 @@ Chat templates get the tools as the client wrote them, as in vLLM's server.
 from __future__ import annotations
 
 import hashlib
+import operator
 import threading
 from collections import OrderedDict
 from typing import NamedTuple
@@ -13,6 +14,7 @@ from typing import NamedTuple
 import msgspec
 
 from ...base.json_types import JsonObject
+from ...guided.guided_request import Tool
 from ...guided.request_schemas import check_schemas
 from ...guided.schema_check import SchemaFault, find_tool_fault
 from ...guided.standard_schema import standardize
@@ -98,8 +100,8 @@ def with_standard_tools(request: ChatRequest) -> JsonObject:
     raw = request.raw
     if not request.tools:
         return raw
-    tools = [standardize_tool(tool) for tool in raw["tools"]]
-    changed = any(map(_differs, tools, raw["tools"]))
+    tools = list(map(standardize_tool, raw["tools"], request.tools))
+    changed = any(map(operator.is_not, tools, raw["tools"]))
     return {**raw, "tools": tools} if changed else raw
 
 
@@ -107,24 +109,20 @@ def compiles_tools(request: ChatRequest) -> bool:
     """Whether an engine makes a grammar of the tools: a call is forced, or one is strict."""
     if not request.tools or request.tool_choice == "none":
         return False
-    return request.forces_call or any(
-        tool["function"].get("strict") for tool in request.raw["tools"]
-    )
+    return request.forces_call or any(tool.function.strict for tool in request.tools)
 
 
-def standardize_tool(tool: JsonObject) -> JsonObject:
-    """Return a tool with the standard form of its schema; the same object if it has that."""
-    function = tool["function"]
-    parameters = function.get("parameters")
+def standardize_tool(raw: JsonObject, tool: Tool) -> JsonObject:
+    """Return a tool as JSON with the standard form of its schema; the same object if it has that.
+
+    raw, tool: the tool as the client wrote it, and with types.
+    """
+    parameters = tool.function.parameters
     standard = standard_parameters(parameters) if parameters else parameters
     if standard is parameters:
-        return tool
-    return {**tool, "function": {**function, "parameters": standard}}
+        return raw
+    return {**raw, "function": {**raw["function"], "parameters": standard}}
 
 
 def _make_key(text: bytes) -> bytes:
     return hashlib.blake2b(text, digest_size=16).digest()
-
-
-def _differs(one: object, other: object) -> bool:
-    return one is not other

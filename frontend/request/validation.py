@@ -9,6 +9,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+import msgspec
+
 from ...base.errors import RequestError
 from ...guided.constraint_rules import check_constraints
 from ...templates.variables import RESERVED, TEXT_PARTS
@@ -30,6 +32,19 @@ UNSUPPORTED = {
 }
 
 
+class ContentPart(msgspec.Struct):
+    """A part of a message's content. The fields of `TEXT_PARTS` and `MEDIA_PARTS`, unchecked."""
+
+    type: str
+    text: object = None
+    refusal: object = None
+    thinking: object = None
+    image_url: object = None
+    video_url: object = None
+    audio_url: object = None
+    uuid: object = None
+
+
 def check_request(request: ChatRequest, vocabulary_size: int | None = None) -> None:
     """Raise `RequestError` for the first field that is wrong.
 
@@ -42,7 +57,7 @@ def check_request(request: ChatRequest, vocabulary_size: int | None = None) -> N
 
 def _check_unsupported(request: ChatRequest) -> None:
     for field, reason in UNSUPPORTED.items():
-        if request.raw.get(field):
+        if getattr(request, field):
             raise RequestError.unsupported(field, reason)
 
 
@@ -101,21 +116,25 @@ def _check_content(field: str, content: object) -> None:
     for position, part in enumerate(content):
         if isinstance(part, str):
             continue
-        if not isinstance(part, dict) or not isinstance(part.get("type"), str):
+        try:
+            decoded = msgspec.convert(part, ContentPart)
+        except msgspec.ValidationError as error:
             allowed = "a content part, which is an object with a `type`"
-            raise RequestError.wrong(f"{field}[{position}]", part, allowed)
-        name = part["type"]
-        if name in MEDIA_PARTS:
-            _check_media(f"{field}[{position}].{name}", part.get(name), part.get("uuid"))
-        text = TEXT_PARTS.get(name)
-        if text is not None and not isinstance(part.get(text), str):
-            raise RequestError.wrong(f"{field}[{position}].{text}", part.get(text), "a string")
+            raise RequestError.wrong(f"{field}[{position}]", part, allowed) from error
+        _check_part(f"{field}[{position}]", decoded)
 
 
-def _check_media(field: str, media: object, uuid: object) -> None:
-    url = media.get("url") if isinstance(media, dict) else None
-    if not any(isinstance(found, str) and found for found in (url, uuid)):
-        raise RequestError.wrong(field, media, "an object with a `url`")
+def _check_part(field: str, part: ContentPart) -> None:
+    if part.type in MEDIA_PARTS:
+        media = getattr(part, part.type)
+        found = (media["url"] if isinstance(media, dict) and "url" in media else None, part.uuid)
+        if not any(isinstance(value, str) and value for value in found):
+            raise RequestError.wrong(f"{field}.{part.type}", media, "an object with a `url`")
+    if part.type in TEXT_PARTS:
+        name = TEXT_PARTS[part.type]
+        text = getattr(part, name)
+        if not isinstance(text, str):
+            raise RequestError.wrong(f"{field}.{name}", text, "a string")
 
 
 def _count(items: object) -> int:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import reprlib
 import time
 from collections.abc import AsyncIterator, Callable
 from http import HTTPStatus
@@ -34,6 +33,18 @@ class _WorkerHttpError(msgspec.Struct):
 
     message: str
     code: int
+
+
+class _ExtraArgs(msgspec.Struct):
+    """processed: the text of a `PostprocessedChunk`."""
+
+    processed: str | None = msgspec.field(default=None, name=KEY)
+
+
+class _Output(msgspec.Struct):
+    """The part of an engine output that a worker's post-processing has added."""
+
+    extra_args: _ExtraArgs | None = None
 
 
 def parse_client_error(error: Exception) -> HttpError | None:
@@ -159,9 +170,11 @@ class StreamReader:
             raise ProtocolError(
                 f"the worker sent choice {chunk.index}; the request has {self._params.n}"
             )
-        extra_args = output.get("extra_args") or {}
-        text = extra_args.get(KEY) if isinstance(extra_args, dict) else extra_args
-        processed = self._read_processed(text, chunk)
+        try:
+            extra_args = msgspec.convert(output, _Output).extra_args or _ExtraArgs()
+        except msgspec.ValidationError as error:
+            raise ProtocolError(f"a worker's post-processed chunk: {error}") from error
+        processed = self._read_processed(extra_args.processed, chunk)
         if processed is None:
             processed = self._process(chunk)
         if chunk.index in self._finished:
@@ -184,15 +197,13 @@ class StreamReader:
         recorder.add(chunk, now)
         recorder.sent(processed.deltas, now)
 
-    def _read_processed(self, text: object, chunk: Chunk) -> PostprocessedChunk | None:
+    def _read_processed(self, text: str | None, chunk: Chunk) -> PostprocessedChunk | None:
         """Return what the worker has made of `chunk`; None for a plain or a newer worker's.
 
-        text: as it came. Raises `ProtocolError` if it is none, or of another choice.
+        Raises `ProtocolError` if it cannot be read, or belongs to another choice.
         """
         if text is None:
             return None
-        if not isinstance(text, str):
-            raise ProtocolError(f"a worker's post-processed chunk is {reprlib.repr(text)}")
         processed = read(PostprocessedChunk, text)
         if processed is None:
             return None
