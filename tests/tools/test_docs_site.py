@@ -84,7 +84,7 @@ LINKS = [
     ("README.md", "docs/limits.md#requests", "limits.md#requests"),
     ("README.md", "examples/my_engine.py", "files/examples/my_engine.py"),
     ("README.md", "docs/decisions/", "decisions/README.md"),
-    ("docs/trtllm.md", "../README.md#use-it", "index.md#use-it"),
+    ("docs/trtllm.md", "../README.md#installation-and-flags", "index.md#installation-and-flags"),
     ("docs/requests.md", "limits.md", "limits.md"),
     ("docs/decisions/0001-x.md", "../../examples/my_engine.py", "../files/examples/my_engine.py"),
     ("docs/decisions/0001-x.md", "../limits.md", "../limits.md"),
