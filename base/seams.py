@@ -122,6 +122,11 @@ def check_seams(seams: Iterable[Seam], packages: Iterable[str]) -> frozenset[str
     return frozenset(off)
 
 
+def rows_of(seams: Iterable[Seam], *roles: Role) -> list[Seam]:
+    """Return the rows of these roles."""
+    return [seam for seam in seams if seam.role in roles]
+
+
 def describe_fault(seam: Seam, fault: str, packages: Iterable[str]) -> str:
     """Return a fault in words, with what it costs and the installed versions."""
     versions = ", ".join(f"{package} {read_version(package)}" for package in packages)

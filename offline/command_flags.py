@@ -83,7 +83,7 @@ def parse_command(arguments: Sequence[str] | None = None) -> Command:
     parser = build_flag_parser()
     flags, unknown = parser.parse_known_args(arguments)
     if unknown:
-        known = [name for action in parser._actions for name in action.option_strings]  # noqa: SLF001 - argparse lists its flags nowhere else
+        known = [f"--{name.replace('_', '-')}" for name in vars(flags)]
         raise UnknownOptionError(PROGRAM, unknown[0].partition("=")[0], known)
     if flags.tool_call_parser or flags.reasoning_parser:
         flags.message = True

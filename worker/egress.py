@@ -241,7 +241,8 @@ def take_sender(function: Callable[..., object], generate: Callable[..., object]
     sender = inspect.Parameter(SENDER, inspect.Parameter.KEYWORD_ONLY, default=None)
     parameters = {**signature.parameters, SENDER: sender}
     in_order = sorted(parameters.values(), key=lambda parameter: parameter.kind)
-    setattr(function, "__signature__", signature.replace(parameters=in_order))  # noqa: B010 - mypy
+    signed = signature.replace(parameters=in_order)
+    function.__signature__ = signed  # type: ignore[attr-defined]  # inspect documents it
 
 
 def _set(future: asyncio.Future[None]) -> None:

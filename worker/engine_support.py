@@ -10,7 +10,7 @@ import msgspec
 
 from ..base.errors import BackedgeError, SetupError
 from ..base.json_types import JsonObject
-from ..base.seams import Role, Seam, check_seams, read_version
+from ..base.seams import Role, Seam, check_seams, read_version, rows_of
 from ..engines.dynamo import seams as dynamo
 from .flags import EngineName, enabling_flags
 
@@ -59,7 +59,7 @@ class EngineSupport(msgspec.Struct, frozen=True):
 
     def check_seams(self, *roles: Role) -> frozenset[str]:
         """Return the features that are off. Raises `SetupError` for a row that does not hold."""
-        rows = (row for row in (*dynamo.WORKER, *self.seams) if row.role in roles)
+        rows = rows_of((*dynamo.WORKER, *self.seams), *roles)
         return check_seams(rows, ("ai-dynamo", self.distribution))
 
     def sees_flags(self, arguments: Sequence[str]) -> bool:

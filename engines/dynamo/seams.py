@@ -38,7 +38,7 @@ WORKER: tuple[Seam, ...] = (
         kind="called",
         why="Dynamo re-exports the names of its Rust parsers nowhere",
         without="markers of Rust parsers are not found",
-        used_in=("worker/stock/rust_names.py:known_in_rust",),
+        used_in=("worker/stock_frontends/rust_names.py:known_in_rust",),
         feature="Dynamo's own parser names",
     ),
     _worker(
@@ -46,7 +46,7 @@ WORKER: tuple[Seam, ...] = (
         kind="called",
         why="Dynamo re-exports the names of its Rust parsers nowhere",
         without="markers of Rust parsers are not found",
-        used_in=("worker/stock/rust_names.py:known_in_rust",),
+        used_in=("worker/stock_frontends/rust_names.py:known_in_rust",),
         feature="Dynamo's own parser names",
     ),
     Seam(  # of Python: the parsers that Dynamo and the engines build

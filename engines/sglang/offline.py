@@ -16,6 +16,7 @@ from typing import Any, ClassVar
 
 from typing_extensions import override
 
+from ...base.seams import check_seams, rows_of
 from ...guided.reasoned_answer import to_tag_format
 from ...offline.backend import GUIDED, LOGPROBS, Backend, ModelText, check_names, loads, needs
 from ...offline.completion import Completion, TokenLogprobs
@@ -26,6 +27,7 @@ from ...offline.rows import Row
 from ...parsers.base import ParserFactory, ParserNames
 from ...parsers.parser_lookup import uses_native
 from ...postprocess.messages import EngineLogprob
+from . import seams
 
 # Fields of the configuration under SGLang's names, and what this back end sets itself.
 CONFIGURED = {
@@ -63,12 +65,14 @@ class SglangBackend(Backend):
     def build_parsers(self, names: ParserNames, tokenizer: object) -> ParserFactory:
         if not uses_native("auto", names):
             return super().build_parsers(names, tokenizer)
+        check_seams(rows_of(seams.WORKER, "parsers"), seams.PACKAGES)
         from .parsers import SglangParsers
 
         return SglangParsers(tokenizer, names)
 
     @override
     def load(self) -> None:
+        check_seams(rows_of(seams.WORKER, "offline"), seams.PACKAGES)
         import sglang
 
         config = self.config

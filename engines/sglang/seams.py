@@ -184,9 +184,7 @@ WORKER: tuple[Seam, ...] = (
         for field in ("eot_token", "prev_tool_call_arr")
     ),
     _parsers(
-        name=f"{CALLS}.base_format_detector",
-        kind="text",
-        contains=("logging.getLogger(__name__)",),
+        name=f"{CALLS}.base_format_detector:logger",
         why="SGLang's parsers log the same error for each token",
         without="SGLang's parsers may fill the log",
         used_in=("engines/sglang/logs.py:throttle_logs",),

@@ -347,7 +347,7 @@ class SglangRequestHandle(EngineRequestHandle):
 
         def set_when_enough() -> None:
             if state.finished:
-                del vars(event)["set"]  # else the finished request refers to itself
+                del event.set  # else the finished request refers to itself
                 event.set()
             elif (
                 len(state.out_list) >= MAX_DELIVERED_OUTPUTS
@@ -355,7 +355,7 @@ class SglangRequestHandle(EngineRequestHandle):
             ):
                 asyncio.Event.set(event)
 
-        vars(event)["set"] = set_when_enough
+        event.set = set_when_enough  # type: ignore[method-assign]  # of this one event
 
 
 def count_tokens(outputs: list[JsonObject]) -> int:

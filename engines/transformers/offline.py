@@ -17,6 +17,7 @@ import msgspec
 from typing_extensions import override
 
 from ...base.errors import SetupError
+from ...base.seams import check_seams, rows_of
 from ...offline.backend import GUIDED, LOGITS, LOGPROBS, VLM, ModelText, check_names, needs
 from ...offline.contracts import ModelLoadConfig, RowError
 from ...offline.errors import OptionValueError
@@ -26,6 +27,7 @@ from ...offline.preprocess import choose_pad_token, pad_left
 from ...offline.rows import Prompt, Row, RowFailure, Sampling
 from ...offline.vision import VisionBackend, has_vision, join_inputs
 from ...tokenization.errors import describe_error
+from . import seams
 
 if TYPE_CHECKING:
     from .offline_grammar import Grammars
@@ -68,7 +70,9 @@ class HfBackend(VisionBackend):
 
     def __init__(self, config: ModelLoadConfig, plugins: Sequence[Plugin] = ()) -> None:
         super().__init__(config, plugins)
-        check_names("the back end 'hf'", config.engine_args, list_arguments())
+        known = list_arguments()
+        if not check_seams(rows_of(seams.WORKER, "offline"), seams.PACKAGES):
+            check_names("the back end 'hf'", config.engine_args, known)
         self._arguments = dict(config.engine_args)
         batch_size = self._arguments.pop("batch_size", BATCH_SIZE)
         if type(batch_size) is not int or batch_size < 1:

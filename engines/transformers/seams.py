@@ -18,6 +18,16 @@ WORKER: tuple[Seam, ...] = (
         used_in=("engines/transformers/offline.py:list_arguments",),
         feature="the check of engine_args",
     ),
+    Seam(
+        name="transformers.image_processing_utils:BaseImageProcessor.valid_kwargs",
+        kind="read",
+        role="offline",
+        since="5.0",
+        why="a processor does not say otherwise whether it has a budget of pixels",
+        without="min_pixels and max_pixels are ignored",
+        used_in=("offline/images.py:has_pixel_budget",),
+        feature="budgets of pixels",
+    ),
 )
 
 FRONTEND: tuple[Seam, ...] = (

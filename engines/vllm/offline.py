@@ -15,6 +15,7 @@ from typing import Any, ClassVar
 
 from typing_extensions import override
 
+from ...base.seams import check_seams, rows_of
 from ...offline.backend import GUIDED, LOGITS, LOGPROBS, VLM, ModelText, check_names, loads, needs
 from ...offline.completion import Completion, TokenLogprobs
 from ...offline.contracts import ModelLoadConfig, RowError
@@ -27,6 +28,7 @@ from ...offline.vision import VisionBackend
 from ...parsers.base import ParserFactory, ParserNames
 from ...parsers.parser_lookup import uses_native
 from ...postprocess.messages import EngineLogprob
+from . import seams
 
 logger = logging.getLogger(__name__)
 
@@ -81,12 +83,14 @@ class VllmBackend(VisionBackend):
     def build_parsers(self, names: ParserNames, tokenizer: object) -> ParserFactory:
         if not uses_native("auto", names):
             return super().build_parsers(names, tokenizer)
+        check_seams(rows_of(seams.WORKER, "parsers"), seams.PACKAGES)
         from .parsers import VllmParsers
 
         return VllmParsers(tokenizer, names)
 
     @override
     def load(self) -> None:
+        check_seams(rows_of(seams.WORKER, "offline"), seams.PACKAGES)
         from vllm import LLM
 
         config = self.config

@@ -8,16 +8,24 @@ from __future__ import annotations
 import sys
 
 import uvloop
-from dynamo.runtime.logging import configure_dynamo_logging
 
 from ...base.errors import BackedgeError
+from ...base.seams import check_seams, rows_of
+from ...engines.dynamo import seams
 from ...worker.metrics import WorkerMetrics
-from .flags import build_flag_parser, build_worker
-from .worker import serve
 
 
 def main() -> None:
     """Run the worker until the process is told to stop."""
+    try:
+        check_seams(rows_of(seams.WORKER, "worker", "replay"), seams.PACKAGES)
+    except BackedgeError as error:
+        sys.exit(str(error))
+    from dynamo.runtime.logging import configure_dynamo_logging
+
+    from .flags import build_flag_parser, build_worker
+    from .worker import serve
+
     flags = build_flag_parser().parse_args()
     configure_dynamo_logging()
     metrics = WorkerMetrics()

@@ -34,13 +34,14 @@ def read_vocabulary(tokenizer: object) -> Vocabulary:
 
 
 def fast_tokenizer(tokenizer: object) -> Tokenizer | None:
-    """Return the `tokenizers.Tokenizer` that `tokenizer` is or keeps as `_tokenizer`, or None.
+    """Return the `tokenizers.Tokenizer` that `tokenizer` is or has, or None.
 
-    transformers' fast tokenizers and `BaseTokenizer` subclasses may keep one there.
+    transformers' fast tokenizers have it as `backend_tokenizer`, subclasses of `BaseTokenizer` may
+    keep it as `_tokenizer`.
     """
     if isinstance(tokenizer, Tokenizer):
         return tokenizer
-    inner = getattr(tokenizer, "_tokenizer", None)
+    inner = getattr(tokenizer, "backend_tokenizer", None) or getattr(tokenizer, "_tokenizer", None)
     return inner if isinstance(inner, Tokenizer) else None
 
 

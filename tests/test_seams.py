@@ -1,0 +1,235 @@
+"""Nothing private of another project is touched but in the functions that a row of seams names."""
+
+from __future__ import annotations
+
+import ast
+import importlib
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from backedge.base.seams import Seam
+
+from tests.test_house import ROOT, SOURCES, relative
+
+TABLES = [
+    importlib.import_module(f"backedge.engines.{name}.seams")
+    for name in ("dynamo", "sglang", "transformers", "trtllm", "vllm")
+]
+ROWS: list[Seam] = [row for table in TABLES for row in (*table.WORKER, *table.FRONTEND)]
+CONSTANTS = {
+    row.name: {name}
+    for table in TABLES
+    for name, value in vars(table).items()
+    for row in (value if isinstance(value, tuple) and name.isupper() else (value,))
+    if isinstance(row, Seam) and name not in ("WORKER", "FRONTEND")
+}
+IMPORTED = {
+    (place.partition(":")[0], row.module, row.path) for row in ROWS for place in row.used_in
+}
+# Underscores that Python's documentation gives as public names, and what has no own name at all.
+DOCUMENTED = {"_replace", "_asdict", "_fields", "_exit", "_make", "_"}
+# Our names for an argparse.Namespace, whose `vars` argparse documents.
+NAMESPACES = {"arguments", "flags"}
+DEFINITIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef, ast.Assign, ast.AnnAssign)
+# Places that touch only what is ours or the user's, though the syntax does not show it.
+OURS = {
+    "tokenization/detokenizer/vocabulary.py:fast_tokenizer": "a field of our BaseTokenizer",
+    "tokenization/loading.py:find_class": "the user's module",
+    "guided/guided_request.py:decode_request": "a cached property of our request",
+    "base/seams.py": "checks and replaces what the rows name",
+}
+
+
+def owner_names(tree: ast.AST, prefix: str = "") -> Iterator[tuple[ast.AST, str]]:
+    """Yield all nodes, each with the dotted name of the definition that it is in."""
+    for node in ast.iter_child_nodes(tree):
+        name = prefix
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
+            name = f"{prefix}.{node.name}" if prefix else node.name
+        elif not prefix and isinstance(node, ast.Assign | ast.AnnAssign):
+            name = ast.unparse(node.targets[0] if isinstance(node, ast.Assign) else node.target)
+        yield node, name
+        yield from owner_names(node, name)
+
+
+def defined_names(tree: ast.AST) -> set[str]:
+    """Return the names that a file defines, of functions, variables and attributes of `self`."""
+    return {
+        *(node.name for node in ast.walk(tree) if hasattr(node, "name")),
+        *(node.id for node in ast.walk(tree) if isinstance(node, ast.Name)),
+        *(
+            node.attr
+            for node in ast.walk(tree)
+            if isinstance(node, ast.Attribute)
+            and isinstance(node.ctx, ast.Store)
+            and is_own(node.value)
+        ),
+    }
+
+
+def is_own(node: ast.expr) -> bool:
+    return isinstance(node, ast.Name) and node.id in ("self", "cls")
+
+
+def is_private(name: object) -> bool:
+    return (
+        isinstance(name, str)
+        and name.startswith("_")
+        and not name.startswith("__")
+        and name not in DOCUMENTED
+    )
+
+
+def without_annotations(tree: ast.AST) -> ast.AST:
+    """Drop annotations, which are never evaluated."""
+    for node in ast.walk(tree):
+        if hasattr(node, "annotation"):
+            node.annotation = None
+        if hasattr(node, "returns"):
+            node.returns = None
+    return tree
+
+
+def attribute_fault(node: ast.Attribute, of_file: set[str], of_all: set[str]) -> bool:
+    if is_private(node.attr):
+        return node.attr not in (of_all if is_own(node.value) else of_file)
+    if node.attr == "__class__":
+        return isinstance(node.ctx, ast.Store)
+    if node.attr == "__dict__":
+        return not is_own(node.value)
+    return node.attr == "getsource" or (
+        node.attr == "__new__" and not isinstance(node.value, ast.Call)
+    )
+
+
+def call_fault(node: ast.Call) -> bool:
+    first = node.args[0] if node.args else None
+    if isinstance(node.func, ast.Attribute):
+        return node.func.attr == "send" and isinstance(first, ast.Constant) and not first.value
+    if not isinstance(node.func, ast.Name) or first is None or is_own(first):
+        return False
+    last = first.attr if isinstance(first, ast.Attribute) else getattr(first, "id", "")
+    if node.func.id in ("vars", "setattr", "delattr"):
+        return last not in NAMESPACES
+    second = node.args[1] if node.func.id in ("getattr", "hasattr") else None
+    return isinstance(second, ast.Constant) and is_private(second.value)
+
+
+def import_fault(node: ast.ImportFrom, path: str) -> bool:
+    """Whether a name is private, or its module, and no row has it that is used in this file."""
+    module = node.module or ""
+    return node.level == 0 and any(
+        is_private(part) and (path, module, alias.name) not in IMPORTED
+        for alias in node.names
+        for part in (*module.split("."), alias.name)
+    )
+
+
+def find_touches(source: str, of_all: set[str], path: str = "") -> list[tuple[str, int, str]]:
+    """Return where a file touches what is private: definition, line, text."""
+    tree = without_annotations(ast.parse(source))
+    of_file = defined_names(tree)
+    return [
+        (owner, node.lineno, ast.unparse(node))
+        for node, owner in owner_names(tree)
+        if (isinstance(node, ast.Attribute) and attribute_fault(node, of_file, of_all))
+        or (isinstance(node, ast.Call) and call_fault(node))
+        or (isinstance(node, ast.ImportFrom) and import_fault(node, path))
+    ]
+
+
+ALL_NAMES = {
+    name for path in SOURCES for name in defined_names(ast.parse(path.read_text(encoding="utf-8")))
+}
+IS_ELSEWHERE = re.compile(r"seams\.py$|frontend|transformers_t")
+NAMED = {place for row in ROWS for place in row.used_in} | OURS.keys()
+
+
+def is_named(place: str) -> bool:
+    """Whether a definition, one around it or its file is named by a row."""
+    path, _, owner = place.partition(":")
+    parts = owner.split(".")
+    around = {f"{path}:{'.'.join(parts[:count])}" for count in range(1, len(parts) + 1)}
+    return not NAMED.isdisjoint({path, *around})
+
+
+@pytest.mark.parametrize(
+    "path", [path for path in SOURCES if not IS_ELSEWHERE.search(relative(path))], ids=relative
+)
+def test_what_is_private_is_touched_where_a_row_says_so(path: Path) -> None:
+    touches = find_touches(path.read_text(encoding="utf-8"), ALL_NAMES, relative(path))
+    unnamed = [
+        f"{relative(path)}:{line} {text}"
+        for owner, line, text in touches
+        if not is_named(f"{relative(path)}:{owner}")
+    ]
+    assert unnamed == []
+
+
+TOUCHES = [
+    "thing._field",
+    "thing._field = 1",
+    "self._of_the_base",
+    "setattr(thing, name, 1)",
+    "vars(thing)",
+    "thing.__class__ = Other",
+    "thing.__dict__",
+    "object.__new__(Thing)",
+    "Thing.__new__(Thing)",
+    "inspect.getsource(thing)",
+    "coroutine.send(None)",
+    "getattr(thing, '_field', None)",
+    "from dynamo._core import names",
+    "from dynamo.llm import _names",
+]
+
+
+@pytest.mark.parametrize("source", TOUCHES)
+def test_a_touch_is_found(source: str) -> None:
+    assert [owner for owner, *_ in find_touches(f"def f():\n    {source}", {"_own"})] == ["f"]
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        "self._own",
+        "vars(arguments)",
+        "pair._replace(a=1)",
+        "event.__class__",
+        "vars(self)",
+        "sender.send(chunk)",
+        "super().__new__(cls)",
+        "from __future__ import annotations",
+        "def _mine(): pass\nx._mine",
+        "def f(x: a._b) -> a._c: pass",
+    ],
+)
+def test_what_is_ours_or_public_is_none(source: str) -> None:
+    assert find_touches(source, {"_own"}) == []
+
+
+@pytest.mark.parametrize(
+    ("row", "place"),
+    [(row, place) for row in ROWS for place in row.used_in],
+    ids=lambda value: value if isinstance(value, str) else value.name,
+)
+def test_a_row_is_used_where_it_says(row: Seam, place: str) -> None:
+    path, _, owner = place.partition(":")
+    source = (ROOT / path).read_text(encoding="utf-8")
+    tree = ast.parse(source)
+    found = [
+        ast.get_source_segment(source, node) or ""
+        for node, name in owner_names(tree)
+        if name == owner and isinstance(node, DEFINITIONS)
+    ]
+    assert found, f"{place} does not exist"
+    names = {row.path.rpartition(".")[2], *CONSTANTS.get(row.name, ()), *row.keywords}
+    text = "".join(found)
+    assert row.kind == "text" or any(name in text for name in names)
+
+
+def test_rows_are_different() -> None:
+    keys = [(row.name, row.role, row.kind) for row in ROWS]
+    assert len(keys) == len(set(keys))
