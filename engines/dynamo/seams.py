@@ -103,6 +103,7 @@ FRONTEND: tuple[Seam, ...] = (
     _replaced(
         name="dynamo.frontend.main:setup_sglang_engine_factory",
         parameters=("config", "sglang_flags"),
+        used_in=("frontend/main.py:main",),
     ),
     _replaced(
         name="dynamo.frontend.main:async_main",
@@ -167,10 +168,14 @@ FRONTEND: tuple[Seam, ...] = (
             kind="read",
             why="Dynamo does not document which error has which HTTP status",
             without="errors have no HTTP status",
-            used_in=("frontend/http_errors.py:as_http_errors",),
+            used_in=(used_in,),
         )
-        for error in (
-            *("Cancelled", "DynamoException", "InvalidArgument", "Unknown", "WorkerUnavailable"),
+        for error, used_in in (
+            ("Cancelled", "frontend/http_errors.py:as_http_errors"),
+            ("DynamoException", "frontend/runtime/containment.py:EXPECTED"),
+            ("InvalidArgument", "frontend/http_errors.py:as_http_errors"),
+            ("Unknown", "frontend/http_errors.py:as_http_errors"),
+            ("WorkerUnavailable", "frontend/http_errors.py:as_http_errors"),
         )
     ),
     _start(

@@ -309,9 +309,16 @@ FRONTEND: tuple[Seam, ...] = (
         ),
     ),
     *(
-        _prepares(name=f"dynamo.frontend.vllm_processor:VllmProcessor.{field}", kind="read")
-        for field in (
-            *("tokenizer", "input_processor", "reasoning_parser_class", "structural_tag_mode"),
+        _prepares(
+            name=f"dynamo.frontend.vllm_processor:VllmProcessor.{field}",
+            kind="read",
+            used_in=(f"engines/vllm/frontend.py:{owner}",),
+        )
+        for field, owner in (
+            ("tokenizer", "build_parsers"),
+            ("input_processor", "build_parsers"),
+            ("reasoning_parser_class", "VllmProcessor"),
+            ("structural_tag_mode", "VllmProcessor"),
         )
     ),
     _prepares(
