@@ -1,4 +1,4 @@
-"""Generation without a server: batches of conversations, by the core that servers use.
+"""Generation without a server: batches of conversations, with the core that servers use.
 
 with GenerationEngine(ModelLoadConfig(model, backend="hf")) as engine:
     results = engine.generate_text_batch(requests, GenerationOptions(stop=["END"]))

@@ -1,7 +1,7 @@
-"""What a back end is, and what it can do.
+"""The interface of back ends, and their capabilities.
 
-A back end makes token ids and feeds them to the completions of its rows. It decodes nothing, cuts
-nothing and parses nothing.
+A back end generates token ids and feeds them to the completions of its rows. It does not decode,
+cut or parse.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from .errors import BackendUnavailableError, UnknownOptionError
 from .plugins.base import Plugin
 from .rows import Prompt, Row, RowFailure
 
-# What requests, options and plugins may ask of a back end.
+# Capabilities that requests, options and plugins may require.
 VLM = "vlm"
 LOGPROBS = "logprobs"
 GUIDED = "guided"
@@ -35,12 +35,12 @@ CAPABILITIES = (VLM, LOGPROBS, GUIDED, LOGITS)
 
 @dataclass
 class ModelText:
-    """What a model's text needs, and no weights.
+    """The parts of a model that its text needs, without weights.
 
     tokenizer: as for `detokenizers`.
-    render, encode: a conversation to text, and the text to token ids; special tokens are written
-        out. encode_plain: text that no template has made.
-    context_length: tokens of prompt and answer; None if unknown.
+    render, encode: a conversation to text, and text with special tokens to token ids.
+    encode_plain: text that no template has produced.
+    context_length: limit for tokens of prompt and answer together; None if unknown.
     """
 
     tokenizer: object
@@ -52,7 +52,7 @@ class ModelText:
     generation_config: GenerationConfig = field(default_factory=GenerationConfig)
 
     def check_length(self, prompt: str, encode: Callable[[str], list[int]]) -> None:
-        """Raise `RowFailure` for a text that is far too long, before all of it is tokenized."""
+        """Raise `RowFailure` for a text that is far too long, before tokenizing all of it."""
         try:
             PromptLimit(self.context_length).check(prompt, lambda part: len(encode(part)))
         except RequestError as error:
@@ -60,12 +60,12 @@ class ModelText:
 
 
 class Backend(abc.ABC):
-    """Generates rows. Made with the configuration, which it checks; weights come with `load`.
+    """Generates rows. The constructor checks the configuration; `load` loads weights.
 
-    name: as in `ModelLoadConfig.backend`. capabilities: of this kind of back end, with all that
-        may be installed. installs: what pip installs for a capability that needs it.
-    Raises `SetupError` and its kinds for an option that it does not take, and
-    `BackendUnavailableError` where its library is missing.
+    name: as in `ModelLoadConfig.backend`. capabilities: of this kind of back end, with all
+        optional packages. installs: the pip requirement of a capability that needs one.
+    Raises `SetupError` and its subclasses for an option that it does not support, and
+    `BackendUnavailableError` if its library is missing.
     """
 
     name: ClassVar[str]
@@ -78,40 +78,40 @@ class Backend(abc.ABC):
         self.batch_plugins: Sequence[Plugin] = ()
 
     def can(self, capability: str) -> bool:
-        """Whether it has a capability here, with what is installed."""
+        """Whether it has a capability with the installed packages."""
         return capability in self.capabilities
 
     def use_plugins(self, plugins: Sequence[Plugin]) -> None:
-        """Take the plugins of the next batch.
+        """Set the plugins of the next batch.
 
-        Raises `PluginError` for those that had to be known when weights load.
+        Raises `PluginError` for plugins that must be known when weights load.
         """
         self.batch_plugins = plugins
 
-    def check_vision(self) -> None:  # noqa: B027 - most see nothing and are never asked
-        """Raise `SetupError` if the model reads no images."""
+    def check_vision(self) -> None:  # noqa: B027 - optional
+        """Raise `SetupError` if the model does not read images."""
 
     @abc.abstractmethod
     def open(self) -> ModelText:
-        """Return the model's tokenizer and settings; weights stay where they are.
+        """Return the model's tokenizer and settings, without loading weights.
 
-        Raises `SetupError` for a model that is not there or not whole.
+        Raises `SetupError` for a model that is missing or incomplete.
         """
 
     @abc.abstractmethod
     def load(self) -> None:
-        """Load the weights, once."""
+        """Load the weights; called once."""
 
     @abc.abstractmethod
     def generate(self, rows: Iterator[Row]) -> Iterator[Row]:
         """Generate rows, and yield each when it has finished or failed.
 
-        rows: read as the back end has room for them; one that has failed already is yielded at
-            once. Closing the iterator ends the work.
+        rows: read when the back end has room; one that has already failed is yielded at once.
+            Closing the iterator ends the work.
         """
 
-    def close(self) -> None:  # noqa: B027 - not all hold anything
-        """Free what `load` has taken."""
+    def close(self) -> None:  # noqa: B027 - optional
+        """Free what `load` has allocated."""
 
     def build_prompt(
         self, text: ModelText, request: TextGenerationRequest, options: GenerationOptions
@@ -139,9 +139,9 @@ def check_names(owner: str, given: Mapping[str, Any], known: Sequence[str]) -> N
 
 @contextlib.contextmanager
 def needs(backend: str, library: str, packages: str) -> Iterator[None]:
-    """Import a back end's library within. packages: what pip installs.
+    """Import a back end's library in this context. packages: for pip.
 
-    Raises `BackendUnavailableError` if it is not there.
+    Raises `BackendUnavailableError` if the import fails.
     """
     try:
         yield
@@ -153,12 +153,12 @@ def needs(backend: str, library: str, packages: str) -> Iterator[None]:
 
 @contextlib.contextmanager
 def loads(engine: str, model: object) -> Iterator[None]:
-    """Load an engine's weights within. Raises `SetupError` for what the engine refuses."""
+    """Load an engine's weights in this context. Raises `SetupError` for the engine's errors."""
     try:
         yield
     except Exception as error:
-        # Engines have errors of their own: vLLM's is neither a ValueError nor a RuntimeError.
+        # Engines have their own errors: vLLM's is neither a ValueError nor a RuntimeError.
         raise SetupError(
             f"{engine} cannot load {str(model)!r} ({describe_error(error)}); check the folder and "
-            f"engine_args; the log above has {engine}'s own words."
+            f"engine_args; the log above has {engine}'s own message."
         ) from error

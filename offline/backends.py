@@ -1,4 +1,4 @@
-"""The back ends, by name. Each is imported when it is asked for: some take seconds."""
+"""The back ends by name, each imported on first use, because some take seconds."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ ENGINES = {
     "vllm": ("vllm", "VllmBackend"),
     "sglang": ("sglang", "SglangBackend"),
 }
-# The one without a model.
+# The back end without a model.
 REPLAY = ("replay", "backedge.testing.offline", "ReplayBackend")
 
 
 def backend_class(name: str) -> type[Backend]:
-    """Return the class of a back end. Importing it loads neither torch nor an engine.
+    """Return the class of a back end, without importing torch or an engine.
 
-    Raises `SetupError` for an engine whose folder is not there.
+    Raises `SetupError` for an engine whose folder is missing.
     """
     if name == REPLAY[0]:
         module, attribute = importlib.import_module(REPLAY[1]), REPLAY[2]

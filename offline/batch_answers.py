@@ -1,8 +1,7 @@
-"""The result of a row as a line of the output.
+"""Converts a row's result to a line of the output.
 
-The answer comes back in the form of its row: OpenAI's batch output for a row with a `body`, else
-the row itself with a field `response`. Equal results give equal lines: there is no time and no
-drawn id in them.
+The answer has its row's form: OpenAI's batch output for a row with a `body`, else the row itself
+with a field `response`. Equal results give equal lines, without times or random ids.
 """
 
 from __future__ import annotations
@@ -14,9 +13,9 @@ from .batch_file import RESPONSE
 from .batch_output import build_id
 from .contracts import GeneratedChoice, GenerationResult, ParsedMessage, RowError
 
-# HTTP's status for what a row can fail of; 400 for the others.
+# HTTP status by kind of failure; 400 for all others.
 STATUS = {"generation": 500, "plugin": 500, "no_recording": 404}
-# Of a choice, in the order of the output.
+# Fields of a choice, in the order of the output.
 CHOICE_FIELDS = ("text", "finish_reason", "stop_reason", "logprobs", "message")
 RAW_FIELDS = ("raw_text", "token_ids")
 
@@ -29,7 +28,7 @@ def build_answer(
     """Return the line for a row's result, without a line break.
 
     row: as it was read from line `line` of the input. model: its name in OpenAI's form.
-    raw: whether the answers have `raw_text` and `token_ids` as well.
+    raw: whether the answers include `raw_text` and `token_ids`.
     """
     answer_id = build_id(line)
     if "body" in row:
@@ -45,7 +44,7 @@ def build_answer(
 
 
 def _build_plain(answer_id: str, result: GenerationResult, *, raw: bool) -> JsonObject:
-    """Return the `response` of a plain row: the answer, or `choices` where it has several."""
+    """Return the `response` of a plain row: the answer, or several as `choices`."""
     head: JsonObject = {"id": answer_id, "backend": result.backend}
     if result.error is not None:
         return {**head, "error": _build_error(result.error)}
@@ -57,7 +56,7 @@ def _build_plain(answer_id: str, result: GenerationResult, *, raw: bool) -> Json
 def _build_plain_choice(choice: GeneratedChoice, *, raw: bool) -> JsonObject:
     names = (*CHOICE_FIELDS, *RAW_FIELDS) if raw else CHOICE_FIELDS
     fields = {name: getattr(choice, name) for name in names}
-    # What was not asked for is left out.
+    # Fields that were not requested are omitted.
     return {
         name: value
         for name, value in fields.items()
@@ -83,7 +82,7 @@ def _build_completion(
     return {
         "id": f"chatcmpl-{answer_id}",
         "object": "chat.completion",
-        # A time would make two runs of one input differ.
+        # A time would make two runs of the same input differ.
         "created": 0,
         "model": model,
         "system_fingerprint": f"backedge-{result.backend}",

@@ -1,15 +1,15 @@
-"""The input of a batch: JSON lines, read as a stream, twice.
+"""The input of a batch: JSON lines, streamed twice.
 
-`scan_input` reads the whole file before any weights load: it refuses what is no batch, counts the
-rows and finds ids that come twice. `read_rows` then yields the rows as they are generated.
-Neither holds more than one line, beside one bit per line and, during the scan, one number per id.
+`scan_input` reads the whole file before weights load: it rejects invalid lines, counts rows and
+finds duplicate ids. `read_rows` then yields the rows during generation. Neither holds more than one
+line, one bit per line and, during the scan, one number per id.
 
 A line is one of
 
-- OpenAI's batch format, which `vllm run-batch` reads as well:
+- OpenAI's batch format, which `vllm run-batch` also reads:
   `{"custom_id": "a", "method": "POST", "url": "/v1/chat/completions", "body": {"messages": ...}}`;
-- a plain row, with other fields as it likes: `{"messages": [...]}` or `{"prompt": "..."}`, and
-  perhaps `"image"`, and `"custom_id"` or `"id"`.
+- a plain row with any other fields: `{"messages": [...]}` or `{"prompt": "..."}`, and optionally
+  `"image"`, and `"custom_id"` or `"id"`.
 """
 
 from __future__ import annotations
@@ -27,9 +27,9 @@ import msgspec
 from ..base.errors import SetupError
 from ..base.json_types import JsonObject
 
-# Of a line, in bytes: room for an image in a data URL.
+# Limit for a line in bytes, with room for an image in a data URL.
 MAX_LINE_BYTES = 67_108_864
-# The field of a plain row under which the output has the answer.
+# The field of a plain row that holds the answer in the output.
 RESPONSE = "response"
 
 _POSITION = re.compile(r" \(byte (\d+)\)")
@@ -37,7 +37,7 @@ _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 
 
 class InputError(SetupError):
-    """The input cannot be read as a batch. line, column: where, both from 1."""
+    """The input is not a valid batch. line, column: where, from 1."""
 
     def __init__(self, path: Path, line: int, column: int, reason: str) -> None:
         self.line = line
@@ -46,13 +46,13 @@ class InputError(SetupError):
 
 
 class Shard(NamedTuple):
-    """One of several `parts` of the lines: every such line, beginning with line `number`."""
+    """One of `parts` parts of the lines: every such line, beginning with line `number`."""
 
     number: int = 1
     parts: int = 1
 
     def has(self, line: int) -> bool:
-        """Whether the line of this number (from 1) belongs to the part."""
+        """Whether the part includes this line (from 1)."""
         return line % self.parts == self.number % self.parts
 
     def __str__(self) -> str:
@@ -77,7 +77,7 @@ class LineSet:
         return self._size
 
     def add(self, line: int) -> None:
-        """Add a line number; it may be there already."""
+        """Add a line number, possibly again."""
         if line in self:
             return
         byte, bit = divmod(line, 8)
@@ -95,19 +95,19 @@ class Line(NamedTuple):
 
 
 class Extent(msgspec.Struct, frozen=True):
-    """How much of a file was read: its length in bytes, and the BLAKE2b digest of these bytes."""
+    """The part of a file that was read: its length in bytes and their BLAKE2b digest."""
 
     size: int
     digest: str
 
 
 class InputScan(msgspec.Struct, frozen=True, kw_only=True):
-    """What a whole input holds.
+    """The facts found in a whole input.
 
     rows: their number in this shard. extent: of the whole file. begun: of the part that an earlier
-        run saw, as it is now; None if the file has no such part.
-    duplicates: lines whose id stands in an earlier line, too. first_image: the first line of this
-        shard that has an image, None if there is none.
+        run saw, in its current state; None if the file has no such part.
+    duplicates: lines whose id also occurs in an earlier line. first_image: this shard's first
+        line with an image, or None.
     """
 
     path: Path
@@ -123,7 +123,7 @@ _decode_row = msgspec.json.Decoder(dict[str, object]).decode
 
 
 class _Counter:
-    """Adds up what the scan of a file finds, line by line."""
+    """Accumulates the facts of a file's scan, line by line."""
 
     def __init__(self, shard: Shard) -> None:
         self.rows = 0
@@ -134,9 +134,9 @@ class _Counter:
         self._ids = set[int]()
 
     def add(self, number: int, text: bytes, row: JsonObject) -> None:
-        """Count the row in the line of this number. text: of the line."""
+        """Count the row in this line. text: of the line."""
         self.rows_in_all += 1
-        # 64 bits for an id: among 100 million ids two are taken for one in 1 of 4,000 files.
+        # 64 bits per id: among 100 million ids, two collide in 1 of 4,000 files.
         key = hash(read_id(row, number))
         if key in self._ids:
             self.duplicates.add(number)
@@ -144,17 +144,17 @@ class _Counter:
         if not self._shard.has(number):
             return
         self.rows += 1
-        # Few rows have the word, plain or escaped, and to look for the parts takes longer.
+        # Few rows contain the word, plain or escaped, and searching the parts takes longer.
         if self.first_image is None and (b'"image' in text or b"\\u" in text) and has_image(row):
             self.first_image = number
 
 
 def scan_input(path: Path, shard: Shard = WHOLE, begun: Extent | None = None) -> InputScan:
-    """Read the whole file and return what it holds.
+    """Scan the whole file.
 
-    begun: the input of the run that is continued; lines may have been added to it since.
-    Raises `InputError` for a line that is too long, is not JSON or is no row, and `SetupError` for
-    a file that cannot be read or has no rows.
+    begun: the input of the run to resume; lines may have been appended since.
+    Raises `InputError` for a line that is too long, is not JSON or is not a row, and `SetupError`
+    for a file that cannot be read or has no rows.
     """
     digest, size, begun_now, counter = _digest(), 0, None, _Counter(shard)
     for number, raw in _read_raw(path):
@@ -178,7 +178,7 @@ def scan_input(path: Path, shard: Shard = WHOLE, begun: Extent | None = None) ->
 
 
 class Block(NamedTuple):
-    """Some lines that stand together: the number of the first, and where they are in bytes."""
+    """Consecutive lines: the number of the first, and their position in bytes."""
 
     first: int
     start: int
@@ -188,7 +188,7 @@ class Block(NamedTuple):
 def read_rows(scan: InputScan, done: LineSet) -> Iterator[Line]:
     """Yield the shard's rows whose line is not in `done`, in the order of the file.
 
-    What was added to the file after the scan is left alone. Raises as `scan_input` does.
+    Ignores lines appended after the scan. Raises as `scan_input`.
     """
     for line in read_block(scan.path, Block(1, 0, scan.extent.size)):
         if scan.shard.has(line.number) and line.number not in done:
@@ -196,7 +196,7 @@ def read_rows(scan: InputScan, done: LineSet) -> Iterator[Line]:
 
 
 def split_lines(scan: InputScan, lines: int) -> Iterator[Block]:
-    """Yield the file in blocks of so many lines, the last one of fewer. Raises `InputError`."""
+    """Yield the file in blocks of this many lines, the last one shorter. Raises `InputError`."""
     first, start, end = 1, 0, 0
     for number, raw in _read_raw(scan.path):
         end = min(end + len(raw), scan.extent.size)
@@ -208,19 +208,19 @@ def split_lines(scan: InputScan, lines: int) -> Iterator[Block]:
 
 
 def read_block(path: Path, block: Block) -> Iterator[Line]:
-    """Yield the lines of a block that are not blank. Raises as `scan_input` does."""
+    """Yield the lines of a block that are not blank. Raises as `scan_input`."""
     start = block.start
     for number, raw in _read_raw(path, block.start, block.first):
         if start >= block.end:
             return
-        # What was added to the last line is left alone, too.
+        # Also ignore what was appended to the last line.
         if text := _strip(number, raw[: block.end - start]):
             yield Line(number, text)
         start += len(raw)
 
 
 def read_row(path: Path, line: Line) -> JsonObject:
-    """Return the row in a line. Raises `InputError` where there is none."""
+    """Return the row in a line. Raises `InputError` for an invalid row."""
     row = _decode_line(path, line)
     if fault := _find_fault(row):
         raise InputError(path, line.number, 1, fault)
@@ -228,18 +228,18 @@ def read_row(path: Path, line: Line) -> JsonObject:
 
 
 def read_id(row: JsonObject, number: int) -> str:
-    """Return the id of a row: the one it gives itself, else the number of its line."""
+    """Return the id that a row gives itself, else the number of its line."""
     found = row.get("id") if row.get("custom_id") is None else row["custom_id"]
     return f"line-{number}" if found is None else str(found)
 
 
 def has_image(row: JsonObject) -> bool:
-    """Whether a row has an image, readable or not."""
+    """Whether a row has an image, valid or not."""
     return row.get("image") is not None or bool(find_image_parts(row.get("body", row)))
 
 
 def find_image_parts(body: object) -> list[JsonObject]:
-    """Return the parts of the messages' contents that are images, whatever they hold."""
+    """Return the image parts of the messages' contents, valid or not."""
     messages = body.get("messages") if isinstance(body, dict) else None
     contents = [
         message.get("content")
@@ -255,22 +255,22 @@ def find_image_parts(body: object) -> list[JsonObject]:
 
 
 def _find_fault(row: JsonObject) -> str | None:
-    """Return why an object is no row of a batch."""
+    """Return why an object is not a valid row; None if it is."""
     if "body" in row:
         if isinstance(row.get("custom_id"), str):
             return None
         return "a row with a `body` needs a `custom_id` that is a string."
     if "messages" not in row and "prompt" not in row:
-        return "this is no row: it has neither `body` nor `messages` nor `prompt`."
+        return "this is not a row: it has neither `body` nor `messages` nor `prompt`."
     if RESPONSE in row:
         return f"the row has a field `{RESPONSE}`, which is for its answer; rename it."
     return None
 
 
 def _end_within(raw: bytes, end: int, size: int, digest: hashlib.blake2b) -> Extent | None:
-    """Return the extent of `size` bytes that ends in this line, None if it would cut a row.
+    """Return the extent of `size` bytes if it ends in this line; None if that would cut a row.
 
-    end: how much of the line is in it; all, or all but its line break. digest: of what precedes.
+    end: how much of the line to include: all, or all but its line break. digest: of what precedes.
     """
     if raw[end:].strip():
         return None
@@ -286,19 +286,19 @@ def _digest() -> hashlib.blake2b:
 def open_regular(path: Path, flag: str) -> BinaryIO:
     """Open a file to read bytes. flag: of the command line, for the error.
 
-    Raises `SetupError` if there is no such file, or if it is a folder, a pipe or a device.
+    Raises `SetupError` if the file does not exist, or is a folder, a pipe or a device.
     """
     try:
-        # Opening a pipe would wait for who writes into it.
+        # Opening a pipe would wait for a writer.
         if stat.S_ISREG(path.stat().st_mode):
             return path.open("rb")
     except OSError as error:
         raise SetupError(f"{flag} {path} cannot be read: {error.strerror}.") from error
-    raise SetupError(f"{flag} {path} is no regular file; it is read twice, so name a file.")
+    raise SetupError(f"{flag} {path} is not a regular file, which it must be to be read twice.")
 
 
 def _read_raw(path: Path, start: int = 0, first: int = 1) -> Iterator[tuple[int, bytes]]:
-    """Yield the lines with their numbers and their line breaks.
+    """Yield the lines with their numbers and line breaks.
 
     start: the byte at which line number `first` begins.
     """
@@ -314,12 +314,12 @@ def _read_raw(path: Path, start: int = 0, first: int = 1) -> Iterator[tuple[int,
 
 
 def _strip(number: int, raw: bytes) -> bytes:
-    """Return a line without white space and, at the file's beginning, the byte order mark."""
+    """Return a line without white space and, at the beginning, without the byte order mark."""
     return (raw.removeprefix(_BYTE_ORDER_MARK) if number == 1 else raw).strip()
 
 
 def _decode_line(path: Path, line: Line) -> JsonObject:
-    """Return the JSON object in a line. Raises `InputError` with the place of the fault."""
+    """Return the JSON object in a line. Raises `InputError` with the fault's position."""
     position = 0
     try:
         return _decode_row(line.text)
@@ -336,9 +336,9 @@ def _decode_line(path: Path, line: Line) -> JsonObject:
 
 
 def _find_malformed(text: bytes, error: msgspec.DecodeError) -> tuple[int, str]:
-    """Return the position of what is not JSON, and what to say of it.
+    """Return the position of invalid JSON, and a message.
 
-    The standard library's decoder gives the exact position, unless it takes what msgspec does not.
+    The standard library's decoder gives the exact position, unless it accepts the text.
     """
     try:
         json.loads(text.decode())
@@ -353,7 +353,7 @@ def _find_malformed(text: bytes, error: msgspec.DecodeError) -> tuple[int, str]:
 
 
 def _find_foreign_byte(text: bytes) -> tuple[int, str]:
-    """Return the position of the first byte that is not UTF-8's, and what to say of it."""
+    """Return the position of the first byte that is not UTF-8, and a message."""
     try:
         text.decode()
     except UnicodeDecodeError as error:

@@ -1,8 +1,7 @@
-"""A batch of rows: each becomes a request to the engine, and its result a line, written at once.
+"""Runs a batch of rows: makes requests for the engine, and writes each result at once.
 
-Rows go to the engine as it has room for them, so a file of any length needs the memory of the rows
-that are being generated. Rows with an image are another kind of request, so a batch that has both
-is read once for each kind.
+The engine takes rows when it has room, so a file of any length needs memory only for the rows being
+generated. Rows with an image are another kind of request, so a batch with both kinds is read twice.
 """
 
 from __future__ import annotations
@@ -26,7 +25,7 @@ from .engine import GenerationEngine
 from .rows import RowFailure
 
 ReadRows: TypeAlias = Callable[[], Iterator[tuple[int, JsonObject]]]
-"""Returns the rows to generate, with the numbers of their lines; it may be called twice."""
+"""Returns the rows to generate with their line numbers; may be called twice."""
 WriteAnswer: TypeAlias = Callable[[int, bytes, GenerationResult], None]
 """Takes a row's line number, the line of its answer, and its result."""
 
@@ -35,8 +34,8 @@ class BatchJob:
     """Generates rows.
 
     has_images: whether any row has an image. duplicates: lines whose id an earlier one has.
-    raw: as in `build_answer`. stopping: set it to True from anywhere, and no more rows begin;
-    those that are being generated end as usual.
+    raw: as in `build_answer`. stopping: set to True at any time to start no more rows; those
+    being generated are finished.
     """
 
     def __init__(
@@ -58,21 +57,21 @@ class BatchJob:
         self._kinds: list[RequestKind] = ["vlm", "text"] if has_images else ["text"]
         self._duplicates = duplicates
         self._raw = raw
-        # By their position in the engine's batch.
+        # By position in the engine's batch.
         self._running: dict[int, tuple[int, JsonObject]] = {}
 
     @property
     def running(self) -> int:
-        """The number of rows that are being generated."""
+        """Number of rows being generated."""
         return len(self._running)
 
     def check(self) -> None:
-        """Raise `SetupError` if the engine cannot do this kind of batch. No weights load."""
+        """Raise `SetupError` if the engine cannot run this kind of batch. Loads no weights."""
         for kind in self._kinds:
             self._start(kind)
 
     def run(self) -> None:
-        """Generate all rows. Raises as the engine and `write` do."""
+        """Generate all rows. Raises what the engine and `write` raise."""
         for kind in self._kinds:
             self._running.clear()
             for index, result in self._start(kind):
@@ -87,7 +86,7 @@ class BatchJob:
         return self._engine.iterate_text_batch(requests, options)
 
     def _read(self, kind: RequestKind) -> Iterator[TextGenerationRequest]:
-        """Yield the requests of a kind that can be generated; write those that cannot."""
+        """Yield the requests of one kind; write an error for rows without a valid request."""
         index = 0
         for line, row in self._rows():
             if self.stopping:

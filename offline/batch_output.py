@@ -1,12 +1,12 @@
-"""The output of a batch: a line for each row, whole or not at all, and what lets a run go on.
+"""The output of a batch: a line for each row, written whole or not at all, and resumable.
 
-Beside the output `out.jsonl` lies `out.jsonl.run`, which says how the output is made: the model,
-all options, the shard and the input's digest. A run that is started again with the same arguments
-goes on behind it; one with others is refused. What has been done stands in the output alone: each
-line has the number of its row's line, in its `id`.
+The file `out.jsonl.run` next to the output `out.jsonl` records how the output is made: the model,
+all options, the shard and the input's digest. A run with the same arguments resumes; one with other
+arguments is rejected. Progress is stored only in the output: each line's `id` has the number of its
+row's line.
 
-A process that writes holds a lock on the output. It is the process's own, so it ends with it,
-however it ends, and an engine that outlives it for a moment does not have it.
+A process that writes holds a lock on the output. The lock ends with the process for any reason, and
+an engine that outlives the process does not hold it.
 """
 
 from __future__ import annotations
@@ -27,19 +27,19 @@ from .batch_file import Extent, InputScan, LineSet
 
 VERSION = 1
 ID_PREFIX = "backedge-"
-# How many of the settings that differ a refusal names.
+# Number of differing settings that an error names.
 SHOWN_DIFFERENCES = 5
 _SHOWN_VALUE = 60
 
 
 class OutputError(BackedgeError):
-    """The output could not be written. What it holds is whole, and the run can go on later."""
+    """The output could not be written. Its lines are whole, and the run can be resumed."""
 
 
 class RunRecord(msgspec.Struct, frozen=True, kw_only=True):
-    """What `out.jsonl.run` holds.
+    """The content of `out.jsonl.run`.
 
-    settings: every option by its name, as JSON values. input: as far as the run saw it.
+    settings: every option by name, as JSON values. input: the part that the run has seen.
     """
 
     version: int = VERSION
@@ -53,7 +53,7 @@ class _Response(msgspec.Struct):
 
 
 class _Written(msgspec.Struct):
-    """What a line of the output says of its row: OpenAI's form, or a plain row with its answer."""
+    """The fields of an output line that are read: OpenAI's form, or a plain row's."""
 
     id: object = None
     error: object = None
@@ -64,15 +64,15 @@ _decode_written = msgspec.json.Decoder(_Written).decode
 
 
 def build_id(line: int) -> str:
-    """Return the id of the answer to the row in this line of the input."""
+    """Return the id of the answer to the row in this input line."""
     return f"{ID_PREFIX}{line}"
 
 
 class BatchOutput:
-    """The output file of a run; a context manager that keeps it locked.
+    """The output file of a run; a context manager that holds the lock.
 
     path: need not exist. Nothing is created or changed before `begin`.
-    done: lines of the input that have a result, `failed` of which is an error.
+    done: input lines that have a result; `failed` of these are errors.
     record: how the output was begun, None if it was not.
     Raises `SetupError` if another process writes it, or if it is no output of this command.
     """
@@ -98,10 +98,10 @@ class BatchOutput:
         self.close()
 
     def close(self) -> None:
-        """Bring the output to the disk and end the lock."""
+        """Flush the output to disk and release the lock."""
         if self._descriptor is not None:
             descriptor, self._descriptor = self._descriptor, None
-            # A disk that fails now has failed before, or will at the next start.
+            # A failing disk has failed before, or will at the next start.
             try:
                 os.fsync(descriptor)
             except OSError as error:
@@ -110,9 +110,9 @@ class BatchOutput:
                 os.close(descriptor)
 
     def check_settings(self, settings: JsonObject) -> None:
-        """Raise `SetupError` if the output was begun with other settings.
+        """Raise `SetupError` if the output was started with other settings.
 
-        settings: all that decides what the answers are, JSON values by the names of the flags.
+        settings: all that determines the answers, JSON values by name of the flag.
         """
         if self.record is None or not self._size:
             return
@@ -127,14 +127,14 @@ class BatchOutput:
         if different:
             shown = "; ".join(different[:SHOWN_DIFFERENCES])
             raise SetupError(
-                f"--output {self.path} was begun with other settings ({shown}); name another "
-                "output, or the settings it was begun with."
+                f"--output {self.path} was started with other settings ({shown}); name another "
+                "output, or use the original settings."
             )
 
     def begin(self, settings: JsonObject, scan: InputScan) -> None:
-        """Check that the output is of this input, and get it ready for more lines.
+        """Check that the output belongs to this input, and prepare it for more lines.
 
-        Raises `SetupError` if the input was another, or the output cannot be written.
+        Raises `SetupError` if the input has changed, or the output cannot be written.
         """
         self._check_input(scan)
         try:
@@ -150,7 +150,7 @@ class BatchOutput:
     def append(self, answer: bytes) -> None:
         """Write a line. answer: JSON without a line break.
 
-        Raises `OutputError` if the disk is full or fails; no part of the line stays.
+        Raises `OutputError` if the disk is full or fails; no partial line remains.
         """
         if self._descriptor is None:
             raise OutputError(f"{self.path} is closed.")
@@ -167,7 +167,7 @@ class BatchOutput:
 
     def _describe(self, error: OSError) -> OutputError:
         return OutputError(
-            f"{self.path} could not be written ({error.strerror}); what is in it is whole."
+            f"{self.path} could not be written ({error.strerror}); its lines are whole."
         )
 
     def _open(self) -> int | None:
@@ -183,7 +183,7 @@ class BatchOutput:
             ) from error
         if not stat.S_ISREG(os.fstat(descriptor).st_mode):
             os.close(descriptor)
-            raise SetupError(f"--output {self.path} is no regular file; name a file.")
+            raise SetupError(f"--output {self.path} is not a regular file; name a file.")
         self._lock(descriptor)
         return descriptor
 
@@ -194,8 +194,8 @@ class BatchOutput:
         return descriptor
 
     def _lock(self, descriptor: int) -> None:
-        # POSIX's lock: flock's would be shared with engines that were forked. It ends when this
-        # process closes any descriptor of the file, so there is this one only.
+        # A POSIX lock: flock's would be shared with forked engines. Closing any descriptor of it
+        # releases it, so there is only this one.
         try:
             fcntl.lockf(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError as error:
@@ -208,7 +208,7 @@ class BatchOutput:
             raise SetupError(f"--output {self.path} cannot be locked: {error.strerror}.") from error
 
     def _read(self) -> None:
-        """Read how the output was begun, and which rows have a result."""
+        """Read the settings of the output, and which rows have a result."""
         if self.record_path.exists():
             try:
                 content = self.record_path.read_bytes()
@@ -217,15 +217,15 @@ class BatchOutput:
                 raise SetupError(f"{self.record_path} cannot be read: {error}.") from error
         elif self._descriptor is not None and os.fstat(self._descriptor).st_size:
             raise SetupError(
-                f"--output {self.path} is not empty, and there is no {self.record_path.name} that "
-                "says how it was made; name another output, or remove it."
+                f"--output {self.path} is not empty, but {self.record_path.name}, which records "
+                "how it was made, is missing; name another output, or remove it."
             )
         for number, text in enumerate(self._lines(), 1):
             self._take(number, text)
             self._size += len(text)
 
     def _lines(self) -> Iterator[bytes]:
-        """Yield the whole lines of the file. A last one without a line break is a kill's."""
+        """Yield the whole lines of the file; an incomplete last one comes from a kill."""
         if self._descriptor is None:
             return
         os.lseek(self._descriptor, 0, os.SEEK_SET)
@@ -241,8 +241,8 @@ class BatchOutput:
         line = str(response.id or written.id).removeprefix(ID_PREFIX)
         if not line.isdecimal():
             raise SetupError(
-                f"--output {self.path}, line {number} is no answer of this command; name another "
-                "output."
+                f"--output {self.path}, line {number} is not an answer of this command; "
+                "name another output."
             )
         self.done.add(int(line))
         self.failed += (response.error or (None if response.id else written.error)) is not None
@@ -250,13 +250,13 @@ class BatchOutput:
     def _check_input(self, scan: InputScan) -> None:
         if self.record is not None and self._size and self.record.input != scan.begun:
             raise SetupError(
-                f"--input {scan.path} has changed since {self.path} was begun: its first "
-                f"{self.record.input.size:,} bytes are others; name another output. Lines may only "
+                f"--input {scan.path} has changed since {self.path} was started: its first "
+                f"{self.record.input.size:,} bytes differ; name another output. Lines may only "
                 "be added."
             )
 
     def _write_record(self, record: RunRecord) -> None:
-        """Write the record beside the output, whole or not at all."""
+        """Write the record next to the output, whole or not at all."""
         beside = self.record_path.with_name(f"{self.record_path.name}.{os.getpid()}")
         try:
             with beside.open("wb") as file:

@@ -1,4 +1,4 @@
-"""A row of a batch as a request to the engine."""
+"""Converts a row of a batch to a request."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from .errors import OptionValueError
 from .rows import RowFailure
 
 URL = "/v1/chat/completions"
-# Fields of OpenAI's and vLLM's requests that set an option of the row, and the option.
+# Fields of OpenAI's and vLLM's requests -> the row's option.
 OPTION_FIELDS = {
     "max_tokens": "max_new_tokens",
     "max_completion_tokens": "max_new_tokens",
@@ -36,7 +36,7 @@ OPTION_FIELDS = {
     "truncate_prompt_tokens": "truncate_prompt_tokens",
     "chat_template_kwargs": "chat_template_kwargs",
 }
-# Fields of the request itself: their types, and these in words.
+# Fields of the request itself, with type and description.
 REQUEST_FIELDS: dict[str, tuple[Any, str]] = {
     "messages": (list[JsonObject], "a list of objects"),
     "tools": (list[JsonObject], "a list of objects"),
@@ -48,7 +48,7 @@ REQUEST_FIELDS: dict[str, tuple[Any, str]] = {
     "guided_grammar": (str, "a string"),
     "guided_choice": (list[str], "a list of strings"),
 }
-# They change no answer.
+# Fields that do not affect the answer.
 IGNORED_FIELDS = (
     *("metadata", "user", "store", "service_tier", "safety_identifier", "prompt_cache_key"),
     *("stream_options", "request_id", "priority"),
@@ -58,10 +58,10 @@ CHECKED_FIELDS = ("model", "stream", "logprobs", "top_logprobs")
 
 @dataclasses.dataclass(frozen=True)
 class RowReader:
-    """Makes requests of rows.
+    """Converts rows to requests.
 
-    options: of the whole batch; a row with a `body` may set its own. folder: where the paths of
-        images begin. models: the names that a `body` may give the model.
+    options: of the whole batch; a row with a `body` may override them. folder: base of relative
+        image paths. models: the names that a `body` may use for the model.
     """
 
     options: GenerationOptions
@@ -69,7 +69,7 @@ class RowReader:
     models: Sequence[str]
 
     def read(self, row: JsonObject, number: int) -> TextGenerationRequest:
-        """Return the request of the row in line `number`, of the kind for images if it has any.
+        """Return the request of the row in line `number`, with an image if it has one.
 
         Raises `RowFailure`.
         """
@@ -107,19 +107,19 @@ class RowReader:
         return {**_read_request(fields, "body."), "options": self._read_options(fields)}
 
     def _read_options(self, fields: JsonObject) -> GenerationOptions:
-        """Return the row's options: the batch's, but for what its body sets."""
+        """Return the batch's options, overridden by the row's body."""
         own = {option: fields[name] for name, option in OPTION_FIELDS.items() if name in fields}
         if "logprobs" in fields or "top_logprobs" in fields:
             own["logprobs"] = _read_logprobs(fields)
         return dataclasses.replace(self.options, **own) if own else self.options
 
     def _read_image(self, row: JsonObject, fields: JsonObject) -> JsonObject:
-        """Return the image, and the messages with a plain mark where it stands."""
+        """Return the image, and the messages with a plain placeholder for it."""
         body = row.get("body", row)
         parts = find_image_parts(body)
         found = [*([row["image"]] if row.get("image") is not None else []), *map(_read_part, parts)]
         if len(found) > 1:
-            message = f"the row has {len(found)} images; at most 1 is allowed. Make a row of each."
+            message = f"the row has {len(found)} images; at most 1 is allowed. Split the row."
             raise RowFailure("image", message)
         image = {"image": self._load(found[0])}
         if not parts:
@@ -127,7 +127,7 @@ class RowReader:
         return {**image, "messages": _mark_image(fields["messages"])}
 
     def _load(self, source: object) -> Path | bytes:
-        """Return the image's path, or its bytes if it stands in the row itself."""
+        """Return the image's path, or its bytes if the row contains them."""
         if not isinstance(source, str) or not source:
             raise RowFailure("image", _describe_image(source))
         if source.startswith("data:"):
@@ -139,9 +139,7 @@ class RowReader:
                 pass
             raise RowFailure("image", _describe_image(source))
         if source.startswith(("http:", "https:")):
-            message = (
-                f"the image {shorten(source, 200)!r} is not in this machine; download it first."
-            )
+            message = f"the image {shorten(source, 200)!r} is not a local file; download it first."
             raise RowFailure("image", message)
         return self.folder / source.removeprefix("file://")
 
@@ -149,14 +147,14 @@ class RowReader:
 def _describe_image(source: object) -> str:
     return (
         f"the image must not be {show(source)}, but a file's path, or a URL that begins with "
-        "`data:` and has its bytes in base64."
+        "`data:` and contains the bytes in base64."
     )
 
 
 def _read_request(
     fields: JsonObject, path: str = "", names: Iterable[str] = REQUEST_FIELDS
 ) -> JsonObject:
-    """Return the fields of the request itself. Raises `RequestError` for those of a wrong type."""
+    """Return the fields of the request itself. Raises `RequestError` for wrong types."""
     found = {name: fields[name] for name in names if fields.get(name) is not None}
     for name, value in found.items():
         kind, allowed = REQUEST_FIELDS[name]
@@ -176,12 +174,12 @@ def _read_logprobs(fields: JsonObject) -> int | None:
         if top:
             raise RequestError("body.top_logprobs", "requires `logprobs` to be true")
         return None
-    # The options check the number.
+    # The options validate the number.
     return top  # type: ignore[no-any-return]  # a JSON value
 
 
 def _read_part(part: JsonObject) -> object:
-    """Return what an image part of OpenAI's form, or of transformers', says of its image."""
+    """Return the image of an image part in OpenAI's or transformers' form."""
     for name in ("image_url", "image", "url", "path"):
         if (found := part.get(name)) is not None:
             return found.get("url") if isinstance(found, dict) else found
@@ -189,7 +187,7 @@ def _read_part(part: JsonObject) -> object:
 
 
 def _mark_image(messages: Sequence[JsonObject]) -> list[JsonObject]:
-    """Return the messages with `{"type": "image"}` in place of the image part."""
+    """Replace the image part in the messages by `{"type": "image"}`."""
     marked = list(messages)
     for position, message in enumerate(messages):
         if parts := find_image_parts({"messages": [message]}):

@@ -1,4 +1,4 @@
-"""The command: everything is checked, then the weights load, then the rows are generated."""
+"""The command: checks everything, then loads the weights, then generates the rows."""
 
 from __future__ import annotations
 
@@ -23,16 +23,16 @@ from .plugins import Plugin
 from .progress import Progress
 
 ALL_ROWS, BROKEN_OFF, NOTHING_STARTED, SOME_FAILED = 0, 1, 2, 3
-# The plugins that come with the package: module and class.
+# The plugins in the package: module and class.
 SHIPPED_PLUGINS = {
     "json_stop": ("json_stop", "JsonStop"),
     "no_duplicates": ("no_duplicates", "NoDuplicates"),
 }
-GO_ON = "the same command goes on from there"
+GO_ON = "the same command resumes from there"
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the command, and return its exit code. arguments: those of the process if None."""
+    """Run the command; return its exit code. arguments: those of the process if None."""
     with catch_interrupts() as interrupts:
         try:
             command = parse_command(arguments)
@@ -40,7 +40,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             with BatchOutput(command.output) as output:
                 return _run(command, output, interrupts)
         except Interrupted as interrupted:
-            _say("stopped before anything was generated.")
+            _say("stopped before generation began.")
             return SIGNAL_EXIT_CODE + interrupted.number
         except SetupError as error:
             _say(f"{error}")
@@ -48,7 +48,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _run(command: Command, output: BatchOutput, interrupts: Interrupts) -> int:
-    """Check everything, and generate what the output lacks."""
+    """Check everything, and generate the rows that the output lacks."""
     output.check_settings(command.settings)
     engine = GenerationEngine(command.load, [load_plugin(name) for name in command.plugins])
     scan = _scan(command, output)
@@ -59,17 +59,17 @@ def _run(command: Command, output: BatchOutput, interrupts: Interrupts) -> int:
         job.check()
         output.begin(command.settings, scan)
         if done:
-            progress.say(f"{done:,} of {scan.rows:,} rows have a result in {output.path} already.")
+            progress.say(f"{done:,} of {scan.rows:,} rows already have a result in {output.path}.")
 
         def finish(number: int) -> None:
             job.stopping = True
             progress.say(
-                f"{signal.Signals(number).name}: the {job.running:,} rows that run are finished "
+                f"{signal.Signals(number).name}: finishing the {job.running:,} running rows "
                 "first; once more to drop them."
             )
 
         def load() -> None:
-            # Which back end loads with a fallback is known with the first row.
+            # With a fallback, the back end is chosen at the first row.
             if done < scan.rows and command.load.fallback_backend is None:
                 engine.load()
             progress.start()
@@ -111,7 +111,7 @@ def _generate(
     output: BatchOutput,
     interrupts: Interrupts,
 ) -> int:
-    """Run the job to its end, whatever that is; say how it ended, and return the exit code."""
+    """Run the job until it ends for any reason; log the reason; return the exit code."""
     before = progress.done
     try:
         load()
@@ -121,7 +121,7 @@ def _generate(
     except BackedgeError as error:
         progress.say(f"{error}")
         return _break_off(progress, output, before)
-    except Exception:  # noqa: BLE001 - an engine raises what it likes, and the rows stay
+    except Exception:  # noqa: BLE001 - an engine may raise anything; finished rows are kept
         progress.say(traceback.format_exc())
         return _break_off(progress, output, before)
     progress.close()
@@ -139,7 +139,7 @@ def _break_off(progress: Progress, output: BatchOutput, before: int) -> int:
     if progress.done == before:
         progress.say("nothing was generated.")
         return NOTHING_STARTED
-    progress.say(f"broken off; {output.path} has {progress.done:,} rows, and {GO_ON}.")
+    progress.say(f"aborted; {output.path} has {progress.done:,} rows, and {GO_ON}.")
     return BROKEN_OFF
 
 
@@ -155,16 +155,16 @@ def _scan(command: Command, output: BatchOutput) -> InputScan:
 
 
 def load_plugin(name: str) -> Plugin:
-    """Return the plugin of this name: one that is shipped, or PACKAGE.MODULE:CLASS.
+    """Load a plugin by name: one in the package, or PACKAGE.MODULE:CLASS.
 
-    Raises `SetupError` if there is none, or if it cannot be made without arguments.
+    Raises `SetupError` if it does not exist or cannot be created without arguments.
     """
     module, mark, attribute = name.partition(":")
     if not mark:
         if name not in SHIPPED_PLUGINS:
             raise SetupError(
-                f"--plugin {name!r} is not known; {suggest(name, SHIPPED_PLUGINS)} Or write "
-                "PACKAGE.MODULE:CLASS for one of your own."
+                f"--plugin {name!r} is unknown; {suggest(name, SHIPPED_PLUGINS)} Or write "
+                "PACKAGE.MODULE:CLASS for your own."
             )
         module, attribute = SHIPPED_PLUGINS[name]
         module = f"{__package__}.plugins.{module}"
@@ -172,7 +172,7 @@ def load_plugin(name: str) -> Plugin:
         plugin: Plugin = getattr(importlib.import_module(module), attribute)()
     except Exception as error:
         raise SetupError(
-            f"--plugin {name!r} cannot be made: {type(error).__name__}: {error}."
+            f"--plugin {name!r} cannot be created: {type(error).__name__}: {error}."
         ) from error
     return plugin
 

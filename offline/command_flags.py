@@ -1,4 +1,4 @@
-"""The flags of the command: made from the fields of the contracts, so that none is missing."""
+"""The flags of the command, derived from the fields of the contracts."""
 
 from __future__ import annotations
 
@@ -27,18 +27,18 @@ C = TypeVar("C", ModelLoadConfig, GenerationOptions, VlmPreprocessOptions)
 PROGRAM = "python -m backedge.offline"
 EPILOG = """\
 Exit codes: 0 all rows have an answer, 3 some rows failed (the output says why), 2 nothing was
-started, 1 the run broke off, 130 Ctrl-C. After the last two the same command goes on where the
+started, 1 the run was aborted, 130 Ctrl-C. After the last two the same command resumes where the
 output ends.
 """
-# Fields that are objects whose own fields have flags.
+# Fields that are objects, whose own fields have flags.
 WITHOUT_FLAG = {"vlm"}
-# What the fields need no words for, and a command line does.
+# Help for fields whose docstrings omit it.
 _HELP = {
-    "backend": "what generates",
-    "revision": "of the model, where it has versions",
+    "backend": "generates the answers",
+    "revision": "model revision, if the model has several",
     "trust_remote_code": "whether code that comes with the model may run",
-    "top_p": "sample from the likeliest tokens of this probability together",
-    "repetition_penalty": "above 1 against repetitions",
+    "top_p": "sample from the likeliest tokens with this total probability",
+    "repetition_penalty": "values above 1 discourage repetitions",
     "tool_call_parser": "the model's tool calls, or auto: gives each answer a parsed message",
     "reasoning_parser": "the model's reasoning, or auto: gives each answer a parsed message",
 }
@@ -50,10 +50,10 @@ _GROUPS = (
 
 
 class Command(NamedTuple):
-    """What the command line asks for.
+    """The parsed command line.
 
-    models: the names by which rows may ask for the model. settings: all that decides what the
-    answers are, JSON values by the names of the flags.
+    models: the names that rows may use for the model. settings: all that determines the answers,
+    JSON values by name of the flag.
     """
 
     input: Path
@@ -68,7 +68,7 @@ class Command(NamedTuple):
 
 
 class _Parser(argparse.ArgumentParser):
-    """Raises instead of ending the process."""
+    """Raises an error instead of ending the process."""
 
     @override
     def error(self, message: str) -> NoReturn:
@@ -76,9 +76,9 @@ class _Parser(argparse.ArgumentParser):
 
 
 def parse_command(arguments: Sequence[str] | None = None) -> Command:
-    """Return what the command line asks for. arguments: those of the process if None.
+    """Parse the command line. arguments: those of the process if None.
 
-    Raises `SetupError` for a flag that is unknown or missing or has a wrong value.
+    Raises `SetupError` for a flag that is unknown, missing or invalid.
     """
     parser = build_flag_parser()
     flags, unknown = parser.parse_known_args(arguments)
@@ -112,7 +112,7 @@ def parse_command(arguments: Sequence[str] | None = None) -> Command:
         plugins=flags.plugin,
         models=models,
         raw=flags.raw,
-        # As JSON has them, so that they compare with those of a file.
+        # As in JSON, so that they can be compared with those in a file.
         settings=msgspec.json.decode(msgspec.json.encode(settings)),
     )
 
@@ -145,7 +145,7 @@ def build_flag_parser() -> argparse.ArgumentParser:
         action="append",
         default=[],
         metavar="NAME",
-        help="the name that rows give the model in their body; default: that of --model",
+        help="the name that rows use for the model in their body; default: that of --model",
     )
     return parser
 
@@ -157,14 +157,14 @@ def _add_file_flags(files: argparse._ArgumentGroup) -> None:
         type=Path,
         required=True,
         metavar="FILE",
-        help="JSON lines; a run that was interrupted goes on behind those that are there",
+        help="JSON lines; an interrupted run resumes after the existing ones",
     )
     files.add_argument(
         "--shard",
         type=_parse_shard,
         default=Shard(),
         metavar="I/N",
-        help="do only every N-th line, beginning with line I",
+        help="process only every N-th line, beginning with line I",
     )
     files.add_argument(
         "--raw", action="store_true", help="add raw_text and token_ids to each answer"
@@ -214,7 +214,7 @@ def _read_type(hint: Any) -> tuple[set[type], list[str] | None]:
 
 
 def describe_fields(contract: type[Any]) -> dict[str, str]:
-    """Return what a class's docstring says of each field, as `name: text` or `a, b: text`."""
+    """Return the description of each field in a class's docstring: `name: text`, `a, b: text`."""
     names = "|".join(field.name for field in dataclasses.fields(contract))
     text = " ".join((contract.__doc__ or "").split())
     marks = list(re.finditer(rf"(?<![\w.`])((?:{names})(?:, (?:{names}))*): ", text))
@@ -227,7 +227,7 @@ def describe_fields(contract: type[Any]) -> dict[str, str]:
 
 
 def _build(contract: type[C], flags: argparse.Namespace, **parts: object) -> C:
-    """Return the object of the flags; a flag that is not given leaves the field's default."""
+    """Build the object from the flags; fields without a flag keep their defaults."""
     given = {
         field.name: getattr(flags, field.name)
         for field in dataclasses.fields(contract)
@@ -250,14 +250,14 @@ def _describe(contract: ModelLoadConfig | GenerationOptions | VlmPreprocessOptio
         for field in dataclasses.fields(contract)
         if field.name not in WITHOUT_FLAG
     }
-    # The same folder, from wherever the command is started.
+    # An absolute path, so that it does not depend on the working directory.
     if isinstance(contract, ModelLoadConfig) and Path(contract.model).is_dir():
         values["--model"] = str(Path(contract.model).resolve())
     return values
 
 
 def _parse_pair(text: str) -> tuple[str, object]:
-    """Return NAME=VALUE as a pair; a value that is JSON is read as JSON."""
+    """Parse NAME=VALUE; a value that is valid JSON is decoded."""
     name, mark, value = text.partition("=")
     if not name or not mark:
         raise argparse.ArgumentTypeError(f"{text!r} is not NAME=VALUE")

@@ -1,8 +1,7 @@
-"""The text of one answer, made by the core alone: the same for every back end.
+"""Builds the text of one answer with the core, identically for every back end.
 
-A back end feeds token ids as they come, in pieces of any size. The text ends where `StopPolicy`
-and the core say, and tokens beyond that end are dropped, so a back end that generates further
-than needed changes nothing.
+A back end feeds token ids in pieces of any size. `StopPolicy` and the core determine where the text
+ends, and later tokens are dropped, so it does not matter if a back end generates more than needed.
 """
 
 from __future__ import annotations
@@ -28,7 +27,7 @@ from .stop_policy import StopPolicy
 
 logger = logging.getLogger(__name__)
 
-# An id that the core has drawn, and not the model's format.
+# An id that the core generated, as opposed to the model's format.
 _DRAWN_ID = re.compile(r"call_[0-9a-f]{24}")
 
 
@@ -38,16 +37,16 @@ class TextWatcher(Protocol):
     name: str
 
     def feed(self, text: str) -> int | None:
-        """Return how many characters of `text` still belong to the answer; None to go on."""
+        """Return how many characters of `text` to keep; None to continue."""
         ...
 
 
 @dataclass(frozen=True)
 class CompletionSetup:
-    """What the answers to one request share.
+    """The settings that the answers to one request share.
 
-    key: names the request in ids of tool calls. parsers: None for no parsed message.
-    logprobs: alternatives for each token; None for none.
+    key: identifies the request in ids of tool calls. parsers: None for no parsed message.
+    logprobs: number of alternatives per token; None for no logprobs.
     """
 
     key: str
@@ -60,7 +59,7 @@ class CompletionSetup:
 
 
 class TokenLogprobs(msgspec.Struct):
-    """Logprobs of some tokens: one entry each, natural logarithms."""
+    """Logprobs of some tokens: one entry per token, natural logarithms."""
 
     own: list[float]
     top: list[list[EngineLogprob]]
@@ -69,9 +68,9 @@ class TokenLogprobs(msgspec.Struct):
 class Completion:
     """One answer, from its first token to its end.
 
-    token_ids: those that belong to the answer so far. finished: nothing more is taken.
+    token_ids: those of the answer so far. finished: no more tokens are accepted.
     error: why there is no answer; None if there is one.
-    watchers: of this answer; not together with parsers.
+    watchers: of this answer; cannot be combined with parsers.
     """
 
     def __init__(
@@ -91,14 +90,14 @@ class Completion:
             prompt_token_ids=setup.prompt_token_ids,
         )
         self._deltas: list[ChoiceDelta] = []
-        # Characters of text that a watcher has left.
+        # Number of characters that a watcher has kept.
         self._watched = 0
         self._cut: tuple[int, str] | None = None
         self._ending = "length"
 
     @property
     def needs_steps(self) -> bool:
-        """Whether its text may end it, so that tokens should be fed as soon as they are there."""
+        """Whether the text may end the answer, so that tokens should be fed immediately."""
         return bool(self._setup.stops.strings or self._watchers)
 
     def feed(
@@ -108,9 +107,9 @@ class Completion:
         *,
         ended: bool = False,
     ) -> bool:
-        """Take new tokens; return whether the answer has ended.
+        """Process new tokens; return whether the answer has ended.
 
-        ended: the back end generates no more.
+        ended: the back end will generate no more tokens.
         """
         if self.finished:
             return True
@@ -124,12 +123,12 @@ class Completion:
             else:
                 self._feed_core(chunk)
         except ParserFailedError as error:
-            # It is about this answer alone.
+            # Only this answer is affected.
             self._fail("generation", str(error))
         return self.finished
 
     def result(self) -> GeneratedChoice:
-        """Return the answer, which has ended."""
+        """Return the answer, which must have ended."""
         whole = aggregate_deltas(self._deltas, self._core.choices[0].unfinished)
         reason: Literal["stop", "length"] = "length" if whole.finish_reason == "length" else "stop"
         text, stop_reason = whole.delta.content or "", whole.stop_reason
@@ -166,7 +165,7 @@ class Completion:
     def _feed_core(self, chunk: Chunk) -> list[ChoiceDelta]:
         choice = self._core.choices[0]
         self._core.add(chunk)
-        # One delta for each token would be for nothing where nobody watches.
+        # Without watchers, take all deltas at the end.
         deltas = self._core.take(0) if self._watchers or choice.finished else []
         self._deltas += deltas
         taken = choice.tokens - len(self.token_ids)
@@ -178,7 +177,7 @@ class Completion:
         return deltas
 
     def _feed_watched(self, chunk: Chunk) -> None:
-        """Feed token by token, so that the same token ends the answer however they come."""
+        """Feed token by token, so that the same token ends the answer for any pieces."""
         for part in _split(chunk):
             deltas = self._feed_core(part)
             text = "".join(delta.delta.content or "" for delta in deltas)
@@ -192,7 +191,7 @@ class Completion:
                 return
 
     def _watch(self, watcher: TextWatcher, text: str) -> None:
-        """Let a watcher read new text; its failure is the answer's."""
+        """Pass new text to a watcher; if it raises, the answer fails."""
         try:
             length = watcher.feed(text)
         except Exception as error:
@@ -207,10 +206,10 @@ class Completion:
         self.finished = True
 
     def _plain_text(self, whole: ChoiceDelta) -> str:
-        """Return the text of all tokens as no parser sees it.
+        """Return the text of all tokens, unparsed.
 
-        The parsed answer has decided which token ends it, so that the same stop string in its
-        reasoning does not count here either.
+        The parsed answer has determined its last token, so a stop string in its reasoning does not
+        end this text either.
         """
         matched = whole.stop_reason if whole.stop_reason in self._params.stop else None
         params = msgspec.structs.replace(
@@ -249,7 +248,7 @@ class Completion:
         )
 
     def _stable_id(self, call_id: str, number: int) -> str:
-        """Return an id that is the same in every run, so that the files of two runs are equal."""
+        """Return an id that is the same in every run, so that two runs give equal files."""
         if not _DRAWN_ID.fullmatch(call_id):
             return call_id
         name = f"{self._setup.key}\n{self.index}\n{number}"
@@ -271,7 +270,7 @@ def _build_params(setup: CompletionSetup) -> PostprocessParams:
 
 
 def _split(chunk: Chunk) -> list[Chunk]:
-    """Return the chunk in parts of one token each."""
+    """Split the chunk into chunks of one token."""
     if len(chunk.token_ids) <= 1:
         return [chunk]
     last = len(chunk.token_ids) - 1

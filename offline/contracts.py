@@ -1,4 +1,4 @@
-"""What goes into the engine and what comes out: configuration, options, requests, results."""
+"""The public types: configuration, options, requests, results."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from .errors import OptionValueError, UnknownOptionError
 BackendName = Literal["hf", "vllm", "sglang", "replay"]
 BACKENDS: tuple[str, ...] = get_args(BackendName)
 RequestKind = Literal["text", "vlm"]
-# What a row can fail of; `generation` is a failure of the back end in this row alone.
+# Kinds of failure of a row; `generation` is a failure of the back end in this row only.
 RowErrorKind = Literal[
     "request",
     "template",
@@ -34,7 +34,7 @@ MAX_LOGPROBS = 20
 
 
 class Named:
-    """Base of classes whose misspelt keywords are answered with the nearest name."""
+    """Base of classes that suggest the nearest name for a misspelt keyword."""
 
     def __new__(cls, *_: object, **kwargs: object) -> Self:
         """Check the keywords. Raises `UnknownOptionError`."""
@@ -57,10 +57,10 @@ def field_names(cls: type[Any]) -> list[str]:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class VlmPreprocessOptions(Named):
-    """How images are made smaller or larger before the model sees them.
+    """How images are resized before the model sees them.
 
-    min_pixels, max_pixels: of an image, as the model's processor counts them; None for its own.
-    do_resize: whether the processor may resize at all; None for its own default.
+    min_pixels, max_pixels: limits for an image as the model's processor counts; None for its own.
+    do_resize: whether the processor may resize images; None for its own default.
     """
 
     max_pixels: int | None = None
@@ -80,14 +80,14 @@ class VlmPreprocessOptions(Named):
 
 @dataclasses.dataclass(frozen=True)
 class ModelLoadConfig(Named):
-    """Which model to load, and by which back end.
+    """The model to load, and the back end.
 
     model: a folder, or a name that the back end can find.
     dtype: of the weights, as the back end names it ("auto", "float32", "bfloat16").
-    max_model_len: tokens of prompt and output together; None for the model's own.
-    engine_args: further arguments of the back end, by its own names; checked against the
+    max_model_len: limit for tokens of prompt and output together; None for the model's own.
+    engine_args: additional arguments for the back end, by its own names; checked against the
         installed version before weights load.
-    fallback_backend: does what `backend` cannot; None refuses it.
+    fallback_backend: used for requests that `backend` cannot do; None rejects them.
     """
 
     model: str | os.PathLike[str]
@@ -127,22 +127,22 @@ class ModelLoadConfig(Named):
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class GenerationOptions(Named):
-    """How to generate and when to stop. None leaves a value to the model's generation_config.
+    """How to generate and when to stop. None uses the value in the model's generation_config.
 
-    max_new_tokens: None for as many as the model's context has room for.
+    max_new_tokens: None for as many as fit in the model's context.
     temperature: 0 for greedy. top_k: 0 or -1 for all tokens.
     seed: for repeatable sampling; with transformers it seeds each batch, not each row.
-    n: choices of each request.
-    stop: strings that end the answer; the earliest one to be complete wins, and a tie goes to
-        the first of the list. stop_token_ids: tokens that end it.
-    include_stop: whether the text keeps what ended it.
-    logprobs: alternatives for each token, 0 for its own logprob only; None for none.
-    truncate_prompt_tokens: keep only so many tokens at a prompt's end; None refuses a prompt that
+    n: number of choices per request.
+    stop: strings that end the answer; the first one to be complete wins, in a tie the first in
+        the list. stop_token_ids: tokens that end it.
+    include_stop: whether the text includes the string or token that ended it.
+    logprobs: number of alternatives per token, 0 for only the token's own logprob; None for none.
+    truncate_prompt_tokens: keep only so many tokens at a prompt's end; None rejects a prompt that
         is too long.
-    chat_template_kwargs: variables of the chat template. `enable_thinking` is False unless it is
-        given here or `reasoning_parser` asks for reasoning.
+    chat_template_kwargs: variables of the chat template. `enable_thinking` is False unless given
+        here or `reasoning_parser` asks for reasoning.
     message: whether results have a parsed message, by the parsers of these names. Stop strings
-        then belong to the answer and not to the reasoning, as behind a server.
+        then apply to the answer and not to the reasoning, as on a server.
     """
 
     max_new_tokens: int | None = None
@@ -243,13 +243,14 @@ class TextGenerationRequest(Named):
     """One row: a conversation, or the text of a prompt.
 
     messages: chat messages in OpenAI's form (system, user, assistant, tool).
-    prompt: text that is tokenized as it is, instead of messages.
-    id: the caller's; None for the position in the batch. No two rows of a batch may share one.
+    prompt: text to be tokenized unchanged, instead of messages.
+    id: the caller's; None for the position in the batch. Ids in a batch must be unique.
     tools, tool_choice, parallel_tool_calls: as in OpenAI's API.
-    response_format: holds the answer to JSON, a schema or a structural tag, as in OpenAI's API.
-    guided_json, guided_regex, guided_grammar, guided_choice: hold it to a schema, an expression,
-        a grammar in EBNF, or one of several texts. One constraint at most.
-    options: of this row alone, instead of the batch's.
+    response_format: constrains the answer to JSON, a schema or a structural tag, as in OpenAI's
+        API.
+    guided_json, guided_regex, guided_grammar, guided_choice: constrain it to a schema, a regular
+        expression, a grammar in EBNF, or one of several texts. At most one constraint.
+    options: of this row, overriding the batch's.
     """
 
     messages: Sequence[JsonObject] | None = None
@@ -270,8 +271,8 @@ class TextGenerationRequest(Named):
 class VlmGenerationRequest(TextGenerationRequest):
     """One row with an image.
 
-    image: a path, the bytes of a file, or a PIL image. It stands where the messages have a part
-        of type "image", or in front of the last user message's text; several are refused.
+    image: a path, the bytes of a file, or a PIL image. It is inserted at the messages' part of
+        type "image", or before the last user message's text; several images are rejected.
     """
 
     image: Any = None
@@ -286,7 +287,7 @@ class ToolCall(msgspec.Struct, frozen=True):
 
 
 class ParsedMessage(msgspec.Struct, frozen=True):
-    """An answer as the server would send it. finish_reason: OpenAI's, so "tool_calls" too."""
+    """An answer as a server would send it. finish_reason: OpenAI's, including "tool_calls"."""
 
     reasoning: str | None
     content: str | None
@@ -299,10 +300,10 @@ class GeneratedChoice(msgspec.Struct, frozen=True, kw_only=True):
 
     text: clean: without special tokens, cut at the stop string.
     raw_text: all of `token_ids`, with special tokens and before the cut.
-    token_ids: up to the token that ended the answer, that one included.
+    token_ids: up to and including the token that ended the answer.
     stop_reason: the stop string or stop token that ended it, or the name of a plugin; None for
         the model's end-of-sequence token and for a limit.
-    logprobs: one entry for each token, in OpenAI's form.
+    logprobs: one entry per token, in OpenAI's form.
     """
 
     index: int
@@ -316,7 +317,7 @@ class GeneratedChoice(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class RowError(msgspec.Struct, frozen=True):
-    """Why a row has no answer. message: what happened, the value, what to change."""
+    """Why a row has no answer. message: what happened, the value, and what to change."""
 
     kind: RowErrorKind
     message: str
@@ -325,8 +326,8 @@ class RowError(msgspec.Struct, frozen=True):
 class GenerationResult(msgspec.Struct, frozen=True, kw_only=True):
     """The answers to one request, or its error.
 
-    index: the position of the request in the batch. backend: the one that made the answers.
-    prompt_tokens: 0 if the prompt could not be made.
+    index: position of the request in the batch. backend: the one that generated the answers.
+    prompt_tokens: 0 if the prompt could not be built.
     The properties are those of the first choice.
     """
 
@@ -349,7 +350,7 @@ class GenerationResult(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def token_ids(self) -> list[int]:
-        """Generated tokens; none for a row that failed."""
+        """Generated tokens; [] for a row that failed."""
         return self.choices[0].token_ids if self.choices else []
 
     @property
@@ -359,7 +360,7 @@ class GenerationResult(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def stop_reason(self) -> str | int | None:
-        """What ended it, as in `GeneratedChoice`."""
+        """The string or token that ended it, as in `GeneratedChoice`."""
         return self.choices[0].stop_reason if self.choices else None
 
     @property

@@ -1,4 +1,4 @@
-"""The errors of generation without a server: what stops a batch, and what stops a row."""
+"""Errors of offline generation: those that stop a batch, and those that stop a row."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from ..base.errors import BackedgeError, FieldError, SetupError
 
 
 def suggest(name: str, known: Iterable[str]) -> str:
-    """Return the nearest known name as a question, or all of them: what to write instead."""
+    """Return the nearest known name as a question, or all known names."""
     names = sorted(known)
     near = difflib.get_close_matches(name, names, n=1, cutoff=0.6)
     return f"did you mean {near[0]!r}?" if near else f"known: {', '.join(names) or 'none'}."
 
 
 class UnknownOptionError(SetupError):
-    """There is no option of this name. owner: whose option it would be, in words."""
+    """An option does not exist. owner: the object that was to have it, as text."""
 
     def __init__(self, owner: str, name: str, known: Iterable[str]) -> None:
         self.name = name
@@ -24,14 +24,14 @@ class UnknownOptionError(SetupError):
 
 
 class OptionValueError(FieldError, SetupError):
-    """The value of an option is of a wrong type or out of its range."""
+    """An option has the wrong type or is out of range."""
 
 
 class CapabilityError(SetupError):
-    """A back end cannot do what a request, an option or a plugin asks for.
+    """A back end cannot do what a request, an option or a plugin requires.
 
-    capability: the missing one; the names are those of `backends.base`.
-    installs: what pip would have to install for it; None if the back end never has it.
+    capability: the missing one, named as in `backend`.
+    installs: what pip could install for it; None if the back end never supports it.
     """
 
     def __init__(
@@ -54,15 +54,15 @@ class CapabilityError(SetupError):
 
 
 class BackendUnavailableError(SetupError):
-    """The library of a back end is not installed, or not in a version that it supports."""
+    """The library of a back end is not installed, or its version is not supported."""
 
 
 class PluginError(SetupError):
-    """A plugin does not fit the back end or the requests, or it breaks its interface."""
+    """A plugin does not suit the back end or the requests, or breaks its interface."""
 
 
 class RowFailedError(BackedgeError):
-    """A row cannot be generated, and the batch was to be strict. Nothing was generated.
+    """A row of a strict batch cannot be generated. No row was generated.
 
     index: the position of the request. kind: as in `RowError`.
     """

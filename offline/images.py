@@ -1,4 +1,4 @@
-"""Images of requests: read within bounds, whatever the file holds, and made to fit a budget."""
+"""Loads images of requests within limits, and resizes them to a budget."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from .rows import RowFailure
 if TYPE_CHECKING:
     from PIL import Image
 
-# Of an image's file, and of the image.
+# Limits for an image's file, and for the image.
 MAX_IMAGE_BYTES = 67_108_864
 MAX_IMAGE_PIXELS = 67_108_864
 
@@ -25,8 +25,8 @@ MAX_IMAGE_PIXELS = 67_108_864
 def load_image(image: object) -> Image.Image:
     """Return an image in RGB. image: a path, the bytes of a file, or a PIL image.
 
-    Raises `RowFailure` for what is no image, and for one beyond the bounds, before its pixels are
-    read.
+    Raises `RowFailure` for data that is not an image, and, before reading pixels, for an image
+    beyond the limits.
     """
     try:
         from PIL import Image
@@ -42,7 +42,9 @@ def load_image(image: object) -> Image.Image:
         try:
             opened = Image.open(io.BytesIO(data))
         except Exception as error:  # a decoder of Pillow's may raise anything
-            raise RowFailure("image", f"{name} is no image ({describe_error(error)}).") from error
+            raise RowFailure(
+                "image", f"{name} is not an image ({describe_error(error)})."
+            ) from error
     width, height = opened.size
     if width * height > MAX_IMAGE_PIXELS:
         raise RowFailure(
@@ -56,14 +58,14 @@ def load_image(image: object) -> Image.Image:
 
 
 def read_file(image: object) -> tuple[bytes, str]:
-    """Return the bytes of a file, and what to call it. Raises `RowFailure`."""
+    """Return the bytes of a file, and its name for errors. Raises `RowFailure`."""
     if isinstance(image, bytes | bytearray):
         data, name = bytes(image), f"the image of {len(image)} bytes"
     elif isinstance(image, str | os.PathLike):
         path = Path(image)
         name = f"the image {show(str(path))}"
         try:
-            # A device or a pipe may be read forever.
+            # Reading a device or a pipe may never end.
             if not stat.S_ISREG(path.stat().st_mode):
                 raise RowFailure("image", f"{name} is not a file; name one.")
             with path.open("rb") as file:
@@ -97,9 +99,9 @@ def convert_to_rgb(image: Image.Image) -> Image.Image:
 
 
 def fit_pixels(image: Image.Image, options: VlmPreprocessOptions) -> Image.Image:
-    """Return the image with as many pixels as the options allow, for processors without a budget.
+    """Resize the image to the limits in the options, for processors without such limits.
 
-    Its shape stays, up to rounding.
+    The aspect ratio is kept, up to rounding.
     """
     if options.do_resize is False:
         return image
@@ -115,9 +117,9 @@ def fit_pixels(image: Image.Image, options: VlmPreprocessOptions) -> Image.Image
 
 
 def build_processor_arguments(processor: Any, options: VlmPreprocessOptions) -> dict[str, Any]:
-    """Return the options as a processor of transformers takes them.
+    """Return the options as arguments for a processor of transformers.
 
-    Processors with a budget of pixels are those of Qwen's models and their kind. They read it from
+    Processors with a pixel budget are those of Qwen's models and similar ones. They read it from
     `size`; transformers 5 ignores `max_pixels` alone.
     """
     arguments: dict[str, Any] = {}

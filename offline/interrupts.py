@@ -1,8 +1,8 @@
-"""Ctrl-C and SIGTERM: the first ends a batch behind the rows that run, the second at once.
+"""Ctrl-C and SIGTERM: the first signal ends a batch after the running rows, a second at once.
 
-A terminal sends Ctrl-C to the engine's processes as well, which would end and take the running
-rows with them. So the main thread blocks it, which the processes that it starts inherit, and
-another thread lets it through: Python runs the handler in the main thread all the same.
+A terminal also sends Ctrl-C to the engine's processes, which would lose the running rows. So
+the main thread blocks the signal, which child processes inherit, and another thread accepts it:
+Python still runs the handler in the main thread.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from multiprocessing import resource_tracker
 from types import FrameType
 
 SIGNALS = (signal.SIGINT, signal.SIGTERM)
-# What a shell reports of a process that a signal has ended.
+# A shell's exit status for a process ended by a signal.
 SIGNAL_EXIT_CODE = 128
 
 
@@ -28,10 +28,10 @@ class Interrupted(BaseException):
 
 
 class Interrupts:
-    """What happens at a signal.
+    """The reaction to signals.
 
-    first: called at the first signal, with its number, instead of an `Interrupted`; None, as at
-    the beginning, raises it at once. number: of the first signal, None if there was none.
+    first: called at the first signal, with its number, instead of raising `Interrupted`; None, the
+    initial value, raises at once. number: of the first signal, or None.
     """
 
     def __init__(self) -> None:
@@ -39,7 +39,7 @@ class Interrupts:
         self.number: int | None = None
 
     def handle(self, number: int, _: FrameType | None = None) -> None:
-        """Take a signal. Raises `Interrupted` unless `first` does something else."""
+        """Handle a signal. Raises `Interrupted` if `first` is None or has been called."""
         is_first, self.number = self.number is None, number
         if not is_first or self.first is None:
             raise Interrupted(number)
@@ -48,13 +48,13 @@ class Interrupts:
 
 @contextlib.contextmanager
 def catch_interrupts() -> Iterator[Interrupts]:
-    """Take the signals of this process as long as the context lasts; from the main thread."""
+    """Handle this process's signals within the context; call this in the main thread."""
     interrupts = Interrupts()
-    # Where multiprocessing starts this process with its first child, Python 3.11 and 3.12 unblock
-    # Ctrl-C for all that follow.
+    # Where multiprocessing starts its helper process with the first child, Python 3.11 and 3.12
+    # unblock Ctrl-C for all later children.
     resource_tracker.ensure_running()
     before = {number: signal.signal(number, interrupts.handle) for number in SIGNALS}
-    # A thread has the mask that its creator had, so this one has Ctrl-C open.
+    # A thread inherits its creator's mask, so this one accepts Ctrl-C.
     ended = threading.Event()
     threading.Thread(target=ended.wait, name="signals", daemon=True).start()
     mask = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})

@@ -1,4 +1,4 @@
-"""A model's text by transformers: tokenizer, chat template, settings. No weights."""
+"""A model's text through transformers: tokenizer, chat template, settings; no weights."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ from ..tokenization.model_files import ModelFolder
 from .backend import ModelText
 from .contracts import ModelLoadConfig
 
-# What a hub has to give before weights are asked for.
+# Files to fetch from a hub before the weights.
 SMALL_FILES = ("*.json", "*.jinja", "*.model", "*.txt", "*.model.v*", "*.tiktoken", "*.py")
 
 
 def find_folder(config: ModelLoadConfig) -> Path:
-    """Return the folder with the model's small files, from a hub if it is a name.
+    """Return the folder with the model's small files, downloading them for a name on a hub.
 
-    Raises `SetupError` if there is none.
+    Raises `SetupError` if they are not found.
     """
     folder = Path(config.model)
     if folder.is_dir():
@@ -83,7 +83,7 @@ def open_text(config: ModelLoadConfig) -> ModelText:
 
 
 def build_render(templates: Any) -> Callable[..., str]:
-    """Return what renders conversations by transformers' `apply_chat_template`.
+    """Return a function that renders conversations with `apply_chat_template`.
 
     templates: a tokenizer or a processor.
     """
@@ -108,7 +108,7 @@ def build_render(templates: Any) -> Callable[..., str]:
         except RequestError:
             raise
         except Exception as error:
-            # A template is code of the model: it may raise anything, and so refuses messages.
+            # A template is the model's code: any exception means that it rejects the messages.
             raise RequestError.rejected(error) from error
         return str(text)
 
@@ -116,7 +116,7 @@ def build_render(templates: Any) -> Callable[..., str]:
 
 
 def refuse_reserved(template_kwargs: Mapping[str, object]) -> None:
-    """Raise `RequestError` for a variable whose name is an argument of the renderers."""
+    """Raise `RequestError` for variables that would override rendering arguments."""
     for name in template_kwargs:
         if name in RESERVED:
             why = "it is an argument of the renderer, not a variable of the template"

@@ -1,7 +1,7 @@
-"""An engine's processes end with the process that started them, also if that one is killed.
+"""Ends an engine's processes when the process that started them ends, even if it is killed.
 
-vLLM's would stay and keep the memory of the GPU, so that the command, started again, finds none.
-SGLang's end by themselves.
+vLLM's would remain and keep the GPU's memory, so a restarted command would find none. SGLang's end
+by themselves.
 """
 
 from __future__ import annotations
@@ -11,21 +11,21 @@ import signal
 import threading
 import time
 
-# Names the process that started the engine, for the engine's own processes.
+# Environment variable that tells the engine's processes who started the engine.
 VARIABLE = "BACKEDGE_ENGINE_STARTED_BY"
-# How long they may stay, in seconds.
+# How long they may remain, in seconds.
 INTERVAL_S = 1.0
 
 
 def adopt_engine() -> None:
-    """Let the engine's processes that are started from now on end with this process."""
+    """Make engine processes that are started from now on end with this process."""
     os.environ[VARIABLE] = str(os.getpid())
 
 
 def end_with_parent() -> None:
-    """Let this process end soon after its parent, if it is one of an engine; else do nothing.
+    """End this process soon after its parent, if it belongs to an engine; otherwise do nothing.
 
-    vLLM calls it in each of its processes, as a plugin.
+    vLLM calls this in each of its processes, as a plugin.
     """
     if os.environ.get(VARIABLE) not in {None, str(os.getpid())}:
         parent = os.getppid()

@@ -1,4 +1,4 @@
-"""Batches as transformers takes them: padding on the left, so that answers begin together."""
+"""Batches in the form of transformers: padded on the left, so that answers begin together."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def pad_left(
 
 
 def choose_pad_token(pad_token_id: int | None, eos_token_ids: Sequence[int]) -> int:
-    """Return the token to pad with: the model's, or its first end-of-sequence token.
+    """Return the token for padding: the model's, or its first end-of-sequence token.
 
     Raises `SetupError` for a model that has neither.
     """

@@ -1,4 +1,4 @@
-"""How far a batch is: a bar where a terminal shows it, else a line now and then."""
+"""Shows the progress of a batch: a bar in a terminal, else a line from time to time."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import time
 from collections.abc import Callable
 from typing import Any, TextIO
 
-# Between two plain lines, in seconds.
+# Seconds between two plain lines.
 INTERVAL_S = 10.0
 WIDTH, HEIGHT = 100, 20
 BAR_FORMAT = (
@@ -17,11 +17,11 @@ BAR_FORMAT = (
 
 
 class Progress:
-    """Counts the rows of a run and shows it on `stream`.
+    """Counts the rows of a run and shows the progress on `stream`.
 
-    total: rows of the whole batch. done, failed: of these, by earlier runs.
-    clock: returns seconds. stream: a terminal gets tqdm's bar if tqdm is installed; anything else
-        a line every `INTERVAL_S` seconds and at the end.
+    total: rows of the whole batch. done, failed: those of earlier runs.
+    clock: returns seconds. stream: a terminal gets tqdm's bar if tqdm is installed; otherwise a
+        line is written every `INTERVAL_S` seconds and at the end.
     """
 
     def __init__(
@@ -44,12 +44,12 @@ class Progress:
         self._started = self._shown = clock()
 
     def start(self) -> None:
-        """Begin to count the time, and show the bar: the weights are there."""
+        """Start the clock and show the bar; called when the weights are loaded."""
         self._started = self._shown = self._clock()
         self._bar = self._make_bar()
 
     def add(self, tokens: int, *, failed: bool) -> None:
-        """Count a row that has its result. tokens: generated for it, by all choices."""
+        """Count a finished row. tokens: number generated for it, in all choices."""
         self.done += 1
         self.failed += failed
         self._tokens += tokens
@@ -67,14 +67,14 @@ class Progress:
             self._write()
 
     def say(self, text: str) -> None:
-        """Write a line that leaves the bar whole."""
+        """Write a line without breaking the bar."""
         if self._bar is not None:
             self._bar.clear()
         self._stream.write(f"{text}\n")
         self._stream.flush()
 
     def describe(self) -> str:
-        """Return the figures as one line: rows, failures, rates, the time that is left."""
+        """Return the figures as one line: rows, failures, rates, remaining time."""
         share = self.done / self.total if self.total else 1.0
         parts = [
             f"{self.done:,}/{self.total:,} rows ({share:.0%})",
@@ -96,7 +96,7 @@ class Progress:
         return (self.done - self._before) / passed, self._tokens / passed
 
     def _left(self) -> float | None:
-        """Return for how many seconds the run will go on; None as long as nobody can tell."""
+        """Return the remaining seconds; None while unknown."""
         rows, _ = self._rates()
         return (self.total - self.done) / rows if rows and self.done < self.total else None
 
@@ -125,7 +125,7 @@ class Progress:
 
 
 def _knows_size(terminal: TextIO) -> bool:
-    """Whether a terminal says how large it is; a container's may not."""
+    """Whether a terminal reports its size; a container's may not."""
     try:
         return os.get_terminal_size(terminal.fileno()).columns > 0
     except OSError:

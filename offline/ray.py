@@ -1,4 +1,4 @@
-"""A batch as a pipeline of Ray Data: the engine as a stage, in actors with a GPU each.
+"""A batch as a pipeline of Ray Data, with the engine as a stage, one actor per GPU.
 
     lines = read_lines("in.jsonl")
     answers = lines.map_batches(
@@ -10,8 +10,8 @@
     )
     write_answers(answers, "out.jsonl")
 
-The file has the same lines as that of `python -m backedge.offline`, in the order of completion.
-Ray schedules; nothing of ours does. Needs `pip install 'backedge[ray]'`.
+The file has the same lines as with `python -m backedge.offline`, in order of completion. Ray does the
+scheduling. Needs `pip install 'backedge[ray]'`.
 """
 
 from __future__ import annotations
@@ -39,17 +39,17 @@ from .contracts import GenerationOptions, GenerationResult, ModelLoadConfig
 from .engine import GenerationEngine
 from .plugins import Plugin
 
-# Of an input, in one block of a dataset.
+# Number of input lines in one block of a dataset.
 LINES_PER_BLOCK = 512
 COLUMNS = ("line", "text")
 
 
 class GenerationStage:
-    """Answers rows; a class for `map_batches`, made once in each actor.
+    """Answers rows; a class for `map_batches`, constructed once per actor.
 
-    load, options, plugins: as for `GenerationEngine`. models: the names that rows may give the
-        model in their body; the first one is in the answers. folder: where the paths of images
-        begin. raw: whether answers have `raw_text` and `token_ids`.
+    load, options, plugins: as for `GenerationEngine`. models: the names that rows may use for
+        the model in their body; the first one appears in the answers. folder: base of relative
+        image paths. raw: whether answers have `raw_text` and `token_ids`.
     """
 
     def __init__(
@@ -68,11 +68,11 @@ class GenerationStage:
         self._raw = raw
 
     def __call__(self, batch: Mapping[str, Any]) -> dict[str, list[Any]]:
-        """Return the answers of rows, in the order of their completion.
+        """Return the answers of rows, in order of completion.
 
-        batch: columns `line`, numbers that are unique in the dataset, and `text`, a JSON object
-            each; perhaps `duplicate`, whether the row's id belongs to an earlier line.
-        The columns of the answer are `line`, `answer`, a JSON object each, and `failed`.
+        batch: columns `line`, numbers that are unique in the dataset, and `text`, JSON objects;
+            optionally `duplicate`, whether the row's id belongs to an earlier line.
+        The result has the columns `line`, `answer` with JSON objects, and `failed`.
         """
         rows = self._read(batch)
         duplicates = batch.get("duplicate", [False] * len(rows))
@@ -103,7 +103,7 @@ class GenerationStage:
         for name in COLUMNS:
             if name not in batch:
                 raise SetupError(
-                    f"the dataset has no column {name!r}, only {', '.join(batch)}; make it with "
+                    f"the dataset has no column {name!r}, only {', '.join(batch)}; create it with "
                     "read_lines, or give it the columns `line` and `text`."
                 )
         path = Path("the dataset")
@@ -116,8 +116,8 @@ class GenerationStage:
 def read_lines(path: str | Path, shard: Shard = WHOLE) -> Any:
     """Return the rows of an input as a `ray.data.Dataset`, for `GenerationStage`.
 
-    path: of a file that all machines of the cluster see under this name; it is read once here,
-        and checked as `scan_input` does.
+    path: of a file that all machines of the cluster see at this path; it is read once here
+        and checked as in `scan_input`.
     """
     import ray.data
 
@@ -146,9 +146,9 @@ def read_lines(path: str | Path, shard: Shard = WHOLE) -> Any:
 
 
 def write_answers(answers: Any, path: str | Path) -> int:
-    """Write the answers of a dataset as lines, and return how many rows have failed.
+    """Write the answers of a dataset as lines; return how many rows failed.
 
-    answers: what `map_batches(GenerationStage)` returned. path: of a file that is not there yet.
+    answers: what `map_batches(GenerationStage)` returned. path: of a file that does not exist.
     Raises `FileExistsError`.
     """
     failed = 0

@@ -1,4 +1,4 @@
-"""One request on its way through a back end."""
+"""One request during its generation by a back end."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from .completion import Completion
 from .constraints import Grammar
 from .contracts import GenerationOptions, GenerationResult, RowError, RowErrorKind
 
-# Where neither the options nor the model's generation_config.json have a value.
+# For values that neither the options nor the model's generation_config.json define.
 DEFAULTS = {"temperature": 1.0, "top_p": 1.0, "repetition_penalty": 1.0}
 
 
 class RowFailure(Exception):  # noqa: N818 - it carries a row's error and never leaves the engine
-    """A row cannot be generated. error: what its result says."""
+    """A row cannot be generated. error: for its result."""
 
     def __init__(self, kind: RowErrorKind, message: str) -> None:
         super().__init__(message)
@@ -26,7 +26,7 @@ class RowFailure(Exception):  # noqa: N818 - it carries a row's error and never 
 
 
 class Sampling(msgspec.Struct, frozen=True, kw_only=True):
-    """How an engine samples; every value is set, so that no engine adds a default of its own.
+    """An engine's sampling parameters; all are set, so that engines add no defaults.
 
     top_k: 0 for all tokens. seed: None for any.
     """
@@ -42,7 +42,7 @@ class Sampling(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def resolve_sampling(options: GenerationOptions, config: GenerationConfig) -> Sampling:
-    """Return the options, then the model's values, then the defaults."""
+    """Return the options' values, then the model's, then the defaults."""
 
     def first(name: str) -> float:
         for value in (getattr(options, name), getattr(config, name)):
@@ -65,11 +65,11 @@ def resolve_sampling(options: GenerationOptions, config: GenerationConfig) -> Sa
 
 @dataclass
 class Prompt:
-    """A prompt as engines take it.
+    """A prompt for engines.
 
-    token_ids: of a row with an image, with as many image tokens as the model sees.
-    text, image: for engines that put both together themselves.
-    inputs: tensors that a processor has made of an image, by the model's argument.
+    token_ids: for a row with an image, with as many image tokens as the model sees.
+    text, image: for engines that combine them themselves.
+    inputs: tensors that a processor made from an image, by argument of the model.
     """
 
     token_ids: list[int]
@@ -85,10 +85,10 @@ _NOT_SAMPLED = resolve_sampling(GenerationOptions(), GenerationConfig())
 class Row:
     """A request that can be generated.
 
-    index: its position in the batch. max_new_tokens: None only where the context is unknown.
-    completions: one for each choice, made by `build_completions`; a back end feeds them.
-    error: of a row that could not be prepared, or has failed in the back end.
-    grammar: what the answer is held to; None for nothing.
+    index: position in the batch. max_new_tokens: None only if the context length is unknown.
+    completions: one per choice, made by `build_completions`; a back end feeds them.
+    error: of a row that could not be prepared, or failed in the back end.
+    grammar: constrains the answer; None for no constraint.
     """
 
     index: int
@@ -110,7 +110,7 @@ class Row:
         return cls(index, request_id, Prompt([]), _NOT_SAMPLED, None, (), list, error)
 
     def restart(self) -> None:
-        """Forget what was generated."""
+        """Discard what was generated."""
         self.completions = self.build_completions()
 
     @property
@@ -120,11 +120,11 @@ class Row:
 
     @property
     def needs_steps(self) -> bool:
-        """Whether its text may end it before the engine does."""
+        """Whether its text may end the answer before the engine does."""
         return self.completions[0].needs_steps
 
     def result(self, backend: str) -> GenerationResult:
-        """Return the result of the row, which has finished or failed."""
+        """Return the result of the row, which must have finished or failed."""
         errors = [self.error, *(completion.error for completion in self.completions)]
         error = next((found for found in errors if found is not None), None)
         return GenerationResult(

@@ -1,4 +1,4 @@
-"""Prompts with an image, by the processor of transformers: for every back end that sees."""
+"""Builds prompts with images with transformers' processor, for all back ends with vision."""
 
 from __future__ import annotations
 
@@ -25,13 +25,13 @@ from .images import build_processor_arguments, fit_pixels, has_pixel_budget, loa
 from .model_text import find_folder, refuse_reserved
 from .rows import Prompt, RowFailure
 
-# The types that a part may have that stands for the image.
+# The types of a part that is the placeholder of the image.
 IMAGE_PARTS = ("image", "image_url", "input_image")
 TEXT_PARTS = ("text", "input_text", "output_text")
 
 
 class _Config(msgspec.Struct):
-    """config.json of a model that may read images."""
+    """The config.json of a model that may read images."""
 
     vision_config: object = None
 
@@ -48,7 +48,7 @@ def has_vision(folder: Path) -> bool:
 
 
 class VisionBackend(Backend):
-    """A back end that generates from images as well, if the model reads them."""
+    """A back end that also generates from images, if the model supports that."""
 
     _vision: VisionPrompts | None = None
 
@@ -56,7 +56,7 @@ class VisionBackend(Backend):
     def check_vision(self) -> None:
         if not has_vision(find_folder(self.config)):
             raise SetupError(
-                f"the model {str(self.config.model)!r} reads no images (its config.json has no "
+                f"the model {str(self.config.model)!r} does not read images (config.json has no "
                 "vision_config); choose one that does, or leave the images out."
             )
         if self._vision is None:
@@ -76,7 +76,7 @@ class VisionBackend(Backend):
 
 
 class VisionPrompts:
-    """Makes prompts with images for one model. Raises `SetupError` without a processor."""
+    """Builds prompts with images for one model. Raises `SetupError` without a processor."""
 
     def __init__(self, config: ModelLoadConfig) -> None:
         import transformers
@@ -89,10 +89,10 @@ class VisionPrompts:
         except Exception as error:
             raise SetupError(
                 f"the processor of {str(config.model)!r} cannot be loaded "
-                f"({describe_error(error)}); install what it asks for, or check the folder."
+                f"({describe_error(error)}); install what it requires, or check the folder."
             ) from error
         self._options = config.vlm
-        # The processor takes other names for arguments of its own.
+        # The processor gives its own arguments other names.
         self._variables = find_variables(str(self.processor.chat_template or ""))
         self.arguments = build_processor_arguments(self.processor, config.vlm)
 
@@ -110,7 +110,7 @@ class VisionPrompts:
             )
         except Exception as error:
             raise RowFailure(
-                "image", f"the model's processor refuses the image ({describe_error(error)})."
+                "image", f"the model's processor rejects the image ({describe_error(error)})."
             ) from error
         [token_ids] = inputs.pop("input_ids").tolist()
         inputs.pop("attention_mask", None)
@@ -132,15 +132,15 @@ class VisionPrompts:
                 },
             )
         except Exception as error:
-            # A template is code of the model: it may raise anything, and so refuses messages.
+            # A template is the model's code: any exception means that it rejects the messages.
             raise RequestError.rejected(error) from error
         return str(text)
 
 
 def place_image(messages: Sequence[JsonObject]) -> list[JsonObject]:
-    """Return the messages with all contents as parts, and one of them for the image.
+    """Return the messages with all contents as parts, one of them for the image.
 
-    Without such a part it stands in front of the last user message's text.
+    Without such a part, it is inserted before the last user message's text.
     Raises `RowFailure` for several images, and `RequestError` for other media.
     """
     converted = [
@@ -149,11 +149,11 @@ def place_image(messages: Sequence[JsonObject]) -> list[JsonObject]:
     ]
     images = sum(part["type"] == "image" for message in converted for part in message["content"])
     if images > 1:
-        raise RowFailure("image", f"the messages have {images} images; one is supported so far.")
+        raise RowFailure("image", f"the messages have {images} images; only one is supported.")
     if not images:
         users = [message for message in converted if message["role"] == "user"]
         if not users:
-            raise RowFailure("image", "no message of the user's could hold the image; add one.")
+            raise RowFailure("image", "no user message can hold the image; add one.")
         users[-1]["content"].insert(0, {"type": "image"})
     return converted
 
@@ -177,10 +177,10 @@ def _convert_parts(position: int, content: object) -> list[JsonObject]:
 def join_inputs(
     prompts: Sequence[Prompt], pad: Callable[[Sequence[list[int]]], list[list[int]]]
 ) -> dict[str, Any]:
-    """Return the tensors of several prompts as those of one batch.
+    """Combine the tensors of several prompts into those of one batch.
 
-    pad: pads what has one entry for each token. What has one entry for each patch or image is
-    joined.
+    pad: pads tensors with one entry per token. Those with one entry per patch or image are
+    concatenated.
     """
     import torch
 

@@ -1,4 +1,4 @@
-"""Plugins: what may end an answer, change its logits, or clean its text."""
+"""Plugins, which may end an answer, change its logits, or clean its text."""
 
 from .base import Plugin
 from .json_stop import JsonStop

@@ -1,4 +1,4 @@
-"""What a plugin may do, and how it is checked.
+"""The interface of plugins, and its checks.
 
     class Shout(Plugin):
         name = "shout"
@@ -8,8 +8,8 @@
 
     GenerationEngine(config, plugins=[Shout()])
 
-A hook that a plugin does not override costs nothing. Hooks that it does override are asked of the
-back end as capabilities, together with those in `requires`.
+A hook that a plugin does not override costs nothing. Overridden hooks require capabilities of the
+back end, in addition to those in `requires`.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from ..completion import TextWatcher
 from ..contracts import BACKENDS, RequestKind
 from ..errors import PluginError
 
-# The hooks, and the capability that a back end needs for each; None for any back end.
+# The hooks, with the capability that a back end needs; None: any back end.
 HOOKS = {"watch": None, "logits_processor": "logits", "clean": None}
 KINDS: tuple[RequestKind, ...] = ("text", "vlm")
 
@@ -29,9 +29,9 @@ KINDS: tuple[RequestKind, ...] = ("text", "vlm")
 class Plugin:
     """Base of plugins; its hooks do nothing.
 
-    name: shown in errors, and the stop_reason of answers that it ends.
-    backends: those that it works with. requires: further capabilities of the back end.
-    requests: kinds of requests that it works with.
+    name: shown in errors, and as the stop_reason of answers that it ends.
+    backends: those that it supports. requires: additional capabilities of the back end.
+    requests: kinds of requests that it supports.
     """
 
     name: str = ""
@@ -40,14 +40,14 @@ class Plugin:
     requests: Collection[str] = KINDS
 
     def watch(self) -> TextWatcher | None:
-        """Return what reads the text of one new answer and may end it; None to let it be."""
+        """Return a reader for one new answer, which may end it; None for no reader."""
         return None
 
     def logits_processor(self, backend: str) -> Any:
-        """Return what changes the logits, in the back end's own form.
+        """Return an object that changes the logits, in the back end's own form.
 
         "hf": a `transformers.LogitsProcessor` for the batch; "vllm": a class for vLLM's
-        `logits_processors`, which it takes when it loads.
+        `logits_processors`, which it needs when it loads.
         """
         return None
 
@@ -68,9 +68,9 @@ class Plugin:
 
 
 def check_declaration(plugin: object, capabilities: Collection[str]) -> Plugin:
-    """Return the plugin if its declaration makes sense. Raises `PluginError`.
+    """Return the plugin if its declaration is valid. Raises `PluginError`.
 
-    capabilities: all that there are.
+    capabilities: all existing ones.
     """
     if not isinstance(plugin, Plugin):
         raise PluginError(
@@ -96,12 +96,12 @@ def check_declaration(plugin: object, capabilities: Collection[str]) -> Plugin:
 
 
 def check_backend(plugins: Sequence[Plugin], backend: str) -> None:
-    """Raise `PluginError` for a plugin that does not work with the back end or is there twice."""
+    """Raise `PluginError` for a plugin that does not support the back end or is a duplicate."""
     names = [plugin.name for plugin in plugins]
     for plugin in plugins:
         name = plugin.name
         if names.count(name) > 1:
-            raise PluginError(f"two plugins are named {name!r}; give each once.")
+            raise PluginError(f"two plugins are named {name!r}; pass each once.")
         if backend not in plugin.backends:
             raise PluginError(
                 f"plugin {name!r} works with the back ends {_list(plugin.backends)}, not with "
@@ -110,7 +110,7 @@ def check_backend(plugins: Sequence[Plugin], backend: str) -> None:
 
 
 def check_batch(plugins: Sequence[Plugin], *, kind: RequestKind, parses: bool) -> None:
-    """Raise `PluginError` for a plugin that does not work with this batch.
+    """Raise `PluginError` for a plugin that does not support this batch.
 
     parses: whether results have parsed messages.
     """
@@ -123,7 +123,7 @@ def check_batch(plugins: Sequence[Plugin], *, kind: RequestKind, parses: bool) -
             )
         if parses and "watch" in plugin.hooks:
             raise PluginError(
-                f"plugin {name!r} ends answers in their text, which parsed messages do not allow; "
+                f"plugin {name!r} ends answers by their text, which parsed messages do not allow; "
                 "leave it out, or set message=False."
             )
 

@@ -19,9 +19,9 @@ class JsonScanner:
         return "".join(self._open[:3])
 
     def feed(self, char: str) -> bool:
-        """Take a character; return whether it closed the outermost bracket.
+        """Process a character; return whether it closed the outermost bracket.
 
-        A bracket that closes another one than the last shows that this was no JSON; the scanner
+        A bracket that closes another one than the last proves that this is not JSON; the scanner
         then looks for the next beginning.
         """
         if self._in_string:

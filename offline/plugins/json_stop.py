@@ -10,7 +10,7 @@ from .json_scanner import JsonScanner
 
 
 class JsonStop(Plugin):
-    """Stops where the brackets of the first JSON value balance; text in front of it stays."""
+    """Stops where the first JSON value is complete; text before it is kept."""
 
     name = "json_stop"
 

@@ -1,4 +1,4 @@
-"""Leaves out JSON objects that an answer has already given."""
+"""Removes JSON objects that an answer has already given."""
 
 from __future__ import annotations
 
@@ -10,15 +10,15 @@ from typing_extensions import override
 from .base import Plugin
 from .json_scanner import JsonScanner
 
-# An object stands alone or directly in an array; one inside another object is part of it.
+# An object is separate or directly in an array; one inside another object is part of that.
 PLACES = ("{", "[{")
 SEPARATORS = ", \t\r\n"
 
 
 class NoDuplicates(Plugin):
-    """Removes an object that equals an earlier one, with the separator in front of it.
+    """Removes an object that equals an earlier one, with the separator before it.
 
-    Objects stand one after the other or in an array. The order of keys does not count.
+    Objects are in succession or in an array. The order of keys does not matter.
     """
 
     name = "no_duplicates"
@@ -39,7 +39,7 @@ class NoDuplicates(Plugin):
 
 
 def find_objects(text: str) -> Iterator[tuple[int, int]]:
-    """Yield where complete objects begin and end."""
+    """Yield the start and end of each complete object."""
     scanner = JsonScanner()
     start: int | None = None
     for position, char in enumerate(text):
@@ -56,7 +56,7 @@ def find_objects(text: str) -> Iterator[tuple[int, int]]:
 
 
 def normalize(text: str) -> str | None:
-    """Return an object with its keys in order; None if it is no JSON."""
+    """Return an object with sorted keys; None if it is not JSON."""
     try:
         return json.dumps(json.loads(text), sort_keys=True)
     except (ValueError, RecursionError):

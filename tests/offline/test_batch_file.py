@@ -91,8 +91,8 @@ def test_a_line_has_a_bound(path: Path, monkeypatch: pytest.MonkeyPatch) -> None
     ("make", "message"),
     [
         (lambda path: None, "cannot be read: No such file"),
-        (lambda path: path.mkdir(), "is no regular file"),
-        (os.mkfifo, "is no regular file"),
+        (lambda path: path.mkdir(), "is not a regular file"),
+        (os.mkfifo, "is not a regular file"),
         (lambda path: path.write_bytes(b"\n \n"), "has no rows"),
     ],
     ids=["missing", "a folder", "a pipe", "blank"],

@@ -72,7 +72,7 @@ def test_other_settings_are_refused_by_name(path: Path, scan: InputScan) -> None
     with pytest.raises(SetupError) as caught:
         write(path, scan, settings=other)
     assert str(caught.value) == (
-        f"--output {path} was begun with other settings (--seed null, now 1; --temperature 0.0, "
+        f"--output {path} was started with other settings (--seed null, now 1; --temperature 0.0, "
         "now 0.7); name another output, or the settings it was begun with."
     )
 
@@ -92,10 +92,10 @@ def test_an_output_without_a_line_belongs_to_no_run(path: Path, scan: InputScan)
 @pytest.mark.parametrize(
     ("content", "record", "message"),
     [
-        ("notes", None, "is not empty, and there is no out.jsonl.run"),
-        ('{"a": 1}\n', "kept", "line 1 is no answer of this command"),
-        ("notes\n", "kept", "line 1 is no answer of this command"),
-        ('{"id": "chatcmpl-1", "response": {}}\n', "kept", "line 1 is no answer of this command"),
+        ("notes", None, "is not empty, but out.jsonl.run, which records"),
+        ('{"a": 1}\n', "kept", "line 1 is not an answer of this command"),
+        ("notes\n", "kept", "line 1 is not an answer of this command"),
+        ('{"id": "chatcmpl-1", "response": {}}\n', "kept", "line 1 is not an answer of this command"),
         ("", "{", "out.jsonl.run cannot be read"),
         ("", '{"version": 1}', "out.jsonl.run cannot be read"),
     ],
@@ -127,7 +127,7 @@ def test_a_record_of_another_version_is_refused(path: Path, scan: InputScan) -> 
     ("make", "message"),
     [
         (lambda path: path.mkdir(), "cannot be written: Is a directory"),
-        (os.mkfifo, "is no regular file"),
+        (os.mkfifo, "is not a regular file"),
     ],
     ids=["a folder", "a pipe"],
 )

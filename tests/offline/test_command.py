@@ -217,9 +217,9 @@ REFUSALS: list[tuple[str, Callable[[Path, Path], None], tuple[str, ...], str]] =
     ("image", add_image, (), "a request with an image needs the capability 'vlm'"),
     ("input", spoil_input, (), "line 31, column 12: not JSON: Unterminated string"),
     ("no input", lambda source, _: source.unlink(), (), "cannot be read: No such file"),
-    ("settings", begin_with_seed, (), "begun with other settings (--seed 1, now null)"),
+    ("settings", begin_with_seed, (), "started with other settings (--seed 1, now null)"),
     ("another input", begin_with_another_input, (), "has changed since"),
-    ("foreign output", write_notes, (), "is not empty, and there is no out.jsonl.run"),
+    ("foreign output", write_notes, (), "is not empty, but out.jsonl.run"),
 ]
 
 
@@ -299,7 +299,7 @@ def test_an_engine_that_dies_is_gone_on_with(
         assert run(source, output) == 1
     shown = capsys.readouterr().err
     assert "RuntimeError: the engine died" in shown
-    assert f"broken off; {output} has 5 rows, and the same command goes on from there." in shown
+    assert f"aborted; {output} has 5 rows, and the same command resumes from there." in shown
     assert run(source, output) == 0
     assert len(read_answers(output)) == 30
 
@@ -326,7 +326,7 @@ def test_a_signal_ends_cleanly_and_the_same_command_goes_on(
     answers = read_answers(output)
     assert 10 < len(answers) < 2000
     assert f"{number.name}: the " in shown
-    ending = f"stopped; {output} has {len(answers):,} rows, and the same command goes on from there"
+    ending = f"stopped; {output} has {len(answers):,} rows, and the same command resumes from there"
     assert ending in shown
     finished = run_command(source, output)
     assert finished.returncode == 0
@@ -358,7 +358,7 @@ def test_a_disk_that_is_full(source: Path, output: Path) -> None:
     )
     answers = read_answers(output)
     assert 0 < len(answers) < 30
-    assert f"broken off; {output} has {len(answers)} rows" in process.stderr
+    assert f"aborted; {output} has {len(answers)} rows" in process.stderr
     assert run_command(source, output).returncode == 0
     assert len(read_answers(output)) == 30
 

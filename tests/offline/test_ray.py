@@ -39,7 +39,7 @@ def test_the_stage_answers_a_batch() -> None:
 
 def test_a_dataset_without_the_columns_is_refused() -> None:
     stage = GenerationStage(LOAD, OPTIONS)
-    with pytest.raises(SetupError, match="has no column 'line', only item, text; make it with"):
+    with pytest.raises(SetupError, match="has no column 'line', only item, text; create it with"):
         stage({"item": [1], "text": ["{}"]})
 
 
