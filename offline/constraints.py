@@ -39,7 +39,7 @@ class Grammar(NamedTuple):
 
 
 def read_names(options: GenerationOptions) -> ParserNames:
-    """Return the parsers of a row; empty where no message is parsed."""
+    """Return the parsers of a row; empty if its message is not parsed."""
     if not options.message:
         return ParserNames()
     return ParserNames(options.tool_call_parser, options.reasoning_parser)
@@ -48,7 +48,7 @@ def read_names(options: GenerationOptions) -> ParserNames:
 class ReadRequest(NamedTuple):
     """A request with the constraints on its answer, which are read once.
 
-    guided: None where nothing constrains the answer. error: why the constraints are refused.
+    guided: None if nothing constrains the answer. error: why the constraints are rejected.
     """
 
     request: TextGenerationRequest
@@ -67,7 +67,7 @@ class ReadRequest(NamedTuple):
 
 
 def read_request(request: TextGenerationRequest) -> ReadRequest:
-    """Return the request with its constraints, or with the error that its row will have."""
+    """Read the constraints of a request, or the error that its row will have."""
     found = {name: getattr(request, name, None) for name in FIELDS}
     raw = {name: value for name, value in found.items() if value is not None}
     if raw.keys() <= {"parallel_tool_calls"}:
@@ -88,9 +88,9 @@ def build_grammar(
 ) -> Grammar | None:
     """Return the grammar of a row; None for an unconstrained answer.
 
-    guided: of `read_request`. begins_with_reasoning: called if there is a reasoning parser.
-    Raises `RequestError` for a schema, an expression or a grammar that is wrong, too large or too
-    deep, and for a reasoning parser whose reasoning no grammar can pass.
+    guided: from `read_request`. begins_with_reasoning: called if there is a reasoning parser.
+    Raises `RequestError` for a schema, expression or grammar that is invalid, too large or too
+    deep, and for a reasoning parser whose reasoning a grammar cannot skip.
     """
     policy = _find_policy(names)
     if not policy.constrains(guided):
@@ -110,14 +110,14 @@ def build_grammar(
 
 
 def _read_schema(schema: object) -> object:
-    """Return a schema as JSON, which may have come as text. true, which accepts all, is {}."""
+    """Return a schema, given as JSON or text, as JSON; {} for true, which accepts everything."""
     read = msgspec.json.decode(schema) if isinstance(schema, str) else schema
     return {} if read is True else read
 
 
 @functools.lru_cache(maxsize=64)
 def _find_policy(names: ParserNames) -> CallPolicy:
-    """Return the policy of a model with these parsers: `auto` is free, unless a tool is strict.
+    """Return the policy for these parsers: `auto` is unconstrained unless a tool is strict.
 
     Reasoning is part of the grammar here, so forced calls have room for it.
     """
@@ -131,8 +131,8 @@ def _find_reasoning(name: str, vocabulary: Vocabulary) -> ReasoningTags:
         tags = read_reasoning_tags(spell_markers(format_, vocabulary.ids))
     if tags is None:
         problem = (
-            f"must not be {name!r} for an answer that a grammar constrains: no grammar knows where "
-            "the reasoning of this format ends"
+            f"must not be {name!r} for an answer that a grammar constrains: a grammar cannot find "
+            "the end of this format's reasoning"
         )
         raise RequestError("reasoning_parser", problem)
     return tags

@@ -1,7 +1,7 @@
-"""Conversations to prompts, alike for every back end.
+"""Renders conversations to prompts, identically for every back end.
 
-Batch jobs want answers and no thoughts, so `enable_thinking=False` is tried first, and left out
-where a template refuses it.
+Batch jobs want answers without thoughts, so `enable_thinking=False` is tried first, and omitted if
+the template rejects it.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ THINKING = "enable_thinking"
 
 
 class Render(Protocol):
-    """Renders a conversation. Raises `RequestError` if the template refuses it."""
+    """Renders a conversation. Raises `RequestError` if the template rejects it."""
 
     def __call__(
         self,
@@ -45,14 +45,14 @@ def render_conversation(
     try:
         return render(messages, tools, **kwargs, enable_thinking=False)
     except RequestError:
-        # If it is the conversation that the template refuses, this raises again.
+        # If the template rejects the conversation itself, this raises again.
         text = render(messages, tools, **kwargs)
-    logger.info("the chat template refuses %s=False; rendered without it", THINKING)
+    logger.info("the chat template rejects %s=False; rendered without it", THINKING)
     return text
 
 
 def check_messages(messages: object) -> list[JsonObject]:
-    """Return the messages. Raises `RequestError` for what is no conversation."""
+    """Return the messages. Raises `RequestError` if they are not a valid conversation."""
     if not isinstance(messages, Sequence) or isinstance(messages, str | bytes) or not messages:
         raise RequestError.wrong("messages", messages, "a list of at least one message")
     for position, message in enumerate(messages):

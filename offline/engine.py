@@ -1,12 +1,12 @@
-"""The façade: batches of requests in, results out, by any back end.
+"""Offline generation by any back end: batches of requests in, results out.
 
     config = ModelLoadConfig("examples/tiny_model", backend="replay")
     with GenerationEngine(config) as engine:
         for result in engine.generate_text_batch([TextGenerationRequest(messages=[...])]):
             print(result.text)
 
-Everything that can be checked is checked before weights load: options by the constructor, and
-what a batch asks of its back end by the call that starts it.
+Everything that can be checked is checked before weights load: options by the constructor, and the
+requirements of a batch by the call that starts it.
 """
 
 from __future__ import annotations
@@ -43,9 +43,9 @@ Indexed = tuple[int, GenerationResult]
 class GenerationEngine:
     """Generates text for batches of conversations.
 
-    plugins: of every batch. The constructor checks the configuration and loads nothing; the first
-    batch loads the weights, after its own checks, and `close` frees them.
-    Raises `SetupError` and its kinds, each of which says what to change.
+    plugins: for every batch. The constructor checks the configuration and loads nothing; the
+    first batch loads the weights after its own checks, and `close` frees them.
+    Raises `SetupError` and its subclasses, which say what to change.
     """
 
     def __init__(self, config: ModelLoadConfig, plugins: Sequence[Plugin] = ()) -> None:
@@ -84,7 +84,7 @@ class GenerationEngine:
         return self._backends[self.config.backend]
 
     def load(self) -> None:
-        """Load the weights now and not with the first batch."""
+        """Load the weights now instead of with the first batch."""
         self._load(self.config.backend)
 
     def generate_text_batch(
@@ -95,11 +95,11 @@ class GenerationEngine:
         *,
         strict: bool = False,
     ) -> list[GenerationResult]:
-        """Return the results, in the order of the requests.
+        """Return the results in the order of the requests.
 
-        options: of all requests that have none of their own. plugins: instead of the engine's.
-        strict: a request that cannot be generated raises before any is.
-        Raises `SetupError` and its kinds before weights load; with `strict` `RowFailedError`.
+        options: for requests without their own. plugins: instead of the engine's.
+        strict: raise before generation if a request cannot be generated.
+        Raises `SetupError` and its subclasses before weights load; with `strict` `RowFailedError`.
         """
         return _in_order(self.iterate_text_batch(requests, options, plugins, strict=strict))
 
@@ -111,11 +111,10 @@ class GenerationEngine:
         *,
         strict: bool = False,
     ) -> Generator[Indexed, None, None]:
-        """Return an iterator of `(index, result)`, each as soon as it is done.
+        """Yield `(index, result)` as soon as each result is done.
 
-        requests: read as the back end has room for them, and their ids are not compared, for they
-            may be many; but all of a sequence are checked first. Otherwise as
-            `generate_text_batch`.
+        requests: an iterator is read when the back end has room, without comparing ids, for there
+            may be many; a sequence is checked first. Otherwise as `generate_text_batch`.
         """
         return self._start("text", requests, options, plugins, strict=strict)
 
@@ -150,7 +149,7 @@ class GenerationEngine:
         *,
         strict: bool,
     ) -> Generator[Indexed, None, None]:
-        """Check a batch, and return what generates it."""
+        """Check a batch; return the iterator that generates it."""
         options = options or GenerationOptions()
         if plugins is None:
             chosen = self._plugins
@@ -208,7 +207,7 @@ class GenerationEngine:
         return self._preparations[name]
 
     def _choose_backend(self, needs: dict[str, str]) -> str:
-        """Return the back end that has all capabilities. needs: what asks for each of them."""
+        """Return the back end with all capabilities. needs: capability -> what requires it."""
         name, fallback = self.config.backend, self.config.fallback_backend
         missing = [need for need in needs if not self._backends[name].can(need)]
         if not missing:
@@ -230,7 +229,7 @@ class GenerationEngine:
 
 
 class _Rows:
-    """The rows of a batch, prepared one by one; those that cannot be have their error."""
+    """Prepares the rows of a batch one by one; those that fail carry their error."""
 
     def __init__(
         self,
@@ -273,7 +272,7 @@ class _Rows:
             self._ids.add(request_id)
 
     def _check_capabilities(self, read: ReadRequest) -> None:
-        """Raise `RowFailure` for what the back end cannot do: an iterator is not checked before."""
+        """Raise `RowFailure` if the back end lacks a capability: iterators come unchecked."""
         backend = self._prepare.backend
         for need, asked in _find_needs(self._kind, [read], self._options, ()).items():
             try:
@@ -288,7 +287,7 @@ def _id_of(request: object, index: int) -> str:
 
 
 def _find_row_options(reads: Sequence[ReadRequest]) -> list[GenerationOptions]:
-    """Return the options that rows have of their own."""
+    """Return the options of rows that have their own."""
     found = [getattr(read.request, "options", None) for read in reads]
     return [options for options in found if isinstance(options, GenerationOptions)]
 
@@ -299,7 +298,7 @@ def _find_needs(
     options: GenerationOptions,
     plugins: Sequence[Plugin],
 ) -> dict[str, str]:
-    """Return the capabilities that a batch needs, and what asks for each, in words."""
+    """Return the capabilities that a batch needs, each with a description of the reason."""
     needs: dict[str, str] = {}
     if kind == "vlm":
         needs[VLM] = "a request with an image"
@@ -339,7 +338,7 @@ def _chain(first: Row, rest: Iterator[Row]) -> Iterator[Row]:
 
 
 def _clean(result: GenerationResult, plugins: Sequence[Plugin]) -> GenerationResult:
-    """Return the result with its texts as the plugins clean them."""
+    """Return the result with its texts cleaned by the plugins."""
     cleaning = [plugin for plugin in plugins if "clean" in plugin.hooks]
     if not cleaning or result.error is not None:
         return result

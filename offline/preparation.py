@@ -1,4 +1,4 @@
-"""A request to a row: its prompt, its limits, and the completions that will make its text."""
+"""Converts a request to a row: its prompt, its limits, and the completions for its text."""
 
 from __future__ import annotations
 
@@ -28,10 +28,10 @@ from .stop_policy import StopPolicy, normalize_stops
 
 
 class Preparation:
-    """Makes the rows of one back end. It reads the model's small files and no weights.
+    """Builds the rows of one back end. Reads the model's small files, but no weights.
 
     backend: the back end. text: the model's tokenizer and settings.
-    Raises `SetupError` for a model that is not there or not whole.
+    Raises `SetupError` for a model that is missing or incomplete.
     """
 
     def __init__(self, backend: Backend) -> None:
@@ -42,7 +42,7 @@ class Preparation:
         self._parsers = functools.cache(self._build_parsers)
 
     def check_parsers(self, options: GenerationOptions) -> None:
-        """Raise `UnknownParserError` for parser names that are not known."""
+        """Raise `UnknownParserError` for unknown parser names."""
         if options.message:
             self._parsers(options.tool_call_parser, options.reasoning_parser)
 
@@ -60,7 +60,7 @@ class Preparation:
         check_request(kind, request)
         options = request.options or options
         if not isinstance(options, GenerationOptions):
-            raise RowFailure("request", f"options is {options!r}, and no GenerationOptions.")
+            raise RowFailure("request", f"options must be GenerationOptions, not {options!r}.")
         if read.error is not None:
             raise RowFailure("request", str(read.error)) from read.error
         prompt = self._build_prompt(request, options)
@@ -133,7 +133,7 @@ class Preparation:
         return prompt
 
     def _limit_output(self, prompt: Prompt, options: GenerationOptions) -> int | None:
-        """Return the most tokens that an answer may have; None if nothing limits it."""
+        """Return the limit of tokens of an answer; None for no limit."""
         length, context = len(prompt.token_ids), self.text.context_length
         if not length:
             raise RowFailure("request", "the prompt is empty; give it some text.")
@@ -159,7 +159,7 @@ class Preparation:
 def build_parser_request(
     request: TextGenerationRequest, options: GenerationOptions
 ) -> ParserRequest:
-    """Return what the parsers need to know of a request."""
+    """Return the parts of a request that the parsers need."""
     tools = list(request.tools or [])
     return ParserRequest(
         tools=tools,
@@ -175,16 +175,18 @@ def build_parser_request(
 
 
 def check_request(kind: RequestKind, request: TextGenerationRequest) -> None:
-    """Raise `RowFailure` for what is no request of this kind."""
+    """Raise `RowFailure` unless this is a request of this kind."""
     expected = VlmGenerationRequest if kind == "vlm" else TextGenerationRequest
     if not isinstance(request, expected):
-        raise RowFailure("request", f"{shorten(repr(request), 200)} is no {expected.__name__}.")
+        raise RowFailure("request", f"{shorten(repr(request), 200)} is not a {expected.__name__}.")
     if kind == "text" and getattr(request, "image", None) is not None:
-        raise RowFailure("request", "a request with an image; give it to generate_vlm_batch.")
+        raise RowFailure("request", "the request has an image; use generate_vlm_batch.")
     if (request.messages is None) == (request.prompt is None):
-        raise RowFailure("request", "a request has either messages or a prompt, and not both.")
+        raise RowFailure("request", "a request needs either messages or a prompt, not both.")
     if request.prompt is not None and not isinstance(request.prompt, str):
-        raise RowFailure("request", f"prompt is {shorten(repr(request.prompt), 200)}, and no text.")
+        raise RowFailure(
+            "request", f"prompt must be a string, not {shorten(repr(request.prompt), 200)}."
+        )
 
 
 def _watch(plugins: Sequence[Plugin]) -> list[TextWatcher]:

@@ -10,8 +10,8 @@
     )
     write_answers(answers, "out.jsonl")
 
-The file has the same lines as with `python -m backedge.offline`, in order of completion. Ray does the
-scheduling. Needs `pip install 'backedge[ray]'`.
+The file has the same lines as with `python -m backedge.offline`, ordered by completion. Ray does
+the scheduling. Needs `pip install 'backedge[ray]'`.
 """
 
 from __future__ import annotations

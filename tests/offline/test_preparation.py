@@ -60,7 +60,7 @@ BAD = [
         "must be text, not",
     ),
     (ask("Hi", options={"n": 1}), "request", "options is {'n': 1}"),
-    ({"messages": []}, "request", "is no TextGenerationRequest"),
+    ({"messages": []}, "request", "is not a TextGenerationRequest"),
     (VlmGenerationRequest(image="x", prompt="y"), "request", "generate_vlm_batch"),
     (ask(LONG), "prompt_too_long", "tokens; at most 2047 tokens"),
     (ask(LONG * 20), "prompt_too_long", "characters; at most 2047 tokens"),
