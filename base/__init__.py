@@ -1,1 +1,1 @@
-"""Code that all other folders may use: errors, limits, JSON types, and the loader of engines."""
+"""Code for all other folders: errors, limits, JSON types, and the loader of engines."""

@@ -30,7 +30,7 @@ MAX_REASON = 1000
 # How much of a request's own text an error repeats, in characters.
 MAX_SHOWN_NAME = 200
 MAX_SHOWN_TEXT = 1000
-# Without the field, and without the value: an error is MAX_SHOWN_TEXT long, its field and value included.
+# Limits for two parts of an error, which has MAX_SHOWN_TEXT characters with field and value.
 MAX_PROBLEM = MAX_SHOWN_TEXT - MAX_SHOWN_NAME - 4
 MAX_EXPECTED = MAX_PROBLEM - MAX_SHOWN_NAME - 14
 

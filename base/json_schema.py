@@ -1,8 +1,8 @@
 """JSON Schema's vocabulary: the names of types, the keywords that hold schemas, and one walk.
 
-Tools whose schemas are generated from Python, Java or a database say `dict`, `HashMap` or `varchar`
-where JSON Schema says `object` or `string`. vLLM takes such schemas as they are; SGLang rewrites
-the names that it knows.
+Schemas generated from Python, Java or a database contain `dict`, `HashMap` or `varchar` where JSON
+Schema has `object` or `string`. vLLM accepts such schemas unchanged; SGLang rewrites the names that
+it knows.
 Sources: the names in the Berkeley Function Calling Leaderboard's tools; the tables of aliases in
 vllm 0.31 tool_parsers/utils.py and sglang 0.5.21 function_call/utils.py.
 """
@@ -38,12 +38,12 @@ _NAMES = {
 _JSON_NAMES = {name: name for name in (*JSON_TYPES, ANY)} | {
     alias: name for name, aliases in _NAMES.items() for alias in aliases.split()
 }
-# Names have more around them: `int32`, `varchar(255)`, `List[str]`, `java.util.HashMap`.
+# Names with additions: `int32`, `varchar(255)`, `List[str]`, `java.util.HashMap`.
 _NAME = re.compile(r"(?:[a-z_]\w*\.)*(?P<name>[a-z]+\??)")
 
 
 def to_json_type(name: str) -> str | None:
-    """Return the JSON type that a type's name stands for, `ANY`, or None for an unknown name."""
+    """Return the JSON type for a type's name, or `ANY`; None for an unknown name."""
     if name in JSON_TYPES:
         return name
     lower = name.strip().lower()
@@ -82,7 +82,7 @@ HOLDERS: Mapping[str, Holds] = {
         Holds.ONE,
     ),
 }
-# The same of the drafts before it.
+# The same for older drafts.
 HOLDERS_BEFORE_2020 = {**HOLDERS, "items": Holds.ONE_OR_LIST, "additionalItems": Holds.ONE}
 
 

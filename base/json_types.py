@@ -1,4 +1,4 @@
-"""Decoded JSON: a name for objects, whose values have no better type, and how deep one is."""
+"""Decoded JSON: a name for objects, and a check of nesting."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ JsonObject: TypeAlias = dict[str, Any]
 
 
 def is_deeper(value: object, levels: int) -> bool:
-    """Whether JSON is nested deeper than this."""
+    """Whether JSON is nested more than `levels` deep."""
     level = [value] if isinstance(value, dict | list) else []
     for _ in range(levels):
         level = [

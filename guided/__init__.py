@@ -1,1 +1,1 @@
-"""To which grammar engines hold an answer: its request, the checks of it, and the policy."""
+"""Grammars that constrain answers: the request's fields, their checks, and the policy."""

@@ -1,4 +1,4 @@
-"""When calls are held to a grammar of the model's own syntax: the same for servers and batches."""
+"""Decides when a grammar of the model's own syntax constrains calls, in servers and batches."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ ANY_OBJECT: JsonObject = {"type": "object"}
 
 
 def find_call_tags(names: ParserNames) -> CallTags | None:
-    """Return how the format of calls is written; None if there is none, or no grammar of it."""
+    """Return the syntax of a format's calls; None if the format has no grammar for it."""
     format_ = tool_format(names.tool_call) if names.tool_call else None
     return None if format_ is None else format_.call_tags
 
@@ -26,12 +26,12 @@ def find_call_tags(names: ParserNames) -> CallTags | None:
 class CallPolicy:
     """Decides on the grammar of a request's answer.
 
-    call_tags: of the model's format. Without them `auto` is not constrained.
-    enabled: whether the model's own syntax is used for grammars at all.
-    always: for `auto` as well where nothing in the request asks for it.
-    strict: holds arguments to their schema in spite of `strict: false`.
-    any_order: arguments may come in another order than the schema has them.
-    forces: whether a grammar of forced calls leaves room for reasoning, or there is none.
+    call_tags: of the model's format. Without them `auto` is unconstrained.
+    enabled: whether grammars may use the model's own syntax.
+    always: constrain `auto` even if the request does not ask for it.
+    strict: constrain arguments to their schema despite `strict: false`.
+    any_order: arguments may be in another order than in the schema.
+    forces: whether forced calls may have a grammar: it allows reasoning, or the model has none.
     standardize: as for `build_guided_decoding`.
     """
 
@@ -45,13 +45,13 @@ class CallPolicy:
 
     @property
     def replaces_all(self) -> bool:
-        """Whether no other grammar for tools would be used."""
+        """Whether no other grammar for tools would apply."""
         return not self.enabled or (self.call_tags is not None and self.forces)
 
     def constrains(self, request: GuidedRequest) -> bool:
-        """Whether the answer will have a grammar, if the names of the tools can be written in one.
+        """Whether the answer will have a grammar, provided it can express the tools' names.
 
-        It reads no schemas.
+        Reads no schemas.
         """
         return _has_own_constraint(request) or (
             bool(request.tools)
@@ -64,7 +64,7 @@ class CallPolicy:
     ) -> JsonObject | None:
         """Return Dynamo's `guided_decoding` for a request.
 
-        find: returns that of another preprocessor, which `build_guided_decoding` replaces.
+        find: computes another preprocessor's, which `build_guided_decoding` replaces.
         """
 
         def build() -> JsonObject | None:
@@ -78,11 +78,11 @@ class CallPolicy:
         tag = self._build_tag(request, request.tools)
         if tag is not None:
             return {"structural_tag": tag}
-        # An edge may leave a forced call to a parser that has no grammar for it (vLLM's Hermes).
+        # An engine may leave a forced call to a parser without a grammar for it (vLLM's Hermes).
         return (find() or build()) if request.forces_call else None
 
     def _tags_calls(self, request: GuidedRequest, tools: Sequence[Tool]) -> bool:
-        """Whether calls are held to the model's own syntax, by Dynamo's rules."""
+        """Whether the model's own syntax constrains calls, by Dynamo's rules."""
         if self.call_tags is None or not self.enabled:
             return False
         if request.forces_call:
@@ -109,7 +109,7 @@ class CallPolicy:
         )
 
     def _read_schema(self, tool: Tool) -> JsonObject:
-        """Return what the arguments are held to: any object for `strict: false`."""
+        """Return the schema for the arguments: any object for `strict: false`."""
         function = tool.function
         if not function.parameters or (function.strict is False and not self.strict):
             return ANY_OBJECT

@@ -1,4 +1,4 @@
-"""Which constraints of an answer fit each other; quick, so a server checks them in its event loop.
+"""Checks that constraints of an answer are compatible; fast enough for a server's event loop.
 
 `request_schemas` checks the schemas themselves.
 """
@@ -15,7 +15,7 @@ MAX_TOOL_NAME = 256
 
 
 def check_constraints(request: GuidedRequest) -> None:
-    """Raise `RequestError` for the first of tools, `tool_choice` and constraints that is wrong."""
+    """Raise `RequestError` for the first invalid tool, `tool_choice` or constraint."""
     _check_tools(request)
     _check_tool_choice(request)
     _check_one_constraint(request)
@@ -51,7 +51,7 @@ def _check_tool_choice(request: GuidedRequest) -> None:
 
 
 def _check_one_constraint(request: GuidedRequest) -> None:
-    """One constraint at most: a forced call is one, and leaves the message empty."""
+    """At most one constraint; a forced call is one, and leaves the message empty."""
     given = [field for field in GUIDED_FIELDS if getattr(request, field) not in (None, [])]
     response_format = request.response_format
     if request.forces_call:

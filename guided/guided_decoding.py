@@ -1,7 +1,7 @@
-"""Guided decoding in Dynamo's form, for whoever has no engine's own preprocessor.
+"""Guided decoding in Dynamo's form, for back ends without an engine's own preprocessor.
 
-A forced tool call is held to plain JSON, unless `CallPolicy` finds a grammar of the model's own
-syntax. `ParserRequest.json_calls` tells the parsers (docs/decisions/0004).
+A forced tool call is constrained to plain JSON, unless `CallPolicy` finds a grammar of the model's
+own syntax. `ParserRequest.json_calls` tells the parsers (docs/decisions/0004).
 """
 
 from __future__ import annotations
@@ -18,9 +18,9 @@ from .guided_request import GuidedRequest, Tool
 from .standard_schema import standardize
 
 EMPTY_OBJECT = r"\{\}"
-# Of these, one at most constrains an answer.
+# At most one of these constrains an answer.
 GUIDED_FIELDS = ("guided_json", "guided_regex", "guided_grammar", "guided_choice")
-# Keywords that demand nothing of an object without properties.
+# Keywords without any requirement for an object without properties.
 _SAYS_NOTHING = frozenset(
     {
         *("title", "description", "$comment", "default", "examples"),
@@ -29,11 +29,11 @@ _SAYS_NOTHING = frozenset(
 )
 
 Standardize: TypeAlias = Callable[[JsonObject], JsonObject]
-"""Returns a tool's schema in the words that engines know; what it returns is not changed."""
+"""Returns a tool's schema in the terms that engines know; the result is not modified."""
 
 
 class _Grammar(msgspec.Struct):
-    """What Dynamo's `guided_decoding` says of a forced call's syntax."""
+    """The part of Dynamo's `guided_decoding` that shows a forced call's syntax."""
 
     json: object = None
     regex: object = None
@@ -44,8 +44,8 @@ def build_guided_decoding(
 ) -> JsonObject | None:
     """Return Dynamo's `guided_decoding`; None for an unconstrained answer.
 
-    `check_constraints` has made sure that there is one constraint at most. A response format is
-    about the message, and a forced call leaves the message empty.
+    `check_constraints` has ensured that there is at most one constraint. A response format
+    applies to the message, which a forced call leaves empty.
     """
     return (
         _constrain_forced_calls(request, standardize)
@@ -55,7 +55,7 @@ def build_guided_decoding(
 
 
 def find_explicit(request: GuidedRequest) -> JsonObject | None:
-    """Return the constraint of the `guided_` fields. An empty list of choices is none."""
+    """Return the constraint of the `guided_` fields; an empty list of choices does not count."""
     for field in GUIDED_FIELDS:
         value = getattr(request, field)
         if value is None or value == []:
@@ -104,7 +104,7 @@ def _constrain_forced_calls(request: GuidedRequest, standardize: Standardize) ->
 
 
 def admits_only_empty_object(schema: JsonObject) -> bool:
-    """Whether a schema accepts `{}` and nothing else, as far as it says so plainly."""
+    """Whether a schema obviously accepts `{}` and nothing else."""
     plain = {word: value for word, value in schema.items() if word not in _SAYS_NOTHING}
     least, most = plain.pop("minProperties", 0), plain.pop("maxProperties", 0)
     return (
@@ -121,7 +121,7 @@ def admits_only_empty_object(schema: JsonObject) -> bool:
 
 
 def _copy_parameters(tool: Tool, standardize: Standardize) -> JsonObject:
-    """Return a tool's schema in the words that engines know, for a grammar."""
+    """Return a tool's schema in the terms that engines know, for a grammar."""
     parameters = tool.function.parameters
     if not parameters:
         return {"type": "object", "properties": {}}
@@ -131,9 +131,9 @@ def _copy_parameters(tool: Tool, standardize: Standardize) -> JsonObject:
 def _build_calls_schema(
     names: Sequence[str], schemas: Sequence[JsonObject], *, single: bool
 ) -> JsonObject:
-    """Return the schema of an array of calls. schemas: of the functions, which it changes.
+    """Return the schema of an array of calls. schemas: of the functions; modified.
 
-    Definitions move to its top, where `$ref` looks for them.
+    Definitions move to the top, where `$ref` expects them.
     """
     definitions: JsonObject = {}
     calls = []
@@ -156,7 +156,7 @@ def _build_calls_schema(
 
 
 def _move_definitions(parameters: JsonObject, definitions: JsonObject, field: str) -> None:
-    """Move the definitions of one tool to those of all, by the keyword that holds them.
+    """Move one tool's definitions to the common ones, by the keyword that holds them.
 
     field: the JSON path of `parameters`.
     """

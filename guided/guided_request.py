@@ -1,7 +1,7 @@
-"""What of a chat request decides to which grammar its answer is held, with types, decoded once.
+"""The request fields that constrain the output, decoded once, with types.
 
-A server's chat request and a row of a batch both are one (`GuidedRequest`), so the same checks and
-the same policy hold for both.
+Both a server's chat request and a row of a batch are a `GuidedRequest`, so the same checks and the
+same policy apply to both.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ ResponseFormatType = Literal["text", "json_object", "json_schema", "structural_t
 
 
 class Function(msgspec.Struct, gc=False):
-    """A declared function. parameters: a JSON schema, not checked yet."""
+    """A declared function. parameters: a JSON schema, unchecked."""
 
     name: str
     description: str | None = None
@@ -48,7 +48,7 @@ class NamedToolChoice(msgspec.Struct, gc=False):
 
 
 class JsonSchemaFormat(msgspec.Struct, gc=False):
-    """The `json_schema` of a response format. schema: not checked yet."""
+    """The `json_schema` of a response format. schema: unchecked."""
 
     schema: object
 
@@ -61,9 +61,9 @@ class ResponseFormat(msgspec.Struct, gc=False):
 
 
 class GuidedRequest(msgspec.Struct, kw_only=True, dict=True):
-    """The fields of a chat request that constrain its answer, of OpenAI and of Dynamo.
+    """The fields of a chat request, OpenAI's and Dynamo's, that constrain its answer.
 
-    None stands for an absent field and for null. Schemas stay as they are: `request_schemas`
+    None stands for an absent field and for null. Schemas are not decoded; `request_schemas`
     checks them.
     """
 
@@ -90,18 +90,18 @@ class GuidedRequest(msgspec.Struct, kw_only=True, dict=True):
 
     @property
     def named_function(self) -> str | None:
-        """The function that a named `tool_choice` demands."""
+        """The function that a named `tool_choice` demands, if any."""
         choice = self.tool_choice
         return choice.function.name if isinstance(choice, NamedToolChoice) else None
 
 
 Request = TypeVar("Request", bound=GuidedRequest)
 
-# msgspec's "Expected `int`, got `str` - at `$.stop[1]`"; for a key it says "at `key` in `$.x`".
+# For example "Expected `int`, got `str` - at `$.stop[1]`"; for a key "at `key` in `$.x`".
 _ERROR = re.compile(r"(?P<problem>.*?)(?: - at (?:`key` in )?`\$\.?(?P<path>.*)`)?")
 _EXPECTED = re.compile(r"Expected `(?P<type>[^`]*)`.*")
 _MISSING = re.compile(r"Object missing required field `(?P<name>[^`]*)`")
-# The names that a field may have, where it is not "function".
+# The values of tag fields other than "function".
 _NAMES = {"response_format.type": get_args(ResponseFormatType)}
 # msgspec's names of types.
 _TYPES = {
@@ -118,7 +118,7 @@ _STEP = re.compile(r"\[(\d+)\]|([^.\[\]]+)")
 def decode_request(raw: JsonObject, kind: type[Request]) -> Request:
     """Return the typed request. raw: kept as its `raw`, not copied.
 
-    Raises `RequestError` with the JSON path of a missing field or of a value of a wrong type.
+    Raises `RequestError` with the JSON path of a missing field or of a value of the wrong type.
     """
     try:
         request = msgspec.convert(raw, kind)
@@ -129,7 +129,7 @@ def decode_request(raw: JsonObject, kind: type[Request]) -> Request:
 
 
 def _raise_request_error(raw: object, error: msgspec.ValidationError) -> NoReturn:
-    """Raise the error of msgspec as ours."""
+    """Convert msgspec's error to a `RequestError`."""
     found = _ERROR.fullmatch(str(error))
     problem, path = (found["problem"], found["path"] or "") if found else (str(error), "")
     if (missing := _MISSING.fullmatch(problem)) is not None:

@@ -1,6 +1,6 @@
-"""Lets a model reason in front of an answer that is held to a grammar, by one grammar of both.
+"""Lets a model reason before a constrained answer, with one grammar for both.
 
-So no engine has to know where reasoning ends, and the answer is the same with each.
+So engines need not know where reasoning ends, and all give the same answer.
 """
 
 from __future__ import annotations
@@ -11,12 +11,12 @@ from ..base.errors import RequestError
 from ..base.json_types import JsonObject
 from ..parsers.format import Format, State
 
-# What models write between their reasoning and the answer.
+# Text that models write between reasoning and answer.
 _GAP: JsonObject = {"type": "regex", "pattern": "\\n{0,2}"}
 
 
 class ReasoningTags(NamedTuple):
-    """The markers around reasoning: each of `begins` is followed by text and one of `ends`.
+    """The markers around reasoning: text follows each of `begins`, then one of `ends`.
 
     decided: whether a model reasons is known before its first token.
     """
@@ -27,7 +27,7 @@ class ReasoningTags(NamedTuple):
 
 
 def read_reasoning_tags(format_: Format) -> ReasoningTags | None:
-    """Return the markers of a format; None if its reasoning has headers, or is no text."""
+    """Return the markers of a format; None if its reasoning has headers or is not text."""
     states = format_.states
     begins = [*_lead_to(format_, State.START, State.REASONING)]
     begins += [
@@ -42,7 +42,7 @@ def read_reasoning_tags(format_: Format) -> ReasoningTags | None:
 
 
 def _lead_to(format_: Format, source: State, *targets: State) -> list[str]:
-    """Return the markers of a state that lead to others, and have no text behind them."""
+    """Return the markers of a state that lead to others and precede no reused text."""
     markers = format_.states.get(source, {})
     return [marker for marker, target in markers.items() if target in targets]
 
@@ -50,14 +50,14 @@ def _lead_to(format_: Format, source: State, *targets: State) -> list[str]:
 def after_reasoning(
     guided_decoding: JsonObject, tags: ReasoningTags, *, opened: bool
 ) -> JsonObject:
-    """Return `guided_decoding` for reasoning, and then an answer that it holds.
+    """Return `guided_decoding` for reasoning followed by a constrained answer.
 
-    opened: whether the model reasons from its first token. If not, it may begin to, or answer,
-        where that is not decided before.
-    Raises `RequestError` for a constraint that cannot be put into a structural tag.
+    opened: whether the model reasons from its first token. If not, it may begin to reason or
+        to answer, unless that is decided before.
+    Raises `RequestError` for a constraint that a structural tag cannot express.
     """
     answer = to_tag_format(guided_decoding)
-    is_free = answer.get("type") == "triggered_tags"  # text in front of its tags
+    is_free = answer.get("type") == "triggered_tags"  # allows text before its tags
     if is_free or (tags.decided and not opened):
         return guided_decoding
     begins = ("",) if opened else tags.begins
@@ -95,7 +95,7 @@ def to_tag_format(guided_decoding: JsonObject) -> JsonObject:
 
 
 def _read_tag(tag: JsonObject) -> JsonObject:
-    """Return the format of a structural tag, also of the older form with `structures`."""
+    """Return the format of a structural tag, including the older form with `structures`."""
     if isinstance(tag.get("format"), dict):
         found: JsonObject = tag["format"]
         return found

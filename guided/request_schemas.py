@@ -1,6 +1,6 @@
 """Checks the schemas, expressions and grammars of a request, in a thread of the frontend.
 
-They are the costly part of checking a request: see `constraint_rules` for the rest.
+These checks are the expensive ones; `constraint_rules` does the others.
 """
 
 from __future__ import annotations
@@ -34,9 +34,9 @@ def check_schemas(
     request: GuidedRequest,
     find_tool_fault: Callable[[JsonObject], SchemaFault | None] = find_tool_fault,
 ) -> None:
-    """Raise `RequestError` for the first schema, expression or grammar that is wrong.
+    """Raise `RequestError` for the first invalid schema, expression or grammar.
 
-    find_tool_fault: of a tool's schema; another may remember the correct ones.
+    find_tool_fault: checks a tool's schema; may be a cached version.
     """
     total = 0
     for position, tool in enumerate(request.tools or []):
@@ -58,7 +58,7 @@ def check_schemas(
 
 
 def _measure(field: str, schema: object) -> int:
-    """Return the length of a schema's text in bytes. Raises `RequestError` if it is too large."""
+    """Return the size of a schema's text in bytes. Raises `RequestError` if it is too large."""
     try:
         size = len(msgspec.json.encode(schema))
     except RecursionError:
@@ -86,7 +86,7 @@ def _find_answer_schemas(request: GuidedRequest) -> Iterator[tuple[str, object]]
 
 
 def _decode_guided_json(guided_json: object) -> object:
-    """Return the schema in `guided_json`, which may be a schema or the text of one."""
+    """Return the schema in `guided_json`, given as a schema or as text."""
     schema = guided_json
     if isinstance(guided_json, str):
         if len(guided_json) > MAX_SCHEMA_BYTES:

@@ -1,8 +1,8 @@
-"""Checks that a client's schema is a JSON Schema, of a size that engines can work with.
+"""Checks that a client's schema is a JSON Schema of a size that engines can process.
 
-One walk over the schema by a table of keywords, so its cost is linear in the schema, whatever
-references or expressions it has: no reference is resolved, and no expression is matched. See
-docs/decisions/0018-checks-of-schemas.md for why this is not the library jsonschema.
+A single walk with a table of keywords has a cost linear in the schema, whatever references or
+expressions it has: references are not resolved, and expressions are not matched. For why this is
+not the library jsonschema see docs/decisions/0018-checks-of-schemas.md.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ MAX_PATTERN_CHARACTERS = 8192
 MAX_GROUPS = 64
 
 
-# The keywords of older drafts, by those of the standard form, where `items` is a list.
+# Keywords of older drafts, by those of the standard form with `items` as a list.
 _OLDER_WORDS: Mapping[str | int, str] = {"prefixItems": "items", "items": "additionalItems"}
 
 
@@ -58,7 +58,7 @@ def find_fault(schema: object) -> SchemaFault | None:
 
 
 def find_keyword(schema: object, words: Container[str]) -> str | None:
-    """Return the first of some keywords that a correct schema uses; None if it uses none."""
+    """Return the first of some keywords that a valid schema uses; None if it uses none."""
     for _, part in walk(schema, _find_draft(schema).holders):
         for word in part if isinstance(part, dict) else ():
             if word in words:
@@ -80,7 +80,7 @@ def find_tool_fault(schema: JsonObject) -> SchemaFault | None:
 
 
 def _find_written_path(written: object, path: Path) -> Path:
-    """Return the path in a tool's schema of what has `path` in the standard form."""
+    """Convert a path in the standard form to the path in the tool's schema."""
     found: list[str | int] = []
     for step in path:
         if isinstance(written, dict):
@@ -94,7 +94,7 @@ def _find_written_path(written: object, path: Path) -> Path:
 
 
 def find_pattern_fault(pattern: object) -> str | None:
-    """Return what a regular expression has to be instead; None for a correct one."""
+    """Return the expectation that a regular expression violates; None for a valid one."""
     if not isinstance(pattern, str) or len(pattern) > MAX_PATTERN_CHARACTERS:
         return f"a regular expression of at most {MAX_PATTERN_CHARACTERS:,} characters"
     if _count_nested_groups(pattern) > MAX_GROUPS:
@@ -111,14 +111,14 @@ def _count_nested_groups(pattern: str) -> int:
 
 
 class _Rule(NamedTuple):
-    """accepts: whether a keyword may have a value, apart from the schemas in it."""
+    """accepts: whether a keyword may have a value, ignoring the schemas in it."""
 
     accepts: Callable[[object], bool]
     allowed: str
 
 
 class _Draft(NamedTuple):
-    """The keywords of a draft: the rules of their values, and how they hold schemas."""
+    """The keywords of a draft, with the rules of their values and how they hold schemas."""
 
     rules: Mapping[str, _Rule]
     holders: Mapping[str, Holds]

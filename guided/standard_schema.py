@@ -1,6 +1,6 @@
-"""Rewrites tools' schemas as JSON Schema, whatever language or draft they were written for.
+"""Rewrites tools' schemas as JSON Schema, from other languages or drafts.
 
-Engines compile schemas to grammars, and know only JSON Schema's own words.
+Engines compile schemas to grammars, and only support JSON Schema's own terms.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ MAX_DEPTH = 128
 
 
 def standardize(schema: JsonObject, *, newest: bool = True, depth: int = 0) -> JsonObject:
-    """Return `schema` in the words of JSON Schema; the same object if nothing has to change.
+    """Rewrite `schema` in JSON Schema's terms; return the same object if it needs no change.
 
     Type names of other languages become JSON types. Names for any type, keywords that are null,
     and `required: true` inside a property are dropped.
@@ -21,7 +21,7 @@ def standardize(schema: JsonObject, *, newest: bool = True, depth: int = 0) -> J
     newest: also rewrite older drafts as draft 2020-12: arrays as `items` become `prefixItems`,
         `exclusiveMinimum: true` replaces the minimum, and the object names its required properties.
 
-    The cost is linear in the schema, which is not changed.
+    The cost is linear in the schema, which is not modified.
     """
     if depth >= MAX_DEPTH:
         return schema
@@ -64,7 +64,7 @@ def _modernize(schema: JsonObject, changes: JsonObject) -> JsonObject:
         if required and (named is None or isinstance(named, list)):
             modern["required"] = list(dict.fromkeys([*(named or ()), *required]))
     if modern and "$schema" in schema:
-        modern["$schema"] = None  # it may name a draft that lacks these words
+        modern["$schema"] = None  # it may name a draft without these keywords
     return modern
 
 
@@ -94,20 +94,20 @@ def _rewrite_type(value: object) -> object:
     types = [to_json_type(name) or name if isinstance(name, str) else name for name in names]
     if ANY in types:
         return None
-    # Compared by name, or by identity: values that are not names may not be hashable.
+    # Compared by name or identity, because other values may not be hashable.
     unique = list({name if isinstance(name, str) else id(name): name for name in types}.values())
     if unique == names:
         return value
     return unique if isinstance(value, list) else unique[0]
 
 
-# Engines compile the schemas of these keywords; of the others that hold schemas they read none.
+# Engines compile the schemas of these keywords; they ignore the others that hold schemas.
 _HOLDERS = {
     word: holds
     for word, holds in HOLDERS_BEFORE_2020.items()
     if word not in ("dependencies", "contentSchema")
 }
-# Keywords that are dropped where they are null.
+# Keywords that are dropped if null.
 _NEVER_NULL = frozenset(
     {
         *_HOLDERS,
@@ -117,5 +117,5 @@ _NEVER_NULL = frozenset(
         *("minProperties", "maxProperties"),
     }
 )
-# Keywords that mean something else in older drafts.
+# Keywords with another meaning in older drafts.
 _OLDER_WORDS = frozenset({"items", "exclusiveMinimum", "exclusiveMaximum", "properties"})

@@ -27,7 +27,7 @@ import msgspec
 from ..base.errors import SetupError
 from ..base.json_types import JsonObject
 
-# Limit for a line in bytes, with room for an image in a data URL.
+# Of a line, in bytes: room for an image in a data URL.
 MAX_LINE_BYTES = 67_108_864
 # The field of a plain row that holds the answer in the output.
 RESPONSE = "response"

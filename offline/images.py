@@ -17,7 +17,7 @@ from .rows import RowFailure
 if TYPE_CHECKING:
     from PIL import Image
 
-# Limits for an image's file, and for the image.
+# Of an image's file, and of the image.
 MAX_IMAGE_BYTES = 67_108_864
 MAX_IMAGE_PIXELS = 67_108_864
 

@@ -1,1 +1,1 @@
-"""Chat templates: how they are found, rendered within bounds, and probed."""
+"""Chat templates: finding, rendering within limits, and probing them."""

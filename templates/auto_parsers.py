@@ -1,6 +1,6 @@
-"""`--tool-call-parser auto` and `--reasoning-parser auto`: the parsers that a model's files name.
+"""`--tool-call-parser auto` and `--reasoning-parser auto`: detect parsers from a model's files.
 
-Either one format fits, or the worker does not start and says what came into question.
+Unless exactly one format fits, the worker does not start, and the error lists the candidates.
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ from .probe import read_evidence
 logger = logging.getLogger(__name__)
 
 AUTO = "auto"
-# What detection reads of a model. Weights are fetched by whoever loads them.
+# The files that detection reads. The engine's own code downloads weights.
 SMALL_FILES = ("*.json", "*.jinja", "tokenizer.model*")
 
 
 class NoParserError(SetupError):
-    """No parser, or more than one, fits a model whose parser was to be found."""
+    """No parser, or more than one, fits a model for `auto`."""
 
     def __init__(self, flag: str, model: str, detection: Detection) -> None:
         self.detection = detection
@@ -44,13 +44,13 @@ def resolve_auto(
     chat_template: str | None = None,
     known: Callable[[str], Collection[str]] = lambda _: (),
 ) -> ParserNames:
-    """Return `names` with the model's parsers in place of "auto", logging why.
+    """Replace "auto" in `names` by the model's parsers; log the reasons.
 
-    model: a folder, or a name on the hub, of which the small files are fetched.
+    model: a folder, or a name on the hub, from which the small files are downloaded.
     chat_template: path of a Jinja file that the worker uses instead of the model's own.
-    known: returns the names that the engine takes for a flag; where one of them is ours, the
-        engine's is taken.
-    Raises `NoParserError` where not exactly one fits, and `SetupError` for a model that cannot be
+    known: returns the names that the engine accepts for a flag; if one of a format's names is
+        among them, it is used.
+    Raises `NoParserError` unless exactly one fits, and `SetupError` for a model that cannot be
     read.
     """
     if AUTO not in (names.tool_call, names.reasoning):
@@ -70,7 +70,7 @@ def resolve_auto(
 
 
 def _model_tools(tool_call: str | None, evidence: Evidence) -> Format | None:
-    """Return the format of the model's calls, also where the worker does not parse them."""
+    """Return the format of the model's calls, even if the worker does not parse them."""
     return (tool_format(tool_call) if tool_call else None) or detect_tool_calls(evidence).format
 
 
@@ -83,26 +83,26 @@ def _take(flag: str, model: str, detection: Detection, known: Collection[str]) -
 
 
 def name_for_engine(format_: Format, known: Collection[str]) -> str:
-    """Return the name of a format in an engine that takes the names `known`; else our own."""
+    """Return a format's name in an engine that accepts the names `known`, else our own."""
     names = (format_.name, *format_.aliases)
     return next((name for name in names if name in known), format_.name)
 
 
 def find_folder(model: str, revision: str | None = None) -> Path:
-    """Return the folder with a model's small files, fetched from the hub if it is not local.
+    """Return the folder with a model's small files, downloading them if it is not local.
 
-    Raises `SetupError` if there is none.
+    Raises `SetupError` if they are not found.
     """
     path = Path(model)
     if path.is_dir():
         return path
     if path.is_file():
-        return path.parent  # a file of weights; its folder may have the others
+        return path.parent  # of a weights file; its folder may have the others
     try:
         from huggingface_hub import snapshot_download
     except ImportError as error:
         raise SetupError(
-            f"{model!r} is no folder, and huggingface_hub, which fetches models, is not installed; "
+            f"{model!r} is not a folder, and huggingface_hub, which downloads models, is missing; "
             "name a folder."
         ) from error
     try:
@@ -111,6 +111,6 @@ def find_folder(model: str, revision: str | None = None) -> Path:
         # The hub's client raises errors of several libraries.
         reason = str(error).partition("\n")[0]
         raise SetupError(
-            f"{model!r} is no folder, and cannot be fetched as a model of the hub ({reason}); name "
+            f"{model!r} is not a folder, and cannot be downloaded from the hub ({reason}); name "
             "a folder, or a model that can be reached."
         ) from error

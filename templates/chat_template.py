@@ -1,7 +1,7 @@
-"""The model's own chat template: messages in, the prompt's text out. Pure; no engine, no Dynamo.
+"""The model's own chat template: converts messages to prompt text. Pure; no engine, no Dynamo.
 
-Templates are written for transformers, so the Jinja environment is like its own. Messages
-are converted as vLLM's renderer does it, so every back end makes the same prompt.
+Templates are written for transformers, so the Jinja environment resembles its own. Messages are
+converted as in vLLM's renderer, so every back end builds the same prompt.
 """
 
 from __future__ import annotations
@@ -29,20 +29,20 @@ from .variables import TEXT_PARTS
 
 R = TypeVar("R")
 
-# Of a model's several templates, these two names have a meaning.
+# The two template names with a meaning, if a model has several.
 DEFAULT, FOR_TOOLS = "default", "tool_use"
-# Marks the end of a final message that the model is to continue; templates trim messages.
+# Marks the end of a final message that the model is to continue, because templates trim messages.
 CONTINUE_MARKER = "BACKEDGE-CONTINUE-HERE "
 # Rendering 200,000 tokens of messages takes a fraction of a second; an endless loop, forever.
 TEMPLATE_SECONDS = 10.0
 # Of the format of a date. The C library reserves up to 256 times as much for the date itself.
 MAX_DATE_FORMAT = 256
-# Compiled templates that are kept. A model has one or a few.
+# Number of compiled templates that are cached. A model has one or a few.
 CACHED_TEMPLATES = 64
 
 
 class Generation(Extension):
-    """`{% generation %}` marks the assistant's text, for training; here it has no effect."""
+    """`{% generation %}` marks the assistant's text for training; here it has no effect."""
 
     tags = {"generation"}  # noqa: RUF012 - declared as in jinja2's base class
 
@@ -53,7 +53,7 @@ class Generation(Extension):
 
 
 def create_environment() -> BoundedEnvironment:
-    """Return the environment of transformers' `apply_chat_template`, with bounds."""
+    """Return the environment of transformers' `apply_chat_template`, with limits."""
     environment = BoundedEnvironment(
         trim_blocks=True, lstrip_blocks=True, extensions=[Generation, loopcontrols]
     )
@@ -119,7 +119,7 @@ class ChatTemplate:
         """Return the text of the prompt.
 
         messages, tools: in OpenAI's form. template_kwargs: the request's
-            chat_template_kwargs, as the template's variables; others are left out.
+            chat_template_kwargs as variables; those that the template does not read are dropped.
         Raises `RequestError` for a part that is not text, and if the template raises.
         """
         name = FOR_TOOLS if tools and FOR_TOOLS in self._templates else DEFAULT
@@ -140,7 +140,7 @@ class ChatTemplate:
         try:
             text = render_with_time_limit(lambda: self._templates[name].render(variables))
         except Exception as error:
-            # A template is code of the model: it may raise anything, and so refuses messages.
+            # A template is the model's code: any exception means that it rejects the messages.
             raise RequestError.rejected(error) from error
         return text[: text.rindex(CONTINUE_MARKER.strip())] if continue_final_message else text
 
@@ -159,7 +159,7 @@ def compile_template(source: str) -> jinja2.Template:
 
 @functools.lru_cache(maxsize=CACHED_TEMPLATES)
 def find_variables(source: str) -> frozenset[str]:
-    """Return the names of the variables that a template reads and does not set itself."""
+    """Return the names of the variables that a template reads without setting them."""
     return render_with_time_limit(
         lambda: frozenset(meta.find_undeclared_variables(create_environment().parse(source)))
     )
@@ -171,7 +171,7 @@ def render_with_time_limit(render: Callable[[], R]) -> R:
 
 
 def reads_content_parts(template: nodes.Template) -> bool:
-    """Whether the template loops over a message's content, so expects a list of parts."""
+    """Whether the template loops over a message's content, which must then be a list of parts."""
     return any(_is_content(loop.iter) for loop in template.find_all(nodes.For))
 
 
@@ -188,7 +188,7 @@ def _is_content(node: nodes.Node) -> bool:
 def convert_messages(
     messages: list[JsonObject], *, as_parts: bool, knows_developer: bool
 ) -> list[JsonObject]:
-    """Return messages in OpenAI's form as chat templates expect them.
+    """Convert messages from OpenAI's form to that of chat templates.
 
     as_parts: content as a list of parts, not as text.
     knows_developer: otherwise developer messages are merged into the system message.
@@ -221,7 +221,7 @@ def _convert_message(position: int, message: JsonObject, as_parts: bool) -> Json
 
 
 def _format_tool_for_vllm(tool: JsonObject) -> JsonObject:
-    """Return the definition with vLLM's order of keys, and null for a missing one."""
+    """Return the definition in vLLM's order of keys, with null for missing ones."""
     function = tool["function"]
     fields = {name: function.get(name) for name in ("name", "description", "parameters")}
     strict = {"strict": function["strict"]} if function.get("strict") is not None else {}
@@ -231,7 +231,7 @@ def _format_tool_for_vllm(tool: JsonObject) -> JsonObject:
 def _format_tool_for_sglang(tool: JsonObject) -> JsonObject:
     """Return the definition with all fields of SGLang's own type, in its order.
 
-    SGLang's server also puts the schema into its standard form.
+    SGLang's server also standardizes the schema.
     """
     function = tool["function"]
     fields = {name: function.get(name) for name in ("description", "name", "parameters")}
@@ -250,8 +250,8 @@ TOOL_FORMATS: dict[str, Callable[[JsonObject], JsonObject]] = {
 def format_tools(tools: list[JsonObject] | None, engine: str) -> list[JsonObject] | None:
     """Return `tools` as the server of `engine` passes them to the template; None for no tools.
 
-    The template writes them as JSON, so prompts from that server have the same prefix.
-    An unknown engine gets vLLM's form.
+    The template writes them as JSON, so prompts have the same prefix as those of that server.
+    An unknown engine is treated as vLLM.
     """
     return list(map(TOOL_FORMATS.get(engine, _format_tool_for_vllm), tools)) if tools else None
 
@@ -283,10 +283,10 @@ def _add_assistant_fields(converted: JsonObject, message: JsonObject) -> None:
 
 
 def join_reasoning(reasoning: str | list[str]) -> str:
-    """Return the reasoning of an earlier turn as the text that chat templates expect.
+    """Join the reasoning of an earlier turn into the text that chat templates expect.
 
-    reasoning: Dynamo makes a list of what stands in front of each call and behind the last one;
-        its own frontend joins the list like this.
+    reasoning: Dynamo makes a list of the reasoning before each call and after the last one;
+        its own frontend joins the list in the same way.
     """
     if isinstance(reasoning, str):
         return reasoning
@@ -294,10 +294,10 @@ def join_reasoning(reasoning: str | list[str]) -> str:
 
 
 def _decode_arguments(function: JsonObject) -> JsonObject:
-    """Return the call with its arguments as an object: templates have syntaxes of their own.
+    """Return the call with its arguments as an object: templates have their own syntaxes.
 
-    Invalid arguments of an earlier turn (the model was cut off) become an empty object:
-    if they were refused, the conversation could never continue.
+    Invalid arguments of an earlier turn (the model was cut off) become an empty object; if they
+    were rejected, the conversation could never continue.
     """
     arguments = function.get("arguments") or {}
     if isinstance(arguments, str):

@@ -1,4 +1,4 @@
-"""A model's prompts: its chat template, found in its folder, and its tokenizer."""
+"""Renders and tokenizes a model's prompts with the template in its folder."""
 
 from __future__ import annotations
 
@@ -34,14 +34,14 @@ def load_template(
     """Return a model's chat template.
 
     given: path of a Jinja file to use instead of the model's own.
-    engine: of the model's workers; prompts are made as its server makes them.
+    engine: of the model's workers; prompts equal those of its server.
     Raises `SetupError` if there is no template.
     """
     return ChatTemplate(read_templates(folder, given), folder.special_tokens, engine)
 
 
 def read_templates(folder: ModelFolder, given: str | None = None) -> dict[str, str]:
-    """Return the sources of the chat templates by name, from the first place that has any.
+    """Return the sources of the chat templates by name, from the first file that has any.
 
     given: as for `load_template`, whose errors this raises.
     """
@@ -68,7 +68,7 @@ class ModelPrompts(ModelFolder):
     """Renders and tokenizes the prompts of a model with tokenizer.json and a chat template.
 
     chat_template: path of a Jinja file to use instead of the model's own.
-    engine: as for `load_template`. cache: remembers parts of prompts; None for no memory.
+    engine: as for `load_template`. cache: of parts of prompts; None for no cache.
     Raises `SetupError` for a folder without tokenizer.json or without a template.
     """
 
@@ -86,7 +86,7 @@ class ModelPrompts(ModelFolder):
         self.template = load_template(self, chat_template, engine)
 
     def encode(self, text: str) -> list[int]:
-        """Return the token ids of rendered text, in which special tokens are written out."""
+        """Return the token ids of rendered text, which contains its special tokens as text."""
         return self.encoder.encode(text)
 
     def prompt_token_ids(

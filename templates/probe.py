@@ -1,8 +1,7 @@
-"""What a model's files say of its parsers, for `parsers/detection.py`.
+"""Reads the evidence for `parsers/detection.py` from a model's files.
 
-The chat template is given a conversation with one tool call, and the text that it makes of the
-assistant's turn is cut out: so the model writes its calls. The ends of prompts show whether the
-template opens reasoning.
+The chat template renders a conversation with one tool call; its text for the assistant's turn shows
+how the model writes calls. The ends of prompts show whether the template opens reasoning.
 """
 
 from __future__ import annotations
@@ -32,36 +31,36 @@ from .model_prompts import read_templates
 
 T = TypeVar("T", bound=msgspec.Struct)
 
-# The end of the conversation in front of the assistant's turn.
+# The end of the conversation before the assistant's turn.
 QUESTION = "BACKEDGE-PROBE-QUESTION"
-# Mistral's templates want nine letters or digits, Kimi's print the id in place of the name.
+# Mistral's templates need nine letters or digits; Kimi's print the id instead of the name.
 CALL_IDS = ("probe0001", f"functions.{PROBE_NAME}:0")
-# Most templates want the arguments as an object, some as its JSON.
+# Most templates need the arguments as an object, some as JSON text.
 ARGUMENTS: tuple[JsonObject | str, ...] = (
     PROBE_ARGUMENTS,
     msgspec.json.encode(PROBE_ARGUMENTS).decode(),
 )
-# The variables that switch reasoning on and off, in one template or another.
+# Variables that switch reasoning, in one template or another.
 THINKING_FLAGS = ("enable_thinking", "thinking")
-# The beginning of a marker that the common part of two texts has cut.
+# The beginning of a marker that was cut off with the common part of two texts.
 CUT_MARKER = re.compile(r"[<\[◁][^>\]▷]*\Z")
 
 
 class AddedToken(msgspec.Struct, frozen=True):
-    """A token that is not of the ordinary vocabulary."""
+    """A token outside the ordinary vocabulary."""
 
     content: str = ""
     id: int = -1
 
 
 class TokenizerJson(msgspec.Struct, frozen=True):
-    """tokenizer.json, as far as it lists added tokens."""
+    """The part of tokenizer.json that lists added tokens."""
 
     added_tokens: list[AddedToken] = []
 
 
 class TokenizerConfig(msgspec.Struct, frozen=True):
-    """tokenizer_config.json, as far as it lists added tokens."""
+    """The part of tokenizer_config.json that lists added tokens."""
 
     added_tokens_decoder: dict[int, AddedToken] = {}
 
@@ -74,16 +73,16 @@ class TekkenToken(msgspec.Struct, frozen=True):
 
 
 class TekkenJson(msgspec.Struct, frozen=True):
-    """tekken.json, as far as it lists control tokens."""
+    """The part of tekken.json that lists control tokens."""
 
     special_tokens: list[TekkenToken] | None = None
 
 
 def read_evidence(folder: str | Path, chat_template: str | None = None) -> Evidence:
-    """Return what the files of a model's folder say.
+    """Read the evidence in a model's folder.
 
     chat_template: path of a Jinja file to use instead of the model's own.
-    Raises `SetupError` for a file that cannot be used. A missing one is no error.
+    Raises `SetupError` for an unusable file. Files may be missing.
     """
     files = ModelFolder(folder)
     tokens = read_added_tokens(Path(folder))
@@ -98,9 +97,9 @@ def read_evidence(folder: str | Path, chat_template: str | None = None) -> Evide
 
 
 def read_added_tokens(folder: Path) -> dict[str, int]:
-    """Return the ids of the added tokens by their texts, from the files that list any.
+    """Return text -> id of the added tokens, from the files that list any.
 
-    Raises `SetupError` for a file of another form.
+    Raises `SetupError` for a file with another structure.
     """
     try:
         listed = _decode(folder / "tokenizer.json", TokenizerJson).added_tokens
@@ -122,7 +121,7 @@ def _decode(path: Path, content: type[T]) -> T:
 def probe_template(
     source: str, special_tokens: Mapping[str, str], tokens: frozenset[str] = frozenset()
 ) -> Evidence:
-    """Return what a template's source and its renderings say.
+    """Return the evidence in a template's source and renderings.
 
     special_tokens: `bos_token` and others, which templates write themselves.
     tokens: the added tokens.
@@ -152,13 +151,13 @@ class _Probe:
         self.variables = find_variables(source)
 
     def render_prompt(self, setting: Mapping[str, bool]) -> str | None:
-        """Return a prompt; None if the template raises."""
+        """Render a prompt; None if the template raises."""
         return self._render([], setting, add_generation_prompt=True)
 
     def render_turns(self, prompts: Sequence[str]) -> Iterator[str]:
-        """Yield the turns with the probe's call, without what the prompt has of them.
+        """Yield the turns with the probe's call, without the prompt's part of them.
 
-        prompts: what stands behind the question in them.
+        prompts: their text after the question.
         """
         for call_id in CALL_IDS:
             for arguments in ARGUMENTS:
@@ -185,12 +184,12 @@ class _Probe:
         }
         try:
             return render_with_time_limit(lambda: self._template.render(variables))
-        except Exception:  # noqa: BLE001 - a template is code of the model: it may raise anything
+        except Exception:  # noqa: BLE001 - a template is the model's code and may raise anything
             return None
 
 
 def _cut_question(text: str) -> str:
-    """Return what stands behind the question, "" if it does not occur."""
+    """Return the text after the question; "" if the question does not occur."""
     _, question, behind = text.rpartition(QUESTION)
     return behind if question else ""
 
@@ -205,7 +204,7 @@ def _calling(call_id: str, arguments: JsonObject | str) -> JsonObject:
 
 
 def _cut_prompt(prompt: str, turn: str) -> str:
-    """Return `turn` from where it differs from `prompt`, whole markers only."""
+    """Return `turn` from its difference to `prompt` on, with whole markers only."""
     pairs = enumerate(zip(prompt, turn, strict=False))
     length = next((i for i, (a, b) in pairs if a != b), min(len(prompt), len(turn)))
     common = turn[:length]

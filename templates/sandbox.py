@@ -1,4 +1,4 @@
-"""The Jinja environment of chat templates: sandboxed, and bounded in what a template may make.
+"""The Jinja environment of chat templates: sandboxed, with limits on what a template creates.
 
 It passes each operation to `prices` first. Loading a template computes nothing.
 """
@@ -34,7 +34,7 @@ from .prices import (
 
 T = TypeVar("T")
 
-# Characters of a template's output that are counted together.
+# Number of output characters that are counted together.
 COUNTED_AT_ONCE = 65_536
 _COMPARISONS: Mapping[str, Callable[[Any, Any], bool]] = {
     **{name: getattr(operator, name) for name in ("eq", "ne", "lt", "gt")},
@@ -46,7 +46,7 @@ _COMPARISONS: Mapping[str, Callable[[Any, Any], bool]] = {
 
 
 class _CodeGenerator(CodeGenerator):
-    """Passes operations to the environment that Jinja leaves to Python. Folds no constants."""
+    """Passes operations that Jinja leaves to Python to the environment. Folds no constants."""
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
@@ -99,7 +99,7 @@ class _CodeGenerator(CodeGenerator):
 
 
 class _Template(jinja2.Template):
-    """A template that gets a new budget for each prompt."""
+    """A template with a new budget for each prompt."""
 
     @override
     def render(self, *args: Any, **kwargs: Any) -> str:
@@ -108,21 +108,21 @@ class _Template(jinja2.Template):
 
 
 class BoundedEnvironment(ImmutableSandboxedEnvironment):
-    """Jinja's sandbox with bounds. Its templates raise `TemplateLimitError` beyond them."""
+    """Jinja's sandbox with limits, beyond which templates raise `TemplateLimitError`."""
 
     code_generator_class = _CodeGenerator
     template_class = _Template
     intercepted_binops = frozenset(OPERATORS)
 
     def __init__(self, **options: Any) -> None:
-        # A function that needs the context cannot be called before a template is rendered.
+        # A function that needs the context cannot run before a template is rendered.
         super().__init__(finalize=_finalize, optimized=False, **options)
         self.globals: dict[str, Any] = {name: self.globals[name] for name in GLOBALS}
         self.filters: dict[str, Any] = _bound_all(self.filters, FILTERS)
         self.tests: dict[str, Any] = _bound_all(self.tests, TESTS)
 
     def add_filter(self, name: str, function: Callable[..., object]) -> None:
-        """Replace a filter, bounded as Jinja's own of that name."""
+        """Replace a filter, with the limits of Jinja's own of that name."""
         self.filters |= _bound_all({name: function}, {name: FILTERS[name]})
 
     @override
@@ -161,12 +161,12 @@ class BoundedEnvironment(ImmutableSandboxedEnvironment):
         return bounded
 
     def concatenate(self, values: tuple[object, ...]) -> str:
-        """Return the texts of `values`, one after the other."""
+        """Concatenate the texts of `values`."""
         spend(sum(map(weigh, values)))
         return "".join(map(str, values))
 
     def compare(self, operator: str, left: Any, right: Any) -> bool:
-        """Return what an operator of a template says of two values."""
+        """Apply a template's comparison operator."""
         if type(left) not in PLAIN and type(right) not in PLAIN:
             spend(weigh((left, right)))
         return _COMPARISONS[operator](left, right)
@@ -177,7 +177,7 @@ class BoundedEnvironment(ImmutableSandboxedEnvironment):
 
     @staticmethod
     def hashed(key: T) -> T:
-        """Return a key that Python is about to hash: a tuple is hashed anew each time."""
+        """Return a key that Python will hash; a tuple is hashed anew each time."""
         if type(key) is tuple:
             spend(weigh(key))
         return key
@@ -192,7 +192,7 @@ class BoundedEnvironment(ImmutableSandboxedEnvironment):
 
     @staticmethod
     def concat(parts: Iterable[str]) -> str:
-        """Return the texts that a template or a macro has made, as one."""
+        """Concatenate the texts of a template or a macro."""
         made: list[str] = []
         size = 0
         for part in parts:
@@ -215,7 +215,7 @@ def _finalize(_context: Context, value: object) -> object:
 def _bound_all(
     functions: Mapping[str, Callable[..., Any]], sizes: Mapping[str, Price]
 ) -> dict[str, Callable[..., Any]]:
-    """Return those filters or tests that have a price, each with it."""
+    """Return those filters or tests that have a price, wrapped to count it."""
     return {
         name: function if (size := sizes[name]) is None else _bound(function, size)
         for name, function in functions.items()
@@ -224,14 +224,14 @@ def _bound_all(
 
 
 def _bound(function: Callable[..., Any], size: Callable[..., int]) -> Callable[..., Any]:
-    """Return a filter or test that counts what it makes. size: of that, from its arguments."""
+    """Wrap a filter or test to count its result. size: of the result, from the arguments."""
     first = int(hasattr(function, "jinja_pass_arg"))
 
     @wraps(function)
     def bounded(*args: Any, **kwargs: Any) -> Any:
         own = list(args)
         if len(own) > first and hasattr(own[first], "__next__"):
-            own[first] = list(own[first])  # a generator, which can be read once only
+            own[first] = list(own[first])  # a generator can be read only once
         spend(size(*own[first:], **kwargs))
         return function(*own, **kwargs)
 

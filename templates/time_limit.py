@@ -1,8 +1,8 @@
-"""A time limit for code that may never end: a model's chat template.
+"""A time limit for a model's chat template, which may never end.
 
-The only way Python offers to stop a thread is to raise an exception in it:
-`PyThreadState_SetAsyncExc` of the C API does that at one of its next bytecodes, wherever
-that is. So the limited thread takes no lock that such an exception could leave held.
+Python stops a thread only by raising an exception in it: `PyThreadState_SetAsyncExc` of the C API
+does so at one of its next bytecodes, anywhere. So the limited thread must take no lock that such an
+exception could leave held.
 """
 
 from __future__ import annotations
@@ -19,14 +19,14 @@ R = TypeVar("R")
 
 
 class _Expired(BaseException):
-    """Raised in the limited thread. Not an Exception: no `except Exception` there stops it."""
+    """Raised in the limited thread. Not an Exception, so that `except Exception` lets it pass."""
 
 
 class _Limit:
     """The limit of one call.
 
-    The watch writes `claimed`, reads `ended`, then writes `sent`. The limited thread
-    writes `ended` before it reads `claimed` and `sent`. So one of them sees the other.
+    The watch writes `claimed`, reads `ended`, then writes `sent`. The limited thread writes
+    `ended` before it reads `claimed` and `sent`. So at least one of them sees the other.
     """
 
     __slots__ = ("claimed", "ended", "sent", "thread")
@@ -47,14 +47,14 @@ class _Limit:
         self.sent = sent
 
     def end(self) -> None:
-        """Lift the limit. Raises `_Expired` here if it is on its way, so never anywhere else."""
+        """Lift the limit. If `_Expired` is on its way, it is raised here and nowhere else."""
         self.ended = True
         while self.claimed and self.sent is not False:
             time.sleep(0)
 
 
 class _Watch:
-    """The thread that enforces all limits. It starts with the first limit and never ends."""
+    """The thread that enforces all limits, from the first limit to the end of the process."""
 
     def __init__(self) -> None:
         self._changed = threading.Condition()
@@ -97,7 +97,7 @@ _watch = _Watch()
 def call_with_time_limit(seconds: float, function: Callable[[], R]) -> R:
     """Return the result of `function`. Raises `TimeoutError` if it takes longer than `seconds`.
 
-    Code that runs no bytecode, as in a library of C or Rust, is stopped when it returns.
+    Code that runs no bytecode, such as a C or Rust library, is stopped when it returns.
     """
     limit = _Limit()
     try:

@@ -1,13 +1,13 @@
-"""What of a request a chat template reads: parts of messages, and variables with their names.
+"""The parts of a request that a chat template may read: parts of messages, and variables.
 
-`chat_template_kwargs` are a client's words. Renderers take them as keyword arguments of Python
-functions, beside arguments of their own: `padding` with a `max_length` reserves memory, `tokenize`
-and `chat_template` change what is rendered.
+`chat_template_kwargs` come from clients. Renderers take them as keyword arguments of Python
+functions, next to their own: `padding` with a `max_length` reserves memory, `tokenize` and
+`chat_template` change what is rendered.
 """
 
 from __future__ import annotations
 
-# Types of parts that are text, and the field with the text.
+# Types of text parts -> the field with the text.
 TEXT_PARTS = {
     "text": "text",
     "input_text": "text",
@@ -16,8 +16,8 @@ TEXT_PARTS = {
     "thinking": "thinking",
 }
 
-# Parameters of transformers' `apply_chat_template` and of the functions that it calls. `documents`
-# is one as well, but a variable of templates above all.
+# Parameters of transformers' `apply_chat_template` and of functions that it calls. `documents` is
+# one as well, but primarily a variable of templates.
 _TRANSFORMERS = frozenset(
     {
         *("conversation", "conversations", "messages", "tools", "chat_template", "tokenize"),
@@ -26,14 +26,14 @@ _TRANSFORMERS = frozenset(
         *("compiled_template", "self", "args", "kwargs"),
     }
 )
-# Of vLLM's and SGLang's functions around it, of mistral-common's, and of users' tokenizers.
+# Parameters of the functions around it: vLLM's, SGLang's, mistral-common's, users' tokenizers'.
 _ENGINES = frozenset({"model", "model_config", "tokenizer", "request", "processor"})
-# What templates find without being given it: Jinja's functions, and those for chat templates.
+# Names that are defined in templates: Jinja's functions, and those for chat templates.
 _GLOBALS = frozenset(
     {
         *("range", "dict", "lipsum", "cycler", "joiner", "namespace"),
         *("raise_exception", "strftime_now"),
     }
 )
-# A request may not set these.
+# Variables that a request must not set.
 RESERVED = _TRANSFORMERS | _ENGINES | _GLOBALS

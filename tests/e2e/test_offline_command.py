@@ -67,7 +67,7 @@ def test_ctrl_c_lets_the_rows_finish_and_the_same_command_goes_on(tmp_path: Path
         time.sleep(0.05)
     os.killpg(process.pid, signal.SIGINT)
     assert process.wait(TIMEOUT_S) == 130, log.read_text()[-4000:]
-    assert "SIGINT: the " in log.read_text()
+    assert "SIGINT: finishing the " in log.read_text()
     first = read_answers(output)
     assert 0 < len(first) < MANY
     assert f"stopped; {output} has {len(first):,} rows" in log.read_text()

@@ -73,7 +73,7 @@ def test_other_settings_are_refused_by_name(path: Path, scan: InputScan) -> None
         write(path, scan, settings=other)
     assert str(caught.value) == (
         f"--output {path} was started with other settings (--seed null, now 1; --temperature 0.0, "
-        "now 0.7); name another output, or the settings it was begun with."
+        "now 0.7); name another output, or use the original settings."
     )
 
 
@@ -187,7 +187,7 @@ def test_no_part_of_a_line_stays_on_a_full_disk(
         output.begin(SETTINGS, scan)
         output.append(json.dumps(PLAIN).encode())
         monkeypatch.setattr(os, "write", write_little)
-        with pytest.raises(OutputError, match=r"No space left on device.* is whole"):
+        with pytest.raises(OutputError, match=r"No space left on device.* lines are whole"):
             output.append(json.dumps(BATCH).encode())
         monkeypatch.setattr(os, "write", real)
         output.append(json.dumps(FAILED).encode())

@@ -180,7 +180,7 @@ def test_a_body_with_an_image() -> None:
             "the image must not be 'data:image/png;base64,!!'",
         ),
         ({"messages": parts("data:image/png,abc")}, "the image must not be 'data:image/png,abc'"),
-        ({"messages": parts("https://a/b.png")}, "the image 'https://a/b.png' is not in this"),
+        ({"messages": parts("https://a/b.png")}, "the image 'https://a/b.png' is not a local"),
         ({"messages": parts("a.png", "b.png")}, "the row has 2 images; at most 1"),
         (
             {"messages": parts("a.png"), "image": "b.png"},

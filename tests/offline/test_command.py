@@ -107,7 +107,7 @@ def test_nothing_is_done_twice(
     before = output.read_bytes()
     assert run(source, output) == 0
     assert output.read_bytes() == before
-    assert "30 of 30 rows have a result in" in capsys.readouterr().err
+    assert "30 of 30 rows already have a result in" in capsys.readouterr().err
 
 
 def test_rows_that_are_added_are_done(source: Path, output: Path) -> None:
@@ -140,7 +140,7 @@ LONG = {"messages": [{"role": "user", "content": "long " * 5000}]}
 UNKNOWN = {"messages": [{"role": "user", "content": "Hi"}]}
 FAILURES = [
     (batch_row(0, UNKNOWN), "duplicate_id", "belongs to an earlier row"),
-    (batch_row(-1, UNKNOWN), "no_recording", "none of them"),
+    (batch_row(-1, UNKNOWN), "no_recording", "none of which"),
     (batch_row(-1, UNKNOWN) | {"url": "/v1/embeddings"}, "request", "`url` must be /v1/chat"),
     (batch_row(-1, {"messages": "Hi"}), "request", "messages"),
     (batch_row(-1, {"messages": [1]}), "request", "messages"),
@@ -325,7 +325,7 @@ def test_a_signal_ends_cleanly_and_the_same_command_goes_on(
     assert process.returncode == 128 + number
     answers = read_answers(output)
     assert 10 < len(answers) < 2000
-    assert f"{number.name}: the " in shown
+    assert f"{number.name}: finishing the " in shown
     ending = f"stopped; {output} has {len(answers):,} rows, and the same command resumes from there"
     assert ending in shown
     finished = run_command(source, output)
@@ -345,7 +345,7 @@ def test_a_signal_before_the_start(
 
     monkeypatch.setattr(command_module, "scan_input", scan)
     assert run(source, output) == 130
-    assert "stopped before anything was generated." in capsys.readouterr().err
+    assert "stopped before generation began." in capsys.readouterr().err
 
 
 def test_a_disk_that_is_full(source: Path, output: Path) -> None:
@@ -353,7 +353,7 @@ def test_a_disk_that_is_full(source: Path, output: Path) -> None:
     limited = ["sh", "-c", 'ulimit -f 8; exec "$@"', "sh", *command]
     process = subprocess.run(limited, capture_output=True, text=True, check=False)
     assert process.returncode == 1
-    assert f"{output} could not be written (File too large); what is in it is whole." in (
+    assert f"{output} could not be written (File too large); its lines are whole." in (
         process.stderr
     )
     answers = read_answers(output)

@@ -156,7 +156,7 @@ def test_or_in_front_of_the_last_question():
 @pytest.mark.parametrize(
     ("messages", "part"),
     [
-        (user(IMAGE, IMAGE), "have 2 images; one is supported"),
+        (user(IMAGE, IMAGE), "have 2 images; only one is supported"),
         ([{"role": "system", "content": "x"}], "no user message can"),
     ],
 )
