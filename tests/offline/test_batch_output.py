@@ -95,7 +95,11 @@ def test_an_output_without_a_line_belongs_to_no_run(path: Path, scan: InputScan)
         ("notes", None, "is not empty, but out.jsonl.run, which records"),
         ('{"a": 1}\n', "kept", "line 1 is not an answer of this command"),
         ("notes\n", "kept", "line 1 is not an answer of this command"),
-        ('{"id": "chatcmpl-1", "response": {}}\n', "kept", "line 1 is not an answer of this command"),
+        (
+            '{"id": "chatcmpl-1", "response": {}}\n',
+            "kept",
+            "line 1 is not an answer of this command",
+        ),
         ("", "{", "out.jsonl.run cannot be read"),
         ("", '{"version": 1}', "out.jsonl.run cannot be read"),
     ],

@@ -330,7 +330,7 @@ def test_a_signal_ends_cleanly_and_the_same_command_goes_on(
     assert ending in shown
     finished = run_command(source, output)
     assert finished.returncode == 0
-    assert f"{len(answers):,} of 2,000 rows have a result" in finished.stderr
+    assert f"{len(answers):,} of 2,000 rows already have a result" in finished.stderr
     assert [answer["id"] for answer in read_answers(output)] == [
         f"backedge-{line}" for line in range(1, 2001)
     ]

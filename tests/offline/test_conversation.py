@@ -42,7 +42,7 @@ def test_a_template_that_refuses_the_variable_is_rendered_without(caplog):
     caplog.set_level(logging.INFO)
     request = TextGenerationRequest(messages=MESSAGES)
     assert render_conversation(render, request, GenerationOptions()) == "prompt"
-    assert "refuses enable_thinking=False" in caplog.text
+    assert "rejects enable_thinking=False" in caplog.text
 
 
 def test_a_template_that_refuses_the_messages_refuses_them():

@@ -51,7 +51,11 @@ LONG = "word " * 5000
 BAD = [
     (TextGenerationRequest(), "request", "either messages or a prompt"),
     (TextGenerationRequest(messages=[], prompt="x"), "request", "not both"),
-    (TextGenerationRequest.from_mapping({"prompt": 5}), "request", "prompt is 5"),
+    (
+        TextGenerationRequest.from_mapping({"prompt": 5}),
+        "request",
+        "prompt must be a string, not 5",
+    ),
     (TextGenerationRequest(prompt=""), "request", "the prompt is empty"),
     (TextGenerationRequest(messages=[{"role": "x"}]), "request", "messages[0].role"),
     (
@@ -59,7 +63,7 @@ BAD = [
         "request",
         "must be text, not",
     ),
-    (ask("Hi", options={"n": 1}), "request", "options is {'n': 1}"),
+    (ask("Hi", options={"n": 1}), "request", "options must be GenerationOptions, not {'n': 1}"),
     ({"messages": []}, "request", "is not a TextGenerationRequest"),
     (VlmGenerationRequest(image="x", prompt="y"), "request", "generate_vlm_batch"),
     (ask(LONG), "prompt_too_long", "tokens; at most 2047 tokens"),
