@@ -22,14 +22,12 @@ import reprlib
 from collections.abc import Iterable
 from typing import Self
 
+from .limits import MAX_REASON, MAX_SHOWN_NAME, MAX_SHOWN_TEXT
+
 # Where the parsers' names come from; errors name the flag to change.
 TOOL_CALL_FLAG = "--tool-call-parser"
 REASONING_FLAG = "--reasoning-parser"
-MAX_REASON = 1000
 
-# How much of a request's own text an error repeats, in characters.
-MAX_SHOWN_NAME = 200
-MAX_SHOWN_TEXT = 1000
 # Limits for two parts of an error, which has MAX_SHOWN_TEXT characters with field and value.
 MAX_PROBLEM = MAX_SHOWN_TEXT - MAX_SHOWN_NAME - 4
 MAX_EXPECTED = MAX_PROBLEM - MAX_SHOWN_NAME - 14

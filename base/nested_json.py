@@ -5,9 +5,7 @@ from __future__ import annotations
 import json
 
 from .json_types import is_deeper
-
-# As deep as Dynamo's HTTP layer lets the request itself be nested.
-MAX_NESTING = 128
+from .limits import MAX_JSON_NESTING
 
 
 def decode_json(text: str) -> object:
@@ -17,6 +15,6 @@ def decode_json(text: str) -> object:
     except RecursionError:
         raise ValueError("it is nested too deeply") from None
     # Brackets are counted at a fraction of the cost of looking at each value.
-    if text.count("[") + text.count("{") > MAX_NESTING and is_deeper(value, MAX_NESTING):
-        raise ValueError(f"it is nested more than {MAX_NESTING} levels deep")
+    if text.count("[") + text.count("{") > MAX_JSON_NESTING and is_deeper(value, MAX_JSON_NESTING):
+        raise ValueError(f"it is nested more than {MAX_JSON_NESTING} levels deep")
     return value

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Protocol, get_args
 import msgspec
 
 from ..base.errors import SetupError
+from ..base.limits import PROMPT_CACHE_MB
 from ..base.seams import check_seams
 from ..engines.dynamo import seams
 from ..engines.dynamo.types import FrontendConfig, Runtime
@@ -21,7 +22,7 @@ from ..recording.flags import RecordSettings, read_record_settings
 from ..tokenization import flags as tokenizer_flags
 from ..tokenization.backend_selection import check_installed, is_installed
 from ..tokenization.flags import ALLOW_MODULE_FLAG, BACKEND_FLAG, TokenizerSelection
-from ..tokenization.prompt_cache import BYTES_PER_MB, DEFAULT_MB, PromptCache
+from ..tokenization.prompt_cache import BYTES_PER_MB, PromptCache
 from .runtime import gc_control
 
 if TYPE_CHECKING:
@@ -65,7 +66,7 @@ class FrontendFlags(msgspec.Struct, frozen=True):
     other_arguments: list[str]
     user_engine: str | None = None
     allowed_modules: tuple[str, ...] = ()
-    prompt_cache_mb: int = DEFAULT_MB
+    prompt_cache_mb: int = PROMPT_CACHE_MB
     record: RecordSettings | None = None
 
     @property
@@ -142,7 +143,9 @@ def parse_flags(arguments: Sequence[str]) -> FrontendFlags:
     parser.add_argument(CHAT_PROCESSOR_FLAG, dest="processor")
     parser.add_argument(ENGINE_FACTORY_FLAG, dest="user_engine")
     parser.add_argument(ALLOW_MODULE_FLAG, dest="allowed_modules", action="append", default=[])
-    parser.add_argument(PROMPT_CACHE_FLAG, type=_parse_size, default=DEFAULT_MB, dest="cache_mb")
+    parser.add_argument(
+        PROMPT_CACHE_FLAG, type=_parse_size, default=PROMPT_CACHE_MB, dest="cache_mb"
+    )
     parser.add_argument(*PROCESSING_FLAGS, action="store_true", dest="processing")
     tokenizer_flags.add_to(parser)
     record_flags.add_to(parser)

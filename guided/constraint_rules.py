@@ -6,12 +6,9 @@
 from __future__ import annotations
 
 from ..base.errors import RequestError, show
+from ..base.limits import MAX_TOOL_NAME, MAX_TOOLS
 from .guided_decoding import GUIDED_FIELDS
 from .guided_request import GuidedRequest
-
-MAX_TOOLS = 1024
-# Parsers take no longer name for a call (parsers/arguments/tool_calls.py).
-MAX_TOOL_NAME = 256
 
 
 def check_constraints(request: GuidedRequest) -> None:

@@ -11,14 +11,14 @@ import msgspec
 
 from ..base.errors import RequestError
 from ..base.json_types import JsonObject, is_deeper
+from ..base.limits import (
+    MAX_GRAMMAR_CHARACTERS,
+    MAX_SCHEMA_BYTES,
+    MAX_SCHEMA_DEPTH,
+    MAX_SCHEMAS_BYTES,
+)
 from .guided_request import GuidedRequest
-from .schema_check import MAX_DEPTH, SchemaFault, find_fault, find_pattern_fault, find_tool_fault
-
-# The text of one schema, and of all in a request, as JSON.
-MAX_SCHEMA_BYTES = 262_144
-MAX_SCHEMAS_BYTES = 1_048_576
-# The text of a grammar, and of all choices together.
-MAX_GRAMMAR_CHARACTERS = 65_536
+from .schema_check import SchemaFault, find_fault, find_pattern_fault, find_tool_fault
 
 
 def has_schemas(request: GuidedRequest) -> bool:
@@ -62,7 +62,7 @@ def _measure(field: str, schema: object) -> int:
     try:
         size = len(msgspec.json.encode(schema))
     except RecursionError:
-        raise RequestError.wrong(field, schema, f"at most {MAX_DEPTH} levels deep") from None
+        raise RequestError.wrong(field, schema, f"at most {MAX_SCHEMA_DEPTH} levels deep") from None
     if size > MAX_SCHEMA_BYTES:
         raise RequestError.too_many(field, size, "bytes", MAX_SCHEMA_BYTES)
     return size
@@ -105,8 +105,10 @@ def _check_structural_tag(request: GuidedRequest) -> None:
     if request.response_format is not None and request.response_format.type == "structural_tag":
         raw = request.raw["response_format"]
         _measure("response_format", raw)
-        if is_deeper(raw, MAX_DEPTH):
-            raise RequestError.wrong("response_format", raw, f"at most {MAX_DEPTH} levels deep")
+        if is_deeper(raw, MAX_SCHEMA_DEPTH):
+            raise RequestError.wrong(
+                "response_format", raw, f"at most {MAX_SCHEMA_DEPTH} levels deep"
+            )
 
 
 def _check_text(field: str, text: object) -> None:

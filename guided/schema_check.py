@@ -13,15 +13,8 @@ from typing import NamedTuple
 
 from ..base.json_schema import HOLDERS, HOLDERS_BEFORE_2020, JSON_TYPES, Holds, Path, walk
 from ..base.json_types import JsonObject, is_deeper
+from ..base.limits import MAX_GROUPS, MAX_PATTERN_CHARACTERS, MAX_SCHEMA_DEPTH, MAX_SUBSCHEMAS
 from .standard_schema import standardize
-
-# The schemas in one schema, and its nesting as JSON.
-MAX_SUBSCHEMAS = 16_384
-MAX_DEPTH = 96
-# The length of a regular expression, and its groups in groups: engines translate it recursively.
-MAX_PATTERN_CHARACTERS = 8192
-MAX_GROUPS = 64
-
 
 # Keywords of older drafts, by those of the standard form with `items` as a list.
 _OLDER_WORDS: Mapping[str | int, str] = {"prefixItems": "items", "items": "additionalItems"}
@@ -40,8 +33,8 @@ def find_fault(schema: object) -> SchemaFault | None:
 
     `$schema` chooses the draft; the newest if it is missing or unknown.
     """
-    if is_deeper(schema, MAX_DEPTH):
-        return SchemaFault((), schema, f"at most {MAX_DEPTH} levels deep")
+    if is_deeper(schema, MAX_SCHEMA_DEPTH):
+        return SchemaFault((), schema, f"at most {MAX_SCHEMA_DEPTH} levels deep")
     draft = _find_draft(schema)
     for count, (path, part) in enumerate(walk(schema, draft.holders), 1):
         if count > MAX_SUBSCHEMAS:

@@ -26,9 +26,8 @@ import msgspec
 
 from ..base.errors import SetupError
 from ..base.json_types import JsonObject
+from ..base.limits import MAX_BATCH_LINE
 
-# Of a line, in bytes: room for an image in a data URL.
-MAX_LINE_BYTES = 67_108_864
 # The field of a plain row that holds the answer in the output.
 RESPONSE = "response"
 
@@ -305,9 +304,9 @@ def _read_raw(path: Path, start: int = 0, first: int = 1) -> Iterator[tuple[int,
     with open_regular(path, "--input") as file:
         file.seek(start)
         number = first
-        while raw := file.readline(MAX_LINE_BYTES + 1):
-            if len(raw) > MAX_LINE_BYTES:
-                reason = f"the line has more than {MAX_LINE_BYTES:,} bytes."
+        while raw := file.readline(MAX_BATCH_LINE + 1):
+            if len(raw) > MAX_BATCH_LINE:
+                reason = f"the line has more than {MAX_BATCH_LINE:,} bytes."
                 raise InputError(path, number, 1, reason)
             yield number, raw
             number += 1

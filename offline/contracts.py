@@ -10,6 +10,7 @@ from typing import Any, Literal, Self, get_args
 import msgspec
 
 from ..base.json_types import JsonObject
+from ..base.limits import MAX_CHOICES, MAX_STOP_CHARACTERS, MAX_STOPS, MAX_TOP_LOGPROBS
 from ..postprocess.messages import TokenLogprob
 from .errors import OptionValueError, UnknownOptionError
 
@@ -27,10 +28,6 @@ RowErrorKind = Literal[
     "plugin",
     "generation",
 ]
-MAX_CHOICES = 128
-MAX_STOPS = 1024
-MAX_STOP_CHARACTERS = 100_000
-MAX_LOGPROBS = 20
 
 
 class Named:
@@ -196,7 +193,7 @@ _RANGES: dict[str, tuple[type, float, float]] = {
     "repetition_penalty": (float, 1e-6, 100),
     "seed": (int, -(1 << 63), (1 << 63) - 1),
     "n": (int, 1, MAX_CHOICES),
-    "logprobs": (int, 0, MAX_LOGPROBS),
+    "logprobs": (int, 0, MAX_TOP_LOGPROBS),
     "truncate_prompt_tokens": (int, 1, 1 << 31),
 }
 

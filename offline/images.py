@@ -10,16 +10,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ..base.errors import show
+from ..base.limits import MAX_IMAGE_BYTES, MAX_IMAGE_PIXELS
 from ..tokenization.errors import describe_error
 from .contracts import VlmPreprocessOptions
 from .rows import RowFailure
 
 if TYPE_CHECKING:
     from PIL import Image
-
-# Of an image's file, and of the image.
-MAX_IMAGE_BYTES = 67_108_864
-MAX_IMAGE_PIXELS = 67_108_864
 
 
 def load_image(image: object) -> Image.Image:

@@ -22,8 +22,9 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import NamedTuple, cast
 
-from ..base.errors import MAX_SHOWN_NAME, shorten
+from ..base.errors import shorten
 from ..base.json_types import JsonObject
+from ..base.limits import MAX_SHOWN_NAME
 from .compiled_format import CompiledFormat, compile_format
 from .events import ToolCallArguments, ToolCallStarted
 from .format import (

@@ -10,12 +10,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 
+from ..base.limits import MAX_DECODED
 from .compiled_format import CompiledFormat
 from .format import TEXT_STATES, State, Target, target_state
 from .state_machine import LinearParser
 
-# Limit for the tokens at the end of the prompt that are decoded to search for markers in text.
-MAX_DECODED = 8192
 # Size of the first part that is decoded, and the growth factor of the next ones.
 _FIRST_DECODED, _GROWTH = 128, 8
 # The longest header in tokens, from its first marker to the one after it.

@@ -20,16 +20,10 @@ from urllib.parse import unquote
 
 from ..base.json_schema import ANY, JSON_TYPES, to_json_type
 from ..base.json_types import JsonObject
+from ..base.limits import MAX_CHECKED_DEPTH, MAX_PARTS
 
-# Limits for the parts of one schema and the steps to validate one value. The rest is not checked.
-MAX_PARTS = 1024
-MAX_CHECKS = 4096
-# Limit for the values of `enum` and `const` that one value is compared with, in all its parts.
-MAX_COMPARED = 65_536
 # Limit for recomputing types while references are circular; after that any type is allowed.
 MAX_ROUNDS = 16
-# The deepest nesting of schemas and of values that is checked.
-MAX_DEPTH = 48
 
 # Python's types of decoded JSON. bool is a subclass of int and comes first.
 _PYTHON_TYPES = (
@@ -92,7 +86,7 @@ class FunctionSchema:
         if part is None and _DECISIVE_WORDS.isdisjoint(schema):
             part = _PLAIN_TYPES.get(str(schema.get("type")))
         if part is None:
-            if len(self._parts) >= MAX_PARTS or depth > MAX_DEPTH:
+            if len(self._parts) >= MAX_PARTS or depth > MAX_CHECKED_DEPTH:
                 return UNDECLARED
             part = self._parts[id(schema)] = ValueSchema(self, schema)
             part.read_alternatives(depth + 1)

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from operator import ge, gt, le, lt
 
-from .schema import MAX_CHECKS, MAX_COMPARED, MAX_DEPTH, ValueSchema, json_type
+from ..base.limits import MAX_CHECKED_DEPTH, MAX_CHECKS, MAX_COMPARED
+from .schema import ValueSchema, json_type
 
 _NUMBER_LIMITS: Mapping[str, Callable[[float, float], bool]] = {
     "minimum": ge,
@@ -45,7 +46,7 @@ class _Validation:
         known = self._known.get(key)
         if known is not None:
             return known
-        if depth > MAX_DEPTH or self._checks >= MAX_CHECKS:
+        if depth > MAX_CHECKED_DEPTH or self._checks >= MAX_CHECKS:
             return True
         self._known[key] = True  # a schema that refers only to itself requires nothing
         accepted = self._check(schema, value, depth + 1)

@@ -14,6 +14,7 @@ import msgspec
 
 from ..base.errors import ProtocolError
 from ..base.json_types import JsonObject
+from ..base.limits import MAX_ERROR
 from .messages import U32, Chunk, EngineLogprob
 
 # OpenAI's names for the engines' finish reasons. An abort ends the text as a limit does.
@@ -26,8 +27,6 @@ FINISH_REASONS = {
     "timeout": "length",
 }
 ABORTS = ("cancelled", "abort")
-# Limit for an error's text, so that no log line or answer repeats a message of megabytes.
-MAX_ERROR = 4096
 
 # The fields of most outputs, with the same names as in `Chunk`.
 PLAIN_FIELDS = frozenset(("index", "token_ids"))

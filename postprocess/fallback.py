@@ -8,6 +8,7 @@ from typing import Literal
 from typing_extensions import override
 
 from ..base.errors import ParserFailedError
+from ..base.limits import MAX_HELD_CHARACTERS
 from ..parsers.base import ParserFactory, ParserRequest, ParserWrapper
 from ..parsers.events import Content, Event
 from ..parsers.forced_calls import wrap_forced_calls
@@ -16,10 +17,6 @@ from ..parsers.passthrough import PassthroughParser
 
 OnError = Literal["degrade", "fail"]
 Report = Callable[[ParserFailedError], None]
-
-# A parser that holds back more characters counts as failed. This exceeds the output of a context
-# of a million tokens, since an engine's parser may hold a call until it is complete.
-MAX_HELD_CHARACTERS = 1 << 23
 
 
 class HeldTooMuchError(Exception):

@@ -9,6 +9,7 @@ from collections.abc import Sequence
 
 import msgspec
 
+from ..base.limits import TAIL_TOKENS
 from ..postprocess.messages import ChoiceDelta, Chunk, PostprocessParams
 from .recording import (
     Outcome,
@@ -22,8 +23,6 @@ from .recording import (
 from .redacted_params import redact_params
 from .redaction import Redactor, RequestRedactor
 
-# Number of tokens at the end of a prompt that parsers check for an open reasoning block.
-TAIL_TOKENS = 1024
 MS_PER_S = 1000
 _ROUNDED_MS = 3  # digits of a time in ms
 

@@ -7,13 +7,13 @@ from typing import Any
 
 import msgspec
 
+from ..base.limits import RECORDINGS_MB
+
 RECORD_FLAG = "--postprocess-record"
 CONTENT_FLAG = "--postprocess-record-content"
 PROMPTS_FLAG = "--postprocess-record-prompts"
 ON_REQUEST_FLAG = "--postprocess-record-on-request"
 LIMIT_FLAG = "--postprocess-record-mb"
-# Limit for all files in the folder together.
-DEFAULT_MB = 1024
 MAX_DIGITS = 9  # limit for a number on the command line
 BYTES_PER_MB = 1 << 20
 ON, OFF = "on", "off"
@@ -96,10 +96,10 @@ FLAGS: tuple[tuple[tuple[str, ...], dict[str, Any]], ...] = (
         (LIMIT_FLAG,),
         {
             "type": parse_limit,
-            "default": DEFAULT_MB,
+            "default": RECORDINGS_MB,
             "metavar": "MIB",
             "help": "How much all recordings in DIR may take; the oldest files are deleted. "
-            f"Default: {DEFAULT_MB}.",
+            f"Default: {RECORDINGS_MB}.",
         },
     ),
 )
@@ -118,7 +118,7 @@ class RecordSettings(msgspec.Struct, frozen=True, kw_only=True):
     content: bool = False
     prompts: bool = True
     on_request: bool = False
-    limit_bytes: int = DEFAULT_MB * BYTES_PER_MB
+    limit_bytes: int = RECORDINGS_MB * BYTES_PER_MB
 
 
 def add_to(parser: argparse.ArgumentParser) -> None:

@@ -10,8 +10,8 @@ import stat
 import time
 from pathlib import Path
 
-# Limit of one file; then the next one begins.
-MAX_FILE_BYTES = 67_108_864
+from ..base.limits import MAX_FILE_BYTES
+
 # A file may take this part of the common limit, so that the oldest files can be deleted.
 LARGEST_PART = 4
 _OURS = re.compile(r"backedge-(?:worker|frontend)-\d{8}T\d{6}-\d+-\d{4,}\.jsonl")

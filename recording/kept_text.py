@@ -16,13 +16,11 @@ from collections.abc import Collection, Iterable, Iterator
 
 from ..base.json_schema import HOLDERS, JSON_TYPES, walk
 from ..base.json_types import JsonObject
+from ..base.limits import MAX_SPELLED_NAMES
 from ..parsers.base import ParserNames
 from ..parsers.format import Format
 from ..parsers.parser_lookup import reasoning_format, tool_format
 from ..postprocess.messages import PostprocessParams
-
-# Limit of declared names with characters other than [A-Za-z0-9_]; further ones are redacted.
-MAX_SPELLED_NAMES = 1024
 
 # Keywords with subschemas that a redacted schema keeps, because parsers read them.
 KEPT_HOLDERS = {

@@ -12,6 +12,7 @@ import zlib
 from collections.abc import Callable, Mapping, Sequence
 from typing import Protocol
 
+from ..base.limits import MAX_HELD_TOKENS, MAX_RECORDED_TOKENS
 from ..parsers.base import ParserNames
 from ..postprocess.messages import ChoiceDelta, Chunk, PostprocessParams
 from .finished import FinishedRequest
@@ -20,10 +21,6 @@ from .recording import Outcome, RecordedModel, Recording, Source
 from .redaction import Redactor
 from .writer import RecordingWriter
 
-# Limit of tokens per request; later tokens are not recorded.
-MAX_TOKENS = 131_072
-# Limit of tokens of all running and waiting requests; at this limit no new recording starts.
-MAX_HELD_TOKENS = 1_048_576
 # Dynamo passes the header x-dynamo-meta-NAME as metadata to frontend and worker.
 METADATA_KEY = "backedge-record"
 _ASKED = ("1", "on", "true")
@@ -119,7 +116,7 @@ class RequestRecorder:
         self._times: list[float] = []
         self._chunks: list[Chunk] = []
         self._sent: list[tuple[float, list[ChoiceDelta]]] = []
-        self._room = MAX_TOKENS
+        self._room = MAX_RECORDED_TOKENS
         self._dropped = 0
         self._weight = 0
         self._ended = False

@@ -8,10 +8,9 @@ from pathlib import Path
 import msgspec
 
 from ..base.errors import BackedgeError, shorten
+from ..base.limits import MAX_RECORDING_LINE
 from .recording import VERSION, Recording
 
-# Limit for a line that is read; a recorder writes shorter ones.
-MAX_LINE_BYTES = 1 << 27
 _decoder = msgspec.json.Decoder(Recording)
 
 
@@ -33,12 +32,12 @@ def read_recordings(path: Path) -> Iterator[Recording]:
     try:
         with path.open("rb") as file:
             number = 0
-            while line := file.readline(MAX_LINE_BYTES + 1):
+            while line := file.readline(MAX_RECORDING_LINE + 1):
                 number += 1
                 whole = line.endswith(b"\n")
-                if len(line) > MAX_LINE_BYTES:
+                if len(line) > MAX_RECORDING_LINE:
                     raise RecordingFileError(
-                        f"{path}, line {number}: more than {MAX_LINE_BYTES:,} bytes; "
+                        f"{path}, line {number}: more than {MAX_RECORDING_LINE:,} bytes; "
                         "this is not a recording of Backedge."
                     )
                 if line.strip() and (recording := _decode(path, number, line, whole=whole)):

@@ -14,14 +14,13 @@ import time
 import unicodedata
 from collections.abc import Sequence
 
+from ..base.limits import MAX_SEARCHED
 from ..parsers.base import ParserNames
 from ..postprocess.messages import ChoiceDelta, Delta, FunctionDelta, PostprocessParams
 from ..postprocess.messages import ToolCallDelta as CallDelta
 from ..tokenization.detokenizer import DetokenizerFactory, DetokenizerOptions
 from .kept_text import DIGIT, GONE, KEPT, KeptText
 
-# Number of token ids to search for single characters.
-MAX_SEARCHED = 262_144
 # Length of a text to look up as one token: a space or a quote, and the letter.
 _LONGEST = 2
 LETTERS = "xqzjkvwybcdfghlmnprst"

@@ -12,14 +12,13 @@ from typing import Literal, get_args
 
 import msgspec
 
+from ..base.limits import MAX_WAITING_RECORDINGS
 from .flags import RecordSettings
 from .folder import RecordingFolder
 from .recording import Recording, Source
 
 logger = logging.getLogger(__name__)
 
-# Limit of finished requests that wait for the thread.
-MAX_WAITING = 64
 # How long shutdown waits for them.
 _END_S = 2.0
 
@@ -46,7 +45,9 @@ class RecordingWriter:
         self.counts = RecordingCounts()
         self._folder = RecordingFolder(settings.folder, source, settings.limit_bytes)
         self._path = settings.folder
-        self._queue: queue.Queue[Callable[[], Recording] | None] = queue.Queue(MAX_WAITING)
+        self._queue: queue.Queue[Callable[[], Recording] | None] = queue.Queue(
+            MAX_WAITING_RECORDINGS
+        )
         self._thread: threading.Thread | None = None
         self._encode = msgspec.json.Encoder().encode
         self._warned: set[Result] = set()
@@ -61,7 +62,7 @@ class RecordingWriter:
         try:
             self._queue.put_nowait(build)
         except queue.Full:
-            self.lose("overload", f"{MAX_WAITING} recordings already wait for the disk")
+            self.lose("overload", f"{MAX_WAITING_RECORDINGS} recordings already wait for the disk")
             return False
         return True
 

@@ -20,6 +20,7 @@ from typing_extensions import override
 
 from ..base.errors import RequestError, SetupError, shorten, show
 from ..base.json_types import JsonObject
+from ..base.limits import MAX_DATE_FORMAT
 from ..base.nested_json import decode_json
 from ..guided.standard_schema import standardize
 from .prices import TemplateLimitError
@@ -35,8 +36,6 @@ DEFAULT, FOR_TOOLS = "default", "tool_use"
 CONTINUE_MARKER = "BACKEDGE-CONTINUE-HERE "
 # Rendering 200,000 tokens of messages takes a fraction of a second; an endless loop, forever.
 TEMPLATE_SECONDS = 10.0
-# Of the format of a date. The C library reserves up to 256 times as much for the date itself.
-MAX_DATE_FORMAT = 256
 # Number of compiled templates that are cached. A model has one or a few.
 CACHED_TEMPLATES = 64
 

@@ -22,16 +22,9 @@ from typing import Any, TypeAlias
 from jinja2.exceptions import SecurityError
 from jinja2.utils import Namespace
 
-# What operators, filters and methods of a template make for one prompt, in characters. A prompt of
-# a million tokens is rendered with a few times its 4 million characters.
-MAX_MADE = 268_435_456
-# The size of one number.
-MAX_BITS = 4096
-# The digits of a width in a format, and the places to which a number is rounded.
-MAX_WIDTH_DIGITS = 4
+from ..base.limits import MAX_BITS, MAX_MADE, MAX_NESTING, MAX_WIDTH_DIGITS
+
 MAX_PRECISION = 300
-# The nesting of lists and objects.
-MAX_NESTING = 200
 
 
 Price: TypeAlias = Callable[..., int] | None

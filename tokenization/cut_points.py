@@ -30,14 +30,13 @@ import msgspec
 from tokenizers import AddedToken, Tokenizer
 
 from ..base.errors import BackedgeError
+from ..base.limits import (
+    MAX_ADDED_CHARACTERS,
+    MAX_ADDED_TOGETHER,
+    MAX_CUT_TOKENS,
+    MAX_TOKEN_CHARACTERS,
+)
 
-# Limit of different tokens to cut at. Special tokens come first, then those without a number: a
-# vocabulary may have thousands reserved for later, such as <unused17>.
-MAX_TOKENS = 1_024
-MAX_TOKEN_CHARACTERS = 64
-# Limits for any added token, and for all together, because all their parts are compared.
-MAX_ADDED_CHARACTERS = 256
-MAX_ADDED_TOGETHER = 524_288
 FIRST_CHARACTERS = frozenset(string.punctuation) - {"_"}
 NORMALIZERS = frozenset(
     {
@@ -166,7 +165,7 @@ def select_tokens(added: Mapping[int, AddedToken]) -> list[str]:
         if token.content not in inner
         and ends.isdisjoint(token.content[:at] for at in range(1, len(token.content)))
     ]
-    return [token.content for token in chosen[:MAX_TOKENS]]
+    return [token.content for token in chosen[:MAX_CUT_TOKENS]]
 
 
 def _rank(token: AddedToken) -> tuple[bool, bool]:

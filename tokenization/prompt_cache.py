@@ -18,6 +18,8 @@ from typing import TypeAlias
 
 import msgspec
 
+from ..base.limits import LARGEST_SHARE, MAX_NUMBERS, PROMPT_CACHE_MB
+
 TokenIds = tuple[int, ...]
 # An id takes four bytes until its part is requested a second time. Then it takes eight, a reference
 # to a number that all entries share, from which a list is made in a tenth of the time.
@@ -27,12 +29,6 @@ Key = tuple[int, str]
 # Memory of an entry besides its text and ids: the key's tuple, its place in the dict and in the
 # order of use.
 ENTRY_BYTES = 300
-# Smaller numbers are shared; each takes 40 bytes.
-MAX_NUMBERS = 1_048_576
-# A prompt whose new parts need more than this fraction of the cache is not cached, because it
-# would displace many others.
-LARGEST_SHARE = 4
-DEFAULT_MB = 256
 BYTES_PER_MB = 1_048_576
 
 
@@ -59,7 +55,7 @@ class PromptCache:
     Several threads may call the methods at once.
     """
 
-    def __init__(self, capacity: int = DEFAULT_MB * BYTES_PER_MB) -> None:
+    def __init__(self, capacity: int = PROMPT_CACHE_MB * BYTES_PER_MB) -> None:
         self.capacity = capacity
         self.counts = CacheCounts()
         self._size = 0

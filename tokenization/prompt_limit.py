@@ -13,12 +13,8 @@ from collections.abc import Callable
 import msgspec
 
 from ..base.errors import RequestError, show
+from ..base.limits import CHARACTERS_PER_TOKEN, MAX_PROMPT_CHARACTERS
 
-# Limit for a prompt's text, regardless of the model.
-MAX_PROMPT_CHARACTERS = 67_108_864
-# A text with at most this many characters per token of the model's context is tokenized at once.
-# Prose and code have 3 to 5 per token, lists of long words 8.
-CHARACTERS_PER_TOKEN = 16
 STEP = 4
 
 

@@ -25,13 +25,10 @@ from typing_extensions import override
 
 from ..base.errors import BackedgeError
 from ..base.json_types import JsonObject
+from ..base.limits import DIRECT_CHUNKS, STUCK_MS
 from ..engines.dynamo.types import ResponseSender
 
 SENDER = "response_sender"
-# Chunks of a response that the event loop sends itself; Dynamo buffers twice as many.
-DIRECT_CHUNKS = 128
-# A thread that has been sending one chunk for this long keeps only that response.
-STUCK_MS = 20
 # Stands for the output of an async generator whose chunks are pushed.
 NO_CHUNKS: tuple[JsonObject, ...] = ()
 

@@ -10,6 +10,7 @@ from typing import Literal, get_args
 import msgspec
 
 from ..base.json_types import JsonObject
+from ..base.limits import PROCESS_MEMORY_MB
 from ..parsers.base import ParserNames
 from ..parsers.parser_lookup import Kind, known_formats, reasoning_format, tool_format
 from ..postprocess.chunk_scheduler import MERGE_DELAYS, Latency, MergeDelays
@@ -21,7 +22,6 @@ from ..tokenization.flags import TokenizerSelection
 from .pool import (
     CORES_PER_PROCESS,
     MAX_AUTO_PROCESSES,
-    MEMORY_MB,
     PoolSettings,
     auto_processes,
 )
@@ -173,11 +173,11 @@ SHARED_FLAGS: tuple[Flag, ...] = (
         ("--postprocess-memory-mb",),
         {
             "type": parse_megabytes,
-            "default": MEMORY_MB,
+            "default": PROCESS_MEMORY_MB,
             "metavar": "MIB",
             "help": "Memory that each process of --postprocess-workers may use in addition to "
             "what they share; a parser that needs more fails. 0 for no limit. "
-            f"Default: {MEMORY_MB}.",
+            f"Default: {PROCESS_MEMORY_MB}.",
         },
     ),
     (
@@ -231,7 +231,7 @@ class WorkerSettings(msgspec.Struct, frozen=True, kw_only=True):
     delays: MergeDelays = MERGE_DELAYS["balanced"]
     workers: int | None = None
     deadline_s: float = 2.0
-    memory_mb: int = MEMORY_MB
+    memory_mb: int = PROCESS_MEMORY_MB
     stock_frontends: bool = True
     record: RecordSettings | None = None
     tokenizer: TokenizerSelection = TokenizerSelection()

@@ -11,18 +11,17 @@ from collections.abc import Sized
 
 from ..base.errors import RequestError
 from ..base.json_types import JsonObject
+from ..base.limits import (
+    MAX_CHOICES,
+    MAX_HISTORY_CALLS,
+    MAX_ID,
+    MAX_STOP_CHARACTERS,
+    MAX_STOP_TOKEN_IDS,
+    MAX_STOPS,
+    MAX_TOOLS,
+    MAX_WORKER_LOGPROBS,
+)
 from ..postprocess.messages import KEY, PostprocessParams
-
-MAX_CHOICES = 128
-MAX_STOPS = 1024
-MAX_STOP_CHARACTERS = 100_000
-MAX_STOP_TOKENS = 1024
-MAX_LOGPROBS = 1024
-MAX_TOOLS = 1024
-# Limit of earlier calls in the conversation; vLLM's parsers get a list of this length.
-MAX_HISTORY_CALLS = 65_536
-# Limit of an id or a name, which each chunk repeats.
-MAX_NAME = 4096
 
 _MAX_I64 = (1 << 63) - 1
 _MAX_U32 = (1 << 32) - 1
@@ -81,7 +80,7 @@ def check_params(params: PostprocessParams, prompt_and_resumed: int) -> None:
         ("prompt_length", params.prompt_length, (0, prompt_and_resumed)),
         ("min_tokens", params.min_tokens, (0, _MAX_U32)),
         ("created", params.created, (0, _MAX_I64)),
-        ("logprobs", params.logprobs or 0, (0, MAX_LOGPROBS)),
+        ("logprobs", params.logprobs or 0, (0, MAX_WORKER_LOGPROBS)),
         ("parser.history_tool_calls", parser.history_tool_calls, (0, MAX_HISTORY_CALLS)),
     ):
         _check_number(f"{KEY}.{field}", number, allowed)
@@ -90,8 +89,8 @@ def check_params(params: PostprocessParams, prompt_and_resumed: int) -> None:
         raise RequestError(f"{KEY}.stop", "must not contain an empty string")
     _check_length("stop", "".join(params.stop), MAX_STOP_CHARACTERS, "characters")
     _check_length("parser.tools", parser.tools, MAX_TOOLS, "tools")
-    _check_length("response_id", params.response_id, MAX_NAME, "characters")
-    _check_length("model", params.model, MAX_NAME, "characters")
+    _check_length("response_id", params.response_id, MAX_ID, "characters")
+    _check_length("model", params.model, MAX_ID, "characters")
 
 
 def _read_object(request: JsonObject, name: str) -> JsonObject:
@@ -112,8 +111,8 @@ def _check_token_ids(field: str, token_ids: object, vocabulary_size: int | None)
         return
     if not isinstance(token_ids, list):
         raise RequestError.wrong(field, token_ids, "a list of token ids")
-    if len(token_ids) > MAX_STOP_TOKENS:
-        raise RequestError.too_many(field, len(token_ids), "token ids", MAX_STOP_TOKENS)
+    if len(token_ids) > MAX_STOP_TOKEN_IDS:
+        raise RequestError.too_many(field, len(token_ids), "token ids", MAX_STOP_TOKEN_IDS)
     allowed = (0, (_MAX_U32 if vocabulary_size is None else vocabulary_size - 1))
     for position, token_id in enumerate(token_ids):
         _check_number(f"{field}[{position}]", token_id, allowed)

@@ -16,14 +16,10 @@ from typing import Protocol
 
 from ..base.errors import ParserFailedError, ProtocolError, RequestError
 from ..base.json_types import JsonObject
+from ..base.limits import MAX_ERROR, MAX_PARAMS_CHARACTERS
 from ..engines.dynamo.types import Context, ResponseSender
 from ..postprocess.chunk_scheduler import ScheduledChunk
-from ..postprocess.engine_output import (
-    ABORTS,
-    MAX_ERROR,
-    engine_error,
-    parse_engine_output,
-)
+from ..postprocess.engine_output import ABORTS, engine_error, parse_engine_output
 from ..postprocess.messages import KEY, PostprocessParams, read
 from ..postprocess.stage_timing import Clock
 from ..recording.recorder import Recorder, RequestRecorder
@@ -37,8 +33,6 @@ logger = logging.getLogger(__name__)
 # Weight of a new measurement in the mean time between tokens.
 SMOOTHING = 0.2
 MAX_ENGINE_TOKENS = 256
-# Limit of the encoded parameters, which are mostly the schemas of the request's tools.
-MAX_PARAMS_CHARACTERS = 1 << 24
 
 
 def read_params(request: JsonObject) -> PostprocessParams | None:

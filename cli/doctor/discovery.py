@@ -18,13 +18,11 @@ from typing import Any
 import msgspec
 
 from ...base.errors import ProtocolError, SetupError
+from ...base.limits import DOCTOR_TIMEOUT_S, MAX_DOCTOR_BYTES
 from ...postprocess.messages import KEY, VERSION, WorkerCard, read
 
 PREFIX = "v1/mdc/"
 DEFAULT_ETCD = "http://localhost:2379"
-TIMEOUT_S = 10.0
-# Limit of one answer; the metrics of a large fleet take some megabytes.
-MAX_ANSWER_BYTES = 1 << 28
 
 
 class RuntimeConfig(msgspec.Struct, frozen=True):
@@ -163,14 +161,14 @@ def fetch(url: str, body: bytes | None = None) -> bytes:
         raise SetupError(f"{url!r} is not a URL; it must begin with http:// or https://.")
     try:
         # The scheme was checked above.
-        with urllib.request.urlopen(url, body, timeout=TIMEOUT_S) as response:  # noqa: S310 - http only
-            content: bytes = response.read(MAX_ANSWER_BYTES + 1)
+        with urllib.request.urlopen(url, body, timeout=DOCTOR_TIMEOUT_S) as response:  # noqa: S310 - http only
+            content: bytes = response.read(MAX_DOCTOR_BYTES + 1)
     except urllib.error.HTTPError as error:
         if error.code == HTTPStatus.SERVICE_UNAVAILABLE:  # Dynamo's /health, with a body
-            return error.read(MAX_ANSWER_BYTES)
+            return error.read(MAX_DOCTOR_BYTES)
         raise SetupError(f"{url} answers HTTP {error.code}.") from error
     except (OSError, ValueError) as error:
         raise SetupError(f"{url} does not answer ({error}).") from error
-    if len(content) > MAX_ANSWER_BYTES:
-        raise SetupError(f"{url} answers more than {MAX_ANSWER_BYTES:,} bytes; is it Dynamo?")
+    if len(content) > MAX_DOCTOR_BYTES:
+        raise SetupError(f"{url} answers more than {MAX_DOCTOR_BYTES:,} bytes; is it Dynamo?")
     return content

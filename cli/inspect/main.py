@@ -14,6 +14,7 @@ import click
 import msgspec
 
 from ...base.errors import BackedgeError, SetupError
+from ...base.limits import MAX_REQUESTS
 from ...parsers.base import ParserNames
 from ...recording.recording_file import read_recordings
 from ...tokenization.detokenizer import DetokenizerFactory, detokenizers
@@ -22,7 +23,7 @@ from .beside import ParserChoice, read_beside, recorded_choice
 from .inspection import Inspection, inspect_recording
 from .page import render_page
 from .server import build_server
-from .summary import MAX_REQUESTS, Chosen, RequestRow, choose, show_rows, summarize
+from .summary import Chosen, RequestRow, choose, show_rows, summarize
 from .terminal import render_text
 from .trace import TracedParsers
 from .visible import without_surrogates

@@ -11,8 +11,6 @@ from ...base.errors import BackedgeError
 from ...recording.recording import Recording
 from .visible import make_visible
 
-# Limit of listed requests; number or id also select any other.
-MAX_REQUESTS = 10_000
 SHOWN_ID = 48
 
 

@@ -17,6 +17,7 @@ import msgspec
 from typing_extensions import override
 
 from ...base.errors import BackedgeError
+from ...base.limits import MAX_SHOWN_TOKENS
 from ...parsers.base import ParserFactory
 from ...parsers.events import Event, ToolCallArguments, ToolCallStarted
 from ...parsers.held_text import HeldText, hold
@@ -27,9 +28,6 @@ from ...postprocess.messages import ChoiceDelta, Chunk, PostprocessParams
 from ...postprocess.stage_timing import Stage, StageClock
 from ...recording.recording import Recording
 from ...tokenization.detokenizer import DetokenizerFactory
-
-# Limit of traced tokens per choice; further ones are counted.
-MAX_TOKENS = 262_144
 
 StopCheck = Literal["none", "searched", "reasoning", "min_tokens", "matched"]
 """Whether a token's text was searched for stop strings; in reasoning it never is."""
@@ -67,7 +65,7 @@ class ChoiceTrace(msgspec.Struct, omit_defaults=True, kw_only=True):
     """All tokens of one choice.
 
     whole: all deltas as one. failures: of the parser, as text. left_out: number of tokens beyond
-    `MAX_TOKENS`.
+    `MAX_SHOWN_TOKENS`.
     """
 
     index: int
@@ -227,7 +225,7 @@ def trace(recording: Recording, parts: TracedParsers) -> Trace:
     left_out = dict.fromkeys(traced, 0)
     for number, at_ms, chunk in single_tokens(recording):
         choice = traced[chunk.index]
-        if len(choice.steps) == MAX_TOKENS:
+        if len(choice.steps) == MAX_SHOWN_TOKENS:
             left_out[chunk.index] += 1
             continue
         try:
@@ -262,7 +260,7 @@ def trace_ids(recording: Recording) -> Trace:
     steps: dict[int, list[Step]] = {index: [] for index in used_choices(recording)}
     left_out = dict.fromkeys(steps, 0)
     for number, at_ms, chunk in single_tokens(recording):
-        if len(steps[chunk.index]) == MAX_TOKENS:
+        if len(steps[chunk.index]) == MAX_SHOWN_TOKENS:
             left_out[chunk.index] += 1
             continue
         token_id = chunk.token_ids[0] if chunk.token_ids else None

@@ -10,10 +10,8 @@ from collections.abc import Callable, Iterator, Sequence
 import msgspec
 
 from ...base.json_types import JsonObject
+from ...base.limits import MAX_TRIALS
 from ...postprocess.messages import PostprocessParams
-
-# Limit of runs of both parsers; then the best result so far counts.
-MAX_TRIALS = 5000
 
 
 class Trials:

@@ -20,6 +20,7 @@ from typing_extensions import override
 
 from ...base.errors import RequestError
 from ...base.json_types import JsonObject
+from ...base.limits import KEPT_TEMPLATES
 from ...frontend.chat_model import ChatModel, Deployment
 from ...frontend.model_builder import ChatModelBuilder
 from ...frontend.parser_names import FrontendParsers, InstalledParsers
@@ -46,8 +47,6 @@ from .seams import CONTENT_FORMATS
 
 logger = logging.getLogger(__name__)
 
-# Chat templates whose form of content is remembered.
-KEPT_TEMPLATES = 64
 INSTALLED = InstalledParsers(
     check_names,
     FunctionCallParser.ToolCallParserEnum.keys,

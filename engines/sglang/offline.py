@@ -16,6 +16,7 @@ from typing import Any, ClassVar
 
 from typing_extensions import override
 
+from ...base.limits import MAX_HELD_ROWS
 from ...base.seams import check_seams, rows_of
 from ...guided.reasoned_answer import to_tag_format
 from ...offline.backend import GUIDED, LOGPROBS, Backend, ModelText, check_names, loads, needs
@@ -34,8 +35,6 @@ CONFIGURED = {
     *("model_path", "dtype", "revision", "trust_remote_code", "context_length"),
     *("skip_tokenizer_init", "incremental_streaming_output"),
 }
-# Rows in the engine, running and waiting.
-MAX_HELD_ROWS = 1024
 # Tokens between two outputs of a row that is read as a whole.
 WHOLE = 1 << 30
 

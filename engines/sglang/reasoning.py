@@ -10,9 +10,10 @@ from sglang.srt.entrypoints.openai.protocol import ChatCompletionRequest
 from sglang.srt.parser.reasoning_parser import IQuestQ1ReasoningDetector, ReasoningParser
 from sglang.srt.parser.template_detection import ReasoningToggleConfig, detect_reasoning_pattern
 
+from ...base.limits import MAX_DECODED
 from ...parsers.base import ParserRequest
 from ...parsers.native.startup_checks import EngineTokenizer
-from ...parsers.prompt_tail import MAX_DECODED, find_last
+from ...parsers.prompt_tail import find_last
 
 # The meaning of a parser's `reasoning_default`, which counts if the chat template has no switch.
 MODES = {

@@ -10,13 +10,12 @@ from typing import Any
 import torch
 
 from ...base.errors import RequestError
+from ...base.limits import MAX_GRAMMARS_BYTES
 from ...guided.reasoned_answer import to_tag_format
 from ...guided.schema_check import find_keyword
 from ...offline.constraints import Grammar
 from ...offline.rows import RowFailure
 
-# The memory of the grammars that are remembered: rows often share one.
-MAX_CACHED_BYTES = 268_435_456
 # Keywords that xgrammar 0.2 reads over, so that an answer need not have what they say.
 NOT_HELD = frozenset(
     {
@@ -41,7 +40,7 @@ class Grammars:
         import xgrammar
 
         info = xgrammar.TokenizerInfo.from_huggingface(tokenizer, vocab_size=vocabulary_size)
-        self._compiler = xgrammar.GrammarCompiler(info, cache_limit_bytes=MAX_CACHED_BYTES)
+        self._compiler = xgrammar.GrammarCompiler(info, cache_limit_bytes=MAX_GRAMMARS_BYTES)
 
     def compile(self, grammar: Grammar) -> Any:
         """Return xgrammar's form of a row's grammar. Raises `RowFailure` if it has none."""

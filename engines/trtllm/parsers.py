@@ -18,6 +18,7 @@ from tensorrt_llm.serve.tool_parser.tool_parser_factory import ToolParserFactory
 from typing_extensions import override
 
 from ...base.errors import REASONING_FLAG, TOOL_CALL_FLAG
+from ...base.limits import MAX_DECODED
 from ...parsers.base import ParserFactory, ParserNames, ParserRequest, StreamParser
 from ...parsers.events import Content, Event, Reasoning
 from ...parsers.native.call_items import CallItem, CallItems
@@ -30,7 +31,6 @@ from ...parsers.native.startup_checks import (
     try_parser,
 )
 from ...parsers.passthrough import PassthroughParser
-from ...parsers.prompt_tail import MAX_DECODED
 
 ENGINE = "TensorRT-LLM"
 

@@ -29,6 +29,7 @@ from vllm.utils import func_utils
 
 from ...base.errors import RequestError, show
 from ...base.json_types import JsonObject
+from ...base.limits import MAX_SHARED, MAX_SHARED_BYTES
 from ...frontend.chat_model import ChatModel, Prepared
 from ...frontend.model_builder import ChatModelBuilder
 from ...frontend.parser_names import FrontendParsers, InstalledParsers
@@ -63,9 +64,6 @@ logger = logging.getLogger(__name__)
 INSTALLED = InstalledParsers(
     check_names, ToolParserManager.list_registered, ReasoningParserManager.list_registered
 )
-# Reasoning parsers that the requests of a model share, and the size of the arguments of each.
-MAX_SHARED = 16
-MAX_SHARED_BYTES = 1024
 
 
 class VllmModelBuilder(ChatModelBuilder):

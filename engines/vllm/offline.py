@@ -15,6 +15,7 @@ from typing import Any, ClassVar
 
 from typing_extensions import override
 
+from ...base.limits import MAX_HELD_ROWS
 from ...base.seams import check_seams, rows_of
 from ...offline.backend import GUIDED, LOGITS, LOGPROBS, VLM, ModelText, check_names, loads, needs
 from ...offline.completion import Completion, TokenLogprobs
@@ -41,8 +42,6 @@ CONFIGURED = {
 }
 # Finish reasons of requests that vLLM ended without an answer, as with a grammar that fails.
 GIVEN_UP = ("error", "abort")
-# Rows in the engine, running and waiting. Its scheduler runs some hundreds at once.
-MAX_HELD_ROWS = 1024
 
 
 class VllmBackend(VisionBackend):

@@ -10,14 +10,10 @@ from collections.abc import Mapping
 from typing import NamedTuple
 
 from ...base.errors import RequestError
+from ...base.limits import MAX_CHOICES, MAX_STOP_TOKEN_IDS, MAX_TOP_LOGPROBS
 from .chat_request import ChatRequest
 
 INT_32, INT_64 = 2**31 - 1, 2**63 - 1
-# Choices of one request, and alternatives of one token: the limits of OpenAI's API.
-MAX_CHOICES = 128
-MAX_TOP_LOGPROBS = 20
-# Token ids at which generation ends; engines look through them for each token.
-MAX_STOP_TOKEN_IDS = 1024
 
 
 class Range(NamedTuple):

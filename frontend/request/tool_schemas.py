@@ -14,15 +14,13 @@ from typing import NamedTuple
 import msgspec
 
 from ...base.json_types import JsonObject
+from ...base.limits import MAX_TOOL_FORMS_BYTES
 from ...guided.guided_request import Tool
 from ...guided.request_schemas import check_schemas
 from ...guided.schema_check import SchemaFault, find_tool_fault
 from ...guided.standard_schema import standardize
 from .chat_request import ChatRequest
 
-# The memory of the standard forms that are remembered. Agents send the same tools with every
-# request.
-MAX_CACHED_BYTES = 16_777_216
 # What is remembered of any schema, and of the standard form for a byte of the schema's text.
 BYTES_EACH, BYTES_PER_BYTE = 300, 20
 
@@ -57,7 +55,7 @@ class StandardForms:
             if key not in self._known:
                 self._known[key] = added
                 self._size += added.size
-            while self._size > MAX_CACHED_BYTES:
+            while self._size > MAX_TOOL_FORMS_BYTES:
                 self._size -= self._known.popitem(last=False)[1].size
 
     @property

@@ -12,6 +12,7 @@ from collections.abc import Callable
 import msgspec
 
 from ...base.errors import RequestError
+from ...base.limits import MAX_MESSAGES, MAX_STOP_CHARACTERS, MAX_STOPS
 from ...guided.constraint_rules import check_constraints
 from ...templates.variables import RESERVED, TEXT_PARTS
 from .chat_request import ChatRequest, Message
@@ -19,11 +20,6 @@ from .ranges import check_ranges
 
 # Of a message's content, in the form in which Dynamo passes them to workers.
 MEDIA_PARTS = ("image_url", "video_url", "audio_url")
-# They bound the memory of the search for stop strings: some 7 MB for each choice.
-MAX_STOPS, MAX_STOP_CHARACTERS = 1024, 100_000
-# Messages, content parts and tool calls together. vLLM's own check of a request, which holds the
-# interpreter's lock, takes 12 us for each.
-MAX_MESSAGES = 8_192
 
 
 UNSUPPORTED = {

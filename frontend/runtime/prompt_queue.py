@@ -19,6 +19,7 @@ from typing import Any, TypeVar
 import msgspec
 
 from ...base.errors import BackedgeError
+from ...base.limits import MAX_WAITING_CHARACTERS, WAITING_PER_THREAD
 from ...engines.dynamo.types import Context
 from .containment import EXPECTED, PreparationError
 from .loop_thread import LoopThread
@@ -29,10 +30,6 @@ R = TypeVar("R")
 # How long a thread keeps the interpreter while others wait. Python's default of 5 ms would be added
 # to every delta that is sent while a prompt is rendered.
 SWITCH_INTERVAL_S = 0.0005
-# For each thread: 1 s of short prompts, or minutes of long ones, which no engine reads faster.
-WAITING_PER_THREAD = 1024
-# The text of all prompts that wait. It takes minutes to tokenize, and a gigabyte at most to hold.
-MAX_WAITING_CHARACTERS = 268_435_456
 
 
 class BusyError(BackedgeError):

@@ -10,18 +10,13 @@ import time
 from collections.abc import Callable
 from typing import TypeVar
 
+from ...base.limits import MAX_MEAN_MS, MAX_SHORT_CHARACTERS, MAX_SHORT_MESSAGES, MAX_SHORT_MS
 from ...engines.dynamo.types import Context
 from ..request.chat_request import ChatRequest
 from .prompt_queue import PromptQueue, call_contained
 
 R = TypeVar("R")
 
-MAX_SHORT_CHARACTERS = 2_000
-MAX_SHORT_MESSAGES = 16
-# CPU time of short prompts on average, and of each. Streams wait as long for an event loop that
-# makes one; now and then the interpreter collects garbage meanwhile.
-MAX_MEAN_MS = 2
-MAX_SHORT_MS = 10
 # So many short prompts in succession have taken less, before any is made in the event loop.
 TRUSTED_AFTER = 64
 # The weight of a new measurement in the average.

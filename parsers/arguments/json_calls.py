@@ -9,14 +9,12 @@ from dataclasses import dataclass
 
 from typing_extensions import override
 
+from ...base.limits import MAX_TOOL_NAME, MAX_WAITING_CALL
 from .incremental_grammar import IncrementalGrammar, Status
 from .json_repair import JsonRepairer
 from .json_text import WriteJson
-from .tool_calls import MAX_NAME, ToolCallEmitter
+from .tool_calls import ToolCallEmitter
 from .typed_json import TypedJson
-
-# Limit of characters held back; if no call has begun by then, the text is not a call.
-MAX_WAITING = 1 << 16
 
 _SPACE = " \t\r\n"
 _HIGH_SURROGATE = re.compile(r"\\u[dD][89abAB]")
@@ -52,7 +50,7 @@ class JsonCallGrammar(IncrementalGrammar):
     declared_only: if the first call's function is not declared, the text is not a call.
 
     Holds back what `JsonRepairer` does. An object that is not known to be a call after
-    `MAX_WAITING` characters is not a call.
+    `MAX_WAITING_CALL` characters is not a call.
     """
 
     def __init__(
@@ -260,7 +258,7 @@ class JsonCallGrammar(IncrementalGrammar):
     def _take_name(self, name: object) -> None:
         if (
             not isinstance(name, str)
-            or not 0 < len(name) <= MAX_NAME
+            or not 0 < len(name) <= MAX_TOOL_NAME
             or (self._declared_only and not self._calls.declares(name))
         ):
             self.status = Status.NOT_A_CALL
@@ -303,7 +301,7 @@ class JsonCallGrammar(IncrementalGrammar):
     def _count(self, length: int) -> None:
         """Count characters that were read; reject an object that waits too long."""
         self._length += length
-        if self._length > MAX_WAITING and not self._begun:
+        if self._length > MAX_WAITING_CALL and not self._begun:
             self.status = Status.NOT_A_CALL
 
     def _hold(self, piece: str) -> None:

@@ -8,11 +8,9 @@ from typing import NamedTuple
 
 from typing_extensions import override
 
+from ...base.limits import MAX_WORD
 from .incremental_grammar import IncrementalGrammar, Status, partial_length, skip_space
 from .json_text import WriteJson, escape_json, word_to_json
-
-# The longest number or keyword to hold back; a longer word becomes a string.
-MAX_WORD = 256
 
 
 class StringRun(NamedTuple):

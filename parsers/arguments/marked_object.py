@@ -6,7 +6,7 @@ import re
 
 from typing_extensions import override
 
-from .json_repair import MAX_WORD
+from ...base.limits import MAX_WORD
 from .json_text import escape_json, word_to_json
 from .text_value import text_to_json
 from .tool_calls import ToolCallEmitter

@@ -6,12 +6,10 @@ import re
 
 from typing_extensions import override
 
+from ...base.limits import MAX_BEGINNING, MAX_TOOL_NAME
 from .incremental_grammar import IncrementalGrammar, Status, skip_space
 from .python_values import PythonValue, begins_literal
-from .tool_calls import MAX_NAME, ToolCallEmitter
-
-# Limit for the text from a function's name to its first argument's value.
-MAX_BEGINNING = 1024
+from .tool_calls import ToolCallEmitter
 
 _SPACE = " \t\r\n"
 _BETWEEN_CALLS = re.compile(r"[ \t\r\n,;]+")
@@ -34,7 +32,7 @@ class PythonCallGrammar(IncrementalGrammar):
     declared_only: if the first call's function is not declared, the text is not a call.
 
     Holds back the beginning of a call, at most `MAX_BEGINNING` characters, an argument's name, at
-    most `MAX_NAME`, and what `PythonValue` holds back.
+    most `MAX_TOOL_NAME`, and what `PythonValue` holds back.
     """
 
     def __init__(
@@ -112,7 +110,7 @@ class PythonCallGrammar(IncrementalGrammar):
     def _name(self, text: str, position: int) -> int:
         """Read a function's name and the parenthesis after it."""
         match = _NAME.match(text, position)
-        if match is None or match.end() - position > MAX_NAME:
+        if match is None or match.end() - position > MAX_TOOL_NAME:
             return self._refuse(position)
         beginning = text[position : position + MAX_BEGINNING]
         final = self._final or len(beginning) == MAX_BEGINNING
@@ -167,7 +165,11 @@ class PythonCallGrammar(IncrementalGrammar):
         """Read an argument's keyword, or begin a positional argument."""
         match = _KEYWORD.match(text, position)
         word = match or _WORD.match(text, position)
-        if word is not None and word.end() == len(text) <= position + MAX_NAME and not self._final:
+        if (
+            word is not None
+            and word.end() == len(text) <= position + MAX_TOOL_NAME
+            and not self._final
+        ):
             return position  # "=" may follow, or "==", which makes this a comparison
         if match is not None:
             self._begin_argument(match.group(1))

@@ -5,10 +5,8 @@ from __future__ import annotations
 import re
 import unicodedata
 
+from ...base.limits import MAX_CHARACTER_NAME
 from .json_text import escape_json
-
-# The longest name in `\N{...}`; all names in Unicode are shorter.
-MAX_CHARACTER_NAME = 128
 
 _HEX = "[0-9a-fA-F]"
 _NUMBER = rf"[0-7]{{1,3}}|x{_HEX}{{2}}"

@@ -7,13 +7,11 @@ from collections.abc import Collection
 
 from typing_extensions import override
 
+from ...base.limits import MAX_UNDECIDED_BRACKET, MAX_WORD
 from .incremental_grammar import Status
-from .json_repair import MAX_WORD, JsonRepairer, StringRun, escape_quotes
+from .json_repair import JsonRepairer, StringRun, escape_quotes
 from .json_text import WriteJson, escape_json, is_literal, word_to_json
 from .python_escapes import read_escape
-
-# Limit for JSON text held back until a bracket is known to enclose a value, a list or an object.
-MAX_UNDECIDED = 1 << 16
 
 # After a string or word, white space is read together with what follows; more ends the value.
 _MAX_SPACE = 256
@@ -86,7 +84,7 @@ class PythonValue(JsonRepairer):
     positional: more positional arguments may follow.
 
     Holds back an incomplete escape sequence, a word of at most `MAX_WORD` characters, and at most
-    `_MAX_LOOK` characters after a quote or word. JSON text of at most `MAX_UNDECIDED` characters
+    `_MAX_LOOK` characters after a quote or word. JSON text of at most `MAX_UNDECIDED_BRACKET` characters
     waits while "(" and "{" may enclose a value, a list or an object; a bracket with more text
     encloses a list.
     """
@@ -167,7 +165,7 @@ class PythonValue(JsonRepairer):
         if piece:
             self._held.append(piece)
             self._held_length += len(piece)
-            if self._held_length > MAX_UNDECIDED:
+            if self._held_length > MAX_UNDECIDED_BRACKET:
                 self._decide_all()
 
     def _decide(self, opener: str) -> None:

@@ -8,14 +8,12 @@ from functools import lru_cache
 from typing import NamedTuple
 
 from ...base.json_schema import JSON_TYPES
+from ...base.limits import MAX_HELD_VALUE, MAX_WORD
 from ..schema import ValueSchema, declare
 from .incremental_grammar import Status
-from .json_repair import MAX_WORD, JsonRepairer
+from .json_repair import JsonRepairer
 from .json_text import WriteJson, escape_json
 from .text_value import SPACE, text_to_json
-
-# Limit for text held back because the schema allows both strings and objects or arrays.
-MAX_HELD = 1 << 16
 
 _BRACKETS = {"object": "{", "array": "[("}
 # A number, or the beginning of one.
@@ -73,7 +71,7 @@ class SchemaValue:
     quoted: the format writes strings that look like JSON as JSON strings.
 
     Holds back a word of at most `MAX_WORD` characters as much white space, text in brackets
-    or quotes of at most `MAX_HELD`, and what `JsonRepairer` holds back of an object or array.
+    or quotes of at most `MAX_HELD_VALUE`, and what `JsonRepairer` holds back of an object or array.
     """
 
     def __init__(
@@ -164,7 +162,7 @@ class SchemaValue:
         """Hold back all text, up to a limit."""
         self._waiting.append(text)
         self._length += len(text)
-        if self._length > MAX_HELD:
+        if self._length > MAX_HELD_VALUE:
             text = "".join(self._waiting)
             self._waiting.clear()
             self._begin_string(text)

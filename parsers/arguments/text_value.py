@@ -23,10 +23,11 @@ import re
 from collections.abc import Iterator
 from typing import NamedTuple
 
+from ...base.limits import MAX_WORD
 from ..schema import ValueSchema, json_type
 from ..schema_validation import accepts
 from .incremental_grammar import Status
-from .json_repair import MAX_WORD, JsonRepairer
+from .json_repair import JsonRepairer
 from .json_text import escape_json
 
 SPACE = " \t\r\n"

@@ -9,9 +9,6 @@ from ..events import Event, ToolCallArguments, ToolCallStarted
 from ..schema import FunctionSchema, ValueSchema
 from .json_text import escape_json
 
-# The longest name of a function or parameter.
-MAX_NAME = 256
-
 
 class ToolCallEmitter:
     """Numbers the calls of one choice, builds their JSON text and appends the events.

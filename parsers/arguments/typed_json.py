@@ -6,14 +6,12 @@ import json
 
 from typing_extensions import override
 
+from ...base.limits import MAX_HELD_STRING
 from ..schema import ValueSchema
 from .json_repair import JsonRepairer
 from .json_text import WriteJson
 from .text_value import text_to_json
 from .tool_calls import ToolCallEmitter
-
-# Limit for a string held back for conversion; a longer one stays a string.
-MAX_HELD = 1 << 16
 
 
 class TypedJson(JsonRepairer):
@@ -24,7 +22,7 @@ class TypedJson(JsonRepairer):
     calls: the call, with its declared schema. write: takes the pieces of JSON text.
     quotes: as for `JsonRepairer`.
 
-    Holds back such a string, of at most `MAX_HELD` characters, and what `JsonRepairer` holds back.
+    Holds back such a string, of at most `MAX_HELD_STRING` characters, and what `JsonRepairer` holds back.
     """
 
     def __init__(
@@ -86,7 +84,7 @@ class TypedJson(JsonRepairer):
     def _hold(self, piece: str) -> None:
         self._text.append(piece)
         self._text_length += len(piece)
-        if self._text_length > MAX_HELD:
+        if self._text_length > MAX_HELD_STRING:
             self._write_held("".join(self._text))
 
     def _write_held(self, text: str) -> None:

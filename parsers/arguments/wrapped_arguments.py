@@ -5,7 +5,8 @@ from __future__ import annotations
 import json
 from collections.abc import Callable
 
-from .schema_value import MAX_HELD, SchemaValue
+from ...base.limits import MAX_HELD_VALUE
+from .schema_value import SchemaValue
 from .tool_calls import ToolCallEmitter
 
 
@@ -15,7 +16,7 @@ class WrappedArguments:
     calls: the emitter of a call without arguments so far.
     new_value: begins the parameter under its own name.
 
-    Holds back the text, at most `MAX_HELD` characters: only at its end is it known whether it is an
+    Holds back the text, at most `MAX_HELD_VALUE` characters: only at its end is it known whether it is an
     object with only declared keys. Source: vllm 0.31 parser/deepseek_v4.py.
     """
 
@@ -34,7 +35,7 @@ class WrappedArguments:
         """Read the next piece of the text."""
         if self._value is not None:
             self._value.feed(text)
-        elif len(self._text) + len(text) <= MAX_HELD:
+        elif len(self._text) + len(text) <= MAX_HELD_VALUE:
             self._text += text
         else:
             self._give_up().feed(text)

@@ -8,17 +8,16 @@ from functools import cached_property
 
 from typing_extensions import override
 
+from ...base.limits import MAX_HELD_VALUE, MAX_TAG
 from ..schema import ValueSchema
 from .incremental_grammar import IncrementalGrammar, Status, partial_length
 from .json_text import escape_json
-from .schema_value import MAX_HELD, UNDECLARED, SchemaValue
+from .schema_value import UNDECLARED, SchemaValue
 from .text_value import text_to_json
 from .tool_calls import ToolCallEmitter
 
 # The name of a list's elements.
 ITEM = "item"
-# A longer tag is not a tag.
-MAX_TAG = 256
 
 # The JSON of an element without content, by its declared types.
 _EMPTY = {frozenset({"object"}): "{}", frozenset({"array"}): "[]", frozenset({"null"}): "null"}
@@ -79,7 +78,7 @@ class XmlElements(IncrementalGrammar):
         recognized without it.
 
     Holds back a tag of at most `MAX_TAG` characters after its prefix, as much white space, what
-    `SchemaValue` holds back, and the text of members that may be repeated, at most `MAX_HELD` plus
+    `SchemaValue` holds back, and the text of members that may be repeated, at most `MAX_HELD_VALUE` plus
     another element of that length.
     """
 
@@ -196,7 +195,7 @@ class XmlElements(IncrementalGrammar):
         if element.text is not None:
             element.text.append(text)
             self._waiting += len(text)
-            if self._waiting <= MAX_HELD:
+            if self._waiting <= MAX_HELD_VALUE:
                 return
             text, element.text = "".join(element.text), None
             element.value = self._new_value(element)
@@ -267,7 +266,7 @@ class XmlElements(IncrementalGrammar):
         repeated = parent.repeated
         repeated.texts.append(text)
         repeated.length += len(text)
-        if repeated.length > MAX_HELD and (repeated.opened or len(repeated.texts) > 1):
+        if repeated.length > MAX_HELD_VALUE and (repeated.opened or len(repeated.texts) > 1):
             self._write_repeated(repeated)
 
     def _flush(self, element: _Element) -> None:

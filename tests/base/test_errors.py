@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import pytest
 from backedge.base.errors import (
-    MAX_SHOWN_TEXT,
     BackedgeError,
     ParserFailedError,
     RequestError,
@@ -12,6 +11,7 @@ from backedge.base.errors import (
     UnknownParserError,
     UnusableParserError,
 )
+from backedge.base.limits import MAX_SHOWN_TEXT
 
 ERRORS = [
     (

@@ -6,7 +6,8 @@ from typing import Any
 
 import pytest
 from backedge.base.errors import RequestError
-from backedge.guided.constraint_rules import MAX_TOOL_NAME, MAX_TOOLS, check_constraints
+from backedge.base.limits import MAX_TOOL_NAME, MAX_TOOLS
+from backedge.guided.constraint_rules import check_constraints
 from backedge.guided.guided_request import GuidedRequest, decode_request
 
 TAG = {"type": "structural_tag", "format": {"type": "any_text"}}

@@ -2,13 +2,8 @@
 
 import pytest
 from backedge.base.errors import RequestError
-from backedge.guided.request_schemas import (
-    GUIDED_TEXTS,
-    MAX_SCHEMA_BYTES,
-    MAX_SCHEMAS_BYTES,
-    check_schemas,
-    has_schemas,
-)
+from backedge.base.limits import MAX_SCHEMA_BYTES, MAX_SCHEMAS_BYTES
+from backedge.guided.request_schemas import GUIDED_TEXTS, check_schemas, has_schemas
 
 from tests.frontend.chat_requests import TOOL, chat_request
 

@@ -6,22 +6,14 @@ from typing import Any
 
 import pytest
 from backedge.base.json_schema import HOLDERS
+from backedge.base.limits import MAX_GROUPS, MAX_SCHEMA_DEPTH, MAX_SUBSCHEMAS, MAX_TOOL_FORMS_BYTES
 from backedge.frontend.request.tool_schemas import (
     BYTES_EACH,
-    MAX_CACHED_BYTES,
     StandardForms,
     find_tool_schema_fault,
     standard_parameters,
 )
-from backedge.guided.schema_check import (
-    KEYWORDS,
-    MAX_DEPTH,
-    MAX_GROUPS,
-    MAX_SUBSCHEMAS,
-    find_fault,
-    find_keyword,
-    find_pattern_fault,
-)
+from backedge.guided.schema_check import KEYWORDS, find_fault, find_keyword, find_pattern_fault
 from hypothesis import example, given
 from hypothesis import strategies as st
 from jsonschema import Draft4Validator, Draft7Validator, Draft202012Validator
@@ -125,8 +117,8 @@ def nested(levels: int) -> Any:
 @pytest.mark.parametrize(
     ("schema", "allowed"),
     [
-        (nested(MAX_DEPTH), "levels deep"),
-        ({"default": nested(MAX_DEPTH)}, "levels deep"),
+        (nested(MAX_SCHEMA_DEPTH), "levels deep"),
+        ({"default": nested(MAX_SCHEMA_DEPTH)}, "levels deep"),
         ({"allOf": [{}] * MAX_SUBSCHEMAS}, "schemas in one"),
         ({"pattern": "(" * 5000 + ")" * 5000}, "regular expression"),
         ({"pattern": "a" * 10_000}, "regular expression"),
@@ -148,18 +140,18 @@ def test_groups_are_counted_as_they_are_nested() -> None:
 
 
 def test_a_nested_schema_just_within_the_limit_is_correct() -> None:
-    assert find_fault(nested(MAX_DEPTH - 1)) is None
+    assert find_fault(nested(MAX_SCHEMA_DEPTH - 1)) is None
 
 
 def test_what_is_remembered_is_bounded_in_bytes() -> None:
     forms = StandardForms()
-    for number in range(2 * MAX_CACHED_BYTES // BYTES_EACH):
+    for number in range(2 * MAX_TOOL_FORMS_BYTES // BYTES_EACH):
         forms.add(number.to_bytes(8, "big"), None, 10**9)
-    assert MAX_CACHED_BYTES - BYTES_EACH <= forms.size <= MAX_CACHED_BYTES
+    assert MAX_TOOL_FORMS_BYTES - BYTES_EACH <= forms.size <= MAX_TOOL_FORMS_BYTES
     assert forms.find((0).to_bytes(8, "big")) is None
     last = (number).to_bytes(8, "big")
     assert forms.find(last) is not None
-    forms.add(b"large", {"type": "object"}, MAX_CACHED_BYTES)
+    forms.add(b"large", {"type": "object"}, MAX_TOOL_FORMS_BYTES)
     assert forms.find(b"large") is None, "what is too large for all of it is not kept"
     assert forms.size == 0
 

@@ -66,10 +66,10 @@ def soon(monkeypatch: pytest.MonkeyPatch) -> None:
     """What has to wait in a test waits less."""
     monkeypatch.setenv("CRASHES", "1000")
     monkeypatch.setattr(supervisor, "SILENCE_S", 0.3)
-    monkeypatch.setattr(supervisor, "START_TIMEOUT_S", 2)
+    monkeypatch.setattr(supervisor, "PROCESS_START_S", 2)
     monkeypatch.setattr(supervisor, "MAX_DELAY_S", 0.2)
     monkeypatch.setattr(fork_server, "FORK_TIMEOUT_S", 1)
-    monkeypatch.setattr(fork_server, "START_TIMEOUT_S", 4)
+    monkeypatch.setattr(fork_server, "FORK_SERVER_START_S", 4)
     monkeypatch.setattr(fork_server, "MAX_RESTART_DELAY_S", 0.5)
 
 

@@ -79,7 +79,7 @@ def test_a_line_that_is_no_row_is_named_with_its_column(
 
 
 def test_a_line_has_a_bound(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(batch_file, "MAX_LINE_BYTES", len(PROMPT))
+    monkeypatch.setattr(batch_file, "MAX_BATCH_LINE", len(PROMPT))
     path.write_bytes(PROMPT * 2)
     assert scan_input(path).rows == 2
     path.write_bytes(PROMPT + b" " + PROMPT)

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 from backedge.base.errors import RequestError
-from backedge.guided.request_schemas import MAX_SCHEMA_BYTES
+from backedge.base.limits import MAX_SCHEMA_BYTES
 from backedge.offline import GenerationOptions, TextGenerationRequest
 from backedge.offline.constraints import (
     build_grammar,

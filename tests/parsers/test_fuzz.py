@@ -10,7 +10,7 @@ import json
 from collections.abc import Sequence
 
 import pytest
-from backedge.parsers.arguments.json_calls import MAX_WAITING
+from backedge.base.limits import MAX_WAITING_CALL
 from backedge.parsers.base import ParserRequest
 from backedge.parsers.call_rollback import MAX_MARKUP
 from backedge.parsers.events import (
@@ -77,7 +77,7 @@ def run(parser: LinearParser, pieces: Sequence[str], *, cut: bool) -> list[Event
     events: list[Event] = []
     for piece in pieces:
         events += parser.feed(piece)
-        assert parser.waiting <= MAX_WAITING + 2 * MAX_MARKUP
+        assert parser.waiting <= MAX_WAITING_CALL + 2 * MAX_MARKUP
     return join(events + parser.finish(cut=cut))
 
 

@@ -5,10 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import pytest
+from backedge.base.limits import MAX_DECODED
 from backedge.parsers.base import ParserNames, ParserRequest
 from backedge.parsers.linear_parsers import LinearParsers, Vocabulary
 from backedge.parsers.parser_lookup import linear_parsers, reasoning_format
-from backedge.parsers.prompt_tail import MAX_DECODED, decode_back, find_last
+from backedge.parsers.prompt_tail import decode_back, find_last
 from hypothesis import given, settings
 from hypothesis import strategies as st
 

@@ -3,8 +3,8 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from backedge.base.limits import MAX_PARTS
 from backedge.parsers.schema import (
-    MAX_PARTS,
     UNDECLARED,
     FunctionSchema,
     ValueSchema,

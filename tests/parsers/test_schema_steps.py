@@ -10,11 +10,12 @@ from typing import Any, ClassVar
 
 import pytest
 from backedge.base import json_schema
+from backedge.base.limits import MAX_CHECKS, MAX_PARTS
 from backedge.guided import standard_schema
 from backedge.parsers import schema, schema_validation
 from backedge.parsers.arguments import schema_value, text_value, typed_json
 from backedge.parsers.arguments.tool_calls import ToolCallEmitter
-from backedge.parsers.schema import MAX_CHECKS, MAX_PARTS, FunctionSchema
+from backedge.parsers.schema import FunctionSchema
 from backedge.parsers.schema_validation import accepts
 from hypothesis import given
 from hypothesis import strategies as st

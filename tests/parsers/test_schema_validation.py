@@ -6,8 +6,9 @@ import json
 from typing import Any
 
 import pytest
+from backedge.base.limits import MAX_CHECKS
 from backedge.parsers import schema_validation
-from backedge.parsers.schema import MAX_CHECKS, FunctionSchema
+from backedge.parsers.schema import FunctionSchema
 from backedge.parsers.schema_validation import accepts
 from hypothesis import HealthCheck, given, settings
 

@@ -2,7 +2,8 @@
 
 import pytest
 from backedge.base.errors import ProtocolError
-from backedge.postprocess.engine_output import MAX_ERROR, engine_error, parse_engine_output
+from backedge.base.limits import MAX_ERROR
+from backedge.postprocess.engine_output import engine_error, parse_engine_output
 from backedge.postprocess.messages import Chunk, EngineLogprob
 
 WHOLE = {

@@ -7,15 +7,11 @@ from typing import Any
 
 import msgspec
 import pytest
+from backedge.base.limits import TAIL_TOKENS
 from backedge.parsers.base import ParserNames
 from backedge.postprocess import ChoiceDelta, Chunk
 from backedge.postprocess.messages import Delta, FunctionDelta, ToolCallDelta
-from backedge.recording.finished import (
-    TAIL_TOKENS,
-    FinishedRequest,
-    count_characters,
-    hash_ids,
-)
+from backedge.recording.finished import FinishedRequest, count_characters, hash_ids
 from backedge.recording.kept_text import GONE, KeptText
 from backedge.recording.recording import RecordedModel
 from backedge.recording.redaction import Redactor

@@ -6,15 +6,9 @@ import itertools
 from typing import Any
 
 import pytest
+from backedge.base.limits import MAX_SPELLED_NAMES
 from backedge.parsers.base import ParserNames, ParserRequest
-from backedge.recording.kept_text import (
-    DIGIT,
-    GONE,
-    KEPT,
-    MAX_SPELLED_NAMES,
-    KeptText,
-    declared_names,
-)
+from backedge.recording.kept_text import DIGIT, GONE, KEPT, KeptText, declared_names
 
 from tests.support import params
 

@@ -131,7 +131,7 @@ def test_nothing_asks(tmp_path: Path, context: Any) -> None:
 
 
 def test_a_long_answer_is_cut(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "MAX_TOKENS", 10)
+    monkeypatch.setattr(module, "MAX_RECORDED_TOKENS", 10)
     recorded = Recorded(tmp_path, content=True)
     request = recorded.start(prompt_length=3)
     for _ in range(4):

@@ -7,10 +7,11 @@ import threading
 from pathlib import Path
 
 import pytest
+from backedge.base.limits import MAX_WAITING_RECORDINGS
 from backedge.recording.flags import RecordSettings
 from backedge.recording.recording import Recording
 from backedge.recording.recording_file import read_recordings
-from backedge.recording.writer import MAX_WAITING, RecordingWriter
+from backedge.recording.writer import RecordingWriter
 
 from tests.recording.test_recording import RECORDING
 
@@ -48,11 +49,11 @@ def test_a_full_queue_drops_and_counts(tmp_path: Path, caplog: pytest.LogCapture
 
     assert writer.submit(wait)
     busy.wait()
-    taken = [writer.submit(build) for _ in range(MAX_WAITING + 5)]
-    assert taken == [True] * MAX_WAITING + [False] * 5
+    taken = [writer.submit(build) for _ in range(MAX_WAITING_RECORDINGS + 5)]
+    assert taken == [True] * MAX_WAITING_RECORDINGS + [False] * 5
     go_on.set()
     writer.close()
-    assert counts(writer) == {"written": MAX_WAITING + 1, "overload": 5}
+    assert counts(writer) == {"written": MAX_WAITING_RECORDINGS + 1, "overload": 5}
     assert len(caplog.records) == 1, "one warning, then it is counted only"
 
 

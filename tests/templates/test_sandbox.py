@@ -7,9 +7,10 @@ from typing import Any
 
 import pytest
 from backedge.base.errors import RequestError
+from backedge.base.limits import MAX_MADE
 from backedge.templates import prices, sandbox
 from backedge.templates.chat_template import ChatTemplate, create_environment
-from backedge.templates.prices import MAX_MADE, TemplateLimitError
+from backedge.templates.prices import TemplateLimitError
 from jinja2.sandbox import ImmutableSandboxedEnvironment
 
 DOUBLED = (

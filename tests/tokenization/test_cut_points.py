@@ -7,16 +7,9 @@ from collections.abc import Callable, Sequence
 from types import SimpleNamespace
 
 import pytest
+from backedge.base.limits import MAX_ADDED_CHARACTERS, MAX_ADDED_TOGETHER, MAX_CUT_TOKENS
 from backedge.tokenization import cut_points
-from backedge.tokenization.cut_points import (
-    MAX_ADDED_CHARACTERS,
-    MAX_ADDED_TOGETHER,
-    MAX_TOKENS,
-    CutPoints,
-    NoCutsError,
-    find_cut_points,
-    select_tokens,
-)
+from backedge.tokenization.cut_points import CutPoints, NoCutsError, find_cut_points, select_tokens
 from hypothesis import given
 from hypothesis import strategies as st
 from tokenizers import AddedToken, Tokenizer, models, pre_tokenizers, processors
@@ -129,11 +122,11 @@ def test_only_tokens_that_are_found_anywhere_cut(
 
 
 def test_of_many_tokens_those_for_later_use_come_last() -> None:
-    tokens = added(*(f"<{number}>" for number in range(MAX_TOKENS)))
-    tokens[MAX_TOKENS] = AddedToken("<s>", special=True, normalized=False)
-    tokens[MAX_TOKENS + 1] = AddedToken("<think>", special=False, normalized=False)
+    tokens = added(*(f"<{number}>" for number in range(MAX_CUT_TOKENS)))
+    tokens[MAX_CUT_TOKENS] = AddedToken("<s>", special=True, normalized=False)
+    tokens[MAX_CUT_TOKENS + 1] = AddedToken("<think>", special=False, normalized=False)
     selected = select_tokens(tokens)
-    assert len(selected) == MAX_TOKENS
+    assert len(selected) == MAX_CUT_TOKENS
     assert {"<s>", "<think>"} <= set(selected)
 
 
@@ -255,7 +248,7 @@ def test_the_search_reads_a_text_once_however_many_tokens_begin_alike(
             return match
 
     monkeypatch.setattr(cut_points, "re", SimpleNamespace(compile=Counting, escape=re.escape))
-    cuts = CutPoints([f"<{number}>" for number in range(MAX_TOKENS)] + ["[x]", "{y}"])
+    cuts = CutPoints([f"<{number}>" for number in range(MAX_CUT_TOKENS)] + ["[x]", "{y}"])
     text = "[x]" + "<7>abc" * 10_000 + "{y}"
     cuts.split(text, 10)
     assert searched <= 3 * len(text)

@@ -7,13 +7,8 @@ import tracemalloc
 from collections.abc import Sequence
 
 import pytest
-from backedge.tokenization.prompt_cache import (
-    LARGEST_SHARE,
-    MAX_NUMBERS,
-    PromptCache,
-    TokenIds,
-    measure,
-)
+from backedge.base.limits import LARGEST_SHARE, MAX_NUMBERS
+from backedge.tokenization.prompt_cache import PromptCache, TokenIds, measure
 from hypothesis import given
 from hypothesis import strategies as st
 

@@ -13,14 +13,8 @@ from typing import Any, cast
 
 import pytest
 from backedge.base.json_types import JsonObject
-from backedge.worker.egress import (
-    DIRECT_CHUNKS,
-    STUCK_MS,
-    PushEgress,
-    push,
-    push_or_pull,
-    take_sender,
-)
+from backedge.base.limits import DIRECT_CHUNKS, STUCK_MS
+from backedge.worker.egress import PushEgress, push, push_or_pull, take_sender
 from backedge.worker.request_stream import WorkerPostprocessor
 from hypothesis import given
 from hypothesis import strategies as st

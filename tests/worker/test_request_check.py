@@ -4,10 +4,11 @@ from typing import Any
 
 import msgspec
 import pytest
+from backedge.base import limits
 from backedge.base.errors import ProtocolError, RequestError
 from backedge.parsers.base import ParserRequest
 from backedge.postprocess.messages import KEY, PostprocessParams, decode
-from backedge.worker import request_check, request_stream
+from backedge.worker import request_stream
 from backedge.worker.request_check import check_engine_fields, check_params
 from backedge.worker.request_stream import read_params
 
@@ -81,7 +82,7 @@ def test_groups_are_objects(name, value):
 
 
 def test_there_are_not_too_many_stop_tokens():
-    token_ids = [1] * (request_check.MAX_STOP_TOKENS + 1)
+    token_ids = [1] * (limits.MAX_STOP_TOKEN_IDS + 1)
     with pytest.raises(RequestError, match="at most"):
         check_engine_fields({"eos_token_ids": token_ids}, VOCABULARY)
 
@@ -91,19 +92,19 @@ BAD_PARAMS: dict[str, list[Any]] = {
     "prompt_length": [-1, 4],
     "min_tokens": [-1, 1 << 40],
     "created": [-1, 1 << 80],
-    "logprobs": [-1, request_check.MAX_LOGPROBS + 1],
+    "logprobs": [-1, limits.MAX_WORKER_LOGPROBS + 1],
     "stop": [
         [""],
         ["a", ""],
-        ["x"] * (request_check.MAX_STOPS + 1),
-        ["x" * (request_check.MAX_STOP_CHARACTERS + 1)],
+        ["x"] * (limits.MAX_STOPS + 1),
+        ["x" * (limits.MAX_STOP_CHARACTERS + 1)],
     ],
-    "response_id": ["x" * (request_check.MAX_NAME + 1)],
-    "model": ["x" * (request_check.MAX_NAME + 1)],
+    "response_id": ["x" * (limits.MAX_ID + 1)],
+    "model": ["x" * (limits.MAX_ID + 1)],
     "parser": [
         ParserRequest(history_tool_calls=-1),
-        ParserRequest(history_tool_calls=request_check.MAX_HISTORY_CALLS + 1),
-        ParserRequest(tools=[{}] * (request_check.MAX_TOOLS + 1)),
+        ParserRequest(history_tool_calls=limits.MAX_HISTORY_CALLS + 1),
+        ParserRequest(tools=[{}] * (limits.MAX_TOOLS + 1)),
     ],
 }
 
@@ -118,7 +119,7 @@ def test_parameters_beyond_their_bounds_are_refused(name, value):
     assert len(str(caught.value)) < 500
 
 
-@pytest.mark.parametrize("stop", [[], ["x"] * request_check.MAX_STOPS])
+@pytest.mark.parametrize("stop", [[], ["x"] * limits.MAX_STOPS])
 def test_parameters_within_them_pass(stop):
     check_params(params(n=128, prompt_length=3, logprobs=20, stop=stop), 3)
 

@@ -33,19 +33,12 @@ that the client already has. When the main process ends, for any reason, the ker
 the fork server and all processes.
 """
 
-from .settings import (
-    CORES_PER_PROCESS,
-    MAX_AUTO_PROCESSES,
-    MEMORY_MB,
-    PoolSettings,
-    auto_processes,
-)
+from .settings import CORES_PER_PROCESS, MAX_AUTO_PROCESSES, PoolSettings, auto_processes
 from .supervisor import PoolSupervisor
 
 __all__ = [
     "CORES_PER_PROCESS",
     "MAX_AUTO_PROCESSES",
-    "MEMORY_MB",
     "PoolSettings",
     "PoolSupervisor",
     "auto_processes",

@@ -20,6 +20,7 @@ from collections.abc import Callable
 import msgspec
 
 from ...base.errors import SetupError
+from ...base.limits import FORK_SERVER_START_S, FORK_TIMEOUT_S, MAX_FORK_SERVER_LINE
 from .crash_backoff import CrashBackoff
 from .messages import Forked, ForkServerStart, ProcessSettings
 from .settings import PoolSettings
@@ -31,14 +32,8 @@ MAX_RESTART_DELAY_S = 30.0
 STOP_TIMEOUT_S = 5.0
 # How long the event loop waits for the server's exit after its socket has closed.
 END_TIMEOUT_S = 0.2
-# Time to import an engine's parsers and load a tokenizer from a slow disk.
-START_TIMEOUT_S = 600
-# Time to fork a process; normally milliseconds.
-FORK_TIMEOUT_S = 10
 # Between attempts to fork while the machine is out of processes or memory.
 FORK_RETRY_S = 1.0
-# Limit for a line from the server.
-MAX_LINE_BYTES = 4096
 PROGRAM = "backedge.worker.pool.fork_server_main"
 
 
@@ -128,8 +123,8 @@ class ForkServer:
                 self._take_answer(msgspec.json.decode(line, type=Forked))
         except msgspec.DecodeError as error:
             self._give_up(f"sent an invalid answer ({error})")
-        if len(self._buffer) > MAX_LINE_BYTES:
-            self._give_up(f"sent a line of more than {MAX_LINE_BYTES} bytes")
+        if len(self._buffer) > MAX_FORK_SERVER_LINE:
+            self._give_up(f"sent a line of more than {MAX_FORK_SERVER_LINE} bytes")
 
     def _take_answer(self, answer: Forked) -> None:
         if answer.number < 0:
@@ -182,7 +177,7 @@ class ForkServer:
             self._deadline = None
         if not self._is_ready:
             self._deadline = self._loop.call_later(
-                START_TIMEOUT_S, self._give_up, f"was not ready after {START_TIMEOUT_S} s"
+                FORK_SERVER_START_S, self._give_up, f"was not ready after {FORK_SERVER_START_S} s"
             )
         elif self._wanted.keys() - self._failed:
             self._deadline = self._loop.call_later(

@@ -12,6 +12,7 @@ import msgspec
 
 from ...base.errors import ProtocolError
 from ...base.json_types import JsonObject
+from ...base.limits import MAX_MESSAGE_BYTES
 from ...postprocess.chunk_scheduler import MergeDelays, ScheduledChunk
 from ...postprocess.fallback import OnError
 from ...postprocess.messages import Chunk
@@ -105,8 +106,6 @@ Answer = Ready | Progress | Result | Failure
 RequestAnswer = Progress | Result | Failure
 """An answer about one request."""
 
-# A longer message is invalid. All steps of a million tokens take a fifth of it.
-MAX_ANSWER_BYTES = 1 << 28
 
 encode = msgspec.msgpack.Encoder().encode
 decode_requests = msgspec.msgpack.Decoder(list[Request]).decode
@@ -115,8 +114,8 @@ _decode_answers = msgspec.msgpack.Decoder(list[Answer]).decode
 
 def decode_answers(message: bytes) -> list[Answer]:
     """Decode a process's message. Raises `ProtocolError` if it is not a list of answers."""
-    if len(message) > MAX_ANSWER_BYTES:
-        raise ProtocolError(f"a message of {len(message)} bytes; at most {MAX_ANSWER_BYTES}")
+    if len(message) > MAX_MESSAGE_BYTES:
+        raise ProtocolError(f"a message of {len(message)} bytes; at most {MAX_MESSAGE_BYTES}")
     try:
         return _decode_answers(message)
     except (msgspec.DecodeError, RecursionError) as error:

@@ -7,13 +7,12 @@ import os
 import msgspec
 
 from ...base.json_types import JsonObject
+from ...base.limits import PROCESS_MEMORY_MB
 from ...postprocess.chunk_scheduler import MergeDelays
 from ...postprocess.fallback import OnError
 
 CORES_PER_PROCESS = 8
 MAX_AUTO_PROCESSES = 4
-# Room for the states of a thousand requests; a parser that needs more for one is broken.
-MEMORY_MB = 2048
 
 
 class PoolSettings(msgspec.Struct, frozen=True, kw_only=True):
@@ -32,7 +31,7 @@ class PoolSettings(msgspec.Struct, frozen=True, kw_only=True):
     delays: MergeDelays
     on_error: OnError = "degrade"
     deadline_s: float = 2.0
-    memory_mb: int = MEMORY_MB
+    memory_mb: int = PROCESS_MEMORY_MB
 
 
 def auto_processes() -> int:

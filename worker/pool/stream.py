@@ -14,14 +14,11 @@ import msgspec
 from typing_extensions import override
 
 from ...base.errors import ParserFailedError, ProtocolError
+from ...base.limits import MAX_BACKLOG
 from ...postprocess.chunk_scheduler import MergeDelays, ScheduledChunk, engine_wait_s
 from ...postprocess.messages import Chunk, PostprocessParams, encode
 from ..backend import RequestStream
 from . import messages
-
-# Limit of steps that wait for their process. Beyond it the engine's outputs are not read; the
-# engine then delivers its tokens in groups.
-MAX_BACKLOG = 256
 
 
 class StreamProcess(Protocol):

@@ -14,6 +14,14 @@ from collections.abc import Callable, Sequence
 from typing_extensions import override
 
 from ...base.errors import ParserFailedError, SetupError
+from ...base.limits import (
+    MAX_DEATHS,
+    MAX_DELAY_S,
+    MAX_PRESENT,
+    MAX_START_DEATHS,
+    PROCESS_START_S,
+    SILENCE_S,
+)
 from ...postprocess.fallback import Report
 from ...postprocess.messages import PostprocessParams
 from ...postprocess.postprocessor import log_failure
@@ -31,21 +39,10 @@ logger = logging.getLogger(__name__)
 
 # After this part of the deadline the process is quarantined: its other requests move.
 QUARANTINE_PART = 0.25
-# A request counts as the cause when this many processes died in its steps,
-MAX_DEATHS = 2
-# or this many outside of any step, while serving it.
-MAX_PRESENT = 3
-# A process counts as hung if it gives no sign of life between steps for this much longer than
-# the deadline; likewise if it does not serve after the fork.
-SILENCE_S = 2.0
-START_TIMEOUT_S = 30
 # If a check is this late, the processes had no time to run either.
 LATE_S = 1.0
 # This many deaths in succession per process of the pool cost no wait.
 FREE_DEATHS = 2
-MAX_DELAY_S = 5.0
-# This many deaths before any process has served mean that none ever will.
-MAX_START_DEATHS = 5
 
 
 class PoolStats:
@@ -192,7 +189,7 @@ class PoolSupervisor(PostprocessBackend):
     def _check(self, process: ProcessHandle, now: float) -> None:
         deadline_s, step = self.settings.deadline_s, process.current_step()
         if step is None:
-            silence_s = deadline_s + SILENCE_S if process.ready else START_TIMEOUT_S
+            silence_s = deadline_s + SILENCE_S if process.ready else PROCESS_START_S
             if process.silent_s(now) > silence_s:
                 self._kill_silent(process, silence_s)
             return

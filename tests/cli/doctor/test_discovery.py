@@ -66,7 +66,7 @@ def test_a_place_that_is_none_is_refused(tmp_path) -> None:
 
 
 def test_an_answer_is_read_up_to_a_bound(monkeypatch) -> None:
-    monkeypatch.setattr(discovery, "MAX_ANSWER_BYTES", 5)
+    monkeypatch.setattr(discovery, "MAX_DOCTOR_BYTES", 5)
     with serve({"/short": (200, "12345"), "/long": (200, "123456")}) as url:
         assert fetch(f"{url}/short") == b"12345"
         with pytest.raises(SetupError, match="more than 5 bytes"):

@@ -120,7 +120,7 @@ def test_an_end_without_a_token_is_a_step() -> None:
 
 
 def test_tokens_beyond_the_bound_are_counted(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(trace_module, "MAX_TOKENS", 4)
+    monkeypatch.setattr(trace_module, "MAX_SHOWN_TOKENS", 4)
     recording = record_text("one two three", 1)
     for traced in (trace_recording(recording), trace_ids(recording)):
         [choice] = traced.choices

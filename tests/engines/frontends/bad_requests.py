@@ -9,7 +9,8 @@ import json
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
-from backedge.base.errors import MAX_SHOWN_NAME, shorten
+from backedge.base.errors import shorten
+from backedge.base.limits import MAX_SHOWN_NAME
 
 BIG = 2**63
 VOCABULARY = 560  # the example model's

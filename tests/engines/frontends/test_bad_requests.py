@@ -6,7 +6,7 @@ import asyncio
 import json
 
 import pytest
-from backedge.base.errors import MAX_SHOWN_TEXT
+from backedge.base.limits import MAX_SHOWN_TEXT
 from backedge.frontend.chat_model import ChatModel
 from backedge.tokenization.flags import Backend
 from dynamo.llm.exceptions import InvalidArgument

@@ -5,10 +5,9 @@ from typing import Any
 import msgspec
 import pytest
 from backedge.base.errors import RequestError
+from backedge.base.limits import MAX_SHARED, MAX_SHARED_BYTES
 from backedge.engines.vllm import frontend
 from backedge.engines.vllm.frontend import (
-    MAX_SHARED,
-    MAX_SHARED_BYTES,
     FilteredCard,
     SharedParsers,
     VllmPreprocessed,

@@ -1,7 +1,8 @@
 """What may leave a prompt thread; `test_prompt_queue` raises it there."""
 
 import pytest
-from backedge.base.errors import MAX_SHOWN_TEXT, RequestError
+from backedge.base.errors import RequestError
+from backedge.base.limits import MAX_SHOWN_TEXT
 from backedge.frontend.runtime.containment import PreparationError, contain
 from dynamo.llm.exceptions import HttpError, InvalidArgument
 

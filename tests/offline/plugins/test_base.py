@@ -130,7 +130,8 @@ def test_a_plugin_that_fails_while_it_reads_costs_its_row(plugin):
 
 
 @pytest.mark.parametrize(
-    ("plugin", "part"), [(Failing(), "ValueError: bad day"), (Wordless(), "must return a string, not None")]
+    ("plugin", "part"),
+    [(Failing(), "ValueError: bad day"), (Wordless(), "must return a string, not None")],
 )
 def test_a_plugin_that_fails_costs_its_row(plugin, part):
     with replay_engine([plugin]) as engine:

@@ -5,9 +5,10 @@ from __future__ import annotations
 import json
 
 import pytest
+from backedge.base.limits import MAX_TOOL_NAME, MAX_WAITING_CALL
 from backedge.parsers.arguments.incremental_grammar import Status
-from backedge.parsers.arguments.json_calls import MAX_WAITING, CallKeys, JsonCallGrammar
-from backedge.parsers.arguments.tool_calls import MAX_NAME, ToolCallEmitter
+from backedge.parsers.arguments.json_calls import CallKeys, JsonCallGrammar
+from backedge.parsers.arguments.tool_calls import ToolCallEmitter
 from backedge.parsers.events import ToolCallArguments, ToolCallStarted
 from hypothesis import given
 from hypothesis import strategies as st
@@ -119,7 +120,10 @@ def test_the_first_function_must_be_declared(cuts):
 
 @pytest.mark.parametrize(
     "text",
-    [f'{{"name": "{"f" * (MAX_NAME + 1)}"}}', f'{{"arguments": {{"a": "{"x" * MAX_WAITING}"}}'],
+    [
+        f'{{"name": "{"f" * (MAX_TOOL_NAME + 1)}"}}',
+        f'{{"arguments": {{"a": "{"x" * MAX_WAITING_CALL}"}}',
+    ],
     ids=["name", "arguments before their name"],
 )
 def test_what_waits_is_bounded(text):

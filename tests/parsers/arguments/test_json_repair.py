@@ -7,8 +7,9 @@ import json
 from collections.abc import Collection
 
 import pytest
+from backedge.base.limits import MAX_WORD
 from backedge.parsers.arguments.incremental_grammar import Status
-from backedge.parsers.arguments.json_repair import MAX_WORD, JsonRepairer
+from backedge.parsers.arguments.json_repair import JsonRepairer
 from hypothesis import given
 from hypothesis import strategies as st
 

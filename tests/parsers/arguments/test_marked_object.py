@@ -8,8 +8,8 @@ from collections.abc import Collection
 from typing import Any
 
 import pytest
+from backedge.base.limits import MAX_WORD
 from backedge.parsers.arguments.incremental_grammar import Status
-from backedge.parsers.arguments.json_repair import MAX_WORD
 from backedge.parsers.arguments.marked_object import MarkedObject
 from backedge.parsers.arguments.tool_calls import ToolCallEmitter
 from backedge.parsers.events import Event, ToolCallArguments

@@ -5,9 +5,10 @@ from __future__ import annotations
 import json
 
 import pytest
+from backedge.base.limits import MAX_BEGINNING, MAX_TOOL_NAME
 from backedge.parsers.arguments.incremental_grammar import Status
-from backedge.parsers.arguments.python_calls import MAX_BEGINNING, PythonCallGrammar
-from backedge.parsers.arguments.tool_calls import MAX_NAME, ToolCallEmitter
+from backedge.parsers.arguments.python_calls import PythonCallGrammar
+from backedge.parsers.arguments.tool_calls import ToolCallEmitter
 from backedge.parsers.events import ToolCallArguments, ToolCallStarted
 from hypothesis import given
 from hypothesis import strategies as st
@@ -86,7 +87,7 @@ def test_a_beginning_that_is_too_long_is_not_a_call():
 
 
 def test_a_name_that_is_too_long_is_not_a_call():
-    reading = read_calls(grammar(), f"[{'f' * (MAX_NAME + 1)}()]", max_held=MAX_NAME + 1)
+    reading = read_calls(grammar(), f"[{'f' * (MAX_TOOL_NAME + 1)}()]", max_held=MAX_TOOL_NAME + 1)
     assert (reading.events, reading.status) == ([], Status.NOT_A_CALL)
 
 

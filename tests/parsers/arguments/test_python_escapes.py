@@ -7,7 +7,8 @@ import json
 import warnings
 
 import pytest
-from backedge.parsers.arguments.python_escapes import MAX_CHARACTER_NAME, read_escape
+from backedge.base.limits import MAX_CHARACTER_NAME
+from backedge.parsers.arguments.python_escapes import read_escape
 from hypothesis import given
 from hypothesis import strategies as st
 

@@ -10,12 +10,9 @@ from collections.abc import Collection
 from typing import Any
 
 import pytest
+from backedge.base.limits import MAX_UNDECIDED_BRACKET
 from backedge.parsers.arguments.incremental_grammar import Status
-from backedge.parsers.arguments.python_values import (
-    MAX_UNDECIDED,
-    PythonValue,
-    begins_literal,
-)
+from backedge.parsers.arguments.python_values import PythonValue, begins_literal
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -188,8 +185,8 @@ EXAMPLES = [
     (r"'\N{KEYCAP NUMBER SIGN}\U00110000')", r"\N{KEYCAP NUMBER SIGN}\U00110000"),
     (r"'\ud800')", "\ud800"),
     ("{(1, 2): 3})", [[1, 2], 3]),
-    (f"{{'{'k' * MAX_UNDECIDED}', 1}})", ["k" * MAX_UNDECIDED, 1]),
-    (f"('{'k' * MAX_UNDECIDED}'))", ["k" * MAX_UNDECIDED]),
+    (f"{{'{'k' * MAX_UNDECIDED_BRACKET}', 1}})", ["k" * MAX_UNDECIDED_BRACKET, 1]),
+    (f"('{'k' * MAX_UNDECIDED_BRACKET}'))", ["k" * MAX_UNDECIDED_BRACKET]),
     ("('a", ["a"]),
     ("{'a", ["a"]),
     ("{'a': ('b", {"a": ["b"]}),

@@ -9,14 +9,8 @@ from typing import Any
 
 import pytest
 from backedge.base.json_schema import JSON_TYPES
-from backedge.parsers.arguments.json_repair import MAX_WORD
-from backedge.parsers.arguments.schema_value import (
-    JSON,
-    MAX_HELD,
-    STRING,
-    UNDECLARED,
-    SchemaValue,
-)
+from backedge.base.limits import MAX_HELD_VALUE, MAX_WORD
+from backedge.parsers.arguments.schema_value import JSON, STRING, UNDECLARED, SchemaValue
 from backedge.parsers.arguments.text_value import text_to_json
 from backedge.parsers.schema import ValueSchema, declare
 from hypothesis import given
@@ -39,7 +33,7 @@ def read(
     for start, end in itertools.pairwise(positions):
         schema_value.feed(text[start:end])
         waits = text.strip()[:1] in ("{", "[", "(", '"')
-        assert len(schema_value.held) <= (MAX_HELD if waits else MAX_WORD + 1)
+        assert len(schema_value.held) <= (MAX_HELD_VALUE if waits else MAX_WORD + 1)
     schema_value.finish()
     return "".join(out)
 
@@ -162,13 +156,13 @@ def test_objects_stream_where_no_string_is_allowed() -> None:
         assert "".join(out) == '{"a": [1, "x'
 
 
-@pytest.mark.parametrize("size", [MAX_HELD - 2, MAX_HELD - 1, MAX_HELD + 1])
+@pytest.mark.parametrize("size", [MAX_HELD_VALUE - 2, MAX_HELD_VALUE - 1, MAX_HELD_VALUE + 1])
 def test_a_text_too_long_to_wait_is_a_string(size: int) -> None:
     text = "[" + "1" + " " * (size - 2) + "]"
     schema = declare("string", "array")
     whole = read(text, schema)
-    assert json.loads(whole) == ([1] if size < MAX_HELD else text)
-    for cuts in ({1}, {MAX_HELD - 3}, range(1, size, 500)):
+    assert json.loads(whole) == ([1] if size < MAX_HELD_VALUE else text)
+    for cuts in ({1}, {MAX_HELD_VALUE - 3}, range(1, size, 500)):
         assert read(text, schema, cuts=cuts) == whole
 
 

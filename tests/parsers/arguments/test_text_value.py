@@ -6,7 +6,8 @@ import json
 from typing import Any
 
 import pytest
-from backedge.parsers.arguments.schema_value import MAX_HELD, UNDECLARED, SchemaValue
+from backedge.base.limits import MAX_HELD_VALUE
+from backedge.parsers.arguments.schema_value import UNDECLARED, SchemaValue
 from backedge.parsers.arguments.text_value import text_to_json
 from backedge.parsers.schema import FunctionSchema, ValueSchema, declare
 from hypothesis import HealthCheck, given, settings
@@ -196,4 +197,4 @@ def test_any_text(drawn: Drawn, text: str, cuts: set[int]) -> None:
     if drawn.accepts(text):
         assert drawn.accepts(found)
         assert found == text or not isinstance(found, str)
-    assert len(text) < MAX_HELD
+    assert len(text) < MAX_HELD_VALUE

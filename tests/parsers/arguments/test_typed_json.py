@@ -9,9 +9,10 @@ from typing import Any
 
 import jsonschema
 import pytest
+from backedge.base.limits import MAX_HELD_STRING
 from backedge.parsers.arguments.incremental_grammar import Status
 from backedge.parsers.arguments.tool_calls import ToolCallEmitter
-from backedge.parsers.arguments.typed_json import MAX_HELD, TypedJson
+from backedge.parsers.arguments.typed_json import TypedJson
 from backedge.parsers.events import Event, ToolCallArguments
 from hypothesis import given
 from hypothesis import strategies as st
@@ -53,7 +54,7 @@ CHANGED: list[tuple[dict[str, Any], dict[str, Any]]] = [
     ({"s": "5", "u": "5", "other": "5"}, {"s": "5", "u": "5", "other": "5"}),
     ({"i": "x", "n": "", "b": "yes"}, {"i": "x", "n": "", "b": "yes"}),
     ({"i": "5\n", "s": "\u00e9\\"}, {"i": 5, "s": "\u00e9\\"}),
-    ({"i": "9" * (MAX_HELD + 1)}, {"i": "9" * (MAX_HELD + 1)}),
+    ({"i": "9" * (MAX_HELD_STRING + 1)}, {"i": "9" * (MAX_HELD_STRING + 1)}),
 ]
 
 

@@ -6,7 +6,8 @@ import json
 from typing import Any
 
 import pytest
-from backedge.parsers.arguments.schema_value import JSON, MAX_HELD, SchemaValue
+from backedge.base.limits import MAX_HELD_VALUE
+from backedge.parsers.arguments.schema_value import JSON, SchemaValue
 from backedge.parsers.arguments.tool_calls import ToolCallEmitter
 from backedge.parsers.arguments.wrapped_arguments import WrappedArguments
 from backedge.parsers.events import Event, ToolCallArguments
@@ -30,7 +31,7 @@ def read(text: str, size: int = 1 << 20) -> Any:
     value = WrappedArguments(calls, new_value)
     for start in range(0, len(text), size):
         value.feed(text[start : start + size])
-        assert len(value.held) <= MAX_HELD
+        assert len(value.held) <= MAX_HELD_VALUE
     value.finish()
     calls.end()
     return json.loads(
@@ -51,7 +52,7 @@ def read(text: str, size: int = 1 << 20) -> Any:
         ('{"a": NaN}', {"input": {"a": "NaN"}}),
         ("[1]", {"input": [1]}),
         ("many", {"input": "many"}),
-        ("x" * 2 * MAX_HELD, {"input": "x" * 2 * MAX_HELD}),
+        ("x" * 2 * MAX_HELD_VALUE, {"input": "x" * 2 * MAX_HELD_VALUE}),
     ],
 )
 @pytest.mark.parametrize("size", [1 << 20, 1000, 7])

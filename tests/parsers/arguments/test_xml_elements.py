@@ -6,10 +6,10 @@ import json
 from typing import Any
 
 import pytest
+from backedge.base.limits import MAX_HELD_VALUE, MAX_TAG
 from backedge.parsers.arguments.incremental_grammar import Status
-from backedge.parsers.arguments.schema_value import MAX_HELD
 from backedge.parsers.arguments.tool_calls import ToolCallEmitter
-from backedge.parsers.arguments.xml_elements import MAX_TAG, XmlElements
+from backedge.parsers.arguments.xml_elements import XmlElements
 from backedge.parsers.events import Event, ToolCallArguments, join
 from hypothesis import given
 from hypothesis import strategies as st
@@ -119,7 +119,7 @@ def test_it_stops_at_what_is_not_a_tag_of_its_own(end, cuts):
     assert read(element("city", "Oslo") + end, cuts) == ('{"city": "Oslo"}', end)
 
 
-@pytest.mark.parametrize("size", [MAX_HELD, MAX_HELD + 1])
+@pytest.mark.parametrize("size", [MAX_HELD_VALUE, MAX_HELD_VALUE + 1])
 def test_a_repeated_member_does_not_wait_without_end(size):
     value = "a" * size
     text = element("free", "1") + element("free", value) + element("free", "b")

@@ -7,6 +7,7 @@ import time
 
 import pytest
 from backedge.base.errors import ParserFailedError, SetupError
+from backedge.base.limits import MAX_PRESENT
 from backedge.worker.pool import fork_server, supervisor
 
 from tests.worker.pool import pool_parts
@@ -35,7 +36,7 @@ async def beside(pool, test, count=6):
 def soon(monkeypatch):
     """What has to wait in a test waits less."""
     monkeypatch.setattr(supervisor, "SILENCE_S", 0.3)
-    monkeypatch.setattr(supervisor, "START_TIMEOUT_S", 1)
+    monkeypatch.setattr(supervisor, "PROCESS_START_S", 1)
     monkeypatch.setattr(supervisor, "MAX_DELAY_S", 0.2)
     monkeypatch.setattr(fork_server, "FORK_TIMEOUT_S", 1)
     monkeypatch.setattr(fork_server, "FORK_RETRY_S", 0.1)
@@ -97,7 +98,7 @@ def test_a_fork_server_that_is_stopped_is_replaced():
 
 
 def test_a_fork_server_that_never_builds_says_so(monkeypatch, tmp_path):
-    monkeypatch.setattr(fork_server, "START_TIMEOUT_S", 1)
+    monkeypatch.setattr(fork_server, "FORK_SERVER_START_S", 1)
 
     async def test(pool):
         raise AssertionError
@@ -194,7 +195,7 @@ def test_processes_that_die_outside_of_steps_blame_what_they_had_in_hand(on_erro
 
     (whole, deaths, after), failures = in_pool(test, 1, on_error=on_error)
     # The parser is left where the client is, and if that is too late, from the beginning.
-    assert deaths == supervisor.MAX_PRESENT * len(failures)
+    assert deaths == MAX_PRESENT * len(failures)
     assert len(failures) == (2 if on_error == "degrade" else 1)
     assert {failure.reason for failure in failures} == {"3 processes died while they served it"}
     assert after == WORDS
@@ -215,7 +216,7 @@ def test_a_request_that_kills_without_its_parser_as_well_fails():
 
     (deaths, after), failures = in_pool(test, 1)
     assert (len(failures), after) == (3, WORDS)
-    assert deaths >= 3 * supervisor.MAX_PRESENT
+    assert deaths >= 3 * MAX_PRESENT
 
 
 def test_an_answer_that_cannot_be_sent_fails_its_request_only(monkeypatch):

@@ -61,6 +61,6 @@ def test_what_is_no_list_of_answers_is_refused(message):
 
 
 def test_a_message_of_unlikely_length_is_refused(monkeypatch):
-    monkeypatch.setattr(messages, "MAX_ANSWER_BYTES", 10)
+    monkeypatch.setattr(messages, "MAX_MESSAGE_BYTES", 10)
     with pytest.raises(ProtocolError, match="at most 10"):
         messages.decode_answers(messages.encode(ANSWERS))

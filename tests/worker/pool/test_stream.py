@@ -6,15 +6,11 @@ from math import inf
 import msgspec
 import pytest
 from backedge.base.errors import ParserFailedError
+from backedge.base.limits import MAX_BACKLOG
 from backedge.postprocess import Chunk
 from backedge.postprocess.chunk_scheduler import MERGE_DELAYS, ScheduledChunk
 from backedge.worker.pool import messages
-from backedge.worker.pool.stream import (
-    MAX_BACKLOG,
-    PooledStream,
-    StreamCallbacks,
-    split_steps,
-)
+from backedge.worker.pool.stream import PooledStream, StreamCallbacks, split_steps
 from hypothesis import given
 from hypothesis import strategies as st
 

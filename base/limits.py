@@ -1,0 +1,294 @@
+"""The limits: what a request, an output, a schema or a process may make Backedge hold or wait for.
+
+Each constant is followed by its row of docs/limits.md, which tools/limits_page.py writes: the unit,
+what is limited, and what happens beyond the limit. A string that begins with `#` opens a table.
+"""
+
+"""# Post-processing"""
+
+# A parser that holds back more characters counts as failed. This exceeds the output of a context
+# of a million tokens, since an engine's parser may hold a call until it is complete.
+MAX_HELD_CHARACTERS = 1 << 23
+"""characters: text that a parser has taken without giving anything out
+| the parser counts as failed, and the text is content"""
+MAX_WAITING_CALL = 1 << 16
+"""characters: keys, names and arguments of a call object whose name is not known yet
+| it is text"""
+MAX_READ_AGAIN = 262_144
+"""characters: text of rejected calls that is searched for another call, in an answer
+| a rejected call is text as a whole"""
+MAX_MARKUP = 1024
+"""characters: a name, key or header between markers | it is text"""
+# No function's or parameter's name is longer.
+MAX_TOOL_NAME = 256
+"""characters: a function's name in an object or a list of calls | the call is text"""
+MAX_SPACE = 256
+"""characters: white space before an answer and after a call | it is content"""
+MAX_UNDECIDED_OUTPUT = 4096
+"""characters: output after a marker token in an open string | the token was text"""
+MAX_UNDECIDED_TOKENS = 64
+"""tokens: marker tokens after a marker token in an open string | the token was text"""
+MAX_WORD = 256
+"""characters: a number or keyword in JSON | it becomes a string"""
+MAX_HELD_VALUE = 1 << 16
+"""characters: a parameter's text that may be a string or a container | it is a string"""
+MAX_HELD_STRING = 1 << 16
+"""characters: a JSON string where the schema allows none | it stays a string"""
+MAX_UNDECIDED_BRACKET = 1 << 16
+"""characters: a bracket in Python's syntax that may enclose a value, a list or an object
+| it is a list"""
+MAX_BEGINNING = 1024
+"""characters: text before the first argument of a Python call | the call is text"""
+# The longest name in `\N{...}`; Unicode's own are shorter.
+MAX_CHARACTER_NAME = 128
+r"""characters: the name of a character in `\N{...}` | the escape is text"""
+MAX_TAG = 256
+"""characters: an XML tag in arguments | it is text"""
+MAX_DECODED = 8192
+"""tokens: the prompt's end, decoded in search of markers that are text
+| the format's default decides"""
+MAX_PARTS = 1024
+"""parts: parts of a function's schema | further parts accept anything"""
+MAX_CHECKED_DEPTH = 48
+"""levels: nesting of a function's schema | deeper parts accept anything"""
+MAX_CHECKS = 4096
+"""steps: steps to compare a value with its schema | the value counts as accepted"""
+MAX_COMPARED = 65_536
+"""values: values of `enum` and `const` to compare a value with | the value counts as accepted"""
+# Room for the states of a thousand requests; a parser that needs more for one is broken.
+PROCESS_MEMORY_MB = 2048
+"""MiB: memory of a process of the pool beyond what it shares
+| MemoryError in the parser, which has failed; `--postprocess-memory-mb`"""
+MAX_DEATHS = 2
+"""processes: processes that die in the steps of a request
+| the request goes on without its parser, or fails"""
+MAX_PRESENT = 3
+"""processes: processes that die outside of its steps while serving it
+| the request goes on without its parser, or fails"""
+MAX_START_DEATHS = 5
+"""processes: processes that die before any has served | the worker does not start"""
+# A process counts as hung if it gives no sign of life between steps for this much longer than
+# the deadline; likewise if it does not serve after the fork.
+SILENCE_S = 2.0
+"""seconds: silence of a process between steps, beyond the deadline of a step | it is killed"""
+PROCESS_START_S = 30
+"""seconds: from the fork of a process until it serves | it is killed"""
+DOCTOR_TIMEOUT_S = 10.0
+"""seconds: an answer to `backedge doctor` | it is reported as missing"""
+# Limit of one answer; the metrics of a large fleet take some megabytes.
+MAX_DOCTOR_BYTES = 1 << 28
+"""bytes: the size of that answer | it is reported as not being Dynamo's"""
+MAX_DELAY_S = 5.0
+"""seconds: the longest wait before a process that died is replaced | it waits no longer"""
+# Time to import an engine's parsers and load a tokenizer from a slow disk.
+FORK_SERVER_START_S = 600
+"""seconds: start of the fork server | the worker does not start, or the next one is tried"""
+# Time to fork a process; normally milliseconds.
+FORK_TIMEOUT_S = 10
+"""seconds: a process to be forked | the fork server is replaced"""
+MAX_FORK_SERVER_LINE = 4096
+"""bytes: a line from the fork server | it is replaced"""
+# A longer message is invalid. All steps of a million tokens take a fifth of it.
+MAX_MESSAGE_BYTES = 1 << 28
+"""bytes: a message from a process of the pool | it is replaced"""
+# Chunks of a response that the event loop sends itself; Dynamo buffers twice as many.
+DIRECT_CHUNKS = 128
+"""chunks: chunks of a response that the worker's event loop sends itself
+| a thread sends them, and deltas wait until it has caught up"""
+# A thread that has been sending one chunk for this long keeps only that response.
+STUCK_MS = 20
+"""milliseconds: time that a thread which sends for all responses may be stuck with one
+| it sends that response alone, and another thread the others"""
+# Limit of steps that wait for their process. Beyond it the engine's outputs are not read; the
+# engine then delivers its tokens in groups.
+MAX_BACKLOG = 256
+"""tokens: tokens of a request that wait for a process | the engine's outputs are left unread"""
+# Limit for an error's text, so that no log line or answer repeats a message of megabytes.
+MAX_ERROR = 4096
+"""characters: the text of an engine's error | it is cut"""
+MAX_REASON = 1000
+"""characters: the text of a parser's error | it is cut"""
+
+"""# Requests"""
+
+# Messages, content parts and tool calls together. vLLM's own check of a request, which holds the
+# interpreter's lock, takes 12 us for each.
+MAX_MESSAGES = 8_192
+"""entries: messages, content parts and tool calls of a request, together | 400"""
+MAX_TOOLS = 1024
+"""tools: tools of a request | 400"""
+MAX_STOPS = 1_024
+"""strings: stop strings | 400"""
+MAX_STOP_CHARACTERS = 100_000
+"""characters: stop strings together | 400"""
+# Token ids at which generation ends; engines look through them for each token.
+MAX_STOP_TOKEN_IDS = 1024
+"""tokens: `stop_token_ids` | 400"""
+# Choices of one request, and alternatives of one token: the limits of OpenAI's API.
+MAX_CHOICES = 128
+"""choices: `n` | 400"""
+MAX_TOP_LOGPROBS = 20
+"""tokens: `top_logprobs` | 400"""
+MAX_SCHEMA_BYTES = 262_144
+"""bytes: a JSON schema | 400"""
+MAX_SCHEMAS_BYTES = 1_048_576
+"""bytes: the schemas of all tools | 400"""
+MAX_SUBSCHEMAS = 16_384
+"""schemas: schemas in a schema | 400"""
+MAX_SCHEMA_DEPTH = 96
+"""levels: nesting of a JSON schema, as JSON | 400"""
+# The length of a regular expression, and its groups in groups: engines translate it recursively.
+MAX_PATTERN_CHARACTERS = 8192
+"""characters: a regular expression | 400"""
+MAX_GROUPS = 64
+"""groups: groups inside each other in a regular expression | 400"""
+MAX_GRAMMAR_CHARACTERS = 65_536
+"""characters: a grammar; all of `guided_choice` | 400"""
+# As deep as Dynamo's HTTP layer lets the request itself be nested.
+MAX_JSON_NESTING = 128
+"""levels: JSON in a string: `metadata.backedge`, arguments of earlier calls
+| 400; arguments count as `{}`"""
+MAX_PROMPT_CHARACTERS = 67_108_864
+"""characters: text of a prompt | 400"""
+# A text with at most this many characters per token of the model's context is tokenized at once.
+# Prose and code have 3 to 5 per token, lists of long words 8.
+CHARACTERS_PER_TOKEN = 16
+"""characters: text of a prompt that is tokenized at once, for each token of the context
+| its beginning is tokenized, and refused at more than twice the context"""
+# The output of all operators, filters and methods of a template for one prompt. A prompt of
+# a million tokens is rendered with a few times its 4 million characters.
+MAX_MADE = 268_435_456
+"""characters: what a chat template makes for a prompt | 400"""
+MAX_BITS = 4096
+"""bits: a number in a chat template | 400"""
+MAX_WIDTH_DIGITS = 4
+"""digits: digits of a width in a template's format | 400"""
+# The C library reserves up to 256 times as much for the date itself.
+MAX_DATE_FORMAT = 256
+"""characters: the format of a date in a template | 400"""
+MAX_NESTING = 200
+"""levels: lists and objects inside each other in a template | 400"""
+MAX_SHOWN_NAME = 200
+"""characters: a name or a value that an error repeats | its beginning and its end"""
+MAX_SHOWN_TEXT = 1000
+"""characters: an error | its beginning and its end"""
+# For each thread: 1 s of short prompts, or minutes of long ones, which no engine reads faster.
+WAITING_PER_THREAD = 1024
+"""requests: requests that wait for a thread, for each thread | 503"""
+# The text of all prompts that wait. It takes minutes to tokenize, and a gigabyte at most to hold.
+MAX_WAITING_CHARACTERS = 268_435_456
+"""characters: text of the waiting requests together | 503"""
+PROMPT_CACHE_MB = 256
+"""MiB: parts of prompts whose token ids are remembered, of all models
+| those used longest ago are forgotten; `--prompt-cache-mb`"""
+# A prompt whose new parts need more than this fraction of the cache is not cached, because it
+# would displace many others.
+LARGEST_SHARE = 4
+"""prompts: prompts whose new parts that memory holds, at least | a larger one is not remembered"""
+# Smaller numbers are shared; each takes 40 bytes.
+MAX_NUMBERS = 1_048_576
+"""ids: token ids that all those parts share as numbers
+| larger ones are made anew each time"""
+# Limit of different tokens to cut at. Special tokens come first, then those without a number: a
+# vocabulary may have thousands reserved for later, such as <unused17>.
+MAX_CUT_TOKENS = 1_024
+"""tokens: different tokens in front of which prompts are cut into parts
+| prompts are not cut at the others"""
+MAX_TOKEN_CHARACTERS = 64
+"""characters: a token in front of which prompts are cut | prompts are not cut there"""
+# Limits for any added token, and for all together, because all their parts are compared.
+MAX_ADDED_CHARACTERS = 256
+"""characters: an added token of a tokenizer whose prompts are cut | its prompts are not cut"""
+MAX_ADDED_TOGETHER = 524_288
+"""characters: all its added tokens together | its prompts are not cut"""
+KEPT_TEMPLATES = 64
+"""templates: chat templates whose form of content is remembered, with the `sglang` edge
+| they are looked at again"""
+MAX_SHARED = 16
+"""parsers: reasoning parsers that the requests of a model share, with the `vllm` edge
+| the oldest are made anew"""
+MAX_SHARED_BYTES = 1024
+"""bytes: the arguments of the chat template that requests share one for
+| each request has its own"""
+# The memory of the standard forms that are remembered. Agents send the same tools with every
+# request.
+MAX_TOOL_FORMS_BYTES = 16_777_216
+"""bytes: the standard forms of tools' schemas that are remembered | the oldest are forgotten"""
+MAX_SHORT_CHARACTERS = 2_000
+"""characters: text of a prompt that is made in the event loop | it is made in a thread"""
+MAX_SHORT_MESSAGES = 16
+"""messages: messages of such a prompt | it is made in a thread"""
+MAX_SHORT_MS = 10
+"""milliseconds: CPU time of such a prompt
+| the next 64 short ones of the model are made in threads"""
+# CPU time of short prompts on average, and of each. Streams wait as long for an event loop that
+# makes one; now and then the interpreter collects garbage meanwhile.
+MAX_MEAN_MS = 2
+"""milliseconds: CPU time of such prompts on average, over some 32 of them
+| they are made in threads until it is less"""
+
+"""# Requests as workers get them"""
+
+# Limit of the encoded parameters, which are mostly the schemas of the request's tools.
+MAX_PARAMS_CHARACTERS = 1 << 24
+"""characters: the parameters of a request | 400"""
+MAX_WORKER_LOGPROBS = 1024
+"""tokens: alternatives for each token | 400"""
+# Limit of earlier calls in the conversation; vLLM's parsers get a list of this length.
+MAX_HISTORY_CALLS = 65_536
+"""calls: tool calls in the conversation so far | 400"""
+# Limit of an id or a name, which each chunk repeats.
+MAX_ID = 4096
+"""characters: the id of the request, and the model's name | 400"""
+
+"""# Recordings"""
+
+RECORDINGS_MB = 1024
+"""MiB: all recordings in a folder
+| the oldest files are deleted, before a new one begins; `--postprocess-record-mb`"""
+MAX_FILE_BYTES = 67_108_864
+"""bytes: a file of recordings, and a recording; at most a quarter of the bound above
+| the next file begins; a longer recording is lost, and counted"""
+MAX_RECORDED_TOKENS = 131_072
+"""tokens: tokens of a recording | it ends there, and says how many it leaves out"""
+MAX_HELD_TOKENS = 1_048_576
+"""tokens: tokens of requests being recorded or waiting to be written, with their alternatives
+| no further request is recorded, and each is counted"""
+MAX_WAITING_RECORDINGS = 64
+"""requests: requests that have ended and wait to be written
+| their recordings are lost, and counted"""
+TAIL_TOKENS = 1024
+"""tokens: tokens at the end of a prompt that stay without the prompt
+| the reasoning that the prompt opens earlier is not known"""
+MAX_TRIALS = 5000
+"""runs: runs of `backedge replay --minimize` | the shortest stream found so far is the result"""
+MAX_SPELLED_NAMES = 1024
+"""names: declared names with other characters than [A-Za-z0-9_] in a redacted recording
+| further ones are redacted"""
+MAX_SEARCHED = 262_144
+"""ids: token ids that are searched for those of single characters | words become fewer tokens"""
+MAX_RECORDING_LINE = 1 << 27
+"""bytes: a line of a file of recordings, as it is read | the file is refused, with the line"""
+MAX_REQUESTS = 10_000
+"""requests: requests of a file that `backedge inspect` lists | `--request` finds the others, too"""
+MAX_SHOWN_TOKENS = 262_144
+"""tokens: tokens of a choice that `backedge inspect` shows | it says how many it leaves out"""
+MAX_SHOWN_HELD = 200
+"""characters: the shown end of a held-back text | its length is shown"""
+
+"""# Generation without a server"""
+
+# Room for an image in a data URL.
+MAX_BATCH_LINE = 67_108_864
+"""bytes: a line of the input of `python -m backedge.offline`
+| the file is refused, with the line"""
+# Rows in the engine, running and waiting. Its scheduler runs some hundreds at once.
+MAX_HELD_ROWS = 1024
+"""rows: rows that vLLM or SGLang holds, running and waiting | further rows are read later"""
+# The memory of the grammars that are remembered: rows often share one.
+MAX_GRAMMARS_BYTES = 268_435_456
+"""bytes: the grammars of rows that transformers' back end remembers | the oldest are forgotten"""
+MAX_IMAGE_BYTES = 67_108_864
+"""bytes: the file of an image | the row's error"""
+MAX_IMAGE_PIXELS = 67_108_864
+"""pixels: an image | the row's error, before its pixels are read"""
