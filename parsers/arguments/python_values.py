@@ -84,8 +84,8 @@ class PythonValue(JsonRepairer):
     positional: more positional arguments may follow.
 
     Holds back an incomplete escape sequence, a word of at most `MAX_WORD` characters, and at most
-    `_MAX_LOOK` characters after a quote or word. JSON text of at most `MAX_UNDECIDED_BRACKET` characters
-    waits while "(" and "{" may enclose a value, a list or an object; a bracket with more text
+    `_MAX_LOOK` characters after a quote or word. At most `MAX_UNDECIDED_BRACKET` characters of
+    JSON wait while "(" and "{" may enclose a value, a list or an object; a bracket with more text
     encloses a list.
     """
 

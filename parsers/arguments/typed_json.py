@@ -22,7 +22,7 @@ class TypedJson(JsonRepairer):
     calls: the call, with its declared schema. write: takes the pieces of JSON text.
     quotes: as for `JsonRepairer`.
 
-    Holds back such a string, of at most `MAX_HELD_STRING` characters, and what `JsonRepairer` holds back.
+    Holds back such a string (at most `MAX_HELD_STRING` characters), and what `JsonRepairer` does.
     """
 
     def __init__(

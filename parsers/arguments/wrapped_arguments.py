@@ -16,7 +16,7 @@ class WrappedArguments:
     calls: the emitter of a call without arguments so far.
     new_value: begins the parameter under its own name.
 
-    Holds back the text, at most `MAX_HELD_VALUE` characters: only at its end is it known whether it is an
+    Holds back at most `MAX_HELD_VALUE` characters: only at its end is it known whether it is an
     object with only declared keys. Source: vllm 0.31 parser/deepseek_v4.py.
     """
 

@@ -78,7 +78,7 @@ class XmlElements(IncrementalGrammar):
         recognized without it.
 
     Holds back a tag of at most `MAX_TAG` characters after its prefix, as much white space, what
-    `SchemaValue` holds back, and the text of members that may be repeated, at most `MAX_HELD_VALUE` plus
+    `SchemaValue` holds back, and the text of members that may be repeated: `MAX_HELD_VALUE` at most, and
     another element of that length.
     """
 
