@@ -78,7 +78,7 @@ class XmlElements(IncrementalGrammar):
         recognized without it.
 
     Holds back a tag of at most `MAX_TAG` characters after its prefix, as much white space, what
-    `SchemaValue` holds back, and the text of members that may be repeated: `MAX_HELD_VALUE` at most, and
+    `SchemaValue` holds back, and the text of members that may repeat: at most `MAX_HELD_VALUE` and
     another element of that length.
     """
 
