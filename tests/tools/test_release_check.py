@@ -60,7 +60,7 @@ def test_the_wheel_works_in_an_empty_environment(
         if "No matching distribution" in str(error) or "Connection" in str(error):
             pytest.skip(f"the dependencies cannot be had here: {error}")
         raise
-    assert re.fullmatch(r"\S+: 1\d transcripts are right, \d+ subcommands start", printed)
+    assert re.fullmatch(r"\S+: 1\d transcripts are correct, \d+ subcommands start", printed)
 
 
 def test_the_versions_that_are_tried_are_those_that_are_allowed() -> None:
