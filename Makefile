@@ -1,6 +1,7 @@
 # make run       starts a frontend and a worker with the example model, and shows a stream
 # make test      runs the tests, a selection of the largest matrices: some 15 minutes on two cores
 # make test-next  runs those of Dynamo 1.7's development wheels, where these can be had; in make test
+# make seams     checks what Backedge relies on in Dynamo and the engines; in make test
 # make test-clients  runs those of OpenAI's, Anthropic's and others' clients; in make test
 # make test-all  runs all cases, and random examples longer
 # make dashboard  draws docs/dashboard.png: a fleet under load, watched by a real Prometheus
@@ -26,7 +27,7 @@ TESTS_NEXT := $(SUPPORT)[vllm] $(SUPPORT)[sglang] tests/engines/frontends \
 	$(wildcard tests/engines/*/test_frontend*.py) tests/e2e/test_transcripts.py \
 	tests/e2e/test_sglang.py::test_gives_exactly_the_transcript
 
-.PHONY: run offline test test-all test-next test-clients dashboard soak test-hostile lint docs \
+.PHONY: run offline test test-all test-next seams test-clients dashboard soak test-hostile lint docs \
 	release-check setup
 
 run:
@@ -40,12 +41,16 @@ offline:
 test: setup
 	@$(PYTHON) -m pytest --ignore tests/e2e -n 2 --dist loadfile
 	@$(PYTHON) -m pytest tests/e2e -n 2 --dist loadgroup --no-loadscope-reorder
-	@$(MAKE) --no-print-directory test-next test-clients
+	@$(MAKE) --no-print-directory test-next seams test-clients
 
 test-next: setup
 	@tools/setup 1.7
 	@[ ! -d .venv-1.7 ] || .venv-1.7/bin/python -m pytest $(TESTS_NEXT) \
 		-n 2 --dist loadgroup --no-loadscope-reorder
+
+seams: setup
+	@tools/setup 1.7
+	@$(PYTHON) -m tools.seams
 
 test-clients: setup
 	@tools/setup clients

@@ -91,7 +91,7 @@ class RequestError(FieldError):
 
 
 class SetupError(BackedgeError):
-    """A flag, an installed version or a patch point is wrong; the process must not start."""
+    """A flag, an installed version or a seam is wrong; the process must not start."""
 
 
 class UnknownParserError(SetupError):
