@@ -54,7 +54,7 @@ class Prepared(msgspec.Struct):
     """A request that is ready to be sent.
 
     request: the client's. preprocessed: as Dynamo routes it; its `token_ids` are the prompt.
-    params: what post-processing has to know.
+    params: for post-processing.
     """
 
     request: ChatRequest
@@ -170,10 +170,10 @@ class ChatModel:
                 yield prepared
 
     def _announce_reasoning(self, prepared: Prepared) -> None:
-        """Tell a plain worker's engine if the answer begins with reasoning, behind any edge.
+        """Tell a plain worker's engine whether the answer begins with reasoning.
 
-        SGLang's grammars otherwise begin with the first token. Other engines find out by
-        themselves, and so do workers that post-process.
+        SGLang's grammars otherwise begin with the first token. Other engines, and workers that
+        post-process, find out by themselves.
         """
         preprocessed = prepared.preprocessed
         decoded = msgspec.convert(preprocessed, _Guided)
@@ -187,7 +187,7 @@ class ChatModel:
     async def chunks(
         self, prepared: Prepared, context: Context, engine: RoutedEngine | None = None
     ) -> AsyncIterator[tuple[Chunk, PostprocessedChunk]]:
-        """Route the request; yield each chunk of the worker, and what it means.
+        """Route the request; yield each chunk of the worker, and its post-processed form.
 
         engine: routes in place of Dynamo's own.
         The chunks of a plain worker are post-processed here. Raises as `answer`.
@@ -211,7 +211,7 @@ class ChatModel:
             raise (WorkerUnavailable if error.retryable else Unknown)(str(error)) from error
 
     def make_redactor(self) -> Redactor:
-        """Return what takes the words out of recordings."""
+        """Return a redactor, which replaces the words in recordings."""
         detokenizers, _ = self._local_factories()
         return Redactor(detokenizers)
 

@@ -1,4 +1,4 @@
-"""Makes one engine for each model that Dynamo discovers, with the forward edge that fits it."""
+"""Makes one engine for each model that Dynamo discovers, with the back end that fits it."""
 
 from __future__ import annotations
 
@@ -38,11 +38,11 @@ from .runtime.teardown import RunningRequests, Teardown, close_when_idle, find_c
 
 logger = logging.getLogger(__name__)
 
-# (request in OpenAI's form, Dynamo's context) -> what Dynamo's HTTP layer takes
+# (request in OpenAI's form, Dynamo's context) -> chunks for Dynamo's HTTP layer
 Answer = Callable[[JsonObject, Context], AsyncIterator[AnnotatedChunk]]
 UserEngine = Callable[[ChatModel], Answer]
 
-# Ours, for models without a tokenizer.json.
+# Our own tokenizers, for models without a tokenizer.json.
 OWN_MODULES = frozenset({"backedge.tokenization.mistral"})
 
 
@@ -98,7 +98,7 @@ class EngineFactory:
         except SetupError as error:
             answer = refuse_requests(card.name(), str(error))
         except (ImportError, AttributeError, TypeError) as error:
-            # A version of the engine that nothing above has found.
+            # No seam has found this difference between versions.
             logger.exception("model %s could not be built", card.name())
             reason = f"the installed versions do not fit ({type(error).__name__}: {error})"
             answer = refuse_requests(card.name(), f"{reason}; see docs/compatibility.md.")
@@ -107,7 +107,7 @@ class EngineFactory:
     async def _build_answer(
         self, instance_id: ModelInstance, card: ModelCard, routed_engine: RoutedEngine
     ) -> Answer:
-        """Return what answers the requests. Raises `SetupError`."""
+        """Return the function that answers the requests. Raises `SetupError`."""
         worker_card = read_worker_card(read_runtime_config(card))
         engine = None if worker_card is None else worker_card.engine
         backend, selection = self._select_tokenizer(card, engine)
@@ -133,7 +133,7 @@ class EngineFactory:
         return self._wrap_user_engine(self._user_engine(model))
 
     def _wrap_user_engine(self, engine: Answer) -> Answer:
-        """Return what Dynamo gets of the user's `engine`, which is closed when Dynamo drops it."""
+        """Return the user's `engine` for Dynamo. It is closed when Dynamo drops it."""
         running = RunningRequests()
         answer = as_async_generator(engine, running)
         close = find_closing(engine)
@@ -146,7 +146,7 @@ class EngineFactory:
     ) -> tuple[Backend, TokenizerSelection]:
         """Return the back end for a model, and the flags that selected it. Raises `SetupError`.
 
-        engine: of the model's workers; None if they do not say.
+        engine: of the model's workers; None if unknown.
         """
         if self._tokenizer.backend is not None:
             return select_tokenizer(self._tokenizer, TokenizerSelection(), engine)
@@ -181,7 +181,7 @@ def check_allowed(model: str, advertised: TokenizerSelection, allowed: Container
 
 
 def find_user_engine(name: str) -> UserEngine:
-    """Return what `package.module:Factory` names. Raises `SetupError` with the cause."""
+    """Return the object that `package.module:Factory` names. Raises `SetupError` with the cause."""
     module, attribute = split_name(name)
     try:
         found: UserEngine = getattr(importlib.import_module(module), attribute)

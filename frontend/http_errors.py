@@ -30,7 +30,7 @@ def as_http_errors() -> Iterator[None]:
 
     The request's faults become InvalidArgument (HTTP 400) with the name of the field. Ours
     become WorkerUnavailable (HTTP 503) or Unknown (500); Dynamo does not show their text to the
-    client, so the text is logged. What nobody waits for any more becomes Cancelled.
+    client, so the text is logged. A disconnected client's request becomes Cancelled.
     """
     try:
         yield
@@ -45,7 +45,7 @@ def as_http_errors() -> Iterator[None]:
     except RequestError as error:
         raise _refuse(str(error)) from None
     except HttpError as error:
-        # Of all 400s, Dynamo shows the client only the text of InvalidArgument.
+        # InvalidArgument is the only HTTP 400 whose text Dynamo shows to the client.
         if error.code == HTTPStatus.BAD_REQUEST:
             raise _refuse(error.message) from None
         raise
@@ -62,9 +62,9 @@ def _refuse(text: str) -> InvalidArgument:
 def build_refusal(error: InvalidArgument | WorkerUnavailable) -> JsonObject:
     """Return an item of a response's stream that is HTTP 400 or 503 with the text of `error`.
 
-    Dynamo prints the traceback of whatever a stream raises, also for a client's fault, and hides
-    the text of a 503. This item is an error in the form in which workers send it (`DynamoError` of
-    dynamo-runtime).
+    Dynamo prints the traceback of any error that a stream raises, also for a client's fault, and
+    hides the text of a 503. This item is an error in the form in which workers send it
+    (`DynamoError` of dynamo-runtime).
     """
     text = str(error)
     public = {"type": "message", "message": text}

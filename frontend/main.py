@@ -32,7 +32,8 @@ CHAT_PROCESSOR_FLAG = "--dyn-chat-processor"
 ENGINE_FACTORY_FLAG = "--engine-factory"
 PARSERS_FLAG = "--postprocess-parsers"
 PROMPT_CACHE_FLAG = "--prompt-cache-mb"
-# Of workers, and of `dynamo.frontend --dyn-chat-processor vllm`: this frontend does it anyway.
+# Flags of workers and of `dynamo.frontend --dyn-chat-processor vllm`. This frontend
+# post-processes anyway.
 PROCESSING_FLAGS = (
     *("--vllm-processing", "--sglang-processing", "--trtllm-processing"),
     "--native-framework-processing",
@@ -73,8 +74,8 @@ class FrontendFlags(msgspec.Struct, frozen=True):
     def chat_processor(self) -> str:
         """Dynamo's chat processor whose command line is used.
 
-        SGLang's takes only the flags that every edge needs, and imports nothing of SGLang
-        before its factory is called. vLLM's takes vLLM's flags, which vLLM's edge needs.
+        SGLang's takes only the flags that every back end needs, and imports nothing of SGLang
+        before its factory is called. vLLM's takes vLLM's flags, which its back end needs.
         """
         return "vllm" if self.parsers is None else "sglang"
 

@@ -22,7 +22,7 @@ class MetricFamily(Protocol):
 
 
 class HasWriter(Protocol):
-    """What records the frontend's requests."""
+    """The recording of the frontend's requests."""
 
     writer: RecordingWriter
 
@@ -31,7 +31,7 @@ class FrontendMetrics:
     """A collector for prometheus_client.
 
     cache: of the prompts of all models. recording: has the writer of recordings;
-        None if there are none.
+        None if no requests are recorded.
     """
 
     def __init__(self, cache: PromptCache, recording: HasWriter | None = None) -> None:

@@ -1,4 +1,4 @@
-"""The base of the forward edges: each builds models whose requests it renders and tokenizes."""
+"""The base class of the tokenizer back ends: each builds models and prepares their requests."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ class ChatModelBuilder(abc.ABC):
     card: the model's. worker_card: of the model's workers; None for plain workers.
     runtime: of this process; None if it is not known.
     prompt_cache: shared by all models; None to remember no prompts.
-    features_off: what the installed versions lack; set when the class is loaded.
+    features_off: the features that the installed versions lack; set when the class is loaded.
     """
 
     features_off: frozenset[str] = frozenset()
@@ -94,13 +94,13 @@ class ChatModelBuilder(abc.ABC):
         """
 
     def describe(self, instance_id: ModelInstance, routed_engine: RoutedEngine) -> Deployment:
-        """Return all that Dynamo has said of the model."""
+        """Return everything that Dynamo knows about the model."""
         return Deployment(
             instance_id, self.card, routed_engine, self.config, self.flags, self._runtime
         )
 
     def engine_name(self, default: str) -> str:
-        """Return the name of the workers' engine; `default` for workers that do not say."""
+        """Return the name of the workers' engine; `default` if it is unknown."""
         return default if self.worker_card is None else self.worker_card.engine
 
     def log_uncached(self, reason: str | None) -> None:

@@ -1,7 +1,7 @@
-"""Chat templates as the engines' renderers use them: compiled, and given variables, by our rules.
+"""Bounds the chat templates that vLLM and SGLang render with transformers.
 
-vLLM and SGLang render with transformers, which compiles a template in an environment of its own and
-passes on whatever it is given. The environment here makes the same text, within bounds.
+transformers compiles a template in an environment of its own and passes on all variables. The
+environment here makes the same text, within bounds.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ def check_template(tokenizer: object) -> None:
 
 
 class BoundedTokenizer:
-    """A tokenizer that renders with the template's own variables, and no prompt that is too long.
+    """A tokenizer that passes only the template's own variables, and refuses too long prompts.
 
     encoder: gives the tokenizer's own ids; None to ask the tokenizer.
     Every other attribute is the tokenizer's own.
@@ -86,7 +86,7 @@ class BoundedTokenizer:
         """Return the prompt's token ids, as transformers does.
 
         variables: the request's; those that the template does not read are left out.
-        Raises `RequestError` for a text that is too long, and what the template raises.
+        Raises `RequestError` for a text that is too long, and the template's own errors.
         """
         tokenizer = self._tokenizer
         known = {name: variables[name] for name in self._find_names(tools) & variables.keys()}

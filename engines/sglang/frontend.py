@@ -1,4 +1,4 @@
-"""The forward edge of Dynamo's SGLang chat processor: rendering, tokenization, constraints."""
+"""The frontend for SGLang: Dynamo's SGLang chat processor renders, tokenizes and constrains."""
 
 from __future__ import annotations
 
@@ -83,7 +83,7 @@ class SglangModelBuilder(ChatModelBuilder):
         )
         preprocessor = PromptPreprocessor(prompts, folder, self.prompt_queue, self.context_length)
         factories = detokenizers(tokenizer), build_parsers(parsers, tokenizer)
-        logger.info("model %s: SGLang's forward edge, parsers %s", self.card.name(), parsers)
+        logger.info("model %s: SGLang renders, parsers %s", self.card.name(), parsers)
         return ChatModel(deployment, preprocessor, lambda: factories)
 
     def _load_tokenizer(self) -> TemplateTokenizer:

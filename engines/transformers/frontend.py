@@ -1,6 +1,6 @@
-"""The forward edge without an engine: tokenizer.json, the chat template, and linear parsers.
+"""The frontend without an engine: tokenizer.json, the chat template, and linear parsers.
 
-It imports neither vLLM nor torch. It leaves to the engines' edges: images, other kinds of
+It imports neither vLLM nor torch. Only the engines' frontends support images, other kinds of
 tokenizers, and grammars in the model's own tool syntax.
 """
 
@@ -51,7 +51,7 @@ class RenderTokenIds(Protocol):
     ) -> list[int]:
         """Return the prompt's token ids.
 
-        Raises `RequestError` for what the chat template does not take, and `TokenizerError`.
+        Raises `RequestError` for messages that the chat template rejects, and `TokenizerError`.
         """
         ...
 
@@ -97,7 +97,7 @@ class HuggingFaceModelBuilder(ChatModelBuilder):
             may_block=self.selection.backend == "python",
         )
         logger.info(
-            "model %s: forward edge without an engine, %s, parsers %s",
+            "model %s: rendered without an engine, %s, parsers %s",
             self.card.name(),
             self.selection,
             names,
@@ -243,9 +243,9 @@ class HuggingFacePrompts:
 
 
 def _prompt_ending(request: ChatRequest) -> JsonObject:
-    """Return the arguments that decide how the prompt ends, unless they are the usual ones.
+    """Return the arguments that change the end of the prompt, if the request sets them.
 
-    A tokenizer of the user's need not know them.
+    A tokenizer of the user's may not know them.
     """
     arguments: JsonObject = {}
     if request.add_generation_prompt is False:
@@ -256,10 +256,10 @@ def _prompt_ending(request: ChatRequest) -> JsonObject:
 
 
 def _build_engine_fields(request: ChatRequest, template_kwargs: JsonObject) -> EngineFields:
-    """Return what the engine's guided decoding has to know of reasoning before the answer.
+    """Return the fields about reasoning that the engine's guided decoding needs.
 
-    Where it is not certain, `reasoning_ended` stays unset: the engine then asks its own parser
-    about the prompt, as Dynamo's vLLM preprocessor would do here.
+    If it is uncertain, `reasoning_ended` stays unset: the engine then asks its own parser about
+    the prompt, as Dynamo's vLLM preprocessor would do here.
     """
     fields = EngineFields(reasoning_parser_kwargs=ReasoningParserKwargs(template_kwargs))
     if template_kwargs.get("enable_thinking") is False or request.include_reasoning is False:

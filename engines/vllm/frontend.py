@@ -88,12 +88,12 @@ class VllmModelBuilder(ChatModelBuilder):
     ) -> VllmProcessor:
         """Return the processor that Dynamo's factory makes of this model."""
         flags = argparse.Namespace(**vars(self.flags))
-        # vLLM renders and constrains with those of the parsers that it has.
+        # vLLM renders and constrains with its own parsers only.
         installed = INSTALLED.select(names)
         flags.tool_call_parser, flags.reasoning_parser = installed.tool_call, installed.reasoning
         bound_templates()
         hf._cached_resolve_chat_template_kwargs = find_names  # noqa: SLF001 - vLLM has no hook
-        # The classes that the factory and its processor instantiate.
+        # The factory instantiates these two classes.
         vllm_processor.VllmProcessor = VllmProcessor
         vllm_processor.StreamingPostProcessor = AdjustedOutput
         factory = vllm_processor.EngineFactory(self.config, flags)
@@ -218,7 +218,7 @@ class Renderer(Protocol):
 
 
 def release_caches(renderer: Renderer) -> None:
-    """Free what vLLM would keep of a model that is gone.
+    """Free the threads and tokenizers that vLLM would keep of a model that is gone.
 
     The renderer is part of a reference cycle, so its threads would stay until the next garbage
     collection; and vLLM's caches hold up to 128 tokenizers.
@@ -237,7 +237,7 @@ def build_parsers(parsers: FrontendParsers, processor: VllmProcessor) -> ParserF
 
 
 class FilteredCard:
-    """A model card without parser names: Dynamo's factory would look for them in vLLM alone.
+    """A model card without parser names, which Dynamo's factory would look for in vLLM only.
 
     constrains: whether Dynamo may make grammars of tools as the card says.
     """
@@ -252,12 +252,12 @@ class FilteredCard:
         return getattr(self._card, name)
 
     def runtime_config(self) -> JsonObject:
-        """Return what the workers registered, without what is hidden."""
+        """Return what the workers registered, without the hidden fields."""
         return {**self._card.runtime_config(), **self._hidden}
 
 
 class EngineCoreRequest(Protocol):
-    """What vLLM's input processor makes of a request. Source: `vllm.v1.engine`."""
+    """The result of vLLM's input processor. Source: `vllm.v1.engine`."""
 
     @property
     def sampling_params(self) -> SamplingParams:
@@ -266,7 +266,7 @@ class EngineCoreRequest(Protocol):
 
 
 class AdjustedRequest(Protocol):
-    """The request as vLLM's parsers have adjusted it."""
+    """A request that vLLM's parsers have adjusted."""
 
     @property
     def include_reasoning(self) -> bool:
@@ -275,7 +275,7 @@ class AdjustedRequest(Protocol):
 
 
 class AdjustedOutput:
-    """Takes the place of Dynamo's post-processor of one choice, whose parsers nobody would feed.
+    """Replaces Dynamo's post-processor of one choice, which is not used here.
 
     request_for_sampling: the adjusted request.
     """
@@ -295,13 +295,13 @@ class VllmPreprocessed(msgspec.Struct):
 
 
 class VllmOptions(msgspec.Struct):
-    """The sampling option that post-processing has to know of. It is in Dynamo's form."""
+    """The sampling option that post-processing needs, in Dynamo's form."""
 
     guided_decoding: JsonObject | None = None
 
 
 class VllmFields(EngineFields, kw_only=True):
-    """The fields of Dynamo's own preprocessed request that post-processing has to know of."""
+    """The fields of Dynamo's own preprocessed request that post-processing needs."""
 
     sampling_options: VllmOptions
 
@@ -429,7 +429,7 @@ BUILT: ContextVar[list[VllmProcessor]] = ContextVar("BUILT")
 
 @contextmanager
 def naming_fields(raw: JsonObject) -> Iterator[None]:
-    """Raise `RequestError` for what vLLM refuses, as far as it says which field is wrong.
+    """Raise `RequestError` for an error of vLLM that says which field is wrong.
 
     raw: the request.
     """
@@ -448,9 +448,9 @@ def naming_fields(raw: JsonObject) -> Iterator[None]:
 
 
 def _find_parameter(raw: JsonObject, error: HttpError) -> RequestError | None:
-    """Return the error of vLLM that Dynamo made an HTTP error of, with its field.
+    """Return the error of vLLM that caused Dynamo's HTTP error, with its field.
 
-    An error without its parameter begins with the name, if it is about one.
+    The text of an error without a parameter begins with the field's name, if it is about one.
     """
     cause = error.__cause__
     if not isinstance(cause, VLLMValidationError):
@@ -467,7 +467,7 @@ def _refused_value(field: str, value: object, message: str) -> RequestError:
 
 
 def _find_path(raw: object, steps: Sequence[str | int]) -> str:
-    """Return the JSON path of what pydantic found, whose steps also name types of its own."""
+    """Return the JSON path of pydantic's error, whose steps also name types of pydantic's."""
     path = ""
     for position, step in enumerate(steps):
         is_last = position == len(steps) - 1

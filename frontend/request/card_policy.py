@@ -1,4 +1,4 @@
-"""What a model's card says of grammars of calls, as Dynamo reads it."""
+"""Reads from a model's card when calls are held to a grammar, as Dynamo reads it."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def read_call_policy(
     """Return the policy of a model (`--dyn-structural-tag` of its workers).
 
     runtime_config: the card's. names: the parsers that are configured for the model. engine: of
-        the workers, if they say.
+        the workers, if known.
     """
     mode, scope, schema = runtime_structural_tag_options(runtime_config)
     tag = msgspec.convert(runtime_config, CardOptions).structural_tag or StructuralTagOptions()

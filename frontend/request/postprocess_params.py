@@ -1,4 +1,4 @@
-"""What the worker has to know of a request in order to post-process its output."""
+"""Builds the parameters with which a worker post-processes a request's output."""
 
 from __future__ import annotations
 
@@ -62,10 +62,10 @@ def build_parser_request(
     *,
     include_reasoning: bool,
 ) -> ParserRequest:
-    """Return what decides how the output is parsed.
+    """Return the parameters of parsing.
 
     guided_decoding: in Dynamo's form. chat_template_kwargs: those that the engine's reasoning
-        parser is told of; None for the request's own.
+        parser gets; None for the request's own.
     """
     tools = request.raw["tools"] if request.tools else []
     tool_choice = request.raw["tool_choice"] if request.tool_choice else None

@@ -17,7 +17,7 @@ from .sampling import (
 
 
 class OutputOptions(msgspec.Struct):
-    """What the engine returns beside token ids. logprobs: alternatives per token, None for none."""
+    """The engine's output besides token ids. logprobs: alternatives per token or None."""
 
     logprobs: int | None
     prompt_logprobs: int | None
@@ -35,7 +35,7 @@ class EngineFields(msgspec.Struct, kw_only=True):
 
     reasoning_ended: the prompt ends after the model's reasoning; UNSET if only the engine's
         own parser can say. require_reasoning: SGLang's grammar starts after the reasoning.
-    extra_args: what workers look for beside the fields that Dynamo declares.
+    extra_args: the fields that workers read but Dynamo does not declare.
     """
 
     reasoning_parser_kwargs: ReasoningParserKwargs | UnsetType = UNSET

@@ -1,7 +1,7 @@
-"""How the engine is to sample, and when it is to stop.
+"""Builds an engine's sampling options and stop conditions.
 
 The fields and their defaults are those of `dynamo.frontend.vllm_processor`, so a worker cannot
-tell which preprocessor a request went through.
+tell which preprocessor made a request.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ DEFAULTS = {
 
 
 class SamplingParams(Protocol):
-    """What post-processing has to know of sampling. Source: `vllm.SamplingParams`."""
+    """The sampling parameters that post-processing needs. Source: `vllm.SamplingParams`."""
 
     @property
     def n(self) -> int:
@@ -68,7 +68,7 @@ class RequestedSampling(msgspec.Struct, frozen=True):
 
 
 class StopConditions(msgspec.Struct):
-    """The limits of a preprocessed request, in tokens, and what ends a choice earlier.
+    """The limits of a preprocessed request, in tokens, and its stop strings and stop tokens.
 
     max_tokens: None leaves the limit to the worker.
     """
@@ -100,7 +100,7 @@ class SamplingOptions(msgspec.Struct, kw_only=True):
 
 
 def read_sampling(request: ChatRequest) -> RequestedSampling:
-    """Return what the request asks for."""
+    """Return the sampling that a request asks for."""
     return RequestedSampling(
         n=request.n or 1,
         stop=request.stop_strings,

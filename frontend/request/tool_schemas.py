@@ -21,7 +21,7 @@ from ...guided.schema_check import SchemaFault, find_tool_fault
 from ...guided.standard_schema import standardize
 from .chat_request import ChatRequest
 
-# What is remembered of any schema, and of the standard form for a byte of the schema's text.
+# Memory of an entry, and of a standard form for each byte of the schema's text.
 BYTES_EACH, BYTES_PER_BYTE = 300, 20
 
 
@@ -41,7 +41,7 @@ class StandardForms:
         self._size = 0
 
     def find(self, key: bytes) -> _Standard | None:
-        """Return what is known of a schema."""
+        """Return the entry of a schema that was checked before."""
         with self._lock:
             found = self._known.get(key)
             if found is not None:
@@ -68,7 +68,7 @@ _standard_forms = StandardForms()
 
 
 def find_tool_schema_fault(schema: JsonObject) -> SchemaFault | None:
-    """Return what is wrong with a tool's schema; None for a correct one, which is remembered."""
+    """Return the fault in a tool's schema; None for a correct schema, which is remembered."""
     text = msgspec.json.encode(schema)
     key = _make_key(text)
     if _standard_forms.find(key) is not None:

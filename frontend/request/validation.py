@@ -18,7 +18,7 @@ from ...templates.variables import RESERVED, TEXT_PARTS
 from .chat_request import ChatRequest, Message
 from .ranges import check_ranges
 
-# Of a message's content, in the form in which Dynamo passes them to workers.
+# Types of content parts with media, in the form in which Dynamo passes them to workers.
 MEDIA_PARTS = ("image_url", "video_url", "audio_url")
 
 

@@ -125,7 +125,7 @@ class StreamReader:
     async def read_and_record(
         self, engine: RoutedEngine, request: JsonObject, context: Context
     ) -> AsyncIterator[tuple[Chunk, PostprocessedChunk]]:
-        """As `read`; hand the recording over at the end, whatever it is."""
+        """Read as `read` does, and hand the recording over at the end of the stream."""
         recorder, error = self._recorder, None
         if recorder is not None:
             recorder.begin(time.monotonic())
@@ -160,7 +160,7 @@ class StreamReader:
         try:
             return self._read_output(output)
         except ProtocolError as error:
-            # The next chunks would go on from a state that nobody knows.
+            # The state that the next chunks continue is unknown.
             raise WorkerError(str(error), retryable=False) from error
 
     def _read_output(self, output: JsonObject) -> tuple[Chunk, PostprocessedChunk]:
@@ -189,8 +189,8 @@ class StreamReader:
         self, recorder: RequestRecorder, chunk: Chunk, processed: PostprocessedChunk
     ) -> None:
         now = time.monotonic()
-        # A worker that ends a choice by a stop string says so of tokens that are all text; the
-        # last token would else count as the one that ended the generation.
+        # A worker that ends a choice at a stop string reports it with tokens that are all text.
+        # Otherwise the last token would count as the one that ended the generation.
         ended_by_text = self._postprocessor is None and isinstance(chunk.stop_reason, str)
         if ended_by_text:
             chunk = msgspec.structs.replace(chunk, finish_reason=None)
@@ -198,7 +198,7 @@ class StreamReader:
         recorder.sent(processed.deltas, now)
 
     def _read_processed(self, text: str | None, chunk: Chunk) -> PostprocessedChunk | None:
-        """Return what the worker has made of `chunk`; None for a plain or a newer worker's.
+        """Return the worker's post-processed `chunk`; None if the worker is plain or newer.
 
         Raises `ProtocolError` if it cannot be read, or belongs to another choice.
         """

@@ -1,8 +1,8 @@
 """Exceptions that leave a prompt thread: only those that an event loop survives.
 
 Chat templates, tokenizers and engines may raise anything. A future cannot hold StopIteration, so
-whoever awaits it waits for ever; SystemExit and KeyboardInterrupt end the loop that awaits them; a
-library in Rust that panics raises a BaseException as well.
+awaiting it never ends; SystemExit and KeyboardInterrupt end the loop that awaits them; a library in
+Rust that panics raises a BaseException as well.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from dynamo.llm.exceptions import DynamoException, HttpError
 
 from ...base.errors import BackedgeError, shorten
 
-# What `as_http_errors` knows the meaning of; vLLM and pydantic check requests with ValueError.
+# The errors that `as_http_errors` translates; vLLM and pydantic check requests with ValueError.
 EXPECTED = (BackedgeError, DynamoException, HttpError, ValueError)
 
 
@@ -25,5 +25,5 @@ class PreparationError(BackedgeError):
 
 
 def contain(error: BaseException) -> Exception:
-    """Return what may leave a prompt thread in place of `error`."""
+    """Return the exception that leaves a prompt thread in place of `error`."""
     return error if isinstance(error, EXPECTED) else PreparationError(error)

@@ -47,7 +47,7 @@ class BusyError(BackedgeError):
 
 
 class ClientGoneError(BackedgeError):
-    """Nobody waits for the request any more, so its prompt was not made."""
+    """The client disconnected, so the prompt was not made."""
 
     def __init__(self) -> None:
         super().__init__("the client has gone before its prompt was made.")
@@ -56,7 +56,7 @@ class ClientGoneError(BackedgeError):
 class _Place(msgspec.Struct, eq=False):
     """The place of a request that waits or is served.
 
-    characters: of its text. waiting: what its coroutine waits for.
+    characters: of its text. waiting: the future that its coroutine awaits.
     """
 
     characters: int
@@ -65,14 +65,14 @@ class _Place(msgspec.Struct, eq=False):
 
     @property
     def is_abandoned(self) -> bool:
-        """Whether nobody waits for the request."""
+        """Whether the client has disconnected."""
         return self.context is not None and self.context.is_stopped()
 
 
 def call_contained(function: Callable[[T], R], argument: T) -> R:
     """Return `function(argument)`.
 
-    Raises `PreparationError` for what it raises that is no error of a request.
+    Raises `PreparationError` for an exception that is not the request's fault.
     """
     try:
         return function(argument)
@@ -114,8 +114,8 @@ class PromptQueue:
     ) -> R:
         """Return `function(argument)`, called in one of the threads.
 
-        Raises `BusyError` where too many requests wait, `ClientGoneError`, and `PreparationError`
-        for what `function` raises and is no error of a request.
+        Raises `BusyError` if too many requests wait, `ClientGoneError`, and `PreparationError`
+        for an exception of `function` that is not the request's fault.
         """
         with self._take_place(characters, context) as place:
 

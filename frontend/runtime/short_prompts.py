@@ -1,7 +1,7 @@
-"""Which prompts are made in the event loop: those that take less time than the way to a thread.
+"""Decides which prompts are made in the event loop: those that take less time than a thread switch.
 
-The way there and back wakes two threads, which then compete for the interpreter. That nothing long
-happens in the event loop is measured for each model, since its chat template may do anything.
+The way there and back wakes two threads, which then compete for the interpreter. The time
+is measured for each model, since its chat template may do anything.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ SMOOTHING = 1 / 32
 
 
 def is_short(request: ChatRequest) -> bool:
-    """Whether a prompt is short, as far as the request shows without being walked."""
+    """Whether a prompt is short, judged without walking the request."""
     return (
         len(request.messages) <= MAX_SHORT_MESSAGES
         and not request.tools
@@ -35,7 +35,7 @@ def is_short(request: ChatRequest) -> bool:
 
 
 class ShortPrompts:
-    """Keeps account of the short prompts of one model."""
+    """Records the CPU time of one model's short prompts."""
 
     def __init__(self) -> None:
         self._quick = 0
@@ -70,7 +70,7 @@ class ShortPrompts:
         return await queue.run(timed, request, characters=request.characters, context=context)
 
     def note(self, cpu_s: float) -> None:
-        """Take the CPU time that one has taken, wherever it was made."""
+        """Record the CPU time of a short prompt."""
         cpu_ms = cpu_s * 1000
         self._quick = 0 if cpu_ms > MAX_SHORT_MS else self._quick + 1
         self._mean_ms += SMOOTHING * (cpu_ms - self._mean_ms)

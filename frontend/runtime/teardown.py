@@ -1,4 +1,4 @@
-"""Ends what belongs to a model when Dynamo drops its engine: with the model's last instance.
+"""Frees a model's resources when Dynamo drops its engine, after the model's last instance.
 
 Dynamo drops an engine in a thread of Rust, which does not hold the interpreter's lock. Its binding
 (PyO3) then only notes the reference, and gives it up when Python calls the binding again: with the
@@ -21,7 +21,7 @@ from dynamo.llm import ModelRuntimeConfig
 logger = logging.getLogger(__name__)
 
 POLL_S = 0.25
-# Long enough for everybody else to have dropped the model, too.
+# By then all others have dropped the model, too.
 COLLECT_AFTER_S = 0.5
 CLOSING_METHODS = ("aclose", "close", "shutdown")
 
@@ -39,7 +39,7 @@ class Teardown:
     def watch(self, engine: Callable[..., object], end: End | None = None) -> None:
         """Await `end` once when `engine` is gone, and then collect garbage.
 
-        engine: what Dynamo gets, and nobody else keeps. end: must not refer to it.
+        engine: passed to Dynamo and kept nowhere else. end: must not refer to it.
         """
         loop = asyncio.get_running_loop()
 
@@ -104,7 +104,7 @@ class RunningRequests:
 
 
 def find_closing(engine: object) -> Callable[[], object] | None:
-    """Return the method with which an engine of the user's wants to be closed, if it has one."""
+    """Return the method that closes an engine of the user's, if it has one."""
     for name in CLOSING_METHODS:
         method: object = getattr(engine, name, None)
         if callable(method):
@@ -113,7 +113,7 @@ def find_closing(engine: object) -> Callable[[], object] | None:
 
 
 async def close_when_idle(close: Callable[[], object], running: RunningRequests) -> None:
-    """Call `close`, and await what it returns, when the last request is answered."""
+    """Call `close` after the last request is answered, and await its result if it is awaitable."""
     await running.wait_for_none()
     result = close()
     if inspect.isawaitable(result):

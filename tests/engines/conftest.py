@@ -1,4 +1,4 @@
-"""A model behind each forward edge, without workers."""
+"""A model of each tokenizer back end, without workers."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which forward edge a model gets, and the engine that answers its requests."""
+"""The back end of a model, and the engine that answers its requests."""
 
 import argparse
 import asyncio

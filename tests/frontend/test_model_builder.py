@@ -1,4 +1,4 @@
-"""What every forward edge knows of its model."""
+"""The settings that every tokenizer back end has of its model."""
 
 import argparse
 

@@ -1,4 +1,4 @@
-"""The forward edges, and models behind them without workers."""
+"""The tokenizer back ends, and models that they build, without workers."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What SGLang's forward edge tells the engine; `test_edges` tests its prompts."""
+"""The fields that SGLang's frontend sends the engine; `test_edges` tests its prompts."""
 
 import copy
 

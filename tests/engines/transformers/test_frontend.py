@@ -1,4 +1,4 @@
-"""The forward edge without an engine: what it tells the engine, and what the template gets."""
+"""The frontend without an engine: the fields for the engine, the variables of the template."""
 
 import asyncio
 

@@ -1,4 +1,4 @@
-"""What is Backedge's own in vLLM's forward edge; `test_edges` tests its prompts."""
+"""Backedge's own part of vLLM's frontend; `test_edges` tests its prompts."""
 
 from typing import Any
 
