@@ -7,8 +7,7 @@ import asyncio
 import functools
 import gc
 import importlib
-import inspect
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -19,6 +18,7 @@ from backedge.frontend.factory import EngineFactory
 from backedge.frontend.model_builder import TABLES, load_builder
 from backedge.tokenization.flags import Backend, TokenizerSelection
 
+from tests.engines.broken_seams import BREAKS, Break, find_owner, is_checked
 from tests.engines.frontends.all_edges import CONFIG
 from tests.frontend.doubles import Card, Instance
 
@@ -34,53 +34,6 @@ DYNAMO = rows("dynamo")
 OF_ENGINES: list[tuple[Backend, Seam]] = [
     ("vllm", row) for folder in TABLES["vllm"] for row in rows(folder)
 ] + [("sglang", row) for row in rows("sglang")]
-
-
-class Other:
-    """Stands in for a class or a function of another version."""
-
-    def __init__(self, other: object = None) -> None:
-        raise AssertionError
-
-
-def find_owner(row: Seam) -> tuple[Any, str]:
-    """Return the last object on a row's path that can be changed, and the name to change there."""
-    owner: Any = importlib.import_module(row.module)
-    *parents, name = row.path.split(".")
-    for parent in parents:
-        inner = getattr(owner, parent)
-        is_field = name in getattr(inner, "__annotations__", ()) or name not in vars(inner)
-        if not inspect.isclass(inner) or is_field:
-            # A field that is set in instances only, or an inherited one.
-            return owner, parent
-        owner = inner
-    return owner, name
-
-
-def delete(row: Seam, monkeypatch: pytest.MonkeyPatch) -> None:
-    owner, name = find_owner(row)
-    monkeypatch.delattr(owner, name)
-
-
-def rename(row: Seam, monkeypatch: pytest.MonkeyPatch) -> None:
-    owner, name = find_owner(row)
-    monkeypatch.setattr(owner, f"{name}_of_tomorrow", getattr(owner, name), raising=False)
-    monkeypatch.delattr(owner, name)
-
-
-def change(row: Seam, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Another signature, another source, or a class without the field."""
-    monkeypatch.setattr(*find_owner(row), Other)
-
-
-Break = Callable[[Seam, pytest.MonkeyPatch], None]
-BREAKS: list[Break] = [delete, rename, change]
-
-
-def is_checked(row: Seam, how: Break) -> bool:
-    """Whether a break changes what is relied on: of some rows only that they exist."""
-    fields = find_owner(row)[1] != row.path.split(".")[-1]
-    return how is not change or fields or bool(row.parameters or row.keywords or row.contains)
 
 
 @pytest.fixture(autouse=True)
