@@ -1,1 +1,1 @@
-"""The engines, each in a folder of its own; `base/engines.py` loads them by name."""
+"""The engines, one folder each; `base/engines.py` loads them by name."""

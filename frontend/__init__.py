@@ -1,1 +1,1 @@
-"""The frontend: checks, renders and routes requests, and passes on the deltas of the workers."""
+"""The frontend: checks, renders and routes requests, and forwards the workers' deltas."""

@@ -1,8 +1,8 @@
-"""One model that the frontend serves, as building blocks.
+"""The building blocks of one model that the frontend serves.
 
-`ChatModel.prepare` makes a request ready to be sent, `chunks` reads what the workers answer, and
-`writer` writes it for the client. `answer` puts them together; an engine of the user's
-(`--engine-factory`) may call them itself.
+`ChatModel.prepare` prepares a request for sending, `chunks` reads the workers' answers, and
+`writer` writes them for the client. `answer` combines them; a user's engine (`--engine-factory`)
+may call them itself.
 """
 
 from __future__ import annotations
@@ -73,8 +73,8 @@ class _Guided(msgspec.Struct):
     require_reasoning: bool | None = None
 
 
-# Renders and tokenizes a request. Leaving the context manager, after the response, frees what
-# the preprocessor holds for the request.
+# Renders and tokenizes a request. Leaving the context manager, after the response, frees what the
+# preprocessor holds for the request.
 Preprocessor = Callable[[ChatRequest, Context | None], AbstractAsyncContextManager[Prepared]]
 
 
@@ -82,8 +82,8 @@ class Deployment(NamedTuple):
     """A model as Dynamo has discovered it, and the frontend that serves it.
 
     instance_id: the model's first worker. card: the model's. engine: routes requests as the
-        frontend's flags say. config: Dynamo's own flags. flags: the others, as `dynamo.frontend`
-        parsed them. runtime: of this process; None if it is not known.
+        frontend's flags say. config: Dynamo's own flags. flags: the others, as parsed by
+        `dynamo.frontend`. runtime: of this process; None if unknown.
     """
 
     instance_id: ModelInstance
@@ -94,20 +94,20 @@ class Deployment(NamedTuple):
     runtime: Runtime | None = None
 
     def endpoint(self) -> Endpoint:
-        """Return the endpoint of the model's workers, for a router or client of one's own.
+        """Return the endpoint of the model's workers, for your own router or client.
 
-        Raises `SetupError` if the runtime is not known.
+        Raises `SetupError` if the runtime is unknown.
         """
         if self.runtime is None:
-            raise SetupError("Dynamo's runtime is not known; run python -m backedge.frontend.")
+            raise SetupError("Dynamo's runtime is unknown; run python -m backedge.frontend.")
         return self.runtime.endpoint(".".join(self.instance_id.triple()))
 
 
 class ChatModel:
     """One model that the frontend serves.
 
-    name: clients ask for the model by it. path: the folder of its files, without weights.
-    runtime_config: the model card's. deployment: all that Dynamo has said of the model.
+    name: the name that clients use. path: the folder of its files, without weights.
+    runtime_config: the model card's. deployment: all that Dynamo provides about the model.
     recorder: of its requests; None to record nothing.
     """
 
@@ -117,10 +117,10 @@ class ChatModel:
         preprocess: Preprocessor,
         local_factories: LocalFactories,
     ) -> None:
-        """Put the blocks together.
+        """Combine the blocks.
 
-        local_factories: for the chunks of plain workers, which are post-processed here; called
-            when the first of them arrives.
+        local_factories: build post-processing for the chunks of plain workers; called when the
+            first such chunk arrives.
         """
         card = deployment.card
         self.recorder: Recorder | None = None
@@ -136,7 +136,7 @@ class ChatModel:
     async def answer(
         self, request: JsonObject, context: Context
     ) -> AsyncGenerator[AnnotatedChunk, None]:
-        """Answer one chat request; a bad one with a refusal (HTTP 400).
+        """Answer one chat request; reject an invalid one (HTTP 400).
 
         Raises Dynamo's WorkerUnavailable (503) or Unknown (500).
         """
@@ -156,7 +156,7 @@ class ChatModel:
         """Check, render and tokenize a request.
 
         request: in OpenAI's form; options in its metadata are moved to its fields.
-        Raises Dynamo's InvalidArgument (HTTP 400) with the name of the field that is bad, and as
+        Raises Dynamo's InvalidArgument (HTTP 400) with the name of the invalid field, and as
         `answer`.
         """
         with as_http_errors():
@@ -189,8 +189,8 @@ class ChatModel:
     ) -> AsyncIterator[tuple[Chunk, PostprocessedChunk]]:
         """Route the request; yield each chunk of the worker, and its post-processed form.
 
-        engine: routes in place of Dynamo's own.
-        The chunks of a plain worker are post-processed here. Raises as `answer`.
+        engine: routes instead of Dynamo's own.
+        Post-processes the chunks of a plain worker here. Raises as `answer`.
         """
         params, preprocessed = prepared.params, prepared.preprocessed
         prompt = preprocessed["token_ids"]

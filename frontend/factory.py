@@ -49,13 +49,13 @@ OWN_MODULES = frozenset({"backedge.tokenization.mistral"})
 class EngineFactory:
     """Replaces `dynamo.frontend.vllm_processor.EngineFactory`.
 
-    config: Dynamo's own flags. flags: as `dynamo.frontend` parsed them, with
-        tool_call_parser, reasoning_parser and chat_template.
+    config: Dynamo's own flags. flags: as parsed by `dynamo.frontend`, with tool_call_parser,
+        reasoning_parser and chat_template.
     tokenizer: for all models; without a back end, each model's workers decide.
     user_engine: answers requests instead of `ChatModel.answer`.
     allowed_modules: of tokenizers that workers may name on a model's card.
-    runtime: of this process, for the workers' endpoints; None if it is not known.
-    prompt_cache: of all models; None for one of the usual size.
+    runtime: of this process, for the workers' endpoints; None if unknown.
+    prompt_cache: of all models; None for one of the default size.
     recording: records requests; None to record nothing.
     """
 
@@ -86,10 +86,10 @@ class EngineFactory:
     ) -> PythonAsyncEngine:
         """Return the engine of one model.
 
-        Dynamo calls this when the first worker of a model comes, and drops the engine when the
-        last one goes. A model that this frontend cannot serve answers each request with the
-        reason (HTTP 503); Dynamo would not list it, and clients could not tell why.
-        Raises `SetupError` for a model that serves no chats.
+        Dynamo calls this for the first worker of a model, and drops the engine with the last one.
+        A model that this frontend cannot serve answers each request with the reason (HTTP 503):
+        Dynamo would not list it, so clients could not tell why.
+        Raises `SetupError` for a model that is not a chat model.
         """
         if not card.model_type().supports_chat():
             raise SetupError(f"model {card.name()!r} serves no chat completions.")
@@ -111,7 +111,7 @@ class EngineFactory:
         worker_card = read_worker_card(read_runtime_config(card))
         engine = None if worker_card is None else worker_card.engine
         backend, selection = self._select_tokenizer(card, engine)
-        # In a thread, since importing an engine would hold up other models' streams.
+        # In a thread, since importing an engine would delay other models' streams.
         builder_class = await asyncio.to_thread(load_builder, backend)
         builder = builder_class(
             self._config,
@@ -156,7 +156,7 @@ class EngineFactory:
 
 
 def refuse_requests(model: str, reason: str) -> Answer:
-    """Log why `model` is not served; return an engine that tells each client, with HTTP 503."""
+    """Log why `model` is not served; return an engine that tells clients, with HTTP 503."""
     logger.error("model %s is not served: %s", model, reason)
 
     async def refuse(*_: object) -> AsyncIterator[AnnotatedChunk]:
@@ -166,16 +166,16 @@ def refuse_requests(model: str, reason: str) -> Answer:
 
 
 def check_allowed(model: str, advertised: TokenizerSelection, allowed: Container[str]) -> None:
-    """Raise `SetupError` unless this frontend may import the tokenizer that workers ask for.
+    """Raise `SetupError` unless this frontend may import the tokenizer that workers name.
 
-    A card is a message from another machine: it may name any module that is installed here.
+    A card is a message from another machine, which may name any module installed here.
     """
     module = advertised.module
     if module is not None and module not in allowed:
         raise SetupError(
             f"the workers of model {model!r} ask for the tokenizer {module}:"
-            f"{advertised.class_name}, and this frontend imports no module that a worker names "
-            f"unless it is allowed; start it with {ALLOW_MODULE_FLAG} {module}, or choose the "
+            f"{advertised.class_name}, but this frontend imports only allowed modules that "
+            f"workers name; start it with {ALLOW_MODULE_FLAG} {module}, or choose the "
             "tokenizer with the frontend's own flags."
         )
 
@@ -199,7 +199,7 @@ def find_user_engine(name: str) -> UserEngine:
 
 
 def as_async_generator(answer: Answer, running: RunningRequests) -> Answer:
-    """Return the user's `answer` as an async generator function, which is what Dynamo takes.
+    """Wrap the user's `answer` in an async generator function, as Dynamo requires.
 
     running: counts its requests.
     """

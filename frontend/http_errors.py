@@ -1,4 +1,4 @@
-"""Errors of a request that is not sent, as Dynamo's HTTP errors."""
+"""Converts errors of requests that are not sent to Dynamo's HTTP errors."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ logger = logging.getLogger(__name__)
 
 @contextlib.contextmanager
 def as_http_errors() -> Iterator[None]:
-    """Raise the errors of checking, rendering and tokenizing as Dynamo's.
+    """Convert the errors of checking, rendering and tokenizing to Dynamo's.
 
     The request's faults become InvalidArgument (HTTP 400) with the name of the field. Ours
     become WorkerUnavailable (HTTP 503) or Unknown (500); Dynamo does not show their text to the
@@ -50,17 +50,17 @@ def as_http_errors() -> Iterator[None]:
             raise _refuse(error.message) from None
         raise
     except ValueError as error:
-        # vLLM's and pydantic's checks of a request raise it, with a text for the client.
+        # vLLM's and pydantic's checks of a request raise this, with a text for the client.
         raise _refuse(str(error)) from None
 
 
 def _refuse(text: str) -> InvalidArgument:
-    """Return HTTP 400. Tracebacks show causes, so callers raise it without one."""
+    """Build an HTTP 400. Callers raise it without a cause, so that tracebacks are short."""
     return InvalidArgument(shorten(text))
 
 
 def build_refusal(error: InvalidArgument | WorkerUnavailable) -> JsonObject:
-    """Return an item of a response's stream that is HTTP 400 or 503 with the text of `error`.
+    """Return an item of a response's stream that means HTTP 400 or 503 with the text of `error`.
 
     Dynamo prints the traceback of any error that a stream raises, also for a client's fault, and
     hides the text of a 503. This item is an error in the form in which workers send it

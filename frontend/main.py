@@ -38,14 +38,14 @@ PROCESSING_FLAGS = (
     *("--vllm-processing", "--sglang-processing", "--trtllm-processing"),
     "--native-framework-processing",
 )
-# Our defaults for Dynamo's own variables; what the user sets stays.
+# Our defaults for Dynamo's own variables; values that the user sets are kept.
 ENVIRONMENT = {
-    # Dynamo waits this long for a stream's first chunk before it commits to HTTP 200, so that an
-    # error before the first chunk is an HTTP error for streams, too.
+    # Dynamo waits this long for a stream's first chunk before it commits to HTTP 200, so errors
+    # before the first chunk are HTTP errors for streams as well.
     "DYN_HTTP_PRE_COMMIT_ERROR_PEEK_MS": "500",
-    # vLLM's validation takes a tenth of the time of pydantic's, which would replace it.
+    # vLLM's validation takes a tenth of the time of pydantic's.
     "DYN_VLLM_SKIP_REQUEST_VALIDATION": "0",
-    # A prompt is tokenized in one thread: the other cores are for streams and other prompts.
+    # Each prompt is tokenized in one thread: the other cores serve streams and other prompts.
     "TOKENIZERS_PARALLELISM": "false",
 }
 
@@ -54,11 +54,11 @@ class FrontendFlags(msgspec.Struct, frozen=True):
     """The flags of `python -m backedge.frontend`.
 
     tokenizer: without a back end, each model's workers decide.
-    parsers: None where vLLM's command line, which has this flag, is parsed anyway.
-    other_arguments: those left for Dynamo.
+    parsers: None if vLLM's command line, which has this flag, is parsed as well.
+    other_arguments: those passed to Dynamo.
     user_engine: `package.module:Factory`.
     allowed_modules: of tokenizers that workers may name.
-    prompt_cache_mb: the size of the cache of prompts; 0 for none.
+    prompt_cache_mb: size of the prompt cache; 0 for no cache.
     record: None to record nothing.
     """
 
@@ -88,7 +88,7 @@ def main() -> None:
     frontend_flags = parse_flags(sys.argv[1:])
     gc_control.pause()  # until `build_engine_factory`
     off = check_dynamo()
-    # Dynamo 1.7 would choose a number by the processors.
+    # Dynamo 1.7 would choose the number by the processors.
     os.environ.setdefault("DYN_PREPROCESS_WORKERS", "0")
     sys.argv[1:] = [
         *frontend_flags.other_arguments,
@@ -117,7 +117,7 @@ def main() -> None:
 def check_dynamo() -> frozenset[str]:
     """Return the features that the installed Dynamo lacks.
 
-    Raises SystemExit for a version of Dynamo that Backedge cannot be used with.
+    Raises SystemExit for a version of Dynamo that Backedge does not support.
     """
     try:
         return check_seams(seams.FRONTEND, seams.PACKAGES)
@@ -126,20 +126,20 @@ def check_dynamo() -> frozenset[str]:
 
 
 class RecordedRuntime:
-    """Keeps the runtime that Dynamo makes, for engines of the user's: a process has only one."""
+    """Keeps the runtime that Dynamo creates, for users' engines: a process has only one."""
 
     def __init__(self, make: Callable[..., Runtime]) -> None:
         self._make = make
         self.runtime: Runtime | None = None
 
     def create(self, *args: object, **kwargs: object) -> Runtime:
-        """Make the runtime as Dynamo asks for it."""
+        """Create the runtime for Dynamo."""
         self.runtime = self._make(*args, **kwargs)
         return self.runtime
 
 
 def parse_flags(arguments: Sequence[str]) -> FrontendFlags:
-    """Return the flags. Raises SystemExit for flags that contradict each other."""
+    """Parse the flags. Raises SystemExit for flags that contradict each other."""
     parser = argparse.ArgumentParser(add_help=False, allow_abbrev=False)
     parser.add_argument(CHAT_PROCESSOR_FLAG, dest="processor")
     parser.add_argument(ENGINE_FACTORY_FLAG, dest="user_engine")
@@ -168,7 +168,7 @@ def parse_flags(arguments: Sequence[str]) -> FrontendFlags:
 
 
 def _parse_size(value: str) -> int:
-    """Return a size in MB. Raises what makes argparse name the flag and the value."""
+    """Parse a size in MB. Raises ArgumentTypeError."""
     try:
         size = int(value)
     except ValueError:
@@ -179,7 +179,7 @@ def _parse_size(value: str) -> int:
 
 
 def _select_tokenizer(parsed: argparse.Namespace) -> TokenizerSelection:
-    """Return the tokenizer of the flags; Dynamo's `--dyn-chat-processor vllm` counts as one."""
+    """Return the tokenizer selected by the flags, including `--dyn-chat-processor vllm`."""
     if parsed.processor not in (None, "vllm"):
         raise SystemExit(
             f"{CHAT_PROCESSOR_FLAG} {parsed.processor!r}: backedge.frontend renders and tokenizes "
@@ -204,14 +204,14 @@ def _select_tokenizer(parsed: argparse.Namespace) -> TokenizerSelection:
 def _parse_parsers_flag(arguments: Sequence[str], *, has_native: bool) -> tuple[Kind, list[str]]:
     """Return the parsers for plain workers' streams, and the other arguments.
 
-    has_native: an engine's own parsers can be used.
+    has_native: an engine's own parsers are available.
     """
     parser = argparse.ArgumentParser(add_help=False, allow_abbrev=False)
     parser.add_argument(PARSERS_FLAG, dest="parsers", choices=get_args(Kind), default="auto")
     parsed, rest = parser.parse_known_args(arguments)
     if parsed.parsers == "native" and not has_native:
         raise SystemExit(
-            f"{PARSERS_FLAG} native: only {BACKEND_FLAG} vllm and sglang bring an engine's own "
+            f"{PARSERS_FLAG} native: only {BACKEND_FLAG} vllm and sglang provide an engine's own "
             f"parsers; choose one of them, or leave {PARSERS_FLAG} out."
         )
     return parsed.parsers, rest
@@ -224,12 +224,12 @@ def build_engine_factory(
     frontend_flags: FrontendFlags | None = None,
     recorded: RecordedRuntime | None = None,
 ) -> object:
-    """Return Backedge's engine factory, in place of Dynamo's `setup_engine_factory` and SGLang's.
+    """Build our engine factory, which replaces Dynamo's `setup_engine_factory` and SGLang's.
 
-    frontend_flags: None in `dynamo.frontend --vllm-processing`, where `flags` hold them.
-    recorded: the runtime that Dynamo has made.
-    Dynamo imports its processor and builds its HTTP service after this call, and reads the
-    environment variables then.
+    frontend_flags: None in `dynamo.frontend --vllm-processing`, where `flags` contain them.
+    recorded: the runtime that Dynamo has created.
+    After this call Dynamo imports its processor and builds its HTTP service, and reads the
+    environment variables.
     Raises SystemExit for flags that cannot be served, and as `check_dynamo`.
     """
     gc_control.resume()
@@ -268,7 +268,7 @@ def build_engine_factory(
 
 
 def check_config(config: FrontendConfig) -> None:
-    """Raise SystemExit for flags of Dynamo's own that have no meaning here."""
+    """Raise SystemExit for Dynamo's flags that have no effect here."""
     if config.preprocess_workers:
         raise SystemExit(
             f"--dyn-preprocess-workers {config.preprocess_workers}: Backedge preprocesses in "
@@ -277,7 +277,7 @@ def check_config(config: FrontendConfig) -> None:
 
 
 def build_recording(settings: RecordSettings | None) -> FrontendRecording | None:
-    """Return what records requests; None without `settings`."""
+    """Build the recording of requests; None without `settings`."""
     from .recorder import FrontendRecording
 
     return None if settings is None else FrontendRecording(settings)
@@ -300,8 +300,8 @@ class SetupFunction(Protocol):
 def watch_engine_factory() -> None:
     """Use Backedge's factory in `dynamo.frontend --dyn-chat-processor vllm --vllm-processing`.
 
-    Entry point `vllm.general_plugins`: vLLM calls it in all its processes, and it changes
-    something in Dynamo's frontend only.
+    Entry point `vllm.general_plugins`: vLLM calls it in all its processes; it only has an
+    effect in Dynamo's frontend.
     """
     dynamo_main: Any = sys.modules.get("dynamo.frontend.main")
     if dynamo_main is None or hasattr(dynamo_main.setup_engine_factory, "__wrapped__"):

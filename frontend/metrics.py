@@ -1,4 +1,4 @@
-"""The frontend's metrics, on its own /metrics beside Dynamo's; docs/metrics.md describes each."""
+"""The frontend's metrics, on its own /metrics next to Dynamo's; docs/metrics.md has a list."""
 
 from __future__ import annotations
 

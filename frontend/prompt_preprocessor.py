@@ -1,4 +1,4 @@
-"""Preprocesses requests with a function from a request to its prompt."""
+"""Preprocesses requests with a function that converts a request to its prompt."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ from .runtime.short_prompts import ShortPrompts, is_short
 
 
 class PromptPreprocessor:
-    """A `chat_model.Preprocessor` that makes long prompts in threads, and short ones at once.
+    """A `chat_model.Preprocessor` that builds long prompts in threads, and short ones directly.
 
     make_prompt: raises `RequestError` for a request that it cannot serve.
     context_length: of the workers, in tokens; None if unknown.
-    may_block: `make_prompt` may wait for something, so it is called in threads only.
+    may_block: `make_prompt` may block, so it must run in a thread.
     """
 
     def __init__(
@@ -67,7 +67,7 @@ class PromptPreprocessor:
         yield Prepared(request, to_json_object(preprocessed), params)
 
     async def _run(self, request: ChatRequest, context: Context | None) -> Prompt:
-        """Return the prompt of a request, made where that is cheaper. Raises as `__call__`."""
+        """Build a request's prompt where it is cheaper. Raises as `__call__`."""
         make, queue = self._check_and_make_prompt, self._prompt_queue
         if not self._may_block and is_short(request):
             return await self._short_prompts.make(make, request, queue, context)

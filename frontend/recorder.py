@@ -1,4 +1,4 @@
-"""The recorders of the models that a frontend serves, and the writer that they share."""
+"""The recorders of a frontend's models, and their common writer."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from .model_builder import ChatModelBuilder
 
 
 class FrontendRecording:
-    """Records the requests of all models. settings: as the flags say."""
+    """Records the requests of all models, according to the flags."""
 
     def __init__(self, settings: RecordSettings) -> None:
         self.writer = RecordingWriter(settings, "frontend")
         self._settings = settings
 
     def record(self, model: ChatModel, builder: ChatModelBuilder) -> None:
-        """Have the requests of `model` recorded. builder: of the model."""
+        """Record the requests of `model`. builder: of the model."""
         card = builder.worker_card
         recorded = RecordedModel(
             path=model.path,

@@ -56,8 +56,7 @@ class Preparation:
         plugins: Sequence[Plugin],
     ) -> Row:
         """Return the row of a request. Raises `RowFailure`."""
-        request = read.request
-        check_request(kind, request)
+        check_request(kind, request := read.request)
         options = request.options or options
         if not isinstance(options, GenerationOptions):
             raise RowFailure("request", f"options must be GenerationOptions, not {options!r}.")

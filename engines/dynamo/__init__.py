@@ -1,1 +1,1 @@
-"""All that Backedge knows of Dynamo itself."""
+"""The code that depends on Dynamo itself."""

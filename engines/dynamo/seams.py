@@ -1,4 +1,4 @@
-"""The seams in Dynamo that are alike for all engines."""
+"""The seams in Dynamo that all engines share."""
 
 from __future__ import annotations
 

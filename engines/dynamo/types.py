@@ -15,7 +15,7 @@ from ...postprocess.messages import KEY
 
 
 class ModelType(Protocol):
-    """Which requests a model serves."""
+    """The kinds of requests that a model serves."""
 
     def supports_chat(self) -> bool:
         """Whether the model serves chat completions."""
@@ -23,10 +23,10 @@ class ModelType(Protocol):
 
 
 class ModelCard(Protocol):
-    """What Dynamo's discovery knows of a model. Source: `dynamo.llm.ModelDeploymentCard`."""
+    """A discovered model. Source: `dynamo.llm.ModelDeploymentCard`."""
 
     def name(self) -> str:
-        """Return the name under which clients ask for the model."""
+        """Return the name that clients use for the model."""
         ...
 
     def local_dir(self) -> str:
@@ -38,7 +38,7 @@ class ModelCard(Protocol):
         ...
 
     def model_type(self) -> ModelType:
-        """Return which requests the model serves."""
+        """Return the kinds of requests that the model serves."""
         ...
 
 
@@ -49,7 +49,7 @@ class RuntimeData(msgspec.Struct):
 
 
 class RuntimeConfig(msgspec.Struct):
-    """What a model's workers registered. Source: `dynamo.llm.ModelRuntimeConfig`.
+    """The configuration that a model's workers registered. Source: `dynamo.llm.ModelRuntimeConfig`.
 
     context_length: in tokens. tool_call_parser, reasoning_parser: for Dynamo's own frontend.
     """
@@ -77,7 +77,7 @@ class Context(Protocol):
         ...
 
     def is_stopped(self) -> bool:
-        """Whether generation was stopped, here or because the client went away."""
+        """Whether generation was stopped, here or because the client disconnected."""
         ...
 
 
@@ -85,7 +85,7 @@ class AnnotatedItem(Protocol):
     """One item of a routed engine's stream: an engine output, an error, or a comment."""
 
     def is_error(self) -> bool:
-        """Whether the item is an error; `comments` says which."""
+        """Whether the item is an error; `comments` has its text."""
         ...
 
     def comments(self) -> list[str] | None:
@@ -140,7 +140,7 @@ class FrontendConfig(Protocol):
 
     @property
     def kv_cache_block_size(self) -> int | None:
-        """Tokens of a block of the workers' caches; None for what their cards say."""
+        """Tokens per block of the workers' caches; None to use their cards."""
         ...
 
     @property
@@ -158,11 +158,11 @@ class ResponseSender(Protocol):
     """Dynamo's sink for the chunks of one response."""
 
     def send(self, chunk: object) -> None:
-        """Send a chunk. Blocks while the frontend is behind; raises RuntimeError if it is gone."""
+        """Send a chunk. Blocks while the frontend lags; raises RuntimeError if it is gone."""
         ...
 
     def close(self) -> None:
-        """End the response, all of which has been sent."""
+        """End the response, after all its chunks have been sent."""
         ...
 
 
@@ -182,7 +182,7 @@ class DynamoParserFlags(Protocol):
 
 
 class Mode(Protocol):
-    """An enum of Dynamo's: how prefill and decode are divided among workers."""
+    """One of Dynamo's enums: how prefill and decode are divided among workers."""
 
     @property
     def value(self) -> str:

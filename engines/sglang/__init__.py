@@ -1,1 +1,1 @@
-"""All that Backedge knows of SGLang and of its Dynamo worker."""
+"""The code that depends on SGLang and on Dynamo's worker for it."""

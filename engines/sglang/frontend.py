@@ -110,7 +110,7 @@ def remember_content_formats() -> None:
 
 
 def build_parsers(parsers: FrontendParsers, tokenizer: TemplateTokenizer) -> ParserFactory:
-    """Return the parsers with which this frontend serves plain workers."""
+    """Build the parsers with which this frontend serves plain workers."""
     if parsers.native:
         return SglangParsers(tokenizer, parsers.names)
     return linear_parsers(parsers.names, read_vocabulary(tokenizer))
@@ -120,9 +120,8 @@ class SglangPrompts:
     """Renders, tokenizes and constrains as Dynamo's SGLang chat processor does.
 
     runtime_config: the model card's. engine: of the model's workers.
-    call_policy: when calls are held to the model's own syntax.
-    hides_unused_tools: whether the template is rendered without the tools of a request that
-        forbids calls.
+    call_policy: whether grammars use the model's own syntax for calls.
+    hides_unused_tools: render the template without the tools of a request that forbids calls.
     """
 
     def __init__(
@@ -150,7 +149,7 @@ class SglangPrompts:
                 getattr(tokenizer, "chat_template", None)
             ),
             "default_thinking_mode": runtime_default_thinking_mode(runtime_config),
-            # SGLang's structural tags are not those of other engines.
+            # SGLang's structural tags differ from those of other engines.
             "structural_tag_mode": (
                 mode if engine == "sglang" and not call_policy.replaces_all else "off"
             ),
@@ -159,7 +158,7 @@ class SglangPrompts:
         }
 
     def __call__(self, request: ChatRequest) -> Prompt:
-        """Return the prompt. Raises `RequestError` for messages that the template rejects."""
+        """Build the prompt. Raises `RequestError` for messages that the template rejects."""
         messages = request.raw["messages"]
         try:
             preprocessed = render_with_time_limit(
@@ -188,10 +187,10 @@ class SglangPrompts:
         return Prompt(preprocessed.prompt_token_ids, guided_decoding, fields)
 
     def _format_tools(self, request: ChatRequest) -> JsonObject:
-        """Return the request with its tools as the model's engine spells them.
+        """Return the request with its tools as the model's engine writes them.
 
-        Dynamo spells tools as SGLang does; the template's arguments override its spelling.
-        SGLang's server puts the schemas into their standard form, for grammars and templates.
+        Dynamo writes tools as SGLang does; the template's arguments override that.
+        SGLang's server standardizes the schemas for both grammars and templates.
         """
         raw = with_standard_tools(request)
         hidden = request.tool_choice == "none" and self._hides_unused_tools

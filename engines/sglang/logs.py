@@ -1,4 +1,4 @@
-"""A limit on what SGLang's parsers log."""
+"""Limits the log output of SGLang's parsers."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ LOG_INTERVAL_S = 60
 
 
 class LogThrottle(logging.Filter):
-    """Lets one record per line of code pass every `LOG_INTERVAL_S` seconds."""
+    """Passes one record per line of code every `LOG_INTERVAL_S` seconds."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -32,7 +32,7 @@ _THROTTLE = LogThrottle()
 def throttle_logs() -> None:
     """Throttle the loggers of SGLang's parsers, which exist once its modules are imported.
 
-    After an error, many parsers try the same text again with every token and log the same error.
+    After an error, many parsers retry the same text with every token and log the same error.
     """
     for name in list(logging.root.manager.loggerDict):
         if name.startswith(LOGGERS):

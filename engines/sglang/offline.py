@@ -1,8 +1,8 @@
-"""The back end of SGLang, by its `Engine`: token ids in, token ids out.
+"""The back end of SGLang, with its `Engine`: token ids in, token ids out.
 
 A row whose text may end it is streamed and aborted as soon as the core finds its end; the others
-come in one piece. SGLang has grammars only if it has a tokenizer, so its detokenizer works as well,
-and nobody reads its text.
+come in one piece. SGLang supports grammars only with a tokenizer, so its detokenizer also runs, but
+its text is unused.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from ...parsers.parser_lookup import uses_native
 from ...postprocess.messages import EngineLogprob
 from . import seams
 
-# Fields of the configuration under SGLang's names, and what this back end sets itself.
+# Fields of the configuration by SGLang's names, and arguments that this back end sets.
 CONFIGURED = {
     *("model_path", "dtype", "revision", "trust_remote_code", "context_length"),
     *("skip_tokenizer_init", "incremental_streaming_output"),
@@ -84,7 +84,7 @@ class SglangBackend(Backend):
                     "revision": config.revision,
                     "trust_remote_code": config.trust_remote_code,
                     "context_length": config.max_model_len,
-                    # Without a tokenizer SGLang has no grammars.
+                    # Without a tokenizer SGLang supports no grammars.
                     "skip_tokenizer_init": False,
                     "incremental_streaming_output": True,
                     **config.engine_args,
@@ -127,7 +127,7 @@ class SglangBackend(Backend):
         try:
             await asyncio.gather(*tasks)
         finally:
-            # One that fails is the row's failure, and nobody reads the others.
+            # If one choice fails, so does the row; the results of the others are unused.
             for task in tasks:
                 task.cancel()
             await asyncio.wait(tasks)
@@ -164,7 +164,7 @@ class SglangBackend(Backend):
             raise
 
     def _build_params(self, row: Row, index: int) -> dict[str, Any]:
-        """Return SGLang's sampling parameters of one choice."""
+        """Build SGLang's sampling parameters for one choice."""
         sampling = row.sampling
         params = build_grammar_params(row) | {
             "temperature": sampling.temperature,
@@ -182,7 +182,7 @@ class SglangBackend(Backend):
 
 
 def build_grammar_params(row: Row) -> dict[str, Any]:
-    """Return what holds an answer to the row's grammar, as SGLang takes it."""
+    """Build SGLang's parameters for the row's grammar."""
     if row.grammar is None:
         return {}
     [(kind, value)] = row.grammar.guided.items()
@@ -201,7 +201,7 @@ def build_grammar_params(row: Row) -> dict[str, Any]:
 def _read_failure(task: asyncio.Task[None], row: Row) -> None:
     error = task.exception()
     if isinstance(error, ValueError | TypeError):
-        row.error = RowError("generation", f"SGLang refuses the row: {error}")
+        row.error = RowError("generation", f"SGLang rejects the row: {error}")
     elif error is not None:
         raise error
 
@@ -224,7 +224,7 @@ def _read_logprobs(meta: dict[str, Any], token_ids: Sequence[int]) -> TokenLogpr
 
 
 def list_arguments() -> list[str]:
-    """Return the names of this back end's arguments, as the installed SGLang takes them.
+    """Return the names of this back end's arguments in the installed SGLang.
 
     Raises `BackendUnavailableError` without SGLang.
     """

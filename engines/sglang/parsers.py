@@ -1,8 +1,8 @@
 """SGLang's own parsers, by the names of its `--tool-call-parser` and `--reasoning-parser`.
 
-They are fed as SGLang's own server feeds them: text that the reasoning parser does not keep goes
-to the tool parser, and after the last token both return what they have held back.
-Source: `OpenAIServingChat._process_reasoning_stream`, `_process_tool_call_stream` and
+They are fed as in SGLang's own server: the reasoning parser passes other text on to the tool
+parser, and after the last token both return what they have held back. Source:
+`OpenAIServingChat._process_reasoning_stream`, `_process_tool_call_stream` and
 `_check_for_unstreamed_tool_args` in sglang/srt/entrypoints/openai/serving_chat.py.
 """
 
@@ -33,8 +33,8 @@ from .logs import throttle_logs
 from .reasoning import BY_TEXT, ReasoningParserFactory, VocabularyTokenizer
 
 _DEEPSEEK_CALLS = "<｜tool▁calls▁begin｜>"  # noqa: RUF001 - the bars are the marker's own
-# Parsers that lose a marker which arrives in pieces, each with a marker that the tokenizers of its
-# family have as one token.
+# Parsers that lose a marker which arrives in pieces -> a marker that is a single token in the
+# tokenizers of their family.
 NEEDS_TOKEN = {
     (TOOL_CALL_FLAG, "deepseekv3"): _DEEPSEEK_CALLS,
     (TOOL_CALL_FLAG, "deepseekv31"): _DEEPSEEK_CALLS,
@@ -49,14 +49,14 @@ NEEDS_TOKEN = {
 def check_names(names: ParserNames, also_known: Iterable[str] = ()) -> None:
     """Raise `UnknownParserError` for a name that SGLang does not know.
 
-    also_known: further names that the message lists.
+    also_known: additional names for the message.
     """
     check_name(TOOL_CALL_FLAG, names.tool_call, FunctionCallParser.ToolCallParserEnum, also_known)
     check_name(REASONING_FLAG, names.reasoning, ReasoningParser.DetectorMap, also_known)
 
 
 class SglangParsers(ParserFactory):
-    """Makes a model's parsers from SGLang's.
+    """Builds a model's parsers from SGLang's.
 
     tokenizer: SGLang's (transformers') tokenizer of the model, with its chat template.
     Raises `UnknownParserError` for a name that SGLang does not know, and `UnusableParserError` for
@@ -96,7 +96,7 @@ class SglangParsers(ParserFactory):
 
     @override
     def shows_special_tokens(self, request: ParserRequest) -> bool:
-        # SGLang's tool parsers read text only, so its server shows them all tokens.
+        # SGLang's tool parsers only read text, so its server shows them all tokens.
         finds_calls = self._names.tool_call is not None and request.parses_own_syntax
         return finds_calls or (self._reasoning is not None and self._reasoning.has_special_markers)
 
@@ -143,10 +143,10 @@ class SglangStreamParser(CountingParser):
     """Parses one choice with SGLang's parsers of the model.
 
     tools, reasoning: SGLang's parsers; at least one of them.
-    control_ids: tokens that do not count as reasoning: special and added ones.
+    control_ids: tokens that never count as reasoning: special and added ones.
     special: the text of the special tokens, by id.
     items: the calls of the choice.
-    follows_text: the reasoning parser does not say whether it is in reasoning; the events show it.
+    follows_text: the reasoning parser has no flag for being in reasoning; use its events.
     """
 
     def __init__(
@@ -183,15 +183,15 @@ class SglangStreamParser(CountingParser):
     def _call_end(self, token_ids: Sequence[int]) -> str:
         """Return the text of the token that ended generation if it also ends a call.
 
-        gpt-oss has such a token. It is not text of the answer, but the tool parser waits for it and
-        SGLang's detokenizer shows it.
+        gpt-oss has such a token. It is not part of the answer's text, but the tool parser waits for
+        it, and SGLang's detokenizer shows it.
         """
         text = "".join(self._special.get(token_id, "") for token_id in token_ids)
         return text if self._tools is not None and text == self._tools.detector.eot_token else ""
 
     @override
     def read(self, text: str) -> Iterator[Event]:
-        """Yield what both parsers make of `text`."""
+        """Yield both parsers' events for `text`."""
         if self._reasoning is not None:
             thought, text = self._reasoning.parse_stream_chunk(text)
             if thought:
@@ -199,7 +199,7 @@ class SglangStreamParser(CountingParser):
         yield from self._read_answer(text)
 
     def _held_reasoning(self) -> Iterator[Event]:
-        """Yield what the reasoning parser has held back until the end."""
+        """Yield the text that the reasoning parser has held back to the end."""
         if self._reasoning is None:
             return
         thought, text = self._reasoning.parse_stream_end()
@@ -208,14 +208,14 @@ class SglangStreamParser(CountingParser):
         yield from self._read_answer(text)
 
     def _read_answer(self, text: str | None) -> Iterator[Event]:
-        """Yield what the tool parser makes of text that is not reasoning."""
+        """Yield the tool parser's events for text that is not reasoning."""
         if text and self._tools is not None:
             yield from self._items.read(*self._tools.parse_stream_chunk(text))
         elif text:
             yield Content(text)
 
     def _read_rest(self, tools: FunctionCallParser) -> Iterator[Event]:
-        """Yield what is left in the tool parser."""
+        """Yield what remains in the tool parser."""
         yield from self._items.read_rest(lambda: tools.parse_stream_chunk(""))
         yield from self._items.read(*tools.parse_stream_end())
 
@@ -224,7 +224,7 @@ class SglangStreamParser(CountingParser):
         if self._reasoning is None:
             return False, False
         detector = self._reasoning.detector
-        in_reasoning = detector._in_reasoning  # noqa: SLF001 - SGLang says it nowhere else
+        in_reasoning = detector._in_reasoning  # noqa: SLF001 - SGLang has no public access
         return in_reasoning, detector.stripped_think_start
 
     @override
@@ -240,7 +240,7 @@ class SglangStreamParser(CountingParser):
 class MarkerVocabulary:
     """The part of a tokenizer that SGLang's parsers use: words that may be markers.
 
-    Hunyuan's parsers search it for every request, so it is small.
+    It is small, because Hunyuan's parsers search it for every request.
     """
 
     def __init__(self, tokenizer: VocabularyTokenizer) -> None:

@@ -1,4 +1,4 @@
-"""SGLang's reasoning parsers, and in which requests their output begins inside reasoning."""
+"""SGLang's reasoning parsers, and whether a request's output begins inside reasoning."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from ...parsers.base import ParserRequest
 from ...parsers.native.startup_checks import EngineTokenizer
 from ...parsers.prompt_tail import find_last
 
-# The meaning of a parser's `reasoning_default`, which counts if the chat template has no switch.
+# Meanings of a parser's `reasoning_default`, which applies if the chat template has no switch.
 MODES = {
     "always": ReasoningToggleConfig(special_case="always"),
     "mistral": ReasoningToggleConfig(special_case="mistral"),
@@ -30,7 +30,7 @@ Kwargs = Mapping[str, object]
 
 
 class VocabularyTokenizer(EngineTokenizer, Protocol):
-    """An engine's tokenizer that also tells its vocabulary, as those of transformers do."""
+    """An engine's tokenizer that exposes its vocabulary, as those of transformers do."""
 
     @property
     def all_special_ids(self) -> list[int]:
@@ -52,7 +52,7 @@ def _hunyuan_thinks(kwargs: Kwargs, toggle: ReasoningToggleConfig | None) -> boo
     return by_default if effort is None else effort not in NO_EFFORT
 
 
-# Parsers for which SGLang's server has rules of their own.
+# Parsers with special rules in SGLang's server.
 OWN_RULES: dict[str, Callable[[Kwargs, ReasoningToggleConfig | None], bool]] = {
     "hunyuan": _hunyuan_thinks,
     "iquest_q1": lambda kwargs, _: IQuestQ1ReasoningDetector.thinking_enabled(kwargs),
@@ -80,10 +80,10 @@ def template_thinks(kwargs: Kwargs, toggle: ReasoningToggleConfig | None) -> boo
 
 
 class ReasoningParserFactory:
-    """Makes SGLang's reasoning parsers of one name.
+    """Builds SGLang's reasoning parsers of one name.
 
     tokenizer: the model's, with its chat template.
-    vocabulary: the part of it that SGLang's parsers see. special: its special tokens' text, by id.
+    vocabulary: the part of it for SGLang's parsers. special: text of special tokens, by id.
     """
 
     def __init__(
@@ -111,7 +111,7 @@ class ReasoningParserFactory:
     ) -> ReasoningParser:
         """Return a new parser.
 
-        feeds_tool_parser: text that is not reasoning goes to SGLang's tool parser.
+        feeds_tool_parser: SGLang's tool parser gets the text that is not reasoning.
         """
         return ReasoningParser(
             self._name,
@@ -122,7 +122,7 @@ class ReasoningParserFactory:
         )
 
     def is_forced(self, kwargs: Kwargs) -> bool:
-        """Whether SGLang's server takes the output to begin inside reasoning."""
+        """Whether SGLang's server assumes that the output begins inside reasoning."""
         own = OWN_RULES.get(self._name)
         return self._always or (
             own(kwargs, self._toggle)
@@ -135,7 +135,7 @@ class ReasoningParserFactory:
     ) -> ChatCompletionRequest:
         """Return the request as SGLang's type, with the fields that its reasoning parsers read.
 
-        SGLang sees the end of the prompt as a message to continue; markers in it take precedence
+        SGLang sees the end of the prompt as a message to continue, whose markers take precedence
         over the template's switches.
         """
         start = find_last(prompt_token_ids, self._ends_turn) + 1

@@ -8,7 +8,7 @@ from ...base.seams import Seam
 
 PACKAGES = ("ai-dynamo", "sglang")
 CONTENT_FORMATS = "remembering the forms of content of chat templates"
-# The supported version of SGLang by that of Dynamo, both without their last part.
+# Dynamo version -> supported version of SGLang, both without their last part.
 VERSIONS = {"1.6": "0.5", "1.7": "0.5"}
 GROUPS = "sending groups of tokens"
 

@@ -40,7 +40,7 @@ class SglangRequestState(Protocol):
 
 
 class SglangModelConfig(Protocol):
-    """`sglang.srt.configs.model_config.ModelConfig`. vocab_size: the number of token ids."""
+    """`sglang.srt.configs.model_config.ModelConfig`. vocab_size: number of token ids."""
 
     vocab_size: int
 

@@ -1,7 +1,7 @@
-"""The adapter for Dynamo's SGLang worker: all that Backedge knows of `dynamo.sglang`.
+"""The adapter for Dynamo's SGLang worker.
 
-    python -m dynamo.sglang --model M --sglang-processing --tool-call-parser qwen25
-    python -m backedge.worker.sglang ...    # the same, where SGLang skips the entry point
+python -m dynamo.sglang --model M --sglang-processing --tool-call-parser qwen25
+    python -m backedge.worker.sglang ...    # the same, if SGLang skips the entry point
 
 seams.py lists what it replaces and reads there.
 """
@@ -50,24 +50,24 @@ ConfigT = TypeVar("ConfigT", bound=ModelRuntimeConfig | None)
 AsyncGenerate = Callable[..., Awaitable[AsyncIterator[JsonObject]]]
 """`Engine.async_generate`: (engine, prompt, sampling_params, ..., rid=...) to its outputs."""
 
-# Of SGLang's ServerArgs, what decides about the tokenizer besides its path. Not the backend:
-# ours are faster.
+# SGLang's ServerArgs that affect the tokenizer besides its path. Not the backend: ours are
+# faster.
 TOKENIZER_OPTIONS = ("tokenizer_mode", "trust_remote_code", "revision")
-# Of Dynamo's flags, those of workers that answer no chats, or have handlers of their own.
+# Dynamo's flags for workers that answer no chats, or have their own handlers.
 OTHER_WORKERS = (
     *("image_diffusion_worker", "video_generation_worker", "rerank_worker", "embedding_worker"),
     *("multimodal_encode_worker", "multimodal_worker", "diffusion_worker"),
 )
 ENGINE = EngineSupport("sglang", "sglang", seams.VERSIONS, seams.WORKER, seams.METRICS)
 GRAMMARS = ("json_schema", "regex", "ebnf", "structural_tag")
-# SGLang logs a warning for each delivery of 20 outputs or more that had to wait.
+# SGLang logs a warning for each delivery of 20 or more delayed outputs.
 MAX_DELIVERED_OUTPUTS = 19
 
 
 def watch_arguments(parser: argparse.ArgumentParser) -> None:
-    """Enable post-processing when `parser` has parsed a command line with --sglang-processing.
+    """Enable post-processing once `parser` has parsed a command line with --sglang-processing.
 
-    parser: with SGLang's flags. Nothing later sees ours: SGLang's own record drops them.
+    parser: with SGLang's flags. Later code does not see ours: SGLang's own record drops them.
     """
     if not ENGINE.sees_flags(sys.argv):
         return
@@ -89,7 +89,7 @@ def watch_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def enable_once(settings: flags.WorkerSettings, init: Callable[..., None]) -> Callable[..., None]:
-    """Return `__init__` of Dynamo's configuration, enabling post-processing for the first one."""
+    """Wrap `__init__` of Dynamo's configuration to enable post-processing for the first one."""
 
     @functools.wraps(init)
     def initialize(config: SglangConfig, *args: object, **kwargs: object) -> None:
@@ -101,7 +101,7 @@ def enable_once(settings: flags.WorkerSettings, init: Callable[..., None]) -> Ca
 
 
 def load_tokenizer(path: str, options: JsonObject) -> object:
-    """Return SGLang's tokenizer. options: the `TOKENIZER_OPTIONS`."""
+    """Load SGLang's tokenizer. options: the `TOKENIZER_OPTIONS`."""
     from sglang.srt.utils.hf_transformers_utils import get_tokenizer
 
     tokenizer: object = get_tokenizer(path, **options)
@@ -109,16 +109,16 @@ def load_tokenizer(path: str, options: JsonObject) -> object:
 
 
 def read_tokenizer(path: str, *, trust_remote_code: bool) -> object:
-    """Return the tokenizer as SGLang reads it, for the workers of other engines."""
+    """Load the tokenizer as SGLang does, for the workers of other engines."""
     return load_tokenizer(path, {"trust_remote_code": trust_remote_code})
 
 
 def pool_parts(
     names: ParserNames, path: str, options: JsonObject, other: OtherTokenizer | None
 ) -> tuple[object, ParserFactory]:
-    """Return the tokenizer and the parsers for a process of the pool; called in the fork server.
+    """Return tokenizer and parsers for a pool process; runs in the fork server.
 
-    path, options: as for `load_tokenizer`. other: in place of SGLang's tokenizer.
+    path, options: as for `load_tokenizer`. other: replaces SGLang's tokenizer.
     """
     own = functools.partial(load_tokenizer, path, options)
     tokenizer = choose_tokenizer(other, own)
@@ -135,8 +135,8 @@ def native_parsers(tokenizer: object, names: ParserNames) -> ParserFactory:
 def native_detokenizers(tokenizer: object) -> DetokenizerFactory:
     """Return SGLang's own incremental detokenizers: the steps of its `DetokenizerManager`.
 
-    The manager is a process's, with a state for each request; here each choice has one of its own,
-    without its sockets.
+    SGLang has one manager per process, with a state for each request; here each choice has its
+    own, without its sockets.
     """
     from sglang.srt.managers.detokenizer_manager import DetokenizerManager
     from sglang.srt.managers.schedule_batch import INIT_INCREMENTAL_DETOKENIZATION_OFFSET
@@ -154,7 +154,7 @@ def native_detokenizers(tokenizer: object) -> DetokenizerFactory:
         def step(token_id: int) -> str:
             batch.decode_ids = [[*waiting, token_id]]
             waiting.clear()
-            [text] = manager._decode_batch_token_id_output(batch)  # noqa: SLF001 - SGLang has no other way
+            [text] = manager._decode_batch_token_id_output(batch)  # noqa: SLF001 - no public way
             return str(text)
 
         return step
@@ -163,9 +163,9 @@ def native_detokenizers(tokenizer: object) -> DetokenizerFactory:
 
 
 class BatchOfOne:
-    """SGLang's `BatchTokenIDOutput` of one request, as far as text is made of it.
+    """The parts of SGLang's `BatchTokenIDOutput` for one request that determine its text.
 
-    context: how many tokens of the prompt come before the first token.
+    context: number of prompt tokens before the first token.
     """
 
     def __init__(self, options: DetokenizerOptions, context: int) -> None:
@@ -210,7 +210,7 @@ class SglangWorker(Worker[SglangConfig, SglangHandler]):
 
     @override
     def install(self) -> None:
-        self.build()  # at once: the model's files have been fetched
+        self.build()  # at once: the model's files have been downloaded
         replace(seams.GENERATE, self.with_postprocessing)
         for seam in seams.ASYNC_GENERATE:
             replace(seam, with_request_handle)
@@ -240,7 +240,7 @@ class SglangWorker(Worker[SglangConfig, SglangHandler]):
 
     @override
     def find_vocabulary_size(self, handler: SglangHandler) -> int | None:
-        # A process that shares another one's engine has no configuration of the model.
+        # A process that shares another one's engine has no model configuration.
         config: SglangModelConfig | None = getattr(
             handler.engine.tokenizer_manager, "model_config", None
         )
@@ -255,7 +255,7 @@ class SglangWorker(Worker[SglangConfig, SglangHandler]):
             starts_in_reasoning, params, self.parsers, call.prompt_token_ids, self.metrics.report
         )
         if call.is_stock:
-            reasons = bool  # False: such a frontend tells the engine by itself
+            reasons = bool  # False: such a frontend tells the engine itself
         groups = seams.GROUPS not in self.off
         handle = SglangRequestHandle(manager, params.n, reasons, groups=groups)
         return handle.outputs(call.start), handle
@@ -264,7 +264,7 @@ class SglangWorker(Worker[SglangConfig, SglangHandler]):
 class SglangRequestHandle(EngineRequestHandle):
     """One request in SGLang's engine.
 
-    reasons: whether the answer begins with reasoning; called if a grammar guides it.
+    reasons: whether the answer begins with reasoning; called if a grammar constrains it.
     groups: its tokens may be sent in groups.
     """
 
@@ -285,10 +285,10 @@ class SglangRequestHandle(EngineRequestHandle):
     async def outputs(
         self, start: Callable[[], AsyncIterator[JsonObject]]
     ) -> AsyncIterator[JsonObject]:
-        """Yield the outputs that `start` gives; `with_request_handle` finds this handle meanwhile.
+        """Yield the outputs of `start`; in the meantime `with_request_handle` finds this handle.
 
-        Raises Dynamo's InvalidArgument for a request that SGLang refuses: with a ValueError,
-        before the first output.
+        Raises Dynamo's InvalidArgument for a request that SGLang rejects (by a ValueError before
+        the first output).
         """
         CURRENT_HANDLE.set(self)
         started = False
@@ -304,11 +304,11 @@ class SglangRequestHandle(EngineRequestHandle):
             raise InvalidArgument(str(error)) from error
 
     def prepare(self, arguments: JsonObject) -> None:
-        """Read the engine's `arguments`, and set `require_reasoning` there where it belongs.
+        """Read the engine's `arguments`, and set `require_reasoning` there if needed.
 
         SGLang's grammars begin with the first token unless told that reasoning comes first.
-        Its own server and Dynamo's SGLang frontend tell it; other frontends leave that to
-        the engine, because vLLM finds out by itself.
+        Its own server and Dynamo's SGLang frontend do so; other frontends leave it to the
+        engine, because vLLM finds out by itself.
         """
         parameters = arguments["sampling_params"]
         if any(parameters.get(grammar) for grammar in GRAMMARS) and self._reasons():
@@ -319,7 +319,7 @@ class SglangRequestHandle(EngineRequestHandle):
     def follow(self, stream: AsyncIterator[JsonObject]) -> AsyncIterator[JsonObject]:
         """Return the engine's outputs, reading the ids of the choices from them.
 
-        With n > 1 each choice is a request of its own, whose id stands only there.
+        With n > 1 each choice is a separate request, whose id appears only there.
         """
         return stream if self._n == 1 else self._read_ids(stream)
 
@@ -335,9 +335,9 @@ class SglangRequestHandle(EngineRequestHandle):
 
     @override
     def set_stream_interval(self, index: int, tokens: int) -> None:
-        # The scheduler's interval cannot be changed for a running request. So the outputs come
-        # one by one, but whoever waits for them is woken only when there are enough, or for the
-        # last; that spares what SGLang's and Dynamo's handlers do for each delivery.
+        # A running request's interval cannot be changed in the scheduler. So the outputs arrive
+        # one by one, but their reader is woken only for a group or the last output, which saves
+        # the cost of each delivery in SGLang's and Dynamo's handlers.
         if not self._groups:
             return
         state = self._manager.rid_to_state.get(self._ids.get(index, ""))
@@ -347,7 +347,7 @@ class SglangRequestHandle(EngineRequestHandle):
 
         def set_when_enough() -> None:
             if state.finished:
-                del event.set  # else the finished request refers to itself
+                del event.set  # otherwise the finished request refers to itself
                 event.set()
             elif (
                 len(state.out_list) >= MAX_DELIVERED_OUTPUTS
@@ -364,11 +364,11 @@ def count_tokens(outputs: list[JsonObject]) -> int:
 
 
 CURRENT_HANDLE: ContextVar[SglangRequestHandle | None] = ContextVar("CURRENT_HANDLE", default=None)
-"""Of the request that the running task is about to give to the engine."""
+"""The handle of the request that the running task is about to pass to the engine."""
 
 
 def with_request_handle(async_generate: AsyncGenerate) -> AsyncGenerate:
-    """Return the engine's `async_generate`, telling the request's handle what it gets and gives."""
+    """Wrap the engine's `async_generate` to show the request's handle its input and output."""
 
     @functools.wraps(async_generate)
     async def generate(

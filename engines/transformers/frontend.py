@@ -57,7 +57,7 @@ class RenderTokenIds(Protocol):
 
 
 class HuggingFaceModelBuilder(ChatModelBuilder):
-    """Builds models for "huggingface", and for "python" with a tokenizer class of the user's."""
+    """Builds models for "huggingface", and for "python" with a user's tokenizer class."""
 
     @override
     async def build(self, instance_id: ModelInstance, routed_engine: RoutedEngine) -> ChatModel:
@@ -78,8 +78,8 @@ class HuggingFaceModelBuilder(ChatModelBuilder):
             return detokenizers(decoding), linear_parsers(names, read_vocabulary(decoding))
 
         if self.selection.backend != "python":
-            # Not while a stream waits for its first chunk. A class of the user's is
-            # constructed with the first request.
+            # Not while a stream waits for its first chunk. A user's class is constructed with
+            # the first request.
             local_factories()
         prompts = HuggingFacePrompts(
             render,
@@ -107,7 +107,7 @@ class HuggingFaceModelBuilder(ChatModelBuilder):
     def _load_tokenizer(
         self, engine: str
     ) -> tuple[Tokenizer | LazyTokenizer, ModelFolder, RenderTokenIds]:
-        """Return the model's tokenizer, its other files, and the function that makes prompts."""
+        """Return the model's tokenizer, its other files, and the function that builds prompts."""
         module, class_name = self.selection.module, self.selection.class_name
         if not (module and class_name):
             files = ModelPrompts(
@@ -119,7 +119,7 @@ class HuggingFaceModelBuilder(ChatModelBuilder):
             )
             self.log_uncached(files.encoder.why_uncached)
             return files.tokenizer, files, files.prompt_token_ids
-        self.log_uncached(f"{class_name} decides itself what it makes of a text")
+        self.log_uncached(f"{class_name} encodes texts in a way of its own")
         tokenizer = load(module, class_name, self.path)
         single_token = functools.partial(find_single_token, tokenizer, self.path)
         folder = ModelFolder(self.path, single_token, self.context_length)
@@ -129,7 +129,7 @@ class HuggingFaceModelBuilder(ChatModelBuilder):
 def find_single_token(tokenizer: LazyTokenizer, folder: str, text: str) -> int | None:
     """Return the token whose text is `text`; None if `text` takes several tokens.
 
-    folder: with a tokenizer.json, perhaps, for a tokenizer that makes prompts only.
+    folder: may have a tokenizer.json, for a tokenizer that only builds prompts.
     """
     if not tokenizer.converts_text:
         try:
@@ -141,7 +141,7 @@ def find_single_token(tokenizer: LazyTokenizer, folder: str, text: str) -> int |
 
 
 class PythonPrompts(RenderTokenIds):
-    """Makes prompts with a tokenizer of the user's own.
+    """Builds prompts with a user's tokenizer.
 
     The tokenizer's own chat template is used if it has one, otherwise the model's.
     """
@@ -179,11 +179,11 @@ class PythonPrompts(RenderTokenIds):
 class HuggingFacePrompts:
     """Renders and tokenizes a request, in threads.
 
-    runtime_config: the model card's. call_policy: when calls are held to the model's own syntax.
+    runtime_config: the model card's. call_policy: whether grammars use the model's own syntax.
     has_reasoning_parser: whether the model has a reasoning parser, installed here or not; the
-        engine's guided decoding then has to know where reasoning ends.
-    shows_unused_tools: whether the template gets the tools of a request that forbids calls.
-    shows_only_named: whether it gets only the tool that a request demands by name.
+        engine's guided decoding must then know where reasoning ends.
+    shows_unused_tools: pass the template the tools of a request that forbids calls.
+    shows_only_named: pass it only the tool that a request demands by name.
     """
 
     def __init__(
@@ -204,7 +204,7 @@ class HuggingFacePrompts:
         self._shows_only_named = shows_only_named
 
     def __call__(self, request: ChatRequest) -> Prompt:
-        """Return the prompt. Raises `RequestError` and `TokenizerError`."""
+        """Build the prompt. Raises `RequestError` and `TokenizerError`."""
         template_kwargs = self._build_template_kwargs(request)
         token_ids = self._render(
             request.raw["messages"],
@@ -219,7 +219,7 @@ class HuggingFacePrompts:
         return prompt
 
     def _select_tools(self, request: ChatRequest) -> list[JsonObject] | None:
-        """Return the tools that the chat template gets."""
+        """Return the tools for the chat template."""
         hidden = request.tool_choice == "none" and not self._shows_unused_tools
         if request.tools is None or hidden:
             return None
@@ -230,7 +230,7 @@ class HuggingFacePrompts:
         return tools
 
     def _build_template_kwargs(self, request: ChatRequest) -> JsonObject:
-        # Dynamo's HTTP layer accepts both names and hands over its own, the second.
+        # Dynamo's HTTP layer accepts both names and passes on its own, the second.
         template_kwargs = dict(request.chat_template_kwargs or request.chat_template_args or {})
         if request.reasoning_effort is not None:
             template_kwargs["reasoning_effort"] = request.reasoning_effort
@@ -264,6 +264,6 @@ def _build_engine_fields(request: ChatRequest, template_kwargs: JsonObject) -> E
     fields = EngineFields(reasoning_parser_kwargs=ReasoningParserKwargs(template_kwargs))
     if template_kwargs.get("enable_thinking") is False or request.include_reasoning is False:
         fields.reasoning_ended = True
-    # Workers look for them in extra_args: Dynamo's router drops fields that it does not declare.
+    # Workers read them from extra_args, because Dynamo's router drops undeclared fields.
     fields.extra_args = msgspec.to_builtins(fields)
     return fields

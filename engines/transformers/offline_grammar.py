@@ -1,4 +1,4 @@
-"""Holds the answers of transformers to grammars, by xgrammar."""
+"""Constrains the answers of transformers to grammars, with xgrammar."""
 
 from __future__ import annotations
 
@@ -43,26 +43,26 @@ class Grammars:
         self._compiler = xgrammar.GrammarCompiler(info, cache_limit_bytes=MAX_GRAMMARS_BYTES)
 
     def compile(self, grammar: Grammar) -> Any:
-        """Return xgrammar's form of a row's grammar. Raises `RowFailure` if it has none."""
+        """Compile a row's grammar with xgrammar. Raises `RowFailure` if that fails."""
         word = find_keyword(grammar.answer.get("json"), NOT_HELD)
         if word is not None:
             raise RowFailure(
                 "request",
-                f"the schema uses {word!r}, to which xgrammar cannot hold an answer; leave it "
+                f"the schema uses {word!r}, which xgrammar cannot enforce; leave it "
                 "out, and check the answers.",
             )
         try:
             tag = {"type": "structural_tag", "format": to_tag_format(grammar.guided)}
             return self._compiler.compile_structural_tag(json.dumps(tag))
         except (RuntimeError, ValueError, TypeError, RequestError) as error:
-            raise RowFailure("request", f"xgrammar refuses the grammar: {error}") from error
+            raise RowFailure("request", f"xgrammar rejects the grammar: {error}") from error
 
 
 class GrammarMask:
-    """A logits processor that leaves the tokens which the grammars allow.
+    """A logits processor that allows only the tokens of the grammars.
 
     compiled: of each row of the batch, shape (rows,); None for a row without a grammar.
-    prompt_length: padded, in tokens. stop_token_ids: end an answer that is complete.
+    prompt_length: padded, in tokens. stop_token_ids: end a complete answer.
     """
 
     def __init__(
@@ -91,12 +91,12 @@ class GrammarMask:
         return scores
 
     def _advance(self, row: int, token_ids: Sequence[int]) -> None:
-        """Take a row's new tokens, and note which may follow; a row that has ended may go on."""
+        """Accept a row's new tokens and compute which may follow; ended rows may continue."""
         matcher = self._matchers[row]
         taken = all(matcher.accept_token(token_id) for token_id in token_ids)
         if taken and not matcher.is_terminated():
             matcher.fill_next_token_bitmask(self._mask, row)
         else:
-            # What comes now is padding, or stands behind a stop string.
+            # Further tokens are padding, or follow a stop string.
             self._mask[row] = -1
             del self._matchers[row]

@@ -1,4 +1,4 @@
-"""What watches and changes a batch while transformers generates it."""
+"""Hooks into a batch while transformers generates it."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from ...postprocess.messages import EngineLogprob
 class StepFeeder:
     """A stopping criterion that feeds each step's tokens to their completions.
 
-    completions: one for each row of the batch. prompt_length: padded, in tokens.
+    completions: one per row of the batch. prompt_length: padded, in tokens.
     logprobs: the recorder of this batch, if its rows want logprobs.
     """
 
@@ -43,9 +43,9 @@ class StepFeeder:
 
 
 class LogprobRecorder:
-    """A logits processor that keeps one step's logits, before anything changes them.
+    """A logits processor that keeps one step's logits before they are modified.
 
-    alternatives: for each token; 0 for its own logprob only.
+    alternatives: number per token; 0 for only its own logprob.
     """
 
     def __init__(self, alternatives: int) -> None:
@@ -58,7 +58,7 @@ class LogprobRecorder:
         return scores
 
     def take(self, token_ids: torch.Tensor) -> list[TokenLogprobs]:
-        """Return the logprobs of the tokens that were chosen, shape (rows,)."""
+        """Return the logprobs of the chosen tokens, shape (rows,)."""
         assert self._logprobs is not None, "logits come before their token"  # noqa: S101 - narrows the type
         own = self._logprobs.gather(1, token_ids[:, None])
         ranks = (self._logprobs > own).sum(dim=1) + 1
@@ -89,10 +89,10 @@ def _build_logprobs(
 
 
 class RepetitionPenalty:
-    """A logits processor that makes tokens of prompt and answer less likely, and no padding.
+    """A logits processor that penalizes tokens of prompt and answer, but not padding.
 
-    That of transformers also counts the padding, and with it the end-of-sequence token where
-    that is what pads.
+    The one in transformers also counts padding, and therefore the end-of-sequence token if it
+    is used for padding.
 
     mask: of the padded prompts, shape (rows, tokens).
     """
@@ -112,7 +112,7 @@ class RepetitionPenalty:
 
 
 def is_out_of_memory(error: BaseException) -> bool:
-    """Whether torch found no memory, on a device or on the host."""
+    """Whether torch ran out of memory, on a device or on the host."""
     if isinstance(error, torch.OutOfMemoryError | MemoryError):
         return True
     return isinstance(error, RuntimeError) and "can't allocate memory" in str(error)

@@ -1,1 +1,1 @@
-"""All that Backedge knows of TensorRT-LLM and of its Dynamo worker."""
+"""The code that depends on TensorRT-LLM and on Dynamo's worker for it."""

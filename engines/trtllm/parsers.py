@@ -1,7 +1,7 @@
 """TensorRT-LLM's own parsers, by the names of its `--tool_parser` and `--reasoning_parser`.
 
-They are fed as TensorRT-LLM's own server feeds them: text that the reasoning parser does not keep
-goes to the tool parser.
+They are fed as in TensorRT-LLM's own server: the reasoning parser passes other text on to the tool
+parser.
 Source: `apply_reasoning_parser` and `apply_tool_parser` in
 tensorrt_llm/serve/postprocess_handlers.py.
 """
@@ -36,7 +36,7 @@ ENGINE = "TensorRT-LLM"
 
 
 class ToolStep(Protocol):
-    """What TensorRT-LLM's tool parsers return."""
+    """The result of TensorRT-LLM's tool parsers."""
 
     normal_text: str
     calls: Sequence[CallItem]
@@ -49,12 +49,12 @@ class ToolParser(Protocol):
     prev_tool_call_arr: Sequence[object]
 
     def parse_streaming_increment(self, new_text: str, tools: Sequence[object]) -> ToolStep:
-        """Return what `new_text` completes."""
+        """Return the output for `new_text`."""
         ...
 
 
 class ReasoningStep(Protocol):
-    """What TensorRT-LLM's reasoning parsers return."""
+    """The result of TensorRT-LLM's reasoning parsers."""
 
     content: str
     reasoning_content: str
@@ -64,7 +64,7 @@ class ReasoningParser(Protocol):
     """`tensorrt_llm.llmapi.reasoning_parser.BaseReasoningParser`."""
 
     def parse_delta(self, delta_text: str) -> ReasoningStep:
-        """Return what `delta_text` completes."""
+        """Return the output for `delta_text`."""
         ...
 
     def finish(self) -> ReasoningStep:
@@ -81,14 +81,14 @@ def known_names(flag: str) -> list[str]:
 def check_names(names: ParserNames, also_known: Iterable[str] = ()) -> None:
     """Raise `UnknownParserError` for a name that TensorRT-LLM does not know.
 
-    also_known: further names that the message lists.
+    also_known: additional names for the message.
     """
     check_name(TOOL_CALL_FLAG, names.tool_call, known_names(TOOL_CALL_FLAG), also_known)
     check_name(REASONING_FLAG, names.reasoning, known_names(REASONING_FLAG), also_known)
 
 
 class TrtllmParsers(ParserFactory):
-    """Makes a model's parsers from TensorRT-LLM's.
+    """Builds a model's parsers from TensorRT-LLM's.
 
     tokenizer: the model's, of transformers.
     Raises `UnknownParserError` for a name that TensorRT-LLM does not know, and
@@ -146,7 +146,7 @@ class TrtllmParsers(ParserFactory):
     ) -> dict[str, object]:
         """Return the request's `chat_template_kwargs`, as TensorRT-LLM's server completes them.
 
-        For some parsers it reads from the end of the prompt whether the model is to think.
+        For some parsers it derives from the end of the prompt whether the model is to think.
         """
         kwargs = dict(request.chat_template_kwargs)
         reads_prompt = getattr(ReasoningParserFactory, "resolves_thinking_from_prompt", None)
@@ -178,7 +178,7 @@ class TrtllmStreamParser(CountingParser):
 
     tools, reasoning: TensorRT-LLM's parsers; at least one of them.
     request_tools: the request's, in TensorRT-LLM's form. items: the calls of the choice.
-    control_ids: tokens that do not count as reasoning: special and added ones.
+    control_ids: tokens that never count as reasoning: special and added ones.
     """
 
     def __init__(
@@ -214,7 +214,7 @@ class TrtllmStreamParser(CountingParser):
 
     @override
     def read(self, text: str) -> Iterator[Event]:
-        """Yield what both parsers make of `text`."""
+        """Yield both parsers' events for `text`."""
         if self._reasoning is None:
             yield from self._read_answer(text)
         else:
@@ -226,7 +226,7 @@ class TrtllmStreamParser(CountingParser):
         yield from self._read_answer(step.content)
 
     def _read_answer(self, text: str) -> Iterator[Event]:
-        """Yield what the tool parser makes of text that is not reasoning."""
+        """Yield the tool parser's events for text that is not reasoning."""
         if text and self._tools is not None:
             yield from self._items.read(*self._step(self._tools, text))
         elif text:
@@ -237,7 +237,7 @@ class TrtllmStreamParser(CountingParser):
         return step.normal_text, step.calls
 
     def _read_phase(self) -> bool | None:
-        """Return whether the reasoning parser is in reasoning; None if it does not say."""
+        """Return whether the reasoning parser is in reasoning; None if unknown."""
         if self._reasoning is None:
             return False
         phase = getattr(self._reasoning, "in_reasoning", None)

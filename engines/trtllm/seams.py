@@ -7,7 +7,7 @@ import functools
 from ...base.seams import Seam
 
 PACKAGES = ("ai-dynamo", "tensorrt-llm")
-# The supported version of TensorRT-LLM by that of Dynamo, both without their last part.
+# Dynamo version -> supported version of TensorRT-LLM, both without their last part.
 VERSIONS = {"1.6": "1.3", "1.7": "1.4"}
 
 ARGUMENTS = "dynamo.trtllm.args"

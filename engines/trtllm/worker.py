@@ -1,7 +1,7 @@
-"""The adapter for Dynamo's TensorRT-LLM worker: all that Backedge knows of `dynamo.trtllm`.
+"""The adapter for Dynamo's TensorRT-LLM worker.
 
-    python -m dynamo.trtllm --model M --trtllm-processing --tool-call-parser hermes
-    python -m backedge.worker.trtllm ...    # the same, where torch loads no entry points
+python -m dynamo.trtllm --model M --trtllm-processing --tool-call-parser hermes
+    python -m backedge.worker.trtllm ...    # the same, if torch loads no entry points
 
 seams.py lists what it replaces and reads there.
 """
@@ -38,12 +38,12 @@ T = TypeVar("T")
 
 ENGINE = EngineSupport("trtllm", "tensorrt-llm", seams.VERSIONS, seams.WORKER, seams.METRICS)
 POOL_FLAG = "--postprocess-workers"
-# Of the error with which a worker answers that has released its memory.
+# Part of the error of a worker that has released its memory.
 SLEEPING = "temporarily rejecting new requests"
 
 
 def add_flags(add_arguments: Callable[..., None]) -> Callable[..., None]:
-    """Return the method that adds Dynamo's flags of this worker, adding ours."""
+    """Wrap the method that adds Dynamo's flags of this worker to add ours."""
 
     @functools.wraps(add_arguments)
     def add_all(group: object, parser: argparse.ArgumentParser) -> None:
@@ -54,9 +54,9 @@ def add_flags(add_arguments: Callable[..., None]) -> Callable[..., None]:
 
 
 def enable_once(validate: Callable[..., None]) -> Callable[..., None]:
-    """Return `validate` of Dynamo's configuration, enabling post-processing for the first one.
+    """Wrap `validate` of Dynamo's configuration to enable post-processing for the first one.
 
-    The configuration has all flags as attributes, ours too.
+    The configuration has all flags as attributes, including ours.
     """
 
     @functools.wraps(validate)
@@ -74,7 +74,7 @@ def enable_once(validate: Callable[..., None]) -> Callable[..., None]:
 
 
 def no_names(_: str) -> Collection[str]:
-    """Return none: linear parsers take our names, and TensorRT-LLM starts MPI when imported."""
+    """Return no names: TensorRT-LLM, whose import starts MPI, is not asked."""
     return ()
 
 
@@ -86,7 +86,7 @@ def native_names(flag: str) -> Collection[str]:
 
 
 def watch_arguments() -> None:
-    """Add the flags to Dynamo's, and enable post-processing when they are parsed."""
+    """Add the flags to Dynamo's, and enable post-processing once they are parsed."""
     if not ENGINE.sees_flags(sys.argv):
         return
     from dynamo.trtllm.args import Config
@@ -97,7 +97,7 @@ def watch_arguments() -> None:
 
 
 def load_tokenizer(engine_args: JsonObject) -> object:
-    """Return TensorRT-LLM's tokenizer of the model, without its wrapper.
+    """Load TensorRT-LLM's tokenizer of the model, without its wrapper.
 
     engine_args: of TensorRT-LLM's `LLM`.
     """
@@ -162,7 +162,7 @@ class TrtllmWorker(Worker[TrtllmConfig, TrtllmHandler]):
     def install(self) -> None:
         replace(seams.LOAD_ENGINE, self.with_build)
         replace(seams.GENERATE, self.with_postprocessing)
-        # Dynamo's sends everything from the event loop.
+        # Dynamo's sender sends everything from the event loop.
         replace(seams.SEND_ALL, lambda _: send_all)
         replace(seams.MONITOR, with_request_handle)
 
@@ -202,7 +202,7 @@ class TrtllmWorker(Worker[TrtllmConfig, TrtllmHandler]):
 def add_stop_tokens(request: JsonObject) -> list[int]:
     """Return the request's stop tokens, after moving the client's to where the engine gets them.
 
-    Of a request's stop tokens, Dynamo's handler gives the engine the hidden ones only.
+    Dynamo's handler passes only the hidden stop tokens of a request to the engine.
     """
     stops = request["stop_conditions"] = request.get("stop_conditions") or {}
     hidden = stops.get("stop_token_ids_hidden") or []
@@ -215,22 +215,22 @@ def add_stop_tokens(request: JsonObject) -> list[int]:
 class TrtllmRequestHandle(EngineRequestHandle):
     """One request in TensorRT-LLM's engine.
 
-    ends: the tokens that end a choice.
+    ends: tokens that end a choice.
     """
 
     def __init__(self, n: int, ends: frozenset[int]) -> None:
         self._ends = ends
         self._generating = set(range(n))  # choices that the engine is generating
-        self._wanted = set(range(n))  # and those that have not been aborted
+        self._wanted = set(range(n))  # choices that have not been aborted
         self.request: TrtllmRequest | None = None
 
     async def outputs(
         self, start: Callable[[], AsyncIterator[JsonObject]]
     ) -> AsyncIterator[JsonObject]:
-        """Yield the outputs that `start` gives; `with_request_handle` finds this handle meanwhile.
+        """Yield the outputs of `start`; in the meantime `with_request_handle` finds this handle.
 
-        When they are left early, the engine's request ends. Raises Dynamo's InvalidArgument for a
-        request that TensorRT-LLM refuses.
+        If the caller stops early, the engine's request ends. Raises Dynamo's InvalidArgument for a
+        request that TensorRT-LLM rejects.
         """
         CURRENT_HANDLE.set(self)
         try:
@@ -247,9 +247,9 @@ class TrtllmRequestHandle(EngineRequestHandle):
             self._end_if_unwanted()
 
     def _check_refusal(self, error: str) -> None:
-        """Raise InvalidArgument (HTTP 400) if the engine has refused the request.
+        """Raise InvalidArgument (HTTP 400) if the engine has rejected the request.
 
-        Dynamo's handler answers with an error then, before there is anything to monitor. It does
+        Dynamo's handler then answers with an error before there is anything to monitor. It does
         the same while the worker sleeps, which is not the client's fault.
         """
         from dynamo.llm.exceptions import InvalidArgument
@@ -258,7 +258,7 @@ class TrtllmRequestHandle(EngineRequestHandle):
             raise InvalidArgument(error.removeprefix("error: "))
 
     def _is_new(self, output: JsonObject) -> bool:
-        """Note the end of a choice; return whether the output says anything new.
+        """Note the end of a choice; return whether the output has news.
 
         With each output of a choice, Dynamo's handler repeats the ends of the others.
         """
@@ -276,7 +276,7 @@ class TrtllmRequestHandle(EngineRequestHandle):
         self._end_if_unwanted()
 
     def _end_if_unwanted(self) -> None:
-        """End the engine's request, which has all choices, when no choice is wanted any more."""
+        """End the engine's request, which has all choices, once all are aborted."""
         if self.request is not None and self._generating and not self._generating & self._wanted:
             self._generating.clear()
             self.request.abort()
@@ -288,10 +288,10 @@ class TrtllmRequestHandle(EngineRequestHandle):
 
 
 def separate_end(output: JsonObject, ends: frozenset[int]) -> Iterator[JsonObject]:
-    """Yield an output of Dynamo's handler so that a token that ended the choice is its last one.
+    """Split an output of Dynamo's handler so that the token that ended the choice is the last.
 
-    Post-processing takes the last token of a choice that ended with "stop" for the one that ended
-    it, as the other engines give it. TensorRT-LLM removes a stop token from the output, and names
+    Post-processing takes the last token of a choice that ended with "stop" as the one that ended
+    it, as with the other engines. TensorRT-LLM removes a stop token from the output and reports
     it as the stop_reason.
 
     ends: the tokens that end a choice.
@@ -310,7 +310,7 @@ def separate_end(output: JsonObject, ends: frozenset[int]) -> Iterator[JsonObjec
 
 
 def _separate(output: JsonObject, end: list[int]) -> Iterator[JsonObject]:
-    """Yield the tokens of `output`, if there are any, and then its end with the tokens `end`."""
+    """Yield the tokens of `output`, if any, and then its end with the tokens `end`."""
     index = output.get("index") or 0
     of_tokens = ("token_ids", "log_probs", "top_logprobs")
     if output["token_ids"]:
@@ -321,11 +321,11 @@ def _separate(output: JsonObject, end: list[int]) -> Iterator[JsonObject]:
 
 
 CURRENT_HANDLE: ContextVar[TrtllmRequestHandle | None] = ContextVar("CURRENT_HANDLE", default=None)
-"""Of the request that the running task is about to give to the engine."""
+"""The handle of the request that the running task is about to pass to the engine."""
 
 
 def with_request_handle(monitor: Callable[..., T]) -> Callable[..., T]:
-    """Return Dynamo's monitor of a request, telling the request's handle what can be aborted.
+    """Wrap Dynamo's monitor of a request to show the request's handle what it can abort.
 
     With disaggregated prefill that is not the engine's request but Dynamo's guard, which waits
     for the transfer of the KV cache.

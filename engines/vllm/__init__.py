@@ -1,1 +1,1 @@
-"""All that Backedge knows of vLLM and of its Dynamo worker."""
+"""The code that depends on vLLM and on Dynamo's worker for it."""

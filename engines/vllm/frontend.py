@@ -1,4 +1,4 @@
-"""The frontend for vLLM: Dynamo's vLLM chat processor prepares requests, and answers none."""
+"""The frontend for vLLM: Dynamo's vLLM chat processor prepares requests, but does not send them."""
 
 from __future__ import annotations
 
@@ -86,7 +86,7 @@ class VllmModelBuilder(ChatModelBuilder):
     async def _build_processor(
         self, names: ParserNames, instance_id: ModelInstance, routed_engine: RoutedEngine
     ) -> VllmProcessor:
-        """Return the processor that Dynamo's factory makes of this model."""
+        """Return the processor that Dynamo's factory builds for this model."""
         flags = argparse.Namespace(**vars(self.flags))
         # vLLM renders and constrains with its own parsers only.
         installed = INSTALLED.select(names)
@@ -99,7 +99,7 @@ class VllmModelBuilder(ChatModelBuilder):
         factory = vllm_processor.EngineFactory(self.config, flags)
         built: list[VllmProcessor] = []
         BUILT.set(built)
-        # In the loop in which requests are prepared, since the processor's locks belong to it.
+        # In the loop that prepares requests, because the processor's locks belong to it.
         await self.prompt_queue.loop.run(
             factory.chat_engine_factory(
                 instance_id,
@@ -110,9 +110,9 @@ class VllmModelBuilder(ChatModelBuilder):
         return built.pop()  # contexts live longer than models
 
     def _replace_rendering(self, processor: VllmProcessor) -> None:
-        """Have `processor` render within bounds, and tokenize with the cache of prompts.
+        """Make `processor` render within limits, and tokenize with the prompt cache.
 
-        vLLM's renderers without Jinja run code of vLLM's own and are left as they are.
+        vLLM's renderers without Jinja run vLLM's own code and are not replaced.
         Raises `SetupError` for a chat template that cannot be compiled.
         """
         check_template(processor.tokenizer)
@@ -122,11 +122,11 @@ class VllmModelBuilder(ChatModelBuilder):
         )
         if not isinstance(renderer, hf.HfRenderer):
             return self.log_uncached(NO_ENCODER)
-        # The renderer's own is a pool of copies. While all are borrowed vLLM makes another one,
-        # which takes the interpreter's lock for as long as a vocabulary takes to load.
+        # The renderer's own tokenizer is a pool of copies. If all are borrowed, vLLM makes another
+        # one, which holds the interpreter's lock as long as it takes to load a vocabulary.
         tokenizer = copy.copy(registry.cached_tokenizer_from_config(config))
         tokenizer.chat_template = processor.tokenizer.chat_template
-        # vLLM writes the places of such videos into the text, so it must not be tokenized before.
+        # vLLM writes positions of such videos into the text, which must not be tokenized before.
         reads_text = renderer.use_unified_vision_chunk
         encoder = None if reads_text else make_encoder(tokenizer, self.prompt_cache)
         self.log_uncached(NO_ENCODER if encoder is None else encoder.why_uncached)
@@ -173,7 +173,7 @@ class VllmPreprocessor:
             yield prepared
 
     async def _prepare_short(self, request: ChatRequest, context: Context | None) -> Prepared:
-        """Prepare a request of which nothing is held afterwards. Raises as `__call__`."""
+        """Prepare a request for which no resources are held afterwards. Raises as `__call__`."""
         if not self._short_prompts.trusted:
             return await self._prompt_queue.run(
                 lambda request: asyncio.run(self._prepare_timed(request)),
@@ -198,12 +198,12 @@ class VllmPreprocessor:
 
 
 def find_names(chat_template: str) -> frozenset[str]:
-    """Return the variables of a chat template, in place of vLLM's own function."""
+    """Return the variables of a chat template; replaces vLLM's own function."""
     return find_variables(chat_template)
 
 
 def is_text(request: ChatRequest) -> bool:
-    """Whether all messages are text, so that nothing has to be fetched for the prompt."""
+    """Whether all messages are text, so that the prompt requires no downloads."""
     return all(
         message.content is None or isinstance(message.content, str) for message in request.messages
     )
@@ -220,8 +220,8 @@ class Renderer(Protocol):
 def release_caches(renderer: Renderer) -> None:
     """Free the threads and tokenizers that vLLM would keep of a model that is gone.
 
-    The renderer is part of a reference cycle, so its threads would stay until the next garbage
-    collection; and vLLM's caches hold up to 128 tokenizers.
+    The renderer is part of a reference cycle, so its threads would remain until the next
+    garbage collection; and vLLM's caches hold up to 128 tokenizers.
     """
     renderer.shutdown()
     registry.cached_get_tokenizer.cache_clear()
@@ -229,7 +229,7 @@ def release_caches(renderer: Renderer) -> None:
 
 
 def build_parsers(parsers: FrontendParsers, processor: VllmProcessor) -> ParserFactory:
-    """Return the parsers with which this frontend serves plain workers."""
+    """Build the parsers with which this frontend serves plain workers."""
     if parsers.native:
         model_config = processor.input_processor.model_config
         return VllmParsers(processor.tokenizer, parsers.names, model_config)
@@ -239,7 +239,7 @@ def build_parsers(parsers: FrontendParsers, processor: VllmProcessor) -> ParserF
 class FilteredCard:
     """A model card without parser names, which Dynamo's factory would look for in vLLM only.
 
-    constrains: whether Dynamo may make grammars of tools as the card says.
+    constrains: whether Dynamo may build grammars of tools as the card says.
     """
 
     def __init__(self, card: ModelCard, *, constrains: bool) -> None:
@@ -307,10 +307,10 @@ class VllmFields(EngineFields, kw_only=True):
 
 
 class SharedParsers:
-    """Makes vLLM's reasoning parsers, of which Dynamo would make two for each request.
+    """Builds vLLM's reasoning parsers, of which Dynamo would build two for each request.
 
-    Dynamo asks them to adjust the request, and whether the prompt ends the reasoning. Neither
-    changes a parser, so requests with the same arguments of the chat template share one.
+    Dynamo has them adjust the request, and asks whether the prompt ends the reasoning. Neither
+    changes a parser, so requests with the same chat template arguments share one.
     """
 
     def __init__(self, parser_class: Callable[..., object]) -> None:
@@ -333,7 +333,7 @@ class SharedParsers:
 
 
 class VllmProcessor(vllm_processor.VllmProcessor):
-    """Renders and tokenizes as Dynamo does, and stops where Dynamo would send the request."""
+    """Renders and tokenizes as Dynamo does, and stops before Dynamo would send the request."""
 
     reasoning_parser_class: Any
 
@@ -342,7 +342,7 @@ class VllmProcessor(vllm_processor.VllmProcessor):
         super().__init__(*args, **kwargs)
         self.renders_in_place = False
         parser = self.reasoning_parser_class
-        # A parser of a user's plugin may change when it is asked.
+        # A parser of a user's plugin may change when called.
         is_of_vllm = parser is not None and parser.__module__.startswith("vllm.")
         if is_of_vllm and self.structural_tag_mode == "off":
             self.reasoning_parser_class = SharedParsers(parser)
@@ -362,7 +362,7 @@ class VllmProcessor(vllm_processor.VllmProcessor):
             raise ClientGoneError
         raw = with_standard_tools(request) if compiles_tools(request) else request.raw
         RENDERING.set(Rendering(in_place, encodes=not request.add_special_tokens))
-        # Dynamo frees what it holds for a request when its generator is closed.
+        # Dynamo frees a request's resources when its generator is closed.
         async with aclosing(
             super().generator(move_documents(request, raw), context=context)
         ) as stream:
@@ -381,7 +381,7 @@ class VllmProcessor(vllm_processor.VllmProcessor):
         mm_routing_info: JsonObject | None = None,
         context: Context | None = None,
     ) -> AsyncIterator[VllmPreprocessed]:
-        """Yield the preprocessed request once; Dynamo's method sends it and yields the answer."""
+        """Yield the preprocessed request once; Dynamo's method would send it."""
         vllm_processor._inject_routing_metadata(  # noqa: SLF001 - Dynamo has no other
             dynamo_preproc, dynamo_preproc, mm_routing_info
         )
@@ -395,7 +395,7 @@ class VllmProcessor(vllm_processor.VllmProcessor):
 
 
 def move_documents(request: ChatRequest, raw: JsonObject) -> JsonObject:
-    """Return the request with the template's `documents` where vLLM looks for them."""
+    """Return the request with the template's `documents` where vLLM expects them."""
     for arguments in (request.chat_template_kwargs, request.chat_template_args):
         if arguments is not None and arguments.get("documents") is not None:
             return {**raw, "documents": arguments["documents"]}
@@ -423,7 +423,7 @@ def build_prepared(
     return Prepared(request, intercepted.preprocessed, params)
 
 
-# Dynamo's factory makes the processor in the task of its caller and keeps it to itself.
+# Dynamo's factory builds the processor in its caller's task and does not expose it.
 BUILT: ContextVar[list[VllmProcessor]] = ContextVar("BUILT")
 
 
@@ -441,7 +441,7 @@ def naming_fields(raw: JsonObject) -> Iterator[None]:
         raise
     except ValidationError as error:
         first = error.errors()[0]
-        # Parts of messages are validated later, by themselves.
+        # Parts of messages are validated later, separately.
         is_whole = error.title == ChatCompletionRequest.__name__
         field = _find_path(raw, first["loc"]) if is_whole else "messages"
         raise _refused_value(field, first["input"], first["msg"]) from error

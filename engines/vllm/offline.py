@@ -1,7 +1,7 @@
 """The back end of vLLM, in this process: token ids in, token ids out.
 
-vLLM detokenizes nothing here. A row whose text may end it gets its tokens step by step, and ends
-the engine's request as soon as the core finds its end; the others get them all at once.
+vLLM does not detokenize here. A row whose text may end it gets its tokens step by step, and ends
+the engine's request as soon as the core finds its end; the others get all tokens at once.
 """
 
 from __future__ import annotations
@@ -33,14 +33,13 @@ from . import seams
 
 logger = logging.getLogger(__name__)
 
-# Fields of the configuration, under vLLM's names.
-# The grammars of rows have the
-# reasoning in front of an answer in them, so vLLM must not wait for its end as well.
+# Fields of the configuration, by vLLM's names. The grammars of rows include the reasoning before an
+# answer, so vLLM must not wait for its end as well.
 CONFIGURED = {
     *("model", "dtype", "revision", "trust_remote_code", "max_model_len"),
     *("reasoning_parser", "reasoning_parser_plugin"),
 }
-# Finish reasons of requests that vLLM ended without an answer, as with a grammar that fails.
+# Finish reasons of requests that vLLM ended without an answer, for example for a failed grammar.
 GIVEN_UP = ("error", "abort")
 
 
@@ -63,14 +62,14 @@ class VllmBackend(VisionBackend):
         for plugin in plugins:
             if "logits_processor" in plugin.hooks and plugin not in self.plugins:
                 raise PluginError(
-                    f"plugin {plugin.name!r} changes logits, which vLLM has to know when it "
+                    f"plugin {plugin.name!r} changes logits, which vLLM must know when it "
                     "loads; give it to GenerationEngine(config, plugins=[...])."
                 )
         for plugin in self.plugins:
             if "logits_processor" in plugin.hooks and plugin not in plugins:
                 raise PluginError(
-                    f"plugin {plugin.name!r} changes logits, and vLLM has it in all batches; give "
-                    "it to this one as well, or make a GenerationEngine without it."
+                    f"plugin {plugin.name!r} changes logits, which vLLM does in all batches; pass "
+                    "it to this one as well, or create a GenerationEngine without it."
                 )
         super().use_plugins(plugins)
 
@@ -134,7 +133,7 @@ class VllmBackend(VisionBackend):
             running.abort()
 
     def _build_prompt(self, row: Row) -> dict[str, Any]:
-        """Return the prompt as vLLM takes it; of an image it makes the tokens itself."""
+        """Return the prompt in vLLM's form; for an image, vLLM computes the tokens."""
         prompt = row.prompt
         if prompt.image is None or self._vision is None:
             return {"prompt_token_ids": prompt.token_ids}
@@ -147,13 +146,13 @@ class VllmBackend(VisionBackend):
 
 
 class _Requests:
-    """The requests in the engine: one for each choice of each row. rows: how many rows."""
+    """The requests in the engine, one per choice of each row. rows: number of rows."""
 
     def __init__(self, engine: Any, build_prompt: Callable[[Row], dict[str, Any]]) -> None:
         self._engine = engine
         self._build_prompt = build_prompt
         self._choices: dict[str, tuple[Row, Completion]] = {}
-        self._left: dict[int, int] = {}  # choices that go on, by the row's index
+        self._left: dict[int, int] = {}  # by the row's index: number of unfinished choices
         self._done: list[Row] = []
 
     @property
@@ -161,7 +160,7 @@ class _Requests:
         return len(self._left)
 
     def add(self, row: Row) -> None:
-        """Start a row; one that the engine refuses is done, with its error."""
+        """Start a row; if the engine rejects it, it is done, with its error."""
         from vllm.exceptions import VLLMClientError
 
         self._left[row.index] = len(row.completions)
@@ -171,21 +170,21 @@ class _Requests:
             try:
                 self._engine.add_request(request_id, prompt, build_params(row, completion.index))
             except (ValueError, TypeError, VLLMClientError) as error:
-                row.error = RowError("generation", f"vLLM refuses the row: {error}")
+                row.error = RowError("generation", f"vLLM rejects the row: {error}")
                 self._drop(row)
                 return
             self._choices[request_id] = row, completion
 
     def step(self) -> None:
-        """Run the engine for one step, and feed what it gives."""
+        """Run the engine for one step, and feed its outputs."""
         for output in self._engine.step():
             found = self._choices.get(output.request_id)
             if found is None:
-                continue  # it was aborted in this step
+                continue  # aborted in this step
             row, completion = found
             [part] = output.outputs
             if part.finish_reason in GIVEN_UP:
-                row.error = RowError("generation", "vLLM gave the row up; its log says why.")
+                row.error = RowError("generation", "vLLM aborted the row; its log has the reason.")
                 self._drop(row)
                 continue
             completion.feed(part.token_ids, _read_logprobs(part), ended=output.finished)
@@ -201,7 +200,7 @@ class _Requests:
         return done
 
     def abort(self) -> None:
-        """End everything."""
+        """Abort all requests."""
         self._engine.abort_request(list(self._choices))
         self._choices.clear()
         self._left.clear()
@@ -222,7 +221,7 @@ class _Requests:
 
 
 def build_params(row: Row, index: int) -> Any:
-    """Return vLLM's SamplingParams of one choice of a row."""
+    """Build vLLM's SamplingParams for one choice of a row."""
     from vllm import SamplingParams
     from vllm.sampling_params import RequestOutputKind
 
@@ -233,7 +232,7 @@ def build_params(row: Row, index: int) -> Any:
         top_k=sampling.top_k,
         min_p=sampling.min_p,
         repetition_penalty=sampling.repetition_penalty,
-        # As vLLM does it for n choices: each has a seed of its own.
+        # As vLLM does for n choices: each has its own seed.
         seed=None if sampling.seed is None else sampling.seed + index,
         max_tokens=row.max_new_tokens,
         stop_token_ids=list(row.stop_token_ids),
@@ -245,7 +244,7 @@ def build_params(row: Row, index: int) -> Any:
 
 
 def build_structured_outputs(row: Row) -> Any:
-    """Return what holds an answer to the row's grammar, as vLLM takes it; None for nothing."""
+    """Build vLLM's parameters for the row's grammar; None for no grammar."""
     from vllm.sampling_params import StructuredOutputsParams
 
     if row.grammar is None:
@@ -256,7 +255,7 @@ def build_structured_outputs(row: Row) -> Any:
 
 
 def _read_logprobs(part: Any) -> TokenLogprobs | None:
-    """Return the logprobs of an output of vLLM's, if it has any."""
+    """Return the logprobs of vLLM's output, if it has any."""
     if part.logprobs is None:
         return None
     token_ids = part.token_ids
@@ -276,7 +275,7 @@ def _read_logprobs(part: Any) -> TokenLogprobs | None:
 
 
 def list_arguments() -> list[str]:
-    """Return the names of this back end's arguments, as the installed vLLM takes them.
+    """Return the names of this back end's arguments in the installed vLLM.
 
     Raises `BackendUnavailableError` without vLLM.
     """

@@ -1,7 +1,7 @@
 """vLLM's own parsers, by the names of its `--tool-call-parser` and `--reasoning-parser`.
 
-They are called through `vllm.parser.Parser.parse_delta`, as vLLM's own server does. Plugins and
-models with a parser of their own (Harmony, Kimi K3, Cohere) therefore behave as they do there.
+They are called through `vllm.parser.Parser.parse_delta`, as in vLLM's own server. So plugins and
+models with special parsers (Harmony, Kimi K3, Cohere) behave as they do there.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ def load_tool_parser_plugin(path: str) -> None:
         except ModuleNotFoundError:
             import_from_path(Path(path).stem, path)
     except Exception as error:
-        # A plugin is the user's code and may raise anything.
+        # A plugin is the user's code, which may raise anything.
         reason = f"{type(error).__name__}: {error}"
         raise SetupError(f"{PLUGIN_FLAG} {path!r} cannot be imported ({reason}).") from error
 
@@ -73,14 +73,14 @@ def known_names(flag: str) -> list[str]:
 def check_names(names: ParserNames, also_known: Iterable[str] = ()) -> None:
     """Raise `UnknownParserError` for a name that vLLM does not register; imports no parser.
 
-    also_known: further names that the message lists.
+    also_known: additional names for the message.
     """
     check_name(TOOL_CALL_FLAG, names.tool_call, known_names(TOOL_CALL_FLAG), also_known)
     check_name(REASONING_FLAG, names.reasoning, known_names(REASONING_FLAG), also_known)
 
 
 class VllmParsers(ParserFactory):
-    """Makes a model's parsers from vLLM's.
+    """Builds a model's parsers from vLLM's.
 
     tokenizer: vLLM's tokenizer of the model.
     model_config: vLLM's ModelConfig; some parsers read the architecture from it.
@@ -108,7 +108,7 @@ class VllmParsers(ParserFactory):
 
     @override
     def shows_special_tokens(self, request: ParserRequest) -> bool:
-        # vLLM's parsers say it by adjusting the request.
+        # vLLM's parsers show this by adjusting the request.
         native_calls = request.parses_own_syntax
         if native_calls not in self._shows_special:
             chat_request = _build_chat_request(request)
@@ -130,7 +130,7 @@ class VllmParsers(ParserFactory):
         return stream_class(parser, chat_request, prompt_token_ids)
 
     def _parser(self, request: ParserRequest, chat_request: ChatCompletionRequest) -> Parser | None:
-        """Return a new parser of vLLM's; None if the request's output needs no parsing."""
+        """Build a vLLM parser; None if the request's output needs no parsing."""
         parser_class = self._full_class if request.parses_own_syntax else self._reasoning_class
         if parser_class is None:
             return None
@@ -152,7 +152,7 @@ class VllmParsers(ParserFactory):
         return parser_class
 
     def _probe(self, request: ParserRequest) -> None:
-        """Do with a new parser what every request will do; raises whatever the parser raises."""
+        """Use a new parser as every request will; raises what the parser raises."""
         self.shows_special_tokens(request)
         parser = self(request, [])
         try_parser(parser, self._tokenizer)
@@ -195,7 +195,7 @@ class VllmStreamParser(StreamParser):
     @override
     def feed(self, text: str, token_ids: Sequence[int] = ()) -> list[Event]:
         if self._only_reasons and self._parser._stream_state.reasoning_ended:  # noqa: SLF001 - as below
-            # vLLM's parser would return the same, after building a message for it.
+            # vLLM's parser would return the same, but build a message for it first.
             return [Content(text)] if text else []
         return self._read(text, token_ids, finished=False)
 
@@ -210,8 +210,8 @@ class VllmStreamParser(StreamParser):
     def probe_reasoning(self, text: str, token_id: int) -> None:
         """Raise NotImplementedError if the reasoning parser cannot split a stream.
 
-        A parser that only finds the end of reasoning says of every prompt that reasoning is over.
-        Feeding it therefore shows no error; its reasoning would silently become content.
+        A parser that only finds the end of reasoning reports for every prompt that reasoning is
+        over. So feeding it shows no error; its reasoning would silently become content.
         """
         if self._delegates and (reasoning_parser := self._parser.reasoning_parser) is not None:
             reasoning_parser.extract_reasoning_streaming("", text, text, [], [token_id], [token_id])
@@ -228,7 +228,7 @@ class VllmStreamParser(StreamParser):
         """Update `in_reasoning` and `reasoning_tokens`."""
         if not self.in_reasoning:
             return
-        ended = self._parser._stream_state.reasoning_ended  # noqa: SLF001 - vLLM says it nowhere else
+        ended = self._parser._stream_state.reasoning_ended  # noqa: SLF001 - no public access
         if ended or any(not isinstance(event, Reasoning) for event in events):
             self.in_reasoning = False
         elif text not in self._markers:
@@ -251,7 +251,7 @@ class VllmStreamParser(StreamParser):
 
 
 class HarmonyStreamParser(VllmStreamParser):
-    """Parses one choice of gpt-oss, where channels tell reasoning apart and it may come again."""
+    """Parses one choice of gpt-oss, where channels mark reasoning, which may recur."""
 
     _parser: HarmonyParser
 
@@ -259,8 +259,8 @@ class HarmonyStreamParser(VllmStreamParser):
     def finish(
         self, text: str = "", token_ids: Sequence[int] = (), *, cut: bool = False
     ) -> list[Event]:
-        # vLLM's parser decodes the last token itself. Where a stop string has cut its text, the
-        # event must hold the cut text.
+        # vLLM's parser decodes the last token itself. If a stop string has cut its text, the
+        # event must have the cut text.
         events = super().finish(text, token_ids, cut=cut)
         uncut = Content(self._parser.model_tokenizer.decode(list(token_ids)))
         shown = [Content(text)] if text else []
@@ -269,8 +269,8 @@ class HarmonyStreamParser(VllmStreamParser):
     @override
     def _track(self, text: str, token_ids: Sequence[int], events: list[Event]) -> None:
         parser = self._parser
-        # Between messages there is no channel; text there is markup.
-        channel = parser._harmony_parser.current_channel  # noqa: SLF001 - vLLM says it nowhere else
+        # Between messages there is no channel, and text is markup.
+        channel = parser._harmony_parser.current_channel  # noqa: SLF001 - no public access
         self.in_reasoning = channel in (None, "analysis")
         self.reasoning_tokens = parser._num_reasoning_tokens  # noqa: SLF001 - the same
 

@@ -1,4 +1,4 @@
-"""Renders and tokenizes prompts in place of vLLM's renderer for chat templates."""
+"""Renders and tokenizes prompts, replacing vLLM's renderer for chat templates."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ from ...tokenization.prompt_limit import PromptLimit
 
 
 class Rendering(msgspec.Struct, frozen=True):
-    """How the prompt of the current request is made.
+    """How to build the prompt of the current request.
 
-    in_place: in the current thread, since it is short. encodes: the text is tokenized, too;
-        otherwise Dynamo does it.
+    in_place: in the current thread, because it is short. encodes: also tokenize the text;
+        otherwise Dynamo does so.
     """
 
     in_place: bool = False
@@ -35,11 +35,11 @@ RENDERING: ContextVar[Rendering] = ContextVar("RENDERING")
 
 
 class PromptRenderer:
-    """Takes the place of `HfRenderer._apply_chat_template_async`.
+    """Replaces `HfRenderer._apply_chat_template_async`.
 
-    It spells tools as `engine` does, and holds chat templates to their bounds.
+    It writes tools as `engine` does, and enforces the limits of chat templates.
     tokenizer: of transformers, not vLLM's pool. encoder: None if Dynamo is to tokenize.
-    limit: of the text that a template makes. executor: renders the prompts that are not short.
+    limit: of the rendered text. executor: renders the prompts that are not short.
     """
 
     def __init__(
@@ -62,7 +62,7 @@ class PromptRenderer:
         """Return the text of a prompt, with its token ids unless Dynamo is to tokenize it.
 
         Raises `RequestError` for messages that the template rejects and for a prompt that is too
-        long, and `PreparationError` for what would end an event loop.
+        long, and `PreparationError` for exceptions that would end an event loop.
         """
         how = RENDERING.get()
 

@@ -8,7 +8,7 @@ from ...base.seams import Seam
 
 PACKAGES = ("ai-dynamo", "vllm")
 FREED = "freeing the memory of models that are gone"
-# The supported version of vLLM by that of Dynamo, both without their last part.
+# Dynamo version -> supported version of vLLM, both without their last part.
 VERSIONS = {"1.6": "0.31", "1.7": "0.32"}
 GROUPS = "sending groups of tokens"
 ENVS_CACHE = "the cache of vLLM's environment variables"

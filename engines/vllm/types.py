@@ -64,7 +64,7 @@ class VllmModelConfig(Protocol):
 
 
 class VllmEngine(Protocol):
-    """vLLM's `AsyncLLM`, as far as running requests need it."""
+    """The part of vLLM's `AsyncLLM` that running requests need."""
 
     output_processor: VllmOutputProcessor
 

@@ -30,7 +30,7 @@ from .types import VllmConfig, VllmEngine, VllmEngineArgs, VllmHandler
 
 T = TypeVar("T")
 
-# Of vLLM's EngineArgs, those that decide about the tokenizer and the parsers.
+# vLLM's EngineArgs that affect the tokenizer and the parsers.
 MODEL_ARGUMENTS = (
     *("model", "hf_config_path", "config_format", "revision", "code_revision", "trust_remote_code"),
     *("tokenizer", "tokenizer_mode", "tokenizer_revision", "max_model_len"),
@@ -39,17 +39,17 @@ ENGINE = EngineSupport("vllm", "vllm", seams.VERSIONS, seams.WORKER, seams.METRI
 
 
 def watch_arguments() -> None:
-    """Enable post-processing when Dynamo's worker has parsed a command line that asks for it.
+    """Enable post-processing once Dynamo's worker has parsed a command line that asks for it.
 
     Dynamo passes both its own configuration and vLLM's raw arguments through
-    `_build_config`; nothing later sees our flags.
+    `_build_config`; later code does not see our flags.
     """
     if ENGINE.sees_flags(sys.argv):
         replace(seams.BUILD_CONFIG, enable_once_built)
 
 
 def enable_once_built(build_config: Callable[..., VllmConfig]) -> Callable[..., VllmConfig]:
-    """Return Dynamo's `_build_config`, enabling post-processing for what it has built."""
+    """Wrap Dynamo's `_build_config` to enable post-processing for its result."""
 
     @functools.wraps(build_config)
     def build_and_enable(dynamo_config: object, arguments: argparse.Namespace) -> VllmConfig:
@@ -68,9 +68,9 @@ def enable_once_built(build_config: Callable[..., VllmConfig]) -> Callable[..., 
 
 
 def check_parsers() -> None:
-    """Raise `SetupError` unless vLLM's lists of parsers, which flags are compared with, are known.
+    """Raise `SetupError` unless vLLM's lists of parsers, for checking flags, are available.
 
-    Importing them imports all that the native parsers rely on.
+    Importing them also imports everything that the native parsers need.
     """
     ENGINE.check_versions()
     ENGINE.check_seams("parsers")
@@ -83,10 +83,10 @@ def known_names(flag: str) -> Collection[str]:
 
 
 def engine_part(arguments: argparse.Namespace) -> argparse.Namespace:
-    """Return the flags for vLLM: its own name of the reasoning parser, or none if it has none.
+    """Return the flags for vLLM, with its own name of the reasoning parser if it has one.
 
-    vLLM refuses to start with a name that only Backedge has. It uses the parser to apply grammars
-    behind the reasoning. A name that nobody has stays, for vLLM to refuse.
+    vLLM, which applies grammars after the reasoning, rejects a name that only Backedge knows.
+    An unknown name is kept, so that vLLM rejects it.
     """
     name = getattr(arguments, "reasoning_parser", None)
     format_ = reasoning_format(name) if name else None
@@ -101,7 +101,7 @@ def engine_part(arguments: argparse.Namespace) -> argparse.Namespace:
 def build_parsers(
     kind: Kind, names: ParserNames, tokenizer: object, model_config: object = None
 ) -> ParserFactory:
-    """Return the parsers of this kind and these names for vLLM's `tokenizer`.
+    """Build the parsers of this kind and these names for vLLM's `tokenizer`.
 
     Raises as `choose_parsers`.
     """
@@ -126,7 +126,7 @@ def load_plugin(path: str) -> None:
 def pool_parts(
     names: ParserNames, model: JsonObject, plugin: str | None, other: OtherTokenizer | None
 ) -> tuple[object, ParserFactory]:
-    """Return the tokenizer and the parsers for a process of the pool; called in the fork server.
+    """Return tokenizer and parsers for a pool process; runs in the fork server.
 
     model: the `MODEL_ARGUMENTS`. plugin: file that registers a tool parser. other: as for
         `load_tokenizer`.
@@ -144,7 +144,7 @@ def pool_parts(
 def load_tokenizer(
     engine_args: VllmEngineArgs, other: OtherTokenizer | None = None
 ) -> tuple[object, object]:
-    """Return the tokenizer, vLLM's or an `other`, and vLLM's ModelConfig."""
+    """Load vLLM's tokenizer, or an `other` one, and vLLM's ModelConfig."""
     from vllm.tokenizers import cached_tokenizer_from_config
 
     model_config = engine_args.create_model_config()
@@ -153,7 +153,7 @@ def load_tokenizer(
 
 
 def read_tokenizer(path: str, *, trust_remote_code: bool) -> object:
-    """Return the tokenizer as vLLM reads it, for the workers of other engines."""
+    """Load the tokenizer as vLLM does, for the workers of other engines."""
     from vllm.tokenizers import get_tokenizer
 
     tokenizer: object = get_tokenizer(path, trust_remote_code=trust_remote_code)
@@ -161,7 +161,7 @@ def read_tokenizer(path: str, *, trust_remote_code: bool) -> object:
 
 
 def native_detokenizers(tokenizer: object) -> DetokenizerFactory:
-    """Return vLLM's own incremental detokenizers, as its `OutputProcessor` makes them."""
+    """Return vLLM's own incremental detokenizers, built as in its `OutputProcessor`."""
     from vllm.sampling_params import SamplingParams
     from vllm.v1.engine import EngineCoreRequest
     from vllm.v1.engine.detokenizer import IncrementalDetokenizer
@@ -226,10 +226,10 @@ class VllmWorker(Worker[VllmConfig, VllmHandler]):
 
     @override
     def spare_overhead(self) -> None:
-        """Have the process do for each token only what it must, now that all is loaded.
+        """Reduce the process's work per token, now that everything is loaded.
 
-        vLLM's statistics read two environment variables for each token of each request. Its
-        engine's process keeps their values from the start on, and so does this one then.
+        For each token of each request, vLLM's statistics read two environment variables. Its
+        engine's process caches them from the start; this makes our process do the same.
         """
         from vllm import envs
 
@@ -287,8 +287,8 @@ class VllmRequestHandle(EngineRequestHandle):
     @override
     def set_stream_interval(self, index: int, tokens: int) -> None:
         # `RequestState.make_request_output` skips outputs by the request's own interval, which
-        # starts as the engine's. It counts from `sent_tokens_offset`, which it keeps up to date
-        # only while it skips.
+        # is initially the engine's. It counts from `sent_tokens_offset`, which it updates only
+        # while it skips.
         for internal_id in self._internal_ids(index) if self._groups else ():
             state = self._engine.output_processor.request_states.get(internal_id)
             if state is None:
@@ -298,13 +298,13 @@ class VllmRequestHandle(EngineRequestHandle):
             if state.stream_interval == 1:
                 state.sent_tokens_offset = generated
             elif interval == 1 and state.sent_tokens_offset < generated:
-                interval = 2  # tokens wait there, which an interval of 1 would lose
+                interval = 2  # tokens are waiting, which an interval of 1 would lose
             state.stream_interval = interval
 
     def _internal_ids(self, index: int) -> list[str]:
         """Return the engine's own ids of a choice.
 
-        With n > 1 each choice is a request of its own, with its index in front of the id.
+        With n > 1 each choice is a separate request, with its index before the id.
         Source: vllm/v1/engine/parallel_sampling.py, `ParentRequest.get_child_info`.
         """
         running = self._engine.output_processor.external_req_ids.get(self._request_id, ())

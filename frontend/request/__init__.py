@@ -1,1 +1,1 @@
-"""A chat request: checked, typed, and in the form in which Dynamo routes it."""
+"""Chat requests: checked, typed, and converted to the form that Dynamo routes."""

@@ -29,7 +29,7 @@ class CardOptions(msgspec.Struct):
 def read_call_policy(
     runtime_config: JsonObject, names: ParserNames, engine: str | None
 ) -> CallPolicy:
-    """Return the policy of a model (`--dyn-structural-tag` of its workers).
+    """Return the policy of a model (its workers' `--dyn-structural-tag`).
 
     runtime_config: the card's. names: the parsers that are configured for the model. engine: of
         the workers, if known.
@@ -42,7 +42,7 @@ def read_call_policy(
         always=scope == "always",
         strict=schema == "strict",
         any_order=bool(tag.tool_arguments_any_order),
-        # A grammar of calls alone forbids reasoning, unless the engine waits for its end.
+        # A grammar of calls would forbid reasoning, unless the engine waits for its end.
         forces=(
             names.reasoning is None
             or engine == "sglang"

@@ -1,10 +1,10 @@
 """A chat request with types, decoded once.
 
-Only the fields that this package reads are declared; others pass unread. Schemas, message
-contents and other nested JSON stay `object` or `JsonObject`: decoding leaves them where they
-are and does not walk through them, so its cost does not depend on the length of a prompt. The
-parts are hidden from the garbage collector (`gc=False`), which would run again and again while
-a long conversation is decoded; they refer to the request's JSON alone, so there are no cycles.
+Only the fields that this package reads are declared; others are ignored. Schemas, message contents
+and other nested JSON stay `object` or `JsonObject`: decoding does not walk through them, so its
+cost does not depend on the length of a prompt. The parts are hidden from the garbage collector
+(`gc=False`), which would run repeatedly while a long conversation is decoded; they only refer to
+the request's JSON, so there are no cycles.
 """
 
 from __future__ import annotations
@@ -19,14 +19,14 @@ from ...templates.chat_template import join_reasoning
 
 
 class CalledFunction(msgspec.Struct, gc=False):
-    """The function of a call. arguments: as JSON text, or what that means."""
+    """The function of a call. arguments: JSON text or a decoded value."""
 
     name: str
     arguments: str | JsonObject | None = None
 
 
 class ToolCall(msgspec.Struct, gc=False):
-    """A call that the model has made in an earlier turn."""
+    """A call that the model made in an earlier turn."""
 
     function: CalledFunction
     id: str | None = None
@@ -113,14 +113,14 @@ class ChatRequest(GuidedRequest, kw_only=True):
 
     @property
     def max_output_tokens(self) -> int | None:
-        """The limit that the client set, under either of its names; None for no limit."""
+        """The limit that the client set under either of its names; None for no limit."""
         if self.max_completion_tokens is None:
             return self.max_tokens
         return self.max_completion_tokens
 
     @property
     def stop_strings(self) -> list[str]:
-        """The stop strings, after `check_request` has made sure that they are strings."""
+        """The stop strings; valid after `check_request`."""
         stops = [self.stop] if isinstance(self.stop, str) else self.stop or []
         return [stop for stop in stops if isinstance(stop, str)]
 
@@ -135,7 +135,7 @@ class ChatRequest(GuidedRequest, kw_only=True):
         return sum(_count_characters(message.content) for message in self.messages)
 
     def set_field(self, name: str, value: object, path: str) -> None:
-        """Set a field, here and in `raw`. path: where in its request the client wrote the value."""
+        """Set a field, here and in `raw`. path: of the value in the client's request."""
         setattr(self, name, value)
         self.raw[name] = value
         self._written[name] = path
@@ -168,7 +168,7 @@ def decode_chat_request(raw: JsonObject) -> ChatRequest:
 
 
 def write_reasoning_as_text(request: ChatRequest) -> None:
-    """Join reasoning in segments, also in `raw`: the engines' renderers show templates the list."""
+    """Join reasoning in segments, also in `raw`, because engines' renderers pass on lists."""
     for message, given in zip(request.messages, request.raw["messages"], strict=True):
         if isinstance(message.reasoning_content, list):
             text = join_reasoning(message.reasoning_content)

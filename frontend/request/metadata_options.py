@@ -1,8 +1,8 @@
-"""Request options that Dynamo's HTTP layer does not let through.
+"""Request options that Dynamo's HTTP layer rejects or drops.
 
-Dynamo 1.6 answers 400 to fields that it does not know and drops some that it does
-(`stop_token_ids`). It lets OpenAI's `metadata` pass, so these options travel under its key
-"backedge": as an object, or as a JSON string of one for typed clients.
+Dynamo 1.6 rejects unknown fields with HTTP 400 and drops some known ones (`stop_token_ids`). It
+passes OpenAI's `metadata` on, so these options are sent under its key "backedge": as an object, or,
+for typed clients, as a JSON string of one.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ class Metadata(msgspec.Struct):
 
 
 class Option(msgspec.Struct, frozen=True):
-    """One option. field: the request's. type: of its value. allowed: its type in words."""
+    """One option. field: the request's. type: of its value. allowed: description of the type."""
 
     field: str
     type: type
@@ -46,7 +46,7 @@ OPTIONS = {
 
 
 def apply_metadata_options(request: ChatRequest) -> None:
-    """Set the fields that `metadata.backedge` stands for, in `request` and in `request.raw`.
+    """Set the fields that `metadata.backedge` specifies, in `request` and `request.raw`.
 
     Also moves `stop` to `stop_token_ids` if it is a list of token ids, which Dynamo's HTTP
     layer accepts.

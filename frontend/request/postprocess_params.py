@@ -38,7 +38,7 @@ def build_postprocess_params(
         stop=list(sampling.stop or ()),
         include_stop_str_in_output=sampling.include_stop_str_in_output,
         min_tokens=sampling.min_tokens,
-        # The client's wish for special tokens, which parsers may have overruled in `sampling`.
+        # The client's choice about special tokens, which parsers may override in `sampling`.
         detokenizer=DetokenizerOptions(
             request.skip_special_tokens is not False, bool(sampling.spaces_between_special_tokens)
         ),

@@ -1,4 +1,4 @@
-"""A chat request in the form in which Dynamo routes it. Source: Dynamo's `PreprocessedRequest`."""
+"""A chat request in the form that Dynamo routes. Source: Dynamo's `PreprocessedRequest`."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class OutputOptions(msgspec.Struct):
 
 
 class ReasoningParserKwargs(msgspec.Struct):
-    """The arguments with which the engine makes its reasoning parser."""
+    """The arguments of the engine's reasoning parser."""
 
     chat_template_kwargs: JsonObject
 
@@ -46,7 +46,7 @@ class EngineFields(msgspec.Struct, kw_only=True):
 
     @property
     def chat_template_kwargs(self) -> JsonObject | None:
-        """The arguments of the chat template that the engine's reasoning parser gets, if any."""
+        """The chat template's arguments for the engine's reasoning parser, if any."""
         kwargs = self.reasoning_parser_kwargs
         return None if kwargs is UNSET else kwargs.chat_template_kwargs
 
@@ -104,9 +104,9 @@ def build_preprocessed_request(
 
 
 def to_json_object(request: PreprocessedRequest) -> JsonObject:
-    """Return the request as Dynamo takes it, without fields that are unset.
+    """Return the request for Dynamo, without unset fields.
 
-    The token ids are shared, not copied: a long prompt would hold up the event loop.
+    The token ids are shared, not copied: copying a long prompt would block the event loop.
     """
     fields: JsonObject = msgspec.to_builtins(msgspec.structs.replace(request, token_ids=[]))
     fields["token_ids"] = request.token_ids

@@ -1,7 +1,7 @@
-"""The numbers of a request that reach an engine, and the ranges in which they have a meaning.
+"""Checks the numbers of a request that reach an engine against their valid ranges.
 
-Engines index arrays with some of them and reserve memory by others; what they answer to a number
-out of its range depends on the engine, and some end the worker.
+Engines use some as array indexes and others as sizes; their reaction to an invalid number differs,
+and some end the worker.
 """
 
 from __future__ import annotations
@@ -17,14 +17,14 @@ INT_32, INT_64 = 2**31 - 1, 2**63 - 1
 
 
 class Range(NamedTuple):
-    """The numbers from `least` to `most`; above `least` where that is out of the range."""
+    """The numbers from `least` to `most`; if `above`, without `least` itself."""
 
     least: float
     most: float
     above: bool = False
 
     def includes(self, value: float) -> bool:
-        """Whether the range includes `value`. It never includes NaN."""
+        """Whether the range includes `value`; false for NaN."""
         return self.least <= value <= self.most and not (self.above and value == self.least)
 
     def __str__(self) -> str:
@@ -51,7 +51,7 @@ RANGES: Mapping[str, Range] = {
 
 
 def check_ranges(request: ChatRequest, vocabulary_size: int | None) -> None:
-    """Raise `RequestError` for the first number that is out of its range.
+    """Raise `RequestError` for the first number out of its range.
 
     vocabulary_size: of the model, in tokens; None if unknown.
     """

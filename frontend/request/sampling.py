@@ -18,7 +18,7 @@ from ...tokenization.model_files import GenerationConfig, ModelFolder
 from ...tokenization.prompt_limit import describe_longest
 from .chat_request import ChatRequest
 
-# Used where neither the request nor the model's generation_config.json has a value.
+# Used if neither the request nor the model's generation_config.json has a value.
 DEFAULTS = {
     "presence_penalty": 0.0,
     "frequency_penalty": 0.0,
@@ -43,7 +43,7 @@ class SamplingParams(Protocol):
 
     @property
     def min_tokens(self) -> int:
-        """Output tokens of a choice before which nothing may end it."""
+        """Number of output tokens before which a choice must not end."""
         ...
 
     @property
@@ -53,7 +53,7 @@ class SamplingParams(Protocol):
 
     @property
     def spaces_between_special_tokens(self) -> bool:
-        """Whether special tokens that are shown get spaces between them."""
+        """Whether special tokens in the text are separated by spaces."""
         ...
 
 
@@ -84,7 +84,7 @@ class StopConditions(msgspec.Struct):
 class SamplingOptions(msgspec.Struct, kw_only=True):
     """The sampling options of a preprocessed request.
 
-    top_k, min_p: None where neither the client nor the model turns them on.
+    top_k, min_p: None if neither the client nor the model sets them.
     """
 
     n: int
@@ -148,9 +148,9 @@ def prompt_error(prompt_length: int, context_length: int) -> RequestError:
 
 
 def _build_stop_token_ids(request: ChatRequest, folder: ModelFolder) -> list[int]:
-    """Return the client's stop tokens and the model's that the engine does not stop at anyway.
+    """Return the client's stop tokens, and the model's that the engine would not stop at.
 
-    The engine knows `eos_token_ids`; generation_config.json may name others.
+    The engine knows `eos_token_ids`; generation_config.json may have others.
     """
     token_ids = list(request.stop_token_ids or [])
     if not request.ignore_eos:
@@ -174,7 +174,7 @@ def build_sampling_options(
         for name, default in DEFAULTS.items()
     }
     for name in ("top_k", "min_p"):
-        # Only a client may turn them off: a worker may read 0 as an unset option.
+        # Only a client may disable them, because a worker may treat 0 as unset.
         configured = getattr(generation_config, name) or 0
         options[name] = _first_set(getattr(request, name), configured if configured > 0 else None)
     return SamplingOptions(

@@ -1,6 +1,6 @@
-"""The schemas of tools: checked, and in the words of JSON Schema for engines that compile them.
+"""Checks tools' schemas, and standardizes them for engines that compile them.
 
-Chat templates get the tools as the client wrote them, as in vLLM's server.
+Chat templates get the tools unchanged, as in vLLM's server.
 """
 
 from __future__ import annotations
@@ -26,14 +26,14 @@ BYTES_EACH, BYTES_PER_BYTE = 300, 20
 
 
 class _Standard(NamedTuple):
-    """form: the standard form of a correct schema; None for the schema as it is written."""
+    """form: the standard form of a valid schema; None if it is already standard."""
 
     form: JsonObject | None
     size: int
 
 
 class StandardForms:
-    """The standard forms of the correct schemas that were checked last, in bounded memory."""
+    """A cache of valid schemas' standard forms, in bounded memory."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -49,7 +49,7 @@ class StandardForms:
             return found
 
     def add(self, key: bytes, form: JsonObject | None, length: int) -> None:
-        """Remember a form. length: of the schema's text, in bytes."""
+        """Add a form. length: of the schema's text, in bytes."""
         added = _Standard(form, BYTES_EACH + (0 if form is None else BYTES_PER_BYTE * length))
         with self._lock:
             if key not in self._known:
@@ -60,7 +60,7 @@ class StandardForms:
 
     @property
     def size(self) -> int:
-        """An estimate of its memory, in bytes."""
+        """An estimate of the cache's memory, in bytes."""
         return self._size
 
 
@@ -81,12 +81,12 @@ def find_tool_schema_fault(schema: JsonObject) -> SchemaFault | None:
 
 
 def check_request_schemas(request: ChatRequest) -> None:
-    """Raise `RequestError` for the first schema, expression or grammar that is wrong."""
+    """Raise `RequestError` for the first invalid schema, expression or grammar."""
     check_schemas(request, find_tool_schema_fault)
 
 
 def standard_parameters(parameters: JsonObject) -> JsonObject:
-    """Return a tool's schema in its standard form. It may be shared: do not change it."""
+    """Return a tool's schema in its standard form, which may be shared: do not modify it."""
     known = _standard_forms.find(_make_key(msgspec.json.encode(parameters)))
     if known is None:
         return standardize(parameters)
@@ -104,14 +104,14 @@ def with_standard_tools(request: ChatRequest) -> JsonObject:
 
 
 def compiles_tools(request: ChatRequest) -> bool:
-    """Whether an engine makes a grammar of the tools: a call is forced, or one is strict."""
+    """Whether an engine compiles the tools: a call is forced, or a tool is strict."""
     if not request.tools or request.tool_choice == "none":
         return False
     return request.forces_call or any(tool.function.strict for tool in request.tools)
 
 
 def standardize_tool(raw: JsonObject, tool: Tool) -> JsonObject:
-    """Return a tool as JSON with the standard form of its schema; the same object if it has that.
+    """Standardize the schema of a tool as JSON; return the same object if it is already standard.
 
     raw, tool: the tool as the client wrote it, and with types.
     """

@@ -1,8 +1,8 @@
-"""Rejects bad requests before any GPU work, with the JSON path of the wrong field.
+"""Rejects invalid requests before any GPU work, with the JSON path of the wrong field.
 
-Dynamo's HTTP layer and `chat_request` have checked the types. These are the checks that Dynamo
-and the engines leave out, and those that they fail without saying which field is wrong. They run in
-the event loop, so they take microseconds; `request_schemas` checks schemas in a thread.
+Dynamo's HTTP layer and `chat_request` have checked the types. These checks are missing in Dynamo
+and the engines, or fail there without naming the field. They run in the event loop, so they must
+take microseconds; `request_schemas` checks schemas in a thread.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ class ContentPart(msgspec.Struct):
 
 
 def check_request(request: ChatRequest, vocabulary_size: int | None = None) -> None:
-    """Raise `RequestError` for the first field that is wrong.
+    """Raise `RequestError` for the first wrong field.
 
     vocabulary_size: of the model, in tokens; None if unknown.
     """
@@ -104,7 +104,7 @@ def _check_messages(request: ChatRequest) -> None:
 
 
 def _check_content(field: str, content: object) -> None:
-    """Content that is no text is a list of parts, of the shape that chat templates read."""
+    """Content that is not text must be a list of parts of the shape that chat templates read."""
     if content is None:
         return
     if not isinstance(content, list):

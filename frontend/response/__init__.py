@@ -1,1 +1,1 @@
-"""The workers' chunks, read and written for the client."""
+"""Reads the workers' chunks, and writes them for the client."""

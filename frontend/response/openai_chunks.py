@@ -1,4 +1,4 @@
-"""Writes deltas as Dynamo's HTTP layer takes them: OpenAI chunks with Dynamo's metrics."""
+"""Converts deltas for Dynamo's HTTP layer: OpenAI chunks with Dynamo's metrics."""
 
 from __future__ import annotations
 
@@ -11,14 +11,13 @@ from ...base.json_types import JsonObject
 from ...postprocess.messages import ChoiceDelta, Chunk, PostprocessedChunk, PostprocessParams, Usage
 
 AnnotatedChunk: TypeAlias = JsonObject
-"""A chat.completion.chunk, or metrics alone, in the envelope that Dynamo's HTTP layer unpacks."""
+"""A chat.completion.chunk, or only metrics, in the envelope of Dynamo's HTTP layer."""
 
 
 class OpenAIChunkWriter:
     """Writes the chunks of one response.
 
-    media: number of images, videos and audio clips in the request, under the names of Dynamo's
-        metrics.
+    media: number of images, videos and audio clips in the request, by name of Dynamo's metric.
     """
 
     def __init__(self, params: PostprocessParams, media: dict[str, int]) -> None:
@@ -29,9 +28,9 @@ class OpenAIChunkWriter:
         self._choice_token_ids: dict[str, list[int]] = {}
 
     def write(self, chunk: Chunk, processed: PostprocessedChunk) -> Iterator[AnnotatedChunk]:
-        """Yield what one chunk of the worker means for the client.
+        """Convert one chunk of the worker for the client.
 
-        Exactly one of them carries the metrics, since the HTTP layer adds them up.
+        Exactly one item carries the metrics, since the HTTP layer adds them up.
         """
         self._output_tokens += len(chunk.token_ids)
         metrics = self._build_metrics(chunk, processed.usage)
@@ -85,9 +84,9 @@ class OpenAIChunkWriter:
     def _build_extension(self, delta: ChoiceDelta) -> JsonObject:
         """Return the fields that Dynamo's typed choices lack.
 
-        Where Dynamo aggregates a response, it joins the `completion_token_ids` of all choices
-        into one list; so for n > 1 the tokens are keyed by choice. Of any other key Dynamo keeps
-        the last value; so without a stream each value repeats those of the choices before it.
+        If Dynamo aggregates a response, it joins the `completion_token_ids` of all choices into
+        one list, so for n > 1 the tokens are keyed by choice. Of other keys Dynamo keeps the last
+        value, so without a stream each value repeats those of the earlier choices.
         """
         extension: JsonObject = {}
         if delta.token_ids is not None:
@@ -102,7 +101,7 @@ class OpenAIChunkWriter:
         return extension
 
     def _add_usage(self, responses: list[JsonObject], usage: Usage | None) -> None:
-        """Add the usage where OpenAI has it: to the answer, or as a stream's last chunk."""
+        """Add the usage as OpenAI does: to the answer, or as a stream's last chunk."""
         self._finished += sum(
             bool(choice["finish_reason"])
             for response in responses

@@ -21,7 +21,7 @@ from ...recording.recording import Outcome
 
 
 class WorkerError(BackedgeError):
-    """The worker failed or went away. retryable: another attempt may succeed."""
+    """The worker failed or disappeared. retryable: another attempt may succeed."""
 
     def __init__(self, message: str, *, retryable: bool) -> None:
         self.retryable = retryable
@@ -50,7 +50,7 @@ class _Output(msgspec.Struct):
 def parse_client_error(error: Exception) -> HttpError | None:
     """Return the HTTP 4xx with which the worker rejected the request; None for other errors.
 
-    A worker's HttpError arrives as text: the name of an error type of Dynamo's
+    A worker's HttpError arrives as text: the name of one of Dynamo's error types
     (`InvalidRequest`, `BackendInvalidArgument`), a colon, and JSON.
     """
     _, _, text = str(error).partition(": ")
@@ -66,9 +66,9 @@ class StreamReader:
     """Reads one response from a worker.
 
     A chunk with a `PostprocessedChunk` needs no more work; others are post-processed here. Each
-    chunk is looked at by itself, since a migrated stream may go on at a worker of the other kind.
+    chunk is checked, since a migrated stream may continue at a worker of the other kind.
 
-    make_postprocessor: for the chunks of a plain worker; called again if such chunks come after
+    make_postprocessor: for the chunks of a plain worker; called again if such chunks follow
         others.
     recorder: of this request; None if it is not recorded.
     """
@@ -83,16 +83,16 @@ class StreamReader:
         self._params = params
         self._make_postprocessor = make_postprocessor
         self._postprocessor: Postprocessor | None = None
-        # All tokens of each choice, so that post-processing can begin here at any chunk.
+        # All tokens of each choice, so that post-processing can start here at any chunk.
         self._token_ids: list[list[int]] = [[] for _ in range(params.n)]
         self._finished: set[int] = set()
 
     async def read(
         self, engine: RoutedEngine, request: JsonObject, context: Context
     ) -> AsyncIterator[tuple[Chunk, PostprocessedChunk]]:
-        """Route `request`; yield each chunk and what it means, until all choices have finished.
+        """Route `request`; yield each chunk with its deltas until all choices have finished.
 
-        request: preprocessed. context: the request's; a client that goes away stops the worker
+        request: preprocessed. context: the request's; a client's disconnect stops the worker
             through it.
         Raises `WorkerError` if the worker fails or ends the stream unfinished, and Dynamo's
         HttpError if the worker rejects the request.
@@ -103,21 +103,21 @@ class StreamReader:
                 if chunk is None:
                     continue
                 if self._ended_early():
-                    # Now: the worker would generate on while the client takes its last deltas.
+                    # Stop it now: it would continue while the client takes its last deltas.
                     context.stop_generating()
                 yield chunk
                 if context.is_stopped():
-                    return  # chunks that are already buffered would still arrive
+                    return  # otherwise chunks that are already buffered would still arrive
         except Exception as error:
-            # The binding raises different types: what a worker rejected is the client's fault,
-            # and a plain ValueError means that the worker died.
+            # The binding raises different types: if the worker rejected the request, the client is
+            # at fault; a plain ValueError means that the worker died.
             if (client_error := parse_client_error(error)) is not None:
                 raise client_error from error
             if isinstance(error, ValueError):
                 raise WorkerError(str(error), retryable=True) from error
             if isinstance(error, DynamoException | HttpError | BackedgeError):
                 raise
-            # Dynamo would answer a TypeError, for instance, as if the client had made it.
+            # Dynamo would blame the client for a TypeError, for example.
             raise WorkerError(f"{type(error).__name__}: {error}", retryable=False) from error
         if len(self._finished) < self._params.n and not context.is_stopped():
             raise WorkerError("the worker ended the stream without a finish_reason", retryable=True)
@@ -178,7 +178,7 @@ class StreamReader:
         if processed is None:
             processed = self._process(chunk)
         if chunk.index in self._finished:
-            processed.deltas = []  # nothing may follow the finish
+            processed.deltas = []  # the choice has finished
         if self._recorder is not None:
             self._record(self._recorder, chunk, processed)
         self._token_ids[chunk.index] += chunk.token_ids
@@ -212,7 +212,7 @@ class StreamReader:
                 raise ProtocolError(
                     f"the worker sent a delta of choice {delta.index} with choice {chunk.index}"
                 )
-        # It would no longer know all tokens; the next plain chunk makes another.
+        # Our post-processor has missed these tokens; the next plain chunk builds a new one.
         self._postprocessor = None
         return processed
 
@@ -230,6 +230,6 @@ class StreamReader:
         return PostprocessedChunk(deltas=deltas, usage=usage)
 
     def _ended_early(self) -> bool:
-        """Whether a stop string found here ended the response while the worker generates on."""
+        """Whether a stop string found here ended the response before the worker did."""
         postprocessor = self._postprocessor
         return postprocessor is not None and postprocessor.finished and postprocessor.ended_early

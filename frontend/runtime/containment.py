@@ -1,4 +1,4 @@
-"""Exceptions that leave a prompt thread: only those that an event loop survives.
+"""Converts exceptions in a prompt thread to those that an event loop survives.
 
 Chat templates, tokenizers and engines may raise anything. A future cannot hold StopIteration, so
 awaiting it never ends; SystemExit and KeyboardInterrupt end the loop that awaits them; a library in
@@ -16,7 +16,7 @@ EXPECTED = (BackedgeError, DynamoException, HttpError, ValueError)
 
 
 class PreparationError(BackedgeError):
-    """Rendering or tokenization failed, and not because of the request. HTTP 500."""
+    """Rendering or tokenization failed, not because of the request. HTTP 500."""
 
     def __init__(self, cause: BaseException) -> None:
         described = f"{type(cause).__name__}: {shorten(str(cause))}".removesuffix(": ")

@@ -1,7 +1,7 @@
-"""Keeps Python's garbage collector away from objects that are imported once and stay.
+"""Excludes permanently imported objects from Python's garbage collection.
 
-An engine's modules are 700,000 objects. Looking through them takes 600 ms, in which no stream
-goes on, and during their import the collector does it again and again.
+An engine's modules are 700,000 objects. Visiting all of them takes 600 ms, during which every
+stream stops, and the collector does so repeatedly during their import.
 """
 
 from __future__ import annotations
@@ -11,24 +11,24 @@ import gc
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-# C++ libraries check at exit that their objects were collected, and complain about frozen ones.
+# C++ libraries check at exit that their objects were collected; frozen ones cause warnings.
 atexit.register(gc.unfreeze)
 
 
 def pause() -> None:
-    """Stop collecting until `resume`."""
+    """Stop garbage collection until `resume`."""
     gc.disable()
 
 
 def resume() -> None:
-    """Collect again, except for the objects that exist now."""
+    """Resume collection, except for the objects that exist now."""
     gc.freeze()
     gc.enable()
 
 
 @contextmanager
 def importing() -> Iterator[None]:
-    """Pause while something large is imported."""
+    """Pause collection while a large module is imported."""
     pause()
     try:
         yield

@@ -1,6 +1,6 @@
-"""An event loop in a thread of its own.
+"""An event loop in a separate thread.
 
-For other projects' asynchronous code that computes for long between its awaits.
+For other projects' asynchronous code that computes for a long time between awaits.
 """
 
 from __future__ import annotations
@@ -23,9 +23,9 @@ T = TypeVar("T")
 
 
 class LoopThread:
-    """Runs coroutines in a thread that starts with the first of them and never ends.
+    """Runs coroutines in a thread that starts with the first one and never ends.
 
-    The thread has to stay, since what ran there may have kept the loop.
+    The thread must stay, since code that ran in it may have kept the loop.
     """
 
     def __init__(self, name: str) -> None:
@@ -41,7 +41,7 @@ class LoopThread:
         return self._started
 
     async def run(self, coroutine: Coroutine[object, None, T]) -> T:
-        """Return what `coroutine` returns, run in the thread's loop.
+        """Run `coroutine` in the thread's loop; return its result.
 
         Raises `PreparationError` for an exception that would end an event loop.
         """
@@ -52,7 +52,7 @@ class LoopThread:
     async def enter(self, manager: AbstractAsyncContextManager[T]) -> AsyncIterator[T]:
         """Enter `manager` in the thread's loop, and exit it there without waiting for the exit.
 
-        Raises what entering it raises, or `PreparationError` for what is no error of a request.
+        Raises what entering it raises, or `PreparationError` if that is not a request's fault.
         """
         value: Future[T] = Future()
         value.set_running_or_notify_cancel()
@@ -68,7 +68,7 @@ def _run_forever(loop: asyncio.AbstractEventLoop) -> None:
         try:
             loop.run_forever()
         except BaseException:
-            # A task of other projects' code has raised SystemExit or the like.
+            # A task of another project's code has raised SystemExit or similar.
             logger.exception("an event loop goes on after an exception that would have ended it")
 
 

@@ -1,4 +1,4 @@
-"""Threads for rendering and tokenizing, so that a long prompt does not hold up any stream."""
+"""Threads for rendering and tokenizing, so that a long prompt delays no stream."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ class ClientGoneError(BackedgeError):
     """The client disconnected, so the prompt was not made."""
 
     def __init__(self) -> None:
-        super().__init__("the client has gone before its prompt was made.")
+        super().__init__("the client disconnected before its prompt was built.")
 
 
 class _Place(msgspec.Struct, eq=False):
@@ -70,7 +70,7 @@ class _Place(msgspec.Struct, eq=False):
 
 
 def call_contained(function: Callable[[T], R], argument: T) -> R:
-    """Return `function(argument)`.
+    """Call `function(argument)`.
 
     Raises `PreparationError` for an exception that is not the request's fault.
     """
@@ -83,15 +83,15 @@ def call_contained(function: Callable[[T], R], argument: T) -> R:
 
 
 class PromptQueue:
-    """A few threads, shared by all models of a frontend, and a bounded queue in front of them.
+    """A few threads, shared by all models of a frontend, with a bounded queue.
 
-    loop: for preprocessors that are asynchronous; their requests count in the same queue.
+    loop: for asynchronous preprocessors; their requests count in the same queue.
     threads: None for one per core, less one core for the event loop.
     waiting: how many requests may wait for a thread; None for `WAITING_PER_THREAD`.
 
-    The methods are for one event loop. `characters` is the length of a request's text, and
-    `context` says whether its client is still there: a request without a client is not begun, and
-    gives up its place when another one needs it.
+    The methods are for one event loop. `characters` is the length of a request's text;
+    `context` tells whether its client is still connected: otherwise the request is not started,
+    and gives up its place if another one needs it.
     """
 
     def __init__(self, threads: int | None = None, waiting: int | None = None) -> None:
@@ -112,7 +112,7 @@ class PromptQueue:
         characters: int = 0,
         context: Context | None = None,
     ) -> R:
-        """Return `function(argument)`, called in one of the threads.
+        """Call `function(argument)` in one of the threads; return the result.
 
         Raises `BusyError` if too many requests wait, `ClientGoneError`, and `PreparationError`
         for an exception of `function` that is not the request's fault.
@@ -138,7 +138,7 @@ class PromptQueue:
     ) -> AsyncIterator[R]:
         """Enter and exit `manager` in the event loop of the queue's own thread.
 
-        Only entering it counts as waiting. Raises as `run`.
+        Only entering counts as waiting. Raises as `run`.
         """
         async with AsyncExitStack() as stack:
             with self._take_place(characters, context):
@@ -162,14 +162,14 @@ class PromptQueue:
         except asyncio.CancelledError:
             if place in self._places:
                 raise
-            raise ClientGoneError from None  # `_evict_abandoned` has cancelled what it waits for
+            raise ClientGoneError from None  # `_evict_abandoned` has cancelled its future
         finally:
             self._leave(place)
-            # Smoothed. With many waiting it includes their wait, so clients come back later.
+            # Smoothed. Under load it includes the wait, so clients return later.
             self._seconds_each += 0.1 * (time.monotonic() - began - self._seconds_each)
 
     def _is_full(self, characters: int) -> bool:
-        """Whether a request of this length would be one too many. The only one never is."""
+        """Whether a request of this length would be one too many; a single one never is."""
         if len(self._places) - self._threads >= self._limit:
             return True
         return bool(self._places) and self._characters + characters > MAX_WAITING_CHARACTERS

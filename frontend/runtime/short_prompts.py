@@ -43,7 +43,7 @@ class ShortPrompts:
 
     @property
     def trusted(self) -> bool:
-        """Whether the next one may be made in the event loop."""
+        """Whether the next one may be built in the event loop."""
         return self._quick >= TRUSTED_AFTER and self._mean_ms <= MAX_MEAN_MS
 
     async def make(
@@ -53,7 +53,7 @@ class ShortPrompts:
         queue: PromptQueue,
         context: Context | None,
     ) -> R:
-        """Return `function(request)` of a short request, called at once or in a thread of `queue`.
+        """Call `function(request)` for a short request, directly or in a thread of `queue`.
 
         Raises as `PromptQueue.run`.
         """

@@ -1,9 +1,8 @@
 """Frees a model's resources when Dynamo drops its engine, after the model's last instance.
 
-Dynamo drops an engine in a thread of Rust, which does not hold the interpreter's lock. Its binding
-(PyO3) then only notes the reference, and gives it up when Python calls the binding again: with the
-next request or model, which may never come. So there is a call of our own several times a second
-while there is a model.
+Dynamo drops an engine in a Rust thread without the interpreter's lock. Its binding (PyO3) then only
+queues the reference, and releases it when Python next calls the binding: with the next request or
+model, which may never come. So we call it several times a second while there is a model.
 """
 
 from __future__ import annotations
@@ -37,7 +36,7 @@ class Teardown:
         self._ending: set[asyncio.Task[None]] = set()
 
     def watch(self, engine: Callable[..., object], end: End | None = None) -> None:
-        """Await `end` once when `engine` is gone, and then collect garbage.
+        """Await `end` once after `engine` is gone, then collect garbage.
 
         engine: passed to Dynamo and kept nowhere else. end: must not refer to it.
         """
@@ -70,10 +69,10 @@ async def _end_and_collect(end: End | None) -> None:
         try:
             await end()
         except Exception:
-            logger.exception("an engine of a model that is gone could not be closed")
+            logger.exception("the engine of a removed model could not be closed")
     del end
-    # The engines' objects, among them tokenizers, are parts of reference cycles; without this
-    # they would stay until much more garbage has piled up.
+    # The engines' objects, including tokenizers, are parts of reference cycles; without this
+    # they would stay until much more garbage has accumulated.
     await asyncio.sleep(COLLECT_AFTER_S)
     gc.collect()
 

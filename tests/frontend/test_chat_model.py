@@ -151,5 +151,5 @@ def test_the_endpoint_of_a_models_workers():
             return path
 
     assert deployment(Engine([]), Runtime()).endpoint() == "dynamo.backend.generate"
-    with pytest.raises(SetupError, match="runtime is not known"):
+    with pytest.raises(SetupError, match="runtime is unknown"):
         deployment(Engine([])).endpoint()
