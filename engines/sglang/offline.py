@@ -35,7 +35,7 @@ CONFIGURED = {
     *("model_path", "dtype", "revision", "trust_remote_code", "context_length"),
     *("skip_tokenizer_init", "incremental_streaming_output"),
 }
-# Tokens between two outputs of a row that is read as a whole.
+# Number of tokens between two outputs of a row that is read as a whole.
 WHOLE = 1 << 30
 
 

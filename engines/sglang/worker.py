@@ -1,6 +1,6 @@
 """The adapter for Dynamo's SGLang worker.
 
-python -m dynamo.sglang --model M --sglang-processing --tool-call-parser qwen25
+    python -m dynamo.sglang --model M --sglang-processing --tool-call-parser qwen25
     python -m backedge.worker.sglang ...    # the same, if SGLang skips the entry point
 
 seams.py lists what it replaces and reads there.

@@ -16,7 +16,7 @@ from ...guided.schema_check import find_keyword
 from ...offline.constraints import Grammar
 from ...offline.rows import RowFailure
 
-# Keywords that xgrammar 0.2 reads over, so that an answer need not have what they say.
+# Keywords that xgrammar 0.2 ignores, so that answers might violate them.
 NOT_HELD = frozenset(
     {
         *("multipleOf", "uniqueItems", "contains", "minContains", "maxContains"),

@@ -1,6 +1,6 @@
 """The adapter for Dynamo's TensorRT-LLM worker.
 
-python -m dynamo.trtllm --model M --trtllm-processing --tool-call-parser hermes
+    python -m dynamo.trtllm --model M --trtllm-processing --tool-call-parser hermes
     python -m backedge.worker.trtllm ...    # the same, if torch loads no entry points
 
 seams.py lists what it replaces and reads there.

@@ -72,10 +72,10 @@ def test_a_row_that_has_ended_is_padded_freely(grammars):
 
 # guided decoding, part of the message
 REFUSED = [
-    ({"json": {"$ref": "#/$defs/none"}}, "xgrammar refuses the grammar"),
-    ({"grammar": "root := ("}, "xgrammar refuses the grammar"),
-    ({"regex": "(a"}, "xgrammar refuses the grammar"),
-    ({"structural_tag": {"format": {"type": "nothing"}}}, "xgrammar refuses the grammar"),
+    ({"json": {"$ref": "#/$defs/none"}}, "xgrammar rejects the grammar"),
+    ({"grammar": "root := ("}, "xgrammar rejects the grammar"),
+    ({"regex": "(a"}, "xgrammar rejects the grammar"),
+    ({"structural_tag": {"format": {"type": "nothing"}}}, "xgrammar rejects the grammar"),
     ({"structural_tag": {}}, "a structural tag, with `format`"),
     *[({"json": {"items": {word: 1}}}, f"the schema uses '{word}'") for word in sorted(NOT_HELD)],
 ]
