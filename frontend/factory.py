@@ -175,8 +175,8 @@ def check_allowed(model: str, advertised: TokenizerSelection, allowed: Container
         raise SetupError(
             f"the workers of model {model!r} ask for the tokenizer {module}:"
             f"{advertised.class_name}, but this frontend imports a module that workers "
-            f"name only if it is allowed; start it with {ALLOW_MODULE_FLAG} {module}, or choose the "
-            "tokenizer with the frontend's own flags."
+            f"name only if it is allowed; start it with {ALLOW_MODULE_FLAG} {module}, or choose "
+            "the tokenizer with the frontend's own flags."
         )
 
 
