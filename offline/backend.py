@@ -8,10 +8,12 @@ from __future__ import annotations
 
 import abc
 import contextlib
+import importlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
+from ..base.engines import load_engine_module
 from ..base.errors import RequestError, SetupError
 from ..parsers.base import ParserFactory, ParserNames
 from ..parsers.parser_lookup import linear_parsers
@@ -19,7 +21,7 @@ from ..tokenization.detokenizer import read_vocabulary
 from ..tokenization.errors import describe_error
 from ..tokenization.model_files import GenerationConfig
 from ..tokenization.prompt_limit import PromptLimit
-from .contracts import GenerationOptions, ModelLoadConfig, TextGenerationRequest
+from .contracts import BACKENDS, GenerationOptions, ModelLoadConfig, TextGenerationRequest
 from .conversation import render_conversation
 from .errors import BackendUnavailableError, UnknownOptionError
 from .plugins.base import Plugin
@@ -162,3 +164,42 @@ def loads(engine: str, model: object) -> Iterator[None]:
             f"{engine} cannot load {str(model)!r} ({describe_error(error)}); check the folder and "
             f"engine_args; the log above has {engine}'s own message."
         ) from error
+
+
+# The folder of each engine, and the class in its `offline.py`.
+ENGINES = {
+    "hf": ("transformers", "HfBackend"),
+    "vllm": ("vllm", "VllmBackend"),
+    "sglang": ("sglang", "SglangBackend"),
+}
+# The back end without a model.
+REPLAY = ("replay", "backedge.testing.offline", "ReplayBackend")
+
+
+def backend_class(name: str) -> type[Backend]:
+    """Return the class of a back end, without importing torch or an engine.
+
+    Raises `SetupError` for an engine whose folder is missing.
+    """
+    if name == REPLAY[0]:
+        module, attribute = importlib.import_module(REPLAY[1]), REPLAY[2]
+    else:
+        folder, attribute = ENGINES[name]
+        module = load_engine_module(folder, "offline")
+    found: type[Backend] = getattr(module, attribute)
+    return found
+
+
+def able_backends(capability: str) -> list[str]:
+    """Return the names of the back ends with this capability."""
+    able = []
+    for name in BACKENDS:
+        if name not in (*ENGINES, REPLAY[0]):
+            continue
+        try:
+            capabilities = backend_class(name).capabilities
+        except SetupError:
+            continue
+        if capability in capabilities:
+            able.append(name)
+    return able

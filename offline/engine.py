@@ -18,8 +18,7 @@ from typing import Self
 
 import msgspec
 
-from .backend import CAPABILITIES, GUIDED, LOGPROBS, VLM, Backend
-from .backends import able_backends, backend_class
+from .backend import CAPABILITIES, GUIDED, LOGPROBS, VLM, Backend, able_backends, backend_class
 from .constraints import ReadRequest, read_request
 from .contracts import (
     GenerationOptions,

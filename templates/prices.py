@@ -39,7 +39,7 @@ class TemplateLimitError(SecurityError):
 
 
 class _Budget(threading.local):
-    """What the template that this thread renders may still make, in characters."""
+    """The characters that the template in this thread may still make."""
 
     left = MAX_MADE
 

@@ -6,7 +6,8 @@ import functools
 import itertools
 import json
 import sys
-from collections.abc import Iterable, Sequence
+import threading
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -127,3 +128,12 @@ def write(line: str) -> None:
     """Write a line at once, also into a pipe."""
     sys.stdout.write(line + "\n")
     sys.stdout.flush()
+
+
+def run_in_threads(use: Callable[[int], object], count: int = 4) -> None:
+    """Call `use` with the numbers below `count`, each in a thread, at the same time."""
+    threads = [threading.Thread(target=use, args=(number,)) for number in range(count)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()

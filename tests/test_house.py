@@ -37,7 +37,6 @@ WITHOUT_TEST = {
         for name in ("dynamo", "sglang", "transformers", "trtllm", "vllm")
     },
     "base/engines.py": "each engine's tests load it through this",
-    "offline/backends.py": "tests/offline/test_backend.py",
 }
 MAX_FILE_LINES = 500
 MAX_FUNCTION_LINES = 40

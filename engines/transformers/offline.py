@@ -23,11 +23,11 @@ from ...offline.contracts import ModelLoadConfig, RowError
 from ...offline.errors import OptionValueError
 from ...offline.model_text import find_folder, open_text
 from ...offline.plugins.base import Plugin
-from ...offline.preprocess import choose_pad_token, pad_left
 from ...offline.rows import Prompt, Row, RowFailure, Sampling
 from ...offline.vision import VisionBackend, has_vision, join_inputs
 from ...tokenization.errors import describe_error
 from . import seams
+from .offline_padding import choose_pad_token, pad_left
 
 if TYPE_CHECKING:
     from .offline_grammar import Grammars

@@ -2,8 +2,16 @@
 
 import pytest
 from backedge.base.errors import SetupError
-from backedge.offline.backend import CAPABILITIES, LOGPROBS, check_names, loads
-from backedge.offline.backends import ENGINES, REPLAY, able_backends, backend_class
+from backedge.offline.backend import (
+    CAPABILITIES,
+    ENGINES,
+    LOGPROBS,
+    REPLAY,
+    able_backends,
+    backend_class,
+    check_names,
+    loads,
+)
 from backedge.offline.errors import UnknownOptionError
 
 

@@ -12,7 +12,7 @@ from backedge.offline import (
     GenerationOptions,
     TextGenerationRequest,
     VlmGenerationRequest,
-    backends,
+    backend,
     constraints,
 )
 from backedge.offline.backend import CAPABILITIES
@@ -148,7 +148,7 @@ class AbleBackend(ReplayBackend):
 def less_able(monkeypatch):
     """A replay back end without logprobs, and another back end with them."""
     monkeypatch.setattr(ReplayBackend, "capabilities", frozenset())
-    monkeypatch.setitem(backends.ENGINES, "sglang", ("sglang", "AbleBackend"))
+    monkeypatch.setitem(backend.ENGINES, "sglang", ("sglang", "AbleBackend"))
     monkeypatch.setitem(
         sys.modules,
         "backedge.engines.sglang.offline",

@@ -8,6 +8,7 @@ import time
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, NamedTuple
 
+from backedge.testing.tokenizer_kit import passed, run
 from backedge.testing.tokenizer_kit.samples import LONG
 
 from examples.my_tokenizer import BYTES, MyTokenizer
@@ -199,6 +200,14 @@ class Broken(NamedTuple):
     tokenizer: type
     check: str
     reason: str
+
+    def fail(self) -> None:
+        """Check the tokenizer: it fails its own check, for its reason, and no other."""
+        outcomes = run(lambda: self.tokenizer("model"))
+        failed = {each.check: each.detail for each in outcomes if each.outcome == "failed"}
+        assert failed.keys() == {self.check}, failed
+        assert self.reason in failed[self.check]
+        assert not passed(outcomes)
 
 
 BROKEN = (

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 import tracemalloc
 from collections.abc import Sequence
 
@@ -11,6 +10,8 @@ from backedge.base.limits import LARGEST_SHARE, MAX_NUMBERS
 from backedge.tokenization.prompt_cache import PromptCache, TokenIds, measure
 from hypothesis import given
 from hypothesis import strategies as st
+
+from tests.support import run_in_threads
 
 CAPACITY = 20_000
 
@@ -160,11 +161,7 @@ def test_threads_get_right_ids_while_parts_are_dropped() -> None:
             elif found != tuple(ids(number)):
                 wrong.append(found)
 
-    threads = [threading.Thread(target=use, args=(seed,)) for seed in range(4)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
+    run_in_threads(use)
     assert not wrong
     assert cache.size <= CAPACITY
     assert held(cache) == cache.size

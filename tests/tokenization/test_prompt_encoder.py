@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import gc
 import random
-import threading
 from collections.abc import Sequence
 from typing import Any
 
@@ -15,7 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tokenizers import Tokenizer
 
-from tests.support import TINY_MODEL
+from tests.support import TINY_MODEL, run_in_threads
 from tests.tokenization.cut_kinds import MARKERS, NAMES, PIECES, load
 
 Turns = list[tuple[str, str]]
@@ -150,11 +149,7 @@ def test_threads_get_the_same_ids() -> None:
         chosen = random.Random(seed).choices(range(len(texts)), k=60)
         wrong.extend(n for n in chosen if encoder.encode(texts[n]) != expected[n])
 
-    threads = [threading.Thread(target=use, args=(seed,)) for seed in range(4)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
+    run_in_threads(use)
     assert not wrong
 
 

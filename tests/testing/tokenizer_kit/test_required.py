@@ -1,7 +1,7 @@
 """Each required check fails for a tokenizer that breaks its requirement, and no other fails."""
 
 import pytest
-from backedge.testing.tokenizer_kit import CHECKS, passed, required, run
+from backedge.testing.tokenizer_kit import CHECKS, required
 
 from tests.tokenization.broken import BROKEN
 
@@ -19,8 +19,4 @@ def test_nearly_every_check_has_a_tokenizer_that_fails_it():
 
 @pytest.mark.parametrize("broken", CASES, ids=lambda broken: broken.tokenizer.__name__)
 def test_a_broken_tokenizer_fails_the_check_that_it_breaks(broken):
-    outcomes = run(lambda: broken.tokenizer("model"))
-    failed = {outcome.check: outcome.detail for outcome in outcomes if outcome.outcome == "failed"}
-    assert failed.keys() == {broken.check}, failed
-    assert broken.reason in failed[broken.check]
-    assert not passed(outcomes)
+    broken.fail()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ..base.errors import SetupError
+from ...base.errors import SetupError
 
 
 def pad_left(
