@@ -58,8 +58,6 @@ class Preparation:
         """Return the row of a request. Raises `RowFailure`."""
         check_request(kind, request := read.request)
         options = request.options or options
-        if not isinstance(options, GenerationOptions):
-            raise RowFailure("request", f"options must be GenerationOptions, not {options!r}.")
         if read.error is not None:
             raise RowFailure("request", str(read.error)) from read.error
         prompt = self._build_prompt(request, options)
@@ -186,6 +184,9 @@ def check_request(kind: RequestKind, request: TextGenerationRequest) -> None:
         raise RowFailure(
             "request", f"prompt must be a string, not {shorten(repr(request.prompt), 200)}."
         )
+    options: object = request.options
+    if options and not isinstance(options, GenerationOptions):
+        raise RowFailure("request", f"options must be GenerationOptions, not {options!r}.")
 
 
 def _watch(plugins: Sequence[Plugin]) -> list[TextWatcher]:
