@@ -6,7 +6,6 @@ A subcommand is imported when it is called, because some import an engine, which
 from __future__ import annotations
 
 import importlib
-import importlib.metadata
 import os
 from typing import IO
 
@@ -92,7 +91,7 @@ class LazyGroup(click.Group):
 
 
 @click.group(cls=LazyGroup, context_settings={"help_option_names": ["-h", "--help"]})
-@click.version_option(importlib.metadata.version("backedge"), prog_name="backedge")
+@click.version_option(package_name="backedge", prog_name="backedge")
 @click.pass_context
 def main(ctx: click.Context) -> None:
     """LLM post-processing next to the engine: inspect it, check it, repeat it."""

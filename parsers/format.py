@@ -6,6 +6,7 @@ import enum
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import NoReturn
 
 from ..base.errors import SetupError
 from .arguments.json_calls import CallKeys
@@ -144,6 +145,19 @@ def target_state(target: Target) -> State | Jump:
 # An empty marker, followed when the state's grammar has read a whole value.
 COMPLETE = ""
 
+# States whose text has a grammar, and so an end without a marker.
+COMPLETED_STATES = CALL_STATES - {State.TOOL_SECTION} | VALUE_STATES
+# States whose text is read again after a rejected call.
+REREAD_STATES = frozenset({State.CONTENT, State.REASONING, State.CODE_BLOCK})
+
+
+class FormatError(SetupError):
+    """The table of a format is wrong. field: which part of it."""
+
+    def __init__(self, name: str, field_: str, problem: str) -> None:
+        self.field = field_
+        super().__init__(f"format {name!r}: `{field_}` {problem}.")
+
 
 @dataclass(frozen=True)
 class Format:
@@ -205,29 +219,51 @@ class Format:
     hints: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
-        """Reject a table that could read a rejected call in an endless loop.
+        """Check the table. Raises `FormatError` for the first field that is wrong."""
+        if not isinstance(self.name, str) or not self.name:
+            raise FormatError(self.name, "name", "must be a string that is not empty")
+        if not isinstance(self.initial_state, State):
+            self._refuse("initial_state", f"must be a State, not {self.initial_state!r}")
+        for state, markers in self.states.items():
+            if not isinstance(state, State):
+                self._refuse("states", f"has a key that must be a State, not {state!r}")
+            for marker, target in markers.items():
+                self._check_marker(state, marker, target)
+        for position, (pattern, header) in enumerate(self.headers):
+            if not isinstance(pattern, re.Pattern) or not isinstance(header, State | Jump):
+                self._refuse(f"headers[{position}]", "must be a compiled pattern and a State")
+        for state in self._entered():
+            if state not in (State.START, State.CONTENT) and not self.states.get(state):
+                self._refuse(f"states[{state.name}]", "needs a marker that ends it")
 
-        Raises `SetupError` for a marker of a text state whose whole text is reused: a rejected
-        call becomes text of that state again, including the marker. At the start of the output
-        this cannot happen, since the text after the marker is in another state.
-        """
-        for state in (State.CONTENT, State.REASONING, State.CODE_BLOCK):
-            for marker, target in self.states.get(state, {}).items():
-                if isinstance(target, ReuseSuffix) and target.length >= len(marker):
-                    raise SetupError(
-                        f"format {self.name!r}: marker {marker!r} of {state.name} reuses all its "
-                        "text; reuse less of it, or put it into START."
-                    )
+    def _check_marker(self, state: State, marker: str, target: Target) -> None:
+        field_ = f"states[{state.name}]"
+        if not isinstance(marker, str):
+            self._refuse(field_, f"has a marker that must be a string, not {marker!r}")
+        if not isinstance(target, ReuseSuffix | State | Jump) or not isinstance(
+            target_state(target), State | Jump
+        ):
+            self._refuse(f"{field_}[{marker!r}]", f"must lead to a State, not {target!r}")
+        if marker == COMPLETE and state not in COMPLETED_STATES:
+            self._refuse(field_, "must not have an empty marker: its text has no grammar")
+        # A rejected call becomes text of that state again, with the marker: an endless loop. At the
+        # start of the output the text after the marker is in another state.
+        reused = target.length if isinstance(target, ReuseSuffix) else 0
+        if state in REREAD_STATES and reused >= len(marker):
+            self._refuse(f"{field_}[{marker!r}]", "must not reuse all its text, except in START")
+
+    def _entered(self) -> set[State]:
+        targets = (target for markers in self.states.values() for target in markers.values())
+        states = {*map(target_state, targets), *(state for _, state in self.headers)}
+        return {state for state in states if isinstance(state, State)} | {self.initial_state}
+
+    def _refuse(self, field_: str, problem: str) -> NoReturn:
+        raise FormatError(self.name, field_, problem)
 
     @property
     def parses_tools(self) -> bool:
         """Whether this format has tool calls."""
-        reached = {
-            target_state(target)
-            for by_marker in self.states.values()
-            for target in by_marker.values()
-        }
-        return not CALL_STATES.isdisjoint(reached.union(state for _, state in self.headers))
+        return not CALL_STATES.isdisjoint(self._entered())
 
     @property
     def parses_reasoning(self) -> bool:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import functools
 import importlib.metadata
+import logging
 from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Literal
@@ -14,11 +15,11 @@ from typing import Literal
 from ..base.errors import REASONING_FLAG, TOOL_CALL_FLAG, SetupError, UnknownParserError
 from .base import ParserNames
 from .format import Format
-from .formats.catalog import FORMATS
 from .linear_parsers import LinearParsers, Vocabulary
 
 Kind = Literal["auto", "linear", "native"]
 ENTRY_POINTS = "backedge.formats"
+logger = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
@@ -50,25 +51,61 @@ def index_by_name(formats: Iterable[Format]) -> dict[str, Entry]:
 
 
 @functools.cache
-def known_formats() -> dict[str, Entry]:
-    """Return the formats of the catalog and of other packages.
+def load_formats() -> tuple[dict[str, Entry], dict[str, str]]:
+    """Return the formats by name, and by name why a format of another package is missing.
 
-    A package adds a format with an entry point of the group `backedge.formats`.
+    A package adds a format with an entry point of the group `backedge.formats`. One that cannot be
+    loaded is an error only when its name is asked for.
     """
-    plugins = [
-        entry_point.load() for entry_point in importlib.metadata.entry_points(group=ENTRY_POINTS)
-    ]
-    return index_by_name([*FORMATS, *plugins])
+    # Imported here: commands that name no parser need no table.
+    from .formats.catalog import FORMATS
+
+    formats, broken = list(FORMATS), dict[str, str]()
+    entries = index_by_name(formats)
+    for entry_point in importlib.metadata.entry_points(group=ENTRY_POINTS):
+        try:
+            found = _load_format(entry_point)
+            entries = index_by_name([*formats, found])
+        except Exception as error:  # noqa: BLE001 - the code is another package's
+            package = entry_point.dist.name if entry_point.dist else "another package"
+            reason = f"{type(error).__name__}: {error}"
+            broken[entry_point.name] = (
+                f"the format {entry_point.name!r} of {package} cannot be loaded ({reason})"
+            )
+            logger.warning("%s", broken[entry_point.name])
+        else:
+            formats.append(found)
+    return entries, broken
+
+
+def _load_format(entry_point: importlib.metadata.EntryPoint) -> Format:
+    found = entry_point.load()
+    if not isinstance(found, Format):
+        raise TypeError(f"{entry_point.value} is not a Format")
+    return found
+
+
+def known_formats() -> dict[str, Entry]:
+    """Return the formats of the catalog and of other packages, by name."""
+    return load_formats()[0]
+
+
+def find_formats(name: str) -> Entry:
+    """Return the formats that have this name. Raises `SetupError` for one that is broken."""
+    entries, broken = load_formats()
+    if name not in entries and name in broken:
+        raise SetupError(f"{broken[name]}; correct or uninstall that package.")
+    return entries.get(name, Entry())
 
 
 def tool_format(name: str) -> Format | None:
     """Return the format with tool calls that has this name, or None."""
-    return known_formats().get(name, Entry()).tools
+    return find_formats(name).tools
 
 
 def reasoning_format(name: str) -> Format | None:
     """Return the format with reasoning that has this name, or None."""
-    return known_formats().get(name, Entry()).reasoning
+    return find_formats(name).reasoning
 
 
 def uses_native(kind: Kind, names: ParserNames) -> bool:

@@ -34,6 +34,7 @@ HEADED = Format(
         State.START: {"<head>": State.HEADER},
         State.HEADER: {"|": Jump.BY_HEADER},
         State.REASONING: {"<head>": State.HEADER},
+        State.ARGUMENTS: {"<head>": State.HEADER},
     },
     source="this test",
     headers=((re.compile("think"), State.REASONING), (re.compile("f"), State.ARGUMENTS)),

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import importlib.metadata
 import importlib.util
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -20,6 +21,9 @@ from backedge.parsers.parser_lookup import (
     index_by_name,
     known_formats,
     linear_parsers,
+    load_formats,
+    reasoning_format,
+    tool_format,
     uses_native,
 )
 
@@ -31,22 +35,57 @@ OURS = Format(
 TOOLS = [{"type": "function", "function": {"name": "f"}}]
 
 
-class EntryPoint:
-    def load(self) -> Format:
-        return OURS
+def refuse() -> Format:
+    return Format("broken", {State.CONTENT: {"<": State.NAME}}, source="a package")
+
+
+def provide(
+    monkeypatch: pytest.MonkeyPatch, formats: dict[str, Callable[[], object]]
+) -> Iterator[None]:
+    """Packages that have formats as entry points. formats: what loading each does, by name."""
+    points = [
+        SimpleNamespace(name=name, value=f"p:{name}", load=load, dist=SimpleNamespace(name="p"))
+        for name, load in formats.items()
+    ]
+    monkeypatch.setattr(
+        importlib.metadata, "entry_points", lambda group: points if group == ENTRY_POINTS else []
+    )
+    load_formats.cache_clear()
+    yield
+    load_formats.cache_clear()
 
 
 @pytest.fixture
 def plugin(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """A package that brings a format by entry point."""
+    yield from provide(monkeypatch, {"ours": lambda: OURS})
 
-    def entry_points(group: str) -> list[Any]:
-        return [EntryPoint()] if group == ENTRY_POINTS else []
 
-    monkeypatch.setattr(importlib.metadata, "entry_points", entry_points)
-    known_formats.cache_clear()
-    yield
-    known_formats.cache_clear()
+BROKEN: dict[str, tuple[Callable[[], object], str]] = {
+    "gone": (lambda: importlib.import_module("no_such_package"), "ModuleNotFoundError"),
+    "no_format": (lambda: 5, "p:no_format is not a Format"),
+    "broken": (refuse, "format 'broken': `states"),
+    "twice": (lambda: next(iter(FORMATS)), "two formats are named"),
+}
+
+
+@pytest.fixture
+def broken(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    loads = {name: load for name, (load, _) in BROKEN.items()}
+    yield from provide(monkeypatch, {**loads, "ours": lambda: OURS})
+
+
+@pytest.mark.parametrize("name", BROKEN)
+def test_a_broken_package_is_an_error_only_where_its_format_is_asked_for(
+    broken: None, name: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    assert {"ours", "hermes"} < known_formats().keys()
+    assert f"the format '{name}' of p cannot be loaded" in caplog.text
+    assert not uses_native("auto", ParserNames("ours", "qwen3"))
+    for find in (tool_format, reasoning_format):
+        with pytest.raises(SetupError, match=f"the format '{name}' of p .*{BROKEN[name][1]}"):
+            find(name)
+    with pytest.raises(SetupError, match="correct or uninstall that package"):
+        uses_native("auto", ParserNames(name))
 
 
 def test_a_format_from_another_package(plugin: None) -> None:

@@ -114,6 +114,7 @@ BASE = Format(
         State.CONTENT: {"<call>": State.NAME, "@[": ReuseSuffix(State.JSON_CALLS)},
         State.NAME: {"<args>": State.ARGUMENTS},
         State.ARGUMENTS: {"</call>": Jump.RETURN},
+        State.JSON_CALLS: {"]": Jump.RETURN},
     },
     source="a test",
     aliases=("other",),
@@ -135,6 +136,7 @@ def test_a_variant_changes_strings_and_keeps_the_rest():
         State.CONTENT: {"<args>": State.NAME, "@[": ReuseSuffix(State.JSON_CALLS)},
         State.NAME: {"<call>": State.ARGUMENTS},
         State.ARGUMENTS: {"</args>": Jump.RETURN},
+        State.JSON_CALLS: {"]": Jump.RETURN},
         **think(),
     }
     same = replace(
