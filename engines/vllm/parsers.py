@@ -255,6 +255,12 @@ class HarmonyStreamParser(VllmStreamParser):
 
     _parser: HarmonyParser
 
+    def __init__(
+        self, parser: Parser, request: ChatCompletionRequest, prompt_token_ids: Sequence[int]
+    ) -> None:
+        super().__init__(parser, request, prompt_token_ids)
+        self._token_ids: list[int] = []
+
     @override
     def finish(
         self, text: str = "", token_ids: Sequence[int] = (), *, cut: bool = False
@@ -272,7 +278,8 @@ class HarmonyStreamParser(VllmStreamParser):
         # Between messages there is no channel, and text is markup.
         channel = parser._harmony_parser.current_channel  # noqa: SLF001 - no public access
         self.in_reasoning = channel in (None, "analysis")
-        self.reasoning_tokens = parser._num_reasoning_tokens  # noqa: SLF001 - the same
+        self._token_ids += token_ids
+        self.reasoning_tokens = parser.count_reasoning_tokens(self._token_ids)
 
 
 def _build_chat_request(request: ParserRequest) -> ChatCompletionRequest:

@@ -225,7 +225,7 @@ WORKER: tuple[Seam, ...] = (
             without="reasoning tokens of gpt-oss are not counted",
             used_in=("engines/vllm/parsers.py:HarmonyStreamParser",),
         )
-        for field in ("_harmony_parser", "_num_reasoning_tokens", "model_tokenizer")
+        for field in ("_harmony_parser", "count_reasoning_tokens", "model_tokenizer")
     ),
     _parsers(
         name="vllm.utils.import_utils:import_from_path",
