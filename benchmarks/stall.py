@@ -24,6 +24,7 @@ from typing import Any
 
 import msgspec
 import uvloop
+from backedge.base.garbage import freeze_loaded
 from backedge.base.json_types import JsonObject
 from backedge.engines.vllm.worker import build_parsers
 from backedge.parsers.base import ParserNames
@@ -32,7 +33,6 @@ from backedge.postprocess.chunk_scheduler import MERGE_DELAYS
 from backedge.postprocess.messages import KEY, PostprocessedChunk, read
 from backedge.tokenization.detokenizer import detokenizers
 from backedge.worker.backend import InlineBackend, PostprocessBackend
-from backedge.worker.collector import freeze_loaded
 from backedge.worker.pool import PoolSettings, PoolSupervisor
 from backedge.worker.request_stream import EngineRequestHandle, WorkerPostprocessor
 from typing_extensions import override

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Protocol, get_args
 
 import msgspec
 
+from ..base import garbage
 from ..base.errors import SetupError
 from ..base.limits import PROMPT_CACHE_MB
 from ..base.seams import check_seams
@@ -23,7 +24,6 @@ from ..tokenization import flags as tokenizer_flags
 from ..tokenization.backend_selection import check_installed, is_installed
 from ..tokenization.flags import ALLOW_MODULE_FLAG, BACKEND_FLAG, TokenizerSelection
 from ..tokenization.prompt_cache import BYTES_PER_MB, PromptCache
-from .runtime import gc_control
 
 if TYPE_CHECKING:
     from .recorder import FrontendRecording
@@ -86,7 +86,7 @@ def main() -> None:
     Raises SystemExit for flags that contradict each other.
     """
     frontend_flags = parse_flags(sys.argv[1:])
-    gc_control.pause()  # until `build_engine_factory`
+    garbage.pause()  # until `build_engine_factory`
     off = check_dynamo()
     # Dynamo 1.7 would choose the number by the processors.
     os.environ.setdefault("DYN_PREPROCESS_WORKERS", "0")
@@ -232,7 +232,7 @@ def build_engine_factory(
     environment variables.
     Raises SystemExit for flags that cannot be served, and as `check_dynamo`.
     """
-    gc_control.resume()
+    garbage.resume()
     set_environment()
     off = check_dynamo()
     from .factory import EngineFactory, find_user_engine

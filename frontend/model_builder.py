@@ -9,6 +9,7 @@ import logging
 
 from ..base.engines import load_engine_module
 from ..base.errors import SetupError
+from ..base.garbage import importing
 from ..base.seams import Seam, check_seams, read_version
 from ..engines.dynamo.types import (
     FrontendConfig,
@@ -26,7 +27,6 @@ from ..tokenization.prompt_cache import PromptCache
 from .chat_model import ChatModel, Deployment
 from .parser_names import FrontendParsers, InstalledParsers, read_configured_parsers, select_parsers
 from .request.card_policy import read_call_policy
-from .runtime.gc_control import importing
 from .runtime.prompt_queue import PromptQueue
 
 logger = logging.getLogger(__name__)

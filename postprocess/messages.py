@@ -60,8 +60,8 @@ class PostprocessParams(msgspec.Struct, frozen=True, omit_defaults=True, kw_only
 class WorkerCard(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
     """The properties of a post-processing worker that its model card advertises.
 
-    engine: "vllm", "sglang" or "replay". tool_call_parser, reasoning_parser: as in the worker's
-        flags. backedge_version: the worker's version, for operators.
+    engine: "vllm", "sglang", "trtllm" or "replay". tool_call_parser, reasoning_parser: as in the
+        worker's flags. backedge_version: the worker's version, for operators.
     """
 
     version: int = VERSION

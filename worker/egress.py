@@ -30,7 +30,6 @@ from ..engines.dynamo.types import ResponseSender
 
 SENDER = "response_sender"
 # Stands for the output of an async generator whose chunks are pushed.
-NO_CHUNKS: tuple[JsonObject, ...] = ()
 
 
 class ReceiverGoneError(BackedgeError):
@@ -215,8 +214,8 @@ async def push(
 ) -> AsyncGenerator[JsonObject, None]:
     """Send all `chunks` and yield none. Raises as `send_all`."""
     await send_all(chunks, sender)
-    for nothing in NO_CHUNKS:
-        yield nothing
+    return
+    yield  # makes this a generator
 
 
 def push_or_pull(

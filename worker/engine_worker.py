@@ -19,6 +19,7 @@ import msgspec
 
 from ..base.engines import load_engine_module
 from ..base.errors import RequestError, SetupError
+from ..base.garbage import freeze_loaded
 from ..base.json_types import JsonObject
 from ..base.seams import Role, read_version, replace
 from ..engines.dynamo.types import Context, DynamoParserFlags, ModelRuntimeConfig, ResponseSender
@@ -32,7 +33,6 @@ from ..tokenization import load as load_tokenizer
 from ..tokenization.detokenizer import DetokenizerFactory, read_vocabulary
 from ..tokenization.flags import BACKEND_FLAG
 from .backend import InlineBackend, PostprocessBackend
-from .collector import freeze_loaded
 from .egress import push_or_pull, take_sender
 from .engine_support import ENDPOINT, EngineSupport
 from .flags import WorkerSettings

@@ -25,7 +25,7 @@ from ..postprocess.stage_timing import Clock
 from ..recording.recorder import Recorder, RequestRecorder
 from .backend import PostprocessBackend, RequestStream
 from .chunk_writer import ChunkWriter, PostprocessedWriter
-from .egress import NO_CHUNKS, Egress, PullEgress, PushEgress, ReceiverGoneError
+from .egress import Egress, PullEgress, PushEgress, ReceiverGoneError
 from .metrics import Outcome, WorkerMetrics
 
 logger = logging.getLogger(__name__)
@@ -193,8 +193,8 @@ class RequestPump:
                     egress.send(last)
                     await egress.sent()
             sender.close()
-        for nothing in NO_CHUNKS:
-            yield nothing
+        return
+        yield  # makes this a generator
 
     @asynccontextmanager
     async def _running(

@@ -3,7 +3,7 @@
 import gc
 
 import pytest
-from backedge.frontend.runtime import gc_control
+from backedge.base import garbage
 
 
 class Knot:
@@ -18,10 +18,11 @@ def as_before():
     yield
     gc.enable()
     gc.unfreeze()
+    garbage.freeze_loaded.cache_clear()
 
 
 def test_what_is_imported_is_not_looked_at_again():
-    with gc_control.importing():
+    with garbage.importing():
         assert not gc.isenabled()
         kept = Knot()
     assert gc.isenabled()
@@ -30,6 +31,18 @@ def test_what_is_imported_is_not_looked_at_again():
 
 
 def test_an_import_that_fails_leaves_the_collector_on():
-    with pytest.raises(ImportError), gc_control.importing():
+    with pytest.raises(ImportError), garbage.importing():
         raise ImportError("no such module")
     assert gc.isenabled()
+
+
+def test_what_is_loaded_is_frozen_once():
+    garbage.freeze_loaded.cache_clear()
+    gc.unfreeze()
+    garbage.freeze_loaded()
+    frozen = gc.get_freeze_count()
+    assert frozen > len(gc.get_objects())
+    later = [[number] for number in range(1000)]
+    garbage.freeze_loaded()
+    assert gc.get_freeze_count() == frozen
+    assert later
