@@ -10,7 +10,7 @@ from typing_extensions import override
 
 from ..base.json_types import JsonObject
 from .events import Event
-from .held_text import HeldText
+from .held_back import HeldText
 
 
 class ParserNames(msgspec.Struct, frozen=True):

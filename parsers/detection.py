@@ -38,9 +38,9 @@ from .format import (
     target_state,
 )
 from .linear_parsers import spell_markers
+from .machine import LinearParser
 from .parser_lookup import known_formats, tool_format
 from .schema import read_parameters
-from .state_machine import LinearParser
 
 # The call that a template is asked to write. Its values are plain, and of two types.
 PROBE_NAME = "find_weather"

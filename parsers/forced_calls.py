@@ -19,12 +19,12 @@ from .arguments.incremental_grammar import Status
 from .arguments.json_repair import JsonRepairer
 from .arguments.tool_calls import ToolCallEmitter
 from .base import ParserRequest, ParserWrapper, StreamParser
-from .call_rollback import MAX_SPACE
 from .compiled_format import compile_format
 from .events import Content, Event, ToolCallCut, join
 from .format import COMPLETE, Format, ReuseSuffix, State
-from .held_text import HeldText, hold
-from .state_machine import LinearParser
+from .held_back import HeldText, hold
+from .machine import LinearParser
+from .transcript import MAX_SPACE
 
 REQUIRED = compile_format(
     None,

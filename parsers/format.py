@@ -87,6 +87,8 @@ TEXT_STATES = CODE_STATES | {
     State.CONTENT,
     State.REASONING,
 }
+# The first text in these states belongs to the state after them.
+FIRST_STATES = {State.START: State.CONTENT, State.REASONING_OPENED: State.REASONING}
 # States whose tokens count as reasoning.
 REASONING_STATES = frozenset({State.REASONING, State.REASONING_OPENED})
 # States that hold the value of one parameter.

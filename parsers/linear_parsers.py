@@ -15,11 +15,11 @@ from ..base.errors import REASONING_FLAG, TOOL_CALL_FLAG, UnusableParserError
 from .base import ParserFactory, ParserRequest, StreamParser
 from .compiled_format import CompiledFormat, compile_format
 from .format import Format, State, target_state
+from .machine import LinearParser
 from .nonempty_content import FLAG, NonemptyContent
 from .passthrough import PassthroughParser
 from .prompt_tail import PromptReader
 from .schema import read_parameters
-from .state_machine import LinearParser
 
 
 @dataclass(frozen=True)

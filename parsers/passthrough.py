@@ -8,7 +8,7 @@ from typing_extensions import override
 
 from .base import ParserFactory, ParserRequest, StreamParser
 from .events import Content, Event
-from .held_text import HeldText
+from .held_back import HeldText
 
 
 class PassthroughParser(StreamParser):

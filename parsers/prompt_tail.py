@@ -13,7 +13,7 @@ from collections.abc import Set as AbstractSet
 from ..base.limits import MAX_DECODED
 from .compiled_format import CompiledFormat
 from .format import TEXT_STATES, State, Target, target_state
-from .state_machine import LinearParser
+from .machine import LinearParser
 
 # Size of the first part that is decoded, and the growth factor of the next ones.
 _FIRST_DECODED, _GROWTH = 128, 8

@@ -14,7 +14,7 @@ from ..parsers.events import (
     ToolCallCut,
     ToolCallStarted,
 )
-from ..parsers.held_text import HeldText, hold
+from ..parsers.held_back import HeldText, hold
 from .messages import ChoiceDelta, Delta, FunctionDelta, TokenLogprob, ToolCallDelta
 from .well_formed import MAX_HALF, mend_json, mend_part, mend_text
 

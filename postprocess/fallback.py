@@ -12,7 +12,7 @@ from ..base.limits import MAX_HELD_CHARACTERS
 from ..parsers.base import ParserFactory, ParserRequest, ParserWrapper
 from ..parsers.events import Content, Event
 from ..parsers.forced_calls import wrap_forced_calls
-from ..parsers.held_text import HeldText, hold_pieces
+from ..parsers.held_back import HeldText, hold_pieces
 from ..parsers.passthrough import PassthroughParser
 
 OnError = Literal["degrade", "fail"]

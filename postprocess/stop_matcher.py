@@ -13,7 +13,7 @@ from collections import deque
 from collections.abc import Iterable, Sequence
 from functools import lru_cache
 
-from ..parsers.held_text import HeldText, hold_pieces
+from ..parsers.held_back import HeldText, hold_pieces
 
 Piece = tuple[str, int | None]
 """The text of one token and its id; the id is None for text that the parser already read."""

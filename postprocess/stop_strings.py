@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from ..parsers.events import Content, Event
-from ..parsers.held_text import HeldText
+from ..parsers.held_back import HeldText
 from .fallback import FallbackParser
 from .special_tokens import SpecialTokenHider
 from .stop_matcher import Piece, StopStringFilter

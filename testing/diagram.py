@@ -12,8 +12,7 @@ import argparse
 import sys
 from collections.abc import Mapping
 
-from ..parsers.call_rollback import FIRST_STATES
-from ..parsers.format import COMPLETE, Format, Jump, Target, target_state
+from ..parsers.format import COMPLETE, FIRST_STATES, Format, Jump, Target, target_state
 from ..parsers.parser_lookup import known_formats
 
 # Mermaid's special characters, escaped for labels.

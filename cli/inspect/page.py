@@ -16,7 +16,7 @@ from functools import cache
 
 from ...base.json_types import JsonObject
 from ...parsers.events import Content, Event, Reasoning, ToolCallArguments, ToolCallStarted
-from ...parsers.held_text import EXPLANATIONS
+from ...parsers.held_back import EXPLANATIONS
 from ...postprocess.messages import ChoiceDelta
 from .inspection import InspectedChoice, Inspection, SentDeltas, Side
 

@@ -20,7 +20,7 @@ from ...base.errors import BackedgeError
 from ...base.limits import MAX_SHOWN_TOKENS
 from ...parsers.base import ParserFactory
 from ...parsers.events import Event, ToolCallArguments, ToolCallStarted
-from ...parsers.held_text import HeldText, hold
+from ...parsers.held_back import HeldText, hold
 from ...postprocess.aggregate import aggregate_deltas
 from ...postprocess.choice import Choice
 from ...postprocess.choice_stages import ChoiceStages, PostprocessSetup, build_stages

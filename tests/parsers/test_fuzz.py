@@ -12,7 +12,6 @@ from collections.abc import Sequence
 import pytest
 from backedge.base.limits import MAX_WAITING_CALL
 from backedge.parsers.base import ParserRequest
-from backedge.parsers.call_rollback import MAX_MARKUP
 from backedge.parsers.events import (
     Event,
     ToolCallArguments,
@@ -24,7 +23,8 @@ from backedge.parsers.format import Format
 from backedge.parsers.formats.catalog import FORMATS
 from backedge.parsers.formats.qwen3 import QWEN3
 from backedge.parsers.linear_parsers import LinearParsers, Vocabulary
-from backedge.parsers.state_machine import LinearParser
+from backedge.parsers.machine import LinearParser
+from backedge.parsers.transcript import MAX_MARKUP
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -77,7 +77,7 @@ def run(parser: LinearParser, pieces: Sequence[str], *, cut: bool) -> list[Event
     events: list[Event] = []
     for piece in pieces:
         events += parser.feed(piece)
-        assert parser.waiting <= MAX_WAITING_CALL + 2 * MAX_MARKUP
+        assert sum(part.length for part in parser.held) <= MAX_WAITING_CALL + 2 * MAX_MARKUP
     return join(events + parser.finish(cut=cut))
 
 

@@ -6,11 +6,11 @@ import pytest
 from backedge.base.errors import UnusableParserError
 from backedge.parsers.base import ParserNames, ParserRequest
 from backedge.parsers.linear_parsers import Vocabulary
+from backedge.parsers.machine import LinearParser
 from backedge.parsers.parser_lookup import (
     linear_parsers,
 )
 from backedge.parsers.passthrough import PassthroughParser
-from backedge.parsers.state_machine import LinearParser
 
 from benchmarks.samples.sample import Call, Outcome
 from tests.parsers.event_outcome import join_outcome

@@ -16,7 +16,7 @@ from backedge.parsers.events import (
     join,
 )
 from backedge.parsers.format import COMPLETE, Format, Jump, ReuseSuffix, State, Target
-from backedge.parsers.state_machine import LinearParser
+from backedge.parsers.machine import LinearParser
 
 PARAMETERS = {"f": {"properties": {"n": {"type": "integer"}, "s": {"type": "string"}}}}
 THINK: dict[State, dict[str, Target]] = {

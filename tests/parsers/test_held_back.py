@@ -1,20 +1,55 @@
-"""What a linear parser says it holds is what it gives out when the output ends."""
+"""Text that waits: why, its end and its length; a parser gives it out when the output ends."""
 
 from __future__ import annotations
 
 import copy
+from typing import get_args
 
 import pytest
 from backedge.parsers.base import ParserNames
-from backedge.parsers.call_rollback import MAX_MARKUP
-from backedge.parsers.events import Content, Reasoning
+from backedge.parsers.events import Content, Reasoning, ToolCallStarted
 from backedge.parsers.format import TEXT_STATES
+from backedge.parsers.held_back import EXPLANATIONS, MAX_SHOWN, HeldText, Why, hold, hold_pieces
 from backedge.parsers.linear_parsers import Vocabulary
+from backedge.parsers.machine import LinearParser
 from backedge.parsers.parser_lookup import linear_parsers
-from backedge.parsers.state_machine import LinearParser
 from backedge.tokenization.detokenizer import DetokenizerOptions, read_vocabulary
 
 from tests.support import TRANSCRIPTS, encode, parser_request, tiny_detokenizers, tiny_tokenizer
+
+
+def test_every_reason_is_explained() -> None:
+    assert set(EXPLANATIONS) == set(get_args(Why))
+
+
+def test_nothing_is_held_of_an_empty_text() -> None:
+    assert hold("white space", "") == []
+    assert hold_pieces("native parser", [], 0) == []
+
+
+def test_the_end_of_a_long_text_is_kept() -> None:
+    text = "a" * MAX_SHOWN + "b"
+    assert hold("possible call", text) == [
+        HeldText("possible call", "a" * (MAX_SHOWN - 1) + "b", MAX_SHOWN + 1)
+    ]
+
+
+@pytest.mark.parametrize("count", [1, 3, MAX_SHOWN, 1000])
+def test_pieces_are_as_their_text(count: int) -> None:
+    pieces = [f"{number} " for number in range(count)]
+    text = "".join(pieces)
+    assert hold_pieces("native parser", reversed(pieces), len(text)) == hold("native parser", text)
+
+
+def test_no_more_pieces_are_read_than_are_shown() -> None:
+    pieces = iter(["x" * MAX_SHOWN, "y", "z"])
+    hold_pieces("native parser", pieces, MAX_SHOWN + 2)
+    assert list(pieces) == ["y", "z"]
+
+
+def test_a_piece_of_which_a_part_is_gone_shows_the_rest() -> None:
+    assert hold_pieces("possible stop string", ["de", "abc"], 3)[0].text == "cde"
+
 
 TOOLS = [
     {
@@ -79,7 +114,6 @@ def test_a_marker_in_an_open_string_is_undecided() -> None:
     assert [(held.why, held.text) for held in parser.held] == [
         ("marker in a string", "</tool_call> a")
     ]
-    assert parser.waiting == len("</tool_call> a") <= MAX_MARKUP
 
 
 @pytest.mark.parametrize("name", sorted(TRANSCRIPTS))
@@ -90,11 +124,13 @@ def test_text_that_waits_is_what_the_end_of_the_output_gives_out(name: str) -> N
     parser = factory(parser_request(transcript), ())
     detokenizer = tiny_detokenizers()(DetokenizerOptions(), ())
     assert isinstance(parser, LinearParser)
+    has_calls = False
     for token_id in encode(transcript["output"]):
-        parser.feed(detokenizer.feed(token_id), (token_id,))
+        events = parser.feed(detokenizer.feed(token_id), (token_id,))
+        has_calls = has_calls or any(isinstance(event, ToolCallStarted) for event in events)
         if parser.state in TEXT_STATES:
             freed = copy.deepcopy(parser).finish()
             texts = [event.text for event in freed if isinstance(event, Content | Reasoning)]
             held = "".join(part.text for part in parser.held)
-            after_call = parser._calls.index >= 0 and not held.strip()
+            after_call = has_calls and not held.strip()
             assert "".join(texts) == ("" if after_call else held)

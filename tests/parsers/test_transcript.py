@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from backedge.parsers.call_rollback import MAX_MARKUP, MAX_SPACE
+from backedge.parsers import transcript
 from backedge.parsers.compiled_format import compile_format
 from backedge.parsers.events import (
     Content,
@@ -14,7 +14,9 @@ from backedge.parsers.events import (
     join,
 )
 from backedge.parsers.format import Format, Jump, ReuseSuffix, State
-from backedge.parsers.state_machine import LinearParser
+from backedge.parsers.held_back import HeldText
+from backedge.parsers.machine import LinearParser
+from backedge.parsers.transcript import MAX_MARKUP, MAX_SPACE, Transcript
 
 FORMAT = Format(
     "test",
@@ -58,14 +60,59 @@ def test_what_a_client_gets(output: str, expected: list[Event], size: int) -> No
     events: list[Event] = []
     for start in range(0, len(output), size):
         events += parser.feed(output[start : start + size])
-        assert parser.waiting <= MAX_SPACE + 2 * MAX_MARKUP
+        assert sum(part.length for part in parser.held) <= MAX_SPACE + 2 * MAX_MARKUP
     assert join(events + parser.finish()) == expected
 
 
 def test_a_call_that_has_begun_is_never_taken_back() -> None:
     parser = LinearParser(TABLE, {"f": {}})
     assert parser.feed("<call>f") == []
-    assert parser.waiting == len("<call>f") + len("f")
+    assert parser.held == [HeldText("possible call", "<call>f", len("<call>f"))]
     assert parser.feed("{") == [ToolCallStarted(0, "f"), ToolCallArguments(0, "{")]
-    assert parser.waiting == 0
+    assert parser.held == []
     assert parser.finish("nonsense")[0] != Content("nonsense")
+
+
+def test_a_rejected_guess_shows_its_opening_and_returns_the_rest() -> None:
+    shown = Transcript({"f": {}}, "")
+    shown.enter_text(State.START)
+    shown.show(" ")
+    assert shown.held_text == [HeldText("white space", " ", 1)]
+    shown.leave_text("<call>")
+    shown.enter_markup()
+    shown.keep("f or g")
+    assert shown.held_text == [HeldText("possible call", " <call>f or g", 13)]
+    assert shown.reject() == "f or g"
+    assert shown.take() == [Content(" <call>")]
+    assert shown.state is State.CONTENT
+
+
+def test_too_much_that_was_rejected_is_text_as_a_whole(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(transcript, "MAX_READ_AGAIN", 3)
+    shown = Transcript({}, "")
+    for again in ("ab", ""):
+        shown.leave_text("<call>")
+        shown.keep("ab")
+        assert shown.reject() == again
+    assert join(shown.take()) == [Content("<call><call>ab")]
+
+
+def test_a_started_call_is_what_was_guessed() -> None:
+    shown = Transcript({"f": {}}, "")
+    shown.leave_text("<call>")
+    assert shown.is_guessing
+    shown.start_call("f", None)
+    assert not shown.is_guessing
+    shown.complete_call()
+    assert shown.take() == CALL
+
+
+def test_messages_of_one_kind_are_separated() -> None:
+    shown = Transcript({}, "\n")
+    for text in ("a", "b"):
+        shown.messages.begin(State.CONTENT)
+        shown.enter_text(State.CONTENT)
+        assert shown.plain is None
+        shown.show(text)
+        assert shown.plain is Content
+    assert join(shown.take()) == [Content("a\nb")]

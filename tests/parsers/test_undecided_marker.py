@@ -8,8 +8,8 @@ import pytest
 from backedge.parsers.base import ParserNames, ParserRequest
 from backedge.parsers.events import Event, ToolCallCut, join
 from backedge.parsers.linear_parsers import Vocabulary
-from backedge.parsers.open_string import MAX_UNDECIDED
 from backedge.parsers.parser_lookup import linear_parsers
+from backedge.parsers.undecided_marker import MAX_UNDECIDED
 from hypothesis import given
 from hypothesis import strategies as st
 

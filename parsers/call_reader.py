@@ -1,0 +1,222 @@
+"""The call that is being read: its frame, which is its name, header and keys, and its arguments."""
+
+from __future__ import annotations
+
+import re
+
+from .arguments.call_lists import CallListGrammar
+from .arguments.incremental_grammar import IncrementalGrammar, Status
+from .arguments.json_calls import JsonCallGrammar
+from .arguments.marked_object import MarkedObject
+from .arguments.python_calls import PythonCallGrammar
+from .arguments.schema_value import JSON, STRING, UNDECLARED, SchemaValue
+from .arguments.tool_calls import ToolCallEmitter
+from .arguments.typed_json import TypedJson
+from .arguments.wrapped_arguments import WrappedArguments
+from .arguments.xml_elements import XmlElements
+from .compiled_format import CompiledFormat
+from .format import (
+    BETWEEN_ARGUMENTS,
+    FRAME_STATES,
+    INSIDE_ARGUMENT,
+    TEXT_STATES,
+    VALUE_STATES,
+    Format,
+    Jump,
+    State,
+)
+from .held_back import HeldText, hold
+from .transcript import MAX_MARKUP, Transcript
+
+GRAMMAR_STATES = frozenset(
+    {
+        State.ARGUMENTS,
+        State.ELEMENTS,
+        State.JSON_CALLS,
+        State.PYTHON_CALLS,
+        State.PYTHON_LINES,
+        State.CALL_LIST,
+    }
+)
+
+
+class CallReader:
+    """Reads the frame of a call, starts the call, and makes what reads its arguments.
+
+    collected: the text of a name, key or header so far.
+    value, grammar: what reads the text of the present state; None where it is read otherwise.
+    header_target: what the last header leads to.
+    declared_only: the call counts only if its function is declared.
+    """
+
+    def __init__(self, table: CompiledFormat, transcript: Transcript) -> None:
+        self._format: Format = table.grammar
+        self._headers = table.headers
+        self._transcript = transcript
+        self._key = ""  # of the argument whose value is due
+        self._named: tuple[str, str | None] | None = None  # the name and id, before the call starts
+        self.collected = ""
+        self.value: SchemaValue | WrappedArguments | None = None
+        self.grammar: IncrementalGrammar | None = None
+        self.header_target: State | Jump = State.TOOL_SECTION
+        self.declared_only = False
+
+    def enter(self, state: State) -> None:
+        """Get ready for the text of `state`."""
+        self.collected = ""
+        self.value = self.grammar = None
+        calls = self._transcript.calls
+        if state in GRAMMAR_STATES:
+            self.grammar = build_grammar(state, self._format, calls)
+        elif state in VALUE_STATES:
+            self.value = begin_value(calls, self._format, state, self._key)
+            self._key = ""
+
+    def leave(self, state: State, target: State | Jump) -> bool:
+        """Finish what `state` has read, for `target`; return False to reject the call."""
+        if state is State.NAME:
+            if target is State.JSON_CALLS:
+                return True  # whole call objects, where there might have been a name
+            return self._name(self._format.function.fullmatch(self.collected.strip()))
+        if state is State.HEADER:
+            return self._read_header(self.collected.strip())
+        if state is State.KEY:
+            self._key = self.collected.strip()
+        elif self.value is not None:
+            self.value.finish()
+        elif self.grammar is not None and self.grammar.status is not Status.DONE:
+            self.grammar.close()
+            return self.grammar.status is not Status.NOT_A_CALL
+        return True
+
+    # The frame.
+
+    @property
+    def is_named(self) -> bool:
+        """Whether a call has been named that has not started."""
+        return self._named is not None
+
+    def arguments_start(self, state: State) -> str:
+        """Return the text that the arguments begin with, which the grammar of `state` reads."""
+        return self._format.tag_prefix if state is State.ELEMENTS else "{"
+
+    def collect(self, state: State, text: str) -> bool:
+        """Add to a name, key or header; return False if it cannot be one."""
+        collected = self.collected + text
+        pattern = None  # which matches every beginning of the text
+        if state is State.NAME:
+            pattern = self._format.function
+        elif state is State.HEADER:
+            pattern = self._format.header
+        may_be = pattern is None or not (word := collected.strip()) or pattern.fullmatch(word)
+        if len(collected) > MAX_MARKUP or not may_be:
+            return False
+        self.collected = collected
+        return True
+
+    def completes_frame(self, state: State) -> bool:
+        """Start the call if its frame is complete at `state`; return False to reject it."""
+        if self._named is None:
+            return state not in VALUE_STATES or self._transcript.calls.open
+        return state in FRAME_STATES or self.start()
+
+    def start(self) -> bool:
+        """Start the call that has been named, if any; False if its function is not declared."""
+        if self._named is None:
+            return True
+        (name, call_id), self._named = self._named, None
+        if self.declared_only and not self._transcript.calls.declares(name):
+            return False
+        self._transcript.start_call(name, call_id)
+        return True
+
+    def forget(self) -> None:
+        """Forget the name: the call is rejected."""
+        self._named = None
+
+    def _name(self, match: re.Match[str] | None) -> bool:
+        """Note the name of a call, which starts when its frame is complete."""
+        if match is None or not self.start():
+            return False
+        self._named = match["name"], match.groupdict().get("id")
+        return True
+
+    def _read_header(self, header: str) -> bool:
+        for pattern, state in self._headers:
+            if (match := pattern.search(header)) is not None:
+                self.header_target = state
+                groups = match.groupdict()
+                if "key" in groups:
+                    self._key = groups["key"]
+                return "name" not in groups or state in TEXT_STATES or self._name(match)
+        self.header_target = State.TOOL_SECTION
+        return True
+
+    # The arguments.
+
+    def is_in_argument(self, state: State, held: str) -> bool:
+        """Whether an argument has begun and has not ended. held: the lexer's."""
+        if self.grammar is not None and self.grammar.in_argument:
+            return True
+        begins = state in BETWEEN_ARGUMENTS and bool(self._key or held.strip())
+        return begins or state in INSIDE_ARGUMENT
+
+    @property
+    def held_value(self) -> str:
+        """The text of a value that waits for its end."""
+        return self.value.held if self.value is not None else ""
+
+    @property
+    def held_text(self) -> list[HeldText]:
+        """The text that waits, with the reason."""
+        # While it is guessing, the transcript keeps what is collected.
+        name = "" if self._transcript.is_guessing else self.collected
+        value = self.held_value if self.grammar is None else self.grammar.held
+        return hold("unfinished name", name) + hold("unfinished value", value)
+
+
+def build_grammar(state: State, format_: Format, calls: ToolCallEmitter) -> IncrementalGrammar:
+    """Return a new grammar for a state of `GRAMMAR_STATES`; it gives its events to `calls`."""
+    match state:
+        case State.ARGUMENTS:
+            if format_.quotes:
+                return MarkedObject(calls, format_.quotes)
+            return TypedJson(calls, calls.arguments)
+        case State.ELEMENTS:
+            return XmlElements(calls, format_.tag_prefix)
+        case State.JSON_CALLS:
+            return JsonCallGrammar(calls, format_.keys, declared_only=format_.declared_only)
+        case State.CALL_LIST:
+            return CallListGrammar(calls, format_.keys, declared_only=format_.declared_only)
+        case _:
+            bracketed = state is State.PYTHON_CALLS
+            return PythonCallGrammar(
+                calls, bracketed=bracketed, declared_only=format_.declared_only
+            )
+
+
+def begin_value(
+    calls: ToolCallEmitter, format_: Format, state: State, key: str
+) -> SchemaValue | WrappedArguments:
+    """Begin the value of the open call's parameter `key`.
+
+    state: VALUE, STRING or JSON.
+    """
+
+    def begin() -> SchemaValue:
+        match state:
+            case State.STRING:
+                schema = STRING
+            case State.JSON:
+                schema = JSON
+            case _:
+                schema = calls.value_schema(key)
+                if not schema.declared:
+                    schema = UNDECLARED[format_.undeclared_type]
+        calls.member(key)
+        quoted = state is State.JSON or format_.quotes_json
+        return SchemaValue(calls.arguments, schema, format_.strip, quoted=quoted)
+
+    if key in format_.wrappers and not calls.value_schema(key).declared and not calls.has_members:
+        return WrappedArguments(calls, begin)
+    return begin()

@@ -1,0 +1,314 @@
+"""The lexer: cuts a model's output into markers and text.
+
+How it works
+------------
+A marker is a fixed string of the model's syntax, `<tool_call>` for example. Each state of a format
+has its own markers (`CompiledFormat.markers`); the text in between means whatever the state says.
+The lexer passes both to its `Reader`, which moves it to another state with `look_for`.
+
+There are two kinds of marker, and the tokenizer decides which kind one is:
+
+- A marker that is one token of the vocabulary counts only as that token. The same characters as
+  ordinary text are text: the model talks about the marker.
+- Every other marker is found in the text by the state's `Scanner`, one regular expression for all
+  markers of the state. A token that is part of such a marker is read as text in the states that
+  have the marker.
+
+A marker may be cut between two pieces of output. Text at the end of a piece that could be the
+beginning of a marker waits in `held`, which is shorter than the longest marker, and is read again
+in front of the next piece. `flush` reads it at once when nothing can follow it: before a marker
+token and at the end of the output; `final` then selects the pattern without beginnings.
+
+A state with a grammar is not scanned: the reader lets the grammar read, and asks for a marker
+only where the grammar stops (`take_marker`). A grammar may `hold` text as well; its own limits
+bound the length. A marker token in an open string is an `UndecidedMarker`, and the output after it
+waits, until it is clear whether the token is part of the string.
+
+The reader may `give_back` text, to be read again in the state that it has entered meanwhile. Every
+character is scanned once, plus once for each time it was held back or given back.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import deque
+from collections.abc import Mapping, Sequence
+from typing import Protocol
+
+from .arguments.incremental_grammar import IncrementalGrammar
+from .compiled_format import FENCE, CompiledFormat, Scanner
+from .format import (
+    REASONING_STATES,
+    TEXT_STATES,
+    VALUE_STATES,
+    State,
+    Target,
+    target_state,
+)
+from .held_back import HeldText, Why, hold
+from .undecided_marker import Piece, UndecidedMarker, Verdict
+
+
+class Reader(Protocol):
+    """Reads the markers and the text that a lexer finds."""
+
+    @property
+    def text_state(self) -> State:
+        """The state of the text that calls interrupt."""
+        ...
+
+    def take_text(self, text: str) -> int:
+        """Take text without markers; return how much of it.
+
+        Less than all if the rest has to be read in another state, which has been entered.
+        """
+        ...
+
+    def read_grammar(self, grammar: IncrementalGrammar, text: str, position: int) -> int:
+        """Let `grammar` read from `position` on; return the position it has reached."""
+        ...
+
+    def follow(self, marker: str) -> int:
+        """Follow `marker` out of the state.
+
+        Return how many characters at its end are text of the next state.
+        """
+        ...
+
+
+class Lexer:
+    """Cuts the output of one choice into the markers of the present state and text.
+
+    scanner: finds the markers of the state in text; None if it has no such markers.
+    grammar: reads the text of the state in place of the scanner; None for states without.
+    held: text that may be the beginning of a marker, or that the grammar waits with.
+    final: nothing follows the text that is being read.
+    undecided: a marker token in an open string.
+    counts: the text that is being read is reasoning.
+    reasoning_tokens: how many tokens of reasoning were read, without its markers.
+    """
+
+    def __init__(self, table: CompiledFormat, reader: Reader) -> None:
+        self._table = table
+        self._reader = reader
+        self._state: State
+        self._again = ""
+        self.scanner: Scanner | None = None
+        self.grammar: IncrementalGrammar | None = None
+        self.held = ""
+        self.final = False
+        self.counts = False
+        self.undecided: UndecidedMarker | None = None
+        self.reasoning_tokens = 0
+
+    def look_for(self, state: State, grammar: IncrementalGrammar | None = None) -> None:
+        """Look for the markers of `state` from now on, whose text `grammar` reads, if any."""
+        self._state = state
+        self.scanner = self._table.scanners.get(state)
+        self.grammar = grammar
+        self.counts = state in REASONING_STATES
+
+    @property
+    def markers(self) -> Mapping[str, Target]:
+        """The markers of the present state."""
+        return self._table.markers.get(self._state, {})
+
+    @property
+    def held_text(self) -> list[HeldText]:
+        """The text that waits, each part with the reason."""
+        why: Why = "possible marker" if self.grammar is None else "unfinished value"
+        undecided = "" if self.undecided is None else self.undecided.held
+        return hold(why, self.held) + hold("marker in a string", undecided)
+
+    # Pieces of output.
+
+    def feed(self, text: str, token_ids: Sequence[int]) -> None:
+        """Read a piece of output, which may be a marker token, or decide what one was."""
+        if self.undecided is None:
+            self._read_piece(text, token_ids)
+            return
+        pieces = deque([(text, token_ids)])
+        while pieces:
+            piece = pieces.popleft()
+            undecided = self.undecided
+            if undecided is None:
+                self._read_piece(*piece)
+                continue
+            marker = self._table.ids.get(piece[1][0]) if piece[1] else None
+            verdict = undecided.add(piece, marker)
+            if verdict is not None:
+                pieces.extendleft(reversed(self._decide(undecided, verdict)))
+
+    def finish(self, *, cut: bool) -> None:
+        """End the output: an undecided marker has ended the call, unless a limit has cut it."""
+        while self.undecided is not None:
+            if cut:
+                self.held += self.undecided.held
+                self.undecided = None
+                return
+            for piece in self._decide(self.undecided, Verdict.END):
+                self.feed(*piece)
+
+    def _read_piece(self, text: str, token_ids: Sequence[int]) -> None:
+        marker = self._table.ids.get(token_ids[0]) if token_ids else None
+        if marker is None:
+            if token_ids and self._table.parts:
+                part = self._table.parts.get(token_ids[0], "")
+                text = text if text.endswith(part) else text + part  # special tokens are hidden
+            if text:
+                self.read(text)
+            if self.counts:
+                self.reasoning_tokens += len(token_ids)
+        elif len(token_ids) > 1:
+            raise ValueError(f"the marker token {token_ids[0]} ({marker!r}) must be fed alone")
+        elif self.grammar is not None and self.grammar.in_string and marker in self.markers:
+            target = target_state(self.markers[marker])
+            state = target if isinstance(target, State) else self._reader.text_state
+            self.undecided = UndecidedMarker(
+                self._table, marker, state, (text, token_ids), self.grammar.string_end
+            )
+        else:
+            self._read_token(marker, text)
+
+    def _decide(self, undecided: UndecidedMarker, verdict: Verdict) -> list[Piece]:
+        """Read the undecided marker as what it was; return what is to be read after it."""
+        self.undecided = None
+        if verdict is Verdict.END:
+            self._read_token(undecided.marker, undecided.piece[0], ends_string=True)
+        else:
+            self._read_token_as_text(undecided.marker, undecided.piece[0])
+        return undecided.pieces
+
+    # Text.
+
+    def read(self, text: str) -> None:
+        """Read the next piece of text, after what was held back."""
+        if self.held:
+            text = self.held + text
+            self.held = ""
+        position = 0
+        while position < len(text):
+            if self.grammar is None:
+                position = self._scan(text, position)
+            else:
+                position = self._reader.read_grammar(self.grammar, text, position)
+            if self._again:
+                text = self._again + text[position:]
+                self._again = ""
+                position = 0
+
+    def give_back(self, text: str) -> None:
+        """Have `text` read again in the present state, in front of the text not read yet."""
+        self._again = text
+
+    def read_again(self, rest: str = "") -> None:
+        """Read what was given back, and `rest` after it."""
+        again, self._again = self._again, ""
+        self.read(again + rest)
+
+    def hold(self, text: str, position: int) -> int:
+        """Hold back `text` from `position` on until more of it is fed; return its end."""
+        self.held = text[position:]
+        return len(text)
+
+    def flush(self) -> None:
+        """Read what is held back: the text after it cannot complete a marker."""
+        if not self.held:
+            return
+        self.final = True
+        self.read("")
+        self.final = False
+
+    def drop_half_marker(self) -> str:
+        """Drop what a limit has left of a marker after text, unless it reads as text.
+
+        Return it if a call may begin with it.
+        """
+        held, half = self.held, self.held.strip()
+        # After the marker that opens reasoning, a word is the rest of its header.
+        is_word = half[:1].isalnum() and self._state is not State.REASONING_OPENED
+        if not half or is_word or half[0] == FENCE[0]:
+            return ""
+        self.held = ""
+        opens_call = any(
+            marker.startswith(held) and target_state(target) not in TEXT_STATES
+            for marker, target in self.markers.items()
+        )
+        return held if opens_call else ""
+
+    def take_marker(self, text: str, position: int) -> int | None:
+        """Follow the marker that begins at `position`, or hold back its beginning.
+
+        Return the position reached; None if no marker begins there.
+        """
+        if self.scanner is None:
+            return None
+        pattern = self.scanner.final if self.final else self.scanner.running
+        match = pattern.match(text, position)
+        return None if match is None else self._take_match(text, match)
+
+    def _scan(self, text: str, position: int) -> int:
+        """Read up to the next marker of this state and follow it."""
+        scanner = self.scanner
+        match = None
+        if scanner is not None:
+            match = (scanner.final if self.final else scanner.running).search(text, position)
+        end = len(text) if match is None else match.start()
+        if end > position:
+            taken = self._reader.take_text(text[position:end])
+            if position + taken < end:
+                return position + taken
+        return end if match is None else self._take_match(text, match)
+
+    def _take_match(self, text: str, match: re.Match[str]) -> int:
+        """Follow a marker that was found, or hold back the beginning of one."""
+        if match.lastindex:
+            return self.hold(text, match.start())
+        return match.end() - self._reader.follow(match.group())
+
+    # Marker tokens.
+
+    def _read_token(self, marker: str, text: str, *, ends_string: bool = False) -> None:
+        """Read a marker that is one token.
+
+        ends_string: it ends the string that is open.
+        text: the token's own text, after any text left over from the token before it; without
+        the marker if the tokenizer hides special tokens.
+        """
+        if not ends_string and self.grammar is not None and self.grammar.in_string:
+            self._read_token_as_text(marker, text)
+            return
+        if marker not in self.markers:
+            if self._state in VALUE_STATES:
+                # The token may be a part of the longer text that ends the value.
+                self.read(text if text.endswith(marker) else text + marker)
+                return
+            self.flush()
+            if marker in self.markers:  # reading what was held back has changed the state
+                self._read_token(marker, text)
+            else:
+                self._read_token_as_text(marker, text)
+            return
+        if lead := text.removesuffix(marker):
+            self.read(lead)
+        self.flush()
+        if marker not in self.markers:
+            self._read_token_as_text(marker, marker if text.endswith(marker) else "")
+            return
+        reused = self._reader.follow(marker)
+        self.read_again()
+        if reused:
+            self.read(marker[-reused:])
+
+    def _read_token_as_text(self, marker: str, text: str) -> None:
+        """Read a marker token that means nothing here; a hidden one shows only inside calls."""
+        if self._state in TEXT_STATES:
+            while text:
+                text = text[self._reader.take_text(text) :]
+            return
+        shown = text if text.endswith(marker) else text + marker
+        if self.grammar is not None:
+            self.read(shown)
+        elif self._reader.take_text(shown) < len(shown):
+            self.read_again()
+            self._read_token(marker, text)

@@ -1,0 +1,410 @@
+"""The linear parser: one state machine for the output formats of all models.
+
+How it works
+------------
+A `Format` is a table. Each state says what the text in it is, and lists the markers that end it
+together with the states they lead to. `LinearParser` runs such a table over a model's output; it
+knows no format by name. It owns three objects, and each of them knows only what is its own:
+
+    `Lexer`       lexer.py        cuts the output into markers and text
+    `CallReader`  call_reader.py  reads the name, the keys and the values of a call
+    `Transcript`  transcript.py   shows text and calls; gives back what only looked like a call
+
+These are the states that a table may have, and the usual ways between them:
+
+                    a marker that opens calls                 the value's marker
+    text states ────────────────────────────► NAME ──► KEY ◄────────────────────► value states
+    START            TOOL_SECTION, HEADER,    │  ▲      ▲                         VALUE
+    CONTENT          PARAMETERS, IGNORED      │  │      │ the next parameter      STRING
+    CODE_FENCE       stand where the format   │  │      ▼                         JSON
+    CODE_BLOCK       has something in         │  │   PARAMETERS
+    REASONING_OPENED between                  │  │      │ the call's end
+    REASONING                                 │  └── TOOL_SECTION ◄─────┐
+      ▲    ▲                                  ▼                        │
+      │    │     the syntax is complete,  grammar states  the call's end
+      │    └───── or the call's end ◄──── ARGUMENTS ELEMENTS ──────────┘
+      │          (`Jump.RETURN`)          JSON_CALLS CALL_LIST PYTHON_CALLS PYTHON_LINES
+      │
+      └─ rejected: from any state to the right, as long as the call has not begun
+
+docs/formats.md shows two tables as diagrams; `python -m backedge.testing.diagram NAME` draws any.
+The machine needs no stack: formats nest to one level only, text, calls within it, parameters within
+a call. The one thing to remember is the text that the calls interrupted, `Transcript.state`; the
+target `Jump.RETURN` goes back there. Real nesting occurs in arguments only, and there a grammar
+with a stack of its own reads until its syntax has ended; then the state's marker `COMPLETE` is
+followed.
+
+What the states do with their text:
+
+- text states show it (`Transcript.show`);
+- NAME, KEY and HEADER collect it, and the next marker uses it (`CallReader.leave`);
+- value states pass it to a `SchemaValue`, which writes it as the JSON the schema asks for;
+- grammar states let an `IncrementalGrammar` read it;
+- IGNORED drops it; in TOOL_SECTION and PARAMETERS only white space and `BETWEEN_CALLS` may stand.
+
+A table lists what may happen. Whatever else happens rejects the call, and what was read of it
+becomes text again (`_reject`).
+
+Invariants, each of them tested for every format (tests/parsers/test_fuzz.py):
+
+- Nothing is lost: every character is shown, part of a call, or part of the syntax around it.
+- The events, joined, do not depend on how the output was cut into pieces.
+- What waits (`held`) is bounded, whatever the model writes.
+- No output raises an exception.
+
+The cost: one regular expression per piece of text, and a constant number of steps per marker. Most
+tokens are text of an answer, or of a value, without anything to look out for. `feed` handles these
+without a further call; keep it so (benchmarks/parsers.py measures it).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+
+from typing_extensions import override
+
+from ..base.json_types import JsonObject
+from .arguments.incremental_grammar import IncrementalGrammar, Status, skip_space
+from .base import StreamParser
+from .call_reader import CallReader
+from .compiled_format import CODE_MARKERS, CompiledFormat
+from .events import Content, Event, Reasoning, ToolCallCut
+from .format import (
+    CALL_ENDS,
+    CODE_STATES,
+    COLLECTED_STATES,
+    COMPLETE,
+    FIRST_STATES,
+    OUTSIDE_CALLS,
+    TEXT_STATES,
+    UNSTOPPED,
+    Jump,
+    ReuseSuffix,
+    State,
+)
+from .held_back import HeldText
+from .lexer import Lexer, Reader
+from .transcript import BETWEEN_CALLS, Transcript
+
+# States whose end is no news if the output ends there.
+_ENDS_QUIETLY = TEXT_STATES | {State.IGNORED}
+
+
+class LinearParser(StreamParser, Reader):
+    """Parses the output of one choice by a table.
+
+    A marker token must be fed alone, with its own text or none; `feed` raises ValueError if it
+    comes with other tokens. If generation is cut inside a call, `finish` reports the part of the
+    call that no other event has as `ToolCallCut`.
+
+    parameters: each declared function's JSON schema by name.
+    state: the state of the first token, if the prompt has decided that.
+    """
+
+    def __init__(
+        self,
+        table: CompiledFormat,
+        parameters: Mapping[str, JsonObject],
+        state: State | None = None,
+    ) -> None:
+        self._table = table
+        self._alone = table.alone
+        self._lexer = Lexer(table, self)
+        self._transcript = Transcript(parameters, table.grammar.separator)
+        self._call = CallReader(table, self._transcript)
+        self._state: State
+        # Takes a text without markers; None in states where it needs more than that.
+        self._take_run: Callable[[str], None] | None
+        if table.prefix:
+            self._transcript.events.append(Content(table.prefix))
+        self._enter(state or table.initial_state)
+
+    @property
+    def state(self) -> State:
+        """The state that the next text is in, as far as is known."""
+        return self._state
+
+    @property
+    @override
+    def text_state(self) -> State:
+        return self._transcript.state
+
+    @property
+    @override
+    def token_aligned(self) -> bool:
+        return bool(self._table.ids or self._table.parts)
+
+    @property
+    @override
+    def in_reasoning(self) -> bool:
+        return self._state in UNSTOPPED
+
+    @property
+    @override
+    def reasoning_tokens(self) -> int:
+        return self._lexer.reasoning_tokens
+
+    @property
+    @override
+    def state_name(self) -> str:
+        return self._state.name
+
+    @property
+    @override
+    def held(self) -> list[HeldText]:
+        return self._transcript.held_text + self._call.held_text + self._lexer.held_text
+
+    @override
+    def reads_together(self, token_ids: Sequence[int]) -> bool:
+        if len(token_ids) == 1:
+            return True
+        # A call in the midst of reasoning may end, and reasoning go on, with any character.
+        in_call_of_reasoning = (
+            self._transcript.state is State.REASONING and self._state not in TEXT_STATES
+        )
+        counts = in_call_of_reasoning or self._state in self._table.counted
+        return not counts and self._alone.isdisjoint(token_ids)
+
+    @override
+    def feed(self, text: str, token_ids: Sequence[int] = ()) -> list[Event]:
+        lexer, transcript = self._lexer, self._transcript
+        plain = transcript.plain
+        if text and plain is not None and not lexer.held:
+            # What most tokens are: text of an answer, without anything to look out for.
+            scanner = lexer.scanner
+            if self._alone.isdisjoint(token_ids) and (
+                scanner is None or not scanner.running.search(text)
+            ):
+                if plain is Reasoning:
+                    lexer.reasoning_tokens += len(token_ids)
+                return [plain(text)]
+        if lexer.undecided is None and self._alone.isdisjoint(token_ids):
+            # Text in any other state, in which no token is a marker.
+            scanner, grammar = lexer.scanner, lexer.grammar
+            if (
+                self._take_run is not None
+                and not lexer.held
+                and (scanner is None or not scanner.running.search(text))
+            ):
+                self._take_run(text)  # what the lexer would come to
+            elif text and (
+                grammar is None
+                or lexer.held
+                or transcript.guess is not None
+                or not grammar.take_run(text)  # most text of a string
+            ):
+                lexer.read(text)
+            if lexer.counts:
+                lexer.reasoning_tokens += len(token_ids)
+        else:
+            lexer.feed(text, token_ids)
+        return transcript.take() if transcript.events else []
+
+    @override
+    def finish(
+        self, text: str = "", token_ids: Sequence[int] = (), *, cut: bool = False
+    ) -> list[Event]:
+        events = self.feed(text, token_ids)
+        lexer = self._lexer
+        lexer.finish(cut=cut)
+        unfinished = cut or (self._transcript.calls.open and self._is_in_argument())
+        if unfinished and self._state not in TEXT_STATES:
+            self._report_cut()
+        else:
+            if cut and (half := lexer.drop_half_marker()):
+                self._transcript.events.append(ToolCallCut(None, half))
+            lexer.flush()
+            if self._state is State.NAME and COMPLETE in lexer.markers:
+                self._call.declared_only = True  # only then a name may stand alone
+                self.follow(COMPLETE)
+                lexer.read_again()
+                lexer.flush()
+            self._finish_open()
+        return events + self._transcript.take()
+
+    def _finish_open(self) -> None:
+        """End the output: what has not become a call is text, and an open call is closed."""
+        transcript = self._transcript
+        while transcript.guess is not None and self._state not in _ENDS_QUIETLY:
+            if transcript.calls.index >= 0 and not transcript.guess.text.strip(BETWEEN_CALLS):
+                return
+            self._reject()
+            self._lexer.read_again()
+            self._lexer.flush()
+        if not transcript.calls.open:
+            transcript.finish()
+        elif self._is_in_argument():
+            self._report_cut()
+        else:
+            self._call.leave(self._state, State.CONTENT)
+            transcript.complete_call()
+
+    def _report_cut(self) -> None:
+        """Report a call that the end of the output has cut, with what is held back of it."""
+        held = self._call.held_value + self._lexer.held
+        self._transcript.cut(held, shows_guess=self._state is not State.IGNORED)
+
+    def _is_in_argument(self) -> bool:
+        return self._call.is_in_argument(self._state, self._lexer.held)
+
+    # Transitions.
+
+    @override
+    def follow(self, marker: str) -> int:
+        state, to = self._state, self._lexer.markers[marker]
+        target, reused = (to.state, to.length) if isinstance(to, ReuseSuffix) else (to, 0)
+        call, transcript = self._call, self._transcript
+        if state is State.NAME and target is State.JSON_CALLS and call.collected.strip():
+            # Whole call objects stand only where no name has begun; this is part of the name.
+            return len(marker) - self._collect(marker)
+        own = marker[: len(marker) - reused]
+        if state not in TEXT_STATES:
+            is_spelled = marker in self._table.spelled
+            transcript.keep_marker(own, may_open=is_spelled and target not in CALL_ENDS)
+        elif target not in TEXT_STATES:
+            call.declared_only = marker in self._table.spelled
+            transcript.leave_text(own)
+        elif marker in CODE_MARKERS and not CODE_STATES.isdisjoint({state, target}):
+            transcript.show(own)  # a code block's fence is text, too
+        else:
+            transcript.drop_space()
+        entered = self._find_state(target) if call.leave(state, target) else None
+        if entered is None or not call.completes_frame(entered):
+            self._reject()
+        else:
+            self._enter(entered)
+        return reused
+
+    def _find_state(self, target: State | Jump) -> State:
+        """Return the state that a target leads to now."""
+        if target is Jump.BY_HEADER:
+            target = self._call.header_target
+            self._transcript.messages.begin(target)
+        return target if isinstance(target, State) else self._transcript.resume_text()
+
+    def _enter(self, state: State) -> None:
+        """Go to `state`."""
+        self._state = state
+        transcript, call = self._transcript, self._call
+        if state in OUTSIDE_CALLS:
+            transcript.complete_call()
+        if state in TEXT_STATES:
+            transcript.enter_text(state)
+        else:
+            transcript.enter_markup()
+        call.enter(state)
+        self._take_run = None
+        if call.value is not None:
+            self._take_run = call.value.feed
+        elif state in COLLECTED_STATES:
+            self._take_run = self._collect_all
+        self._lexer.look_for(state, call.grammar)
+
+    def _reject(self, unkept: str = "") -> None:
+        """Reject the call, the one place where this is done: what was read of it becomes text.
+
+        unkept: what was read of it before the transcript collected anything.
+        """
+        self._lexer.give_back(unkept + self._transcript.reject())
+        self._call.forget()
+        self._enter(self._transcript.state)
+
+    # The text in the states.
+
+    @override
+    def take_text(self, text: str) -> int:
+        state = self._state
+        if state in TEXT_STATES:
+            first = FIRST_STATES.get(state)
+            if first is not None and not self._transcript.is_space(text):
+                self._enter(first)
+                return 0
+            self._transcript.show(text)
+        elif self._call.value is not None:
+            self._call.value.feed(text)
+        elif state in COLLECTED_STATES:
+            return self._collect(text)
+        elif not self._transcript.calls.open and state is not State.IGNORED:
+            return self._skip(text)
+        return len(text)
+
+    def _collect(self, text: str) -> int:
+        """Add to a name, key or header; reject the call if it cannot be one."""
+        if self._call.collect(self._state, text):
+            self._transcript.keep(text)
+            return len(text)
+        # Within a call that is open, the transcript collects nothing.
+        self._reject(self._call.collected if self._transcript.guess is None else "")
+        return 0
+
+    def _collect_all(self, text: str) -> None:
+        if self._collect(text) < len(text):
+            self._lexer.read_again(text)
+
+    def _skip(self, text: str) -> int:
+        """Skip what may stand between calls; reject the call at anything else."""
+        if self._state is State.TOOL_SECTION and self._transcript.keep_words(text):
+            return len(text)
+        skipped = text[: len(text) - len(text.lstrip(BETWEEN_CALLS))]
+        self._transcript.keep(skipped)
+        if skipped != text:
+            self._reject()
+        return len(skipped)
+
+    @override
+    def read_grammar(self, grammar: IncrementalGrammar, text: str, position: int) -> int:
+        if self._call.is_named:
+            return self._await_arguments(text, position)
+        lexer, transcript = self._lexer, self._transcript
+        start = position
+        position = grammar.read(text, position, final=lexer.final)
+        if transcript.guess is not None:
+            transcript.keep(text[start:position])
+        match grammar.status:
+            case Status.MORE if position == len(text):
+                pass
+            case Status.MORE if not lexer.final:
+                return lexer.hold(text, position)
+            case Status.MORE:
+                return self._push(grammar, text, position)
+            case Status.UNEXPECTED:
+                taken = lexer.take_marker(text, position)
+                return taken if taken is not None else self._push(grammar, text, position)
+            case Status.DONE:
+                self._complete()
+            case Status.NEXT_CALL if transcript.guess is None:
+                transcript.open_guess("")
+            case Status.NOT_A_CALL:
+                self._reject()
+        return position
+
+    def _await_arguments(self, text: str, position: int) -> int:
+        """Read up to a call's arguments; reject the call if anything else comes first."""
+        taken = self._lexer.take_marker(text, position)
+        if taken is not None:
+            return taken
+        if text.startswith(self._call.arguments_start(self._state), position):
+            if not self._call.start():
+                self._reject()
+            return position
+        end = skip_space(text, position)
+        if end == position:
+            self._reject()
+        else:
+            self._transcript.keep(text[position:end])
+        return end
+
+    def _complete(self) -> None:
+        """Go on where the grammar has ended."""
+        self._lexer.look_for(self._state)
+        if COMPLETE in self._lexer.markers:
+            self.follow(COMPLETE)
+
+    def _push(self, grammar: IncrementalGrammar, text: str, position: int) -> int:
+        """Make the grammar take a character that it does not expect, or end there."""
+        grammar.take_unexpected(text[position])
+        if grammar.status is Status.NOT_A_CALL:
+            self._reject()
+            return position
+        self._transcript.keep(text[position])
+        return position + 1

@@ -1,0 +1,265 @@
+"""The transcript: what the client was shown, and what may still turn out to be text.
+
+How it works
+------------
+A marker that opens a call is a guess. `<tool_call>` in an answer may begin a call, or the model
+may be explaining how its calls look. Until the call's frame is complete nothing has been sent, so
+the parser can still change its mind:
+
+- `open_guess` notes the marker that left the text, and from then on `keep` collects everything
+  read since.
+- As soon as a new call has a number the guess was right. What was collected is dropped; from here
+  on nothing is undone.
+- `reject` drops the guess instead: the opening marker is shown as text, and what was collected is
+  returned, to be read again as text. It may hold the opening of a real call, and then the same
+  starts again there.
+
+Each rejected guess turns at least the opening marker into text, so reading again comes to an end.
+It costs what is read again, and a model may write thousands of markers that begin no call: an
+answer may have `MAX_READ_AGAIN` characters read again, and then a rejected call is text as a whole.
+Names, keys and headers are limited to `MAX_MARKUP` characters and the grammars have limits of their
+own: what waits here is bounded by them.
+
+White space around calls and in front of an answer belongs to the syntax, not to the text. `show`
+holds it back, at most `MAX_SPACE` characters: text that follows brings it back, a marker drops it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from ..base.json_types import JsonObject
+from .arguments.tool_calls import ToolCallEmitter
+from .events import Content, Event, Reasoning, ToolCallCut
+from .format import FIRST_STATES, TEXT_STATES, Jump, State
+from .held_back import HeldText, hold
+
+# How much white space before the first word and after a call may turn out not to be text.
+MAX_SPACE = 256
+# Characters between and around calls that are not text.
+BETWEEN_CALLS = " \t\r\n,;]})"
+# The longest name, key or header.
+MAX_MARKUP = 1024
+# How many characters of rejected calls are searched for another call, in an answer.
+MAX_READ_AGAIN = 262_144
+# The event of text in the states where it needs no further reading.
+PLAIN_EVENTS: dict[State, type[Reasoning | Content]] = {
+    State.CONTENT: Content,
+    State.REASONING: Reasoning,
+}
+
+
+class Guess:
+    """What was read since a marker that may have opened a call.
+
+    opening: the marker. before: the number of the last call before it.
+    """
+
+    def __init__(self, opening: str, before: int) -> None:
+        self.opening = opening
+        self.before = before
+        self.pieces: list[str] = []
+
+    @property
+    def text(self) -> str:
+        """All of it: what becomes text if no call begins."""
+        return self.opening + "".join(self.pieces)
+
+
+class Messages:
+    """Separates two messages of one kind, each with a header, that follow each other.
+
+    due: the message whose first text is due; None once it has been shown.
+    """
+
+    def __init__(self, separator: str) -> None:
+        self._separator = separator
+        self._said: State | None = None  # the last message with text; None after a call
+        self.due: State | None = None
+
+    def begin(self, target: State | Jump) -> None:
+        """Begin what a header leads to."""
+        if not self._separator:
+            return
+        self.due = target if isinstance(target, State) and target in TEXT_STATES else None
+        if self.due is None:
+            self._said = None
+
+    def separate(self) -> str:
+        """Return what stands between the message whose text begins and the one before it."""
+        same, self._said, self.due = self._said is self.due, self.due, None
+        return self._separator if same else ""
+
+
+class Transcript:
+    """Shows text, and gives back as text what only looked like a call.
+
+    parameters: each declared function's JSON schema by name. separator: `Format.separator`.
+    events: what the client gets next. calls: writes tool calls to `events`.
+    state: the state of the text that is shown, or that calls have interrupted.
+    plain: the event of text that can be shown without `show`; None if it needs more than that.
+    guess: what may turn out to be text; None if nothing may.
+    """
+
+    def __init__(self, parameters: Mapping[str, JsonObject], separator: str) -> None:
+        self.events: list[Event] = []
+        self.calls = ToolCallEmitter(self.events, parameters)
+        self.state = State.CONTENT
+        self.plain: type[Reasoning | Content] | None = None
+        self.guess: Guess | None = None
+        self.messages = Messages(separator)
+        self._space = ""
+        self._after_call = False
+        self._read_again_budget = MAX_READ_AGAIN
+
+    def take(self) -> list[Event]:
+        """Return the new events."""
+        events = self.events
+        self.events = self.calls.events = []
+        return events
+
+    @property
+    def is_guessing(self) -> bool:
+        """Whether a call may have begun that may still become text."""
+        return self.guess is not None and self.calls.index == self.guess.before
+
+    @property
+    def held_text(self) -> list[HeldText]:
+        """The text that waits, each part with the reason."""
+        guessed = self.guess.text if self.guess is not None and self.is_guessing else ""
+        return hold("white space", self._space) + hold("possible call", guessed)
+
+    # Text.
+
+    def enter_text(self, state: State) -> None:
+        """Begin text of `state`; what a guess has collected is forgotten."""
+        self.state = state
+        self.guess = None
+        waits = self.messages.due is not None or self._after_call or self._space
+        self.plain = None if waits else PLAIN_EVENTS.get(state)
+
+    def show(self, text: str) -> None:
+        """Add text for the client, with the white space that was held back in front of it."""
+        if self.messages.due is not None:
+            text = self.messages.separate() + text
+        if self._space:
+            text = self._space + text
+            self._space = ""
+        if self._after_call or self.state in FIRST_STATES:
+            if not text.strip() and len(text) <= MAX_SPACE:
+                self._space = text
+                return
+            self._after_call = False
+        self.plain = PLAIN_EVENTS.get(self.state)
+        self.events.append(Reasoning(text) if self.state is State.REASONING else Content(text))
+
+    def is_space(self, text: str) -> bool:
+        """Whether `text` and all text before it is white space that can still be held back."""
+        return not text.strip() and len(self._space) + len(text) <= MAX_SPACE
+
+    def drop_space(self) -> None:
+        """Drop white space in front of a marker, which is part of it."""
+        self._space = ""
+
+    def resume_text(self) -> State:
+        """Return the state of the text that calls have interrupted, where text goes on."""
+        self._after_call = True
+        return self.state
+
+    # Calls.
+
+    def leave_text(self, marker: str) -> None:
+        """Leave the text by `marker`, which may open a call."""
+        self.state = FIRST_STATES.get(self.state, self.state)
+        self.plain = None
+        self.open_guess(self._space + marker)
+
+    def enter_markup(self) -> None:
+        """Begin a state that is not text."""
+        if self.guess is None and not self.calls.open:
+            self.open_guess("")
+        self._space = ""
+
+    def open_guess(self, opening: str) -> None:
+        """Start to collect what may turn out to be text. opening: the marker that left the text."""
+        self.guess = Guess(opening, self.calls.index)
+
+    def keep(self, text: str) -> None:
+        """Collect `text` while the call has not begun."""
+        guess = self.guess
+        if guess is None:
+            return
+        if self.calls.index != guess.before:
+            self.guess = None
+        elif text:
+            guess.pieces.append(text)
+
+    def keep_marker(self, marker: str, *, may_open: bool) -> None:
+        """Collect a marker outside of text.
+
+        may_open: it may begin a call after another. A marker that ends a call is never text.
+        """
+        if self.calls.index < 0 or (self.guess is not None and self.guess.opening):
+            self.keep(marker)
+        elif may_open and not self.calls.open:
+            self.open_guess(marker)
+
+    def keep_words(self, text: str) -> bool:
+        """Collect words after a call of a section, unless they are too many.
+
+        They are dropped if another call or the end of the section follows, and content if nothing
+        does: the model has forgotten the end.
+        """
+        guess = self.guess
+        if self.calls.index < 0 or guess is None or guess.opening:
+            return False
+        if sum(map(len, guess.pieces)) + len(text) > MAX_MARKUP:
+            return False
+        self.keep(text)
+        return True
+
+    def start_call(self, name: str, call_id: str | None) -> None:
+        """Start a call: the guess was right."""
+        self.calls.start(name, call_id)
+        self.guess = None
+
+    def complete_call(self) -> None:
+        """Complete the open call, if any: the one place where a call's end is decided."""
+        self.calls.end()
+
+    def reject(self) -> str:
+        """Show the opening marker of a call that is none; return the text to be read again."""
+        opening = again = ""
+        if self.guess is not None:
+            opening, again = self.guess.opening, "".join(self.guess.pieces)
+        self.guess = None
+        self._read_again_budget -= len(again)
+        if self._read_again_budget < 0:
+            opening, again = opening + again, ""
+        self._after_call = self.calls.index >= 0
+        self.complete_call()
+        if opening:
+            self.show(opening)
+        return again
+
+    # The end of the output.
+
+    def cut(self, held: str, *, shows_guess: bool = True) -> None:
+        """Report a call that the end of the output has cut, with what is held back of it.
+
+        held: what the lexer and a value hold back. shows_guess: what was collected is no markup
+        that the format ignores.
+        """
+        self.keep("")  # forgets what a call has used
+        if self.guess is not None and shows_guess:
+            held = self.guess.text + held
+            if held.strip(BETWEEN_CALLS):
+                self.events.append(ToolCallCut(None, held))
+        elif self.calls.open or held:
+            self.events.append(ToolCallCut(self.calls.index, held))
+
+    def finish(self) -> None:
+        """End the output: show white space that is all of it."""
+        if self._space and self.calls.index < 0:
+            self._after_call = False
+            self.events.append(Content(self._space))
