@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 
+from ..base.limits import MAX_MARKUP
 from .arguments.call_lists import CallListGrammar
 from .arguments.incremental_grammar import IncrementalGrammar, Status
 from .arguments.json_calls import JsonCallGrammar
@@ -26,7 +27,7 @@ from .format import (
     State,
 )
 from .held_back import HeldText, hold
-from .transcript import MAX_MARKUP, Transcript
+from .transcript import Transcript
 
 GRAMMAR_STATES = frozenset(
     {

@@ -15,6 +15,7 @@ from typing import Protocol
 
 from typing_extensions import override
 
+from ..base.limits import MAX_SPACE
 from .arguments.incremental_grammar import Status
 from .arguments.json_repair import JsonRepairer
 from .arguments.tool_calls import ToolCallEmitter
@@ -24,7 +25,6 @@ from .events import Content, Event, ToolCallCut, join
 from .format import COMPLETE, Format, ReuseSuffix, State
 from .held_back import HeldText, hold
 from .machine import LinearParser
-from .transcript import MAX_SPACE
 
 REQUIRED = compile_format(
     None,

@@ -10,6 +10,8 @@ from typing import Literal
 
 import msgspec
 
+from ..base.limits import MAX_SHOWN_HELD
+
 Why = Literal[
     "partial character",
     "possible stop string",
@@ -36,12 +38,10 @@ EXPLANATIONS: dict[Why, str] = {
     "half of a character": "The end of the text may be half of a surrogate pair.",
     "native parser": "The engine's own parser has given nothing out since; it does not say why.",
 }
-# Characters of a held text that are kept to be looked at: its end.
-MAX_SHOWN = 200
 
 
 class HeldText(msgspec.Struct, frozen=True):
-    """Text that waits. text: its end, at most `MAX_SHOWN` characters. length: all of it."""
+    """Text that waits. text: its end, at most `MAX_SHOWN_HELD` characters. length: all of it."""
 
     why: Why
     text: str
@@ -50,7 +50,7 @@ class HeldText(msgspec.Struct, frozen=True):
 
 def hold(why: Why, text: str) -> list[HeldText]:
     """Return `text` as what waits; nothing if it is empty."""
-    return [HeldText(why, text[-MAX_SHOWN:], len(text))] if text else []
+    return [HeldText(why, text[-MAX_SHOWN_HELD:], len(text))] if text else []
 
 
 def hold_pieces(why: Why, pieces: Iterable[str], length: int) -> list[HeldText]:
@@ -59,11 +59,13 @@ def hold_pieces(why: Why, pieces: Iterable[str], length: int) -> list[HeldText]:
     pieces: the last one first. length: of all of them together, in characters.
     """
     last: list[str] = []
-    room = MAX_SHOWN
+    room = MAX_SHOWN_HELD
     for piece in pieces:
         last.append(piece)
         room -= len(piece)
         if room <= 0:
             break
-    text = "".join(reversed(last))[-min(MAX_SHOWN, length) :]  # a part of the first may be gone
+    text = "".join(reversed(last))[
+        -min(MAX_SHOWN_HELD, length) :
+    ]
     return [HeldText(why, text, length)] if length else []

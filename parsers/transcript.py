@@ -29,19 +29,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from ..base.json_types import JsonObject
+from ..base.limits import MAX_MARKUP, MAX_READ_AGAIN, MAX_SPACE
 from .arguments.tool_calls import ToolCallEmitter
 from .events import Content, Event, Reasoning, ToolCallCut
 from .format import FIRST_STATES, TEXT_STATES, Jump, State
 from .held_back import HeldText, hold
 
-# How much white space before the first word and after a call may turn out not to be text.
-MAX_SPACE = 256
 # Characters between and around calls that are not text.
 BETWEEN_CALLS = " \t\r\n,;]})"
-# The longest name, key or header.
-MAX_MARKUP = 1024
-# How many characters of rejected calls are searched for another call, in an answer.
-MAX_READ_AGAIN = 262_144
 # The event of text in the states where it needs no further reading.
 PLAIN_EVENTS: dict[State, type[Reasoning | Content]] = {
     State.CONTENT: Content,

@@ -11,7 +11,7 @@ of these that holds for the output after the token decides:
 - the next quote. If it closes the string and the arguments go on, the token was in the string; if
   not, it opens something new, and the call has ended;
 - the end of the output: the call has ended;
-- more than `MAX_UNDECIDED` characters, or `MAX_TOKENS` marker tokens: a string.
+- more than `MAX_UNDECIDED_OUTPUT` characters, or `MAX_UNDECIDED_TOKENS` marker tokens: a string.
 
 The decision depends on the output alone and not on how it was cut into pieces.
 """
@@ -22,12 +22,11 @@ import enum
 import re
 from collections.abc import Sequence
 
+from ..base.limits import MAX_UNDECIDED_OUTPUT, MAX_UNDECIDED_TOKENS
 from .arguments.incremental_grammar import skip_space
 from .compiled_format import CompiledFormat
 from .format import COLLECTED_STATES, TEXT_STATES, State
 
-MAX_UNDECIDED = 4096
-MAX_TOKENS = 64
 _BETWEEN = re.compile(r"[ \t\r\n,;\]})]*")
 # What a string between quotes of one character holds up to the next quote.
 _RUNS = {quote: re.compile(rf"(?:[^\\{quote}]|\\.)*", re.DOTALL) for quote in "\"'"}
@@ -69,7 +68,7 @@ class UndecidedMarker:
         # Text may follow an end.
         self._allows_text = self._frees_text or state in TEXT_STATES | COLLECTED_STATES
         self._tokens = 0
-        self._text = ""  # at most MAX_UNDECIDED characters after the marker
+        self._text = ""  # at most MAX_UNDECIDED_OUTPUT characters after the marker
         self._position = 0  # how far it was searched for the quote
         self._closed = -1  # the position after the quote
         self._followed = -1  # the position after markers that can only follow an end
@@ -95,10 +94,10 @@ class UndecidedMarker:
             ):
                 self._followed = len(self._text) + len(text)
                 self._in_name = self._follows.get(marker, False)
-        room = MAX_UNDECIDED - len(self._text)
+        room = MAX_UNDECIDED_OUTPUT - len(self._text)
         self._text += text[:room]
         verdict = self._read()
-        full = len(text) >= room or self._tokens >= MAX_TOKENS
+        full = len(text) >= room or self._tokens >= MAX_UNDECIDED_TOKENS
         return Verdict.STRING if verdict is None and full else verdict
 
     def _read(self) -> Verdict | None:

@@ -10,7 +10,7 @@ import json
 from collections.abc import Sequence
 
 import pytest
-from backedge.base.limits import MAX_WAITING_CALL
+from backedge.base.limits import MAX_MARKUP, MAX_WAITING_CALL
 from backedge.parsers.base import ParserRequest
 from backedge.parsers.events import (
     Event,
@@ -24,7 +24,6 @@ from backedge.parsers.formats.catalog import FORMATS
 from backedge.parsers.formats.qwen3 import QWEN3
 from backedge.parsers.linear_parsers import LinearParsers, Vocabulary
 from backedge.parsers.machine import LinearParser
-from backedge.parsers.transcript import MAX_MARKUP
 from hypothesis import given
 from hypothesis import strategies as st
 

@@ -6,10 +6,11 @@ import copy
 from typing import get_args
 
 import pytest
+from backedge.base.limits import MAX_SHOWN_HELD
 from backedge.parsers.base import ParserNames
 from backedge.parsers.events import Content, Reasoning, ToolCallStarted
 from backedge.parsers.format import TEXT_STATES
-from backedge.parsers.held_back import EXPLANATIONS, MAX_SHOWN, HeldText, Why, hold, hold_pieces
+from backedge.parsers.held_back import EXPLANATIONS, HeldText, Why, hold, hold_pieces
 from backedge.parsers.linear_parsers import Vocabulary
 from backedge.parsers.machine import LinearParser
 from backedge.parsers.parser_lookup import linear_parsers
@@ -28,13 +29,13 @@ def test_nothing_is_held_of_an_empty_text() -> None:
 
 
 def test_the_end_of_a_long_text_is_kept() -> None:
-    text = "a" * MAX_SHOWN + "b"
+    text = "a" * MAX_SHOWN_HELD + "b"
     assert hold("possible call", text) == [
-        HeldText("possible call", "a" * (MAX_SHOWN - 1) + "b", MAX_SHOWN + 1)
+        HeldText("possible call", "a" * (MAX_SHOWN_HELD - 1) + "b", MAX_SHOWN_HELD + 1)
     ]
 
 
-@pytest.mark.parametrize("count", [1, 3, MAX_SHOWN, 1000])
+@pytest.mark.parametrize("count", [1, 3, MAX_SHOWN_HELD, 1000])
 def test_pieces_are_as_their_text(count: int) -> None:
     pieces = [f"{number} " for number in range(count)]
     text = "".join(pieces)
@@ -42,8 +43,8 @@ def test_pieces_are_as_their_text(count: int) -> None:
 
 
 def test_no_more_pieces_are_read_than_are_shown() -> None:
-    pieces = iter(["x" * MAX_SHOWN, "y", "z"])
-    hold_pieces("native parser", pieces, MAX_SHOWN + 2)
+    pieces = iter(["x" * MAX_SHOWN_HELD, "y", "z"])
+    hold_pieces("native parser", pieces, MAX_SHOWN_HELD + 2)
     assert list(pieces) == ["y", "z"]
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from backedge.base.limits import MAX_MARKUP, MAX_SPACE
 from backedge.parsers import transcript
 from backedge.parsers.compiled_format import compile_format
 from backedge.parsers.events import (
@@ -16,7 +17,7 @@ from backedge.parsers.events import (
 from backedge.parsers.format import Format, Jump, ReuseSuffix, State
 from backedge.parsers.held_back import HeldText
 from backedge.parsers.machine import LinearParser
-from backedge.parsers.transcript import MAX_MARKUP, MAX_SPACE, Transcript
+from backedge.parsers.transcript import Transcript
 
 FORMAT = Format(
     "test",

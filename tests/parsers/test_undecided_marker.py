@@ -5,11 +5,11 @@ from __future__ import annotations
 import re
 
 import pytest
+from backedge.base.limits import MAX_UNDECIDED_OUTPUT
 from backedge.parsers.base import ParserNames, ParserRequest
 from backedge.parsers.events import Event, ToolCallCut, join
 from backedge.parsers.linear_parsers import Vocabulary
 from backedge.parsers.parser_lookup import linear_parsers
-from backedge.parsers.undecided_marker import MAX_UNDECIDED
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -107,7 +107,7 @@ def test_what_follows_decides(
 
 @pytest.mark.parametrize("size", [1, 7, 1 << 20])
 def test_what_waits_is_bounded(size: int) -> None:
-    text = "y" * (2 * MAX_UNDECIDED)
+    text = "y" * (2 * MAX_UNDECIDED_OUTPUT)
     output = HERMES + f'{{"a": "x</tool_call>{text}"}}}}</tool_call>'
     expected = Call("f", {"a": f"x</tool_call>{text}"})
     assert join_outcome(parse("hermes", output, size)).calls == (expected,)

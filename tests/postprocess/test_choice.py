@@ -17,8 +17,8 @@ from backedge.parsers.format import Format
 from backedge.parsers.formats.catalog import FORMATS
 from backedge.parsers.formats.qwen3 import QWEN3
 from backedge.parsers.linear_parsers import LinearParsers, Vocabulary
-from backedge.parsers.parser_lookup import linear_parsers, uses_native
 from backedge.parsers.machine import LinearParser
+from backedge.parsers.parser_lookup import linear_parsers, uses_native
 from backedge.postprocess import Chunk, Usage
 from backedge.postprocess.messages import ChoiceDelta
 from backedge.tokenization.detokenizer import read_vocabulary
