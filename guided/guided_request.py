@@ -63,7 +63,7 @@ class ResponseFormat(msgspec.Struct, gc=False):
 class GuidedRequest(msgspec.Struct, kw_only=True, dict=True):
     """The fields of a chat request, OpenAI's and Dynamo's, that constrain its answer.
 
-    None stands for an absent field and for null. Schemas are not decoded; `request_schemas`
+    None stands for an absent field and for null. Schemas are not decoded; `request_checks`
     checks them.
     """
 

@@ -46,7 +46,7 @@ from ...frontend.runtime.containment import EXPECTED, PreparationError
 from ...frontend.runtime.prompt_queue import ClientGoneError, PromptQueue
 from ...frontend.runtime.short_prompts import ShortPrompts, is_short
 from ...guided.call_policy import CallPolicy
-from ...guided.request_schemas import has_schemas
+from ...guided.request_checks import has_schemas
 from ...parsers.base import ParserFactory, ParserNames
 from ...parsers.parser_lookup import linear_parsers
 from ...templates.chat_template import find_variables

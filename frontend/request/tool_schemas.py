@@ -16,7 +16,7 @@ import msgspec
 from ...base.json_types import JsonObject
 from ...base.limits import MAX_TOOL_FORMS_BYTES
 from ...guided.guided_request import Tool
-from ...guided.request_schemas import check_schemas
+from ...guided.request_checks import check_schemas
 from ...guided.schema_check import SchemaFault, find_tool_fault
 from ...guided.standard_schema import standardize
 from .chat_request import ChatRequest

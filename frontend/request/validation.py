@@ -2,7 +2,7 @@
 
 Dynamo's HTTP layer and `chat_request` have checked the types. These checks are missing in Dynamo
 and the engines, or fail there without naming the field. They run in the event loop, so they must
-take microseconds; `request_schemas` checks schemas in a thread.
+take microseconds; `check_schemas` checks schemas in a thread.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import msgspec
 
 from ...base.errors import RequestError
 from ...base.limits import MAX_MESSAGES, MAX_STOP_CHARACTERS, MAX_STOPS
-from ...guided.constraint_rules import check_constraints
+from ...guided.request_checks import check_constraints
 from ...templates.variables import RESERVED, TEXT_PARTS
 from .chat_request import ChatRequest, Message
 from .ranges import check_ranges
