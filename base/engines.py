@@ -1,4 +1,4 @@
-"""The way to an engine's folder: by name, so that no other code depends on an engine."""
+"""Loads an engine's modules by name, so that no other code depends on an engine."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def has_engine(engine: str) -> bool:
 def load_engine_module(engine: str, module: str) -> ModuleType:
     """Return `engines/<engine>/<module>.py`; importing it may take seconds.
 
-    Raises `SetupError` if there is no such module, and what its own imports raise.
+    Raises `SetupError` if the module does not exist, and what its own imports raise.
     """
     package = f"backedge.engines.{engine}"
     try:

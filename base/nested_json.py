@@ -1,4 +1,4 @@
-"""JSON inside strings, which no parser of a request's body has looked into."""
+"""Decodes JSON inside strings, which no parser of the request's body has checked."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from .limits import MAX_JSON_NESTING
 
 
 def decode_json(text: str) -> object:
-    """Return what JSON text means. Raises ValueError for other text and for deep nesting."""
+    """Decode JSON. Raises ValueError for other text and for deep nesting."""
     try:
         value = json.loads(text)
     except RecursionError:
         raise ValueError("it is nested too deeply") from None
-    # Brackets are counted at a fraction of the cost of looking at each value.
+    # Counting brackets is much cheaper than visiting each value.
     if text.count("[") + text.count("{") > MAX_JSON_NESTING and is_deeper(value, MAX_JSON_NESTING):
         raise ValueError(f"it is nested more than {MAX_JSON_NESTING} levels deep")
     return value

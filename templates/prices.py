@@ -1,14 +1,14 @@
-"""Prices of what a chat template may call: how many characters an operation makes, at most.
+"""Prices of a chat template's operations: the maximum number of characters each one creates.
 
 A template comes with a model and is not trusted. `time_limit` stops it at a bytecode, but a single
-operation (`7 ** 10 ** 9`, `'x' * 10 ** 9`, `'%0999999999d' % 1`) takes its time and memory before
-the next bytecode, and no other thread runs meanwhile. So the size of what an operator, a filter or
-a method makes is computed before and counted: a template that would make more than `MAX_MADE`
+operation (`7 ** 10 ** 9`, `'x' * 10 ** 9`, `'%0999999999d' % 1`) may take too much time and memory
+before the next bytecode, while no other thread runs. So the size of the result of each operator,
+filter or method is computed first and counted: a template that would create more than `MAX_MADE`
 characters for one prompt is stopped.
 
-A short list may have an endless text, when lists contain one another twice (`[x, x]`, again and
-again). `weigh` returns the length of that text without writing it, and is called before Python
-would write, compare or hash a list or a tuple.
+A short list may have an extremely long text if lists contain one another repeatedly (`[x, x]`).
+`weigh` computes the length of that text without writing it, before Python writes, compares or
+hashes a list or a tuple.
 """
 
 from __future__ import annotations
@@ -28,11 +28,11 @@ MAX_PRECISION = 300
 
 
 Price: TypeAlias = Callable[..., int] | None
-"""Returns the size of what a function makes of its arguments; None: no more than it is given."""
+"""Computes the size of a function's result from its arguments; None: at most their size."""
 
 
 class TemplateLimitError(SecurityError):
-    """The template makes more than a prompt needs."""
+    """The template creates more than a prompt needs."""
 
     def __init__(self, what: str) -> None:
         super().__init__(f"the chat template makes {what}")
@@ -48,27 +48,27 @@ _budget = _Budget()
 
 
 def reset_budget() -> None:
-    """Begin to count for another prompt."""
+    """Start counting for another prompt."""
     _budget.left = MAX_MADE
 
 
 def spend(size: int) -> None:
-    """Count something that is about to be made. Raises `TemplateLimitError`."""
-    _budget.left -= max(0, size)  # also where the size is no number
+    """Count something before it is created. Raises `TemplateLimitError`."""
+    _budget.left -= max(0, size)  # also if the size is not a number
     if _budget.left < 0:
         raise TemplateLimitError(f"more than {MAX_MADE:,} characters")
 
 
-# Types whose values cost nothing to compare and to write.
+# Types whose values are cheap to compare and to write.
 PLAIN = frozenset({str, int, float, bool, type(None)})
 # The approximate length of a number's text, and of a separator.
 _NUMBER, _BETWEEN = 16, 4
 
 
 def weigh(value: object) -> int:
-    """Return about how long the text of `value` is. Raises `TemplateLimitError` for deep nesting.
+    """Return the approximate length of `value` as text. Raises `TemplateLimitError` if too deep.
 
-    Linear in what exists: a list that occurs several times is looked at once.
+    Linear in the objects that exist: a list that occurs several times is visited once.
     """
     if type(value) is str:
         return len(value) + 2
@@ -99,7 +99,7 @@ def _weigh(value: object, known: dict[int, int], depth: int) -> int:
 
 
 def _find_parts(value: object) -> Iterable[Any] | None:
-    """Return what is in a container; None for other values."""
+    """Return the content of a container; None for other values."""
     if isinstance(value, dict):
         return itertools.chain(value, value.values())
     if isinstance(value, list | tuple | set | frozenset):
@@ -135,7 +135,7 @@ def _check_power(left: object, right: object) -> None:
 
 
 def _check_numbers(left: object, right: object) -> None:
-    """Long integers are divided in the square of their length."""
+    """Long integers are divided in time quadratic in their length."""
     for number in (left, right):
         if isinstance(number, int):
             _check_bits(number.bit_length())
@@ -166,7 +166,7 @@ def _check_percent(text: object, values: object) -> None:
 
 
 def check_format(text: str, values: object) -> None:
-    """Count what `str.format` makes of a text."""
+    """Count the result of `str.format`."""
     _check_widths(text, "{", _FORMAT_WIDTH, values)
 
 
@@ -184,7 +184,7 @@ OPERATORS: Mapping[str, Callable[[object, object], None]] = {
     **dict.fromkeys(("/", "//"), _check_numbers),
 }
 
-# Methods and filters: the size of what they make, or more.
+# Methods and filters: an upper bound of their results.
 
 
 def _size_of_width(text: Any, width: int = 80, *_: object) -> int:
@@ -218,7 +218,7 @@ def _size_of_division(number: object, divisor: object) -> int:
 
 
 def _size_of_encode(text: Any, encoding: str = "utf-8", *_: object) -> int:
-    # Some of Python's codecs take a time that grows with the square of the length.
+    # Some of Python's codecs take time quadratic in the length.
     length: int = len(text)
     return length * (4 if encoding.lower().startswith("utf") else length)
 
@@ -277,18 +277,18 @@ def _size_of_value(value: object, *_: object, **__: object) -> int:
 
 
 def _size_of_comparison(*values: object) -> int:
-    """Only lists and objects are compared at length, and only with each other."""
+    """Only lists and objects take long to compare, and only with each other."""
     return 0 if any(type(value) in PLAIN for value in values) else weigh(values)
 
 
 def _size_of_sum(items: Any, *given: object, **named: object) -> int:
     start = named.get("start", given[1] if len(given) > 1 else 0)
-    # Other values than numbers are copied for each item.
+    # Values other than numbers are copied for each item.
     return weigh(items) * (1 if isinstance(start, int | float) else len(items) + 1)
 
 
-# All filters, tests and globals of a template. Jinja's others are removed: what a new version of
-# Jinja adds has to be priced here first.
+# All filters, tests and globals of a template. Jinja's others are removed: additions in a new
+# version of Jinja must be priced here first.
 FILTERS: Mapping[str, Price] = {
     "attr": lambda _value, name: weigh(name),
     "center": _size_of_width,

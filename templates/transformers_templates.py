@@ -1,7 +1,7 @@
-"""Bounds the chat templates that vLLM and SGLang render with transformers.
+"""Limits the chat templates that vLLM and SGLang render with transformers.
 
-transformers compiles a template in an environment of its own and passes on all variables. The
-environment here makes the same text, within bounds.
+transformers compiles a template in its own environment and passes on all variables. The environment
+here creates the same text, within limits.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from .variables import RESERVED
 
 
 def bound_templates() -> None:
-    """Have transformers compile chat templates within bounds, in this process."""
+    """Make transformers compile chat templates with limits, in this process."""
 
     def compile_bounded(chat_template: str) -> jinja2.Template:
         return compile_template(chat_template)
@@ -50,10 +50,10 @@ def check_template(tokenizer: object) -> None:
 
 
 class BoundedTokenizer:
-    """A tokenizer that passes only the template's own variables, and refuses too long prompts.
+    """A tokenizer that passes only the template's own variables, and rejects too long prompts.
 
-    encoder: gives the tokenizer's own ids; None to ask the tokenizer.
-    Every other attribute is the tokenizer's own.
+    encoder: returns the tokenizer's own ids; None to ask the tokenizer.
+    All other attributes are the tokenizer's own.
     """
 
     def __init__(
@@ -85,7 +85,7 @@ class BoundedTokenizer:
     ) -> object:
         """Return the prompt's token ids, as transformers does.
 
-        variables: the request's; those that the template does not read are left out.
+        variables: the request's; those that the template does not read are dropped.
         Raises `RequestError` for a text that is too long, and the template's own errors.
         """
         tokenizer = self._tokenizer

@@ -21,10 +21,10 @@ ENDPOINT = "generate_endpoint"
 
 
 class EngineSupport(msgspec.Struct, frozen=True):
-    """What one engine's adapter relies on.
+    """The versions and seams that one engine's adapter relies on.
 
-    name: also of its flag. distribution: under which the engine is installed.
-    versions: the supported one by that of Dynamo, both without their last part.
+    name: also of its flag. distribution: the name of the engine's package.
+    versions: Dynamo's version -> the supported one, both without their last part.
     seams: the rows of the engine's table.
     metrics: the row of Dynamo's function or class that gets the endpoint as `generate_endpoint`.
     """
@@ -37,7 +37,7 @@ class EngineSupport(msgspec.Struct, frozen=True):
 
     @property
     def flag(self) -> str:
-        """The flag that switches post-processing on."""
+        """The flag that enables post-processing."""
         return enabling_flags(self.name)[0]
 
     def check_versions(self) -> None:
@@ -63,9 +63,9 @@ class EngineSupport(msgspec.Struct, frozen=True):
         return check_seams(rows, ("ai-dynamo", self.distribution))
 
     def sees_flags(self, arguments: Sequence[str]) -> bool:
-        """Whether Backedge's flags can be added to the engine's and seen when they are parsed.
+        """Whether Backedge's flags can be added to the engine's and read when they are parsed.
 
-        arguments: the command line; if it has the flags and they cannot be seen, the process ends.
+        arguments: the command line; if it has the flags and they cannot be read, the process ends.
         """
         try:
             self.check_seams("flags")
@@ -77,7 +77,7 @@ class EngineSupport(msgspec.Struct, frozen=True):
         return True
 
     def exit_on_setup_error(self, check: Callable[P, T]) -> Callable[P, T]:
-        """Return `check`, ending the process with the message alone if it refuses."""
+        """Wrap `check` to end the process with only the message if it raises."""
 
         @functools.wraps(check)
         def checked(*args: P.args, **kwargs: P.kwargs) -> T:

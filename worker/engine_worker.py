@@ -1,8 +1,8 @@
-"""The engines' workers, as far as they are alike: what an adapter provides, and what is made of it.
+"""The common part of the engines' workers; adapters provide the rest.
 
-An adapter derives its class from `Worker` and calls `enable` when Dynamo has parsed the flags.
-`install` patches Dynamo's functions; `build`, `publish_worker_card`, `with_metrics` and
-`with_postprocessing` are what the patches call.
+An adapter derives its class from `Worker` and calls `enable` once Dynamo has parsed the flags.
+`install` patches Dynamo's functions, which then call `build`, `publish_worker_card`,
+`with_metrics` and `with_postprocessing`.
 """
 
 from __future__ import annotations
@@ -67,7 +67,7 @@ class GenerateCall(NamedTuple, Generic[HandlerT]):
     """One call of a handler that is post-processed.
 
     start: begins the generation of `request` and returns its outputs.
-    is_stock: it came from a stock frontend.
+    is_stock: the call came from a stock frontend.
     """
 
     start: Callable[[], AsyncIterator[JsonObject]]
@@ -82,8 +82,8 @@ class GenerateCall(NamedTuple, Generic[HandlerT]):
 class LoadedModel(NamedTuple):
     """The engine's tokenizer, and the parsers for it.
 
-    pool_arguments: JSON values of which the module's `pool_parts` makes both in a process of
-        the pool, besides the parsers' names.
+    pool_arguments: JSON values from which the module's `pool_parts` builds both in a process
+        of the pool, in addition to the parsers' names.
     """
 
     tokenizer: object
@@ -94,9 +94,9 @@ class LoadedModel(NamedTuple):
 def choose_parsers(
     kind: Kind, names: ParserNames, tokenizer: object, native: Callable[[], ParserFactory]
 ) -> ParserFactory:
-    """Return the parsers of this kind and these names for the engine's `tokenizer`.
+    """Build the parsers of this kind and these names for the engine's `tokenizer`.
 
-    native: makes the engine's own.
+    native: builds the engine's own.
     Raises `UnknownParserError` and `UnusableParserError`.
     """
     if uses_native(kind, names):
@@ -105,7 +105,7 @@ def choose_parsers(
 
 
 def name_parsers_in_rust(config: DynamoParserFlags) -> ParserNames:
-    """Return what Dynamo's flags name for its Rust frontend; an empty name is none."""
+    """Return the parsers that Dynamo's flags name for its Rust frontend; "" means no parser."""
     return ParserNames(config.dyn_tool_call_parser or None, config.dyn_reasoning_parser or None)
 
 
@@ -116,7 +116,7 @@ def pool_parts(
     own_tokenizer: OwnTokenizer | None,
     detokenizer: DetokenizerKind = "table",
 ) -> tuple[DetokenizerFactory, ParserFactory]:
-    """Return what a process of the pool post-processes with; called in the fork server.
+    """Build the factories of a pool process; runs in the fork server.
 
     module: of the adapter, whose `pool_parts` returns the tokenizer and the parsers.
     names: the fields of `ParserNames`, as decoded from JSON.
@@ -129,7 +129,7 @@ def pool_parts(
 
 
 def select_decoding(own: LazyTokenizer, engines: object) -> object:
-    """Return the tokenizer that decodes: the user's, unless that only makes prompts.
+    """Return the tokenizer that decodes: the user's, unless it only builds prompts.
 
     Raises `TokenizerLoadError`.
     """
@@ -154,17 +154,17 @@ class Worker(abc.ABC, Generic[ConfigT, HandlerT]):
         self._stock: WorkerPostprocessor | None = None  # for requests of stock frontends
         self._pool: PoolSupervisor | None = None
 
-    # What differs between the engines.
+    # The parts that differ between the engines.
 
     @property
     @abc.abstractmethod
     def text_flag(self) -> str | None:
-        """The flag with which the worker takes and gives text instead of tokens, if it is set."""
+        """The flag that makes the worker take and give text instead of tokens, if it is set."""
 
     @property
     @abc.abstractmethod
     def model_path(self) -> str:
-        """The path or name of the model, as the engine was given it."""
+        """The path or name of the model, as given to the engine."""
 
     @abc.abstractmethod
     def post_processes(self) -> bool:
@@ -184,21 +184,21 @@ class Worker(abc.ABC, Generic[ConfigT, HandlerT]):
 
     @abc.abstractmethod
     def find_vocabulary_size(self, handler: HandlerT) -> int | None:
-        """Return how many token ids the engine knows, from 0 on; None if it does not say."""
+        """Return the number of token ids that the engine knows; None if unknown."""
 
     @abc.abstractmethod
     def run(
         self, call: GenerateCall[HandlerT]
     ) -> tuple[AsyncIterator[JsonObject], EngineRequestHandle]:
-        """Start a request; return its outputs, and what the engine can be asked about it."""
+        """Start a request; return its outputs, and the handle that controls it in the engine."""
 
-    # What does not.
+    # The common parts.
 
     @classmethod
     def enable(cls, config: ConfigT, settings: WorkerSettings) -> None:
         """Check everything that needs no model, and patch Dynamo.
 
-        Raises `SetupError` if this worker cannot do what its flags ask for.
+        Raises `SetupError` if this worker cannot do what its flags request.
         """
         cls.engine.check_versions()
         worker = cls(config, settings)
@@ -223,7 +223,7 @@ class Worker(abc.ABC, Generic[ConfigT, HandlerT]):
             )
 
     def check_seams(self) -> None:
-        """Raise `SetupError` unless the installed versions have what this worker needs of them."""
+        """Raise `SetupError` unless the installed versions have what this worker needs."""
         roles: list[Role] = ["flags", "worker"]
         if self.settings.post_processing:
             if uses_native(self.settings.parsers, self.settings.names):
@@ -233,7 +233,7 @@ class Worker(abc.ABC, Generic[ConfigT, HandlerT]):
         self.off = self.engine.check_seams(*roles)
 
     def check_text_flag(self) -> None:
-        """Raise `SetupError` if the worker has no use for what the flags ask for."""
+        """Raise `SetupError` if a flag makes no sense for this worker."""
         if self.text_flag is None:
             return
         if self.settings.post_processing:
@@ -243,29 +243,29 @@ class Worker(abc.ABC, Generic[ConfigT, HandlerT]):
             )
         raise SetupError(
             f"{BACKEND_FLAG} {self.settings.tokenizer.backend} is for prompts that the frontend "
-            f"tokenizes, and {self.text_flag} leaves that to the worker; drop one of the two flags."
+            f"tokenizes, but {self.text_flag} leaves that to the worker; drop one of the two flags."
         )
 
     @property
     def parsers_in_rust(self) -> ParserNames:
         """The names of the parsers that Dynamo's Rust frontend uses."""
-        config: Any = self.config  # most have Dynamo's own flags among the engine's
+        config: Any = self.config  # most engines' flags include Dynamo's own
         return name_parsers_in_rust(config)
 
     def check_names(self, also_known: set[str]) -> None:
         """Raise `UnknownParserError` for a parser that the engine does not have.
 
-        also_known: names to be shown besides the engine's own.
+        also_known: additional names for the message.
         """
         native = load_engine_module(self.engine.name, "parsers")
         native.check_names(self.settings.names, also_known)
 
     def take_engine_arguments(self, arguments: Any) -> None:
-        """Take what Dynamo loads the engine with: its configuration, in which all is decided."""
+        """Take the configuration with which Dynamo loads the engine, once it is complete."""
         self.config = arguments
 
     def with_build(self, load_engine: Callable[..., T]) -> Callable[..., T]:
-        """Return Dynamo's function that loads the engine, building post-processing before that."""
+        """Wrap Dynamo's function that loads the engine, to build post-processing before that."""
 
         @functools.wraps(load_engine)
         def build_and_load(arguments: object, *args: object, **kwargs: object) -> T:
@@ -276,7 +276,7 @@ class Worker(abc.ABC, Generic[ConfigT, HandlerT]):
         return build_and_load
 
     def load_plugins(self) -> None:
-        """Load files of the user's that register parsers; none by default."""
+        """Load the user's files that register parsers; does nothing by default."""
 
     def build(self) -> None:
         """Load the tokenizer and try the parsers, before the engine loads anything."""
@@ -287,7 +287,7 @@ class Worker(abc.ABC, Generic[ConfigT, HandlerT]):
         if own is None:
             tokenizer = model.tokenizer
         else:
-            # Raises now what is wrong with the class.
+            # Raises errors of the class now.
             tokenizer = select_decoding(load_tokenizer(*own), model.tokenizer)
         is_native = uses_native(settings.parsers, settings.names)
         processes = settings.pool_processes(is_native=is_native)
@@ -362,7 +362,7 @@ class Worker(abc.ABC, Generic[ConfigT, HandlerT]):
         return PoolSupervisor(settings, self.metrics.report)
 
     def other_tokenizer(self, path: str, *, trust_remote_code: bool) -> OtherTokenizer | None:
-        """Return what the flags select in place of the engine's tokenizer at `path`, if anything.
+        """Return the tokenizer that the flags select instead of the engine's at `path`, if any.
 
         Raises `SetupError` as `select_other`.
         """
@@ -378,7 +378,7 @@ class Worker(abc.ABC, Generic[ConfigT, HandlerT]):
         return selection.module, selection.class_name, self.model_path
 
     def with_metrics(self, set_up: Callable[..., T]) -> Callable[..., T]:
-        """Return Dynamo's function that serves the engine's metrics, serving ours as well."""
+        """Wrap Dynamo's function that serves the engine's metrics, to serve ours as well."""
         signature = inspect.signature(set_up)
 
         @functools.wraps(set_up)
@@ -412,13 +412,13 @@ class Worker(abc.ABC, Generic[ConfigT, HandlerT]):
             )
 
     def spare_overhead(self) -> None:
-        """Have the process do for each token only what it must, now that all is loaded."""
+        """Reduce the process's work per token, now that everything is loaded."""
         freeze_loaded()
 
     def with_worker_card(
         self, register_model: Callable[..., Awaitable[T]]
     ) -> Callable[..., Awaitable[T]]:
-        """Return Dynamo's `register_model`, publishing the worker's card before it is called."""
+        """Wrap Dynamo's `register_model`, to publish the worker's card before."""
 
         @functools.wraps(register_model)
         async def register(
@@ -430,7 +430,7 @@ class Worker(abc.ABC, Generic[ConfigT, HandlerT]):
         return register
 
     def with_postprocessing(self, generate: Generate[HandlerT]) -> Generate[HandlerT]:
-        """Return a handler's method, post-processing requests with `PostprocessParams`.
+        """Wrap a handler's method, to post-process requests with `PostprocessParams`.
 
         Dynamo may push or pull its chunks; `generate` itself is pulled.
         """

@@ -111,7 +111,7 @@ def test_a_model_that_cannot_be_fetched_is_named(monkeypatch) -> None:
         raise OSError("no network\nand more")
 
     monkeypatch.setattr(huggingface_hub, "snapshot_download", fail)
-    with pytest.raises(SetupError, match=r"'some/model' is no folder.*\(no network\)"):
+    with pytest.raises(SetupError, match=r"'some/model' is not a folder.*\(no network\)"):
         find_folder("some/model")
     monkeypatch.setitem(sys.modules, "huggingface_hub", None)
     with pytest.raises(SetupError, match="huggingface_hub, which fetches models"):
