@@ -94,7 +94,7 @@ def find_fault(seam: Seam) -> str | None:
     try:
         module = importlib.import_module(seam.module)
         target, missing = _resolve(module, seam.path)
-    except Exception as error:  # noqa: BLE001 - importing another project's module may raise anything
+    except Exception as error:  # noqa: BLE001 - an import may raise anything
         return f"{seam.module} cannot be imported ({type(error).__name__}: {error})"
     if missing:
         return f"{seam.module} has no {missing}"
@@ -144,7 +144,9 @@ def replace(seam: Seam, build: Callable[[Any], object]) -> None:
     owner = functools.reduce(getattr, parents, importlib.import_module(seam.module))
     replacement = build(getattr(owner, name))
     is_static = isinstance(inspect.getattr_static(owner, name), staticmethod)
-    setattr(owner, name, staticmethod(replacement) if is_static else replacement)  # type: ignore[arg-type]  # it replaces a function
+    if is_static:
+        replacement = staticmethod(replacement)  # type: ignore[arg-type]  # it replaces a function
+    setattr(owner, name, replacement)
 
 
 def read_version(package: str) -> str:
@@ -186,7 +188,7 @@ def _find_wrong_parameters(seam: Seam, target: object) -> str | None:
     if not (seam.parameters or seam.keywords):
         return None
     try:
-        found = inspect.signature(target).parameters  # type: ignore[arg-type]  # raises TypeError for others
+        found = inspect.signature(target).parameters  # type: ignore[arg-type]  # checked below
     except (TypeError, ValueError):
         return f"{seam.name} cannot be called"
     if tuple(found)[: len(seam.parameters)] != seam.parameters:
@@ -209,6 +211,6 @@ def _find_missing_text(seam: Seam, target: object) -> str | None:
 
 def _source(target: object) -> str:
     try:
-        return inspect.getsource(target)  # type: ignore[arg-type]  # raises TypeError for others
+        return inspect.getsource(target)  # type: ignore[arg-type]  # checked below
     except (OSError, TypeError):
         return ""

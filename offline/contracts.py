@@ -217,7 +217,8 @@ def _check_type(name: str, value: object, kind: type) -> None:
 
 def _check_token_ids(token_ids: object) -> None:
     is_list = isinstance(token_ids, Sequence) and not isinstance(token_ids, str)
-    if not is_list or not all(type(item) is int and item >= 0 for item in token_ids):  # type: ignore[attr-defined]  # it is a sequence
+    items = token_ids if isinstance(token_ids, Sequence) else ()
+    if not is_list or not all(type(item) is int and item >= 0 for item in items):
         raise OptionValueError.wrong("stop_token_ids", token_ids, "a list of token ids")
 
 

@@ -231,12 +231,15 @@ class Format:
                 self._refuse("states", f"has a key that must be a State, not {state!r}")
             for marker, target in markers.items():
                 self._check_marker(state, marker, target)
-        for position, (pattern, header) in enumerate(self.headers):
-            if not isinstance(pattern, re.Pattern) or not isinstance(header, State | Jump):
-                self._refuse(f"headers[{position}]", "must be a compiled pattern and a State")
+        self._check_headers()
         for state in self._entered():
             if state not in (State.START, State.CONTENT) and not self.states.get(state):
                 self._refuse(f"states[{state.name}]", "needs a marker that ends it")
+
+    def _check_headers(self) -> None:
+        for position, (pattern, header) in enumerate(self.headers):
+            if not isinstance(pattern, re.Pattern) or not isinstance(header, State | Jump):
+                self._refuse(f"headers[{position}]", "must be a compiled pattern and a State")
 
     def _check_marker(self, state: State, marker: str, target: Target) -> None:
         field_ = f"states[{state.name}]"

@@ -85,7 +85,7 @@ class ReplayBackend(Backend):
             yield row
 
     def _replay(self, row: Row) -> None:
-        assert self._recordings is not None, "the engine opens a back end first"  # noqa: S101 - narrows the type
+        assert self._recordings is not None, "not opened"  # noqa: S101 - narrows the type
         in_json = row.grammar is not None and row.grammar.json_calls
         token_ids = self._recordings.find(row.prompt.token_ids, in_json=in_json)
         for completion in row.completions:

@@ -40,6 +40,38 @@ WITHOUT_TEST = {
 }
 MAX_FILE_LINES = 500
 MAX_FUNCTION_LINES = 40
+MAX_LINE = 100  # pragmas included, which no linter counts
+MAX_COMPLEXITY = 12
+# Functions that are more complex. None may be added, and none may grow.
+COMPLEX = {
+    "cli/doctor/fleet.py _check_group": 15,
+    "cli/doctor/worker_command.py parse_worker_command": 14,
+    "cli/inspect/page.py _side": 16,
+    "cli/inspect/page.py delta_parts": 13,
+    "cli/inspect/timing.py measure": 17,
+    "cli/replay/command.py choose": 13,
+    "engines/transformers/offline.py _generate_together": 14,
+    "guided/standard_schema.py _modernize": 15,
+    "parsers/arguments/python_calls.py _begins_call": 13,
+    "parsers/arguments/python_values.py _after_quote": 14,
+    "parsers/arguments/python_values.py _may_follow": 15,
+    "parsers/arguments/python_values.py _source": 13,
+    "parsers/arguments/xml_elements.py _tag": 13,
+    "parsers/forced_calls.py feed": 14,
+    "parsers/state_machine.py _follow": 14,
+    "parsers/state_machine.py feed": 21,
+    "recording/comparison.py find_difference": 13,
+    "recording/kept_text.py _format_texts": 14,
+    "recording/rerun.py _join": 16,
+    "tokenization/cut_points.py select_tokens": 16,
+    "worker/request_stream.py _flush": 18,
+    "worker/stock_frontends/requests.py read_stock_params": 13,
+}
+MAX_ANY = 141
+BRANCHES = (
+    ast.If, ast.IfExp, ast.For, ast.AsyncFor, ast.While, ast.ExceptHandler, ast.Assert,
+    ast.match_case,
+)  # fmt: skip
 IGNORE = re.compile(r"#\s*(?:noqa|type: ignore)\b[^#]*")
 # Names with an underscore that are public: of named tuples, and of `os`.
 PUBLIC = {"_asdict", "_exit", "_fields", "_make", "_replace"}
@@ -83,6 +115,44 @@ def test_files_and_functions_are_short(path: Path) -> None:
             docstring = node.body[0]
             lines -= (docstring.end_lineno or 0) - docstring.lineno + 1
         assert lines <= MAX_FUNCTION_LINES, f"{node.name} has {lines} lines"
+
+
+def complexity(function: ast.AST) -> int:
+    """Count the ways through a function as Radon does: boolean operators count, closures too."""
+    count = 1
+    for node in ast.walk(function):
+        if isinstance(node, BRANCHES):
+            count += 1
+        elif isinstance(node, ast.BoolOp):
+            count += len(node.values) - 1
+        elif isinstance(node, ast.comprehension):
+            count += 1 + len(node.ifs)
+    return count
+
+
+@pytest.mark.parametrize("path", SOURCES, ids=relative)
+def test_functions_are_simple_and_lines_are_short(path: Path) -> None:
+    text = path.read_text(encoding="utf-8")
+    for node in ast.walk(ast.parse(text)):
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+            limit = COMPLEX.get(f"{relative(path)} {node.name}", MAX_COMPLEXITY)
+            assert complexity(node) <= limit, node.name
+    assert [line for line in text.splitlines() if len(line) > MAX_LINE] == []
+
+
+def test_complexity_counts_what_branches() -> None:
+    code = "def f():\n if a and b or c:\n  pass\n return [x for x in y if x and z]"
+    assert complexity(ast.parse(code)) == 7
+
+
+def test_any_is_rare() -> None:
+    names = (
+        node
+        for path in SOURCES
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+        if isinstance(node, ast.Name) and node.id == "Any"
+    )
+    assert sum(1 for _ in names) <= MAX_ANY
 
 
 @pytest.mark.parametrize("path", SOURCES, ids=relative)

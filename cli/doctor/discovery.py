@@ -161,7 +161,8 @@ def fetch(url: str, body: bytes | None = None) -> bytes:
         raise SetupError(f"{url!r} is not a URL; it must begin with http:// or https://.")
     try:
         # The scheme was checked above.
-        with urllib.request.urlopen(url, body, timeout=DOCTOR_TIMEOUT_S) as response:  # noqa: S310 - http only
+        opened = urllib.request.urlopen(url, body, DOCTOR_TIMEOUT_S)  # noqa: S310 - http only
+        with opened as response:
             content: bytes = response.read(MAX_DOCTOR_BYTES + 1)
     except urllib.error.HTTPError as error:
         if error.code == HTTPStatus.SERVICE_UNAVAILABLE:  # Dynamo's /health, with a body

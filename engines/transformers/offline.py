@@ -161,7 +161,7 @@ class HfBackend(VisionBackend):
         if self._grammars is None:
             from .offline_grammar import Grammars
 
-            assert self._text is not None, "the engine opens a back end first"  # noqa: S101 - narrows the type
+            assert self._text is not None, "not opened"  # noqa: S101 - narrows the type
             size = self.model.config.get_text_config().vocab_size
             self._grammars = Grammars(self._text.tokenizer, size)
         try:
@@ -260,7 +260,7 @@ class HfBackend(VisionBackend):
 
     def _find_stops(self, key: GroupKey) -> list[int]:
         """Return the tokens that end an answer."""
-        assert self._text is not None, "the engine opens a back end first"  # noqa: S101 - narrows the type
+        assert self._text is not None, "not opened"  # noqa: S101 - narrows the type
         return [*self._text.eos_token_ids, *key.stop_token_ids]
 
     def _join_images(self, prompts: Sequence[Prompt]) -> dict[str, Any]:

@@ -59,7 +59,7 @@ class LogprobRecorder:
 
     def take(self, token_ids: torch.Tensor) -> list[TokenLogprobs]:
         """Return the logprobs of the chosen tokens, shape (rows,)."""
-        assert self._logprobs is not None, "logits come before their token"  # noqa: S101 - narrows the type
+        assert self._logprobs is not None, "no logits"  # noqa: S101 - narrows the type
         own = self._logprobs.gather(1, token_ids[:, None])
         ranks = (self._logprobs > own).sum(dim=1) + 1
         values, indices = self._logprobs.topk(self._alternatives, dim=1)

@@ -194,7 +194,8 @@ class VllmStreamParser(StreamParser):
 
     @override
     def feed(self, text: str, token_ids: Sequence[int] = ()) -> list[Event]:
-        if self._only_reasons and self._parser._stream_state.reasoning_ended:  # noqa: SLF001 - as below
+        state = self._parser._stream_state  # noqa: SLF001 - as below
+        if self._only_reasons and state.reasoning_ended:
             # vLLM's parser would return the same, but build a message for it first.
             return [Content(text)] if text else []
         return self._read(text, token_ids, finished=False)

@@ -51,7 +51,7 @@ def signatures(target: TokenizerUnderTest) -> str:
         method = getattr(target.instance, name, None)
         require(callable(method), f"{type(target.instance).__name__} has no method {name}")
         args, kwargs = SIGNATURES[name]
-        signature = inspect.signature(method)  # type: ignore[arg-type]  # callable, as required above
+        signature = inspect.signature(method)  # type: ignore[arg-type]  # it is callable
         try:
             signature.bind(*args, **kwargs)
         except TypeError as error:
