@@ -24,19 +24,19 @@ Why = Literal[
     "half of a character",
     "native parser",
 ]
-# What each reason means, in words.
+# The explanation of each reason.
 EXPLANATIONS: dict[Why, str] = {
-    "partial character": "The bytes so far are a part of a character.",
+    "partial character": "The bytes so far are part of a character.",
     "possible stop string": "A stop string may have begun; the text waits until that is clear.",
     "possible marker": "A marker of the format may have begun.",
-    "marker in a string": "A marker stands in a string of arguments; what follows decides whether "
+    "marker in a string": "A string of arguments contains a marker; what follows decides whether "
     "it ends the call or belongs to the string.",
     "white space": "It belongs to the text if text follows, and is dropped if a call follows.",
-    "possible call": "A call may have begun; if it turns out to be none, this is text.",
-    "unfinished name": "A name, key or header that has not ended.",
-    "unfinished value": "A value whose type or end is open; it is mended or typed when it ends.",
+    "possible call": "A call may have begun; otherwise this is text.",
+    "unfinished name": "A name, key or header is incomplete.",
+    "unfinished value": "The type or end of a value is undecided; it is converted at its end.",
     "half of a character": "The end of the text may be half of a surrogate pair.",
-    "native parser": "The engine's own parser has given nothing out since; it does not say why.",
+    "native parser": "The engine's own parser has held back this text without a reason.",
 }
 
 
@@ -65,7 +65,5 @@ def hold_pieces(why: Why, pieces: Iterable[str], length: int) -> list[HeldText]:
         room -= len(piece)
         if room <= 0:
             break
-    text = "".join(reversed(last))[
-        -min(MAX_SHOWN_HELD, length) :
-    ]
+    text = "".join(reversed(last))[-min(MAX_SHOWN_HELD, length) :]
     return [HeldText(why, text, length)] if length else []

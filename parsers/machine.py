@@ -170,7 +170,7 @@ class LinearParser(StreamParser, Reader):
         lexer, transcript = self._lexer, self._transcript
         plain = transcript.plain
         if text and plain is not None and not lexer.held:
-            # What most tokens are: text of an answer, without anything to look out for.
+            # Most tokens are text of an answer, without anything to search for.
             scanner = lexer.scanner
             if self._alone.isdisjoint(token_ids) and (
                 scanner is None or not scanner.running.search(text)
@@ -215,7 +215,7 @@ class LinearParser(StreamParser, Reader):
                 self._transcript.events.append(ToolCallCut(None, half))
             lexer.flush()
             if self._state is State.NAME and COMPLETE in lexer.markers:
-                self._call.declared_only = True  # only then a name may stand alone
+                self._call.declared_only = True  # a name needs no arguments only then
                 self.follow(COMPLETE)
                 lexer.read_again()
                 lexer.flush()

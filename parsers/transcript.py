@@ -45,7 +45,7 @@ PLAIN_EVENTS: dict[State, type[Reasoning | Content]] = {
 
 
 class Guess:
-    """What was read since a marker that may have opened a call.
+    """The text since a marker that may have opened a call.
 
     opening: the marker. before: the number of the last call before it.
     """
@@ -223,7 +223,7 @@ class Transcript:
         self.calls.end()
 
     def reject(self) -> str:
-        """Show the opening marker of a call that is none; return the text to be read again."""
+        """Reject the guess: show its opening marker; return the text to be read again."""
         opening = again = ""
         if self.guess is not None:
             opening, again = self.guess.opening, "".join(self.guess.pieces)

@@ -28,7 +28,7 @@ from .compiled_format import CompiledFormat
 from .format import COLLECTED_STATES, TEXT_STATES, State
 
 _BETWEEN = re.compile(r"[ \t\r\n,;\]})]*")
-# What a string between quotes of one character holds up to the next quote.
+# The text up to the next quote in a string between quotes of one character.
 _RUNS = {quote: re.compile(rf"(?:[^\\{quote}]|\\.)*", re.DOTALL) for quote in "\"'"}
 
 Piece = tuple[str, Sequence[int]]
@@ -36,7 +36,7 @@ Piece = tuple[str, Sequence[int]]
 
 
 class Verdict(enum.Enum):
-    """What the marker token was."""
+    """The role of the marker token."""
 
     STRING = enum.auto()
     END = enum.auto()
