@@ -11,16 +11,20 @@ from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
-from backedge.parsers.base import ParserFactory, ParserRequest
+from backedge.parsers.base import ParserFactory, ParserNames, ParserRequest
+from backedge.parsers.linear_parsers import LinearParsers
+from backedge.parsers.parser_lookup import linear_parsers
 from backedge.postprocess import Chunk, Postprocessor, PostprocessParams, detokenizers
 from backedge.postprocess.aggregate import aggregate_deltas
 from backedge.postprocess.messages import ChoiceDelta
-from backedge.tokenization.detokenizer import DetokenizerFactory
+from backedge.tokenization.detokenizer import DetokenizerFactory, read_vocabulary
 from tokenizers import Tokenizer
 
 EXAMPLES = Path(__file__).parent.parent / "examples"
 TINY_MODEL = EXAMPLES / "tiny_model"
 Transcript = dict[str, Any]
+# The parsers that the example model writes for.
+NAMES = ParserNames("hermes", "qwen3")
 
 
 def read_transcripts() -> list[Transcript]:
@@ -82,6 +86,11 @@ def chunks(
         )
         for number, piece in enumerate(pieces, 1)
     ]
+
+
+def tiny_parsers(names: ParserNames = NAMES) -> LinearParsers:
+    """Return linear parsers for the example model."""
+    return linear_parsers(names, read_vocabulary(tiny_tokenizer()))
 
 
 def feed(post: Postprocessor, parts: Iterable[Chunk]) -> list[ChoiceDelta]:

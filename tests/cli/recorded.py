@@ -8,7 +8,6 @@ from typing import Any
 
 import msgspec
 from backedge.parsers.base import ParserNames
-from backedge.parsers.parser_lookup import linear_parsers
 from backedge.postprocess import Chunk, Postprocessor
 from backedge.recording.recording import (
     RecordedChunk,
@@ -17,9 +16,9 @@ from backedge.recording.recording import (
     RecordedPrompt,
     Recording,
 )
-from backedge.tokenization.detokenizer import read_vocabulary
 
 from tests.support import (
+    NAMES,
     TINY_MODEL,
     TRANSCRIPTS,
     chunks,
@@ -27,10 +26,9 @@ from tests.support import (
     params,
     parser_request,
     tiny_detokenizers,
-    tiny_tokenizer,
+    tiny_parsers,
 )
 
-NAMES = ParserNames("hermes", "qwen3")
 STEP_MS = 10.0
 SENT_AFTER_MS = 0.25
 PROMPT = [1, 2, 3]
@@ -41,7 +39,7 @@ def record_chunks(
 ) -> Recording:
     """Return the recording of a request whose engine gives a chunk every `STEP_MS`."""
     request = params(**{"prompt_length": len(PROMPT), **fields})
-    parsers = linear_parsers(names, read_vocabulary(tiny_tokenizer()))
+    parsers = tiny_parsers(names)
     post = Postprocessor(request, tiny_detokenizers(), parsers, prompt_token_ids=PROMPT)
     recorded, sent = [], []
     for number, part in enumerate(parts, 1):

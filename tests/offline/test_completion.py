@@ -8,17 +8,15 @@ from typing import Any
 import pytest
 from backedge.offline.completion import Completion, CompletionSetup, TokenLogprobs
 from backedge.offline.stop_policy import StopPolicy
-from backedge.parsers.base import ParserNames, ParserRequest
-from backedge.parsers.parser_lookup import linear_parsers
+from backedge.parsers.base import ParserRequest
 from backedge.postprocess.messages import EngineLogprob
-from backedge.tokenization.detokenizer import read_vocabulary
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.support import TRANSCRIPTS, cut, encode, tiny_detokenizers, tiny_tokenizer
+from tests.support import TRANSCRIPTS, cut, encode, tiny_detokenizers, tiny_parsers, tiny_tokenizer
 
 [END] = encode("<|im_end|>")
-PARSERS = linear_parsers(ParserNames("hermes", "qwen3"), read_vocabulary(tiny_tokenizer()))
+PARSERS = tiny_parsers()
 LETTERS = TRANSCRIPTS["stop_string"]["output"]
 THOUGHT = TRANSCRIPTS["stop_in_reasoning"]
 

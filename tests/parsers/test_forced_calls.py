@@ -17,6 +17,8 @@ from backedge.parsers.passthrough import PassthroughParser
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.parsers.arguments.reading import CALLS
+
 TOOLS = [{"type": "function", "function": {"name": "f"}}]
 NAMED = {"type": "function", "function": {"name": "f"}}
 
@@ -143,24 +145,8 @@ def test_every_cut_gives_the_same(tool_choice, text, expected, cut, cuts):
     assert parse(pieces, tool_choice, cut=cut) == expected
 
 
-values = st.recursive(
-    st.none() | st.booleans() | st.integers() | st.text(max_size=8),
-    lambda inner: (
-        st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=5), inner, max_size=3)
-    ),
-    max_leaves=8,
-)
-
-
 @given(
-    calls=st.lists(
-        st.tuples(
-            st.text(min_size=1, max_size=8),
-            st.dictionaries(st.text(max_size=5), values, max_size=3),
-        ),
-        min_size=1,
-        max_size=3,
-    ),
+    calls=CALLS,
     ascii_only=st.booleans(),
     indent=st.sampled_from([None, 1]),
 )

@@ -27,8 +27,8 @@ from hypothesis import strategies as st
 from benchmarks.samples.sample import Call, Outcome
 from benchmarks.samples.tokenizers import bpe, encode, mistral
 from tests.parsers.invariants import check_deltas
+from tests.parsers.pitfall_cases import CASES
 from tests.parsers.pitfalls import (
-    CASES,
     END,
     TWO_CALLS,
     USER,

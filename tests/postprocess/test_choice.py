@@ -11,7 +11,7 @@ from typing import Any
 import msgspec
 import pytest
 from backedge.base.errors import UnusableParserError
-from backedge.parsers.base import ParserNames, ParserRequest, StreamParser
+from backedge.parsers.base import ParserRequest, StreamParser
 from backedge.parsers.events import Content, Event, join
 from backedge.parsers.format import Format
 from backedge.parsers.formats.catalog import FORMATS
@@ -36,7 +36,7 @@ from tests.parsers.sample_model import (
     encode_output,
     every_token,
 )
-from tests.support import encode, message, params, run, tiny_tokenizer
+from tests.support import encode, message, params, run, tiny_parsers
 
 runs_settings = settings(
     max_examples=200,
@@ -154,7 +154,7 @@ JSON_CALLS = {
 def test_forced_json_calls(
     tool_choice: Any, written: str, reasoning: str, cuts: Collection[int]
 ) -> None:
-    parsers = linear_parsers(ParserNames("hermes", "qwen3"), read_vocabulary(tiny_tokenizer()))
+    parsers = tiny_parsers()
     parser = ParserRequest(
         tools=[ADD_NOTE],
         tool_choice=tool_choice,

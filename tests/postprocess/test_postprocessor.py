@@ -4,15 +4,13 @@ from __future__ import annotations
 
 import pytest
 from backedge.parsers.base import ParserNames, ParserRequest
-from backedge.parsers.parser_lookup import linear_parsers
 from backedge.parsers.passthrough import PassthroughParsers
 from backedge.postprocess import Chunk, Postprocessor, Usage
 from backedge.postprocess.postprocessor import starts_in_reasoning
-from backedge.tokenization.detokenizer import read_vocabulary
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.support import chunks, encode, message, params, run, tiny_detokenizers, tiny_tokenizer
+from tests.support import chunks, encode, message, params, run, tiny_detokenizers, tiny_parsers
 
 TOOLS = [{"type": "function", "function": {"name": "f"}}]
 NAMED = {"type": "function", "function": {"name": "f"}}
@@ -73,7 +71,7 @@ def test_without_a_stream_a_choice_is_one_delta_at_its_finish():
 
 
 def test_whether_an_answer_starts_in_reasoning():
-    parsers = linear_parsers(ParserNames(None, "qwen3"), read_vocabulary(tiny_tokenizer()))
+    parsers = tiny_parsers(ParserNames(None, "qwen3"))
     opened, closed = encode("<think>\n"), encode("<think>\n\n</think>\n\n")
     assert starts_in_reasoning(params(), parsers, opened)
     assert not starts_in_reasoning(params(), parsers, closed)

@@ -17,6 +17,7 @@ from backedge.recording.recording import RecordedModel
 from backedge.recording.redaction import Redactor
 
 from tests.support import (
+    NAMES,
     TRANSCRIPTS,
     Transcript,
     encode,
@@ -89,14 +90,14 @@ def test_a_redacted_recording_holds_no_word(transcript: Transcript) -> None:
     delta = ChoiceDelta(0, Delta(content=said, reasoning_content=said))
     found = finished(
         params=params(parser=request, prompt_length=len(prompt)),
-        model=RecordedModel(path="m", parsers=ParserNames("hermes", "qwen3")),
+        model=RecordedModel(path="m", parsers=NAMES),
         token_ids=prompt,
         chunks=[(5.0, Chunk(token_ids=token_ids, finish_reason="stop"))],
         sent=[(5.0, [delta])],
         error=f"Exception: {said}",
     ).build_redacted(Redactor(tiny_detokenizers()))
     ids = [one for item in found.chunks for one in item.chunk.token_ids] + found.prompt.tail
-    kept = KeptText(params(parser=request), ParserNames("hermes", "qwen3"))
+    kept = KeptText(params(parser=request), NAMES)
     text = without_kept(kept, tiny_tokenizer().decode(ids, skip_special_tokens=False))
     written = msgspec.json.encode([found.params.parser.chat_template_kwargs, found.sent])
     text += without_kept(kept, written.decode()) + (found.error or "")

@@ -7,14 +7,13 @@ import re
 from typing import Any
 
 import pytest
-from backedge.parsers.base import ParserNames, ParserRequest
-from backedge.parsers.parser_lookup import linear_parsers, reasoning_format, tool_format
+from backedge.parsers.base import ParserRequest
+from backedge.parsers.parser_lookup import reasoning_format, tool_format
 from backedge.postprocess import ChoiceDelta
 from backedge.postprocess.messages import Delta, FunctionDelta, ToolCallDelta
 from backedge.recording.kept_text import declared_names
 from backedge.recording.redacted_params import redact_params
 from backedge.recording.redaction import Redactor, RequestRedactor
-from backedge.tokenization.detokenizer import read_vocabulary
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -29,16 +28,17 @@ from tests.parsers.sample_model import cached_detokenizers, cached_linear_parser
 from tests.parsers.test_families import build_names, build_request
 from tests.recording.redacting import find_structure
 from tests.support import (
+    NAMES,
     TRANSCRIPTS,
     Transcript,
     encode,
     params,
     parser_request,
     tiny_detokenizers,
+    tiny_parsers,
     tiny_tokenizer,
 )
 
-NAMES = ParserNames("hermes", "qwen3")
 ESCAPE = re.compile(r"\\[bfnrtu]|&(?:lt|gt|amp);")
 WORD = re.compile(r"[^\W\d_]{2,}")
 # One case in so many of each family: enough for all kinds of them, in seconds.
@@ -70,7 +70,7 @@ def decode(token_ids: list[int]) -> str:
 def test_transcripts_keep_their_structure(transcript: Transcript) -> None:
     request = params(parser=parser_request(transcript), stop=transcript.get("stop", []))
     redacting = redactor().for_request(request, NAMES)
-    parsers = linear_parsers(NAMES, read_vocabulary(tiny_tokenizer()))
+    parsers = tiny_parsers()
     token_ids = encode(transcript["output"])
     assert find_structure(
         redact_params(request),

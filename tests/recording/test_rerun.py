@@ -6,8 +6,6 @@ from typing import Any
 
 import msgspec
 import pytest
-from backedge.parsers.base import ParserNames
-from backedge.parsers.parser_lookup import linear_parsers
 from backedge.postprocess import ChoiceDelta, Chunk, Postprocessor
 from backedge.postprocess.messages import Delta, FunctionDelta, ToolCallDelta
 from backedge.recording.comparison import Given, find_difference, split_parts
@@ -27,21 +25,20 @@ from backedge.recording.rerun import (
     rerun,
     restore_kinds,
 )
-from backedge.tokenization.detokenizer import read_vocabulary
 
 from tests.support import (
+    NAMES,
     TINY_MODEL,
     TRANSCRIPTS,
     encode,
     params,
     parser_request,
     tiny_detokenizers,
-    tiny_tokenizer,
+    tiny_parsers,
 )
 
-NAMES = ParserNames("hermes", "qwen3")
 CALL = TRANSCRIPTS["reasoning_call"]
-PARTS = Parts(tiny_detokenizers(), linear_parsers(NAMES, read_vocabulary(tiny_tokenizer())))
+PARTS = Parts(tiny_detokenizers(), tiny_parsers())
 HOW = ["recorded", "1", "3", "1000", "all", "random"]
 
 

@@ -23,10 +23,7 @@ from typing import Any
 import pytest
 from backedge.base.errors import ParserFailedError
 from backedge.base.json_types import JsonObject
-from backedge.parsers.base import ParserNames
-from backedge.parsers.parser_lookup import linear_parsers
 from backedge.postprocess.chunk_scheduler import MERGE_DELAYS, MergeDelays
-from backedge.tokenization.detokenizer import read_vocabulary
 from backedge.worker.backend import InlineBackend
 from backedge.worker.pool import PoolSettings, PoolSupervisor
 from backedge.worker.request_stream import WorkerPostprocessor
@@ -37,7 +34,7 @@ from tests.support import (
     params,
     parser_request,
     tiny_detokenizers,
-    tiny_tokenizer,
+    tiny_parsers,
 )
 from tests.worker.pool.pools import kept_streams
 from tests.worker.scripted import BrokenParsers
@@ -156,7 +153,7 @@ async def settled() -> None:
 
 
 def inline_workers() -> list[WorkerPostprocessor]:
-    parsers = linear_parsers(ParserNames("hermes", "qwen3"), read_vocabulary(tiny_tokenizer()))
+    parsers = tiny_parsers()
     backends = [
         InlineBackend(tiny_detokenizers(), parsers, delays)
         for delays in (*MERGE_DELAYS.values(), MergeDelays(content=0.02))

@@ -1,41 +1,35 @@
-"""What each metric says after requests of each kind; the dashboard and the page know them all."""
+"""What each metric says after requests of each kind."""
 
 import asyncio
 import itertools
-import json
 import re
 from dataclasses import dataclass, field
-from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import msgspec
 import pytest
 from backedge.frontend.metrics import FrontendMetrics
-from backedge.parsers.base import ParserNames
-from backedge.parsers.parser_lookup import linear_parsers
 from backedge.parsers.passthrough import PassthroughParsers
 from backedge.postprocess.chunk_scheduler import MERGE_DELAYS, MergeDelays, ScheduledChunk
 from backedge.postprocess.messages import ChoiceDelta
-from backedge.tokenization.detokenizer import read_vocabulary
 from backedge.tokenization.prompt_cache import PromptCache
 from backedge.worker.backend import InlineBackend
 from backedge.worker.metrics import FIRST_MEASURED, MEASURED_ONE_IN, WAIT_BUCKETS_S, WorkerMetrics
 from backedge.worker.request_stream import WorkerPostprocessor
 from prometheus_client import CollectorRegistry
 
-from tests.support import TRANSCRIPTS, params, parser_request, tiny_detokenizers, tiny_tokenizer
+from tests.support import TRANSCRIPTS, params, parser_request, tiny_detokenizers, tiny_parsers
 from tests.support import encode as tokens
 from tests.worker.pool.pools import in_pool
 from tests.worker.scripted import BrokenParsers
 
-ROOT = Path(__file__).parents[2]
 IDS = [*tokens("one, two, three, four"), *tokens("<|im_end|>")]
 CALLS = TRANSCRIPTS["parallel_calls"]
 CALL_IDS = tokens(CALLS["output"])
 WITH_TOOLS = {"parser": parser_request(CALLS)}
 REASONING_CALL = TRANSCRIPTS["reasoning_call"]
-HERMES = linear_parsers(ParserNames("hermes", "qwen3"), read_vocabulary(tiny_tokenizer()))
+HERMES = tiny_parsers()
 # Nothing goes out before its time but the first delta and the last.
 LATE = MergeDelays(content=60.0, reasoning=60.0, tools=60.0, tokens=60.0)
 STAGES = ("detokenize", "stop", "parse", "write", "encode")
@@ -450,62 +444,3 @@ def test_metrics_are_collected_while_requests_come_and_go():
     asyncio.run(run())
     counted = exposed(metrics)
     assert counted["requests_started_total"] == counted["requests_total finished"] == 600
-
-
-# The dashboard and the page.
-
-DASHBOARD = json.loads((ROOT / "deploy" / "grafana" / "backedge.json").read_text(encoding="utf-8"))
-PAGE = (ROOT / "docs" / "metrics.md").read_text(encoding="utf-8")
-PANELS = [panel for panel in DASHBOARD["panels"] if panel["type"] != "row"]
-NAME = re.compile(r"backedge_[a-z_]+")
-
-
-def names():
-    """Return the names as queries use them: a histogram's without those of its samples."""
-    return {family.name + ("_total" if family.type == "counter" else "") for family in families()}
-
-
-def test_the_dashboard_has_every_metric_and_no_other():
-    known = {sample.name for family in families() for sample in family.samples}
-    asked = {
-        name
-        for panel in PANELS
-        for target in panel["targets"]
-        for name in NAME.findall(target["expr"])
-    }
-    assert asked <= known
-    assert {re.sub("_(bucket|sum|count)$", "", name) for name in asked} == names()
-
-
-@pytest.mark.parametrize("panel", PANELS, ids=lambda panel: panel["title"])
-def test_every_panel_has_a_unit_and_says_what_to_do(panel):
-    assert panel["fieldConfig"]["defaults"]["unit"]
-    assert re.search(r"\bIf\b", panel["description"])
-    assert panel["datasource"]["uid"] == "${datasource}"
-
-
-def test_panels_do_not_overlap():
-    places = [panel["gridPos"] for panel in DASHBOARD["panels"]]
-    cells = [
-        (place["x"] + x, place["y"] + y)
-        for place in places
-        for x in range(place["w"])
-        for y in range(place["h"])
-    ]
-    assert len(cells) == len(set(cells))
-    assert max(x for x, _ in cells) < 24
-    assert len({panel["id"] for panel in DASHBOARD["panels"]}) == len(places)
-
-
-def test_the_page_has_every_metric_and_no_other():
-    assert set(re.findall(r"^\| `(backedge_[a-z_]+)`", PAGE, re.MULTILINE)) == names()
-    derived = {
-        f"{name}{suffix}" for name in names() for suffix in ("", "_bucket", "_sum", "_count")
-    }
-    assert set(NAME.findall(PAGE)) <= derived
-
-
-def test_the_page_names_every_value_of_the_labels():
-    for label, values in LABELS.items():
-        if label not in ("parser", "le"):
-            assert all(f"`{value}`" in PAGE for value in values), label

@@ -8,12 +8,9 @@ from backedge.cli.inspect.inspection import Inspection, inspect_recording
 from backedge.cli.inspect.summary import Chosen, summarize
 from backedge.cli.inspect.trace import Trace, TracedParsers, trace
 from backedge.parsers.base import ParserNames
-from backedge.parsers.parser_lookup import linear_parsers
 from backedge.recording.recording import Recording
-from backedge.tokenization.detokenizer import read_vocabulary
 
-from tests.cli.recorded import NAMES
-from tests.support import tiny_detokenizers, tiny_tokenizer
+from tests.support import NAMES, tiny_detokenizers, tiny_parsers
 
 # Beside the recorded parsers: one that knows no calls of this form.
 OTHER = ParserNames("qwen3_coder", "qwen3")
@@ -21,7 +18,7 @@ OTHER = ParserNames("qwen3_coder", "qwen3")
 
 @functools.cache
 def parts(names: ParserNames = NAMES) -> TracedParsers:
-    parsers = linear_parsers(names, read_vocabulary(tiny_tokenizer()))
+    parsers = tiny_parsers(names)
     return TracedParsers(tiny_detokenizers(), parsers, "linear")
 
 

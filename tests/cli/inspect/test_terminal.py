@@ -9,7 +9,8 @@ from backedge.cli.inspect.visible import is_hidden
 from backedge.parsers.base import ParserNames
 
 from tests.cli.inspect.inspecting import OTHER, inspect_it
-from tests.cli.recorded import NAMES, record_text, record_transcript
+from tests.cli.recorded import record_text, record_transcript
+from tests.support import NAMES
 
 
 def lines_of(*names: ParserNames, text: str | None = None) -> list[str]:

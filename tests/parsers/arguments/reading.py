@@ -10,6 +10,7 @@ from typing import Any
 from backedge.parsers.arguments.incremental_grammar import IncrementalGrammar, Status
 from backedge.parsers.arguments.tool_calls import ToolCallEmitter
 from backedge.parsers.events import Event, join
+from hypothesis import strategies as st
 
 ENDED = (Status.DONE, Status.NOT_A_CALL)
 MakeGrammar = Callable[[ToolCallEmitter], IncrementalGrammar]
@@ -69,3 +70,39 @@ def _read(grammar: IncrementalGrammar, text: str, *, final: bool) -> str:
             position += 1
         position = grammar.read(text, position, final=final)
     return text[position:]
+
+
+def read_value(value: Any, out: list[str], text: str, cuts: Collection[int], longest: int) -> str:
+    """Return what `value` writes to `out` of `text`, fed in pieces; it holds back no more."""
+    held = ""
+    for piece in cut_pieces(text, cuts):
+        held = value.read_through(held + piece)
+        assert len(held) <= longest
+        if value.status is Status.DONE:
+            return "".join(out)
+    while held and value.status is not Status.DONE:
+        position = value.read(held, final=True)
+        if value.status is Status.UNEXPECTED:
+            value.take_unexpected(held[position])
+            position += 1
+        held = held[position:]
+    if value.status is not Status.DONE:
+        value.close()
+    return "".join(out)
+
+
+VALUES = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.text(max_size=8),
+    lambda inner: (
+        st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=5), inner, max_size=3)
+    ),
+    max_leaves=8,
+)
+# Names and arguments of calls.
+CALLS = st.lists(
+    st.tuples(
+        st.text(min_size=1, max_size=8), st.dictionaries(st.text(max_size=5), VALUES, max_size=3)
+    ),
+    min_size=1,
+    max_size=3,
+)

@@ -13,7 +13,7 @@ from backedge.parsers.events import ToolCallArguments, ToolCallStarted
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.parsers.arguments.reading import MakeGrammar, Reading, read_calls
+from tests.parsers.arguments.reading import CALLS, MakeGrammar, Reading, read_calls
 
 cuts = st.sets(st.integers(1, 80), max_size=12)
 
@@ -141,24 +141,8 @@ def test_markers_count_outside_strings_only():
     assert not reader.in_string
 
 
-values = st.recursive(
-    st.none() | st.booleans() | st.integers() | st.text(max_size=6),
-    lambda inner: (
-        st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=4), inner, max_size=3)
-    ),
-    max_leaves=6,
-)
-
-
 @given(
-    calls=st.lists(
-        st.tuples(
-            st.text(min_size=1, max_size=8),
-            st.dictionaries(st.text(max_size=4), values, max_size=3),
-        ),
-        min_size=1,
-        max_size=3,
-    ),
+    calls=CALLS,
     ascii_only=st.booleans(),
     nested=st.booleans(),
     cuts=cuts,

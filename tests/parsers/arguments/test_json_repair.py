@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 import json
 from collections.abc import Collection
 
@@ -13,6 +12,8 @@ from backedge.parsers.arguments.json_repair import JsonRepairer
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.parsers.arguments.reading import read_value
+
 QUOTE = '<|"|>'
 
 
@@ -20,22 +21,7 @@ def read(text: str, cuts: Collection[int] = (), quotes: tuple[str, ...] = ()) ->
     """Return the JSON of `text`, fed in pieces; what it holds back is bounded."""
     out: list[str] = []
     literal = JsonRepairer(out.append, quotes)
-    held = ""
-    positions = sorted({0, len(text), *(cut for cut in cuts if cut < len(text))})
-    for start, end in itertools.pairwise(positions):
-        held = literal.read_through(held + text[start:end])
-        assert len(held) <= MAX_WORD + 1
-        if literal.status is Status.DONE:
-            return "".join(out)
-    while literal.status is not Status.DONE and held:
-        position = literal.read(held, final=True)
-        if literal.status is Status.UNEXPECTED:
-            literal.take_unexpected(held[position])
-            position += 1
-        held = held[position:]
-    if literal.status is not Status.DONE:
-        literal.close()
-    return "".join(out)
+    return read_value(literal, out, text, cuts, MAX_WORD + 1)
 
 
 json_values = st.recursive(

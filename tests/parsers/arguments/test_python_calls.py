@@ -13,7 +13,7 @@ from backedge.parsers.events import ToolCallArguments, ToolCallStarted
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.parsers.arguments.reading import MakeGrammar, Reading, read_calls
+from tests.parsers.arguments.reading import VALUES, MakeGrammar, Reading, read_calls
 
 PARAMETERS = {"f": {"type": "object", "properties": {"first": {}, "second": {}}}}
 cuts = st.sets(st.integers(1, 60), max_size=12)
@@ -99,19 +99,12 @@ def test_markers_count_outside_strings_only():
     assert not python.in_string
 
 
-literals = st.recursive(
-    st.none() | st.booleans() | st.integers() | st.text(max_size=6),
-    lambda inner: (
-        st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=4), inner, max_size=3)
-    ),
-    max_leaves=6,
-)
 names = st.from_regex(r"[a-z]{1,8}", fullmatch=True)
 
 
 @given(
     calls=st.lists(
-        st.tuples(names, st.dictionaries(names, literals, max_size=3)), min_size=1, max_size=3
+        st.tuples(names, st.dictionaries(names, VALUES, max_size=3)), min_size=1, max_size=3
     ),
     cuts=cuts,
 )

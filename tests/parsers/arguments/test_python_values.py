@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ast
-import itertools
 import json
 import time
 from collections.abc import Collection
@@ -11,10 +10,11 @@ from typing import Any
 
 import pytest
 from backedge.base.limits import MAX_UNDECIDED_BRACKET
-from backedge.parsers.arguments.incremental_grammar import Status
 from backedge.parsers.arguments.python_values import PythonValue, begins_literal
 from hypothesis import given, settings
 from hypothesis import strategies as st
+
+from tests.parsers.arguments.reading import read_value
 
 cuts = st.sets(st.integers(1, 120), max_size=20)
 # More than a word, an escape sequence, or what is looked at behind a quote.
@@ -25,22 +25,7 @@ def read(text: str, cuts: Collection[int] = (), keywords: Collection[str] = ()) 
     """Return the JSON of the argument that begins `text`, fed in pieces."""
     out: list[str] = []
     value = PythonValue(out.append, keywords)
-    positions = sorted({0, len(text), *(cut for cut in cuts if cut < len(text))})
-    held = ""
-    for start, end in itertools.pairwise(positions):
-        held = value.read_through(held + text[start:end])
-        assert len(held) <= MAX_HELD
-        if value.status is Status.DONE:
-            return "".join(out)
-    while held and value.status is not Status.DONE:
-        position = value.read(held, final=True)
-        if value.status is Status.UNEXPECTED:
-            value.take_unexpected(held[position])
-            position += 1
-        held = held[position:]
-    if value.status is not Status.DONE:
-        value.close()
-    return "".join(out)
+    return read_value(value, out, text, cuts, MAX_HELD)
 
 
 # The oracle: constants as Python reads them, and what we make of the types that JSON lacks.

@@ -6,15 +6,7 @@ from collections.abc import Sequence
 
 from benchmarks.samples.sample import Call, Outcome
 from tests.parsers.families.family import Case, Family, Invocation, Tags
-from tests.parsers.families.json_objects import (
-    HI,
-    HI_JSON,
-    KEEPS_NULL,
-    QUOTES,
-    STRICT,
-    json_cases,
-    to_json,
-)
+from tests.parsers.families.json_objects import HI, HI_JSON, USUAL, json_cases, to_json
 
 
 def enclose(call: str) -> str:
@@ -40,7 +32,7 @@ FAMILY = Family(
     tags=Tags(prompt_closed=None),
     vllm="ernie45",
     cases=(
-        *json_cases(enclose, end="</tool_call>", vllm=STRICT | KEEPS_NULL | QUOTES),
+        *json_cases(enclose, end="</tool_call>", vllm=USUAL),
         Case("an answer in tags", "So.\n</think>\n\n<response>\nYes.\n</response>\n",
              Outcome("So.\n", "Yes.\n"), tools=(), prompt="<think>\n"),
         Case("an answer in tags, cut", "So.\n</think>\n\n<response>\nYes", Outcome("So.\n", "Yes"),

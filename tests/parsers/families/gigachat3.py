@@ -6,15 +6,7 @@ from collections.abc import Sequence
 
 from benchmarks.samples.sample import Call, Outcome
 from tests.parsers.families.family import Case, Family, Invocation
-from tests.parsers.families.json_objects import (
-    HI,
-    KEEPS_NULL,
-    QUOTES,
-    STRICT,
-    WANTS_KEY,
-    json_cases,
-    to_json,
-)
+from tests.parsers.families.json_objects import HI, USUAL, WANTS_KEY, json_cases, to_json
 
 START = "<|message_sep|>\n\nfunction call<|role_sep|>\n"
 
@@ -26,9 +18,7 @@ def write(content: str, calls: Sequence[Invocation]) -> str:
 
 # It allows control characters in strings.
 NOT_STRICT = {
-    id_: why
-    for id_, why in (STRICT | WANTS_KEY | KEEPS_NULL | QUOTES).items()
-    if id_ != "a line break in a string"
+    id_: why for id_, why in (USUAL | WANTS_KEY).items() if id_ != "a line break in a string"
 }
 NOW = Call("now", {})
 

@@ -9,8 +9,7 @@ from tests.parsers.families.family import Case, Family, Invocation, Tags
 from tests.parsers.families.json_objects import (
     KEEPS_NULL,
     LENIENT_STREAM,
-    QUOTES,
-    STRICT,
+    USUAL,
     WANTS_KEY,
     call_array,
     json_cases,
@@ -73,7 +72,7 @@ FAMILIES = (
         vllm="granite-20b-fc",
         cases=(
             *json_cases(lambda call: f"<function_call> {call}",
-                        vllm=STRICT | WANTS_KEY | KEEPS_NULL | QUOTES),
+                        vllm=USUAL | WANTS_KEY),
             Case("nothing between calls",
                  f"<function_call>{to_json('now', {})}<function_call>{to_json('now', {})}",
                  Outcome(calls=(NOW, NOW))),

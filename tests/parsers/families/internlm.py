@@ -6,16 +6,7 @@ from collections.abc import Sequence
 
 from benchmarks.samples.sample import Call, Outcome
 from tests.parsers.families.family import Case, Family, Invocation, Tags
-from tests.parsers.families.json_objects import (
-    ENDS_EARLY,
-    HI,
-    HI_JSON,
-    KEEPS_NULL,
-    QUOTES,
-    STRICT,
-    json_cases,
-    to_json,
-)
+from tests.parsers.families.json_objects import ENDS_EARLY, HI, HI_JSON, USUAL, json_cases, to_json
 
 START = "<|action_start|><|plugin|>"
 
@@ -52,7 +43,7 @@ FAMILY = Family(
                               "e"
                               "r"
                               "s", end="<|action_"
-                                       "end|>", vllm=STRICT | KEEPS_NULL | QUOTES | ENDS_EARLY),
+                                       "end|>", vllm=USUAL | ENDS_EARLY),
         Case("arguments instead of parameters",
              enclose(to_json("write", {"path": "a", "text": "hi"})), Outcome(calls=(HI,))),
         Case("white space between the markers",

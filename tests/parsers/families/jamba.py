@@ -10,9 +10,7 @@ from tests.parsers.families.json_objects import (
     ENDS_EARLY,
     HI,
     HI_JSON,
-    KEEPS_NULL,
-    QUOTES,
-    STRICT,
+    USUAL,
     WANTS_KEY,
     call_array,
     json_cases,
@@ -39,7 +37,7 @@ FAMILY = Family(
     cases=(
         *json_cases(enclose, end="</tool"
                               "_calls"
-                              ">", vllm=STRICT | WANTS_KEY | KEEPS_NULL | QUOTES | ENDS_EARLY),
+                              ">", vllm=USUAL | WANTS_KEY | ENDS_EARLY),
         Case("one object", f"<tool_calls>{to_json('now', {})}</tool_calls>", Outcome(calls=(NOW,)),
              vllm="wants an array"),
         Case("no end marker", f'<tool_calls>[{{"name": "write", "arguments": {HI_JSON}}}]',

@@ -16,6 +16,7 @@ STRICT = dict.fromkeys(
 WANTS_KEY = {"no arguments key": "wants the key"}
 KEEPS_NULL = {"null arguments": "gives null, which is no object"}
 QUOTES = {"arguments in a string": "quotes the string once more"}
+USUAL = STRICT | KEEPS_NULL | QUOTES
 ENDS_EARLY = {"end marker in a string": "ends the call at the first end marker, inside the string"}
 LENIENT_STREAM = {
     **dict.fromkeys(

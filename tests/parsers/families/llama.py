@@ -6,15 +6,7 @@ from collections.abc import Sequence
 
 from benchmarks.samples.sample import Call, Outcome
 from tests.parsers.families.family import Case, Family, Invocation, function
-from tests.parsers.families.json_objects import (
-    HI,
-    KEEPS_NULL,
-    QUOTES,
-    STRICT,
-    WANTS_KEY,
-    json_cases,
-    to_json,
-)
+from tests.parsers.families.json_objects import HI, USUAL, WANTS_KEY, json_cases, to_json
 
 KEY = "parameters"
 
@@ -34,7 +26,7 @@ FAMILY = Family(
     vllm="llama3_json",
     vllm_differs=dict.fromkeys(("text and a call", "scripts"), "drops the text in front of a call"),
     cases=(
-        *json_cases(str, key=KEY, vllm=STRICT | WANTS_KEY | KEEPS_NULL | QUOTES),
+        *json_cases(str, key=KEY, vllm=USUAL | WANTS_KEY),
         Case("announced as code",
              f'<|python_tag|>{to_json("write", {"path": "a", "text": "hi"}, KEY)}',
              Outcome(calls=(HI,))),

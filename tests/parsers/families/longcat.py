@@ -11,9 +11,7 @@ from tests.parsers.families.json_objects import (
     ENDS_EARLY,
     HI,
     HI_JSON,
-    KEEPS_NULL,
-    QUOTES,
-    STRICT,
+    USUAL,
     WANTS_KEY,
     json_cases,
     to_json,
@@ -47,7 +45,7 @@ FAMILY = Family(
         *json_cases(enclose, end="</long"
                               "cat_to"
                               "ol_cal"
-                              "l>", vllm=STRICT | WANTS_KEY | KEEPS_NULL | QUOTES | ENDS_EARLY),
+                              "l>", vllm=USUAL | WANTS_KEY | ENDS_EARLY),
         Case("parameters in tags", TAGGED,
              Outcome(calls=(Call("add", {"a": 3, "label": "x\n<b>"}),)), vllm=JSON_ONLY),
         Case("parameters in tags, on lines of their own", LINES,

@@ -6,14 +6,7 @@ from collections.abc import Sequence
 
 from benchmarks.samples.sample import Call, Outcome
 from tests.parsers.families.family import Case, Family, Invocation
-from tests.parsers.families.json_objects import (
-    KEEPS_NULL,
-    QUOTES,
-    STRICT,
-    WANTS_KEY,
-    call_array,
-    json_cases,
-)
+from tests.parsers.families.json_objects import USUAL, WANTS_KEY, call_array, json_cases
 
 
 def write(content: str, calls: Sequence[Invocation]) -> str:
@@ -39,7 +32,7 @@ FAMILY = Family(
     },
     cases=(
         *json_cases(lambda call: f"functools[{call}]",
-                    vllm=STRICT | WANTS_KEY | KEEPS_NULL | QUOTES | FIRST_BRACKET),
+                    vllm=USUAL | WANTS_KEY | FIRST_BRACKET),
         Case("parameters instead of arguments",
              f"functools{call_array([('now', {'zone': 'UTC'})], 'parameters')}",
              Outcome(calls=(Call("now", {"zone": "UTC"}),))),
