@@ -36,7 +36,7 @@ PATTERNS = re.compile(
 ALLOWED = {
 }
 FILES = [
-    *(ROOT / page for page in (*PAGES, "SECURITY.md")),
+    *(ROOT / page for page in (*PAGES, "SECURITY.md", "CHANGELOG.md")),
     *SOURCES,
     *(
         ROOT / name
