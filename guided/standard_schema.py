@@ -57,15 +57,19 @@ def _modernize(schema: JsonObject, changes: JsonObject) -> JsonObject:
             limit = schema.get(word.lower())
             modern[f"exclusive{word}"] = limit if exclusive else None
             modern[word.lower()] = None if exclusive else limit
-    properties = schema.get("properties")
-    if isinstance(properties, dict):
-        required = [key for key, member in properties.items() if _says_required(member)]
-        named = schema.get("required")
-        if required and (named is None or isinstance(named, list)):
-            modern["required"] = list(dict.fromkeys([*(named or ()), *required]))
+    modern |= _name_required(schema)
     if modern and "$schema" in schema:
         modern["$schema"] = None  # it may name a draft without these keywords
     return modern
+
+
+def _name_required(schema: JsonObject) -> JsonObject:
+    """Return `required` with the properties that say so themselves; empty if none does."""
+    properties, named = schema.get("properties"), schema.get("required")
+    if not isinstance(properties, dict) or not (named is None or isinstance(named, list)):
+        return {}
+    required = [key for key, member in properties.items() if _says_required(member)]
+    return {"required": list(dict.fromkeys([*(named or ()), *required]))} if required else {}
 
 
 def _says_required(schema: object) -> bool:

@@ -51,7 +51,6 @@ COMPLEX = {
     "cli/inspect/timing.py measure": 17,
     "cli/replay/command.py choose": 13,
     "engines/transformers/offline.py _generate_together": 14,
-    "guided/standard_schema.py _modernize": 15,
     "parsers/arguments/python_calls.py _begins_call": 13,
     "parsers/arguments/python_values.py _after_quote": 14,
     "parsers/arguments/python_values.py _may_follow": 15,
