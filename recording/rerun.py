@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable, Sequence
+from typing import TypeVar
 
 import msgspec
 
@@ -18,6 +19,8 @@ from .recording import RecordedDeltas, Recording
 RECORDED, WHOLE, RANDOM = "recorded", "all", "random"
 # Largest random chunk.
 LONGEST_RANDOM = 12
+
+T = TypeVar("T")
 
 
 class Parts(msgspec.Struct, frozen=True):
@@ -142,17 +145,19 @@ def _recut(chunks: Sequence[Chunk], length: Callable[[], int]) -> list[Chunk]:
 
 def _join(chunks: Sequence[Chunk]) -> Chunk:
     """Merge `chunks`; the result has logprobs if each of them has."""
-    index = chunks[0].index if chunks else 0
-    has_logprobs = bool(chunks) and all(part.logprobs is not None for part in chunks)
-    has_tops = bool(chunks) and all(part.top_logprobs is not None for part in chunks)
     return Chunk(
-        index=index,
+        index=chunks[0].index if chunks else 0,
         token_ids=[token_id for part in chunks for token_id in part.token_ids],
-        logprobs=[one for part in chunks for one in part.logprobs or ()] if has_logprobs else None,
-        top_logprobs=[one for part in chunks for one in part.top_logprobs or ()]
-        if has_tops
-        else None,
+        logprobs=_concatenate([part.logprobs for part in chunks]),
+        top_logprobs=_concatenate([part.top_logprobs for part in chunks]),
     )
+
+
+def _concatenate(parts: Sequence[Sequence[T] | None]) -> list[T] | None:
+    """Return the items of all parts; None without parts, or if one is None."""
+    present = [part for part in parts if part is not None]
+    whole = bool(parts) and len(present) == len(parts)
+    return [item for part in present for item in part] if whole else None
 
 
 def _slice(chunk: Chunk, start: int, stop: int) -> Chunk:

@@ -62,7 +62,6 @@ COMPLEX = {
     "parsers/machine.py follow": 13,
     "recording/comparison.py find_difference": 13,
     "recording/kept_text.py _format_texts": 14,
-    "recording/rerun.py _join": 16,
     "tokenization/cut_points.py select_tokens": 16,
     "worker/request_stream.py _flush": 18,
     "worker/stock_frontends/requests.py read_stock_params": 13,
