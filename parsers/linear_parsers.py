@@ -12,14 +12,17 @@ from dataclasses import dataclass, field, replace
 from typing_extensions import override
 
 from ..base.errors import REASONING_FLAG, TOOL_CALL_FLAG, UnusableParserError
-from .base import ParserFactory, ParserRequest, StreamParser
+from .base import ParserFactory, ParserRequest, ParserWrapper, StreamParser
 from .compiled_format import CompiledFormat, compile_format
+from .events import Content, Event, Reasoning, ToolCallStarted
 from .format import Format, State, target_state
 from .machine import LinearParser
-from .nonempty_content import FLAG, NonemptyContent
 from .passthrough import PassthroughParser
 from .prompt_tail import PromptReader
 from .schema import read_parameters
+
+# The chat_template_kwargs with which a request asks for `NonemptyContent`.
+NONEMPTY = "force_nonempty_content"
 
 
 @dataclass(frozen=True)
@@ -79,7 +82,7 @@ class LinearParsers(ParserFactory):
             return PassthroughParser()
         state = self._choose_state(prompts.read(prompt_token_ids), request)
         parser = LinearParser(table, read_parameters(request.tools), state)
-        asks = self._reasoning is not None and request.chat_template_kwargs.get(FLAG) is True
+        asks = self._reasoning is not None and request.chat_template_kwargs.get(NONEMPTY) is True
         return NonemptyContent(parser) if asks else parser
 
     def _compile(
@@ -138,3 +141,42 @@ def check_vocabulary(flag: str, format_: Format, vocabulary: Vocabulary) -> None
             f"which has none of {', '.join(markers)}.",
             "Choose the parser of this model's family, or leave the flag out.",
         )
+
+
+class NonemptyContent(ParserWrapper):
+    """Repeats the reasoning as content at the end of an answer without anything else.
+
+    Keeps the reasoning until the first content or call.
+    Source: vllm 0.31 parser/nemotron_v3.py, sglang parser/reasoning_parser.py. Without a stream
+    both then omit the reasoning, which a stream has already sent.
+    """
+
+    def __init__(self, inner: StreamParser) -> None:
+        super().__init__(inner)
+        self._reasoning: list[str] | None = []
+
+    @override
+    def feed(self, text: str, token_ids: Sequence[int] = ()) -> list[Event]:
+        return self._keep(self._inner.feed(text, token_ids))
+
+    @override
+    def finish(
+        self, text: str = "", token_ids: Sequence[int] = (), *, cut: bool = False
+    ) -> list[Event]:
+        events = self._keep(self._inner.finish(text, token_ids, cut=cut))
+        reasoning, self._reasoning = "".join(self._reasoning or ()), None
+        return [*events, Content(reasoning)] if reasoning else events
+
+    def _keep(self, events: list[Event]) -> list[Event]:
+        """Keep the reasoning in `events`; drop it at the first content or call."""
+        for event in events:
+            match event:
+                case ToolCallStarted():
+                    self._reasoning = None
+                case Content(content) if content.strip():
+                    self._reasoning = None
+                case Reasoning(thought) if self._reasoning is not None:
+                    self._reasoning.append(thought)
+                case _:
+                    pass
+        return events

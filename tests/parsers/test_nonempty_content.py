@@ -5,8 +5,7 @@ from __future__ import annotations
 import pytest
 from backedge.parsers.base import ParserNames, ParserRequest
 from backedge.parsers.events import Event
-from backedge.parsers.linear_parsers import Vocabulary
-from backedge.parsers.nonempty_content import FLAG
+from backedge.parsers.linear_parsers import NONEMPTY, Vocabulary
 from backedge.parsers.parser_lookup import linear_parsers
 from hypothesis import given
 from hypothesis import strategies as st
@@ -20,7 +19,7 @@ CALL = '<tool_call>{"name": "f"}</tool_call>'
 
 def read(pieces: list[str], flag: object = True, *, cut: bool = False) -> Outcome:
     parsers = linear_parsers(ParserNames("hermes", "nemotron_v3"), Vocabulary())
-    request = ParserRequest(tools=TOOLS, tool_choice="auto", chat_template_kwargs={FLAG: flag})
+    request = ParserRequest(tools=TOOLS, tool_choice="auto", chat_template_kwargs={NONEMPTY: flag})
     parser = parsers(request, [])
     events: list[Event] = [event for piece in pieces for event in parser.feed(piece)]
     return join_outcome(events + parser.finish(cut=cut))
