@@ -8,6 +8,7 @@ from typing import Any, ClassVar
 
 import pytest
 from backedge.base.errors import UnknownParserError
+from backedge.guided.guided_request import decode_request
 from backedge.offline import (
     GenerationOptions,
     TextGenerationRequest,
@@ -199,7 +200,7 @@ def test_a_forced_call_needs_guided_decoding(less_able):
 @pytest.mark.parametrize("make", [list, iter])
 def test_the_constraints_of_a_row_are_read_once(monkeypatch, less_able, make):
     read: list[str] = []
-    decode = constraints.decode_request
+    decode = decode_request
 
     def count(raw, kind):
         read.append(raw["guided_regex"])

@@ -48,7 +48,8 @@ def count_image_tokens(engine):
     """Return how many tokens each row's image has."""
     options = GenerationOptions(max_new_tokens=1)
     found = engine.generate_vlm_batch(rows(), options)
-    texts = engine.generate_text_batch([ask(row.messages[0]["content"]) for row in rows()], options)
+    questions = [ask(message["content"]) for row in rows() for message in row.messages or ()]
+    texts = engine.generate_text_batch(questions, options)
     around = 2  # the tokens before and after an image
     return [
         with_image.prompt_tokens - text.prompt_tokens - around

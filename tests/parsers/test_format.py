@@ -40,7 +40,7 @@ def test_copies_of_members_are_found_in_sets(member: State | Jump) -> None:
 
 
 ENDS: dict[State, dict[str, Target]] = {State.JSON_CALLS: {"</call>": Jump.RETURN}}
-CALLS: dict[State, dict[str, Target]] = {State.CONTENT: {"<call>": State.JSON_CALLS}} | ENDS
+CALLS: dict[State, dict[str, Target]] = {State.CONTENT: {"<call>": State.JSON_CALLS}, **ENDS}
 THOUGHTS: dict[State, dict[str, Target]] = {
     State.START: {"<think>": State.REASONING},
     State.REASONING: {"</think>": State.START},
@@ -74,7 +74,7 @@ def test_what_a_format_parses(format_: Format, tools: bool, reasoning: bool) -> 
 @pytest.mark.parametrize("state", [State.CONTENT, State.REASONING, State.CODE_BLOCK])
 def test_a_marker_of_text_may_not_reuse_all_its_text(state: State) -> None:
     """A rejected call would be read again for ever."""
-    states: dict[State, dict[str, Target]] = {state: {"@{": ReuseSuffix(State.JSON_CALLS)}} | ENDS
+    states: dict[State, dict[str, Target]] = {state: {"@{": ReuseSuffix(State.JSON_CALLS)}, **ENDS}
     Format("test", states, source="this test")
     states[state]["{"] = ReuseSuffix(State.JSON_CALLS)
     with pytest.raises(SetupError, match=rf"`states\[{state.name}\]\['{{'\]` must not reuse"):

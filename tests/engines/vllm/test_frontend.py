@@ -19,6 +19,7 @@ from backedge.engines.vllm.frontend import (
 )
 from backedge.frontend.request.chat_request import decode_chat_request
 from backedge.frontend.request.sampling import read_sampling
+from backedge.frontend.runtime.short_prompts import ShortPrompts
 from backedge.guided.call_policy import CallPolicy
 from backedge.postprocess.messages import KEY
 from dynamo.llm.exceptions import DynamoException, HttpError
@@ -132,9 +133,9 @@ def outcome(loop, model, fields):
 @pytest.mark.parametrize("fields", SHORT, ids=repr)
 def test_a_short_prompt_is_the_same_wherever_it_is_made(models, loop, fields, monkeypatch):
     model = models["vllm", "vllm"]
-    monkeypatch.setattr(frontend.ShortPrompts, "trusted", True)
+    monkeypatch.setattr(ShortPrompts, "trusted", True)
     in_place = outcome(loop, model, fields)
-    monkeypatch.setattr(frontend.ShortPrompts, "trusted", False)
+    monkeypatch.setattr(ShortPrompts, "trusted", False)
     assert in_place == outcome(loop, model, fields)
     monkeypatch.setattr(frontend, "is_short", lambda _: False)
     assert in_place == outcome(loop, model, fields)
@@ -150,7 +151,7 @@ def test_a_short_prompt_is_made_in_place_once_they_are_quick(models, loop, monke
 
     monkeypatch.setattr(VllmPreprocessor, "_prepare_timed", note)
     for trusted in (True, False):
-        monkeypatch.setattr(frontend.ShortPrompts, "trusted", trusted)
+        monkeypatch.setattr(ShortPrompts, "trusted", trusted)
         prepared(loop, models["vllm", "vllm"], {"messages": [USER]})
     monkeypatch.setattr(frontend, "is_text", lambda _: False)
     prepared(loop, models["vllm", "vllm"], {"messages": [USER]})
@@ -164,7 +165,7 @@ def test_no_short_prompt_ends_the_event_loop(models, loop, monkeypatch, error):
 
     monkeypatch.setattr(VllmPreprocessor, "_prepare_timed", fail)
     for trusted in (True, False):
-        monkeypatch.setattr(frontend.ShortPrompts, "trusted", trusted)
+        monkeypatch.setattr(ShortPrompts, "trusted", trusted)
         with pytest.raises(DynamoException, match="out of memory"):
             prepared(loop, models["vllm", "vllm"], {"messages": [USER]})
 
