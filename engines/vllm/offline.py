@@ -33,8 +33,8 @@ from . import seams
 
 logger = logging.getLogger(__name__)
 
-# Fields of the configuration, by vLLM's names. The grammars of rows include the reasoning before an
-# answer, so vLLM must not wait for its end as well.
+# Arguments that a user cannot pass: the configuration has the first line's; the second line's would
+# make vLLM wait for the end of the reasoning, which is part of the rows' grammars.
 CONFIGURED = {
     *("model", "dtype", "revision", "trust_remote_code", "max_model_len"),
     *("reasoning_parser", "reasoning_parser_plugin"),
