@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import importlib.util
 from pathlib import Path
-from typing import get_args
+from typing import NamedTuple, get_args
 
 from ..base.errors import SetupError
 from ..parsers.api import Engine, native_parsers
 from ..parsers.base import ParserFactory, ParserNames
 from ..parsers.parser_lookup import Kind, linear_parsers, uses_native
 from ..parsers.passthrough import PassthroughParsers
-from ..tokenization.detokenizer import read_vocabulary
+from ..recording.recording import RecordedModel
+from ..recording.rerun import Parts
+from ..tokenization.detokenizer import DetokenizerFactory, detokenizers, read_vocabulary
 from ..tokenization.model_files import load_tokenizer_json
 
 ENGINES: tuple[Engine, ...] = get_args(Engine)
@@ -77,3 +79,48 @@ def build_parsers(
         return linear_parsers(names, read_vocabulary(tokenizer)), "linear"
     known = engine if engine in ENGINES else None
     return native_parsers(known, read_engine_tokenizer(path), names), "native"
+
+
+class ParserChoice(NamedTuple):
+    """The parsers to use; None: as recorded. engine: whose native ones."""
+
+    tool_call: str | None = None
+    reasoning: str | None = None
+    kind: Kind | None = None
+    engine: str | None = None
+
+    def names(self, model: RecordedModel) -> ParserNames:
+        """Return the names for a recorded model; an empty name means no parser."""
+        recorded = model.parsers
+        tool_call = recorded.tool_call if self.tool_call is None else self.tool_call
+        reasoning = recorded.reasoning if self.reasoning is None else self.reasoning
+        return ParserNames(tool_call or None, reasoning or None)
+
+    def choose_kind(self, model: RecordedModel) -> Kind:
+        """Return "linear", "native" or "auto" for a recorded model."""
+        return model.kind if self.kind is None else self.kind
+
+
+class LoadedModel:
+    """The tokenizer of a recorded model. path: its folder; None: as recorded.
+
+    Raises `SetupError` if no tokenizer can be read there.
+    """
+
+    def __init__(self, recorded: RecordedModel, path: str | None) -> None:
+        self.recorded = recorded
+        self.path = path or recorded.path
+        self.tokenizer = read_tokenizer(self.path)
+        self.detokenizers: DetokenizerFactory = detokenizers(self.tokenizer)
+
+    def build_parsers(self, choice: ParserChoice) -> tuple[ParserFactory, str]:
+        """Build the parsers; return them and their kind, as the function of this name."""
+        names, kind = choice.names(self.recorded), choice.choose_kind(self.recorded)
+        engine = self.recorded.engine if choice.engine is None else choice.engine
+        return build_parsers(names, kind, self.path, self.tokenizer, engine)
+
+    def build(self, choice: ParserChoice) -> tuple[Parts, str]:
+        """Build the parsers; return them and their name. Raises `SetupError`."""
+        parsers, kind = self.build_parsers(choice)
+        name = f"{kind} {choice.names(self.recorded).label}"
+        return Parts(self.detokenizers, parsers), name

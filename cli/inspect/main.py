@@ -8,18 +8,16 @@ import sys
 from collections.abc import Callable
 from itertools import islice
 from pathlib import Path
-from typing import NamedTuple
+from typing import NamedTuple, cast, get_args
 
 import click
 import msgspec
 
 from ...base.errors import BackedgeError, SetupError
 from ...base.limits import MAX_REQUESTS
-from ...parsers.base import ParserNames
+from ...parsers.parser_lookup import Kind
 from ...recording.recording_file import read_recordings
-from ...tokenization.detokenizer import DetokenizerFactory, detokenizers
-from ..recorded_model import build_parsers, read_tokenizer
-from .beside import ParserChoice, read_beside, recorded_choice
+from ..recorded_model import LoadedModel, ParserChoice
 from .inspection import Inspection, inspect_recording
 from .page import render_page
 from .server import build_server
@@ -118,48 +116,58 @@ def inspect_chosen(chosen: Chosen, options: Options) -> Inspection:
 
     Without the tokenizer, show only ids and times, unless a flag needs more.
     """
-    model = chosen.recording.model
-    path = options.model or model.path
     try:
-        tokenizer = read_tokenizer(path)
+        model = LoadedModel(chosen.recording.model, options.model)
     except SetupError as error:
         if options.beside is not None or options.model is not None:
             raise
         return inspect_recording(chosen, [], f"Token ids only: {error}")
-    maker = PartsMaker(detokenizers(tokenizer), tokenizer, path, model.engine)
-    first, note = maker.make_recorded(recorded_choice(model))
+    first, note = build_recorded(model)
     parts = [first]
     if options.beside is not None:
-        parts.append(maker.make(read_beside(options.beside, model)))
+        parts.append(build_traced(model, read_beside(options.beside)))
     return inspect_recording(chosen, parts, note)
 
 
-class PartsMaker(NamedTuple):
-    """Builds parsers for tracing. engine: whose native parsers were recorded."""
+def read_beside(text: str) -> ParserChoice:
+    """Parse --beside; parts that it omits are as recorded.
 
-    detokenizers: DetokenizerFactory
-    tokenizer: object
-    path: str
-    engine: str
+    An empty name or "none" means no parser.
+    Raises `SetupError` for another form.
+    """
+    found: dict[str, str] = {}
+    for part in filter(None, (part.strip() for part in text.split(","))):
+        key, separator, value = part.partition("=")
+        if not separator or key not in ("tool", "reasoning", "kind"):
+            raise SetupError(
+                f"--beside: {part!r} is not valid; write, for example, "
+                "tool=hermes,reasoning=qwen3,kind=native."
+            )
+        found[key] = "" if value == "none" and key != "kind" else value
+    kind = found.get("kind")
+    if kind is not None and kind not in get_args(Kind):
+        raise SetupError(f"--beside: kind={kind} must be one of {', '.join(get_args(Kind))}.")
+    return ParserChoice(found.get("tool"), found.get("reasoning"), cast("Kind | None", kind))
 
-    def make(self, choice: ParserChoice) -> TracedParsers:
-        """Build these parsers. Raises `SetupError` if they are not available."""
-        parsers, kind = build_parsers(*choice, self.path, self.tokenizer, self.engine)
-        return TracedParsers(self.detokenizers, parsers, kind)
 
-    def make_recorded(self, choice: ParserChoice) -> tuple[TracedParsers, str]:
-        """Build the recorded parsers, or substitutes with the reason.
+def build_traced(model: LoadedModel, choice: ParserChoice) -> TracedParsers:
+    """Build parsers for tracing. Raises `SetupError` if they are not available."""
+    return TracedParsers(model.detokenizers, *model.build_parsers(choice))
 
-        Native parsers need their engine, which may not be installed here. The linear ones of the
-        same names are the next best; without them, all text is content.
-        """
-        note = ""
-        for instead in (choice, ParserChoice(choice.names, "linear")):
-            try:
-                return self.make(instead), note
-            except SetupError as error:
-                note = note or f"Not with the recorded parsers: {error}"
-        return self.make(ParserChoice(ParserNames(), "auto")), note
+
+def build_recorded(model: LoadedModel) -> tuple[TracedParsers, str]:
+    """Build the recorded parsers, or substitutes with the reason.
+
+    Native parsers need their engine, which may not be installed here. The linear ones of the
+    same names are the next best; without them, all text is content.
+    """
+    note = ""
+    for choice in (ParserChoice(), ParserChoice(kind="linear")):
+        try:
+            return build_traced(model, choice), note
+        except SetupError as error:
+            note = note or f"Not with the recorded parsers: {error}"
+    return build_traced(model, ParserChoice("", "", "auto")), note
 
 
 def serve(options: Options) -> None:

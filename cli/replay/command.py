@@ -22,9 +22,10 @@ from ...recording.comparison import Difference, Given, Side
 from ...recording.recording import Recording
 from ...recording.recording_file import read_recordings
 from ...recording.rerun import RANDOM, RECORDED, WHOLE, rerun
+from ..recorded_model import LoadedModel, ParserChoice
 from .live import as_live, ask
 from .minimal_case import Minimal, NamedParts, minimize_request
-from .streams import SENT, Comparison, LoadedModel, ParserChoice, check_comparable, replay
+from .streams import SENT, Comparison, check_comparable, replay
 
 EQUAL, DIFFERENT, ERROR = 0, 1, 2
 CHUNKS = re.compile(rf"{RECORDED}|{WHOLE}|{RANDOM}|[1-9]\d{{0,8}}")

@@ -14,8 +14,9 @@ from ...recording.comparison import Difference
 from ...recording.recording import RecordedPrompt, Recording
 from ...recording.rerun import Parts, cut, prompt_ids, rerun
 from ...tokenization.detokenizer import DetokenizerOptions, read_vocabulary
+from ..recorded_model import LoadedModel
 from .minimize import Trials, minimize
-from .streams import LoadedModel, compare
+from .streams import compare
 
 _SHOWN = DetokenizerOptions(skip_special_tokens=False, spaces_between_special_tokens=False)
 

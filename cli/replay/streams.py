@@ -1,4 +1,4 @@
-"""The parsers of a replay, and the comparison of its two sides."""
+"""Replays a request, and compares the two sides."""
 
 from __future__ import annotations
 
@@ -6,59 +6,14 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 from ...base.errors import SetupError
-from ...parsers.base import ParserNames
-from ...parsers.parser_lookup import Kind
 from ...postprocess.messages import Chunk
 from ...recording.comparison import Difference, Given, find_difference, split_parts
 from ...recording.kept_text import declared_names
-from ...recording.recording import RecordedModel, Recording
-from ...recording.rerun import Parts, cut, read_sent, rerun
-from ...tokenization.detokenizer import DetokenizerFactory, detokenizers
-from ..recorded_model import build_parsers, read_tokenizer
+from ...recording.recording import Recording
+from ...recording.rerun import cut, read_sent, rerun
+from ..recorded_model import LoadedModel, ParserChoice
 
 SENT = "sent"
-
-
-class ParserChoice(NamedTuple):
-    """The parsers to use; None: as recorded. engine: whose native ones."""
-
-    tool_call: str | None = None
-    reasoning: str | None = None
-    kind: Kind | None = None
-    engine: str | None = None
-
-    def names(self, model: RecordedModel) -> ParserNames:
-        """Return the names for a recorded model; an empty name means no parser."""
-        recorded = model.parsers
-        tool_call = recorded.tool_call if self.tool_call is None else self.tool_call
-        reasoning = recorded.reasoning if self.reasoning is None else self.reasoning
-        return ParserNames(tool_call or None, reasoning or None)
-
-    def choose_kind(self, model: RecordedModel) -> Kind:
-        """Return "linear", "native" or "auto" for a recorded model."""
-        return model.kind if self.kind is None else self.kind
-
-
-class LoadedModel:
-    """The tokenizer of a recorded model. path: its folder; None: as recorded.
-
-    Raises `SetupError` if no tokenizer can be read there.
-    """
-
-    def __init__(self, recorded: RecordedModel, path: str | None) -> None:
-        self.recorded = recorded
-        self.path = path or recorded.path
-        self.tokenizer = read_tokenizer(self.path)
-        self.detokenizers: DetokenizerFactory = detokenizers(self.tokenizer)
-
-    def build(self, choice: ParserChoice) -> tuple[Parts, str]:
-        """Build the parsers; return them and their name. Raises `SetupError`."""
-        names = choice.names(self.recorded)
-        engine = self.recorded.engine if choice.engine is None else choice.engine
-        parsers, kind = build_parsers(
-            names, choice.choose_kind(self.recorded), self.path, self.tokenizer, engine
-        )
-        return Parts(self.detokenizers, parsers), f"{kind} {names.label}"
 
 
 class Comparison(NamedTuple):

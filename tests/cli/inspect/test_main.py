@@ -13,7 +13,9 @@ import pytest
 from backedge.base.errors import SetupError
 from backedge.cli import recorded_model
 from backedge.cli.inspect import main as main_module
+from backedge.cli.inspect.main import read_beside
 from backedge.cli.main import main
+from backedge.cli.recorded_model import ParserChoice
 from backedge.parsers.base import ParserNames
 from click.testing import CliRunner, Result
 
@@ -159,3 +161,23 @@ def test_serves_the_pages(several: Path, monkeypatch: pytest.MonkeyPatch) -> Non
         True,
         True,
     ]
+
+
+@pytest.mark.parametrize(
+    ("text", "choice"),
+    [
+        ("kind=native", ParserChoice(kind="native")),
+        ("tool=qwen3_coder", ParserChoice("qwen3_coder")),
+        ("tool=none, reasoning=", ParserChoice("", "")),
+        ("tool=a,reasoning=b,kind=auto", ParserChoice("a", "b", "auto")),
+        ("", ParserChoice()),
+    ],
+)
+def test_what_beside_omits_is_as_recorded(text: str, choice: ParserChoice) -> None:
+    assert read_beside(text) == choice
+
+
+@pytest.mark.parametrize("text", ["hermes", "tools=hermes", "kind=fast", "tool"])
+def test_another_form_of_beside_is_refused(text: str) -> None:
+    with pytest.raises(SetupError, match="--beside"):
+        read_beside(text)

@@ -5,8 +5,8 @@ from __future__ import annotations
 import msgspec
 import pytest
 from backedge.base.errors import SetupError
+from backedge.cli.recorded_model import LoadedModel, ParserChoice
 from backedge.cli.replay.minimal_case import Minimal, NamedParts, minimize_request
-from backedge.cli.replay.streams import LoadedModel, ParserChoice
 from backedge.parsers.base import ParserNames
 from backedge.postprocess import Chunk
 from backedge.recording.case import run_case
