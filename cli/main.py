@@ -5,29 +5,35 @@ A subcommand is imported when it is called, because some import an engine, which
 
 from __future__ import annotations
 
-import importlib
 import os
+import pkgutil
 from typing import IO
 
 import click
-from click.shell_completion import CompletionItem
+from click.shell_completion import CompletionItem, get_completion_class
 from typing_extensions import override
 
 from ..base.errors import BackedgeError
 
-# Subcommand -> module here, whose `command` is run, and its description.
+# Subcommand -> its "module:function" here, and its description.
 COMMANDS = {
-    "completion": ("completion", "print a script for shell completion"),
+    "completion": ("main:completion", "print a script for shell completion"),
     "doctor": (
-        "doctor.checkup",
+        "doctor.checkup:command",
         "check compatibility: of versions, of a model and its parsers, of a fleet",
     ),
-    "inspect": ("inspect", "inspect a recorded request, token by token"),
-    "offline": ("offline", "generate the answers to a file of conversations, without a server"),
-    "parse": ("parse", "show the events that a parser gives for a text"),
-    "parsers": ("parsers", "list the names that the parser flags accept"),
-    "replay": ("replay.command", "post-process recorded requests again and compare"),
+    "inspect": ("inspect.main:command", "inspect a recorded request, token by token"),
+    "offline": (
+        "main:offline",
+        "generate the answers to a file of conversations, without a server",
+    ),
+    "parse": ("parse:command", "show the events that a parser gives for a text"),
+    "parsers": ("parse:parsers", "list the names that the parser flags accept"),
+    "replay": ("replay.command:command", "post-process recorded requests again and compare"),
 }
+SHELLS = ("bash", "zsh", "fish")
+# click reads this variable to detect a request of a shell.
+VARIABLE = "_BACKEDGE_COMPLETE"
 
 
 class SetupFailure(click.ClickException):
@@ -72,15 +78,14 @@ class LazyGroup(click.Group):
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         if cmd_name not in COMMANDS:
             return None
-        name, _ = COMMANDS[cmd_name]
+        place, _ = COMMANDS[cmd_name]
         try:
-            module = importlib.import_module(f".{name}", __package__)
+            command: click.Command = pkgutil.resolve_name(f"{__package__}.{place}")
         except ModuleNotFoundError as error:
             raise SetupFailure(
                 f"{cmd_name} needs {error.name}, which is not installed; pip install "
                 "'backedge[light]' installs all that runs without an engine."
             ) from error
-        command: click.Command = module.command
         return command
 
     @override
@@ -98,3 +103,36 @@ def main(ctx: click.Context) -> None:
     # click removes colours if the output is not a terminal. The variable: https://no-color.org.
     if os.environ.get("NO_COLOR"):
         ctx.color = False
+
+
+@click.command("completion")
+@click.argument("shell", type=click.Choice(SHELLS))
+@click.pass_context
+def completion(ctx: click.Context, shell: str) -> None:
+    r"""Print the script that completes `backedge` in a shell.
+
+    \b
+      bash, in ~/.bashrc:   eval "$(backedge completion bash)"
+      zsh, in ~/.zshrc:     eval "$(backedge completion zsh)"
+      fish:                 backedge completion fish > ~/.config/fish/completions/backedge.fish
+    """
+    completion_class = get_completion_class(shell)
+    if completion_class is None:
+        raise click.UsageError(f"click {click.__version__} has no completion for {shell}")
+    root = ctx.find_root()
+    completion = completion_class(root.command, {}, "backedge", VARIABLE)
+    click.echo(completion.source_template % completion.source_vars())
+
+
+@click.command(
+    "offline",
+    add_help_option=False,
+    context_settings={"ignore_unknown_options": True, "allow_interspersed_args": False},
+)
+@click.argument("arguments", nargs=-1, type=click.UNPROCESSED)
+@click.pass_context
+def offline(ctx: click.Context, arguments: tuple[str, ...]) -> None:
+    """Generate the answers to a file of conversations, without a server."""
+    from ..offline.command import main as run
+
+    ctx.exit(run(arguments))

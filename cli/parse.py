@@ -1,4 +1,4 @@
-"""`backedge parse`: the events that a parser gives for a text."""
+"""`backedge parse`: the events that a parser gives for a text; `backedge parsers`: the names."""
 
 from __future__ import annotations
 
@@ -22,6 +22,7 @@ from ..parsers.events import (
     ToolCallStarted,
     join,
 )
+from ..parsers.parser_lookup import known_formats
 
 # Any function, so that calls are parsed even without tools.
 ANY_TOOL = {"type": "function", "function": {"name": "any"}}
@@ -133,3 +134,40 @@ def show(event: Event) -> Shown:
     index = getattr(event, "index", None)
     text = event.name if isinstance(event, ToolCallStarted) else getattr(event, "text", "")
     return Shown(WORDS[type(event)], text, index)
+
+
+class ParserRow(msgspec.Struct, frozen=True):
+    """One name. tool_calls, reasoning: what its format covers. source: who defined the format."""
+
+    name: str
+    tool_calls: bool
+    reasoning: bool
+    source: str
+
+
+def list_parsers() -> list[ParserRow]:
+    """Return all names of linear parsers, in alphabetical order."""
+    rows = []
+    for name, entry in sorted(known_formats().items()):
+        sources = [format_.source for format_ in (entry.tools, entry.reasoning) if format_]
+        tool_calls, reasoning = entry.tools is not None, entry.reasoning is not None
+        rows.append(ParserRow(name, tool_calls, reasoning, sources[0]))
+    return rows
+
+
+def show_table(rows: Sequence[ParserRow]) -> str:
+    """Return `rows` as text, one per line."""
+    width = max(len(row.name) for row in rows)
+    lines = [f"{'name':{width}}  tools  reasoning  source"]
+    for row in rows:
+        tools, reasoning = ("yes" if has else "-" for has in (row.tool_calls, row.reasoning))
+        lines.append(f"{row.name:{width}}  {tools:5}  {reasoning:9}  {row.source}")
+    return "\n".join(lines)
+
+
+@click.command("parsers")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+def parsers(*, as_json: bool) -> None:
+    """List the linear parsers, whose cost per token is constant."""
+    rows = list_parsers()
+    click.echo(msgspec.json.encode(rows).decode() if as_json else show_table(rows))

@@ -48,7 +48,6 @@ COMPLEX = {
     "cli/doctor/worker_command.py parse_worker_command": 14,
     "cli/inspect/page.py _side": 16,
     "cli/inspect/page.py delta_parts": 13,
-    "cli/inspect/timing.py measure": 17,
     "cli/replay/command.py choose": 13,
     "engines/transformers/offline.py _generate_together": 14,
     "parsers/arguments/python_calls.py _begins_call": 13,

@@ -1,5 +1,1 @@
 """`backedge inspect`: shows a recorded request token by token, as a page or as text."""
-
-from .main import command
-
-__all__ = ["command"]

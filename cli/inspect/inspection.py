@@ -12,8 +12,7 @@ from ...postprocess.messages import ChoiceDelta
 from ...recording.comparison import NOTHING, Given, find_difference, split_parts
 from ...recording.comparison import Side as Output
 from ...recording.recording import Recording
-from .summary import Chosen, RequestRow
-from .timing import Timing, measure
+from .summary import Chosen, RequestRow, Timing, measure
 from .trace import ChoiceTrace, Trace, TracedParsers, trace, trace_ids
 
 # Limit for an output's text in a difference.

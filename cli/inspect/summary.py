@@ -1,7 +1,8 @@
-"""Summarizes a recorded request in one row."""
+"""Summarizes a recorded request: one row, and the times of each choice."""
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
@@ -12,6 +13,9 @@ from ...recording.recording import Recording
 from .visible import make_visible
 
 SHOWN_ID = 48
+# The quantile of the gaps between chunks that counts as long.
+HIGH_SHARE = 0.99
+MS_PER_S = 1000
 
 
 class RequestRow(msgspec.Struct, frozen=True, kw_only=True):
@@ -33,6 +37,25 @@ class RequestRow(msgspec.Struct, frozen=True, kw_only=True):
     tool_calls: int
     duration_ms: float
     redacted: bool
+
+
+class Timing(msgspec.Struct, frozen=True):
+    """Milliseconds since the request arrived or between two chunks; None if not applicable.
+
+    tokens, chunks: counts. gap_at: number of the chunk after the longest gap.
+    tokens_per_s: from the first chunk to the last.
+    """
+
+    tokens: int
+    chunks: int
+    first_token_ms: float | None
+    first_delta_ms: float | None
+    last_ms: float | None
+    median_gap_ms: float | None
+    high_gap_ms: float | None
+    longest_gap_ms: float | None
+    gap_at: int | None
+    tokens_per_s: float | None
 
 
 class Chosen(NamedTuple):
@@ -66,6 +89,40 @@ def summarize(number: int, recording: Recording) -> RequestRow:
         duration_ms=max(times, default=0.0),
         redacted=recording.redacted,
     )
+
+
+def measure(recording: Recording, index: int) -> Timing:
+    """Return the times of a choice, ignoring chunks without tokens."""
+    chunks = [
+        (number, recorded.at_ms, len(recorded.chunk.token_ids))
+        for number, recorded in enumerate(recording.chunks)
+        if recorded.chunk.index == index and recorded.chunk.token_ids
+    ]
+    sent = [
+        group.at_ms for group in recording.sent for delta in group.deltas if delta.index == index
+    ]
+    times = [at_ms for _, at_ms, _ in chunks]
+    gaps = {after[0]: after[1] - before[1] for before, after in itertools.pairwise(chunks)}
+    tokens = sum(count for *_, count in chunks)
+    span = times[-1] - times[0] if times else 0
+    return Timing(
+        tokens=tokens,
+        chunks=len(chunks),
+        first_token_ms=next(iter(times), None),
+        first_delta_ms=min(sent, default=None),
+        last_ms=max([*times, *sent], default=None),
+        median_gap_ms=share_of(gaps.values(), 0.5),
+        high_gap_ms=share_of(gaps.values(), HIGH_SHARE),
+        longest_gap_ms=max(gaps.values(), default=None),
+        gap_at=max(gaps, key=gaps.__getitem__, default=None),
+        tokens_per_s=(tokens - chunks[0][2]) / span * MS_PER_S if span > 0 else None,
+    )
+
+
+def share_of(values: Iterable[float], share: float) -> float | None:
+    """Return the value that the given `share` of the values does not exceed, or None."""
+    ordered = sorted(values)
+    return ordered[min(int(share * len(ordered)), len(ordered) - 1)] if ordered else None
 
 
 def choose(recordings: Iterable[Recording], request: str) -> Chosen:

@@ -13,7 +13,7 @@ import click
 from ...postprocess.messages import ChoiceDelta
 from .inspection import InspectedChoice, Inspection, SentDeltas
 from .page import CALL, FINISH, KINDS, delta_parts, sent_parts
-from .timing import Timing
+from .summary import Timing
 from .trace import Step
 from .visible import make_visible
 

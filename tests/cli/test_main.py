@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import os
+import shutil
 import subprocess
 import sys
 
 import click
 import pytest
 from backedge.base.errors import SetupError
-from backedge.cli.main import COMMANDS, main
+from backedge.cli.main import COMMANDS, SHELLS, VARIABLE, main
+from backedge.offline import command as offline_command
 from click.testing import CliRunner
 
 
@@ -54,7 +57,7 @@ def test_an_error_of_ours_is_one_line(monkeypatch) -> None:
 
 
 def test_a_package_that_is_missing_is_named(monkeypatch) -> None:
-    monkeypatch.setitem(COMMANDS, "parsers", ("missing_module", "needs more"))
+    monkeypatch.setitem(COMMANDS, "parsers", ("missing_module:command", "needs more"))
     result = CliRunner().invoke(main, ["parsers"])
     assert result.exit_code == 2
     assert result.stderr.startswith("backedge: parsers needs backedge.cli.missing_module")
@@ -75,3 +78,70 @@ def test_python_m_is_the_same_command() -> None:
     command = [sys.executable, "-m", "backedge.cli", "--version"]
     shown = subprocess.run(command, capture_output=True, text=True, check=True).stdout
     assert shown == CliRunner().invoke(main, ["--version"], prog_name="backedge").output
+
+
+@pytest.mark.parametrize("code", [0, 2, 3])
+def test_arguments_and_exit_code_are_passed_on(code, monkeypatch) -> None:
+    seen = []
+
+    def run(arguments):
+        seen.append(arguments)
+        return code
+
+    monkeypatch.setattr(offline_command, "main", run)
+    words = ["--model", "m", "--stop-strings", "-h", "--input=in.jsonl"]
+    assert CliRunner().invoke(main, ["offline", *words]).exit_code == code
+    assert seen == [tuple(words)]
+
+
+def test_a_wrong_flag_is_one_line() -> None:
+    words = ["--input", "in.jsonl", "--output", "out.jsonl", "--model", "m", "--seeed", "1"]
+    result = CliRunner().invoke(main, ["offline", *words])
+    assert result.exit_code == 2
+    assert "--seeed" in result.stderr
+    assert len(result.stderr.splitlines()) == 1
+
+
+@pytest.mark.parametrize("shell", SHELLS)
+def test_the_script_asks_the_command(shell) -> None:
+    result = CliRunner().invoke(main, ["completion", shell])
+    assert result.exit_code == 0
+    assert VARIABLE in result.stdout
+    assert "backedge" in result.stdout
+
+
+def test_another_shell_is_refused() -> None:
+    assert CliRunner().invoke(main, ["completion", "csh"]).exit_code == 2
+
+
+@pytest.mark.skipif(shutil.which("bash") is None, reason="bash is not installed")
+def test_bash_takes_the_script() -> None:
+    script = CliRunner().invoke(main, ["completion", "bash"]).stdout
+    command = ["bash", "-c", f"{script}\ncomplete -p backedge"]
+    run = subprocess.run(command, capture_output=True, check=True)
+    assert (b"backedge" in run.stdout, run.stderr) == (True, b"")
+
+
+@pytest.mark.parametrize(
+    ("words", "expected"),
+    [
+        ("backedge ", set(COMMANDS)),
+        ("backedge par", {name for name in COMMANDS if name.startswith("par")}),
+        ("backedge completion z", {"zsh"}),
+        ("backedge --v", {"--version"}),
+    ],
+)
+def test_a_shell_is_answered(words, expected) -> None:
+    variables = {
+        **os.environ,
+        VARIABLE: "bash_complete",
+        "COMP_WORDS": words,
+        "COMP_CWORD": str(len(words.split(" ")) - 1),
+    }
+    command = [
+        sys.executable,
+        "-c",
+        "from backedge.cli.main import main; main(prog_name='backedge')",
+    ]
+    run = subprocess.run(command, env=variables, capture_output=True, text=True, check=True)
+    assert {line.partition(",")[2] for line in run.stdout.split()} == expected

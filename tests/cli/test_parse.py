@@ -1,12 +1,15 @@
-"""`backedge parse`: text in, events out."""
+"""`backedge parse`: text in, events out; `backedge parsers`: a line for each name."""
 
 from __future__ import annotations
 
 import json
 from pathlib import Path
 
+import msgspec
 import pytest
 from backedge.cli.main import main
+from backedge.cli.parse import ParserRow
+from backedge.parsers.parser_lookup import known_formats
 from click.testing import CliRunner, Result
 
 CALL = 'Hi <tool_call>{"name": "f", "arguments": {"a": "1"}}</tool_call>'
@@ -75,3 +78,16 @@ def test_tools_that_are_none(tmp_path: Path, content: str) -> None:
 def test_a_text_that_is_no_text() -> None:
     result = CliRunner().invoke(main, ["parse", "--format", "hermes"], input=b"\xff")
     assert result.exit_code == 2
+
+
+def test_lists_every_name() -> None:
+    result = CliRunner().invoke(main, ["parsers", "--json"])
+    rows = msgspec.json.decode(result.output, type=list[ParserRow])
+    assert {row.name for row in rows} == set(known_formats())
+    assert all(row.tool_calls or row.reasoning for row in rows)
+
+
+def test_the_table_has_a_line_for_each_name() -> None:
+    lines = CliRunner().invoke(main, ["parsers"]).output.splitlines()
+    assert len(lines) == len(known_formats()) + 1
+    assert next(line for line in lines if line.startswith("hermes ")).split()[1] == "yes"

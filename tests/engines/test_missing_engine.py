@@ -25,7 +25,7 @@ for module in ("cli.main", "frontend.main", "offline", "worker.flags", "worker.p
 from backedge.base.engines import has_engine
 from backedge.base.errors import SetupError
 from backedge.cli.doctor.installation import check_engine
-from backedge.cli.parsers import list_parsers
+from backedge.cli.parse import list_parsers
 from backedge.frontend.model_builder import BUILDERS, load_builder
 from backedge.offline import GenerationEngine, ModelLoadConfig
 from backedge.offline.backend import ENGINES, able_backends
