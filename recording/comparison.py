@@ -7,6 +7,7 @@ as a sequence of parts: text of one kind, the name of a call, its arguments, the
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Sequence
+from itertools import zip_longest
 from typing import NamedTuple
 
 import msgspec
@@ -131,9 +132,7 @@ def find_difference(
 
     left_is_cut: the left one may end anywhere, for example because its client disconnected.
     """
-    for number in range(max(len(left), len(right))):
-        one = left[number] if number < len(left) else None
-        other = right[number] if number < len(right) else None
+    for number, (one, other) in enumerate(zip_longest(left, right), 1):
         if one is None and left_is_cut:
             return None
         if one is None or other is None or one.key != other.key:
@@ -141,7 +140,7 @@ def find_difference(
         ours, theirs = one.text, other.text
         if ours == theirs:
             continue
-        if left_is_cut and number == len(left) - 1 and theirs.startswith(ours):
+        if left_is_cut and number == len(left) and theirs.startswith(ours):
             return None
         return _describe(one, other, _common(ours, theirs), choice)
     return None

@@ -131,11 +131,8 @@ def declared_names(tools: Iterable[JsonObject]) -> Iterator[str]:
 
 def _format_texts(parsers: ParserNames) -> tuple[set[str], set[str], set[str]]:
     """Return the markers, the words in patterns, and the keys of these parsers' formats."""
-    found = (
-        tool_format(parsers.tool_call) if parsers.tool_call else None,
-        reasoning_format(parsers.reasoning) if parsers.reasoning else None,
-    )
-    formats = [format_ for format_ in found if format_ is not None]
+    named = ((tool_format, parsers.tool_call), (reasoning_format, parsers.reasoning))
+    formats = [format_ for find, name in named if name and (format_ := find(name))]
     markers = {
         marker
         for format_ in formats
@@ -143,7 +140,7 @@ def _format_texts(parsers: ParserNames) -> tuple[set[str], set[str], set[str]]:
         for marker in by_marker
         if _WORD.search(marker)
     }
-    words = {word for format_ in formats for word in _pattern_words(format_)}
+    words = set(itertools.chain.from_iterable(map(_pattern_words, formats)))
     keys = {
         key
         for format_ in formats

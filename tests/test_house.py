@@ -44,11 +44,6 @@ MAX_LINE = 100  # pragmas included, which no linter counts
 MAX_COMPLEXITY = 12
 # Functions that are more complex. None may be added, and none may grow.
 COMPLEX = {
-    "cli/doctor/fleet.py _check_group": 15,
-    "cli/doctor/worker_command.py parse_worker_command": 14,
-    "cli/inspect/page.py _side": 16,
-    "cli/inspect/page.py delta_parts": 13,
-    "cli/replay/command.py choose": 13,
     "engines/transformers/offline.py _generate_together": 14,
     "parsers/arguments/python_calls.py _begins_call": 13,
     "parsers/arguments/python_values.py _after_quote": 14,
@@ -59,9 +54,6 @@ COMPLEX = {
     "parsers/lexer.py _read_piece": 13,
     "parsers/machine.py feed": 21,
     "parsers/machine.py follow": 13,
-    "recording/comparison.py find_difference": 13,
-    "recording/kept_text.py _format_texts": 14,
-    "tokenization/cut_points.py select_tokens": 16,
     "worker/request_stream.py _flush": 18,
     "worker/stock_frontends/requests.py read_stock_params": 13,
 }

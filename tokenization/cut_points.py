@@ -150,13 +150,7 @@ def find_cut_points(tokenizer: Tokenizer) -> CutPoints:
 def select_tokens(added: Mapping[int, AddedToken]) -> list[str]:
     """Return the tokens before which a text can be cut; see the module's docstring."""
     contents = {token.content for token in added.values()}
-    candidates = [
-        token
-        for token in added.values()
-        if not (token.normalized or token.lstrip or token.single_word)
-        and len(token.content) <= MAX_TOKEN_CHARACTERS
-        and token.content[0] in FIRST_CHARACTERS
-    ]
+    candidates = list(filter(_stands_alone, added.values()))
     inner = _find_inner(contents, {len(token.content) for token in candidates})
     ends = {content[at:] for content in contents for at in range(1, len(content))}
     chosen = [
@@ -166,6 +160,13 @@ def select_tokens(added: Mapping[int, AddedToken]) -> list[str]:
         and ends.isdisjoint(token.content[:at] for at in range(1, len(token.content)))
     ]
     return [token.content for token in chosen[:MAX_CUT_TOKENS]]
+
+
+def _stands_alone(token: AddedToken) -> bool:
+    """Whether the text on the left does not change how a token is found."""
+    if token.normalized or token.lstrip or token.single_word:
+        return False
+    return len(token.content) <= MAX_TOKEN_CHARACTERS and token.content[0] in FIRST_CHARACTERS
 
 
 def _rank(token: AddedToken) -> tuple[bool, bool]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import groupby
 from typing import Any
 
@@ -132,7 +132,7 @@ def _check_group(model: str, members: Sequence[FleetWorker]) -> Iterator[Finding
     kinds = Counter(_describe(card) for card in cards)
     listed = "; ".join(f"{count} of {kind}" for kind, count in sorted(kinds.items()))
     yield Finding("ok", model, f"{len(members)} workers: {listed}")
-    own = [card for card in cards if card is not None]
+    own = list(filter(None, cards))
     if plain and own:
         yield Finding(
             "warning",
@@ -142,25 +142,19 @@ def _check_group(model: str, members: Sequence[FleetWorker]) -> Iterator[Finding
             "give all workers of a model the same flags, unless an upgrade is in progress",
         )
     yield from _check_alike(model, own)
-    dyn = {(worker.dyn_tool_call_parser, worker.dyn_reasoning_parser) for worker in members}
-    if len(dyn) > 1:
-        yield _mixed(model, "names for Dynamo's own frontend", sorted(map(str, dyn)))
-    lengths = {worker.context_length for worker in members}
-    if len(lengths) > 1:
-        yield _mixed(model, "context lengths", sorted(map(str, lengths)))
+    dyn = ((worker.dyn_tool_call_parser, worker.dyn_reasoning_parser) for worker in members)
+    yield from _check_equal(model, "names for Dynamo's own frontend", dyn)
+    yield from _check_equal(model, "context lengths", (worker.context_length for worker in members))
 
 
 def _check_alike(model: str, cards: Sequence[WorkerCard]) -> Iterator[Finding]:
     """Check how the cards of a model's workers differ, and for problems in them."""
-    parsers = {f"{card.tool_call_parser} and {card.reasoning_parser}" for card in cards}
-    if len(parsers) > 1:
-        yield _mixed(model, "parsers", sorted(parsers))
-    engines = {f"{card.engine} {card.engine_version}" for card in cards}
-    if len(engines) > 1:
-        yield _mixed(model, "engines", sorted(engines))
-    own = {card.backedge_version for card in cards}
-    if len(own) > 1:
-        yield _mixed(model, "versions of Backedge", sorted(map(str, own)))
+    parsers = (f"{card.tool_call_parser} and {card.reasoning_parser}" for card in cards)
+    yield from _check_equal(model, "parsers", parsers)
+    engines = (f"{card.engine} {card.engine_version}" for card in cards)
+    yield from _check_equal(model, "engines", engines)
+    versions = (card.backedge_version for card in cards)
+    yield from _check_equal(model, "versions of Backedge", versions)
     native = {
         name
         for card in cards
@@ -208,10 +202,13 @@ def _describe(card: WorkerCard | None) -> str:
     return f"{card.engine} {card.engine_version} post-processing with {names}{version}"
 
 
-def _mixed(model: str, what: str, values: Sequence[str]) -> Finding:
-    return Finding(
-        "warning",
-        model,
-        f"its workers have different {what}: {'; '.join(values)}",
-        "give all workers of a model the same flags, unless an upgrade is in progress",
-    )
+def _check_equal(model: str, what: str, values: Iterable[object]) -> Iterator[Finding]:
+    """Report values that differ between a model's workers."""
+    found = sorted({str(value) for value in values})
+    if len(found) > 1:
+        yield Finding(
+            "warning",
+            model,
+            f"its workers have different {what}: {'; '.join(found)}",
+            "give all workers of a model the same flags, unless an upgrade is in progress",
+        )

@@ -101,12 +101,7 @@ def parse_worker_command(words: Sequence[str]) -> WorkerCommand:
 
     Raises `SetupError` for a command that does not start a worker, and for invalid values.
     """
-    module = next((word for word in words if word in MODULES), None)
-    if module is None:
-        raise SetupError(
-            f"{' '.join(words)!r} does not start a worker; after -- give a command with "
-            f"-m and one of {', '.join(MODULES)}."
-        )
+    module = _find_module(words)
     engine = MODULES[module]
     parser = _Parser(allow_abbrev=False, add_help=False)
     parser.add_argument("--model", "--model-path")
@@ -129,6 +124,16 @@ def parse_worker_command(words: Sequence[str]) -> WorkerCommand:
         int(flags.length) if (flags.length or "").isdecimal() else None,
         is_on,
         module == REPLAY,
+    )
+
+
+def _find_module(words: Sequence[str]) -> str:
+    for word in words:
+        if word in MODULES:
+            return word
+    raise SetupError(
+        f"{' '.join(words)!r} does not start a worker; after -- give a command with "
+        f"-m and one of {', '.join(MODULES)}."
     )
 
 

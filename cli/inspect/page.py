@@ -19,6 +19,7 @@ from ...parsers.events import Content, Event, Reasoning, ToolCallArguments, Tool
 from ...parsers.held_back import EXPLANATIONS
 from ...postprocess.messages import ChoiceDelta
 from .inspection import InspectedChoice, Inspection, SentDeltas, Side
+from .trace import Step
 
 # In the order in which the page loads them.
 STYLES = ("page.css",)
@@ -140,9 +141,26 @@ def _choice(choice: InspectedChoice, strings: _Strings) -> JsonObject:
 
 def _side(side: Side, strings: _Strings) -> JsonObject:
     steps = side.trace.steps
+    columns = _step_columns(steps, strings)
+    ignored = (number for number, step in enumerate(steps) if step.ignored)
+    whole = side.trace.whole
+    return {
+        "parsers": side.parsers,
+        "kind": side.kind,
+        "states": _runs(strings(step.state) for step in steps),
+        "stops": _runs(STOPS.index(step.stop) for step in steps),
+        **columns,
+        "ignoredFrom": next(ignored, len(steps)),
+        "failures": side.trace.failures,
+        "whole": [] if whole is None else [list(part) for part in delta_parts(whole)],
+    }
+
+
+def _step_columns(steps: Iterable[Step], strings: _Strings) -> dict[str, list[int]]:
+    """Return the held-back texts, deltas and events of the steps, each as one flat list."""
+    held: list[int] = []
     deltas: list[int] = []
     events: list[int] = []
-    held: list[int] = []
     why = {name: place for place, name in enumerate(EXPLANATIONS)}
     for number, step in enumerate(steps):
         made = [part for delta in step.deltas for part in delta_parts(delta)]
@@ -153,20 +171,7 @@ def _side(side: Side, strings: _Strings) -> JsonObject:
         for text in step.held:
             shown = strings(text.text[-MAX_HELD_SHOWN:])
             held += number, why[text.why], text.length, shown
-    ignored = (number for number, step in enumerate(steps) if step.ignored)
-    whole = side.trace.whole
-    return {
-        "parsers": side.parsers,
-        "kind": side.kind,
-        "states": _runs(strings(step.state) for step in steps),
-        "stops": _runs(STOPS.index(step.stop) for step in steps),
-        "held": held,
-        "deltas": deltas,
-        "events": events,
-        "ignoredFrom": next(ignored, len(steps)),
-        "failures": side.trace.failures,
-        "whole": [] if whole is None else [list(part) for part in delta_parts(whole)],
-    }
+    return {"held": held, "deltas": deltas, "events": events}
 
 
 def _sent(group: SentDeltas, strings: _Strings) -> list[object]:
@@ -208,10 +213,9 @@ def delta_parts(choice: ChoiceDelta, *, keeps_empty: bool = False) -> Sequence[P
     """
     delta = choice.delta
     parts: list[Part] = []
-    if delta.reasoning_content or (keeps_empty and delta.reasoning_content is not None):
-        parts.append((REASONING, NO_CALL, delta.reasoning_content))
-    if delta.content or (keeps_empty and delta.content is not None):
-        parts.append((CONTENT, NO_CALL, delta.content))
+    for kind, text in ((REASONING, delta.reasoning_content), (CONTENT, delta.content)):
+        if text or (keeps_empty and text is not None):
+            parts.append((kind, NO_CALL, text))
     for call in delta.tool_calls:
         if call.function.name is not None:
             parts.append((CALL, call.index, call.function.name))

@@ -154,14 +154,15 @@ def choose(recordings: Sequence[Recording], options: Options) -> Sequence[Record
         if not recordings:
             raise SetupError(f"{options.file} has no requests.")
         return [each for each in recordings if each.chunks] or recordings
-    by_id = [each for each in recordings if each.params.response_id == options.request]
-    numbered = [each for number, each in enumerate(recordings, 1) if str(number) == options.request]
-    if not by_id and not numbered:
+    found = [each for each in recordings if each.params.response_id == options.request] or [
+        each for number, each in enumerate(recordings, 1) if str(number) == options.request
+    ]
+    if not found:
         raise SetupError(
             f"--request {options.request!r}: the file has {len(recordings)} requests, none with "
             "this number or id; `backedge inspect FILE` lists them."
         )
-    return (by_id or numbered)[:1]
+    return found[:1]
 
 
 def replay_one(recording: Recording, model: LoadedModel, options: Options) -> Result:
