@@ -6,12 +6,13 @@ import json
 import sys
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 import click
 import msgspec
 
 from ..base.errors import BackedgeError, SetupError
+from ..base.json_types import JsonObject
 from ..parsers.api import stream_parser
 from ..parsers.events import (
     Content,
@@ -26,7 +27,7 @@ from ..parsers.parser_lookup import known_formats
 
 # Any function, so that calls are parsed even without tools.
 ANY_TOOL = {"type": "function", "function": {"name": "any"}}
-WORDS: dict[type[Any], str] = {
+WORDS: dict[type[Event], str] = {
     Content: "content",
     Reasoning: "reasoning",
     ToolCallStarted: "call",
@@ -82,7 +83,7 @@ def command(**flags: Any) -> None:
 
 def parse(
     *,
-    file: Any,
+    file: BinaryIO,
     tool_call_parser: str | None,
     reasoning_parser: str | None,
     tools: Path | None,
@@ -113,10 +114,10 @@ def parse(
     return join(events + parser.finish(cut=is_cut))
 
 
-def read_tools(path: Path) -> Sequence[dict[str, Any]]:
+def read_tools(path: Path) -> Sequence[JsonObject]:
     """Read the tools in a file. Raises `SetupError`."""
     try:
-        tools = msgspec.json.decode(path.read_bytes(), type=list[dict[str, Any]])
+        tools = msgspec.json.decode(path.read_bytes(), type=list[JsonObject])
     except msgspec.DecodeError as error:
         raise SetupError(f"--tools {path}: not a JSON list of tools ({error}).") from error
     for position, tool in enumerate(tools):

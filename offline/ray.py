@@ -67,7 +67,7 @@ class GenerationStage:
         self._reader = RowReader(options or GenerationOptions(), Path(folder), names)
         self._raw = raw
 
-    def __call__(self, batch: Mapping[str, Any]) -> dict[str, list[Any]]:
+    def __call__(self, batch: Mapping[str, Any]) -> dict[str, list[object]]:
         """Return the answers of rows, in order of completion.
 
         batch: columns `line`, numbers that are unique in the dataset, and `text`, JSON objects;
@@ -76,7 +76,7 @@ class GenerationStage:
         """
         rows = self._read(batch)
         duplicates = batch.get("duplicate", [False] * len(rows))
-        found: dict[str, list[Any]] = {"line": [], "answer": [], "failed": []}
+        found: dict[str, list[object]] = {"line": [], "answer": [], "failed": []}
 
         def write(line: int, answer: bytes, result: GenerationResult) -> None:
             found["line"].append(line)
@@ -124,12 +124,12 @@ def read_lines(path: str | Path, shard: Shard = WHOLE) -> Any:
     path = Path(path).resolve()
     scan = scan_input(path, shard)
 
-    def describe(block: Block) -> dict[str, Any]:
+    def describe(block: Block) -> JsonObject:
         numbers = range(block.first, block.first + LINES_PER_BLOCK)
         duplicates = [number for number in numbers if number in scan.duplicates]
         return {**block._asdict(), "duplicates": duplicates}
 
-    def read(item: dict[str, Any]) -> list[dict[str, Any]]:
+    def read(item: JsonObject) -> list[JsonObject]:
         block = Block(item["first"], item["start"], item["end"])
         return [
             {

@@ -107,12 +107,12 @@ def _find_parts(value: object) -> Iterable[Any] | None:
     if isinstance(value, Mapping):
         return [*value.keys(), *value.values()]
     if isinstance(value, Namespace):
-        attributes: Mapping[str, Any] = object.__getattribute__(value, "_Namespace__attrs")
+        attributes: Mapping[str, object] = object.__getattribute__(value, "_Namespace__attrs")
         return attributes.values()
     return None
 
 
-def measure(made: str | bytes | list[Any] | tuple[Any, ...]) -> int:
+def measure(made: str | bytes | list[object] | tuple[object, ...]) -> int:
     """Return the memory of a text in characters; of a list, that of its references."""
     return len(made) if isinstance(made, str | bytes) else 8 * len(made)
 

@@ -46,11 +46,7 @@ _COMPARISONS: Mapping[str, Callable[[Any, Any], bool]] = {
 
 
 class _CodeGenerator(CodeGenerator):
-    """Passes operations that Jinja leaves to Python to the environment. Folds no constants."""
-
-    def __init__(self, *args: Any, **kwargs: Any) -> None:
-        super().__init__(*args, **kwargs)
-        self.optimizer = None
+    """Passes operations that Jinja leaves to Python to the environment."""
 
     @override
     def visit_Concat(self, node: nodes.Concat, frame: Frame) -> None:
@@ -102,7 +98,7 @@ class _Template(jinja2.Template):
     """A template with a new budget for each prompt."""
 
     @override
-    def render(self, *args: Any, **kwargs: Any) -> str:
+    def render(self, *args: object, **kwargs: object) -> str:
         reset_budget()
         return super().render(*args, **kwargs)
 
@@ -115,10 +111,10 @@ class BoundedEnvironment(ImmutableSandboxedEnvironment):
     intercepted_binops = frozenset(OPERATORS)
 
     def __init__(self, **options: Any) -> None:
-        # A function that needs the context cannot run before a template is rendered.
+        # Loading folds no constants: this is not optimized, and `_finalize` needs the context.
         super().__init__(finalize=_finalize, optimized=False, **options)
-        self.globals: dict[str, Any] = {name: self.globals[name] for name in GLOBALS}
-        self.filters: dict[str, Any] = _bound_all(self.filters, FILTERS)
+        self.globals = {name: self.globals[name] for name in GLOBALS}
+        self.filters = _bound_all(self.filters, FILTERS)
         self.tests: dict[str, Any] = _bound_all(self.tests, TESTS)
 
     def add_filter(self, name: str, function: Callable[..., object]) -> None:
@@ -126,12 +122,12 @@ class BoundedEnvironment(ImmutableSandboxedEnvironment):
         self.filters |= _bound_all({name: function}, {name: FILTERS[name]})
 
     @override
-    def call_binop(self, context: Context, operator: str, left: Any, right: Any) -> Any:
+    def call_binop(self, context: Context, operator: str, left: object, right: object) -> object:
         OPERATORS[operator](left, right)
         return super().call_binop(context, operator, left, right)
 
     @override
-    def call(self, context: Context, obj: Any, /, *args: Any, **kwargs: Any) -> Any:
+    def call(self, context: Context, obj: Any, /, *args: Any, **kwargs: object) -> object:
         owner = getattr(obj, "__self__", None)
         if obj is dict or isinstance(owner, dict):
             spend(weigh(args))
@@ -154,7 +150,7 @@ class BoundedEnvironment(ImmutableSandboxedEnvironment):
         made: Callable[..., str] = wrapped
 
         @wraps(made)
-        def bounded(*args: Any, **kwargs: Any) -> str:
+        def bounded(*args: object, **kwargs: object) -> str:
             check_format(str(value.__self__), (args, kwargs))
             return made(*args, **kwargs)
 
@@ -165,14 +161,14 @@ class BoundedEnvironment(ImmutableSandboxedEnvironment):
         spend(sum(map(weigh, values)))
         return "".join(map(str, values))
 
-    def compare(self, operator: str, left: Any, right: Any) -> bool:
+    def compare(self, operator: str, left: object, right: object) -> bool:
         """Apply a template's comparison operator."""
         if type(left) not in PLAIN and type(right) not in PLAIN:
             spend(weigh((left, right)))
         return _COMPARISONS[operator](left, right)
 
     @override
-    def getitem(self, obj: Any, argument: Any) -> Any:
+    def getitem(self, obj: object, argument: object) -> object:
         return super().getitem(obj, self.hashed(argument))
 
     @staticmethod
@@ -213,8 +209,8 @@ def _finalize(_context: Context, value: object) -> object:
 
 
 def _bound_all(
-    functions: Mapping[str, Callable[..., Any]], sizes: Mapping[str, Price]
-) -> dict[str, Callable[..., Any]]:
+    functions: Mapping[str, Callable[..., object]], sizes: Mapping[str, Price]
+) -> dict[str, Callable[..., object]]:
     """Return those filters or tests that have a price, wrapped to count it."""
     return {
         name: function if (size := sizes[name]) is None else _bound(function, size)
@@ -223,12 +219,12 @@ def _bound_all(
     }
 
 
-def _bound(function: Callable[..., Any], size: Callable[..., int]) -> Callable[..., Any]:
+def _bound(function: Callable[..., object], size: Callable[..., int]) -> Callable[..., object]:
     """Wrap a filter or test to count its result. size: of the result, from the arguments."""
     first = int(hasattr(function, "jinja_pass_arg"))
 
     @wraps(function)
-    def bounded(*args: Any, **kwargs: Any) -> Any:
+    def bounded(*args: Any, **kwargs: object) -> object:
         own = list(args)
         if len(own) > first and hasattr(own[first], "__next__"):
             own[first] = list(own[first])  # a generator can be read only once

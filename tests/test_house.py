@@ -57,7 +57,7 @@ COMPLEX = {
     "worker/request_stream.py _flush": 18,
     "worker/stock_frontends/requests.py read_stock_params": 13,
 }
-MAX_ANY = 141
+MAX_ANY = 103
 BRANCHES = (
     ast.If, ast.IfExp, ast.For, ast.AsyncFor, ast.While, ast.ExceptHandler, ast.Assert,
     ast.match_case,

@@ -13,11 +13,11 @@ import urllib.request
 from collections.abc import Iterator
 from http import HTTPStatus
 from pathlib import Path
-from typing import Any
 
 import msgspec
 
 from ...base.errors import ProtocolError, SetupError
+from ...base.json_types import JsonObject
 from ...base.limits import DOCTOR_TIMEOUT_S, MAX_DOCTOR_BYTES
 from ...postprocess.messages import KEY, VERSION, WorkerCard, read
 
@@ -30,7 +30,7 @@ class RuntimeConfig(msgspec.Struct, frozen=True):
 
     tool_call_parser: str | None = None
     reasoning_parser: str | None = None
-    runtime_data: dict[str, Any] = {}
+    runtime_data: JsonObject = {}
 
 
 class CardJson(msgspec.Struct, frozen=True):

@@ -11,7 +11,6 @@ import json
 import urllib.error
 import urllib.request
 from collections.abc import Iterable, Iterator
-from typing import Any
 
 import msgspec
 
@@ -89,7 +88,7 @@ def read_events(lines: Iterable[bytes]) -> Iterator[Given]:
         yield Given(0, [read_delta(choice) for choice in event["choices"]])
 
 
-def read_delta(choice: dict[str, Any]) -> ChoiceDelta:
+def read_delta(choice: JsonObject) -> ChoiceDelta:
     """Convert a choice of a chunk to a `ChoiceDelta`."""
     delta = choice.get("delta") or {}
     calls = [
