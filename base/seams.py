@@ -138,15 +138,13 @@ def load_target(seam: Seam) -> object:
     return _resolve(importlib.import_module(seam.module), seam.path)[0]
 
 
-def replace(seam: Seam, build: Callable[[Any], object]) -> None:
+def replace(seam: Seam, build: Callable[[Any], Callable[..., object]]) -> None:
     """Replace the function of a seam by what `build` returns for it."""
     *parents, name = seam.path.split(".")
     owner = functools.reduce(getattr, parents, importlib.import_module(seam.module))
     replacement = build(getattr(owner, name))
     is_static = isinstance(inspect.getattr_static(owner, name), staticmethod)
-    if is_static:
-        replacement = staticmethod(replacement)  # type: ignore[arg-type]  # it replaces a function
-    setattr(owner, name, replacement)
+    setattr(owner, name, staticmethod(replacement) if is_static else replacement)
 
 
 def read_version(package: str) -> str:

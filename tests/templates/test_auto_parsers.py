@@ -114,5 +114,5 @@ def test_a_model_that_cannot_be_fetched_is_named(monkeypatch) -> None:
     with pytest.raises(SetupError, match=r"'some/model' is not a folder.*\(no network\)"):
         find_folder("some/model")
     monkeypatch.setitem(sys.modules, "huggingface_hub", None)
-    with pytest.raises(SetupError, match="huggingface_hub, which fetches models"):
+    with pytest.raises(SetupError, match="huggingface_hub, which downloads models"):
         find_folder("some/model")
