@@ -76,8 +76,8 @@ HOLDERS: Mapping[str, Holds] = {
     "dependencies": Holds.MAP_OR_NAMES,
     **dict.fromkeys(
         (
-            *("not", "if", "then", "else", "contains", "items", "propertyNames", "contentSchema"),
-            *("additionalProperties", "unevaluatedItems", "unevaluatedProperties"),
+            "not if then else contains items propertyNames contentSchema "
+            "additionalProperties unevaluatedItems unevaluatedProperties".split()
         ),
         Holds.ONE,
     ),

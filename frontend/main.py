@@ -34,9 +34,9 @@ PARSERS_FLAG = "--postprocess-parsers"
 PROMPT_CACHE_FLAG = "--prompt-cache-mb"
 # Flags of workers and of `dynamo.frontend --dyn-chat-processor vllm`. This frontend
 # post-processes anyway.
-PROCESSING_FLAGS = (
-    *("--vllm-processing", "--sglang-processing", "--trtllm-processing"),
-    "--native-framework-processing",
+PROCESSING_FLAGS = tuple(
+    "--vllm-processing --sglang-processing --trtllm-processing "
+    "--native-framework-processing".split()
 )
 # Our defaults for Dynamo's own variables; values that the user sets are kept.
 ENVIRONMENT = {

@@ -22,10 +22,7 @@ EMPTY_OBJECT = r"\{\}"
 GUIDED_FIELDS = ("guided_json", "guided_regex", "guided_grammar", "guided_choice")
 # Keywords without any requirement for an object without properties.
 _SAYS_NOTHING = frozenset(
-    {
-        *("title", "description", "$comment", "default", "examples"),
-        *("deprecated", "readOnly", "writeOnly"),
-    }
+    "title description $comment default examples deprecated readOnly writeOnly".split()
 )
 
 Standardize: TypeAlias = Callable[[JsonObject], JsonObject]

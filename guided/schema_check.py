@@ -203,15 +203,15 @@ KEYWORDS: Mapping[str, _Rule] = {
     **dict.fromkeys(("uniqueItems", "readOnly", "writeOnly", "deprecated"), _BOOL),
     **dict.fromkeys(
         (
-            *("minLength", "maxLength", "minItems", "maxItems"),
-            *("minProperties", "maxProperties", "minContains", "maxContains"),
+            "minLength maxLength minItems maxItems minProperties maxProperties minContains "
+            "maxContains".split()
         ),
         _COUNT,
     ),
     **dict.fromkeys(
         (
-            *("$schema", "$id", "$ref", "$anchor", "$dynamicRef", "$dynamicAnchor", "$comment"),
-            *("title", "description", "format", "contentEncoding", "contentMediaType"),
+            "$schema $id $ref $anchor $dynamicRef $dynamicAnchor $comment title "
+            "description format contentEncoding contentMediaType".split()
         ),
         _STRING,
     ),

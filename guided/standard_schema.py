@@ -112,14 +112,10 @@ _HOLDERS = {
     if word not in ("dependencies", "contentSchema")
 }
 # Keywords that are dropped if null.
-_NEVER_NULL = frozenset(
-    {
-        *_HOLDERS,
-        *("type", "required", "enum", "pattern", "format", "title", "description", "$schema"),
-        *("minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "multipleOf"),
-        *("minLength", "maxLength", "minItems", "maxItems", "uniqueItems"),
-        *("minProperties", "maxProperties"),
-    }
+_NEVER_NULL = frozenset(_HOLDERS).union(
+    "type required enum pattern format title description $schema minimum maximum "
+    "exclusiveMinimum exclusiveMaximum multipleOf minLength maxLength minItems maxItems "
+    "uniqueItems minProperties maxProperties".split()
 )
 # Keywords with another meaning in older drafts.
 _OLDER_WORDS = frozenset({"items", "exclusiveMinimum", "exclusiveMaximum", "properties"})

@@ -49,9 +49,9 @@ REQUEST_FIELDS: dict[str, tuple[Any, str]] = {
     "guided_choice": (list[str], "a list of strings"),
 }
 # Fields that do not affect the answer.
-IGNORED_FIELDS = (
-    *("metadata", "user", "store", "service_tier", "safety_identifier", "prompt_cache_key"),
-    *("stream_options", "request_id", "priority"),
+IGNORED_FIELDS = tuple(
+    "metadata user store service_tier safety_identifier prompt_cache_key stream_options "
+    "request_id priority".split()
 )
 CHECKED_FIELDS = ("model", "stream", "logprobs", "top_logprobs")
 

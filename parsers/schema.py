@@ -272,9 +272,9 @@ class ValueSchema:
         }
 
 
-LIMITS = (
-    *("minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum"),
-    *("minLength", "maxLength", "minItems", "maxItems", "minProperties", "maxProperties"),
+LIMITS = tuple(
+    "minimum maximum exclusiveMinimum exclusiveMaximum minLength maxLength minItems "
+    "maxItems minProperties maxProperties".split()
 )
 _COMBINING_WORDS = frozenset({"allOf", "anyOf", "oneOf", "$ref"})
 _MEMBER_WORDS = frozenset(

@@ -107,8 +107,15 @@ class _NextChunk:
     """
 
     __slots__ = (
-        *("choice", "closed", "due", "first_left", "has_news"),
-        *("kind", "seen", "since", "token_ids"),
+        "choice",
+        "closed",
+        "due",
+        "first_left",
+        "has_news",
+        "kind",
+        "seen",
+        "since",
+        "token_ids",
     )
 
     def __init__(self, choice: Choice) -> None:

@@ -26,8 +26,8 @@ from ..postprocess.messages import PostprocessParams
 KEPT_HOLDERS = {
     word: HOLDERS[word]
     for word in (
-        *("properties", "$defs", "definitions", "anyOf", "oneOf", "allOf", "prefixItems"),
-        *("items", "additionalProperties", "not"),
+        "properties $defs definitions anyOf oneOf allOf prefixItems items "
+        "additionalProperties not".split()
     )
 }
 LITERALS = ("true", "false", "null", "True", "False", "None")

@@ -101,8 +101,18 @@ class RequestRecorder:
     """Records one request. Times are seconds on the event loop's clock."""
 
     __slots__ = (
-        *("_began", "_chunks", "_dropped", "_ended", "_params", "_recorder", "_room"),
-        *("_sent", "_since", "_times", "_token_ids", "_weight"),
+        "_began",
+        "_chunks",
+        "_dropped",
+        "_ended",
+        "_params",
+        "_recorder",
+        "_room",
+        "_sent",
+        "_since",
+        "_times",
+        "_token_ids",
+        "_weight",
     )
 
     def __init__(

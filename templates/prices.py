@@ -304,35 +304,27 @@ FILTERS: Mapping[str, Price] = {
     **dict.fromkeys(("batch", "slice"), lambda _value, number, *_, **__: number * 8),
     **dict.fromkeys(
         (
-            *("string", "safe", "pprint", "sort", "unique", "groupby", "min", "max", "xmlattr"),
-            *("dictsort", "escape", "e", "forceescape", "urlencode", "lower", "upper", "title"),
-            *("capitalize", "trim", "striptags", "truncate", "wordcount", "list", "reverse"),
+            "string safe pprint sort unique groupby min max xmlattr dictsort escape e "
+            "forceescape urlencode lower upper title capitalize trim striptags truncate "
+            "wordcount list reverse".split()
         ),
         _size_of_value,
     ),
     **dict.fromkeys(
-        (
-            *("abs", "count", "d", "default", "filesizeformat", "first", "float", "items", "last"),
-            *("length", "map", "random", "reject", "rejectattr", "select", "selectattr"),
-        )
+        "abs count d default filesizeformat first float items last length map random "
+        "reject rejectattr select selectattr".split()
     ),
 }
 TESTS: Mapping[str, Price] = {
     "divisibleby": _size_of_division,
     **dict.fromkeys(("lower", "upper"), _size_of_value),
     **dict.fromkeys(
-        (
-            *("eq", "==", "equalto", "ne", "!=", "lt", "<", "lessthan", "le", "<="),
-            *("gt", ">", "greaterthan", "ge", ">=", "in"),
-        ),
+        ("eq == equalto ne != lt < lessthan le <= gt > greaterthan ge >= in".split()),
         _size_of_comparison,
     ),
     **dict.fromkeys(
-        (
-            *("boolean", "callable", "defined", "escaped", "even", "false", "filter", "float"),
-            *("integer", "iterable", "mapping", "none", "number", "odd", "sameas", "sequence"),
-            *("string", "test", "true", "undefined"),
-        )
+        "boolean callable defined escaped even false filter float integer iterable "
+        "mapping none number odd sameas sequence string test true undefined".split()
     ),
 }
 GLOBALS = ("cycler", "dict", "joiner", "namespace", "range")

@@ -39,17 +39,12 @@ from ..base.limits import (
 
 FIRST_CHARACTERS = frozenset(string.punctuation) - {"_"}
 NORMALIZERS = frozenset(
-    {
-        *("BertNormalizer", "ByteLevel", "Lowercase", "NFC", "NFD", "NFKC", "NFKD", "Nmt"),
-        *("Precompiled", "Prepend", "Replace", "Sequence", "Strip", "StripAccents"),
-    }
+    "BertNormalizer ByteLevel Lowercase NFC NFD NFKC NFKD Nmt Precompiled Prepend Replace "
+    "Sequence Strip StripAccents".split()
 )
 PRE_TOKENIZERS = frozenset(
-    {
-        *("BertPreTokenizer", "ByteLevel", "CharDelimiterSplit", "Delimiter", "Digits"),
-        *("FixedLength", "Metaspace", "Punctuation", "Sequence", "Split", "UnicodeScripts"),
-        *("Whitespace", "WhitespaceSplit"),
-    }
+    "BertPreTokenizer ByteLevel CharDelimiterSplit Delimiter Digits FixedLength Metaspace "
+    "Punctuation Sequence Split UnicodeScripts Whitespace WhitespaceSplit".split()
 )
 POST_PROCESSORS = frozenset(
     {"BertProcessing", "ByteLevel", "RobertaProcessing", "Sequence", "TemplateProcessing"}
@@ -60,8 +55,13 @@ RANDOM = ("dropout", "alpha", "nbest_size")
 # Texts around each token in the check: spaces, letters, combining marks, other forms of a letter,
 # digits, the marks of SentencePiece.
 NEIGHBOURS = (
-    *("a{}b", " a {} b ", "A\n{}\n\nB", "1{}2", "{}{} "),
-    *("\u0338e{}\u0301 x", "\uff21{}\u2581x{}"),
+    "a{}b",
+    " a {} b ",
+    "A\n{}\n\nB",
+    "1{}2",
+    "{}{} ",
+    "\u0338e{}\u0301 x",
+    "\uff21{}\u2581x{}",
 )
 # Number of other added tokens placed next to the tokens in the check.
 MAX_BESIDE = 64

@@ -16,9 +16,8 @@ from ...worker.pool import auto_processes
 from .findings import Finding
 
 # Distributions used by workers, frontends and offline runs.
-PACKAGES = (
-    *("ai-dynamo", "vllm", "sglang", "tensorrt-llm"),
-    *("transformers", "xgrammar", "mistral-common", "ray"),
+PACKAGES = tuple(
+    "ai-dynamo vllm sglang tensorrt-llm transformers xgrammar mistral-common ray".split()
 )
 # A process needs one per connection; the default of many systems is 1,024.
 FEW_FILES = 4096

@@ -43,10 +43,9 @@ MODULES: dict[str, EngineName] = {
 }
 REPLAY = "backedge.worker.replay"
 # The flags of Dynamo and the engines that are checked.
-ENGINE_FLAGS = (
-    *("--tokenizer", "--tokenizer-path", "--chat-template", "--custom-jinja-template"),
-    *("--revision", "--tool-call-parser", "--reasoning-parser"),
-    *("--dyn-tool-call-parser", "--dyn-reasoning-parser"),
+ENGINE_FLAGS = tuple(
+    "--tokenizer --tokenizer-path --chat-template --custom-jinja-template --revision "
+    "--tool-call-parser --reasoning-parser --dyn-tool-call-parser --dyn-reasoning-parser".split()
 )
 # Limit for a client's text in an error.
 SHOWN = 160

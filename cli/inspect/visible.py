@@ -13,14 +13,13 @@ import unicodedata
 # Invisible characters whose category does not show it: `Default_Ignorable_Code_Point` of Unicode,
 # without the categories below.
 _IGNORABLE = (
-    *("\u034f", "\u115f-\u1160", "\u17b4-\u17b5", "\u180b-\u180f", "\u3164", "\uffa0"),
-    *("\ufe00-\ufe0f", "\U000e0000-\U000e0fff"),
+    "\u034f\u115f-\u1160\u17b4-\u17b5\u180b-\u180f\u3164\uffa0\ufe00-\ufe0f\U000e0000-\U000e0fff"
 )
 _CATEGORIES = frozenset({"Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp", "Zs"})
 _NAMES = {"\n": r"\n", "\r": r"\r", "\t": r"\t"}
 # Nearly all text has none of these and returns after one search.
-_SUSPECT = re.compile(rf"[^\x20-\x7e]|[{''.join(_IGNORABLE)}]")
-_IS_IGNORABLE = re.compile(f"[{''.join(_IGNORABLE)}]")
+_SUSPECT = re.compile(rf"[^\x20-\x7e]|[{_IGNORABLE}]")
+_IS_IGNORABLE = re.compile(f"[{_IGNORABLE}]")
 # The form in which `surrogateescape` writes invalid bytes.
 _FIRST_BYTE, _LAST_BYTE = 0xDC80, 0xDCFF
 _ESCAPED = 0xDC00

@@ -31,10 +31,10 @@ from ...postprocess.messages import EngineLogprob
 from . import seams
 
 # Fields of the configuration by SGLang's names, and arguments that this back end sets.
-CONFIGURED = {
-    *("model_path", "dtype", "revision", "trust_remote_code", "context_length"),
-    *("skip_tokenizer_init", "incremental_streaming_output"),
-}
+CONFIGURED = set(
+    "model_path dtype revision trust_remote_code context_length skip_tokenizer_init "
+    "incremental_streaming_output".split()
+)
 # Number of tokens between two outputs of a row that is read as a whole.
 WHOLE = 1 << 30
 

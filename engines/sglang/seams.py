@@ -128,8 +128,8 @@ WORKER: tuple[Seam, ...] = (
     *(
         _groups(name=f"{TOKENIZER_MANAGER}:{field}")
         for field in (
-            *("ReqState.out_list", "ReqState.finished", "ReqState.event"),
-            "TokenizerManager.rid_to_state",
+            "ReqState.out_list ReqState.finished ReqState.event "
+            "TokenizerManager.rid_to_state".split()
         )
     ),
     _groups(
@@ -150,9 +150,9 @@ WORKER: tuple[Seam, ...] = (
         "DetokenizerManager._decode_batch_token_id_output",
         kind="called",
         parameters=("self", "recv_obj"),
-        contains=(
-            *("self.vocab_size", "self.decode_status", "self.disable_tokenizer_batch_decode"),
-            *("recv_obj.read_offsets", "recv_obj.no_stop_trim", "recv_obj.decoded_texts"),
+        contains=tuple(
+            "self.vocab_size self.decode_status self.disable_tokenizer_batch_decode "
+            "recv_obj.read_offsets recv_obj.no_stop_trim recv_obj.decoded_texts".split()
         ),
     ),
     _detokenizer(name="sglang.srt.managers.schedule_batch:INIT_INCREMENTAL_DETOKENIZATION_OFFSET"),
@@ -254,9 +254,8 @@ WORKER: tuple[Seam, ...] = (
     _offline(
         name="sglang.srt.entrypoints.engine:Engine.async_generate",
         kind="called",
-        keywords=(
-            *("input_ids", "sampling_params", "return_logprob", "top_logprobs_num", "stream"),
-            "rid",
+        keywords=tuple(
+            "input_ids sampling_params return_logprob top_logprobs_num stream rid".split()
         ),
         why="Engine.generate returns only when a whole row is done",
         without="rows cannot run side by side",
@@ -295,11 +294,11 @@ FRONTEND: tuple[Seam, ...] = (
     _prepares(
         name="dynamo.frontend.sglang_prepost:preprocess_chat_request",
         parameters=("request",),
-        keywords=(
-            *("tokenizer", "tool_call_parser_name", "reasoning_parser_name"),
-            *("exclude_tools_when_tool_choice_none", "template_force_reasoning"),
-            *("default_thinking_mode", "structural_tag_mode", "structural_tag_scope"),
-            "structural_tag_schema",
+        keywords=tuple(
+            "tokenizer tool_call_parser_name reasoning_parser_name "
+            "exclude_tools_when_tool_choice_none template_force_reasoning "
+            "default_thinking_mode structural_tag_mode structural_tag_scope "
+            "structural_tag_schema".split()
         ),
     ),
     *(

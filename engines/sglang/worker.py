@@ -54,9 +54,9 @@ AsyncGenerate = Callable[..., Awaitable[AsyncIterator[JsonObject]]]
 # faster.
 TOKENIZER_OPTIONS = ("tokenizer_mode", "trust_remote_code", "revision")
 # Dynamo's flags for workers that answer no chats, or have their own handlers.
-OTHER_WORKERS = (
-    *("image_diffusion_worker", "video_generation_worker", "rerank_worker", "embedding_worker"),
-    *("multimodal_encode_worker", "multimodal_worker", "diffusion_worker"),
+OTHER_WORKERS = tuple(
+    "image_diffusion_worker video_generation_worker rerank_worker embedding_worker "
+    "multimodal_encode_worker multimodal_worker diffusion_worker".split()
 )
 ENGINE = EngineSupport("sglang", "sglang", seams.VERSIONS, seams.WORKER, seams.METRICS)
 GRAMMARS = ("json_schema", "regex", "ebnf", "structural_tag")

@@ -38,10 +38,10 @@ logger = logging.getLogger(__name__)
 OWN_ARGUMENTS = ("batch_size", "device")
 BATCH_SIZE = 8
 # Fields of the configuration, and arguments of every class of transformers.
-NOT_ARGUMENTS = {
-    *("config", "revision", "dtype", "torch_dtype", "trust_remote_code", "kwargs", "model_args"),
-    *("pretrained_model_name_or_path", "output_loading_info", "state_dict", "generation_config"),
-}
+NOT_ARGUMENTS = set(
+    "config revision dtype torch_dtype trust_remote_code kwargs model_args "
+    "pretrained_model_name_or_path output_loading_info state_dict generation_config".split()
+)
 _POPPED = re.compile(r'kwargs\.pop\("([a-z]\w*)"')
 
 

@@ -33,12 +33,12 @@ from . import seams
 
 logger = logging.getLogger(__name__)
 
-# Arguments that a user cannot pass: the configuration has the first line's; the second line's would
-# make vLLM wait for the end of the reasoning, which is part of the rows' grammars.
-CONFIGURED = {
-    *("model", "dtype", "revision", "trust_remote_code", "max_model_len"),
-    *("reasoning_parser", "reasoning_parser_plugin"),
-}
+# Arguments that a user cannot pass: the configuration has most of them; with a reasoning parser,
+# vLLM would wait for the end of the reasoning, which is part of the rows' grammars.
+CONFIGURED = set(
+    "model dtype revision trust_remote_code max_model_len reasoning_parser "
+    "reasoning_parser_plugin".split()
+)
 # Finish reasons of requests that vLLM ended without an answer, for example for a failed grammar.
 GIVEN_UP = ("error", "abort")
 

@@ -176,8 +176,8 @@ WORKER: tuple[Seam, ...] = (
     ),
     _parsers(
         name="vllm.parser:ParserManager.get_parser",
-        keywords=(
-            *("tool_parser_name", "reasoning_parser_name", "enable_auto_tools", "is_harmony"),
+        keywords=tuple(
+            "tool_parser_name reasoning_parser_name enable_auto_tools is_harmony".split()
         ),
         why="vLLM composes a model's parsers only in its server",
         without="there are no native parsers",
@@ -303,9 +303,9 @@ FRONTEND: tuple[Seam, ...] = (
     _prepares(
         name="dynamo.frontend.vllm_processor:VllmProcessor",
         kind="subclassed",
-        parameters=(
-            *("tokenizer", "input_processor", "output_processor", "tool_parser_class"),
-            "reasoning_parser_class",
+        parameters=tuple(
+            "tokenizer input_processor output_processor tool_parser_class "
+            "reasoning_parser_class".split()
         ),
     ),
     *(
@@ -329,9 +329,9 @@ FRONTEND: tuple[Seam, ...] = (
     _prepares(
         name="dynamo.frontend.vllm_processor:VllmProcessor._generate_and_stream",
         kind="replaced",
-        parameters=(
-            *("self", "request_id", "request", "dynamo_preproc", "tokens", "vllm_preproc"),
-            *("post_processors", "mm_routing_info", "context"),
+        parameters=tuple(
+            "self request_id request dynamo_preproc tokens vllm_preproc post_processors "
+            "mm_routing_info context".split()
         ),
     ),
     _prepares(

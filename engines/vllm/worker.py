@@ -31,9 +31,9 @@ from .types import VllmConfig, VllmEngine, VllmEngineArgs, VllmHandler
 T = TypeVar("T")
 
 # vLLM's EngineArgs that affect the tokenizer and the parsers.
-MODEL_ARGUMENTS = (
-    *("model", "hf_config_path", "config_format", "revision", "code_revision", "trust_remote_code"),
-    *("tokenizer", "tokenizer_mode", "tokenizer_revision", "max_model_len"),
+MODEL_ARGUMENTS = tuple(
+    "model hf_config_path config_format revision code_revision trust_remote_code tokenizer "
+    "tokenizer_mode tokenizer_revision max_model_len".split()
 )
 ENGINE = EngineSupport("vllm", "vllm", seams.VERSIONS, seams.WORKER, seams.METRICS)
 
