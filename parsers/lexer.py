@@ -124,6 +124,11 @@ class Lexer:
 
     def feed(self, text: str, token_ids: Sequence[int]) -> None:
         """Read a piece of output, which may be a marker token, or decide what one was."""
+        marker = self._table.ids.get(token_ids[0]) if token_ids else None
+        if marker is not None and (left := text.removesuffix(marker)):
+            # The detokenizer has kept this text of earlier tokens.
+            self.feed(left, ())
+            text = text[len(left) :]
         if self.undecided is None:
             self._read_piece(text, token_ids)
             return
@@ -272,8 +277,7 @@ class Lexer:
         """Read a marker that is one token.
 
         ends_string: it ends the string that is open.
-        text: the token's own text, after any text left over from the token before it; without
-        the marker if the tokenizer hides special tokens.
+        text: the marker; empty if the tokenizer hides special tokens.
         """
         if not ends_string and self.grammar is not None and self.grammar.in_string:
             self._read_token_as_text(marker, text)
@@ -281,7 +285,7 @@ class Lexer:
         if marker not in self.markers:
             if self._state in VALUE_STATES:
                 # The token may be a part of the longer text that ends the value.
-                self.read(text if text.endswith(marker) else text + marker)
+                self.read(marker)
                 return
             self.flush()
             if marker in self.markers:  # reading what was held back has changed the state
@@ -289,11 +293,9 @@ class Lexer:
             else:
                 self._read_token_as_text(marker, text)
             return
-        if lead := text.removesuffix(marker):
-            self.read(lead)
         self.flush()
         if marker not in self.markers:
-            self._read_token_as_text(marker, marker if text.endswith(marker) else "")
+            self._read_token_as_text(marker, text)
             return
         reused = self._reader.follow(marker)
         self.read_again()
@@ -306,9 +308,10 @@ class Lexer:
             while text:
                 text = text[self._reader.take_text(text) :]
             return
-        shown = text if text.endswith(marker) else text + marker
         if self.grammar is not None:
-            self.read(shown)
-        elif self._reader.take_text(shown) < len(shown):
+            self.read(marker)
+        elif (taken := self._reader.take_text(marker)) < len(marker):
+            # What was taken of the marker may be given back: it is read with the whole marker.
+            self._again = self._again.removesuffix(marker[:taken])
             self.read_again()
             self._read_token(marker, text)

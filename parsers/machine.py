@@ -93,9 +93,10 @@ _ENDS_QUIETLY = TEXT_STATES | {State.IGNORED}
 class LinearParser(StreamParser, Reader):
     """Parses the output of one choice by a table.
 
-    A marker token must be fed alone, with its own text or none; `feed` raises ValueError if it
-    comes with other tokens. If generation is cut inside a call, `finish` reports the part of the
-    call that no other event has as `ToolCallCut`.
+    A marker token must be fed alone, with its own text or none, and in front of it text that the
+    detokenizer has kept, if any; `feed` raises ValueError if it comes with other tokens. If
+    generation is cut inside a call, `finish` reports the part of the call that no other event has
+    as `ToolCallCut`.
 
     parameters: each declared function's JSON schema by name.
     state: the state of the first token, if the prompt has decided that.

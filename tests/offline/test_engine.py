@@ -200,11 +200,10 @@ def test_a_forced_call_needs_guided_decoding(less_able):
 @pytest.mark.parametrize("make", [list, iter])
 def test_the_constraints_of_a_row_are_read_once(monkeypatch, less_able, make):
     read: list[str] = []
-    decode = decode_request
 
     def count(raw, kind):
         read.append(raw["guided_regex"])
-        return decode(raw, kind)
+        return decode_request(raw, kind)
 
     monkeypatch.setattr(constraints, "decode_request", count)
     rows = [ask("Hi", guided_regex=each) for each in "abc"]

@@ -149,6 +149,17 @@ def test_marker_tokens(format_: Format, shown: bool, data: st.DataObject, cut: b
                 found += [(part, 0) for part in (piece if by_character else [piece])]
         return found
 
+    def with_leftovers(stream: list[tuple[str, int]]) -> list[tuple[str, int]]:
+        """Let a detokenizer keep each text until the next token, if that is a marker."""
+        found: list[tuple[str, int]] = []
+        for text, token_id in stream:
+            marker = names[token_id - 1] if token_id else ""
+            # Text that ends as a hidden marker would be taken for it.
+            keeps = found and not found[-1][1] and not found[-1][0].endswith(marker)
+            left = found.pop()[0] if token_id and keeps else ""
+            found.append((left + text, token_id))
+        return found
+
     def fed(stream: list[tuple[str, int]]) -> list[Event]:
         parser = build_parser(format_, Vocabulary(ids))
         events = [event for text, token_id in stream for event in parser.feed(text, [token_id])]
@@ -158,3 +169,5 @@ def test_marker_tokens(format_: Format, shown: bool, data: st.DataObject, cut: b
     if not cut:
         check_calls(whole)
     assert fed(tokens(by_character=True)) == whole
+    for by_character in (True, False):
+        assert fed(with_leftovers(tokens(by_character=by_character))) == whole
