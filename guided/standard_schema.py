@@ -64,7 +64,7 @@ def _modernize(schema: JsonObject, changes: JsonObject) -> JsonObject:
 
 
 def _name_required(schema: JsonObject) -> JsonObject:
-    """Return `required` with the properties that say so themselves; empty if none does."""
+    """Return `required` with the properties that are marked as required; empty without any."""
     properties, named = schema.get("properties"), schema.get("required")
     if not isinstance(properties, dict) or not (named is None or isinstance(named, list)):
         return {}

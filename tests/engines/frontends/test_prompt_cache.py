@@ -61,5 +61,5 @@ def test_the_log_says_why_there_is_none(
     with caplog.at_level(logging.WARNING):
         loop.run_until_complete(load(backend, flags, PromptQueue(threads=1), card("vllm"), cache))
     lines = [record.getMessage() for record in caplog.records if "prompt cache" in record.message]
-    expected = [] if backend in CACHED else ["model tiny: no prompt cache: Wrapped decides itself"]
+    expected = [] if backend in CACHED else ["model tiny: no prompt cache: Wrapped encodes texts "]
     assert [line[: len(expected[0])] for line in lines] == expected

@@ -49,6 +49,6 @@ def test_a_plugin_that_changes_logits_has_to_be_known_when_vllm_loads():
 def test_a_plugin_that_changes_logits_is_in_all_batches():
     with (
         build_engine("vllm", [Biased()]) as engine,
-        pytest.raises(PluginError, match="has it in all batches"),
+        pytest.raises(PluginError, match="which vLLM does in all batches"),
     ):
         engine.generate_text_batch([ask("Hi")], plugins=[])
