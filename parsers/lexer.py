@@ -311,7 +311,7 @@ class Lexer:
         if self.grammar is not None:
             self.read(marker)
         elif (taken := self._reader.take_text(marker)) < len(marker):
-            # The reader may give back the part of the marker that it took; the marker is read whole.
+            # The marker is read whole: the part that was taken is not read a second time.
             self._again = self._again.removesuffix(marker[:taken])
             self.read_again()
             self._read_token(marker, text)
