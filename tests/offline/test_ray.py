@@ -27,7 +27,7 @@ def test_the_stage_answers_a_batch() -> None:
     stage = GenerationStage(LOAD, OPTIONS, models=["tiny"])
     made = stage({**batch, "duplicate": [False, False, True]})
     answers = {
-        line: json.loads(text) for line, text in zip(made["line"], made["answer"], strict=True)
+        line: json.loads(str(text)) for line, text in zip(made["line"], made["answer"], strict=True)
     }
     assert answers[4]["response"]["body"]["model"] == "tiny"
     assert answers[9]["error"]["message"] == "`body.model` must be tiny, not 'none'."
