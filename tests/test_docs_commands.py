@@ -9,11 +9,12 @@ import tomllib
 from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
-from typing import NamedTuple
+from typing import NamedTuple, get_args
 
 import click
 import pytest
 from backedge.cli.main import main as backedge_command
+from backedge.worker.flags import EngineName, enabling_flags
 
 from tests.test_docs import PAGES, ROOT, is_missing, is_module, read
 
@@ -27,6 +28,7 @@ FLAG = re.compile(r"^--[a-z][\w-]*")
 SHARED_FLAGS = ("tokenization/flags.py", "worker/flags.py", "recording", "parsers")
 # Flags of vLLM, SGLang and TensorRT-LLM, which Dynamo's workers pass on.
 ENGINE_FLAGS = {"--model", "--model-path", "--reasoning-parser", "--tool-call-parser"}
+ENABLING_FLAGS = {flag for engine in get_args(EngineName) for flag in enabling_flags(engine)}
 # Other projects' programs, whose flags are not looked at.
 OTHER_MODULES = {"pytest", "venv", "pip", "http.server"}
 
@@ -114,7 +116,7 @@ def unknown_flags(command: Command) -> list[str]:
     sources = list_sources(module)
     known: set[str] = set()
     if module.startswith("dynamo."):
-        known = ENGINE_FLAGS
+        known = ENGINE_FLAGS | ENABLING_FLAGS
         sources = [*sources, "worker", "frontend", *SHARED_FLAGS]
     if module == "backedge.frontend":
         sources += list_sources("dynamo.frontend")
