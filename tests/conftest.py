@@ -9,7 +9,6 @@ from collections.abc import Callable
 from pathlib import Path, PurePath
 
 import pytest
-from backedge.tokenization import backend_selection
 from typing_extensions import override
 from xdist.scheduler import LoadScopeScheduling
 
@@ -78,6 +77,8 @@ def find_engines(path: Path) -> set[str]:
 @pytest.fixture
 def installed(monkeypatch: pytest.MonkeyPatch) -> Callable[[str], None]:
     """Return what has only some engines be installed; it takes their names with spaces between."""
+    # Late: the environment of tests/clients has no Backedge.
+    from backedge.tokenization import backend_selection
 
     def install(engines: str) -> None:
         names = engines.split()
