@@ -20,6 +20,7 @@ from ..parsers.events import (
     Reasoning,
     ToolCallArguments,
     ToolCallCut,
+    ToolCallMalformed,
     ToolCallStarted,
     join,
 )
@@ -32,6 +33,7 @@ WORDS: dict[type[Event], str] = {
     Reasoning: "reasoning",
     ToolCallStarted: "call",
     ToolCallArguments: "arguments",
+    ToolCallMalformed: "malformed",
     ToolCallCut: "cut",
 }
 

@@ -129,7 +129,7 @@ class Completion:
 
     def result(self) -> GeneratedChoice:
         """Return the answer, which must have ended."""
-        whole = aggregate_deltas(self._deltas, self._core.choices[0].unfinished)
+        whole = aggregate_deltas(self._deltas, self._core.choices[0].open_calls)
         reason: Literal["stop", "length"] = "length" if whole.finish_reason == "length" else "stop"
         text, stop_reason = whole.delta.content or "", whole.stop_reason
         message = None

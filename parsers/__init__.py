@@ -3,7 +3,16 @@
 from __future__ import annotations
 
 from .api import stream_parser
-from .events import Content, Event, Reasoning, ToolCallArguments, ToolCallCut, ToolCallStarted, join
+from .events import (
+    Content,
+    Event,
+    Reasoning,
+    ToolCallArguments,
+    ToolCallCut,
+    ToolCallMalformed,
+    ToolCallStarted,
+    join,
+)
 from .linear_parsers import Vocabulary
 
 __all__ = [
@@ -12,6 +21,7 @@ __all__ = [
     "Reasoning",
     "ToolCallArguments",
     "ToolCallCut",
+    "ToolCallMalformed",
     "ToolCallStarted",
     "Vocabulary",
     "join",

@@ -30,10 +30,23 @@ class ToolCallStarted(msgspec.Struct, frozen=True, tag=True):
 
 
 class ToolCallArguments(msgspec.Struct, frozen=True, tag=True):
-    """New text of a call's arguments; the texts of one call concatenate to a JSON object."""
+    """New text of a call's arguments; the texts of one call concatenate to a JSON object.
+
+    Unless `ToolCallMalformed` says that they do not.
+    """
 
     index: int
     text: str
+
+
+class ToolCallMalformed(msgspec.Struct, frozen=True, tag=True):
+    """The arguments of a call are no JSON, and delimiters alone cannot make them so.
+
+    What follows of the call is in further `ToolCallArguments`, as the model wrote it. The call
+    stays open: no client may execute it.
+    """
+
+    index: int
 
 
 class ToolCallCut(msgspec.Struct, frozen=True, tag=True):
@@ -47,7 +60,7 @@ class ToolCallCut(msgspec.Struct, frozen=True, tag=True):
     text: str
 
 
-Event = Reasoning | Content | ToolCallStarted | ToolCallArguments | ToolCallCut
+Event = Reasoning | Content | ToolCallStarted | ToolCallArguments | ToolCallMalformed | ToolCallCut
 
 
 def join(events: list[Event]) -> list[Event]:

@@ -111,7 +111,7 @@ class _NamedCall:
         self._array: LinearParser | None = None
         self._events: list[Event] = []
         self._calls = ToolCallEmitter(self._events, {})
-        self._arguments = JsonRepairer(self._calls.arguments)
+        self._arguments = JsonRepairer(self._calls.arguments, malformed=self._calls.malformed)
         self._is_content = False
         self._held = ""
 

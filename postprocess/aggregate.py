@@ -2,28 +2,30 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TypeVar
 
 from ..parsers.arguments.json_text import escape_json
-from ..parsers.events import ToolCallCut
 from .messages import ChoiceDelta, Delta, FunctionDelta, ToolCallDelta
 
 T = TypeVar("T")
 
 
 def aggregate_deltas(
-    deltas: Sequence[ChoiceDelta], unfinished: ToolCallCut | None = None
+    deltas: Sequence[ChoiceDelta], open_calls: Mapping[int, str] | None = None
 ) -> ChoiceDelta:
     """Merge all deltas of a choice into one.
 
-    unfinished: set if the model stopped within the last call, which then becomes content.
+    open_calls: the calls that become content (`DeltaBuilder.open_calls`).
     """
     last = deltas[-1]
     calls = _join_calls(deltas)
     content = "".join(part.delta.content or "" for part in deltas)
-    if unfinished is not None and calls:
-        content += _spell_call(calls.pop(), unfinished)
+    for call in calls:
+        if open_calls and call.index in open_calls:
+            content += _spell_call(call, open_calls[call.index])
+    if open_calls:
+        calls = [call for call in calls if call.index not in open_calls]
     return ChoiceDelta(
         last.index,
         Delta(
@@ -55,11 +57,11 @@ def _join_calls(deltas: Sequence[ChoiceDelta]) -> list[ToolCallDelta]:
     ]
 
 
-def _spell_call(call: ToolCallDelta, unfinished: ToolCallCut) -> str:
-    """Return an unfinished call as the beginning of a JSON object."""
+def _spell_call(call: ToolCallDelta, rest: str) -> str:
+    """Return an open call as the beginning of a JSON object. rest: what no delta has of it."""
     function = call.function
     name = escape_json(function.name or "")
-    return f'{{"name": "{name}", "arguments": {function.arguments}{unfinished.text}'
+    return f'{{"name": "{name}", "arguments": {function.arguments}{rest}'
 
 
 def _join(lists: Sequence[list[T] | None]) -> list[T] | None:

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
-from ..parsers.events import Event, Reasoning, ToolCallCut, ToolCallStarted
+from ..parsers.events import Event, Reasoning, ToolCallStarted
 from .choice_stages import ChoiceStages
 from .delta_builder import CallOutcome, DeltaKind
 from .messages import ChoiceDelta, Chunk, PostprocessParams
@@ -20,7 +20,7 @@ class Choice:
     ended_early: the choice finished before the engine did (a stop string, one call too many), so
         the engine must be stopped.
     calls: the outcome of each tool call; empty until the choice finishes.
-    unfinished: where the output ended within the last call, if the model stopped there.
+    open_calls: the calls that no client may execute (`DeltaBuilder.open_calls`).
     """
 
     def __init__(self, params: PostprocessParams, stages: ChoiceStages) -> None:
@@ -37,7 +37,7 @@ class Choice:
         self.finished = False
         self.ended_early = False
         self.calls: list[CallOutcome] = []
-        self.unfinished: ToolCallCut | None = None
+        self.open_calls: Mapping[int, str] = {}
 
     @property
     def reasoning_tokens(self) -> int:
@@ -147,9 +147,8 @@ class Choice:
         self.ended_early = early
         # This includes a named tool_choice, for which OpenAI says "stop": Dynamo's HTTP layer
         # says "tool_calls" when it does not stream, and both must agree.
-        if finish_reason == "stop" and self._deltas.calls:
-            # The client must not execute a call that the model left unfinished.
-            self.unfinished = self._deltas.unfinished
-            finish_reason = "tool_calls" if self.unfinished is None else "stop"
+        self.open_calls = self._deltas.open_calls(stopped=finish_reason == "stop")
+        if finish_reason == "stop" and self._deltas.calls and not self.open_calls:
+            finish_reason = "tool_calls"
         self.calls = self._deltas.call_outcomes(cut=cut, failed=self._stages.fallback.failed)
         self._deltas.finish(finish_reason, stop_reason, cut=cut)

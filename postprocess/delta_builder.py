@@ -12,6 +12,7 @@ from ..parsers.events import (
     Reasoning,
     ToolCallArguments,
     ToolCallCut,
+    ToolCallMalformed,
     ToolCallStarted,
 )
 from ..parsers.held_back import HeldText, hold
@@ -19,8 +20,8 @@ from .messages import ChoiceDelta, Delta, FunctionDelta, TokenLogprob, ToolCallD
 from .well_formed import MAX_HALF, mend_json, mend_part, mend_text
 
 DeltaKind = Literal["content", "reasoning", "tools", "finish"]
-CallOutcome = Literal["complete", "cut", "raw", "dropped"]
-"""How a call ended: complete, unfinished, dropped by a failed parser, or forbidden."""
+CallOutcome = Literal["complete", "cut", "malformed", "raw", "dropped"]
+"""How a call ended: complete, unfinished, no JSON, dropped by a failed parser, or forbidden."""
 
 
 class DeltaBuilder:
@@ -58,6 +59,7 @@ class DeltaBuilder:
         self._has_arguments = True
         self._last: DeltaKind | None = None
         self._cut: ToolCallCut | None = None
+        self._malformed: dict[int, str] = {}  # by our number: what no delta has of the call
         self._details = _TokenDetails()  # of the last delta
         self._waiting = _TokenDetails()
         self._written = False  # whether text was written since the last `annotate` or `take`
@@ -67,10 +69,15 @@ class DeltaBuilder:
         """Number of tool calls so far."""
         return len(self._numbers)
 
-    @property
-    def unfinished(self) -> ToolCallCut | None:
-        """The call within which the output ended, if the parser reported it."""
-        return self._cut if self._cut is not None and self._cut.index is not None else None
+    def open_calls(self, *, stopped: bool) -> dict[int, str]:
+        """Return the calls that no client may execute, each with what no delta has of it.
+
+        stopped: the model ended its output itself, so the call that was cut is one of them.
+        """
+        cut = self._cut
+        if stopped and cut is not None and cut.index in self._numbers:
+            return {**self._malformed, self._numbers[cut.index]: cut.text}
+        return self._malformed
 
     @property
     def held(self) -> list[HeldText]:
@@ -111,6 +118,8 @@ class DeltaBuilder:
             self._start_call(event)
         elif isinstance(event, ToolCallCut):
             self._cut = ToolCallCut(event.index, mend_text(event.text))
+        elif isinstance(event, ToolCallMalformed):
+            self._malformed[self._numbers[event.index]] = ""
 
     def call_outcomes(self, *, cut: bool, failed: bool) -> list[CallOutcome]:
         """Return the outcome of each call. Call this before `finish`.
@@ -122,6 +131,8 @@ class DeltaBuilder:
         if self._dropped:
             return ["dropped"] * self._dropped
         outcomes: list[CallOutcome] = ["complete"] * self.calls
+        for number in self._malformed:
+            outcomes[number] = "malformed"
         if self._cut is not None and self._cut.index is None:
             outcomes.append("cut")
         elif outcomes and failed:
@@ -132,7 +143,7 @@ class DeltaBuilder:
 
     def finish(self, finish_reason: str, stop_reason: str | int | None, *, cut: bool) -> None:
         """End the choice, in its last delta if that has not been taken."""
-        if not cut and self.unfinished is None:
+        if not cut and (self._cut is None or self._cut.index is None):
             self._close_call()
         if self._whitespace and not self._numbers and not self._dropped:
             self._append_content(self._whitespace)

@@ -117,7 +117,7 @@ class Postprocessor:
                 return choice.take()
             if not choice.finished or not choice.pending:
                 return []
-            return [aggregate_deltas(choice.take(), choice.unfinished)]
+            return [aggregate_deltas(choice.take(), choice.open_calls)]
         except BaseException as error:  # noqa: BLE001 - only this request may fail
             self._fail(error)
 

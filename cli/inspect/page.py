@@ -15,7 +15,14 @@ from collections.abc import Iterable, Iterator, Sequence
 from functools import cache
 
 from ...base.json_types import JsonObject
-from ...parsers.events import Content, Event, Reasoning, ToolCallArguments, ToolCallStarted
+from ...parsers.events import (
+    Content,
+    Event,
+    Reasoning,
+    ToolCallArguments,
+    ToolCallMalformed,
+    ToolCallStarted,
+)
 from ...parsers.held_back import EXPLANATIONS
 from ...postprocess.messages import ChoiceDelta
 from .inspection import InspectedChoice, Inspection, SentDeltas, Side
@@ -27,8 +34,8 @@ SCRIPTS = ("model.js", "text.js", "search.js", "strip.js", "rows.js", "details.j
 # Limit for a held-back text on the page.
 MAX_HELD_SHOWN = 60
 # Kinds of parts, which the page knows by number.
-KINDS = ("reasoning", "content", "call", "arguments", "finish", "cut")
-REASONING, CONTENT, CALL, ARGUMENTS, FINISH, CUT = range(len(KINDS))
+KINDS = ("reasoning", "content", "call", "arguments", "finish", "cut", "malformed")
+REASONING, CONTENT, CALL, ARGUMENTS, FINISH, CUT, MALFORMED = range(len(KINDS))
 STOPS = ("none", "searched", "reasoning", "min_tokens", "matched")
 NO_CALL = -1
 
@@ -238,5 +245,7 @@ def event_part(event: Event) -> Part:
             return CALL, index, name
         case ToolCallArguments(index, text):
             return ARGUMENTS, index, text
+        case ToolCallMalformed(index):
+            return MALFORMED, index, ""
         case _:
             return CUT, NO_CALL if event.index is None else event.index, event.text

@@ -180,7 +180,7 @@ class _TracedChoice:
 
     def finish(self, index: int, left_out: int) -> ChoiceTrace:
         """Return the recorded steps as a trace."""
-        whole = aggregate_deltas(self.deltas, self.choice.unfinished) if self.deltas else None
+        whole = aggregate_deltas(self.deltas, self.choice.open_calls) if self.deltas else None
         return ChoiceTrace(
             index=index, steps=self.steps, whole=whole, failures=self.failures, left_out=left_out
         )

@@ -234,8 +234,15 @@ class JsonCallGrammar(IncrementalGrammar):
     def _new_arguments(self) -> JsonRepairer:
         """Start reading arguments; they are typed if the function is already known."""
         if self._name is None:
-            return JsonRepairer(self._arguments)
+            return JsonRepairer(self._arguments, malformed=self._stop_repair)
         return TypedJson(self._calls, self._arguments)
+
+    def _stop_repair(self) -> None:
+        """Leave a call open whose arguments are no JSON; without a name it is no call."""
+        if self._begun:
+            self._calls.malformed()
+        else:
+            self.status = Status.NOT_A_CALL
 
     def _take_value(self) -> None:
         self._state = self._member

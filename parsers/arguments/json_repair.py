@@ -35,6 +35,8 @@ _RUN = {
     "'": StringRun(re.compile(r"[^\\'\x00-\x1f]+"), escape_quotes),
 }
 _WORD = re.compile(r"[\w.+\-$]*")
+# Text of a malformed value in which no marker begins.
+_PLAIN = re.compile(r"[\w \"',.]+")
 _BRACKETS = {"{": ("{", "}"), "[": ("[", "]"), "(": ("[", "]")}
 # Limit for a held-back comma with the white space after it; more white space is dropped.
 _MAX_COMMA = 64
@@ -53,8 +55,12 @@ class JsonRepairer(IncrementalGrammar):
     without quotes, trailing and missing commas, and control characters in strings. Nothing is
     evaluated.
 
+    A repair adds or drops delimiters alone. Where more would be needed, a null or the loss of a
+    character, it stops: `malformed` is called, and the rest is written as it is.
+
     write: takes the pieces of JSON text.
     quotes: additional marks that open and close a string, which then has no escapes.
+    malformed: called once, where the repair stops. Without it, the value is repaired by guesses.
 
     Holds back an incomplete escape sequence (at most 9 characters), a word of at most `MAX_WORD`
     characters or the beginning of a mark, and a comma with white space, at most `_MAX_COMMA`
@@ -63,9 +69,15 @@ class JsonRepairer(IncrementalGrammar):
 
     _runs: Mapping[str, StringRun] = _RUN
 
-    def __init__(self, write: WriteJson, quotes: tuple[str, ...] = ()) -> None:
+    def __init__(
+        self,
+        write: WriteJson,
+        quotes: tuple[str, ...] = (),
+        malformed: Callable[[], None] | None = None,
+    ) -> None:
         self._write = write
         self._quotes = quotes
+        self._malformed = malformed
         self._quote = ""
         self._closers: list[str] = []
         self._comma = ""  # with the white space after it: written only if a value follows
@@ -97,6 +109,9 @@ class JsonRepairer(IncrementalGrammar):
 
     @override
     def take_unexpected(self, char: str) -> None:
+        if self._stops():
+            self._write(char)
+            return
         # Where a value or key is expected, the character begins a word. Elsewhere it is dropped.
         if self._state in (self._value, self._key):
             self._in_key = self._state == self._key
@@ -118,18 +133,49 @@ class JsonRepairer(IncrementalGrammar):
 
     @override
     def close(self) -> None:
-        if self._state in (self._string, self._raw_string, self._bare_word):
+        in_string = self._state in (self._string, self._raw_string)
+        lacks_value = self._state == self._colon or self._expects_member
+        if self._state == self._as_written or ((in_string or lacks_value) and self._stops()):
+            self._closers.clear()
+            self.status = Status.DONE
+            return
+        if in_string or self._state == self._bare_word:
             self._end_string()
         if self._state == self._colon:
             self._write(":null")
-        elif self._state == self._value and self._closers and self._closers[-1] == "}":
+        elif self._expects_member:
             self._write("null")
         for closer in reversed(self._closers):
             self._write(closer)
         self._closers.clear()
         self.status = Status.DONE
 
+    @property
+    def _expects_member(self) -> bool:
+        """Whether the value of an object's member comes next."""
+        return self._state == self._value and bool(self._closers) and self._closers[-1] == "}"
+
+    def _stops(self) -> bool:
+        """Stop the repair, unless guesses are wanted; return whether it has stopped."""
+        if self._malformed is None or self._state == self._as_written:
+            return self._malformed is not None
+        self._in_key = False
+        self._emit("")
+        self._state = self._as_written
+        self._malformed()
+        return True
+
     # The states.
+
+    def _as_written(self, text: str, position: int) -> int:
+        """Write the rest of a malformed value; stop where a marker may begin."""
+        match = _PLAIN.match(text, position)
+        end = position if match is None else match.end()
+        if end > position:
+            self._write(text[position:end])
+        else:
+            self.status = Status.UNEXPECTED
+        return end
 
     def _value(self, text: str, position: int) -> int:
         position = self._white_space(text, position)
@@ -165,7 +211,9 @@ class JsonRepairer(IncrementalGrammar):
 
     def _skip_comma(self, position: int) -> int:
         """Read a comma where a key or value is expected."""
-        if self._state == self._value and self._closers[-1] == "}":
+        if self._expects_member:
+            if self._stops():
+                return position
             self._emit("null")  # a member without a value; its comma follows
             self._end_value()
             return position
@@ -260,8 +308,9 @@ class JsonRepairer(IncrementalGrammar):
             self._state = self._value
             return position + 1
         if text[position] in ",}":
-            self._write(":null")
-            self._state = self._after
+            if not self._stops():
+                self._write(":null")
+                self._state = self._after
         else:
             self.status = Status.UNEXPECTED
         return position
@@ -320,7 +369,9 @@ class JsonRepairer(IncrementalGrammar):
             self.status = Status.DONE
 
     def _end_bracket(self, position: int) -> int:
-        if self._state == self._value and self._closers[-1] == "}":
+        if self._expects_member:
+            if self._stops():
+                return position
             self._write("null")
         self._write(self._comma[1:] + self._closers.pop())
         self._comma = ""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from ...base.json_types import JsonObject
-from ..events import Event, ToolCallArguments, ToolCallStarted
+from ..events import Event, ToolCallArguments, ToolCallMalformed, ToolCallStarted
 from ..schema import FunctionSchema, ValueSchema
 from .json_text import escape_json
 
@@ -24,6 +24,7 @@ class ToolCallEmitter:
         self._index = -1
         self._has_arguments = False
         self._members = 0
+        self._malformed = False
         self.open = False
         self.name = ""
 
@@ -64,6 +65,7 @@ class ToolCallEmitter:
         self._index += 1
         self._has_arguments = False
         self._members = 0
+        self._malformed = False
         self.open = True
         self.name = name
         self.events.append(ToolCallStarted(self._index, name, call_id))
@@ -83,11 +85,19 @@ class ToolCallEmitter:
         self.arguments(f'{", " if self._members else "{"}"{escape_json(key)}": ')
         self._members += 1
 
+    def malformed(self) -> None:
+        """Leave the open call open for good: its arguments cannot be JSON without a guess."""
+        if self.open and not self._malformed:
+            self._malformed = True
+            self.events.append(ToolCallMalformed(self._index))
+
     def end(self) -> None:
         """End the open call, if any: close its object, or write `{}` if it has no arguments."""
         if not self.open:
             return
-        if self._members:
+        if self._malformed:
+            pass
+        elif self._members:
             self.arguments("}")
         elif not self._has_arguments:
             self.arguments("{}")

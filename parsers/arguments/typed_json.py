@@ -28,7 +28,7 @@ class TypedJson(JsonRepairer):
     def __init__(
         self, calls: ToolCallEmitter, write: WriteJson, quotes: tuple[str, ...] = ()
     ) -> None:
-        super().__init__(write, quotes)
+        super().__init__(write, quotes, calls.malformed)
         self._calls = calls
         self._write_through = write
         self._schemas: list[ValueSchema | None] = []  # of the open brackets; None for the root
@@ -76,6 +76,14 @@ class TypedJson(JsonRepairer):
             self._write = self._hold
             self._holds = True
         return super()._begin_string(quote, position)
+
+    @override
+    def _stops(self) -> bool:
+        if self._malformed is not None and self._write != self._write_through:
+            if self._holds:
+                self._write_held("".join(self._text))
+            self._write = self._write_through
+        return super()._stops()
 
     def _note(self, piece: str) -> None:
         self._text.append(piece)

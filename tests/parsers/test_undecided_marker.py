@@ -19,7 +19,8 @@ from tests.parsers.families import FAMILIES
 from tests.parsers.families.family import function
 
 TOOLS = [function("f", a="string", b="integer"), function("g", b="integer")]
-F = Call("f", {"a": "x"})
+# Nobody closed the string: the call stays open, with what was written of it.
+F = Call("f", '{"a": "x')
 G = Call("g", {"b": 1})
 
 
@@ -90,7 +91,7 @@ GEMMA = '<|tool_call>call:f{a:<|"|>x'
         (
             "gemma4",
             GEMMA + "}<tool_call|><|tool_call>call:g{b:1}<tool_call|>",
-            (None, (Call("f", {"a": "x}"}), G)),
+            (None, (Call("f", '{"a":"x}'), G)),
         ),
         (
             "gemma4",

@@ -8,6 +8,7 @@ from backedge.parsers.events import (
     Reasoning,
     ToolCallArguments,
     ToolCallCut,
+    ToolCallMalformed,
     ToolCallStarted,
 )
 from backedge.postprocess.aggregate import aggregate_deltas
@@ -82,12 +83,14 @@ def test_whitespace_around_calls_is_dropped(events, expected):
     assert (delta.content, [call.function.name for call in delta.tool_calls]) == expected
 
 
+OPEN_FIRST = ["malformed", "complete"]
 OUTCOMES = [
     ([F, G], False, False, ["complete", "complete"]),
     ([F, ToolCallArguments(0, '{"a')], True, False, ["cut"]),
     ([F, ToolCallArguments(0, "{}"), Content("text")], True, False, ["complete"]),
     ([F, ToolCallCut(None, "<tool")], True, False, ["complete", "cut"]),
     ([F, G, ToolCallArguments(7, '{"a'), ToolCallCut(7, "")], False, False, ["complete", "cut"]),
+    ([F, ToolCallMalformed(0), G, ToolCallArguments(7, "{}")], False, False, OPEN_FIRST),
     ([F, ToolCallArguments(0, '{"a')], False, True, ["raw"]),
     ([Content("text")], True, False, []),
 ]
@@ -111,11 +114,25 @@ def test_forbidden_calls_are_counted_and_left_out():
 
 
 def test_an_answer_sent_whole_shows_an_unfinished_call_as_text():
-    unfinished = ToolCallCut(7, "")
     events = [Content("Go."), F, ToolCallArguments(0, "{}"), G, ToolCallArguments(7, '{"a": "b')]
-    whole = aggregate_deltas(build([*events, unfinished], trims=True), unfinished)
+    whole = aggregate_deltas(build([*events, ToolCallCut(7, "")], trims=True), {1: ""})
     assert whole.delta.content == 'Go.{"name": "g", "arguments": {"a": "b'
     assert [call.function.name for call in whole.delta.tool_calls] == ["f"]
+
+
+@pytest.mark.parametrize(
+    ("stopped", "last", "expected"),
+    [
+        (True, ToolCallCut(7, "x"), {0: "", 1: "x"}),
+        (False, ToolCallCut(7, "x"), {0: ""}),
+        (True, ToolCallCut(None, "<tool"), {0: ""}),
+    ],
+)
+def test_malformed_calls_stay_open_and_so_does_one_that_the_model_left(stopped, last, expected):
+    builder = DeltaBuilder(0, CALLS)
+    for event in (F, ToolCallArguments(0, "{]"), ToolCallMalformed(0), G, last):
+        builder.write(event)
+    assert builder.open_calls(stopped=stopped) == expected
 
 
 @given(

@@ -3,7 +3,7 @@
 
 const DATA = JSON.parse(document.getElementById("data").textContent);
 const STRINGS = DATA.strings;
-const KINDS = ["reasoning", "content", "call", "arguments", "finish", "cut"];
+const KINDS = ["reasoning", "content", "call", "arguments", "finish", "cut", "malformed"];
 const CALL = 2;
 const FINISH = 4;
 const STOPS = ["", "searched for stop strings", "not searched for stop strings: reasoning has none",

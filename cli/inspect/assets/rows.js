@@ -172,7 +172,7 @@ class Rows {
   }
 }
 
-const FAMILY_BY_KIND = ["reasoning", "text", "call", "call", "finish", "alarm"];
+const FAMILY_BY_KIND = ["reasoning", "text", "call", "call", "finish", "alarm", "alarm"];
 
 function putDelta(parent, kind, call, text) {
   const part = element("span");

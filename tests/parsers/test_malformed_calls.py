@@ -1,0 +1,203 @@
+"""A call is complete only if delimiters alone make its arguments JSON; else it stays open."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import re
+from typing import Any
+
+import pytest
+from backedge.parsers.base import ParserNames, ParserRequest
+from backedge.parsers.events import (
+    Event,
+    ToolCallArguments,
+    ToolCallCut,
+    ToolCallMalformed,
+    ToolCallStarted,
+    join,
+)
+from backedge.parsers.forced_calls import wrap_forced_calls
+from backedge.parsers.linear_parsers import Vocabulary
+from backedge.parsers.parser_lookup import linear_parsers
+from hypothesis import given
+from hypothesis import strategies as st
+
+SCHEMA: dict[str, Any] = {
+    "type": "object",
+    "properties": {
+        "path": {"type": "string"},
+        "city": {"type": "string"},
+        "n": {"type": "integer"},
+    },
+}
+TOOLS = [{"type": "function", "function": {"name": "f", "parameters": SCHEMA}}]
+# The text around the arguments of one call.
+FRAMES = {
+    "hermes": ('<tool_call>{"name": "f", "arguments": ', "}</tool_call>"),
+    "kimi_k2": (
+        "<|tool_call_begin|>functions.f:0<|tool_call_argument_begin|>",
+        "<|tool_call_end|>",
+    ),
+    "deepseek_v31": (
+        "<｜tool▁calls▁begin｜><｜tool▁call▁begin｜>f<｜tool▁sep｜>",
+        "<｜tool▁call▁end｜><｜tool▁calls▁end｜>",
+    ),
+    "mistral": ("[TOOL_CALLS]f[ARGS]", ""),
+    "lfm2": ('<|tool_call_start|>[{"name": "f", "arguments": ', "}]<|tool_call_end|>"),
+    "gemma4": ("<|tool_call>call:f", "<tool_call|>"),
+}
+# Arguments whose repair would need a guess.
+MALFORMED = [
+    '{"path" "/a b", "n": 5}',
+    '{"path": ""/a b", "n": 5}',
+    '{"path": "x, "n": 5}',
+    '{"city: "Oslo"}',
+    '{"n": }',
+    '{"n": , "path": "x"}',
+    '{"path"}',
+    '{"path": "x"; "n": 5}',
+    '{{"n": 5}}',
+    '{"n":: 5}',
+]
+# Arguments that delimiters alone make JSON, with their value.
+REPAIRED = [
+    ('{"path": "x" "n": 5}', {"path": "x", "n": 5}),
+    ('{"path": "x", "n": 5,}', {"path": "x", "n": 5}),
+    ('{"path": "x",, "n": 5}', {"path": "x", "n": 5}),
+    ("{'path': 'x', n: 5}", {"path": "x", "n": 5}),
+    ('{"path": "a\nb", "n": "5"}', {"path": "a\nb", "n": 5}),
+    ('{"path": None, "n": True}', {"path": None, "n": True}),
+]
+JSON_FRAMES = [name for name in FRAMES if name != "gemma4"]
+
+
+def parse(name: str, output: str, size: int = 0) -> list[Event]:
+    """Return the events of `output`, fed in pieces of `size` characters, or whole."""
+    request = ParserRequest(tools=TOOLS, tool_choice="auto")
+    parser = linear_parsers(ParserNames(name), Vocabulary())(request, [])
+    size = size or max(1, len(output))
+    events = [
+        event
+        for start in range(0, len(output), size)
+        for event in parser.feed(output[start : start + size])
+    ]
+    return join(events + parser.finish())
+
+
+def arguments(events: list[Event], index: int = 0) -> str:
+    """Return the arguments of one call, as sent."""
+    return "".join(
+        event.text
+        for event in events
+        if isinstance(event, ToolCallArguments) and event.index == index
+    )
+
+
+def is_open(events: list[Event]) -> bool:
+    """Whether a call was left open."""
+    return any(isinstance(event, ToolCallMalformed | ToolCallCut) for event in events)
+
+
+def is_json(text: str) -> bool:
+    """Whether `text` is JSON."""
+    try:
+        json.loads(text)
+    except ValueError:
+        return False
+    return True
+
+
+@pytest.mark.parametrize("size", [0, 1, 3])
+@pytest.mark.parametrize("text", MALFORMED)
+@pytest.mark.parametrize("name", FRAMES)
+def test_what_delimiters_cannot_mend_goes_out_as_written_and_stays_open(name, text, size):
+    if name == "gemma4" and "::" in text:
+        text = text.replace("::", ":{:")  # a bare value may hold a colon
+    before, after = FRAMES[name]
+    events = parse(name, before + text + after, size)
+    sent = arguments(events)
+    assert ToolCallMalformed(0) in events
+    assert not is_json(sent)
+    assert re.findall(r"\w", text) == re.findall(r"\w", sent)
+
+
+@pytest.mark.parametrize("size", [0, 1, 3])
+@pytest.mark.parametrize(("text", "value"), REPAIRED)
+@pytest.mark.parametrize("name", JSON_FRAMES)
+def test_delimiters_are_added_and_dropped(name, text, value, size):
+    before, after = FRAMES[name]
+    events = parse(name, before + text + after, size)
+    assert not is_open(events)
+    assert json.loads(arguments(events)) == value
+
+
+@pytest.mark.parametrize("name", ["hermes", "kimi_k2", "deepseek_v31"])
+def test_the_next_call_is_complete(name):
+    before, after = FRAMES[name]
+    events = parse(name, before + '{"n": }' + after + before + '{"n": 5}' + after)
+    assert [event.index for event in events if isinstance(event, ToolCallMalformed)] == [0]
+    assert json.loads(arguments(events, 1)) == {"n": 5}
+
+
+@pytest.mark.parametrize(
+    ("choice", "output"),
+    [
+        ({"type": "function", "function": {"name": "f"}}, '{"cmd": }'),
+        ("required", '[{"name": "f", "parameters": {"cmd": }}]'),
+    ],
+)
+def test_a_forced_call_gets_no_null_that_nobody_wrote(choice, output):
+    request = ParserRequest(tools=TOOLS, tool_choice=choice, json_calls=True)
+    inner = linear_parsers(ParserNames("hermes"), Vocabulary())(request, [])
+    parser = wrap_forced_calls(inner, request)
+    events = join([*parser.feed(output), *parser.finish()])
+    assert is_open(events)
+    assert "null" not in arguments(events)
+
+
+SLIPS = st.tuples(st.sampled_from(["leave out", "double", "swap"]), st.integers(0, 60))
+
+
+def slip(text: str, kind: str, position: int) -> str:
+    """Return `text` with one punctuation mark left out, doubled or swapped with the next."""
+    marks = [at for at, char in enumerate(text) if char in '{}[]",:']
+    at = marks[position % len(marks)]
+    match kind:
+        case "leave out":
+            return text[:at] + text[at + 1 :]
+        case "double":
+            return text[:at] + text[at] + text[at:]
+        case _:
+            return text[:at] + text[at + 1 : at + 2] + text[at] + text[at + 2 :]
+
+
+@given(
+    name=st.sampled_from(JSON_FRAMES),
+    value=st.fixed_dictionaries(
+        {"path": st.text("ab1 /.", min_size=1, max_size=5), "n": st.integers(0, 99)},
+        optional={"tags": st.lists(st.integers(0, 9), max_size=3)},
+    ),
+    slips=st.lists(SLIPS, min_size=1, max_size=2),
+    cuts=st.sets(st.integers(1, 120), max_size=8),
+)
+def test_a_complete_call_has_every_word_that_was_written_and_no_other(name, value, slips, cuts):
+    text = json.dumps(value)
+    for kind, position in slips:
+        text = slip(text, kind, position)
+    before, after = FRAMES[name]
+    output = before + text + after
+    events = parse(name, output)
+    sent = arguments(events)
+    started = any(isinstance(event, ToolCallStarted) for event in events)
+    if started and not is_open(events):
+        assert is_json(sent)
+    if ToolCallMalformed(0) in events:
+        assert not is_json(sent)
+    pieces = sorted({0, len(output), *(cut for cut in cuts if cut < len(output))})
+    request = ParserRequest(tools=TOOLS, tool_choice="auto")
+    parser = linear_parsers(ParserNames(name), Vocabulary())(request, [])
+    again: list[Event] = []
+    for start, end in itertools.pairwise(pieces):
+        again += parser.feed(output[start:end])
+    assert join(again + parser.finish()) == events
