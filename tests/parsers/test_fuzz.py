@@ -16,6 +16,7 @@ from backedge.parsers.events import (
     Event,
     ToolCallArguments,
     ToolCallCut,
+    ToolCallMalformed,
     ToolCallStarted,
     join,
 )
@@ -81,7 +82,7 @@ def run(parser: LinearParser, pieces: Sequence[str], *, cut: bool) -> list[Event
 
 
 def check_calls(events: Sequence[Event]) -> None:
-    """Check that events of calls are in order, and each call's arguments JSON or visibly cut."""
+    """Check that events of calls are in order, and each call's arguments JSON or visibly open."""
     arguments: dict[int, str] = {}
     for event in events:
         if isinstance(event, ToolCallStarted):
@@ -92,10 +93,9 @@ def check_calls(events: Sequence[Event]) -> None:
             assert event.index == len(arguments) - 1
             assert event.text
             arguments[event.index] += event.text
-    last = events[-1] if events else None
-    cut = last.index if isinstance(last, ToolCallCut) else None
+    still_open = {e.index for e in events if isinstance(e, ToolCallCut | ToolCallMalformed)}
     for index, text in arguments.items():
-        if index != cut:
+        if index not in still_open:
             json.loads(text)
 
 

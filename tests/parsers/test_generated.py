@@ -16,6 +16,7 @@ from backedge.parsers.events import (
     Reasoning,
     ToolCallArguments,
     ToolCallCut,
+    ToolCallMalformed,
     ToolCallStarted,
 )
 from backedge.parsers.parser_lookup import reasoning_format, tool_format
@@ -49,10 +50,9 @@ def arguments_of(events: Sequence[Event]) -> list[str]:
 
 def check_json(events: Sequence[Event]) -> None:
     """Check that the arguments of each call are a JSON object, or reported as open."""
-    last = events[-1] if events else None
-    cut = last.index if isinstance(last, ToolCallCut) else None
+    still_open = {e.index for e in events if isinstance(e, ToolCallCut | ToolCallMalformed)}
     for index, text in enumerate(arguments_of(events)):
-        if index != cut:
+        if index not in still_open:
             assert isinstance(json.loads(text), dict)
 
 
