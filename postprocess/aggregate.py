@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from types import MappingProxyType
 from typing import TypeVar
 
 from ..parsers.arguments.json_text import escape_json
@@ -12,7 +13,7 @@ T = TypeVar("T")
 
 
 def aggregate_deltas(
-    deltas: Sequence[ChoiceDelta], open_calls: Mapping[int, str] | None = None
+    deltas: Sequence[ChoiceDelta], open_calls: Mapping[int, str] = MappingProxyType({})
 ) -> ChoiceDelta:
     """Merge all deltas of a choice into one.
 
@@ -21,10 +22,8 @@ def aggregate_deltas(
     last = deltas[-1]
     calls = _join_calls(deltas)
     content = "".join(part.delta.content or "" for part in deltas)
-    for call in calls:
-        if open_calls and call.index in open_calls:
-            content += _spell_call(call, open_calls[call.index])
     if open_calls:
+        content += _spell_calls(calls, open_calls)
         calls = [call for call in calls if call.index not in open_calls]
     return ChoiceDelta(
         last.index,
@@ -57,11 +56,14 @@ def _join_calls(deltas: Sequence[ChoiceDelta]) -> list[ToolCallDelta]:
     ]
 
 
-def _spell_call(call: ToolCallDelta, rest: str) -> str:
-    """Return an open call as the beginning of a JSON object. rest: what no delta has of it."""
-    function = call.function
-    name = escape_json(function.name or "")
-    return f'{{"name": "{name}", "arguments": {function.arguments}{rest}'
+def _spell_calls(calls: Sequence[ToolCallDelta], open_calls: Mapping[int, str]) -> str:
+    """Return the open calls, each as the beginning of a JSON object."""
+    return "".join(
+        f'{{"name": "{escape_json(call.function.name or "")}", '
+        f'"arguments": {call.function.arguments}{open_calls[call.index]}'
+        for call in calls
+        if call.index in open_calls
+    )
 
 
 def _join(lists: Sequence[list[T] | None]) -> list[T] | None:
