@@ -66,6 +66,8 @@ class SchemaValue:
     if it is too long, it is a string.
 
     write: takes the pieces of JSON text.
+    malformed: called where a streaming value needs more than delimiters to be JSON, or where text
+        follows it. The rest is written as it is.
     strip: the white space around the text that is markup: "\n" for one line break on each side,
         "" for none, None for all white space.
     quoted: the format writes strings that look like JSON as JSON strings.
@@ -75,9 +77,16 @@ class SchemaValue:
     """
 
     def __init__(
-        self, write: WriteJson, schema: ValueSchema, strip: str | None, *, quoted: bool = False
+        self,
+        write: WriteJson,
+        malformed: Callable[[], None],
+        schema: ValueSchema,
+        strip: str | None,
+        *,
+        quoted: bool = False,
     ) -> None:
         self._write = write
+        self._malformed = malformed
         self._schema = schema
         self._strip = strip
         self._quoted = quoted
@@ -107,7 +116,7 @@ class SchemaValue:
             self._finish_json(held)
         elif self._state == self._in_string:
             self._write(escape_json(self._strip_end(held)) + '"')
-        else:
+        elif self._state != self._write:
             text = self._strip_end(held)
             self._write(text_to_json(text, self._schema, quoted=self._quoted))
 
@@ -127,7 +136,7 @@ class SchemaValue:
         first = word[:1]
         openings = self._openings
         if not openings.strings and first and first in openings.brackets:
-            self._json = JsonRepairer(self._write)
+            self._json = JsonRepairer(self._write, malformed=self._malformed)
             self._state = self._in_json
             self._in_json(text)
         elif first and self._may_be_long(first):
@@ -187,7 +196,15 @@ class SchemaValue:
     def _in_json(self, text: str) -> None:
         if self._json.status is not Status.DONE:
             end = len(text.removesuffix(self._strip)) if self._strip else len(text)
-            self._held = self._json.read_through(text[:end]) + text[end:]
+            position = self._json.read_far(text[:end])
+            if self._json.status is Status.MORE:
+                self._held = text[position:]
+                return
+            text = text[position:]
+        if behind := text.lstrip(SPACE):
+            self._malformed()
+            self._write(behind)
+            self._state = self._write
 
     def _finish_json(self, held: str) -> None:
         if self._json.status is not Status.DONE:

@@ -291,7 +291,9 @@ class XmlElements(IncrementalGrammar):
 
     def _new_value(self, element: _Element) -> SchemaValue:
         self._begin_value(element)
-        return SchemaValue(self._calls.arguments, _find_schema(element.schema), "")
+        return SchemaValue(
+            self._calls.arguments, self._calls.malformed, _find_schema(element.schema), ""
+        )
 
 
 def _find_schema(schema: ValueSchema) -> ValueSchema:

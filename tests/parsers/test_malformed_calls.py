@@ -29,6 +29,7 @@ SCHEMA: dict[str, Any] = {
         "path": {"type": "string"},
         "city": {"type": "string"},
         "n": {"type": "integer"},
+        "tags": {"type": "array"},
     },
 }
 TOOLS = [{"type": "function", "function": {"name": "f", "parameters": SCHEMA}}]
@@ -154,6 +155,29 @@ def test_a_forced_call_gets_no_null_that_nobody_wrote(choice, output):
     events = join([*parser.feed(output), *parser.finish()])
     assert is_open(events)
     assert "null" not in arguments(events)
+
+
+@pytest.mark.parametrize("size", [0, 1, 3])
+@pytest.mark.parametrize(
+    ("name", "output", "sent"),
+    [
+        (
+            "olmo3",
+            "<function_calls>f(n=1, path=, city='x')</function_calls>",
+            '{"n": 1, "path": , ',
+        ),
+        (
+            "qwen3_coder",
+            "<tool_call><function=f><parameter=tags>[1, 2] and more</parameter></function>",
+            '{"tags": [1, 2]and more',
+        ),
+    ],
+)
+def test_values_that_delimiters_cannot_mend(name, output, sent, size):
+    events = parse(name, output, size)
+    assert ToolCallMalformed(0) in events
+    assert arguments(events).startswith(sent)
+    assert not is_json(arguments(events))
 
 
 SLIPS = st.tuples(st.sampled_from(["leave out", "double", "swap"]), st.integers(0, 60))

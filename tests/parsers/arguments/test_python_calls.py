@@ -36,7 +36,6 @@ CASES = [
     ("[f('x', 2, 3)]", [("f", {"first": "x", "second": 2, "2": 3})], Status.DONE, ""),
     ("[f(a=)]", [], Status.NOT_A_CALL, "f(a=)]"),
     ("[f(a=", [], Status.NOT_A_CALL, "f(a="),
-    ("[f(a=1, b=)]", [("f", {"a": 1, "b": None})], Status.DONE, ""),
     ("[f(", [], Status.NOT_A_CALL, "f("),
     ("[f(a='x", [("f", {"a": "x"})], Status.DONE, ""),
     ("[f(a=@x)]", [], Status.NOT_A_CALL, "f(a=@x)]"),

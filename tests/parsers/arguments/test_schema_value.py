@@ -27,15 +27,31 @@ def read(
     *,
     quoted: bool = False,
 ) -> str:
+    return read_value(text, schema, strip, cuts, quoted=quoted)[0]
+
+
+def read_value(
+    text: str,
+    schema: ValueSchema,
+    strip: str | None = "\n",
+    cuts: Iterable[int] = (),
+    *,
+    quoted: bool = False,
+) -> tuple[str, bool]:
+    """Return what is written of a value, and whether it is malformed."""
     out: list[str] = []
-    schema_value = SchemaValue(out.append, schema, strip, quoted=quoted)
+    malformed: list[bool] = []
+    schema_value = SchemaValue(
+        out.append, lambda: malformed.append(True), schema, strip, quoted=quoted
+    )
     positions = sorted({0, len(text), *(cut for cut in cuts if cut < len(text))})
     for start, end in itertools.pairwise(positions):
         schema_value.feed(text[start:end])
         waits = text.strip()[:1] in ("{", "[", "(", '"')
         assert len(schema_value.held) <= (MAX_HELD_VALUE if waits else MAX_WORD + 1)
     schema_value.finish()
-    return "".join(out)
+    assert len(malformed) <= 1
+    return "".join(out), bool(malformed)
 
 
 CASES: list[tuple[str, ValueSchema, Any]] = [
@@ -115,13 +131,31 @@ def test_white_space_that_is_markup(
     declared=st.sets(st.sampled_from(sorted(JSON_TYPES)), min_size=1),
     quoted=st.booleans(),
 )
-def test_whatever_it_is_the_result_is_json_and_does_not_depend_on_the_cut(
+def test_the_result_is_json_or_malformed_and_does_not_depend_on_the_cut(
     text: str, cuts: set[int], declared: set[str], quoted: bool
 ) -> None:
     schema = declare(*declared)
-    whole = read(text, schema, quoted=quoted)
-    json.loads(whole)
-    assert read(text, schema, cuts=cuts, quoted=quoted) == whole
+    whole = read_value(text, schema, quoted=quoted)
+    if not whole[1]:
+        json.loads(whole[0])
+    assert read_value(text, schema, cuts=cuts, quoted=quoted) == whole
+
+
+@pytest.mark.parametrize(
+    ("text", "written"),
+    [
+        ("[1, 2] and more", "[1, 2]and more"),
+        ('{"a": 1} {"b": 2}', '{"a": 1}{"b": 2}'),
+        ("[1, 2]]\n", "[1, 2]]\n"),
+        ('{"a" 1}', '{"a" 1}'),
+        ('{"a": }', '{"a": }'),
+    ],
+)
+@given(cuts=st.sets(st.integers(1, 20)))
+def test_what_is_no_json_goes_out_as_written(text: str, written: str, cuts: set[int]) -> None:
+    schema = declare("object", "array")
+    assert read_value(text, schema, cuts=cuts) == (written, True)
+    assert read_value(text, schema, cuts=range(len(text))) == (written, True)
 
 
 @given(text=st.text(), cuts=st.sets(st.integers(1, 40)))
@@ -143,7 +177,7 @@ def test_strings_that_are_written_as_json(cuts: set[int]) -> None:
 def test_strings_stream_as_soon_as_they_can_be_nothing_else() -> None:
     for schema in (STRING, declare("string", "null"), declare("string", "array", "number")):
         out: list[str] = []
-        schema_value = SchemaValue(out.append, schema, "\n")
+        schema_value = SchemaValue(out.append, lambda: None, schema, "\n")
         schema_value.feed("\nHello ")
         assert "".join(out) == '"Hello '
 
@@ -151,7 +185,7 @@ def test_strings_stream_as_soon_as_they_can_be_nothing_else() -> None:
 def test_objects_stream_where_no_string_is_allowed() -> None:
     for schema in (declare("object"), declare("object", "null"), JSON):
         out: list[str] = []
-        schema_value = SchemaValue(out.append, schema, "\n")
+        schema_value = SchemaValue(out.append, lambda: None, schema, "\n")
         schema_value.feed('\n{"a": [1, "x')
         assert "".join(out) == '{"a": [1, "x'
 

@@ -26,7 +26,7 @@ def read(text: str, size: int = 1 << 20) -> Any:
 
     def new_value() -> SchemaValue:
         calls.member("input")
-        return SchemaValue(calls.arguments, JSON, "", quoted=True)
+        return SchemaValue(calls.arguments, calls.malformed, JSON, "", quoted=True)
 
     value = WrappedArguments(calls, new_value)
     for start in range(0, len(text), size):

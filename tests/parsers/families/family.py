@@ -166,7 +166,7 @@ class Case:
     tools: of the request; None for `TOOLS`. prompt: what precedes the output.
     vllm: what vLLM's batch parser makes of it instead, and why ours is right;
         "" if it agrees. A difference that is gone fails its test.
-    unfinished: the model stopped within the last call.
+    unfinished: the model stopped within the last call, or its arguments are no JSON.
     """
 
     id: str

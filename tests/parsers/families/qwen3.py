@@ -78,7 +78,7 @@ CODER = Family(
         Case("an object that does not end",
              '<tool_call>\n<function=query>\n<parameter=filter>\n{"a": "x\ny\n</parameter>\n'
              "</function>\n</tool_call>",
-             Outcome(calls=(Call("query", {"filter": {"a": "x\ny"}}),)),
+             Outcome(calls=(Call("query", '{"filter": {"a": "x\\ny'),)), unfinished=True,
              vllm="gives a string where an object is declared"),
         Case("words between functions",
              "<tool_call>\n<function=now>\n</function>\nand\n<function=now>\n</function>\n"
