@@ -283,7 +283,7 @@ def test_tool_calls_by_outcome(length, finish_reason, fields, raises_at, outcome
     counted = exposed(metrics)
     found = {
         outcome: counted[f"tool_calls_total qwen3+hermes {outcome}"]
-        for outcome in ("complete", "cut", "raw", "dropped")
+        for outcome in ("complete", "cut", "malformed", "raw", "dropped")
     }
     assert {outcome: count for outcome, count in found.items() if count} == outcomes
 
@@ -397,7 +397,7 @@ def test_the_pool_says_the_same_and_how_it_is():
 LABELS = {
     "outcome": {
         *("finished", "cancelled", "failed"),
-        *("complete", "cut", "raw", "dropped"),
+        *("complete", "cut", "malformed", "raw", "dropped"),
         *("hit", "miss"),
     },
     "source": {"cache", "tokenizer"},
