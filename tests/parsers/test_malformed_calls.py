@@ -205,7 +205,7 @@ def slip(text: str, kind: str, position: int) -> str:
     slips=st.lists(SLIPS, min_size=1, max_size=2),
     cuts=st.sets(st.integers(1, 120), max_size=8),
 )
-def test_a_complete_call_has_every_word_that_was_written_and_no_other(name, value, slips, cuts):
+def test_a_call_with_slips_is_json_or_open_however_it_is_cut(name, value, slips, cuts):
     text = json.dumps(value)
     for kind, position in slips:
         text = slip(text, kind, position)
