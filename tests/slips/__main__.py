@@ -1,0 +1,102 @@
+"""What becomes of two calls written with slips, by format; vLLM's and SGLang's parsers beside ours.
+
+`python -m tests.slips` prints the table, `--json` the same as one object, `--show FORMAT` each
+output of which a call is executed that nobody meant.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import logging
+import sys
+from collections import Counter
+from collections.abc import Iterator
+
+from tests.parsers.families.family import Family
+from tests.slips.outcome import Class, classify
+from tests.slips.slips import Slip, double_slips, slips
+from tests.slips.systems import SYSTEMS, WRITERS, find_parsers, read_or_fail
+
+DOUBLE_SLIPS = 40
+
+
+def outputs(family: Family) -> Iterator[Slip]:
+    """Yield the family's outputs: each with one slip, some with two."""
+    yield from slips(family)
+    yield from double_slips(family, DOUBLE_SLIPS)
+
+
+def count(system: str, family: Family) -> Counter[Class] | None:
+    """Return how often each class came; None if the system does not read the family."""
+    parsers = find_parsers(system, family)
+    if parsers is None:
+        return None
+    return Counter(
+        classify(read_or_fail(parsers, family, slip), slip.calls) for slip in outputs(family)
+    )
+
+
+def cell(counts: Counter[Class] | None) -> str:
+    """Return the shares of each class in percent."""
+    if not counts:
+        return "-"
+    return " / ".join(f"{100 * counts[class_] / counts.total():.1f}" for class_ in Class)
+
+
+def table(counts: dict[str, dict[str, Counter[Class] | None]]) -> str:
+    """Return the counts by format, and of all formats that a system reads."""
+    rows = [
+        f"| {name} | {by['ours'].total() if by['ours'] else 0} | "
+        + " | ".join(cell(by[system]) for system in SYSTEMS)
+        + " |"
+        for name, by in counts.items()
+    ]
+    whole = {
+        system: sum((by[system] or Counter() for by in counts.values()), Counter())
+        for system in SYSTEMS
+    }
+    rows.append(
+        f"| all | {whole['ours'].total()} | "
+        + " | ".join(cell(whole[system]) for system in SYSTEMS)
+        + " |"
+    )
+    heads = " | ".join(f"{system}: {' / '.join(Class)}" for system in SYSTEMS)
+    return "\n".join([f"| format | outputs | {heads} |", "|---|---|" + "---|" * len(SYSTEMS), *rows])
+
+
+def show(family: Family, wanted: Class) -> Iterator[str]:
+    """Yield each output of a class, with what the client gets of it."""
+    parsers = find_parsers("ours", family)
+    assert parsers is not None
+    for slip in outputs(family):
+        events = read_or_fail(parsers, family, slip)
+        if classify(events, slip.calls) is wanted:
+            yield f"{slip.changes}\n  {slip.output!r}\n  {events}\n"
+
+
+def main() -> None:
+    """Print the table, or one format's outputs."""
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("--json", action="store_true", help="print one JSON object")
+    parser.add_argument("--show", metavar="FORMAT", help="print this format's outputs of a class")
+    parser.add_argument("--class", dest="class_", type=Class, default=Class.WRONG)
+    parser.add_argument("--ours", action="store_true", help="leave vLLM and SGLang out")
+    arguments = parser.parse_args()
+    logging.disable(logging.ERROR)
+    if arguments.show:
+        family = next(family for family in WRITERS if family.name == arguments.show)
+        sys.stdout.writelines(show(family, arguments.class_))
+        return
+    counts = {
+        family.name: {
+            system: count(system, family) if system == "ours" or not arguments.ours else None
+            for system in SYSTEMS
+        }
+        for family in WRITERS
+    }
+    sys.stdout.write((json.dumps(counts) if arguments.json else table(counts)) + "\n")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,132 @@
+"""What a client gets of an output with slips: one of five classes."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Any
+
+from backedge.parsers.events import (
+    Content,
+    Event,
+    Reasoning,
+    ToolCallArguments,
+    ToolCallCut,
+    ToolCallMalformed,
+    ToolCallStarted,
+)
+
+from tests.parsers.families.family import Invocation
+from tests.slips.slips import DECLARED
+
+TYPES: dict[str, type] = {"string": str, "integer": int, "boolean": bool}
+
+
+class Class(StrEnum):
+    """What became of two calls.
+
+    RIGHT: both are complete and as they were meant. OPEN: a call is visibly unfinished.
+    TEXT: a call is content. LOST: a word of a call is nowhere.
+    WRONG: a complete call has a name, key or value that nobody meant, or was not called so often.
+    """
+
+    RIGHT = "right"
+    OPEN = "open"
+    TEXT = "text"
+    LOST = "lost"
+    WRONG = "WRONG"
+
+
+@dataclass
+class Shown:
+    """What a client has: texts, names and arguments of calls, and the calls that are open."""
+
+    text: str = ""
+    names: list[str] = field(default_factory=list)
+    arguments: list[str] = field(default_factory=list)
+    still_open: set[int] = field(default_factory=set)
+
+
+def read_shown(events: Sequence[Event]) -> Shown:
+    """Return what a client has of the events."""
+    shown = Shown()
+    for event in events:
+        match event:
+            case Content(text) | Reasoning(text):
+                shown.text += text
+            case ToolCallStarted(_, name):
+                shown.names.append(name)
+                shown.arguments.append("")
+            case ToolCallArguments(index, text):
+                shown.arguments[index] += text
+            case ToolCallCut(index) | ToolCallMalformed(index):
+                shown.still_open.add(index)
+    return shown
+
+
+def classify(events: Sequence[Event], meant: Sequence[Invocation]) -> Class:
+    """Return what the client got of the calls that the model meant."""
+    shown = read_shown(events)
+    complete: list[Invocation] = []
+    for index, (name, text) in enumerate(zip(shown.names, shown.arguments, strict=True)):
+        arguments = read_object(text)
+        if index not in shown.still_open and arguments is not None:
+            complete.append((name, arguments))
+    if any(is_wrong(call, meant) for call in complete) or has_repeated(complete, meant):
+        return Class.WRONG
+    if complete == list(meant):
+        return Class.RIGHT
+    if words(meant) - set(re.findall(r"\w+", " ".join([shown.text, *shown.arguments]))):
+        return Class.LOST
+    return Class.OPEN if len(complete) < len(shown.names) else Class.TEXT
+
+
+def read_object(text: str) -> dict[str, Any] | None:
+    """Return the JSON object that `text` is; None if it is none."""
+    try:
+        value = json.loads(text)
+    except ValueError:
+        return None
+    return value if isinstance(value, dict) else None
+
+
+def is_wrong(call: Invocation, meant: Sequence[Invocation]) -> bool:
+    """Whether a complete call has a name, key or value that no call was meant to have.
+
+    A required parameter that is missing counts as a value that nobody meant.
+    """
+    name, arguments = call
+    return breaks_schema(call) or not any(
+        name == other and all(key in known and known[key] == arguments[key] for key in arguments)
+        for other, known in meant
+    )
+
+
+def breaks_schema(call: Invocation) -> bool:
+    """Whether a complete call's function or arguments are not as declared."""
+    name, arguments = call
+    declared = DECLARED.get(name)
+    return (
+        declared is None
+        or arguments.keys() != declared.keys()
+        or any(type(arguments[key]) is not TYPES[type_] for key, type_ in declared.items())
+    )
+
+
+def has_repeated(complete: Sequence[Invocation], meant: Sequence[Invocation]) -> bool:
+    """Whether a call came more often than it was meant."""
+    return any(complete.count(call) > meant.count(call) for call in complete)
+
+
+def words(calls: Sequence[Invocation]) -> set[str]:
+    """Return the words of the values that are strings."""
+    return {
+        word
+        for _, arguments in calls
+        for value in arguments.values()
+        if isinstance(value, str)
+        for word in value.split()
+    }

@@ -1,0 +1,63 @@
+"""Reads an output with slips as ours, vLLM's and SGLang's parsers do, token by token."""
+
+from __future__ import annotations
+
+import functools
+import logging
+from collections.abc import Callable, Sequence
+
+from backedge.base.errors import SetupError
+from backedge.parsers.base import ParserFactory, ParserNames, ParserRequest
+from backedge.parsers.events import Event, join
+
+from benchmarks.samples.tokenizers import encode
+from tests.conformance.peers import build_ours, build_sglang, build_vllm, load_tokenizer
+from tests.parsers.families import FAMILIES
+from tests.parsers.families.family import TURN, Family
+from tests.parsers.sample_model import feed_tokens
+from tests.slips.slips import TOOLS, Slip, write
+
+SYSTEMS: dict[str, Callable[[ParserNames], ParserFactory]] = {
+    "ours": build_ours,
+    "vllm": build_vllm,
+    "sglang": build_sglang,
+}
+WRITERS = [family for family in FAMILIES.values() if family.write is not None]
+
+
+def build_names(family: Family) -> ParserNames:
+    """Return the parsers with which a worker of the family's models starts."""
+    return ParserNames(family.tool_parser, family.reasoning_parser)
+
+
+def find_parsers(system: str, family: Family) -> ParserFactory | None:
+    """Return a system's parsers of a family; None if it has none."""
+    try:
+        return SYSTEMS[system](build_names(family))
+    except (LookupError, SetupError):
+        return None
+
+
+@functools.cache
+def _prompt(family_name: str) -> tuple[int, ...]:
+    family = FAMILIES[family_name]
+    return tuple(encode(load_tokenizer(build_names(family)), family.prompt or TURN))
+
+
+def read(parsers: ParserFactory, family: Family, output: str) -> list[Event]:
+    """Return what a client gets of an output, fed token by token."""
+    tokenizer = load_tokenizer(build_names(family))
+    request = ParserRequest(tools=TOOLS, tool_choice="auto")
+    parser = parsers(request, list(_prompt(family.name)))
+    shows = parsers.shows_special_tokens(request)
+    events = feed_tokens(parser, tokenizer, output, skip_special_tokens=not shows)
+    return join(events + parser.finish())
+
+
+def read_or_fail(parsers: ParserFactory, family: Family, slip: Slip) -> Sequence[Event]:
+    """Return what a client gets; nothing if the parser raises, which peers' may."""
+    try:
+        return read(parsers, family, slip.output)
+    except Exception as error:  # noqa: BLE001 - a peer's parser may raise anything
+        logging.getLogger(__name__).debug("%s: %r", slip, error)
+        return []
