@@ -82,6 +82,7 @@ class CallReader:
         if state is State.HEADER:
             return self._read_header(self.collected.strip())
         if state is State.KEY:
+            self.end_frame()
             self._key = self.collected.strip()
         elif self.value is not None:
             self.value.finish()
@@ -130,6 +131,12 @@ class CallReader:
             return False
         self._transcript.start_call(name, call_id)
         return True
+
+    def end_frame(self) -> None:
+        """Leave the call open if a key has got no value."""
+        key, self._key = self._key, ""
+        if key:
+            self._transcript.calls.stray(key)
 
     def forget(self) -> None:
         """Forget the name: the call is rejected."""

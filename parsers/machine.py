@@ -288,6 +288,7 @@ class LinearParser(StreamParser, Reader):
         self._state = state
         transcript, call = self._transcript, self._call
         if state in OUTSIDE_CALLS:
+            call.end_frame()
             transcript.complete_call()
         if state in TEXT_STATES:
             transcript.enter_text(state)
@@ -325,7 +326,11 @@ class LinearParser(StreamParser, Reader):
             self._call.value.feed(text)
         elif state in COLLECTED_STATES:
             return self._collect(text)
-        elif not self._transcript.calls.open and state is not State.IGNORED:
+        elif state is State.IGNORED:
+            pass
+        elif self._transcript.calls.open:
+            self._transcript.calls.stray(text)
+        else:
             return self._skip(text)
         return len(text)
 

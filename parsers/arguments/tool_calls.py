@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 
 from ...base.json_types import JsonObject
 from ..events import Event, ToolCallArguments, ToolCallMalformed, ToolCallStarted
 from ..schema import FunctionSchema, ValueSchema
 from .json_text import escape_json
+
+# What a parameter's key has if it holds a piece of the markup around it.
+_MARKUP = re.compile("[<>=\"'\n]")
 
 
 class ToolCallEmitter:
@@ -23,8 +27,9 @@ class ToolCallEmitter:
         self._compiled: dict[str, FunctionSchema] = {}
         self._index = -1
         self._has_arguments = False
-        self._members = 0
+        self._keys: set[str] = set()
         self._malformed = False
+        self._doubtful = False
         self.open = False
         self.name = ""
 
@@ -49,7 +54,7 @@ class ToolCallEmitter:
     @property
     def has_members(self) -> bool:
         """Whether the last call has a parameter already."""
-        return self._members > 0
+        return bool(self._keys)
 
     def value_schema(self, key: str) -> ValueSchema:
         """Return the schema of a parameter of the last call."""
@@ -64,8 +69,8 @@ class ToolCallEmitter:
         self.end()
         self._index += 1
         self._has_arguments = False
-        self._members = 0
-        self._malformed = False
+        self._keys = set()
+        self._malformed = self._doubtful = False
         self.open = True
         self.name = name
         self.events.append(ToolCallStarted(self._index, name, call_id))
@@ -81,9 +86,26 @@ class ToolCallEmitter:
             self.events.append(ToolCallArguments(self._index, text))
 
     def member(self, key: str) -> None:
-        """Begin the next member of the arguments' object; `arguments` adds its value."""
-        self.arguments(f'{", " if self._members else "{"}"{escape_json(key)}": ')
-        self._members += 1
+        """Begin the next member of the arguments' object; `arguments` adds its value.
+
+        A key that only a slip explains leaves the call open.
+        """
+        if not self._may_be_key(key):
+            self.malformed()
+        self.arguments(f'{", " if self._keys else "{"}"{escape_json(key)}": ')
+        self._keys.add(key)
+
+    def stray(self, text: str) -> None:
+        """Take text of the open call where only markers may stand: no word of it is dropped."""
+        if re.search(r"\w", text):
+            self.malformed()
+            self.arguments(text)
+        elif not text.isspace():
+            self.doubt()
+
+    def doubt(self) -> None:
+        """Note a slip: the open call is complete only if it has all parameters that it needs."""
+        self._doubtful = True
 
     def malformed(self) -> None:
         """Leave the open call open for good: its arguments cannot be JSON without a guess."""
@@ -95,10 +117,27 @@ class ToolCallEmitter:
         """End the open call, if any: close its object, or write `{}` if it has no arguments."""
         if not self.open:
             return
+        if self._doubtful and not self._has_required():
+            self.malformed()
         if self._malformed:
             pass
-        elif self._members:
+        elif self._keys:
             self.arguments("}")
         elif not self._has_arguments:
             self.arguments("{}")
         self.open = False
+
+    def _may_be_key(self, key: str) -> bool:
+        """Whether a parameter may have this key: it is declared, or may be and has no markup."""
+        properties = self.schema.get("properties")
+        if isinstance(properties, dict) and key in properties:
+            return True
+        if not key or _MARKUP.search(key) is not None:
+            return self.value_schema(key).declared
+        return self.schema.get("additionalProperties") is not False or not properties
+
+    def _has_required(self) -> bool:
+        required = self.schema.get("required")
+        return not isinstance(required, list) or all(
+            key in self._keys for key in required if isinstance(key, str)
+        )
