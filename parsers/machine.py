@@ -114,6 +114,7 @@ class LinearParser(StreamParser, Reader):
         self._transcript = Transcript(parameters, table.grammar.separator)
         self._call = CallReader(table, self._transcript)
         self._state: State
+        self._ends = False  # nothing follows, so what waits is at most half a marker
         # Takes a text without markers; None in states where it needs more than that.
         self._take_run: Callable[[str], None] | None
         if table.prefix:
@@ -207,6 +208,7 @@ class LinearParser(StreamParser, Reader):
     ) -> list[Event]:
         events = self.feed(text, token_ids)
         lexer = self._lexer
+        self._ends = True
         lexer.finish(cut=cut)
         unfinished = cut or (self._transcript.calls.open and self._is_in_argument())
         if unfinished and self._state not in TEXT_STATES:
@@ -329,7 +331,8 @@ class LinearParser(StreamParser, Reader):
         elif state is State.IGNORED:
             pass
         elif self._transcript.calls.open:
-            self._transcript.calls.stray(text)
+            if not self._ends:
+                self._transcript.calls.stray(text)
         else:
             return self._skip(text)
         return len(text)

@@ -6,6 +6,7 @@ import re
 from collections.abc import Mapping
 
 from ...base.json_types import JsonObject
+from ...base.limits import MAX_MARKUP
 from ..events import Event, ToolCallArguments, ToolCallMalformed, ToolCallStarted
 from ..schema import FunctionSchema, ValueSchema
 from .json_text import escape_json
@@ -30,6 +31,8 @@ class ToolCallEmitter:
         self._keys: set[str] = set()
         self._malformed = False
         self._doubtful = False
+        self._stray = ""  # marks and space between an open call's parameters
+        self._has_stray = False  # text between these went out
         self.open = False
         self.name = ""
 
@@ -71,6 +74,8 @@ class ToolCallEmitter:
         self._has_arguments = False
         self._keys = set()
         self._malformed = self._doubtful = False
+        self._stray = ""
+        self._has_stray = False
         self.open = True
         self.name = name
         self.events.append(ToolCallStarted(self._index, name, call_id))
@@ -90,6 +95,7 @@ class ToolCallEmitter:
 
         A key that only a slip explains leaves the call open.
         """
+        self._drop_stray()
         if not self._may_be_key(key):
             self.malformed()
         self.arguments(f'{", " if self._keys else "{"}"{escape_json(key)}": ')
@@ -97,11 +103,16 @@ class ToolCallEmitter:
 
     def stray(self, text: str) -> None:
         """Take text of the open call where only markers may stand: no word of it is dropped."""
-        if re.search(r"\w", text):
+        text = self._stray + text
+        if re.search(r"\w", text) or len(text) > MAX_MARKUP:
             self.malformed()
-            self.arguments(text)
-        elif not text.isspace():
-            self.doubt()
+        if not self._malformed:
+            self._stray = text
+            return
+        shown = text.rstrip()
+        self._stray = text[len(shown) :]
+        self.arguments(shown if self._has_stray else shown.lstrip())
+        self._has_stray = True
 
     def doubt(self) -> None:
         """Note a slip: the open call is complete only if it has all parameters that it needs."""
@@ -117,6 +128,7 @@ class ToolCallEmitter:
         """End the open call, if any: close its object, or write `{}` if it has no arguments."""
         if not self.open:
             return
+        self._drop_stray()
         if self._doubtful and not self._has_required():
             self.malformed()
         if self._malformed:
@@ -136,7 +148,16 @@ class ToolCallEmitter:
             return self.value_schema(key).declared
         return self.schema.get("additionalProperties") is not False or not properties
 
+    def _drop_stray(self) -> None:
+        """Drop marks, which are no part of any value: a slip."""
+        if self._stray and not self._stray.isspace():
+            self.doubt()
+        self._stray = ""
+        self._has_stray = False
+
     def _has_required(self) -> bool:
+        if self._has_arguments and not self._keys:
+            return True  # they were written as a whole object
         required = self.schema.get("required")
         return not isinstance(required, list) or all(
             key in self._keys for key in required if isinstance(key, str)

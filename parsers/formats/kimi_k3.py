@@ -23,8 +23,8 @@ KIMI_K3 = Format(
         # Only the end of the argument ends it; other elements inside are text.
         State.STRING: _VALUE_ENDS,
         State.JSON: _VALUE_ENDS,
-        # The end's name and <|sep|> are markup between parameters.
-        State.ARGUMENTS: {"<|close|>": State.PARAMETERS},
+        State.ARGUMENTS: {"<|close|>": State.IGNORED},
+        State.IGNORED: {"<|sep|>": State.PARAMETERS, **_ELEMENTS},
         State.PARAMETERS: {**_ELEMENTS, "<|sep|>": State.PARAMETERS},
     },
     headers=(

@@ -18,7 +18,7 @@ STEP3 = Format(
         State.TOOL_SECTION: {**_HEAD, **_INVOKE, **_ENDS},
         # The call's type, always "function" and sometimes omitted; rarely followed by words.
         State.IGNORED: {**_HEAD, **_INVOKE, **_ENDS},
-        **invocation("steptml:", then=_ENDS),
+        **invocation("steptml:", then={**_ENDS, **_HEAD}),
     },
     strip="",
     source="stepfun-ai/step3 chat template; vllm 0.31 tool_parsers/step3_tool_parser.py; "
