@@ -3,6 +3,7 @@
 # make test-next  runs those of Dynamo 1.7's development wheels, where these can be had; in make test
 # make seams     checks what Backedge relies on in Dynamo and the engines; in make test
 # make test-clients  runs those of OpenAI's, Anthropic's and others' clients; in make test
+# make test-slips  prints what becomes of calls that a model wrote with slips, peers beside ours
 # make test-all  runs all cases, and random examples longer
 # make dashboard  draws docs/dashboard.png: a fleet under load, watched by a real Prometheus
 # make soak      runs a fleet under faults, for MINUTES (60)
@@ -27,8 +28,8 @@ TESTS_NEXT := $(SUPPORT)[vllm] $(SUPPORT)[sglang] tests/engines/frontends \
 	$(wildcard tests/engines/*/test_frontend*.py) tests/e2e/test_transcripts.py \
 	tests/e2e/test_sglang.py::test_gives_exactly_the_transcript
 
-.PHONY: run offline test test-all test-next seams test-clients dashboard soak test-hostile lint docs \
-	release-check setup
+.PHONY: run offline test test-all test-next seams test-clients test-slips dashboard soak \
+	test-hostile lint docs release-check setup
 
 run:
 	@tools/setup $(ENGINE)
@@ -64,6 +65,9 @@ dashboard: setup
 
 soak: setup
 	@$(PYTHON) -m tests.soak --minutes $(MINUTES)
+
+test-slips: setup
+	@$(PYTHON) -m tests.slips
 
 test-hostile: setup
 	@env -u CI HOSTILE_TIMES=4 $(PYTHON) -m pytest tests/hostile -n 2 --dist load

@@ -132,7 +132,7 @@ FAMILY = Family(
              Outcome(calls=(Call("add", {"a": 3}),))),
         Case("a brace missing", call("write", '{"path": "a", "text": "hi"'), Outcome(calls=(HI,))),
         Case("text behind the arguments", call("write", f"{HI_JSON} and so on"),
-             Outcome(calls=(HI,))),
+             Outcome(calls=(Call("write", f"{HI_JSON}and so on"),)), unfinished=True),
         Case("cut in the arguments", call("write", '{"path": "a', ""),
              Outcome(calls=(Call("write", '{"path": "a'),)), finish="length"),
         Case("cut in a header", f"{ANALYSIS}One.<|end|>{TURN}<|channel|>comm", Outcome("One."),

@@ -1,0 +1,70 @@
+"""How many calls that nobody meant are complete: at most so many of each format's outputs."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+from backedge.parsers.events import (
+    Content,
+    ToolCallArguments,
+    ToolCallMalformed,
+    ToolCallStarted,
+)
+
+from tests.parsers.families.family import Family, Invocation
+from tests.slips.__main__ import count
+from tests.slips.outcome import Class, classify
+from tests.slips.slips import PAIRS, write
+from tests.slips.systems import WRITERS, find_parsers, read
+
+# Percent of a format's outputs. What is above is known, and must not grow.
+MOST_WRONG = 22
+KNOWN_WORSE = {
+    **dict.fromkeys(("deepseek_v32", "deepseek_v4", "deepseek_v41", "gigachat35"), 31),
+    "kimi_k3": 34,
+    "lfm2": 45,
+    "minimax_m3": 29,
+    "olmo3": 26,
+}
+MEANT: tuple[Invocation, ...] = (("remove", {"path": "alpha"}),)
+every_family = pytest.mark.parametrize("family", WRITERS, ids=[family.name for family in WRITERS])
+
+
+def call(name: str, arguments: Any, *more: Any) -> list[Any]:
+    return [ToolCallStarted(0, name), ToolCallArguments(0, json.dumps(arguments)), *more]
+
+
+@every_family
+def test_few_calls_are_complete_that_nobody_meant(family: Family) -> None:
+    counts = count("ours", family)
+    assert counts is not None
+    assert 100 * counts[Class.WRONG] / counts.total() <= KNOWN_WORSE.get(family.name, MOST_WRONG)
+
+
+@every_family
+def test_without_a_slip_both_calls_are_right(family: Family) -> None:
+    parsers = find_parsers("ours", family)
+    assert parsers is not None
+    for calls in PAIRS:
+        events = read(parsers, family, write(family, calls))
+        assert classify(events, calls) is Class.RIGHT
+
+
+@pytest.mark.parametrize(
+    ("events", "class_"),
+    [
+        (call("remove", {"path": "alpha"}), Class.RIGHT),
+        (call("remove", {"path": "alpha"}, ToolCallMalformed(0)), Class.OPEN),
+        ([ToolCallStarted(0, "remove"), ToolCallArguments(0, '{"path": "alpha')], Class.OPEN),
+        ([Content('remove {"path": "alpha"}')], Class.TEXT),
+        ([Content("remove")], Class.LOST),
+        (call("remove", {"path": "beta"}), Class.WRONG),
+        (call("remove", {}), Class.WRONG),
+        (call("delete", {"path": "alpha"}), Class.WRONG),
+        (call("remove", {"path": "alpha", "": 1}), Class.WRONG),
+    ],
+)
+def test_classes(events: list[Any], class_: Class) -> None:
+    assert classify(events, MEANT) is class_
