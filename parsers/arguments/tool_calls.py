@@ -11,7 +11,7 @@ from ..events import Event, ToolCallArguments, ToolCallMalformed, ToolCallStarte
 from ..schema import FunctionSchema, ValueSchema
 from .json_text import escape_json
 
-# What a parameter's key has if it holds a piece of the markup around it.
+# A sign that a parameter's key holds a piece of the markup around it.
 _MARKUP = re.compile("[<>=\"'\n]")
 
 

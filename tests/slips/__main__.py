@@ -1,7 +1,7 @@
-"""What becomes of two calls written with slips, by format; vLLM's and SGLang's parsers beside ours.
+"""Counts how calls with slips are read, by format; vLLM's and SGLang's parsers beside ours.
 
 `python -m tests.slips` prints the table, `--json` the same as one object, `--show FORMAT` each
-output of which a call is executed that nobody meant.
+output of which a complete call was never meant.
 """
 
 from __future__ import annotations
@@ -62,7 +62,9 @@ def table(counts: dict[str, dict[str, Counter[Class] | None]]) -> str:
         + " |"
     )
     heads = " | ".join(f"{system}: {' / '.join(Class)}" for system in SYSTEMS)
-    return "\n".join([f"| format | outputs | {heads} |", "|---|---|" + "---|" * len(SYSTEMS), *rows])
+    return "\n".join(
+        [f"| format | outputs | {heads} |", "|---|---|" + "---|" * len(SYSTEMS), *rows]
+    )
 
 
 def show(family: Family, wanted: Class) -> Iterator[str]:

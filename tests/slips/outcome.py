@@ -1,4 +1,4 @@
-"""What a client gets of an output with slips: one of five classes."""
+"""Puts the events of an output with slips into one of five classes."""
 
 from __future__ import annotations
 
@@ -26,11 +26,11 @@ TYPES: dict[str, type] = {"string": str, "integer": int, "boolean": bool}
 
 
 class Class(StrEnum):
-    """What became of two calls.
+    """The class of an output of two calls.
 
     RIGHT: both are complete and as they were meant. OPEN: a call is visibly unfinished.
     TEXT: a call is content. LOST: a word of a call is nowhere.
-    WRONG: a complete call has a name, key or value that nobody meant, or was not called so often.
+    WRONG: a complete call has a name, key or value that was not meant, or comes too often.
     """
 
     RIGHT = "right"
@@ -42,7 +42,7 @@ class Class(StrEnum):
 
 @dataclass
 class Shown:
-    """What a client has: texts, names and arguments of calls, and the calls that are open."""
+    """The texts that a client has, the names and arguments of calls, and the calls left open."""
 
     text: str = ""
     names: list[str] = field(default_factory=list)
@@ -62,7 +62,9 @@ def read_shown(events: Sequence[Event]) -> Shown:
                 shown.arguments.append("")
             case ToolCallArguments(index, text):
                 shown.arguments[index] += text
-            case ToolCallCut(index) | ToolCallMalformed(index):
+            case ToolCallMalformed(index):
+                shown.still_open.add(index)
+            case ToolCallCut(index) if index is not None:
                 shown.still_open.add(index)
     return shown
 
@@ -85,7 +87,7 @@ def classify(events: Sequence[Event], meant: Sequence[Invocation]) -> Class:
 
 
 def read_object(text: str) -> dict[str, Any] | None:
-    """Return the JSON object that `text` is; None if it is none."""
+    """Return the JSON object that `text` is; None for other text."""
     try:
         value = json.loads(text)
     except ValueError:
@@ -96,7 +98,7 @@ def read_object(text: str) -> dict[str, Any] | None:
 def is_wrong(call: Invocation, meant: Sequence[Invocation]) -> bool:
     """Whether a complete call has a name, key or value that no call was meant to have.
 
-    A required parameter that is missing counts as a value that nobody meant.
+    A required parameter that is missing counts as a value that was not meant.
     """
     name, arguments = call
     return breaks_schema(call) or not any(

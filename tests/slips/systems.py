@@ -15,7 +15,7 @@ from tests.conformance.peers import build_ours, build_sglang, build_vllm, load_t
 from tests.parsers.families import FAMILIES
 from tests.parsers.families.family import TURN, Family
 from tests.parsers.sample_model import feed_tokens
-from tests.slips.slips import TOOLS, Slip, write
+from tests.slips.slips import TOOLS, Slip
 
 SYSTEMS: dict[str, Callable[[ParserNames], ParserFactory]] = {
     "ours": build_ours,

@@ -1,4 +1,4 @@
-"""How many calls that nobody meant are complete: at most so many of each format's outputs."""
+"""Bounds, by format, the outputs with slips in which a complete call was never meant."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def call(name: str, arguments: Any, *more: Any) -> list[Any]:
 
 
 @every_family
-def test_few_calls_are_complete_that_nobody_meant(family: Family) -> None:
+def test_few_calls_are_complete_that_were_not_meant(family: Family) -> None:
     counts = count("ours", family)
     assert counts is not None
     assert 100 * counts[Class.WRONG] / counts.total() <= KNOWN_WORSE.get(family.name, MOST_WRONG)

@@ -2,8 +2,15 @@ from __future__ import annotations
 
 import json
 
+import pytest
 from backedge.parsers.arguments.tool_calls import ToolCallEmitter
-from backedge.parsers.events import Event, ToolCallArguments, ToolCallStarted, join
+from backedge.parsers.events import (
+    Event,
+    ToolCallArguments,
+    ToolCallMalformed,
+    ToolCallStarted,
+    join,
+)
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -64,7 +71,10 @@ def test_declared_functions_are_known():
     assert not calls.declares("g")
 
 
-@given(members=st.dictionaries(st.text(max_size=5), st.integers(), max_size=4))
+KEYS = st.text(max_size=5).filter(lambda key: key and not set("<>=\"'\n") & set(key))
+
+
+@given(members=st.dictionaries(KEYS, st.integers(), max_size=4))
 def test_members_make_up_an_object(members: dict[str, int]):
     events: list[Event] = []
     calls = ToolCallEmitter(events, {})
@@ -74,3 +84,34 @@ def test_members_make_up_an_object(members: dict[str, int]):
         calls.arguments(str(value))
     calls.end()
     assert [json.loads(text) for text in read_arguments(events)] == [members]
+
+
+@pytest.mark.parametrize("key", ["", 'a" type="string', "<arg_key>a", "path\n/tmp/x", "a=b"])
+def test_a_key_made_of_markup_leaves_the_call_open(key: str):
+    events: list[Event] = []
+    calls = ToolCallEmitter(events, {"f": {"properties": {"a": {"type": "string"}}}})
+    calls.start("f")
+    calls.member(key)
+    calls.arguments("1")
+    calls.end()
+    assert ToolCallMalformed(0) in events
+    assert not read_arguments(events)[0].endswith("}")
+
+
+@pytest.mark.parametrize(
+    ("text", "keys", "stays_open"),
+    [("word", ["a"], True), (">", ["a"], False), (">", [], True), (" \n", [], False)],
+)
+def test_text_between_parameters(text: str, keys: list[str], stays_open: bool):
+    events: list[Event] = []
+    schema = {"properties": {"a": {"type": "string"}}, "required": ["a"]}
+    calls = ToolCallEmitter(events, {"f": schema})
+    calls.start("f")
+    for char in text:
+        calls.stray(char)
+    for key in keys:
+        calls.member(key)
+        calls.arguments("1")
+    calls.end()
+    assert (ToolCallMalformed(0) in events) == stays_open
+    assert ("".join(read_arguments(events)).startswith(text)) == (text == "word")
