@@ -60,7 +60,7 @@ def read_shown(events: Sequence[Event]) -> Shown:
             case ToolCallStarted(_, name):
                 shown.names.append(name)
                 shown.arguments.append("")
-            case ToolCallArguments(index, text):
+            case ToolCallArguments(index, text) if index < len(shown.arguments):
                 shown.arguments[index] += text
             case ToolCallMalformed(index):
                 shown.still_open.add(index)
