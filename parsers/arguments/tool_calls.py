@@ -31,7 +31,7 @@ class ToolCallEmitter:
         self._keys: set[str] = set()
         self._malformed = False
         self._doubtful = False
-        self._stray = ""  # marks and space between an open call's parameters
+        self._stray = ""  # marks between an open call's parameters
         self._has_stray = False  # text between these went out
         self.open = False
         self.name = ""
@@ -74,8 +74,6 @@ class ToolCallEmitter:
         self._has_arguments = False
         self._keys = set()
         self._malformed = self._doubtful = False
-        self._stray = ""
-        self._has_stray = False
         self.open = True
         self.name = name
         self.events.append(ToolCallStarted(self._index, name, call_id))
@@ -103,20 +101,18 @@ class ToolCallEmitter:
 
     def stray(self, text: str) -> None:
         """Take text of the open call where only markers may stand: no word of it is dropped."""
-        text = self._stray + text
-        if re.search(r"\w", text) or len(text) > MAX_MARKUP:
-            self.malformed()
-        if not self._malformed:
-            self._stray = text
+        if not self.open:
             return
-        shown = text.rstrip()
-        self._stray = text[len(shown) :]
-        self.arguments(shown if self._has_stray else shown.lstrip())
-        self._has_stray = True
-
-    def doubt(self) -> None:
-        """Note a slip: the open call is complete only if it has all parameters that it needs."""
-        self._doubtful = True
+        if not self._has_stray:
+            text = (self._stray + text).lstrip()  # white space is not held, however long it is
+            if re.search(r"\w", text) or len(text) > MAX_MARKUP:
+                self.malformed()
+            if not self._malformed or not text:
+                self._stray = text
+                return
+            self._has_stray = True
+            self._stray = ""
+        self.arguments(text)
 
     def malformed(self) -> None:
         """Leave the open call open for good: its arguments cannot be JSON without a guess."""
@@ -149,9 +145,12 @@ class ToolCallEmitter:
         return self.schema.get("additionalProperties") is not False or not properties
 
     def _drop_stray(self) -> None:
-        """Drop marks, which are no part of any value: a slip."""
-        if self._stray and not self._stray.isspace():
-            self.doubt()
+        """Drop marks, which are no part of any value: a slip.
+
+        After it the call is complete only if it has all parameters that it needs.
+        """
+        if self._stray:
+            self._doubtful = True
         self._stray = ""
         self._has_stray = False
 

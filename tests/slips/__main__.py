@@ -13,10 +13,11 @@ import sys
 from collections import Counter
 from collections.abc import Iterator
 
+from tests.conformance.peers import SYSTEMS
 from tests.parsers.families.family import Family
 from tests.slips.outcome import Class, classify
 from tests.slips.slips import Slip, double_slips, slips
-from tests.slips.systems import SYSTEMS, WRITERS, find_parsers, read_or_fail
+from tests.slips.systems import WRITERS, find_parsers, read_or_fail
 
 DOUBLE_SLIPS = 40
 

@@ -4,24 +4,19 @@ from __future__ import annotations
 
 import functools
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 from backedge.base.errors import SetupError
 from backedge.parsers.base import ParserFactory, ParserNames, ParserRequest
 from backedge.parsers.events import Event, join
 
 from benchmarks.samples.tokenizers import encode
-from tests.conformance.peers import build_ours, build_sglang, build_vllm, load_tokenizer
+from tests.conformance.peers import SYSTEMS, load_tokenizer
 from tests.parsers.families import FAMILIES
 from tests.parsers.families.family import TURN, Family
 from tests.parsers.sample_model import feed_tokens
 from tests.slips.slips import TOOLS, Slip
 
-SYSTEMS: dict[str, Callable[[ParserNames], ParserFactory]] = {
-    "ours": build_ours,
-    "vllm": build_vllm,
-    "sglang": build_sglang,
-}
 WRITERS = [family for family in FAMILIES.values() if family.write is not None]
 
 

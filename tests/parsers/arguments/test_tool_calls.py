@@ -115,3 +115,15 @@ def test_text_between_parameters(text: str, keys: list[str], stays_open: bool):
     calls.end()
     assert (ToolCallMalformed(0) in events) == stays_open
     assert ("".join(read_arguments(events)).startswith(text)) == (text == "word")
+
+
+@pytest.mark.parametrize("word", ["", "word"])
+def test_white_space_between_parameters_is_not_held(word: str):
+    events: list[Event] = []
+    calls = ToolCallEmitter(events, {})
+    calls.start("f")
+    for char in word + " " * 10_000:
+        calls.stray(char)
+    calls.end()
+    assert (ToolCallMalformed(0) in events) == bool(word)
+    assert "".join(read_arguments(events)).strip() == (word or "{}")
