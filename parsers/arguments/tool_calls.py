@@ -137,12 +137,16 @@ class ToolCallEmitter:
 
     def _may_be_key(self, key: str) -> bool:
         """Whether a parameter may have this key: it is declared, or may be and has no markup."""
-        properties = self.schema.get("properties")
+        schema = self.schema
+        properties = schema.get("properties")
         if isinstance(properties, dict) and key in properties:
+            return True
+        if self.compiled_schema.root.has_property(key):  # of a part: `allOf`, a reference
             return True
         if not key or _MARKUP.search(key) is not None:
             return self.value_schema(key).declared
-        return self.schema.get("additionalProperties") is not False or not properties
+        closed = schema.get("additionalProperties") is False
+        return not closed or not properties or "patternProperties" in schema
 
     def _drop_stray(self) -> None:
         """Drop marks, which are no part of any value: a slip.

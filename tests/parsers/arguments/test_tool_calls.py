@@ -127,3 +127,22 @@ def test_white_space_between_parameters_is_not_held(word: str):
     calls.end()
     assert (ToolCallMalformed(0) in events) == bool(word)
     assert "".join(read_arguments(events)).strip() == (word or "{}")
+
+
+@pytest.mark.parametrize(
+    ("more", "stays_open"),
+    [
+        ({}, True),
+        ({"patternProperties": {"^x": {}}}, False),
+        ({"allOf": [{"properties": {"xa": {}}}]}, False),
+    ],
+)
+def test_a_key_that_a_closed_schema_does_not_name(more: dict[str, object], stays_open: bool):
+    events: list[Event] = []
+    schema = {"properties": {"a": {}}, "additionalProperties": False, **more}
+    calls = ToolCallEmitter(events, {"f": schema})
+    calls.start("f")
+    calls.member("xa")
+    calls.arguments("1")
+    calls.end()
+    assert (ToolCallMalformed(0) in events) == stays_open
