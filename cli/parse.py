@@ -39,7 +39,7 @@ WORDS: dict[type[Event], str] = {
 
 
 class Shown(msgspec.Struct, omit_defaults=True):
-    """An event. index: of its call. text: of a call, its name."""
+    """An event. index: of its call. text: of a call, its name; of a malformed one, the kind."""
 
     kind: str
     text: str
@@ -135,7 +135,13 @@ def read_tools(path: Path) -> Sequence[JsonObject]:
 def show(event: Event) -> Shown:
     """Convert an event for output."""
     index = getattr(event, "index", None)
-    text = event.name if isinstance(event, ToolCallStarted) else getattr(event, "text", "")
+    match event:
+        case ToolCallStarted():
+            text = event.name
+        case ToolCallMalformed():
+            text = event.kind
+        case _:
+            text = event.text
     return Shown(WORDS[type(event)], text, index)
 
 

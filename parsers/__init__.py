@@ -6,6 +6,7 @@ from .api import stream_parser
 from .events import (
     Content,
     Event,
+    Malformation,
     Reasoning,
     ToolCallArguments,
     ToolCallCut,
@@ -18,6 +19,7 @@ from .linear_parsers import Vocabulary
 __all__ = [
     "Content",
     "Event",
+    "Malformation",
     "Reasoning",
     "ToolCallArguments",
     "ToolCallCut",

@@ -136,7 +136,7 @@ class CallReader:
         """Leave the call open if a key has got no value."""
         key, self._key = self._key, ""
         if key:
-            self._transcript.calls.stray(key)
+            self._transcript.calls.stray(key, "missing_value")
 
     def forget(self) -> None:
         """Forget the name: the call is rejected."""

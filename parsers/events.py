@@ -2,7 +2,15 @@
 
 from __future__ import annotations
 
+from typing import Literal, get_args
+
 import msgspec
+
+Malformation = Literal[
+    "invalid_json", "extra_text", "missing_value", "invalid_key", "missing_parameter"
+]
+"""Why the arguments of a call are no JSON; docs/metrics.md explains each."""
+MALFORMATIONS = frozenset(get_args(Malformation))
 
 
 class Reasoning(msgspec.Struct, frozen=True, tag=True):
@@ -47,6 +55,7 @@ class ToolCallMalformed(msgspec.Struct, frozen=True, tag=True):
     """
 
     index: int
+    kind: Malformation
 
 
 class ToolCallCut(msgspec.Struct, frozen=True, tag=True):

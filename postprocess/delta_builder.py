@@ -9,6 +9,7 @@ from ..parsers.base import ParserRequest
 from ..parsers.events import (
     Content,
     Event,
+    Malformation,
     Reasoning,
     ToolCallArguments,
     ToolCallCut,
@@ -20,8 +21,8 @@ from .messages import ChoiceDelta, Delta, FunctionDelta, TokenLogprob, ToolCallD
 from .well_formed import MAX_HALF, mend_json, mend_part, mend_text
 
 DeltaKind = Literal["content", "reasoning", "tools", "finish"]
-CallOutcome = Literal["complete", "cut", "malformed", "raw", "dropped"]
-"""How a call ended: complete, unfinished, no JSON, dropped by a failed parser, or forbidden."""
+CallOutcome = Literal["complete", "cut", "raw", "dropped", Malformation]
+"""How a call ended: complete, unfinished, dropped by a failed parser, forbidden, or malformed."""
 
 
 class DeltaBuilder:
@@ -59,7 +60,7 @@ class DeltaBuilder:
         self._has_arguments = True
         self._last: DeltaKind | None = None
         self._cut: ToolCallCut | None = None
-        self._malformed: dict[int, str] = {}  # by our number: what no delta has of the call
+        self._malformed: dict[int, Malformation] = {}  # by our number
         self._details = _TokenDetails()  # of the last delta
         self._waiting = _TokenDetails()
         self._written = False  # whether text was written since the last `annotate` or `take`
@@ -74,10 +75,10 @@ class DeltaBuilder:
 
         stopped: the model ended its output itself, so the call that was cut is one of them.
         """
-        cut = self._cut
+        cut, calls = self._cut, dict.fromkeys(self._malformed, "")
         if stopped and cut is not None and cut.index in self._numbers:
-            return {**self._malformed, self._numbers[cut.index]: cut.text}
-        return self._malformed
+            calls[self._numbers[cut.index]] = cut.text
+        return calls
 
     @property
     def held(self) -> list[HeldText]:
@@ -119,7 +120,7 @@ class DeltaBuilder:
         elif isinstance(event, ToolCallCut):
             self._cut = ToolCallCut(event.index, mend_text(event.text))
         elif isinstance(event, ToolCallMalformed):
-            self._malformed[self._numbers[event.index]] = ""
+            self._malformed[self._numbers[event.index]] = event.kind
 
     def call_outcomes(self, *, cut: bool, failed: bool) -> list[CallOutcome]:
         """Return the outcome of each call. Call this before `finish`.
@@ -131,8 +132,8 @@ class DeltaBuilder:
         if self._dropped:
             return ["dropped"] * self._dropped
         outcomes: list[CallOutcome] = ["complete"] * self.calls
-        for number in self._malformed:
-            outcomes[number] = "malformed"
+        for number, kind in self._malformed.items():
+            outcomes[number] = kind
         if self._cut is not None and self._cut.index is None:
             outcomes.append("cut")
         elif outcomes and failed:

@@ -11,6 +11,7 @@ from typing import Literal, Protocol, TypeVar, get_args
 
 from ..base.errors import ParserFailedError
 from ..engines.dynamo.types import Endpoint
+from ..parsers.events import MALFORMATIONS
 from ..postprocess.chunk_scheduler import ScheduledChunk
 from ..postprocess.delta_builder import CallOutcome
 from ..postprocess.messages import ChoiceDelta
@@ -168,13 +169,21 @@ class WorkerMetrics:
         errors = {self.parsers_name: 0, **self._errors}
         ended = (
             "Tool calls of finished choices: complete, cut by a limit, "
-            "or left incomplete by a parser that raised."
+            "malformed, or left incomplete by a parser that raised."
         )
         calls = _family("Counter", "tool_calls", ended, ["parser", "outcome"])
+        left_open = "Tool calls left open because their arguments are no JSON, by kind."
+        malformed = _family("Counter", "malformed_calls", left_open, ["parser", "kind"])
+        total = 0
         for outcome, count in self._calls.items():
-            calls.add_metric([self.parsers_name, outcome], count)
+            if outcome in MALFORMATIONS:
+                malformed.add_metric([self.parsers_name, outcome], count)
+                total += count
+            else:
+                calls.add_metric([self.parsers_name, outcome], count)
+        calls.add_metric([self.parsers_name, "malformed"], total)
         raised = "Choices whose parser raised; they continued as raw text or failed."
-        return [_counter("parser_errors", raised, errors, "parser"), calls]
+        return [_counter("parser_errors", raised, errors, "parser"), calls, malformed]
 
     def _recordings(self) -> list[MetricFamily]:
         counts = self.recordings

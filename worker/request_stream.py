@@ -18,6 +18,7 @@ from ..base.errors import ParserFailedError, ProtocolError, RequestError
 from ..base.json_types import JsonObject
 from ..base.limits import MAX_ERROR, MAX_PARAMS_CHARACTERS
 from ..engines.dynamo.types import Context, ResponseSender
+from ..parsers.events import MALFORMATIONS
 from ..postprocess.chunk_scheduler import ScheduledChunk
 from ..postprocess.engine_output import ABORTS, engine_error, parse_engine_output
 from ..postprocess.messages import KEY, PostprocessParams, read
@@ -363,6 +364,14 @@ class RequestPump:
             self.recorder.sent(scheduled.deltas, self._loop.time())
         chunk = self._writer.write(scheduled)
         self._metrics.count_chunk(scheduled, streams=self._params.stream)
+        for call in scheduled.calls:
+            if call in MALFORMATIONS:
+                logger.info(
+                    "request %s: a call of parser %s stays open: %s",
+                    self._params.response_id,
+                    self._backend.parsers_name,
+                    call,
+                )
         return chunk
 
 

@@ -245,7 +245,7 @@ def event_part(event: Event) -> Part:
             return CALL, index, name
         case ToolCallArguments(index, text):
             return ARGUMENTS, index, text
-        case ToolCallMalformed(index):
-            return MALFORMED, index, ""
+        case ToolCallMalformed(index, kind):
+            return MALFORMED, index, kind
         case _:
             return CUT, NO_CALL if event.index is None else event.index, event.text

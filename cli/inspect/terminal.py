@@ -10,9 +10,10 @@ from itertools import zip_longest
 
 import click
 
+from ...parsers.events import ToolCallMalformed
 from ...postprocess.messages import ChoiceDelta
 from .inspection import InspectedChoice, Inspection, SentDeltas
-from .page import CALL, FINISH, KINDS, delta_parts, sent_parts
+from .page import CALL, FINISH, KINDS, MALFORMED, delta_parts, sent_parts
 from .summary import Timing
 from .trace import Step
 from .visible import make_visible
@@ -120,7 +121,12 @@ def _step(number: int, steps: Sequence[Step], *, new_chunk: bool) -> Iterator[st
 
 def _outputs(step: Step) -> list[tuple[str, str]]:
     """Return colour and text of each thing that a token gives or holds; at least one."""
-    found = [part for delta in step.deltas for part in _parts(delta)]
+    found = [
+        ("red", f"{KINDS[MALFORMED]} {event.index} {event.kind}")
+        for event in step.events
+        if isinstance(event, ToolCallMalformed)
+    ]
+    found += [part for delta in step.deltas for part in _parts(delta)]
     if step.stop == "matched":
         found.append(("red", "stop string"))
     found += [

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing_extensions import override
 
 from ...base.limits import MAX_TOOL_NAME, MAX_WAITING_CALL
+from ..events import Malformation
 from .incremental_grammar import IncrementalGrammar, Status
 from .json_repair import JsonRepairer
 from .json_text import WriteJson
@@ -237,10 +238,10 @@ class JsonCallGrammar(IncrementalGrammar):
             return JsonRepairer(self._arguments, malformed=self._stop_repair)
         return TypedJson(self._calls, self._arguments)
 
-    def _stop_repair(self) -> None:
+    def _stop_repair(self, kind: Malformation) -> None:
         """Leave a call open whose arguments are no JSON; without a name it is no call."""
         if self._begun:
-            self._calls.malformed()
+            self._calls.malformed(kind)
         else:
             self.status = Status.NOT_A_CALL
 

@@ -9,6 +9,7 @@ from typing import NamedTuple
 from typing_extensions import override
 
 from ...base.limits import MAX_WORD
+from ..events import Malformation
 from .incremental_grammar import IncrementalGrammar, Status, partial_length, skip_space
 from .json_text import WriteJson, escape_json, word_to_json
 
@@ -73,7 +74,7 @@ class JsonRepairer(IncrementalGrammar):
         self,
         write: WriteJson,
         quotes: tuple[str, ...] = (),
-        malformed: Callable[[], None] | None = None,
+        malformed: Callable[[Malformation], None] | None = None,
     ) -> None:
         self._write = write
         self._quotes = quotes
@@ -162,7 +163,7 @@ class JsonRepairer(IncrementalGrammar):
         self._in_key = False
         self._emit("")
         self._state = self._as_written
-        self._malformed()
+        self._malformed("invalid_json")
         return True
 
     # The states.

@@ -9,6 +9,7 @@ from typing import NamedTuple
 
 from ...base.json_schema import JSON_TYPES
 from ...base.limits import MAX_HELD_VALUE, MAX_WORD
+from ..events import Malformation
 from ..schema import ValueSchema, declare
 from .incremental_grammar import Status
 from .json_repair import JsonRepairer
@@ -79,7 +80,7 @@ class SchemaValue:
     def __init__(
         self,
         write: WriteJson,
-        malformed: Callable[[], None],
+        malformed: Callable[[Malformation], None],
         schema: ValueSchema,
         strip: str | None,
         *,
@@ -202,7 +203,7 @@ class SchemaValue:
                 return
             text = text[position:]
         if behind := text.lstrip(SPACE):
-            self._malformed()
+            self._malformed("extra_text")
             self._write(behind)
             self._state = self._write
 

@@ -7,7 +7,13 @@ from collections.abc import Mapping
 
 from ...base.json_types import JsonObject
 from ...base.limits import MAX_MARKUP
-from ..events import Event, ToolCallArguments, ToolCallMalformed, ToolCallStarted
+from ..events import (
+    Event,
+    Malformation,
+    ToolCallArguments,
+    ToolCallMalformed,
+    ToolCallStarted,
+)
 from ..schema import FunctionSchema, ValueSchema
 from .json_text import escape_json
 
@@ -95,18 +101,18 @@ class ToolCallEmitter:
         """
         self._drop_stray()
         if not self._may_be_key(key):
-            self.malformed()
+            self.malformed("invalid_key")
         self.arguments(f'{", " if self._keys else "{"}"{escape_json(key)}": ')
         self._keys.add(key)
 
-    def stray(self, text: str) -> None:
+    def stray(self, text: str, kind: Malformation = "extra_text") -> None:
         """Take text of the open call where only markers may stand: no word of it is dropped."""
         if not self.open:
             return
         if not self._has_stray:
             text = (self._stray + text).lstrip()  # white space is not held, however long it is
             if re.search(r"\w", text) or len(text) > MAX_MARKUP:
-                self.malformed()
+                self.malformed(kind)
             if not self._malformed or not text:
                 self._stray = text
                 return
@@ -114,11 +120,11 @@ class ToolCallEmitter:
             self._stray = ""
         self.arguments(text)
 
-    def malformed(self) -> None:
+    def malformed(self, kind: Malformation) -> None:
         """Leave the open call open for good: its arguments cannot be JSON without a guess."""
         if self.open and not self._malformed:
             self._malformed = True
-            self.events.append(ToolCallMalformed(self._index))
+            self.events.append(ToolCallMalformed(self._index, kind))
 
     def end(self) -> None:
         """End the open call, if any: close its object, or write `{}` if it has no arguments."""
@@ -126,7 +132,7 @@ class ToolCallEmitter:
             return
         self._drop_stray()
         if self._doubtful and not self._has_required():
-            self.malformed()
+            self.malformed("missing_parameter")
         if self._malformed:
             pass
         elif self._keys:

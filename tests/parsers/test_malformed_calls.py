@@ -95,6 +95,11 @@ def arguments(events: list[Event], index: int = 0) -> str:
     )
 
 
+def malformed(events: list[Event]) -> list[int]:
+    """Return the numbers of the malformed calls."""
+    return [event.index for event in events if isinstance(event, ToolCallMalformed)]
+
+
 def is_open(events: list[Event]) -> bool:
     """Whether a call was left open."""
     return any(isinstance(event, ToolCallMalformed | ToolCallCut) for event in events)
@@ -118,7 +123,7 @@ def test_what_delimiters_cannot_mend_goes_out_as_written_and_stays_open(name, te
     before, after = FRAMES[name]
     events = parse(name, before + text + after, size)
     sent = arguments(events)
-    assert ToolCallMalformed(0) in events
+    assert malformed(events) == [0]
     assert not is_json(sent)
     assert re.findall(r"\w", text) == re.findall(r"\w", sent)
 
@@ -137,7 +142,7 @@ def test_delimiters_are_added_and_dropped(name, text, value, size):
 def test_the_next_call_is_complete(name):
     before, after = FRAMES[name]
     events = parse(name, before + '{"n": }' + after + before + '{"n": 5}' + after)
-    assert [event.index for event in events if isinstance(event, ToolCallMalformed)] == [0]
+    assert malformed(events) == [0]
     assert json.loads(arguments(events, 1)) == {"n": 5}
 
 
@@ -175,7 +180,7 @@ def test_a_forced_call_gets_no_null_that_nobody_wrote(choice, output):
 )
 def test_values_that_delimiters_cannot_mend(name, output, sent, size):
     events = parse(name, output, size)
-    assert ToolCallMalformed(0) in events
+    assert malformed(events) == [0]
     assert arguments(events).startswith(sent)
     assert not is_json(arguments(events))
 
@@ -216,7 +221,7 @@ def test_a_call_with_slips_is_json_or_open_however_it_is_cut(name, value, slips,
     started = any(isinstance(event, ToolCallStarted) for event in events)
     if started and not is_open(events):
         assert is_json(sent)
-    if ToolCallMalformed(0) in events:
+    if malformed(events) == [0]:
         assert not is_json(sent)
     pieces = sorted({0, len(output), *(cut for cut in cuts if cut < len(output))})
     request = ParserRequest(tools=TOOLS, tool_choice="auto")

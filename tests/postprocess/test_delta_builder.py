@@ -83,14 +83,14 @@ def test_whitespace_around_calls_is_dropped(events, expected):
     assert (delta.content, [call.function.name for call in delta.tool_calls]) == expected
 
 
-OPEN_FIRST = ["malformed", "complete"]
+EXTRA_TEXT = ToolCallMalformed(0, "extra_text")
 OUTCOMES = [
     ([F, G], False, False, ["complete", "complete"]),
     ([F, ToolCallArguments(0, '{"a')], True, False, ["cut"]),
     ([F, ToolCallArguments(0, "{}"), Content("text")], True, False, ["complete"]),
     ([F, ToolCallCut(None, "<tool")], True, False, ["complete", "cut"]),
     ([F, G, ToolCallArguments(7, '{"a'), ToolCallCut(7, "")], False, False, ["complete", "cut"]),
-    ([F, ToolCallMalformed(0), G, ToolCallArguments(7, "{}")], False, False, OPEN_FIRST),
+    ([F, EXTRA_TEXT, G, ToolCallArguments(7, "{}")], False, False, ["extra_text", "complete"]),
     ([F, ToolCallArguments(0, '{"a')], False, True, ["raw"]),
     ([Content("text")], True, False, []),
 ]
@@ -130,7 +130,7 @@ def test_an_answer_sent_whole_shows_an_unfinished_call_as_text():
 )
 def test_malformed_calls_stay_open_and_so_does_one_that_the_model_left(stopped, last, expected):
     builder = DeltaBuilder(0, CALLS)
-    for event in (F, ToolCallArguments(0, "{]"), ToolCallMalformed(0), G, last):
+    for event in (F, ToolCallArguments(0, "{]"), ToolCallMalformed(0, "invalid_json"), G, last):
         builder.write(event)
     assert builder.open_calls(stopped=stopped) == expected
 

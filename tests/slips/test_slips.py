@@ -56,7 +56,7 @@ def test_without_a_slip_both_calls_are_right(family: Family) -> None:
     ("events", "class_"),
     [
         (call("remove", {"path": "alpha"}), Class.RIGHT),
-        (call("remove", {"path": "alpha"}, ToolCallMalformed(0)), Class.OPEN),
+        (call("remove", {"path": "alpha"}, ToolCallMalformed(0, "invalid_json")), Class.OPEN),
         ([ToolCallStarted(0, "remove"), ToolCallArguments(0, '{"path": "alpha')], Class.OPEN),
         ([Content('remove {"path": "alpha"}')], Class.TEXT),
         ([Content("remove")], Class.LOST),

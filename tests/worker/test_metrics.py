@@ -5,11 +5,12 @@ import itertools
 import re
 from dataclasses import dataclass, field
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, get_args
 
 import msgspec
 import pytest
 from backedge.frontend.metrics import FrontendMetrics
+from backedge.parsers.events import Malformation
 from backedge.parsers.passthrough import PassthroughParsers
 from backedge.postprocess.chunk_scheduler import MERGE_DELAYS, MergeDelays, ScheduledChunk
 from backedge.postprocess.messages import ChoiceDelta
@@ -288,6 +289,21 @@ def test_tool_calls_by_outcome(length, finish_reason, fields, raises_at, outcome
     assert {outcome: count for outcome, count in found.items() if count} == outcomes
 
 
+def test_a_malformed_call_is_counted_by_kind_and_logged_without_its_words(caplog):
+    metrics = WorkerMetrics()
+    output = '<tool_call>{"name": "get_weather", "arguments": {"city: "Bergen"}}</tool_call>'
+    ids = [*tokens(output), *tokens("<|im_end|>")]
+    with caplog.at_level("INFO", "backedge"):
+        asyncio.run(answer(build_worker(metrics, HERMES), outputs(ids), **WITH_TOOLS))
+    counted = exposed(metrics)
+    assert counted["malformed_calls_total qwen3+hermes invalid_json"] == 1
+    assert counted["tool_calls_total qwen3+hermes malformed"] == 1
+    [line] = [each.getMessage() for each in caplog.records if "stays open" in each.getMessage()]
+    assert line.endswith("of parser qwen3+hermes stays open: invalid_json")
+    assert "Bergen" not in caplog.text
+    assert "get_weather" not in caplog.text
+
+
 def test_requests_in_flight_and_the_oldest_token():
     metrics = WorkerMetrics()
     worker = build_worker(metrics)
@@ -402,7 +418,7 @@ LABELS = {
     },
     "source": {"cache", "tokenizer"},
     "result": {"written", "overload", "unwritable", "too_long", "failed"},
-    "kind": {"content", "reasoning", "tools", "none"},
+    "kind": {"content", "reasoning", "tools", "none", *get_args(Malformation)},
     "stage": set(STAGES),
     "state": {"serving", "starting"},
     "parser": {"none"},

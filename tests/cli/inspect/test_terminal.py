@@ -10,7 +10,7 @@ from backedge.parsers.base import ParserNames
 
 from tests.cli.inspect.inspecting import OTHER, inspect_it
 from tests.cli.recorded import record_text, record_transcript
-from tests.support import NAMES
+from tests.support import NAMES, TRANSCRIPTS, parser_request
 
 
 def lines_of(*names: ParserNames, text: str | None = None) -> list[str]:
@@ -51,3 +51,12 @@ def test_what_a_terminal_would_obey_is_written_out() -> None:
     lines = lines_of(text=hostile)
     assert not any(is_hidden(char) for line in lines for char in line)
     assert r"\x1b" in "".join(lines)
+
+
+def test_the_place_of_a_malformed_call_is_shown() -> None:
+    tools = TRANSCRIPTS["reasoning_call"]
+    text = '</think><tool_call>{"name": "get_weather", "arguments": {"city": }}</tool_call>'
+    recording = record_text(text, parser=parser_request(tools))
+    lines = [click.unstyle(line) for line in render_text(inspect_it(recording))]
+    [line] = [line for line in lines if "malformed 0 invalid_json" in line]
+    assert "}}" in line

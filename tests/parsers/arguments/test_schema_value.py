@@ -42,7 +42,7 @@ def read_value(
     out: list[str] = []
     malformed: list[bool] = []
     schema_value = SchemaValue(
-        out.append, lambda: malformed.append(True), schema, strip, quoted=quoted
+        out.append, lambda _: malformed.append(True), schema, strip, quoted=quoted
     )
     positions = sorted({0, len(text), *(cut for cut in cuts if cut < len(text))})
     for start, end in itertools.pairwise(positions):
@@ -177,7 +177,7 @@ def test_strings_that_are_written_as_json(cuts: set[int]) -> None:
 def test_strings_stream_as_soon_as_they_can_be_nothing_else() -> None:
     for schema in (STRING, declare("string", "null"), declare("string", "array", "number")):
         out: list[str] = []
-        schema_value = SchemaValue(out.append, lambda: None, schema, "\n")
+        schema_value = SchemaValue(out.append, lambda _: None, schema, "\n")
         schema_value.feed("\nHello ")
         assert "".join(out) == '"Hello '
 
@@ -185,7 +185,7 @@ def test_strings_stream_as_soon_as_they_can_be_nothing_else() -> None:
 def test_objects_stream_where_no_string_is_allowed() -> None:
     for schema in (declare("object"), declare("object", "null"), JSON):
         out: list[str] = []
-        schema_value = SchemaValue(out.append, lambda: None, schema, "\n")
+        schema_value = SchemaValue(out.append, lambda _: None, schema, "\n")
         schema_value.feed('\n{"a": [1, "x')
         assert "".join(out) == '{"a": [1, "x'
 

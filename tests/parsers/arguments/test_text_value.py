@@ -123,7 +123,7 @@ def test_endless_values(text: str, kinds: list[str]) -> None:
 
 def feed(text: str, schema: ValueSchema, cuts: set[int], *, quoted: bool = False) -> Any:
     pieces: list[str] = []
-    value = SchemaValue(pieces.append, lambda: None, schema, "", quoted=quoted)
+    value = SchemaValue(pieces.append, lambda _: None, schema, "", quoted=quoted)
     for piece in cut_pieces(text, cuts):
         value.feed(piece)
     value.finish()
