@@ -11,6 +11,7 @@ import msgspec
 
 from ..base.json_types import JsonObject
 from ..base.limits import MAX_CHOICES, MAX_STOP_CHARACTERS, MAX_STOPS, MAX_TOP_LOGPROBS
+from ..parsers.base import MalformedCalls
 from ..postprocess.messages import TokenLogprob
 from .errors import OptionValueError, UnknownOptionError
 
@@ -140,6 +141,7 @@ class GenerationOptions(Named):
         here or `reasoning_parser` asks for reasoning.
     message: whether results have a parsed message, by the parsers of these names. Stop strings
         then apply to the answer and not to the reasoning, as on a server.
+    malformed_calls: open leaves calls whose arguments are no JSON in the content; repair guesses.
     """
 
     max_new_tokens: int | None = None
@@ -158,6 +160,7 @@ class GenerationOptions(Named):
     message: bool = False
     tool_call_parser: str | None = None
     reasoning_parser: str | None = None
+    malformed_calls: MalformedCalls = "open"
 
     def __post_init__(self) -> None:
         """Check the values. Raises `OptionValueError`."""
@@ -169,6 +172,8 @@ class GenerationOptions(Named):
             raise OptionValueError.wrong("top_p", self.top_p, "above 0 and at most 1")
         for name in ("include_stop", "message"):
             _check_type(name, getattr(self, name), bool)
+        if self.malformed_calls not in get_args(MalformedCalls):
+            raise OptionValueError.wrong("malformed_calls", self.malformed_calls, "open or repair")
         _check_stops(self.stop)
         _check_token_ids(self.stop_token_ids)
         if not isinstance(self.chat_template_kwargs, Mapping):

@@ -163,6 +163,7 @@ def build_parser_request(
         tool_choice=request.tool_choice or ("auto" if tools else "none"),
         parallel_tool_calls=request.parallel_tool_calls is not False,
         chat_template_kwargs=dict(options.chat_template_kwargs),
+        malformed_calls=options.malformed_calls,
         history_tool_calls=sum(
             len(message.get("tool_calls") or ())
             for message in request.messages or ()

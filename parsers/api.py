@@ -9,7 +9,7 @@ from typing import Literal
 
 from ..base.engines import has_engine, load_engine_module
 from ..base.errors import SetupError
-from .base import ParserFactory, ParserNames, ParserRequest, StreamParser
+from .base import MalformedCalls, ParserFactory, ParserNames, ParserRequest, StreamParser
 from .linear_parsers import Vocabulary
 from .parser_lookup import Kind, linear_parsers, uses_native
 
@@ -34,6 +34,7 @@ def stream_parser(  # noqa: PLR0913 - keywords with defaults
     tokenizer: object = None,
     prompt_token_ids: Sequence[int] = (),
     chat_template_kwargs: Mapping[str, object] | None = None,
+    malformed_calls: MalformedCalls = "open",
 ) -> StreamParser:
     """Build a parser for the output of one choice, as the worker does.
 
@@ -47,6 +48,7 @@ def stream_parser(  # noqa: PLR0913 - keywords with defaults
         SGLang and TensorRT-LLM ("trtllm").
     tokenizer: the engine's tokenizer of the model, which native parsers need.
     prompt_token_ids: the prompt, whose end may have opened the reasoning.
+    malformed_calls: "open" or "repair", as the worker's --postprocess-malformed-calls.
     Raises `UnknownParserError` for an unknown name, and `SetupError` for a native parser without
     a tokenizer or without its engine.
     """
@@ -54,6 +56,7 @@ def stream_parser(  # noqa: PLR0913 - keywords with defaults
         tools=[dict(tool) for tool in tools],
         tool_choice="auto" if tools else "none",
         chat_template_kwargs=dict(chat_template_kwargs or {}),
+        malformed_calls=malformed_calls,
     )
     names = ParserNames(tool_call_parser, reasoning_parser)
     if not uses_native(kind, names):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Protocol
+from typing import Literal, Protocol
 
 import msgspec
 from typing_extensions import override
@@ -11,6 +11,9 @@ from typing_extensions import override
 from ..base.json_types import JsonObject
 from .events import Event
 from .held_back import HeldText
+
+MalformedCalls = Literal["open", "repair"]
+"""What happens to calls whose arguments delimiters alone cannot make JSON; docs/formats.md."""
 
 
 class ParserNames(msgspec.Struct, frozen=True):
@@ -39,6 +42,7 @@ class ParserRequest(msgspec.Struct, frozen=True, omit_defaults=True):
         own syntax: an array of {"name", "parameters"}, or only a named call's arguments.
     history_tool_calls: number of calls in the conversation so far, which the ids of some
         formats continue.
+    malformed_calls: the worker's setting.
     """
 
     tools: list[JsonObject] = []
@@ -48,6 +52,7 @@ class ParserRequest(msgspec.Struct, frozen=True, omit_defaults=True):
     chat_template_kwargs: JsonObject = {}
     include_reasoning: bool = True
     history_tool_calls: int = 0
+    malformed_calls: MalformedCalls = "open"
 
     @property
     def parses_tools(self) -> bool:
@@ -58,6 +63,11 @@ class ParserRequest(msgspec.Struct, frozen=True, omit_defaults=True):
     def drops_calls(self) -> bool:
         """Whether the client forbids calls; one that the model makes anyway is dropped."""
         return bool(self.tools) and self.tool_choice == "none"
+
+    @property
+    def guesses(self) -> bool:
+        """Whether malformed calls are repaired by guesses."""
+        return self.malformed_calls == "repair"
 
     @property
     def parses_own_syntax(self) -> bool:

@@ -223,7 +223,8 @@ def begin_value(
                     schema = UNDECLARED[format_.undeclared_type]
         calls.member(key)
         quoted = state is State.JSON or format_.quotes_json
-        return SchemaValue(calls.arguments, calls.malformed, schema, format_.strip, quoted=quoted)
+        stop = calls.stops_repair
+        return SchemaValue(calls.arguments, stop, schema, format_.strip, quoted=quoted)
 
     if key in format_.wrappers and not calls.value_schema(key).declared and not calls.has_members:
         return WrappedArguments(calls, begin)

@@ -44,7 +44,7 @@ def wrap_forced_calls(parser: StreamParser, request: ParserRequest) -> StreamPar
     """Return `parser`, or one that reads its content as JSON calls if `request` forces them."""
     if not (request.json_calls and request.parses_tools):
         return parser
-    return ForcedCallParser(parser, request.forced_name)
+    return ForcedCallParser(parser, request.forced_name, guesses=request.guesses)
 
 
 # The beginning of an array or an object, or a possible one.
@@ -64,11 +64,16 @@ class ForcedCallParser(ParserWrapper):
     """Reads the content of `inner` as JSON calls; content of another form is unchanged.
 
     name: the function of a named tool_choice; None for the array of "required".
+    guesses: as for `ToolCallEmitter`.
     """
 
-    def __init__(self, inner: StreamParser, name: str | None) -> None:
+    def __init__(self, inner: StreamParser, name: str | None, *, guesses: bool = False) -> None:
         super().__init__(inner)
-        self._calls: _CallReader = LinearParser(REQUIRED, {}) if name is None else _NamedCall(name)
+        self._calls: _CallReader = (
+            LinearParser(REQUIRED, {}, guesses=guesses)
+            if name is None
+            else _NamedCall(name, guesses=guesses)
+        )
 
     @property
     @override
@@ -106,12 +111,13 @@ class _NamedCall:
     `MAX_SPACE` characters; more is content.
     """
 
-    def __init__(self, name: str) -> None:
+    def __init__(self, name: str, *, guesses: bool) -> None:
         self._name = name
         self._array: LinearParser | None = None
         self._events: list[Event] = []
-        self._calls = ToolCallEmitter(self._events, {})
-        self._arguments = JsonRepairer(self._calls.arguments, malformed=self._calls.malformed)
+        self._guesses = guesses
+        self._calls = ToolCallEmitter(self._events, {}, guesses=guesses)
+        self._arguments = JsonRepairer(self._calls.arguments, malformed=self._calls.stops_repair)
         self._is_content = False
         self._held = ""
 
@@ -148,7 +154,7 @@ class _NamedCall:
         if start is None or start.end() > MAX_SPACE:
             self._is_content = True
         elif start["array"]:
-            self._array = LinearParser(REQUIRED, {})
+            self._array = LinearParser(REQUIRED, {}, guesses=self._guesses)
         elif start["object"]:
             self._calls.start(self._name)
         else:

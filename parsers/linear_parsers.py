@@ -81,7 +81,8 @@ class LinearParsers(ParserFactory):
         if not table.formats:
             return PassthroughParser()
         state = self._choose_state(prompts.read(prompt_token_ids), request)
-        parser = LinearParser(table, read_parameters(request.tools), state)
+        parameters = read_parameters(request.tools)
+        parser = LinearParser(table, parameters, state, guesses=request.guesses)
         asks = self._reasoning is not None and request.chat_template_kwargs.get(NONEMPTY) is True
         return NonemptyContent(parser) if asks else parser
 

@@ -100,6 +100,7 @@ class LinearParser(StreamParser, Reader):
 
     parameters: each declared function's JSON schema by name.
     state: the state of the first token, if the prompt has decided that.
+    guesses: malformed calls are repaired by guesses.
     """
 
     def __init__(
@@ -107,11 +108,13 @@ class LinearParser(StreamParser, Reader):
         table: CompiledFormat,
         parameters: Mapping[str, JsonObject],
         state: State | None = None,
+        *,
+        guesses: bool = False,
     ) -> None:
         self._table = table
         self._alone = table.alone
         self._lexer = Lexer(table, self)
-        self._transcript = Transcript(parameters, table.grammar.separator)
+        self._transcript = Transcript(parameters, table.grammar.separator, guesses=guesses)
         self._call = CallReader(table, self._transcript)
         self._state: State
         self._ends = False  # nothing follows, so what waits is at most half a marker

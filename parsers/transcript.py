@@ -90,15 +90,18 @@ class Transcript:
     """Shows text, and gives back as text what only looked like a call.
 
     parameters: each declared function's JSON schema by name. separator: `Format.separator`.
+    guesses: as for `ToolCallEmitter`.
     events: what the client gets next. calls: writes tool calls to `events`.
     state: the state of the text that is shown, or that calls have interrupted.
     plain: the event of text that can be shown without `show`; None if it needs more than that.
     guess: what may turn out to be text; None if nothing may.
     """
 
-    def __init__(self, parameters: Mapping[str, JsonObject], separator: str) -> None:
+    def __init__(
+        self, parameters: Mapping[str, JsonObject], separator: str, *, guesses: bool = False
+    ) -> None:
         self.events: list[Event] = []
-        self.calls = ToolCallEmitter(self.events, parameters)
+        self.calls = ToolCallEmitter(self.events, parameters, guesses=guesses)
         self.state = State.CONTENT
         self.plain: type[Reasoning | Content] | None = None
         self.guess: Guess | None = None

@@ -306,7 +306,11 @@ class Worker(abc.ABC, Generic[ConfigT, HandlerT]):
         self.metrics.pool = self._pool
         recorder = self._build_recorder(detokenizers)
         self._postprocessor = WorkerPostprocessor(
-            backend, self.metrics, show_refusal, recorder=recorder
+            backend,
+            self.metrics,
+            show_refusal,
+            recorder=recorder,
+            malformed_calls=settings.malformed_calls,
         )
         if settings.stock_frontends:
             self._stock = self._build_stock(detokenizers, recorder)

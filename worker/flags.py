@@ -11,7 +11,7 @@ import msgspec
 
 from ..base.json_types import JsonObject
 from ..base.limits import PROCESS_MEMORY_MB
-from ..parsers.base import ParserNames
+from ..parsers.base import MalformedCalls, ParserNames
 from ..parsers.parser_lookup import Kind, known_formats, reasoning_format, tool_format
 from ..postprocess.chunk_scheduler import MERGE_DELAYS, Latency, MergeDelays
 from ..postprocess.fallback import OnError
@@ -148,6 +148,15 @@ SHARED_FLAGS: tuple[Flag, ...] = (
         },
     ),
     (
+        ("--postprocess-malformed-calls",),
+        {
+            "choices": get_args(MalformedCalls),
+            "default": "open",
+            "help": "If delimiters alone cannot make the arguments of a call JSON: 'open' sends "
+            "them as written, in a call that no client executes; 'repair' guesses.",
+        },
+    ),
+    (
         ("--postprocess-workers",),
         {
             "type": parse_processes,
@@ -228,6 +237,7 @@ class WorkerSettings(msgspec.Struct, frozen=True, kw_only=True):
     parsers: Kind = "auto"
     detokenizer: Literal["table", "native"] = "table"
     on_error: OnError = "degrade"
+    malformed_calls: MalformedCalls = "open"
     delays: MergeDelays = MERGE_DELAYS["balanced"]
     workers: int | None = None
     deadline_s: float = 2.0
@@ -381,6 +391,7 @@ def read_settings(arguments: argparse.Namespace, engine: EngineName) -> WorkerSe
         parsers=arguments.postprocess_parsers,
         detokenizer=arguments.postprocess_detokenizer,
         on_error=arguments.postprocess_on_error,
+        malformed_calls=arguments.postprocess_malformed_calls,
         delays=read_merge_delays(arguments),
         workers=arguments.postprocess_workers,
         deadline_s=arguments.postprocess_deadline_s,

@@ -14,10 +14,13 @@ from contextlib import asynccontextmanager, closing, suppress
 from math import inf
 from typing import Protocol
 
+from msgspec.structs import replace
+
 from ..base.errors import ParserFailedError, ProtocolError, RequestError
 from ..base.json_types import JsonObject
 from ..base.limits import MAX_ERROR, MAX_PARAMS_CHARACTERS
 from ..engines.dynamo.types import Context, ResponseSender
+from ..parsers.base import MalformedCalls
 from ..parsers.events import MALFORMATIONS
 from ..postprocess.chunk_scheduler import ScheduledChunk
 from ..postprocess.engine_output import ABORTS, engine_error, parse_engine_output
@@ -75,6 +78,7 @@ class WorkerPostprocessor:
     show: converts an error of the engine's handler into the one to raise.
     write: builds a request's chunk writer; it gets a clock if the request is measured.
     recorder: None to record nothing.
+    malformed_calls: for all requests.
     """
 
     def __init__(
@@ -84,9 +88,11 @@ class WorkerPostprocessor:
         show: Callable[[Exception], Exception] | None = None,
         write: Callable[[Clock | None], ChunkWriter] = PostprocessedWriter,
         recorder: Recorder | None = None,
+        malformed_calls: MalformedCalls = "open",
     ) -> None:
         self._backend = backend
         self._recorder = recorder
+        self._malformed_calls = malformed_calls
         self._show = show
         self._write = write
         self._metrics = metrics or WorkerMetrics()
@@ -109,6 +115,9 @@ class WorkerPostprocessor:
         sender: takes the chunks; the generator then yields none.
         context: Dynamo's; its metadata may request a recording.
         """
+        if self._malformed_calls != params.parser.malformed_calls:
+            parser = replace(params.parser, malformed_calls=self._malformed_calls)
+            params = replace(params, parser=parser)
         pump = RequestPump(
             self._backend, params, token_ids, engine, self._metrics, self._show, self._write
         )

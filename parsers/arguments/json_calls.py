@@ -235,7 +235,8 @@ class JsonCallGrammar(IncrementalGrammar):
     def _new_arguments(self) -> JsonRepairer:
         """Start reading arguments; they are typed if the function is already known."""
         if self._name is None:
-            return JsonRepairer(self._arguments, malformed=self._stop_repair)
+            stop = self._stop_repair if self._calls.stops_repair else None
+            return JsonRepairer(self._arguments, malformed=stop)
         return TypedJson(self._calls, self._arguments)
 
     def _stop_repair(self, kind: Malformation) -> None:

@@ -83,7 +83,7 @@ class PythonCallGrammar(IncrementalGrammar):
             if self._value.started:
                 self._value.close()
             else:
-                self._calls.malformed("missing_value")
+                self._calls.lack_value()
         self._calls.end()
         is_call = self._calls.index >= 0 or not self._bracketed
         self.status = Status.DONE if is_call else Status.NOT_A_CALL
@@ -198,7 +198,7 @@ class PythonCallGrammar(IncrementalGrammar):
 
     def _in_value(self, text: str, position: int) -> int:
         if text[position] in ",)" and not self._value.started:
-            self._calls.malformed("missing_value")
+            self._calls.lack_value()
             self._state = self._argument
             return position
         position = self._value.read(text, position, final=self._final)

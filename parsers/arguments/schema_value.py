@@ -68,7 +68,7 @@ class SchemaValue:
 
     write: takes the pieces of JSON text.
     malformed: called where a streaming value needs more than delimiters to be JSON, or where text
-        follows it. The rest is written as it is.
+        follows it. The rest is written as it is. None: it is repaired by guesses, or dropped.
     strip: the white space around the text that is markup: "\n" for one line break on each side,
         "" for none, None for all white space.
     quoted: the format writes strings that look like JSON as JSON strings.
@@ -80,7 +80,7 @@ class SchemaValue:
     def __init__(
         self,
         write: WriteJson,
-        malformed: Callable[[Malformation], None],
+        malformed: Callable[[Malformation], None] | None,
         schema: ValueSchema,
         strip: str | None,
         *,
@@ -202,7 +202,7 @@ class SchemaValue:
                 self._held = text[position:]
                 return
             text = text[position:]
-        if behind := text.lstrip(SPACE):
+        if self._malformed is not None and (behind := text.lstrip(SPACE)):
             self._malformed("extra_text")
             self._write(behind)
             self._state = self._write

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 from ...base.json_types import JsonObject
 from ...base.limits import MAX_MARKUP
@@ -26,10 +26,14 @@ class ToolCallEmitter:
 
     events: the list to append to; its owner may replace it.
     parameters: the JSON schema of the declared parameters, by function name.
+    guesses: malformed arguments are repaired by guesses, so they leave no call open.
     """
 
-    def __init__(self, events: list[Event], parameters: Mapping[str, JsonObject]) -> None:
+    def __init__(
+        self, events: list[Event], parameters: Mapping[str, JsonObject], *, guesses: bool = False
+    ) -> None:
         self.events = events
+        self._guesses = guesses
         self._parameters = parameters
         self._compiled: dict[str, FunctionSchema] = {}
         self._index = -1
@@ -100,14 +104,26 @@ class ToolCallEmitter:
         A key that only a slip explains leaves the call open.
         """
         self._drop_stray()
-        if not self._may_be_key(key):
+        if not self._guesses and not self._may_be_key(key):
             self.malformed("invalid_key")
         self.arguments(f'{", " if self._keys else "{"}"{escape_json(key)}": ')
         self._keys.add(key)
 
+    @property
+    def stops_repair(self) -> Callable[[Malformation], None] | None:
+        """To be called where a repair would need a guess; None if guesses are wanted."""
+        return None if self._guesses else self.malformed
+
+    def lack_value(self) -> None:
+        """Take a member whose value is missing."""
+        if self._guesses:
+            self.arguments("null")
+        else:
+            self.malformed("missing_value")
+
     def stray(self, text: str, kind: Malformation = "extra_text") -> None:
         """Take text of the open call where only markers may stand: no word of it is dropped."""
-        if not self.open:
+        if not self.open or self._guesses:
             return
         if not self._has_stray:
             text = (self._stray + text).lstrip()  # white space is not held, however long it is

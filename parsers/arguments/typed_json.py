@@ -28,7 +28,7 @@ class TypedJson(JsonRepairer):
     def __init__(
         self, calls: ToolCallEmitter, write: WriteJson, quotes: tuple[str, ...] = ()
     ) -> None:
-        super().__init__(write, quotes, calls.malformed)
+        super().__init__(write, quotes, calls.stops_repair)
         self._calls = calls
         self._write_through = write
         self._schemas: list[ValueSchema | None] = []  # of the open brackets; None for the root

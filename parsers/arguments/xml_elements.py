@@ -292,7 +292,7 @@ class XmlElements(IncrementalGrammar):
     def _new_value(self, element: _Element) -> SchemaValue:
         self._begin_value(element)
         return SchemaValue(
-            self._calls.arguments, self._calls.malformed, _find_schema(element.schema), ""
+            self._calls.arguments, self._calls.stops_repair, _find_schema(element.schema), ""
         )
 
 

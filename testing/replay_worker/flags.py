@@ -46,6 +46,7 @@ WORKER_FLAGS = (
     "--tool-call-parser",
     "--postprocess-parsers",
     "--postprocess-on-error",
+    "--postprocess-malformed-calls",
     "--postprocess-latency",
     "--postprocess-latency-ms",
     "--postprocess-stock-frontends",
@@ -226,7 +227,13 @@ def build_postprocessor(
         flags.postprocess_on_error,
         metrics.report,
     )
-    return WorkerPostprocessor(backend, metrics, show_refusal, recorder=recorder)
+    return WorkerPostprocessor(
+        backend,
+        metrics,
+        show_refusal,
+        recorder=recorder,
+        malformed_calls=flags.postprocess_malformed_calls,
+    )
 
 
 def load_native(folder: Path, names: ParserNames) -> ParserFactory:

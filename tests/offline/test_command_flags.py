@@ -49,6 +49,7 @@ GIVEN = {
     "message": ([], True),
     "tool_call_parser": (["hermes"], "hermes"),
     "reasoning_parser": (["qwen3"], "qwen3"),
+    "malformed_calls": (["repair"], "repair"),
 }
 ENGINE_ARGS = {"a": 1, "b": "x", "c": {"d": [None]}, "e": "f=g"}
 

@@ -8,7 +8,7 @@ import re
 from typing import Any
 
 import pytest
-from backedge.parsers.base import ParserNames, ParserRequest
+from backedge.parsers.base import MalformedCalls, ParserNames, ParserRequest
 from backedge.parsers.events import (
     Event,
     ToolCallArguments,
@@ -73,9 +73,9 @@ REPAIRED = [
 JSON_FRAMES = [name for name in FRAMES if name != "gemma4"]
 
 
-def parse(name: str, output: str, size: int = 0) -> list[Event]:
+def parse(name: str, output: str, size: int = 0, mode: MalformedCalls = "open") -> list[Event]:
     """Return the events of `output`, fed in pieces of `size` characters, or whole."""
-    request = ParserRequest(tools=TOOLS, tool_choice="auto")
+    request = ParserRequest(tools=TOOLS, tool_choice="auto", malformed_calls=mode)
     parser = linear_parsers(ParserNames(name), Vocabulary())(request, [])
     size = size or max(1, len(output))
     events = [
@@ -230,3 +230,61 @@ def test_a_call_with_slips_is_json_or_open_however_it_is_cut(name, value, slips,
     for start, end in itertools.pairwise(pieces):
         again += parser.feed(output[start:end])
     assert join(again + parser.finish()) == events
+
+
+GUESSED = [
+    ("hermes", '{"n": }', {"n": None}),
+    ("hermes", '{"path": "x"; "n": 5}', {"path": "x", "n": 5}),
+    ("mistral", '{"city"}', {"city": None}),
+]
+TAGS = "<tool_call><function=f>{}</function></tool_call>"
+
+
+@pytest.mark.parametrize(
+    ("name", "output", "value"),
+    [
+        *((name, FRAMES[name][0] + text + FRAMES[name][1], value) for name, text, value in GUESSED),
+        ("olmo3", "<function_calls>f(n=1, path=)</function_calls>", {"n": 1, "path": None}),
+        ("qwen3_coder", TAGS.format("<parameter=tags>[1, 2] and</parameter>"), {"tags": [1, 2]}),
+        ("qwen3_coder", TAGS.format("<parameter=n>1</parameter>and"), {"n": 1}),
+        ("qwen3_coder", TAGS.format("<parameter=a=b>1</parameter>"), {"a=b": "1"}),
+    ],
+)
+def test_guesses_are_made_if_they_are_asked_for(name, output, value):
+    assert malformed(parse(name, output)) == [0]
+    events = parse(name, output, mode="repair")
+    assert not is_open(events)
+    assert json.loads(arguments(events)) == value
+
+
+@pytest.mark.parametrize(
+    ("choice", "output"),
+    [
+        ({"type": "function", "function": {"name": "f"}}, '{"cmd": }'),
+        ("required", '[{"name": "f", "parameters": {"cmd": }}]'),
+    ],
+)
+def test_forced_calls_are_guessed_if_asked_for(choice, output):
+    request = ParserRequest(
+        tools=TOOLS, tool_choice=choice, json_calls=True, malformed_calls="repair"
+    )
+    inner = linear_parsers(ParserNames("hermes"), Vocabulary())(request, [])
+    parser = wrap_forced_calls(inner, request)
+    events = join([*parser.feed(output), *parser.finish()])
+    assert json.loads(arguments(events)) == {"cmd": None}
+
+
+@given(
+    name=st.sampled_from(JSON_FRAMES),
+    slips=st.lists(SLIPS, min_size=1, max_size=2),
+    size=st.integers(0, 3),
+)
+def test_a_complete_call_is_json_even_if_it_is_guessed(name, slips, size):
+    text = '{"path": "a b", "n": 5, "tags": [1, 2]}'
+    for kind, position in slips:
+        text = slip(text, kind, position)
+    before, after = FRAMES[name]
+    events = parse(name, before + text + after, size, "repair")
+    assert not malformed(events)
+    if ToolCallStarted(0, "f") in events and not is_open(events):
+        assert is_json(arguments(events))

@@ -245,6 +245,7 @@ EVERYTHING: list[tuple[list[str], dict[str, Any]]] = [
     (["--tool-parser-plugin", "my.py"], {"tool_parser_plugin": "my.py"}),
     (["--postprocess-parsers", "native"], {"parsers": "native"}),
     (["--postprocess-on-error", "fail"], {"on_error": "fail"}),
+    (["--postprocess-malformed-calls", "repair"], {"malformed_calls": "repair"}),
     (["--postprocess-workers", "3"], {"workers": 3}),
     (["--postprocess-deadline-s", "9"], {"deadline_s": 9.0}),
     (["--postprocess-memory-mb", "0"], {"memory_mb": 0}),

@@ -304,6 +304,18 @@ def test_a_malformed_call_is_counted_by_kind_and_logged_without_its_words(caplog
     assert "get_weather" not in caplog.text
 
 
+def test_a_worker_that_guesses_counts_no_malformed_call():
+    metrics = WorkerMetrics()
+    backend = InlineBackend(tiny_detokenizers(), HERMES, LATE, "fail", metrics.report)
+    worker = WorkerPostprocessor(backend, metrics, malformed_calls="repair")
+    output = '<tool_call>{"name": "get_weather", "arguments": {"city": }}</tool_call>'
+    ids = [*tokens(output), *tokens("<|im_end|>")]
+    asyncio.run(answer(worker, outputs(ids), **WITH_TOOLS))
+    counted = exposed(metrics)
+    assert counted["malformed_calls_total qwen3+hermes invalid_json"] == 0
+    assert counted["tool_calls_total qwen3+hermes complete"] == 1
+
+
 def test_requests_in_flight_and_the_oldest_token():
     metrics = WorkerMetrics()
     worker = build_worker(metrics)
