@@ -192,7 +192,8 @@ class ValueSchema:
     def _own_kinds(self) -> frozenset[str]:
         kinds = _ANY_KIND if self.types is None else self.types
         for values in self.literals:
-            kinds &= frozenset(map(json_type, values))
+            # Literals narrow a type; if they contradict it, `type` decides.
+            kinds = kinds & frozenset(map(json_type, values)) or kinds
         if self.types is None and not self.literals:
             implied = {kind for word, kind in _IMPLIED_TYPES.items() if word in self._schema}
             kinds = frozenset(implied) or kinds

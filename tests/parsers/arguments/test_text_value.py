@@ -198,3 +198,25 @@ def test_any_text(drawn: Drawn, text: str, cuts: set[int]) -> None:
         assert drawn.accepts(found)
         assert found == text or not isinstance(found, str)
     assert len(text) < MAX_HELD_VALUE
+
+
+@pytest.mark.parametrize(
+    ("kind", "literals", "text", "expected"),
+    [
+        ("array", ["view", "copy"], '["view"]', '["view"]'),
+        ("boolean", ["True", "False"], "True", "true"),
+        ("integer", ["1", "2"], "1", "1"),
+        ("number", ["1.5"], "1.5", "1.5"),
+        ("object", ["x"], '{"a": 1}', '{"a": 1}'),
+        ("string", ["1", "2"], "1", '"1"'),
+        ("integer", [1, 2], "1", "1"),
+        (None, ["1", "2"], "1", '"1"'),
+    ],
+)
+def test_literals_narrow_a_type_and_never_replace_it(
+    kind: str | None, literals: list[object], text: str, expected: str
+) -> None:
+    schema = {"enum": literals} | ({} if kind is None else {"type": kind})
+    compiled = FunctionSchema({"properties": {"x": schema}}).member("x")
+    assert compiled.declared
+    assert text_to_json(text, compiled) == expected
