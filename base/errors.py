@@ -18,6 +18,7 @@ postprocess/fallback.py and `ParserDisabledError` of worker/pool/process.py.
 
 from __future__ import annotations
 
+import difflib
 import reprlib
 from collections.abc import Iterable
 from typing import Self
@@ -98,9 +99,14 @@ class UnknownParserError(SetupError):
     """There is no parser of this name. known: the names that exist."""
 
     def __init__(self, flag: str, name: str, known: Iterable[str]) -> None:
-        super().__init__(
-            f"{flag} {name!r} is not known; set it to one of: {', '.join(sorted(known))}."
+        names = sorted(known)
+        near = difflib.get_close_matches(name.lower(), names, cutoff=0.7)
+        advice = (
+            f"did you mean {' or '.join(near)}?"
+            if near
+            else f"set it to one of: {', '.join(names)}."
         )
+        super().__init__(f"{flag} {name!r} is not known; {advice}")
 
 
 class UnusableParserError(SetupError):

@@ -60,7 +60,7 @@ DEEPSEEK_V32 = Format(
         State.STRING: _VALUE_ENDS,
         State.JSON: _VALUE_ENDS,
     },
-    aliases=("deepseekv32",),
+    aliases=("deepseekv32", "deepseek_v3_2"),
     headers=(
         (re.compile(r'\bname="(?P<key>[^"]*)"\s+string="true"'), State.STRING),
         # The models sometimes omit the attribute.

@@ -58,7 +58,7 @@ DEEPSEEK_V31 = Format(
             CALL_BEGIN: State.NAME,
         },
     },
-    aliases=("deepseekv31",),
+    aliases=("deepseekv31", "deepseek_v3_1"),
     source="vllm examples/tool_chat_template_deepseekv31.jinja, "
     "0.31 tool_parsers/deepseekv31_tool_parser.py",
     call_tags=CallTags(

@@ -31,6 +31,7 @@ GEMMA4 = variant(
         # Some checkpoints omit "call".
         State.TOOL_SECTION: {":": State.NAME},
     },
+    aliases=("gemma-4",),
     quotes=('<|"|>',),
     source="vllm examples/tool_chat_template_gemma4.jinja, 0.31 parser/gemma4.py; "
     "sglang function_call/gemma4_detector.py",

@@ -7,7 +7,7 @@ from .fragments import json_calls, variant
 HERMES = Format(
     "hermes",
     json_calls("<tool_call>", "</tool_call>"),
-    aliases=("granite4", "qwen25", "qwen", "qwen3", "trinity"),
+    aliases=("granite4", "qwen25", "qwen", "qwen3", "qwen3_json", "trinity"),
     source="NousResearch/Hermes-3-Llama-3.1-8B tokenizer_config.json; "
     "vllm 0.31 tool_parsers/hermes_tool_parser.py",
     call_tags=CallTags(

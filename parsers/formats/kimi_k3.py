@@ -40,6 +40,7 @@ KIMI_K3 = Format(
         (re.compile(r""), Jump.RETURN),
     ),
     header=re.compile(r'>?\s*+(?:\w++(?:\s++(?:\w++(?:=(?:"[^"]*+(?:"|\Z))?+)?+)?+)*+)?+'),
+    aliases=("kimi-k3",),
     strip="",
     source="Kimi K3's XTML (vllm 0.31 tool_parsers/kimi_k3_tool_parser.py, "
     "reasoning/kimi_k3_reasoning_parser.py; "

@@ -36,7 +36,7 @@ MINIMAX_M2_APPEND_THINK = Format(
     "minimax_m2_append_think",
     # Reasoning stays in the content, after the start marker that the prompt contains.
     {State.REASONING: {}},
-    aliases=("minimax-append-think",),
+    aliases=("minimax-append-think", "minimax_append_think"),
     prefix="<think>",
     source="vllm 0.31 reasoning/minimax_m2_reasoning_parser.py; "
     "sglang parser/reasoning_parser.py MiniMaxAppendThinkDetector",

@@ -36,7 +36,7 @@ OPENAI = Format(
         # Inside a header `<|constrain|>` ends the recipient; elsewhere it has no meaning.
         State.IGNORED: {**ENDS, "<|constrain|>": State.IGNORED},
     },
-    aliases=("harmony", "gpt-oss", "openai_gptoss"),
+    aliases=("harmony", "gpt-oss", "gpt_oss", "openai_gptoss"),
     headers=(
         (re.compile(rf"\bto=(?!{_NO_FUNCTION})(?:functions\.)?(?P<name>[^\s<]+)"), State.ARGUMENTS),
         (re.compile("analysis"), State.REASONING),

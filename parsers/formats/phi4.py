@@ -9,6 +9,7 @@ PHI4_MINI_JSON = Format(
         State.TOOL_SECTION: {"[": ReuseSuffix(State.JSON_CALLS)},
         State.JSON_CALLS: {COMPLETE: Jump.RETURN},
     },
+    aliases=("phi4",),
     source="vllm examples/tool_chat_template_phi4_mini.jinja, "
     "0.31 tool_parsers/phi4mini_tool_parser.py",
 )

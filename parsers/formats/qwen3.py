@@ -16,7 +16,9 @@ QWEN3 = Format(
         "nanbeige",
         "nano-v3",
         "nemotron-v3",
+        "nemotron3",
         "nemotron_3",
+        "nemotron_nano",
         "nemotron_v3",
         "qwen3_5",
         "step3p5",
@@ -56,7 +58,7 @@ QWEN3_CODER = Format(
         # A parameter without its end marker ends at a line that begins another.
         State.VALUE: {**_PARAMETERS[State.VALUE], "\n<parameter=": State.KEY},
     },
-    aliases=("qwen3_xml", "mimo", "nanbeige", "step3p5", "nemotron_v3"),
+    aliases=("qwen3_xml", "mimo", "nanbeige", "step3p5", "nemotron_nano", "nemotron_v3"),
     source="Qwen/Qwen3-Coder-30B-A3B-Instruct chat template; vllm 0.31 parser/qwen3.py; "
     "sglang function_call/qwen3_coder_detector.py, function_call/mimo_detector.py",
     call_tags=CallTags(

@@ -36,6 +36,10 @@ ERRORS = [
         "--tool-call-parser 'x' is not known; set it to one of: a, b.",
     ),
     (
+        UnknownParserError("--tool-call-parser", "Hermes2", ["hermes", "xlam"]),
+        "--tool-call-parser 'Hermes2' is not known; did you mean hermes?",
+    ),
+    (
         UnusableParserError("--reasoning-parser", "x", "It cannot.", "Leave it out."),
         "--reasoning-parser 'x' cannot be used: It cannot. Leave it out.",
     ),

@@ -7,16 +7,6 @@ from collections.abc import Collection
 from ...base.errors import REASONING_FLAG, TOOL_CALL_FLAG
 from ...parsers.format import Format
 
-# By flag and format: Dynamo's name, for formats with none of our names there.
-OTHER_NAMES = {
-    TOOL_CALL_FLAG: {
-        "deepseek_v31": "deepseek_v3_1",
-        "deepseek_v32": "deepseek_v3_2",
-        "phi4_mini_json": "phi4",
-    },
-    REASONING_FLAG: {"openai": "gpt_oss"},
-}
-
 
 def known_in_rust(flag: str) -> Collection[str]:
     """Return the names that Dynamo accepts for one of the two flags; none without Dynamo."""
@@ -33,6 +23,5 @@ def known_in_rust(flag: str) -> Collection[str]:
 
 def name_in_rust(flag: str, format_: Format) -> str | None:
     """Return Dynamo's name of a format; None if its frontend does not support it."""
-    names = (format_.name, *format_.aliases, OTHER_NAMES[flag].get(format_.name, ""))
     known = known_in_rust(flag)
-    return next((name for name in names if name in known), None)
+    return next((name for name in (format_.name, *format_.aliases) if name in known), None)
