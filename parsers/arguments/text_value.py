@@ -189,6 +189,8 @@ def _repair(word: str, *, whole: bool) -> Iterator[_Reading]:
     while repairer.status is Status.UNEXPECTED:
         repairer.take_unexpected(word[position])
         position = repairer.read(word, position + 1, final=True)
+    if word[position:].strip():
+        return  # it would be lost
     if repairer.status is not Status.DONE:
         repairer.close()
     decoded = _decode("".join(pieces))

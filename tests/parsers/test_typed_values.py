@@ -86,3 +86,17 @@ def test_the_value_read_is_the_value_written(family: Family, drawn: Drawn, cuts:
     assert drawn.accepts(found), found
     if not isinstance(drawn.value, str) or isinstance(found, str):
         assert same(found, drawn.value), found
+
+
+@pytest.mark.parametrize("value", ["[1, 2] and more", '{"a": 1} and more'])
+@pytest.mark.parametrize("family", TEXT_FAMILIES, ids=lambda family: family.name)
+def test_text_after_a_container_is_not_dropped(family: Family, value: str) -> None:
+    properties = {"x": {"type": ["array", "object"]}}
+    function = {"name": "f", "parameters": {"type": "object", "properties": properties}}
+    request = ParserRequest(tools=[{"type": "function", "function": function}], tool_choice="auto")
+    parser = PARSERS[family.name](request, [])
+    assert family.write is not None
+    output = family.write("", [("f", {"x": "PLACE"})]).replace("PLACE", value.replace('"', "'"))
+    events = [*parser.feed(output), *parser.finish()]
+    sent = "".join(event.text for event in events if isinstance(event, ToolCallArguments))
+    assert "and more" in sent
