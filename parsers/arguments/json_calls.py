@@ -13,11 +13,12 @@ from ...base.limits import MAX_TOOL_NAME, MAX_WAITING_CALL
 from ..events import Malformation
 from .incremental_grammar import IncrementalGrammar, Status
 from .json_repair import JsonRepairer
-from .json_text import WriteJson
+from .json_text import WriteJson, escape_json
 from .tool_calls import ToolCallEmitter
 from .typed_json import TypedJson
 
 _SPACE = " \t\r\n"
+_KEY = re.compile(r"\w[\w \-]*")
 _HIGH_SURROGATE = re.compile(r"\\u[dD][89abAB]")
 
 
@@ -75,6 +76,7 @@ class JsonCallGrammar(IncrementalGrammar):
         self._id: str | None = None
         self._name: str | None = None
         self._has_arguments = False
+        self._has_dropped = False  # a member that calls do not have
         self._begun = False
         self._waiting: list[str] = []  # arguments whose name is not yet known
         self._length = 0  # characters read before the call began
@@ -119,6 +121,8 @@ class JsonCallGrammar(IncrementalGrammar):
         if self._state == self._in_value:
             self._value.close()
             self._take_value()
+        if self._depth and self._begun and self._value.ends_with("}]"):
+            self._calls.malformed("invalid_json")  # the missing bracket may be the one in the string
         if self._state not in (self._start, self._between) and not self._begun:
             self._begin_call()
 
@@ -203,7 +207,7 @@ class JsonCallGrammar(IncrementalGrammar):
         self._in_arguments = is_arguments and not self._has_arguments
         if self._in_arguments:
             if char in "\"'":
-                inside = _JsonInString(self._new_arguments())
+                inside = _JsonInString(self._new_arguments(), self._stray)
                 self._begin_value(inside, inside.finish)
             else:
                 self._begin_value(self._arguments, self._skip)
@@ -212,7 +216,10 @@ class JsonCallGrammar(IncrementalGrammar):
             self._begin_value(self._hold, lambda: self._take_name(self._take_word()))
         elif self._key in keys.id:
             self._begin_value(self._hold, self._take_id)
+        elif self._may_hold_arguments(char):
+            self._leave_open(f'"{escape_json(self._key)}": ')
         else:
+            self._has_dropped = True
             self._begin_value(_drop, self._skip)
         return position
 
@@ -260,6 +267,32 @@ class JsonCallGrammar(IncrementalGrammar):
     def _take_key(self) -> None:
         self._key = str(self._take_word())
         self._state = self._colon
+        if not self._keys.name_is_key and _KEY.fullmatch(self._key) is None:
+            self._leave_open(f'"{escape_json(self._key)}"')
+
+    def _may_hold_arguments(self, char: str) -> bool:
+        """Whether a member that calls do not have holds what should be the arguments."""
+        if self._name is None or self._has_arguments or not self._calls.requires(self._name):
+            return False
+        return char in "{[" or self._calls.declares_key(self._name, self._key)
+
+    def _leave_open(self, text: str) -> None:
+        """Write the rest of a call as it is, from `text` on; without a name it is no call."""
+        if not self._begun:
+            self._begin_call()
+        if self._begun:
+            self._calls.malformed("invalid_key")
+            self._calls.arguments(text)
+            self._in_arguments = True
+            self._begin_value(self._calls.arguments, self._skip)
+            self._value = JsonRepairer(self._calls.arguments, malformed=self._calls.malformed)
+            self._value.stop("invalid_key")
+
+    def _stray(self, text: str) -> None:
+        """Take text behind the arguments in their string."""
+        if text.strip():
+            self._stop_repair("extra_text")
+            self._calls.stray(text)
 
     def _take_id(self) -> None:
         self._id = str(self._take_word())
@@ -268,6 +301,7 @@ class JsonCallGrammar(IncrementalGrammar):
         if (
             not isinstance(name, str)
             or not 0 < len(name) <= MAX_TOOL_NAME
+            or not self._calls.may_be_name(name)
             or (self._declared_only and not self._calls.declares(name))
         ):
             self.status = Status.NOT_A_CALL
@@ -290,6 +324,8 @@ class JsonCallGrammar(IncrementalGrammar):
     def _end_call(self) -> None:
         if not self._begun:
             self._begin_call()
+            if self._has_dropped and self._begun and self._calls.requires(self._calls.name):
+                self._calls.malformed("invalid_key")
         self._calls.end()
 
     def _arguments(self, piece: str) -> None:
@@ -323,12 +359,14 @@ class JsonCallGrammar(IncrementalGrammar):
 class _JsonInString:
     """Reads arguments that the model wrote as a JSON string that contains JSON.
 
-    Takes the pieces of the JSON string and writes the value inside it. Holds back half of a
+    Takes the pieces of the JSON string and writes the value inside it; `stray` takes what follows
+    that value. Holds back half of a
     surrogate pair, and what `JsonRepairer` holds back.
     """
 
-    def __init__(self, value: JsonRepairer) -> None:
+    def __init__(self, value: JsonRepairer, stray: WriteJson) -> None:
         self._value = value
+        self._stray = stray
         self._held = ""
         self._surrogate = ""
 
@@ -340,8 +378,13 @@ class _JsonInString:
             return
         text = self._held + json.loads(f'"{self._surrogate}{piece}"')
         self._surrogate = ""
-        if self._value.status is not Status.DONE:
-            self._held = self._value.read_through(text)
+        if self._value.status is Status.DONE:
+            self._stray(text)
+            return
+        end = self._value.read_far(text)
+        self._held = text[end:] if self._value.status is Status.MORE else ""
+        if self._value.status is Status.DONE:
+            self._stray(text[end:])
 
     def finish(self) -> None:
         """Write what is held back: the string has ended."""

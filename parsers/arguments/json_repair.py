@@ -83,6 +83,7 @@ class JsonRepairer(IncrementalGrammar):
         self._closers: list[str] = []
         self._comma = ""  # with the white space after it: written only if a value follows
         self._in_key = False
+        self._last_char = ""  # of the last string
         self._state = self._value
 
     @property
@@ -110,7 +111,7 @@ class JsonRepairer(IncrementalGrammar):
 
     @override
     def take_unexpected(self, char: str) -> None:
-        if self._stops():
+        if self.stop():
             self._write(char)
             return
         # Where a value or key is expected, the character begins a word. Elsewhere it is dropped.
@@ -136,7 +137,11 @@ class JsonRepairer(IncrementalGrammar):
     def close(self) -> None:
         in_string = self._state in (self._string, self._raw_string)
         lacks_value = self._state == self._colon or self._expects_member
-        if self._state == self._as_written or ((in_string or lacks_value) and self._stops()):
+        if (
+            self._state == self._as_written
+            or ((in_string or lacks_value) and self.stop())
+            or (self._closers and self._has_swallowed("}])"))
+        ):
             self._closers.clear()
             self.status = Status.DONE
             return
@@ -156,15 +161,23 @@ class JsonRepairer(IncrementalGrammar):
         """Whether the value of an object's member comes next."""
         return self._state == self._value and bool(self._closers) and self._closers[-1] == "}"
 
-    def _stops(self) -> bool:
+    def stop(self, kind: Malformation = "invalid_json") -> bool:
         """Stop the repair, unless guesses are wanted; return whether it has stopped."""
         if self._malformed is None or self._state == self._as_written:
             return self._malformed is not None
         self._in_key = False
         self._emit("")
         self._state = self._as_written
-        self._malformed("invalid_json")
+        self._malformed(kind)
         return True
+
+    def ends_with(self, marks: str) -> bool:
+        """Whether the last string ends with one of `marks`."""
+        return bool(self._last_char) and self._last_char in marks
+
+    def _has_swallowed(self, marks: str) -> bool:
+        """Stop before a missing mark if the string before it ends with one: which is it?"""
+        return self.ends_with(marks) and self.stop()
 
     # The states.
 
@@ -213,7 +226,7 @@ class JsonRepairer(IncrementalGrammar):
     def _skip_comma(self, position: int) -> int:
         """Read a comma where a key or value is expected."""
         if self._expects_member:
-            if self._stops():
+            if self.stop():
                 return position
             self._emit("null")  # a member without a value; its comma follows
             self._end_value()
@@ -259,6 +272,7 @@ class JsonRepairer(IncrementalGrammar):
         if match is None or match.end() < len(text):
             return False
         self._write(run.to_json(text))
+        self._last_char = text[-1:]
         return True
 
     def _string(self, text: str, position: int) -> int:
@@ -267,6 +281,7 @@ class JsonRepairer(IncrementalGrammar):
         if match is not None:
             self._write(run.to_json(match.group()))
             position = match.end()
+            self._last_char = text[position - 1]
             if position == len(text):
                 return position
         char = text[position]
@@ -309,7 +324,7 @@ class JsonRepairer(IncrementalGrammar):
             self._state = self._value
             return position + 1
         if text[position] in ",}":
-            if not self._stops():
+            if not self.stop():
                 self._write(":null")
                 self._state = self._after
         else:
@@ -324,6 +339,8 @@ class JsonRepairer(IncrementalGrammar):
         char = text[position]
         if char in "]})":
             return self._end_bracket(position)
+        if char != "," and self._has_swallowed(","):
+            return position
         if char in ",\"'{[" or (self._quotes and text.startswith(self._quotes, position)):
             # Insert a comma that the model omitted.
             self._comma = ","
@@ -348,7 +365,7 @@ class JsonRepairer(IncrementalGrammar):
 
     def _emit(self, piece: str) -> None:
         self._write(self._comma + piece)
-        self._comma = ""
+        self._comma = self._last_char = ""
 
     def _begin_string(self, quote: str, position: int) -> int:
         self._emit('"')
@@ -371,7 +388,7 @@ class JsonRepairer(IncrementalGrammar):
 
     def _end_bracket(self, position: int) -> int:
         if self._expects_member:
-            if self._stops():
+            if self.stop():
                 return position
             self._write("null")
         self._write(self._comma[1:] + self._closers.pop())

@@ -17,15 +17,19 @@ from ..events import (
 from ..schema import FunctionSchema, ValueSchema
 from .json_text import escape_json
 
-# A sign that a parameter's key holds a piece of the markup around it.
+# A sign that a parameter's key holds a piece of the markup around it; beside declared keys, more.
 _MARKUP = re.compile("[<>=\"'\n]")
+_PUNCTUATION = re.compile(r"[,:;|(){}\[\]]|\A\s|\s\Z")
+# The name of a function that is not declared.
+_NAME = re.compile(r"\w(?:[\w.:/$\-]*\w)?")
 
 
 class ToolCallEmitter:
     """Numbers the calls of one choice, builds their JSON text and appends the events.
 
     events: the list to append to; its owner may replace it.
-    parameters: the JSON schema of the declared parameters, by function name.
+    parameters: the JSON schema of the declared parameters, by function name; without any, every
+        name and key is taken.
     guesses: malformed arguments are repaired by guesses, so they leave no call open.
     """
 
@@ -77,6 +81,20 @@ class ToolCallEmitter:
         """Whether the request declares a function of this name."""
         return name in self._parameters
 
+    def may_be_name(self, name: str) -> bool:
+        """Whether a function may have this name: it is declared, or looks like one."""
+        known = not self._parameters or self.declares(name)
+        return known or _NAME.fullmatch(name) is not None
+
+    def declares_key(self, name: str, key: str) -> bool:
+        """Whether the function `name` declares a parameter `key`."""
+        properties = self._parameters.get(name, {}).get("properties")
+        return isinstance(properties, dict) and key in properties
+
+    def requires(self, name: str) -> bool:
+        """Whether a call of this function needs arguments."""
+        return bool(self._parameters.get(name, {}).get("required"))
+
     def start(self, name: str, call_id: str | None = None) -> None:
         """Begin a call, after ending an open one."""
         self.end()
@@ -104,7 +122,7 @@ class ToolCallEmitter:
         A key that only a slip explains leaves the call open.
         """
         self._drop_stray()
-        if not self._guesses and not self._may_be_key(key):
+        if not self._guesses and not self.may_be_key(key):
             self.malformed("invalid_key")
         self.arguments(f'{", " if self._keys else "{"}"{escape_json(key)}": ')
         self._keys.add(key)
@@ -157,18 +175,19 @@ class ToolCallEmitter:
             self.arguments("{}")
         self.open = False
 
-    def _may_be_key(self, key: str) -> bool:
+    def may_be_key(self, key: str) -> bool:
         """Whether a parameter may have this key: it is declared, or may be and has no markup."""
         schema = self.schema
         properties = schema.get("properties")
         if isinstance(properties, dict) and key in properties:
             return True
-        if self.compiled_schema.root.has_property(key):  # of a part: `allOf`, a reference
-            return True
+        if not self._parameters or self.compiled_schema.root.has_property(key):
+            return True  # nothing is known, or it is of a part: `allOf`, a reference
         if not key or _MARKUP.search(key) is not None:
             return self.value_schema(key).declared
-        closed = schema.get("additionalProperties") is False
-        return not closed or not properties or "patternProperties" in schema
+        if not properties or "patternProperties" in schema:
+            return True
+        return schema.get("additionalProperties") is not False and not _PUNCTUATION.search(key)
 
     def _drop_stray(self) -> None:
         """Drop marks, which are no part of any value: a slip.

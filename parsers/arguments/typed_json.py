@@ -7,7 +7,9 @@ import json
 from typing_extensions import override
 
 from ...base.limits import MAX_HELD_STRING
+from ..events import Malformation
 from ..schema import ValueSchema
+from .incremental_grammar import skip_space
 from .json_repair import JsonRepairer
 from .json_text import WriteJson
 from .text_value import text_to_json
@@ -78,12 +80,20 @@ class TypedJson(JsonRepairer):
         return super()._begin_string(quote, position)
 
     @override
-    def _stops(self) -> bool:
+    def stop(self, kind: Malformation = "invalid_json") -> bool:
         if self._malformed is not None and self._write != self._write_through:
             if self._holds:
                 self._write_held("".join(self._text))
             self._write = self._write_through
-        return super()._stops()
+        return super().stop(kind)
+
+    def _bad_key(self, text: str, position: int) -> int:
+        """Drop the colon behind a key that only a slip explains, so that no JSON comes of it."""
+        end = skip_space(text, position)
+        if end < len(text):
+            self._state = self._as_written
+            end += text[end] in ":="
+        return end
 
     def _note(self, piece: str) -> None:
         self._text.append(piece)
@@ -105,6 +115,10 @@ class TypedJson(JsonRepairer):
         if self._in_key:
             self._write = self._write_through
             self._last_key = str(json.loads("".join(self._text)))
+            if len(self._closers) == 1 and not self._calls.may_be_key(self._last_key):
+                self.stop("invalid_key")
+                self._state = self._bad_key
+                return
         elif self._holds:
             text = "".join(self._text)
             typed = text_to_json(str(json.loads(text)), self._find_schema())
