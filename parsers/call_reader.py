@@ -86,6 +86,8 @@ class CallReader:
             self._key = self.collected.strip()
         elif self.value is not None:
             self.value.finish()
+            if target is not State.PARAMETERS:
+                self._transcript.calls.end_without_marker()
         elif self.grammar is not None and self.grammar.status is not Status.DONE:
             self.grammar.close()
             return self.grammar.status is not Status.NOT_A_CALL
@@ -157,8 +159,27 @@ class CallReader:
                 if "key" in groups:
                     self._key = groups["key"]
                 return "name" not in groups or state in TEXT_STATES or self._name(match)
-        self.header_target = State.TOOL_SECTION
+        self.header_target = self._unread_header(header)
         return True
+
+    def keep_open(self) -> bool:
+        """Keep the open call in which something was collected that is no key and no header."""
+        collected, self.collected = self.collected, ""
+        if State.PARAMETERS not in self._format.states:
+            self.collected = collected
+            return False
+        self._transcript.calls.malformed("extra_text")
+        self._transcript.calls.stray(collected)
+        return True
+
+    def _unread_header(self, header: str) -> State | Jump:
+        """Return what a header leads to that no pattern reads: an open call keeps it."""
+        states = self._format.states
+        if State.PARAMETERS in states and self.start() and self._transcript.calls.open:
+            self._transcript.calls.malformed("extra_text")
+            self._transcript.calls.stray(header)
+            return State.PARAMETERS
+        return State.TOOL_SECTION if State.TOOL_SECTION in states else Jump.RETURN
 
     # The arguments.
 

@@ -11,6 +11,7 @@ import re
 from collections.abc import Callable, Collection, Iterable, Mapping
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
+from functools import cached_property
 
 from .format import (
     CALL_STATES,
@@ -18,6 +19,7 @@ from .format import (
     COMPLETE,
     REASONING_STATES,
     TEXT_STATES,
+    VALUE_STATES,
     Format,
     Jump,
     ReuseSuffix,
@@ -25,6 +27,7 @@ from .format import (
     Target,
     target_state,
 )
+from .swallowed_markup import SwallowedMarkup
 
 # A fence begins a line, after at most three spaces (CommonMark 0.31, 4.5).
 FENCE = "```"
@@ -93,6 +96,12 @@ class CompiledFormat:
             for marker, target in self.markers.get(state, {}).items()
             if target_state(target) is not state
         }
+
+    @cached_property
+    def markup(self) -> SwallowedMarkup | None:
+        """Finds markers in values; None if values have ends of their own."""
+        reads_values = not {*VALUE_STATES, State.ELEMENTS}.isdisjoint(self.markers)
+        return SwallowedMarkup(self.grammar, self.markers) if reads_values else None
 
     @property
     def grammar(self) -> Format:

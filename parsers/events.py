@@ -7,7 +7,12 @@ from typing import Literal, get_args
 import msgspec
 
 Malformation = Literal[
-    "invalid_json", "extra_text", "missing_value", "invalid_key", "missing_parameter"
+    "invalid_json",
+    "extra_text",
+    "missing_value",
+    "invalid_key",
+    "missing_parameter",
+    "swallowed_markup",
 ]
 """Why the arguments of a call are no JSON; docs/metrics.md explains each."""
 MALFORMATIONS = frozenset(get_args(Malformation))

@@ -114,7 +114,9 @@ class LinearParser(StreamParser, Reader):
         self._table = table
         self._alone = table.alone
         self._lexer = Lexer(table, self)
-        self._transcript = Transcript(parameters, table.grammar.separator, guesses=guesses)
+        self._transcript = Transcript(
+            parameters, table.grammar.separator, table.markup, guesses=guesses
+        )
         self._call = CallReader(table, self._transcript)
         self._state: State
         self._ends = False  # nothing follows, so what waits is at most half a marker
@@ -345,6 +347,9 @@ class LinearParser(StreamParser, Reader):
         if self._call.collect(self._state, text):
             self._transcript.keep(text)
             return len(text)
+        if self._transcript.calls.open and self._call.keep_open():
+            self._enter(State.PARAMETERS)
+            return 0
         # Within a call that is open, the transcript collects nothing.
         self._reject(self._call.collected if self._transcript.guess is None else "")
         return 0

@@ -34,6 +34,7 @@ from .arguments.tool_calls import ToolCallEmitter
 from .events import Content, Event, Reasoning, ToolCallCut
 from .format import FIRST_STATES, TEXT_STATES, Jump, State
 from .held_back import HeldText, hold
+from .swallowed_markup import SwallowedMarkup
 
 # Characters between and around calls that are not text.
 BETWEEN_CALLS = " \t\r\n,;]})"
@@ -98,10 +99,15 @@ class Transcript:
     """
 
     def __init__(
-        self, parameters: Mapping[str, JsonObject], separator: str, *, guesses: bool = False
+        self,
+        parameters: Mapping[str, JsonObject],
+        separator: str,
+        markup: SwallowedMarkup | None = None,
+        *,
+        guesses: bool = False,
     ) -> None:
         self.events: list[Event] = []
-        self.calls = ToolCallEmitter(self.events, parameters, guesses=guesses)
+        self.calls = ToolCallEmitter(self.events, parameters, markup, guesses=guesses)
         self.state = State.CONTENT
         self.plain: type[Reasoning | Content] | None = None
         self.guess: Guess | None = None

@@ -122,7 +122,9 @@ class JsonCallGrammar(IncrementalGrammar):
             self._value.close()
             self._take_value()
         if self._depth and self._begun and self._value.ends_with("}]"):
-            self._calls.malformed("invalid_json")  # the missing bracket may be the one in the string
+            self._calls.malformed(
+                "invalid_json"
+            )  # the missing bracket may be the one in the string
         if self._state not in (self._start, self._between) and not self._begun:
             self._begin_call()
 

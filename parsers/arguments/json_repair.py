@@ -176,7 +176,7 @@ class JsonRepairer(IncrementalGrammar):
         return bool(self._last_char) and self._last_char in marks
 
     def _has_swallowed(self, marks: str) -> bool:
-        """Stop before a missing mark if the string before it ends with one: which is it?"""
+        """Stop before a missing mark if the string before it ends with one, perhaps that one."""
         return self.ends_with(marks) and self.stop()
 
     # The states.

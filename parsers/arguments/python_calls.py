@@ -9,6 +9,7 @@ from typing_extensions import override
 from ...base.limits import MAX_BEGINNING, MAX_TOOL_NAME
 from .incremental_grammar import IncrementalGrammar, Status, skip_space
 from .python_values import PythonValue, begins_literal
+from .schema_value import UNDECLARED
 from .tool_calls import ToolCallEmitter
 
 _SPACE = " \t\r\n"
@@ -76,6 +77,8 @@ class PythonCallGrammar(IncrementalGrammar):
             self._value.take_unexpected(char)
         elif self._state == self._between:
             self.status = Status.NOT_A_CALL
+        else:
+            self._calls.stray(char)
 
     @override
     def close(self) -> None:
@@ -184,7 +187,18 @@ class PythonCallGrammar(IncrementalGrammar):
     def _begin_argument(self, name: str, *, positional: bool = False) -> None:
         self._calls.member(name)
         self._position += 1
-        self._value = PythonValue(self._calls.arguments, self._names(), positional=positional)
+        calls = self._calls
+        names = self._names()
+        if positional and names and name not in names:
+            calls.malformed("invalid_key")
+        schema = calls.value_schema(name)
+        self._value = PythonValue(
+            calls.arguments,
+            names,
+            positional=positional,
+            malformed=calls.malformed,
+            schema=schema if schema.declared else UNDECLARED["json"],
+        )
         self._state = self._in_value
 
     def _names(self) -> list[str]:

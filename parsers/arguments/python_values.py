@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 
 from typing_extensions import override
 
 from ...base.limits import MAX_UNDECIDED_BRACKET, MAX_WORD
+from ..events import Malformation
+from ..schema import ValueSchema
 from .incremental_grammar import Status
 from .json_repair import JsonRepairer, StringRun, escape_quotes
 from .json_text import WriteJson, escape_json, is_literal, word_to_json
 from .python_escapes import read_escape
+from .schema_value import UNDECLARED
 
 # After a string or word, white space is read together with what follows; more ends the value.
 _MAX_SPACE = 256
@@ -33,6 +36,9 @@ _RUN = {
 _RAW_RUN = {quote: StringRun(re.compile(rf"[^\\\r{quote}]+"), escape_json) for quote in "\"'"}
 _QUOTES = "\"'"
 _OPENERS = "{[("
+# What follows an empty string, and a value.
+_BEHIND_EMPTY = " \t\r\n,)]}:\"'"
+_ENDS = ("", ",", ")", "]", "}", ":")
 # The closing mark while the content of an open bracket is undecided.
 _UNDECIDED = {"{": "dict or set", "(": "list or value"}
 # No marker begins with one of these.
@@ -82,6 +88,8 @@ class PythonValue(JsonRepairer):
     write: takes the pieces of JSON text.
     keywords: the names of the declared parameters; if empty, any name is a keyword.
     positional: more positional arguments may follow.
+    malformed: called once, where more than delimiters are missing; the rest is written as it is.
+        Without it, such source is a string. schema: the argument's.
 
     Holds back an incomplete escape sequence, a word of at most `MAX_WORD` characters, and at most
     `_MAX_LOOK` characters after a quote or word. At most `MAX_UNDECIDED_BRACKET` characters of
@@ -90,9 +98,16 @@ class PythonValue(JsonRepairer):
     """
 
     def __init__(
-        self, write: WriteJson, keywords: Collection[str] = (), *, positional: bool = False
+        self,
+        write: WriteJson,
+        keywords: Collection[str] = (),
+        *,
+        positional: bool = False,
+        malformed: Callable[[Malformation], None] | None = None,
+        schema: ValueSchema = UNDECLARED["json"],
     ) -> None:
-        super().__init__(write)
+        super().__init__(write, malformed=malformed)
+        self._schema = schema
         self._write_through = write
         self._keywords = keywords
         self._positional = positional
@@ -132,7 +147,19 @@ class PythonValue(JsonRepairer):
             self._write(escape_json(char))
 
     @override
+    def stop(self, kind: Malformation = "invalid_json") -> bool:
+        if self._malformed is not None and self._undecided:
+            self._decide_all()
+        return super().stop(kind)
+
+    @override
     def close(self) -> None:
+        if self._state == self._as_written or (
+            (self.in_string or self._state == self._escape) and self.stop()
+        ):
+            self._closers.clear()
+            self.status = Status.DONE
+            return
         if self._state == self._after_word:
             self._end_word()
         elif self._state not in (self._value, self._first, self._key, self._colon, self._after):
@@ -303,6 +330,11 @@ class PythonValue(JsonRepairer):
     # Source that is not a literal.
 
     def _begin_source(self, text: str) -> None:
+        is_word = _WORD.fullmatch(text) is not None
+        may_be_string = bool(self._closers) or "string" in self._schema.kinds
+        if not (is_word and may_be_string) and self.stop():
+            self._write(text)
+            return
         self._emit('"' + escape_json(text))
         self._space = ""
         self._depth = int(text[-1] in _OPENERS)
@@ -327,6 +359,8 @@ class PythonValue(JsonRepairer):
         if match is not None:
             self._write(match.group())
             return match.end()
+        if self.stop():
+            return position
         if char in _QUOTES:
             self._quote = char
             self._state = self._source_string
@@ -373,6 +407,8 @@ class PythonValue(JsonRepairer):
             self._quote *= 3
             self._state = self._string
             return position + 1
+        if text[position] not in _BEHIND_EMPTY and self.stop():
+            return position  # the quote was doubled
         self._state = self._after_quote
         return position
 
@@ -384,6 +420,7 @@ class PythonValue(JsonRepairer):
         if match is not None:
             self._write(run.to_json(match.group()))
             position = match.end()
+            self._last_char = text[position - 1]
             if position == len(text):
                 return position
         char = text[position]
@@ -424,6 +461,8 @@ class PythonValue(JsonRepairer):
             if not self._final:
                 return position  # a quote may follow the prefix
         ends = self._may_end(text, position)
+        if ends and text[position : position + 1] not in _ENDS and self._has_swallowed(","):
+            return position
         if ends or (ends is False and len(self._quote) > 1):
             self._space = ""
             self._end_string()

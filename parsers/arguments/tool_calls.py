@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING
 
 from ...base.json_types import JsonObject
 from ...base.limits import MAX_MARKUP
@@ -16,6 +17,9 @@ from ..events import (
 )
 from ..schema import FunctionSchema, ValueSchema
 from .json_text import escape_json
+
+if TYPE_CHECKING:
+    from ..swallowed_markup import SwallowedMarkup
 
 # A sign that a parameter's key holds a piece of the markup around it; beside declared keys, more.
 _MARKUP = re.compile("[<>=\"'\n]")
@@ -30,18 +34,27 @@ class ToolCallEmitter:
     events: the list to append to; its owner may replace it.
     parameters: the JSON schema of the declared parameters, by function name; without any, every
         name and key is taken.
+    markup: finds markers that a value has swallowed; None if values have ends of their own.
     guesses: malformed arguments are repaired by guesses, so they leave no call open.
     """
 
     def __init__(
-        self, events: list[Event], parameters: Mapping[str, JsonObject], *, guesses: bool = False
+        self,
+        events: list[Event],
+        parameters: Mapping[str, JsonObject],
+        markup: SwallowedMarkup | None = None,
+        *,
+        guesses: bool = False,
     ) -> None:
         self.events = events
         self._guesses = guesses
         self._parameters = parameters
         self._compiled: dict[str, FunctionSchema] = {}
         self._index = -1
+        self._markup = markup
         self._has_arguments = False
+        self._written: list[str] = []  # the arguments, for `markup`
+        self._unended = False
         self._keys: set[str] = set()
         self._malformed = False
         self._doubtful = False
@@ -100,8 +113,9 @@ class ToolCallEmitter:
         self.end()
         self._index += 1
         self._has_arguments = False
+        self._written = []
         self._keys = set()
-        self._malformed = self._doubtful = False
+        self._malformed = self._doubtful = self._unended = False
         self.open = True
         self.name = name
         self.events.append(ToolCallStarted(self._index, name, call_id))
@@ -114,6 +128,8 @@ class ToolCallEmitter:
         """
         if text and self.open:
             self._has_arguments = True
+            if self._markup is not None:
+                self._written.append(text)
             self.events.append(ToolCallArguments(self._index, text))
 
     def member(self, key: str) -> None:
@@ -154,6 +170,14 @@ class ToolCallEmitter:
             self._stray = ""
         self.arguments(text)
 
+    def drop_mark(self) -> None:
+        """Note that a mark has been dropped: the call needs its required parameters then."""
+        self._doubtful = True
+
+    def end_without_marker(self) -> None:
+        """Note that the end of a value is missing."""
+        self._unended = True
+
     def malformed(self, kind: Malformation) -> None:
         """Leave the open call open for good: its arguments cannot be JSON without a guess."""
         if self.open and not self._malformed:
@@ -167,6 +191,8 @@ class ToolCallEmitter:
         self._drop_stray()
         if self._doubtful and not self._has_required():
             self.malformed("missing_parameter")
+        if self._markup is not None and self._has_swallowed(self._markup):
+            self.malformed("swallowed_markup")
         if self._malformed:
             pass
         elif self._keys:
@@ -198,6 +224,13 @@ class ToolCallEmitter:
             self._doubtful = True
         self._stray = ""
         self._has_stray = False
+
+    def _has_swallowed(self, markup: SwallowedMarkup) -> bool:
+        properties = self.schema.get("properties")
+        names = {*self._parameters, *(properties if isinstance(properties, dict) else ())}
+        return markup.is_in(
+            "".join(self._written), names, self.compiled_schema, unended=self._unended
+        )
 
     def _has_required(self) -> bool:
         if self._has_arguments and not self._keys:

@@ -88,6 +88,7 @@ class XmlElements(IncrementalGrammar):
         self._open: list[_Element] = []
         self._space = ""
         self._waiting = 0  # characters of the innermost element's `text`
+        self._unopened = 0  # characters of an end tag without an element
         self._state = self._read
 
     @property
@@ -114,7 +115,12 @@ class XmlElements(IncrementalGrammar):
 
     @override
     def take_unexpected(self, char: str) -> None:
-        self._text(char)
+        if self._unopened and self._innermost.closer:
+            self._calls.drop_mark()  # an end tag, doubled
+            self._unopened -= 1
+            self._state = self._drop
+        else:
+            self._text(char)
 
     @override
     def close(self) -> None:
@@ -171,6 +177,7 @@ class XmlElements(IncrementalGrammar):
         elif slash and innermost.schema.has_property(slash + tag) and not innermost.is_text:
             self._begin(slash + tag)
         elif slash or tag == "/":
+            self._unopened = match.end() - position
             self.status = Status.UNEXPECTED  # the end of the call, or of no open element
             return position
         elif innermost.is_text:
@@ -179,10 +186,21 @@ class XmlElements(IncrementalGrammar):
             self._begin(tag)
         return match.end()
 
+    def _drop(self, text: str, position: int) -> int:
+        """Drop an end tag without an element."""
+        end = min(len(text), position + self._unopened)
+        self._unopened -= end - position
+        if not self._unopened:
+            self._state = self._read
+        return end
+
     def _text(self, text: str) -> None:
-        """Take text of the innermost element; drop text between elements."""
+        """Take text of the innermost element, or between elements, where it is none."""
         element = self._innermost
-        if not text or element.closer:
+        if not text:
+            return
+        if element.closer:
+            self._calls.stray(text)
             return
         if not element.is_text:
             self._space += text

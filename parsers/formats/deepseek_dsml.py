@@ -62,9 +62,9 @@ DEEPSEEK_V32 = Format(
     },
     aliases=("deepseekv32", "deepseek_v3_2"),
     headers=(
-        (re.compile(r'\bname="(?P<key>[^"]*)"\s+string="true"'), State.STRING),
+        (re.compile(r'\bname="(?P<key>[^"]*)"\s+string="true"\s*\Z'), State.STRING),
         # The models sometimes omit the attribute.
-        (re.compile(r'\bname="(?P<key>[^"]*)"'), State.JSON),
+        (re.compile(r'\bname="(?P<key>[^"]*)"(?:\s+\w+="\w*")*\s*\Z'), State.JSON),
     ),
     strip="",
     wrappers=("arguments", "input"),

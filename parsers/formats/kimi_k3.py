@@ -36,8 +36,9 @@ KIMI_K3 = Format(
         (re.compile(r'\Aargument\b.*\bkey="(?P<key>[^"]*)"'), State.STRING),
         # All arguments at once.
         (re.compile(r"\Ajson\b"), State.ARGUMENTS),
+        (re.compile(r"\A>\s*argument\Z"), State.PARAMETERS),
         # The channel of calls, their ends, and unknown elements.
-        (re.compile(r""), Jump.RETURN),
+        (re.compile(r"\A(?!argument\b|\Z)"), Jump.RETURN),
     ),
     header=re.compile(r'>?\s*+(?:\w++(?:\s++(?:\w++(?:=(?:"[^"]*+(?:"|\Z))?+)?+)?+)*+)?+'),
     aliases=("kimi-k3",),

@@ -1,0 +1,116 @@
+"""Finds a format's markup in the values of a call: the sign that the end of one is missing."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Collection, Iterable, Mapping
+from itertools import chain
+
+from ..base.limits import MAX_MARKUP
+from .format import VALUE_STATES, Format, Jump, State, Target, target_state
+from .schema import FunctionSchema
+
+# A mark of which no number or keyword consists.
+_MARK = re.compile(r"[<>\"/|]")
+_WORD = re.compile(r"[^\s<>=\"'/]+")
+_KEYS = frozenset({State.KEY, State.HEADER})
+_BETWEEN = (State.PARAMETERS, State.ELEMENTS)
+# A shorter marker begins or ends values that mean nothing by it.
+_SHORTEST = 3
+# A shorter part of an end marker is a part of others, too.
+_LEAST_BROKEN = 6
+
+
+class SwallowedMarkup:
+    """Finds in a call's arguments what stands there only because an end is missing.
+
+    A value may mention markers; the model may be writing about its own format. It has swallowed
+    some if they are where only the format puts them: the end of a call in front of the next one,
+    the start of a declared parameter, the end of a call at the end of the value.
+
+    markers: by state, each marker's target.
+    """
+
+    def __init__(self, format_: Format, markers: Mapping[State, Mapping[str, Target]]) -> None:
+        def find(states: Iterable[State], targets: Collection[State | Jump]) -> set[str]:
+            return {
+                marker
+                for state in states
+                for marker, target in markers.get(state, {}).items()
+                if marker and target_state(target) in targets
+            }
+
+        ends = find(_BETWEEN, {State.TOOL_SECTION, Jump.RETURN})
+        starts = find((State.CONTENT, State.TOOL_SECTION, State.PARAMETERS), {State.NAME})
+        keys = find(_BETWEEN, _KEYS)
+        values = find((State.PARAMETERS, *_KEYS), {*VALUE_STATES, Jump.BY_HEADER})
+        value_ends = set(chain.from_iterable(markers.get(state, ()) for state in VALUE_STATES))
+        after_keys = set(chain.from_iterable(markers.get(state, ()) for state in _KEYS))
+        self._starts = tuple(starts)
+        self._first = _long(values)
+        self._last = _long({*ends, *starts, *keys, *value_ends, format_.tag_prefix})
+        self._next_call = _compile(f"(?:{_any(ends)})\\s*(?:{_any(starts)})", ends, starts)
+        key = f"(?:{_any(keys)})(.{{0,{MAX_MARKUP}}}?)(?:{_any(after_keys)})"
+        if format_.tag_prefix:
+            key = f"{re.escape(format_.tag_prefix)}<(/?[^<>]+)>"
+            keys = after_keys = {format_.tag_prefix}
+        self._key = _compile(key, keys, after_keys)
+        self._value_ends = value_ends
+        self._broken_ends = tuple(part for end in value_ends for part in _broken(end))
+        self._end_words = re.compile(
+            "|".join(set(re.findall(r"\w{3,}", " ".join(value_ends)))) or r"(?!)"
+        )
+
+    def is_in(
+        self, arguments: str, names: Collection[str], schema: FunctionSchema, *, unended: bool
+    ) -> bool:
+        """Whether a value of `arguments`, which lack their last brace, has swallowed markup.
+
+        names: the declared functions, and the parameters of this one. schema: of the arguments.
+        unended: the end of one of the values is missing; then its words are a sign, too.
+        """
+        try:
+            values = json.loads(arguments + "}").items()
+        except (ValueError, AttributeError, RecursionError):
+            return False  # the arguments were written as a whole, with ends of their own
+        return any(
+            self._is_in_text(value, names)
+            or (unended and self._end_words.search(value) is not None)
+            or (_MARK.search(value) and "string" not in schema.member(key).kinds)
+            for key, value in values
+            if isinstance(value, str)
+        )
+
+    def _has_broken_end(self, text: str) -> bool:
+        for end in self._value_ends:
+            text = text.replace(end, "")
+        return any(part in text for part in self._broken_ends)
+
+    def _is_in_text(self, text: str, names: Collection[str]) -> bool:
+        if text.startswith(self._first) or self._next_call.search(text) is not None:
+            return True
+        if text.endswith(self._last) and not any(start in text[:-1] for start in self._starts):
+            return True
+        return self._has_broken_end(text) or any(
+            not set(_WORD.findall(match[1])).isdisjoint(names) for match in self._key.finditer(text)
+        )
+
+
+def _long(markers: Iterable[str]) -> tuple[str, ...]:
+    return tuple(marker for marker in markers if len(marker) >= _SHORTEST)
+
+
+def _broken(end: str) -> Iterable[str]:
+    """Yield what a slip leaves of a value's end marker."""
+    parts = (end[1:], end[:-1], end[: max(0, end.rfind("<"))])
+    return (part for part in parts if len(part) >= _LEAST_BROKEN)
+
+
+def _any(markers: Iterable[str]) -> str:
+    return "|".join(re.escape(marker) for marker in sorted(markers, reverse=True))
+
+
+def _compile(pattern: str, *needed: Collection[str]) -> re.Pattern[str]:
+    """Compile a pattern; it matches nothing if a format has no such markers."""
+    return re.compile(pattern if all(needed) else r"(?!)", re.DOTALL)
