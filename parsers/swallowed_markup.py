@@ -43,9 +43,12 @@ class SwallowedMarkup:
 
         ends = find(_BETWEEN, {State.TOOL_SECTION, Jump.RETURN})
         starts = find((State.CONTENT, State.TOOL_SECTION, State.PARAMETERS), {State.NAME})
-        keys = find(_BETWEEN, _KEYS)
-        values = find((State.PARAMETERS, *_KEYS), {*VALUE_STATES, Jump.BY_HEADER})
         value_ends = set(chain.from_iterable(markers.get(state, ()) for state in VALUE_STATES))
+        # One that ends a value, perhaps at the beginning of a line, is not found in it.
+        keys = {
+            key for key in find(_BETWEEN, _KEYS) if not any(e.endswith(key) for e in value_ends)
+        }
+        values = find((State.PARAMETERS, *_KEYS), {*VALUE_STATES, Jump.BY_HEADER})
         after_keys = set(chain.from_iterable(markers.get(state, ()) for state in _KEYS))
         self._starts = tuple(starts)
         self._first = _long(values)

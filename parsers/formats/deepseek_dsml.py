@@ -52,6 +52,7 @@ DEEPSEEK_V32 = Format(
         },
         State.PARAMETERS: {
             "<｜DSML｜parameter": State.HEADER,
+            "</｜DSML｜parameter>": State.PARAMETERS,
             '<｜DSML｜invoke name="': State.NAME,
             "</｜DSML｜invoke>": State.TOOL_SECTION,
             "</｜DSML｜function_calls>": Jump.RETURN,
@@ -62,9 +63,9 @@ DEEPSEEK_V32 = Format(
     },
     aliases=("deepseekv32", "deepseek_v3_2"),
     headers=(
-        (re.compile(r'\bname="(?P<key>[^"]*)"\s+string="true"\s*\Z'), State.STRING),
+        (re.compile(r'\bname="(?P<key>[^"]*)"\W*\bstring\W*true"\W*\Z'), State.STRING),
         # The models sometimes omit the attribute.
-        (re.compile(r'\bname="(?P<key>[^"]*)"(?:\s+\w+="\w*")*\s*\Z'), State.JSON),
+        (re.compile(r'\bname="(?P<key>[^"]*)"[^<>]*(?<![\w=])\Z'), State.JSON),
     ),
     strip="",
     wrappers=("arguments", "input"),

@@ -57,14 +57,15 @@ def keyed_values(
     key_end: the marker after a key; None if `value` ends it.
     """
     keys, values = _lead(key, State.KEY), _lead(value, State.VALUE)
+    ends = _lead(end, State.PARAMETERS)
     if key_end is None:
-        inside: States = {State.PARAMETERS: {**keys, **then}, State.KEY: values}
+        inside: States = {State.PARAMETERS: {**ends, **keys, **then}, State.KEY: values}
     else:
         inside = {
-            State.PARAMETERS: {**values, **keys, **then},
+            State.PARAMETERS: {**ends, key_end: State.PARAMETERS, **values, **keys, **then},
             State.KEY: {key_end: State.PARAMETERS},
         }
-    return {**inside, State.VALUE: _lead(end, State.PARAMETERS)}
+    return {**inside, State.VALUE: ends}
 
 
 def invoke(prefix: str = "", quotes: Iterable[str] = ('"',)) -> dict[str, Target]:
