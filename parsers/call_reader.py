@@ -148,6 +148,8 @@ class CallReader:
         """Note the name of a call, which starts when its frame is complete."""
         if match is None or not self.start():
             return False
+        if not self._transcript.calls.may_be_name(match["name"]):
+            return False
         self._named = match["name"], match.groupdict().get("id")
         return True
 

@@ -41,6 +41,8 @@ CODE_MARKERS = frozenset({"`", "\n", FENCE, *FENCES})
 MIN_PART = 4
 # Markup whose markers remain even if their targets are excluded.
 _KEPT_MARKUP = frozenset({State.IGNORED, State.HEADER})
+# Grammars whose values have no ends, or ends that a value may contain.
+_OPEN_GRAMMARS = {State.ELEMENTS, State.CALL_LIST, State.PYTHON_CALLS, State.PYTHON_LINES}
 # Text for the client in any request.
 _SHOWN = TEXT_STATES | {Jump.RETURN}
 Markers = dict[State, dict[str, Target]]
@@ -100,7 +102,7 @@ class CompiledFormat:
     @cached_property
     def markup(self) -> SwallowedMarkup | None:
         """Finds markers in values; None if values have ends of their own."""
-        reads_values = not {*VALUE_STATES, State.ELEMENTS}.isdisjoint(self.markers)
+        reads_values = not (VALUE_STATES | _OPEN_GRAMMARS).isdisjoint(self.markers)
         return SwallowedMarkup(self.grammar, self.markers) if reads_values else None
 
     @property

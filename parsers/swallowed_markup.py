@@ -59,7 +59,7 @@ class SwallowedMarkup:
             key = f"{re.escape(format_.tag_prefix)}<(/?[^<>]+)>"
             keys = after_keys = {format_.tag_prefix}
         self._key = _compile(key, keys, after_keys)
-        self._value_ends = value_ends
+        self._value_ends = value_ends = find(VALUE_STATES, {State.PARAMETERS})
         self._broken_ends = tuple(part for end in value_ends for part in _broken(end))
         self._end_words = re.compile(
             "|".join(set(re.findall(r"\w{3,}", " ".join(value_ends)))) or r"(?!)"
@@ -71,7 +71,8 @@ class SwallowedMarkup:
         """Whether a value of `arguments`, which lack their last brace, has swallowed markup.
 
         names: the declared functions, and the parameters of this one. schema: of the arguments.
-        unended: the end of one of the values is missing; then its words are a sign, too.
+        unended: the end of one of the values is missing, or was guessed; then its words, and
+            the syntax of a call, are a sign, too.
         """
         try:
             values = json.loads(arguments + "}").items()
@@ -79,11 +80,15 @@ class SwallowedMarkup:
             return False  # the arguments were written as a whole, with ends of their own
         return any(
             self._is_in_text(value, names)
-            or (unended and self._end_words.search(value) is not None)
+            or (unended and self._has_lost_end(value, names))
             or (_MARK.search(value) and "string" not in schema.member(key).kinds)
             for key, value in values
             if isinstance(value, str)
         )
+
+    def _has_lost_end(self, text: str, names: Collection[str]) -> bool:
+        calls = re.findall(r"(\w+)\s*[=(]", text)
+        return self._end_words.search(text) is not None or not set(calls).isdisjoint(names)
 
     def _has_broken_end(self, text: str) -> bool:
         for end in self._value_ends:
@@ -93,7 +98,9 @@ class SwallowedMarkup:
     def _is_in_text(self, text: str, names: Collection[str]) -> bool:
         if text.startswith(self._first) or self._next_call.search(text) is not None:
             return True
-        if text.endswith(self._last) and not any(start in text[:-1] for start in self._starts):
+        if text.rstrip().endswith(self._last) and not any(
+            start in text[:-1] for start in self._starts
+        ):
             return True
         return self._has_broken_end(text) or any(
             not set(_WORD.findall(match[1])).isdisjoint(names) for match in self._key.finditer(text)

@@ -265,6 +265,7 @@ class JsonRepairer(IncrementalGrammar):
         if self._state != self._string:
             is_plain = self._state == self._raw_string and self._quote[0] not in text
             if is_plain:
+                self._last_char = text[-1:]
                 self._write(escape_json(text))
             return is_plain
         run = self._runs[self._quote[0]]
@@ -308,10 +309,14 @@ class JsonRepairer(IncrementalGrammar):
         """Read a string between two of the additional `quotes`."""
         end = text.find(self._quote, position)
         if end >= 0:
+            if end > position:
+                self._last_char = text[end - 1]
             self._write(escape_json(text[position:end]))
             self._end_string()
             return end + len(self._quote)
         end = len(text) if self._final else len(text) - partial_length(text, self._quote, position)
+        if end > position:
+            self._last_char = text[end - 1]
         self._write(escape_json(text[position:end]))
         return end
 

@@ -43,6 +43,8 @@ class MarkedObject(TypedJson):
         if end == len(text) and not self._final:
             return position
         if not self._in_key:
+            if text[position] in ":=" and self.stop():
+                return position
             if (next_key := _NEXT_KEY.search(text, position, end)) is not None:
                 end = next_key.start()
             self._emit(self._read_value(text[position:end].strip()))

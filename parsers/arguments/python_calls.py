@@ -218,6 +218,8 @@ class PythonCallGrammar(IncrementalGrammar):
         position = self._value.read(text, position, final=self._final)
         self.status = self._value.status
         if self.status is Status.DONE:
+            if self._value.has_inner_quotes:
+                self._calls.end_without_marker()
             self.status = Status.MORE
             self._state = self._argument
         return position

@@ -87,6 +87,7 @@ class PythonValue(JsonRepairer):
 
     write: takes the pieces of JSON text.
     keywords: the names of the declared parameters; if empty, any name is a keyword.
+    has_inner_quotes: whether a quote of a string was taken for text.
     positional: more positional arguments may follow.
     malformed: called once, where more than delimiters are missing; the rest is written as it is.
         Without it, such source is a string. schema: the argument's.
@@ -112,7 +113,7 @@ class PythonValue(JsonRepairer):
         self._keywords = keywords
         self._positional = positional
         self._raw = self._bytes = False
-        self._has_inner_quotes = False
+        self.has_inner_quotes = False
         self._space = ""  # after a quote or word that may end the value
         self._last_word = ""
         self._depth = 0  # of brackets in source that is not a literal
@@ -389,7 +390,6 @@ class PythonValue(JsonRepairer):
         self._raw, self._bytes = "r" in prefix, "b" in prefix
         self._runs = _RAW_RUN if self._raw else _RUN
         self._quote = quote
-        self._has_inner_quotes = False
         if self._state != self._after_quote:
             self._emit('"')
         self._space = ""
@@ -454,7 +454,7 @@ class PythonValue(JsonRepairer):
     def _after_quote(self, text: str, position: int) -> int:
         """Decide whether the quote before `position` ends its string, or is text."""
         position = self._skip_space(text, position)
-        string = None if self._has_inner_quotes else _STRING_START.match(text, position)
+        string = None if self.has_inner_quotes else _STRING_START.match(text, position)
         if string is not None and len(self._space) <= _MAX_SPACE:
             if string[2]:
                 return self._begin_literal((string[1] or "").lower(), string[2], string.end() - 1)
@@ -474,7 +474,7 @@ class PythonValue(JsonRepairer):
 
     def _continue_string(self) -> None:
         """Continue a string: its quote is text."""
-        self._has_inner_quotes = True
+        self.has_inner_quotes = True
         self._write(escape_json(self._quote + self._space))
         self._space = ""
         self._state = self._string
@@ -521,7 +521,7 @@ class PythonValue(JsonRepairer):
         keyword = _KEYWORD.match(look, start)
         if keyword is not None and (keyword[1] in self._keywords or not self._keywords):
             return comma or bool(self._space)
-        if look[start] == ")" or self._has_inner_quotes:
+        if look[start] == ")" or self.has_inner_quotes:
             return comma and look[start] == ")"
         if keyword is not None:
             return comma

@@ -95,9 +95,15 @@ class ToolCallEmitter:
         return name in self._parameters
 
     def may_be_name(self, name: str) -> bool:
-        """Whether a function may have this name: it is declared, or looks like one."""
-        known = not self._parameters or self.declares(name)
-        return known or _NAME.fullmatch(name) is not None
+        """Whether a function may have this name: it is declared, or looks like one.
+
+        A declared name with more at one end of it does not.
+        """
+        if not self._parameters or self.declares(name):
+            return True
+        return _NAME.fullmatch(name) is not None and not any(
+            known and (name.startswith(known) or name.endswith(known)) for known in self._parameters
+        )
 
     def declares_key(self, name: str, key: str) -> bool:
         """Whether the function `name` declares a parameter `key`."""

@@ -166,8 +166,12 @@ class XmlElements(IncrementalGrammar):
         """Read the tag whose prefix is at `position`."""
         start = position + len(self._tag_prefix)
         match = _TAG.match(text, start)
+        if match is None and text.startswith(self._tag_prefix, start):
+            self._calls.drop_mark()  # it is doubled
+            return start
         if match is None:
-            if self._final or not _may_be_tag(text, start):
+            may_be_prefix = self._tag_prefix.startswith(text[start:])
+            if self._final or not (may_be_prefix or _may_be_tag(text, start)):
                 self.status = Status.UNEXPECTED
             return position
         slash, tag = match.groups()

@@ -63,7 +63,7 @@ def keyed_values(
     else:
         inside = {
             State.PARAMETERS: {**ends, key_end: State.PARAMETERS, **values, **keys, **then},
-            State.KEY: {key_end: State.PARAMETERS},
+            State.KEY: {**keys, **values, key_end: State.PARAMETERS},
         }
     return {**inside, State.VALUE: ends}
 
