@@ -7,7 +7,7 @@ import re
 from collections.abc import Collection, Iterable, Mapping
 from itertools import chain
 
-from ..base.limits import MAX_MARKUP
+from ..base.limits import MAX_MARKUP, MAX_TOOL_NAME
 from .format import VALUE_STATES, Format, Jump, State, Target, target_state
 from .schema import FunctionSchema
 
@@ -26,8 +26,8 @@ class SwallowedMarkup:
     """Finds in a call's arguments what stands there only because an end is missing.
 
     A value may mention markers; the model may be writing about its own format. It has swallowed
-    some if they are where only the format puts them: the end of a call in front of the next one,
-    the start of a declared parameter, the end of a call at the end of the value.
+    some if they are where only the format puts them: around a declared parameter, between two
+    calls, and at the beginning and the end of the value.
 
     markers: by state, each marker's target.
     """
@@ -41,24 +41,32 @@ class SwallowedMarkup:
                 if marker and target_state(target) in targets
             }
 
-        ends = find(_BETWEEN, {State.TOOL_SECTION, Jump.RETURN})
+        ends = find(_BETWEEN, {State.TOOL_SECTION, Jump.RETURN}).difference(
+            markers.get(State.CONTENT, ())
+        )
         starts = find((State.CONTENT, State.TOOL_SECTION, State.PARAMETERS), {State.NAME})
         value_ends = set(chain.from_iterable(markers.get(state, ()) for state in VALUE_STATES))
+        all_keys = find(_BETWEEN, _KEYS)
         # One that ends a value, perhaps at the beginning of a line, is not found in it.
-        keys = {
-            key for key in find(_BETWEEN, _KEYS) if not any(e.endswith(key) for e in value_ends)
-        }
+        keys = {key for key in all_keys if not any(end.endswith(key) for end in value_ends)}
         values = find((State.PARAMETERS, *_KEYS), {*VALUE_STATES, Jump.BY_HEADER})
+        values |= find(_KEYS, {State.PARAMETERS})
         after_keys = set(chain.from_iterable(markers.get(state, ()) for state in _KEYS))
         self._starts = tuple(starts)
         self._first = _long(values)
-        self._last = _long({*ends, *starts, *keys, *value_ends, format_.tag_prefix})
-        self._next_call = _compile(f"(?:{_any(ends)})\\s*(?:{_any(starts)})", ends, starts)
+        last = {*ends, *keys, *find(_BETWEEN, {State.PARAMETERS}), *value_ends, format_.tag_prefix}
+        self._last = _long(last - values)
         key = f"(?:{_any(keys)})(.{{0,{MAX_MARKUP}}}?)(?:{_any(after_keys)})"
         if format_.tag_prefix:
             key = f"{re.escape(format_.tag_prefix)}<(/?[^<>]+)>"
             keys = after_keys = {format_.tag_prefix}
         self._key = _compile(key, keys, after_keys)
+        self._next_call = _compile(
+            f"(?:{_any(ends)})\\s*(?:{_any(starts)}).{{1,{MAX_TOOL_NAME}}}?(?:{_any(all_keys)})",
+            ends,
+            starts,
+            all_keys,
+        )
         self._value_ends = value_ends = find(VALUE_STATES, {State.PARAMETERS})
         self._broken_ends = tuple(part for end in value_ends for part in _broken(end))
         self._end_words = re.compile(
@@ -96,10 +104,13 @@ class SwallowedMarkup:
         return any(part in text for part in self._broken_ends)
 
     def _is_in_text(self, text: str, names: Collection[str]) -> bool:
-        if text.startswith(self._first) or self._next_call.search(text) is not None:
+        word = text.strip()
+        if word.startswith(self._first) or self._next_call.search(text) is not None:
             return True
-        if text.rstrip().endswith(self._last) and not any(
-            start in text[:-1] for start in self._starts
+        if (
+            word.endswith(self._last)
+            and word not in self._last
+            and not any(start in text[:-1] for start in self._starts)
         ):
             return True
         return self._has_broken_end(text) or any(

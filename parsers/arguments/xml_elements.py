@@ -204,7 +204,8 @@ class XmlElements(IncrementalGrammar):
         if not text:
             return
         if element.closer:
-            self._calls.stray(text)
+            if not self._final:  # else it is half a tag
+                self._calls.stray(text)
             return
         if not element.is_text:
             self._space += text
