@@ -167,19 +167,22 @@ class CallReader:
     def keep_open(self) -> bool:
         """Keep the open call in which something was collected that is no key and no header."""
         collected, self.collected = self.collected, ""
-        if State.PARAMETERS not in self._format.states:
+        calls = self._transcript.calls
+        if State.PARAMETERS not in self._format.states or calls.stops_repair is None:
             self.collected = collected
             return False
-        self._transcript.calls.malformed("extra_text")
-        self._transcript.calls.stray(collected)
+        calls.malformed("extra_text")
+        calls.stray(collected)
         return True
 
     def _unread_header(self, header: str) -> State | Jump:
         """Return what a header leads to that no pattern reads: an open call keeps it."""
         states = self._format.states
-        if State.PARAMETERS in states and self.start() and self._transcript.calls.open:
-            self._transcript.calls.malformed("extra_text")
-            self._transcript.calls.stray(header)
+        calls = self._transcript.calls
+        checks = State.PARAMETERS in states and calls.stops_repair is not None
+        if checks and self.start() and calls.open:
+            calls.malformed("extra_text")
+            calls.stray(header)
             return State.PARAMETERS
         return State.TOOL_SECTION if State.TOOL_SECTION in states else Jump.RETURN
 

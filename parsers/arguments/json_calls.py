@@ -269,7 +269,8 @@ class JsonCallGrammar(IncrementalGrammar):
     def _take_key(self) -> None:
         self._key = str(self._take_word())
         self._state = self._colon
-        if not self._keys.name_is_key and _KEY.fullmatch(self._key) is None:
+        checks = self._calls.stops_repair is not None and not self._keys.name_is_key
+        if checks and _KEY.fullmatch(self._key) is None:
             self._leave_open(f'"{escape_json(self._key)}"')
 
     def _may_hold_arguments(self, char: str) -> bool:

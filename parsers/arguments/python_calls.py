@@ -196,7 +196,7 @@ class PythonCallGrammar(IncrementalGrammar):
             calls.arguments,
             names,
             positional=positional,
-            malformed=calls.malformed,
+            malformed=calls.stops_repair,
             schema=schema if schema.declared else UNDECLARED["json"],
         )
         self._state = self._in_value

@@ -136,7 +136,9 @@ class PythonValue(JsonRepairer):
 
     @override
     def take_unexpected(self, char: str) -> None:
-        if self._state in (self._value, self._key):
+        if self._state == self._as_written:
+            self._write(char)
+        elif self._state in (self._value, self._key):
             self._in_key = self._state == self._key
             self._begin_source(char)
         elif self._state == self._after_word:

@@ -51,7 +51,7 @@ class ToolCallEmitter:
         self._parameters = parameters
         self._compiled: dict[str, FunctionSchema] = {}
         self._index = -1
-        self._markup = markup
+        self._markup = None if guesses else markup
         self._has_arguments = False
         self._written: list[str] = []  # the arguments, for `markup`
         self._unended = False
@@ -99,7 +99,7 @@ class ToolCallEmitter:
 
         A declared name with more at one end of it does not.
         """
-        if not self._parameters or self.declares(name):
+        if self._guesses or not self._parameters or self.declares(name):
             return True
         return _NAME.fullmatch(name) is not None and not any(
             known and (name.startswith(known) or name.endswith(known)) for known in self._parameters
@@ -111,8 +111,8 @@ class ToolCallEmitter:
         return isinstance(properties, dict) and key in properties
 
     def requires(self, name: str) -> bool:
-        """Whether a call of this function needs arguments."""
-        return bool(self._parameters.get(name, {}).get("required"))
+        """Whether a call of this function needs arguments, as far as that is checked."""
+        return not self._guesses and bool(self._parameters.get(name, {}).get("required"))
 
     def start(self, name: str, call_id: str | None = None) -> None:
         """Begin a call, after ending an open one."""
@@ -144,7 +144,7 @@ class ToolCallEmitter:
         A key that only a slip explains leaves the call open.
         """
         self._drop_stray()
-        if not self._guesses and not self.may_be_key(key):
+        if not self.may_be_key(key):
             self.malformed("invalid_key")
         self.arguments(f'{", " if self._keys else "{"}"{escape_json(key)}": ')
         self._keys.add(key)
@@ -186,7 +186,7 @@ class ToolCallEmitter:
 
     def malformed(self, kind: Malformation) -> None:
         """Leave the open call open for good: its arguments cannot be JSON without a guess."""
-        if self.open and not self._malformed:
+        if self.open and not self._malformed and not self._guesses:
             self._malformed = True
             self.events.append(ToolCallMalformed(self._index, kind))
 
@@ -211,7 +211,7 @@ class ToolCallEmitter:
         """Whether a parameter may have this key: it is declared, or may be and has no markup."""
         schema = self.schema
         properties = schema.get("properties")
-        if isinstance(properties, dict) and key in properties:
+        if self._guesses or (isinstance(properties, dict) and key in properties):
             return True
         if not self._parameters or self.compiled_schema.root.has_property(key):
             return True  # nothing is known, or it is of a part: `allOf`, a reference

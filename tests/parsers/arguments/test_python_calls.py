@@ -55,7 +55,7 @@ CASES = [
     ("[f(a=1 + 2)]", [], Status.NOT_A_CALL, "f(a=1 + 2)]"),
     ("[f(a=f'{x}')]", [], Status.NOT_A_CALL, "f(a=f'{x}')]"),
     ("[f(**x)]", [], Status.NOT_A_CALL, "f(**x)]"),
-    ("[f(a=1, b=x.y(2), c=f'{z}')]", [("f", '{"a": 1, "b": "x.y(2), c=f\'{z}\')]')],
+    ("[f(a=1, b=x.y(2), c=f'{z}')]", [("f", '{"a": 1, "b": x.y(2), c=f\'{z}\')]')],
      Status.DONE, ""),
     ("[f(a=1), g(b=x)] end", [("f", {"a": 1})], Status.NOT_A_CALL, "g(b=x)] end"),
     ("[f(), @ g()]", [("f", {})], Status.NOT_A_CALL, "@ g()]"),

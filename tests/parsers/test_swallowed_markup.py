@@ -1,0 +1,92 @@
+"""A value that has swallowed markup leaves its call open; one that mentions markers does not."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from backedge.parsers.base import ParserNames, ParserRequest
+from backedge.parsers.events import (
+    Event,
+    ToolCallArguments,
+    ToolCallMalformed,
+    ToolCallStarted,
+    join,
+)
+from backedge.parsers.linear_parsers import Vocabulary
+from backedge.parsers.parser_lookup import linear_parsers
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tests.parsers.families.family import Family
+from tests.slips.slips import TOOLS, write
+from tests.slips.systems import WRITERS, find_parsers, read
+
+GLM = "<tool_call>remove<arg_key>path</arg_key><arg_value>{}</arg_value></tool_call>"
+QWEN = (
+    "<tool_call>\n<function=remove>\n<parameter=path>\n{}\n</parameter>\n</function>\n</tool_call>"
+)
+DSML = (
+    '<｜DSML｜tool_calls>\n<｜DSML｜invoke name="remove">\n'
+    '<｜DSML｜parameter name="path" string="true">{}</｜DSML｜parameter>\n'
+    "</｜DSML｜invoke>\n</｜DSML｜tool_calls>"
+)
+SWALLOWED = [
+    ("glm45", GLM, "a</tool_call><tool_call>search<arg_key>query</arg_key><arg_value>b"),
+    ("glm45", GLM, "a<arg_key>path</arg_key><arg_value>b"),
+    ("glm45", GLM, "<arg_value>a"),
+    ("glm45", GLM, "a</tool_call>"),
+    ("qwen3_coder", QWEN, "a\n/parameter>\n"),
+    ("deepseek_v4", DSML, "a</｜DSML｜parameter"),
+]
+MENTIONED = [
+    ("glm45", GLM, "write <tool_call>x</tool_call> there"),
+    ("glm45", GLM, "the tag <arg_key> and its end </arg_key>"),
+    ("glm45", GLM, "before </tool_call><tool_call>search</tool_call> after"),
+    ("glm45", GLM, "<tool_call>"),
+    ("qwen3_coder", QWEN, "x <parameter=path> y"),
+    ("qwen3_coder", QWEN, ">=3.0"),
+    ("deepseek_v4", DSML, "a <｜DSML｜invoke> tag"),
+]
+
+
+def parse(name: str, output: str, size: int) -> list[Event]:
+    """Return the events of an output that is fed in pieces of `size` characters."""
+    request = ParserRequest(tools=TOOLS, tool_choice="auto")
+    parser = linear_parsers(ParserNames(name), Vocabulary())(request, [])
+    events: list[Event] = []
+    for start in range(0, len(output), size):
+        events += parser.feed(output[start : start + size])
+    return join(events + parser.finish())
+
+
+def sent(events: list[Event]) -> str:
+    return "".join(event.text for event in events if isinstance(event, ToolCallArguments))
+
+
+@pytest.mark.parametrize("size", [1, 7, 1000])
+@pytest.mark.parametrize(("name", "frame", "value"), SWALLOWED)
+def test_the_call_stays_open(name: str, frame: str, value: str, size: int) -> None:
+    events = parse(name, frame.format(value), size)
+    assert ToolCallMalformed(0, "swallowed_markup") in events
+    with pytest.raises(ValueError, match=r"delimiter|Extra"):
+        json.loads(sent(events))
+
+
+@pytest.mark.parametrize("size", [1, 7, 1000])
+@pytest.mark.parametrize(("name", "frame", "value"), MENTIONED)
+def test_a_marker_may_be_mentioned(name: str, frame: str, value: str, size: int) -> None:
+    events = parse(name, frame.format(value), size)
+    assert [event for event in events if isinstance(event, ToolCallMalformed)] == []
+    assert json.loads(sent(events)) == {"path": value}
+
+
+@pytest.mark.parametrize("family", WRITERS, ids=[family.name for family in WRITERS])
+@given(value=st.text("ab <>/=\"'{}[](),:;.|_\\\n1", min_size=1, max_size=12).map(str.strip))
+def test_marks_in_a_value_are_no_markup(family: Family, value: str) -> None:
+    parsers = find_parsers("ours", family)
+    assert parsers is not None
+    value = f"a{value}b"
+    events = read(parsers, family, write(family, (("remove", {"path": value}),)))
+    assert [event.name for event in events if isinstance(event, ToolCallStarted)] == ["remove"]
+    assert json.loads(sent(events)) == {"path": value}
