@@ -75,6 +75,8 @@ class CallReader:
 
     def leave(self, state: State, target: State | Jump) -> bool:
         """Finish what `state` has read, for `target`; return False to reject the call."""
+        if state is target and state in (State.PARAMETERS, State.KEY):
+            self._transcript.calls.drop_mark()
         if state is State.NAME:
             if target is State.JSON_CALLS:
                 return True  # whole call objects, where there might have been a name

@@ -265,8 +265,6 @@ class LinearParser(StreamParser, Reader):
         if state is State.NAME and target is State.JSON_CALLS and call.collected.strip():
             # Whole call objects stand only where no name has begun; this is part of the name.
             return len(marker) - self._collect(marker)
-        if state is target and state in (State.PARAMETERS, State.KEY):
-            transcript.calls.drop_mark()
         own = marker[: len(marker) - reused]
         if state not in TEXT_STATES:
             is_spelled = marker in self._table.spelled

@@ -6,6 +6,7 @@ import json
 import re
 from collections.abc import Collection, Iterable, Mapping
 from itertools import chain
+from typing import TypeAlias
 
 from ..base.limits import MAX_MARKUP, MAX_TOOL_NAME
 from .format import VALUE_STATES, Format, Jump, State, Target, target_state
@@ -16,6 +17,8 @@ _MARK = re.compile(r"[<>\"/|]")
 _WORD = re.compile(r"[^\s<>=\"'/]+")
 _KEYS = frozenset({State.KEY, State.HEADER})
 _BETWEEN = (State.PARAMETERS, State.ELEMENTS)
+Markers: TypeAlias = Mapping[State, Mapping[str, Target]]
+"""By state, each marker's target."""
 # A shorter marker begins or ends values that mean nothing by it.
 _SHORTEST = 3
 # A shorter part of an end marker is a part of others, too.
@@ -23,7 +26,7 @@ _LEAST_BROKEN = 6
 
 
 class SwallowedMarkup:
-    """Finds in a call's arguments what stands there only because an end is missing.
+    """Finds in a call's arguments markup whose only reason is a missing end.
 
     A value may mention markers; the model may be writing about its own format. It has swallowed
     some if they are where only the format puts them: around a declared parameter, between two
@@ -32,49 +35,38 @@ class SwallowedMarkup:
     markers: by state, each marker's target.
     """
 
-    def __init__(self, format_: Format, markers: Mapping[State, Mapping[str, Target]]) -> None:
-        def find(states: Iterable[State], targets: Collection[State | Jump]) -> set[str]:
-            return {
-                marker
-                for state in states
-                for marker, target in markers.get(state, {}).items()
-                if marker and target_state(target) in targets
-            }
-
-        ends = find(_BETWEEN, {State.TOOL_SECTION, Jump.RETURN}).difference(
+    def __init__(self, format_: Format, markers: Markers) -> None:
+        ends = find_markers(markers, _BETWEEN, {State.TOOL_SECTION, Jump.RETURN}).difference(
             markers.get(State.CONTENT, ())
         )
-        starts = find((State.CONTENT, State.TOOL_SECTION, State.PARAMETERS), {State.NAME})
-        value_ends = set(chain.from_iterable(markers.get(state, ()) for state in VALUE_STATES))
-        all_keys = find(_BETWEEN, _KEYS)
+        before_calls = (State.CONTENT, State.TOOL_SECTION, State.PARAMETERS)
+        starts = find_markers(markers, before_calls, {State.NAME})
+        value_ends = _all_markers(markers, VALUE_STATES)
+        all_keys = find_markers(markers, _BETWEEN, _KEYS)
         # One that ends a value, perhaps at the beginning of a line, is not found in it.
         keys = {key for key in all_keys if not any(end.endswith(key) for end in value_ends)}
-        values = find((State.PARAMETERS, *_KEYS), {*VALUE_STATES, Jump.BY_HEADER})
-        values |= find(_KEYS, {State.PARAMETERS})
-        after_keys = set(chain.from_iterable(markers.get(state, ()) for state in _KEYS))
+        before_values: set[State | Jump] = {*VALUE_STATES, Jump.BY_HEADER}
+        values = find_markers(markers, (State.PARAMETERS, *_KEYS), before_values)
+        values |= find_markers(markers, _KEYS, {State.PARAMETERS})
+        doubled = find_markers(markers, _BETWEEN, {State.PARAMETERS})
+        last = {*ends, *keys, *doubled, *value_ends, format_.tag_prefix}
         self._starts = tuple(starts)
         self._first = _long(values)
-        last = {*ends, *keys, *find(_BETWEEN, {State.PARAMETERS}), *value_ends, format_.tag_prefix}
         self._last = _long(last - values)
-        key = f"(?:{_any(keys)})(.{{0,{MAX_MARKUP}}}?)(?:{_any(after_keys)})"
-        if format_.tag_prefix:
-            key = f"{re.escape(format_.tag_prefix)}<(/?[^<>]+)>"
-            keys = after_keys = {format_.tag_prefix}
-        self._key = _compile(key, keys, after_keys)
+        self._key = _compile_key(keys, _all_markers(markers, _KEYS), format_.tag_prefix)
         self._next_call = _compile(
             f"(?:{_any(ends)})\\s*(?:{_any(starts)}).{{1,{MAX_TOOL_NAME}}}?(?:{_any(all_keys)})",
             ends,
             starts,
             all_keys,
         )
-        self._value_ends = value_ends = find(VALUE_STATES, {State.PARAMETERS})
-        self._broken_ends = tuple(part for end in value_ends for part in _broken(end))
-        self._end_words = re.compile(
-            "|".join(set(re.findall(r"\w{3,}", " ".join(value_ends)))) or r"(?!)"
-        )
+        self._value_ends = find_markers(markers, VALUE_STATES, {State.PARAMETERS})
+        self._broken_ends = tuple(part for end in self._value_ends for part in _broken(end))
+        words = set(re.findall(r"\w{3,}", " ".join(self._value_ends)))
+        self._end_words = re.compile("|".join(words) or r"(?!)")
 
     def is_in(
-        self, arguments: str, names: Collection[str], schema: FunctionSchema, *, unended: bool
+        self, arguments: str, names: Collection[str], schema: FunctionSchema, unended: bool
     ) -> bool:
         """Whether a value of `arguments`, which lack their last brace, has swallowed markup.
 
@@ -120,6 +112,29 @@ class SwallowedMarkup:
 
 def _long(markers: Iterable[str]) -> tuple[str, ...]:
     return tuple(marker for marker in markers if len(marker) >= _SHORTEST)
+
+
+def find_markers(
+    markers: Markers, states: Iterable[State], targets: Collection[State | Jump]
+) -> set[str]:
+    """Return the markers that lead from one of `states` to one of `targets`."""
+    return {
+        marker
+        for state in states
+        for marker, target in markers.get(state, {}).items()
+        if marker and target_state(target) in targets
+    }
+
+
+def _all_markers(markers: Markers, states: Iterable[State]) -> set[str]:
+    return set(chain.from_iterable(markers.get(state, ()) for state in states))
+
+
+def _compile_key(keys: Collection[str], ends: Collection[str], prefix: str) -> re.Pattern[str]:
+    """Return a pattern for the markup around a key; its group is the key."""
+    if prefix:
+        return re.compile(f"{re.escape(prefix)}<(/?[^<>]+)>")
+    return _compile(f"(?:{_any(keys)})(.{{0,{MAX_MARKUP}}}?)(?:{_any(ends)})", keys, ends)
 
 
 def _broken(end: str) -> Iterable[str]:

@@ -107,7 +107,9 @@ class Transcript:
         guesses: bool = False,
     ) -> None:
         self.events: list[Event] = []
-        self.calls = ToolCallEmitter(self.events, parameters, markup, guesses=guesses)
+        self.calls = ToolCallEmitter(
+            self.events, parameters, markup.is_in if markup else None, guesses=guesses
+        )
         self.state = State.CONTENT
         self.plain: type[Reasoning | Content] | None = None
         self.guess: Guess | None = None

@@ -292,7 +292,7 @@ class JsonCallGrammar(IncrementalGrammar):
             self._value.stop("invalid_key")
 
     def _stray(self, text: str) -> None:
-        """Take text behind the arguments in their string."""
+        """Take text after the arguments in their string."""
         if text.strip():
             self._stop_repair("extra_text")
             self._calls.stray(text)
@@ -381,17 +381,21 @@ class _JsonInString:
             return
         text = self._held + json.loads(f'"{self._surrogate}{piece}"')
         self._surrogate = ""
-        if self._value.status is Status.DONE:
+        if not self._has_ended:
+            text = text[self._value.read_far(text) :]
+        if self._has_ended:
+            self._held = ""
             self._stray(text)
-            return
-        end = self._value.read_far(text)
-        self._held = text[end:] if self._value.status is Status.MORE else ""
-        if self._value.status is Status.DONE:
-            self._stray(text[end:])
+        else:
+            self._held = text
+
+    @property
+    def _has_ended(self) -> bool:
+        return self._value.status is Status.DONE
 
     def finish(self) -> None:
         """Write what is held back: the string has ended."""
-        if self._value.status is not Status.DONE:
+        if not self._has_ended:
             self._value.read(self._held, final=True)
             self._value.close()
 

@@ -137,13 +137,9 @@ class JsonRepairer(IncrementalGrammar):
     def close(self) -> None:
         in_string = self._state in (self._string, self._raw_string)
         lacks_value = self._state == self._colon or self._expects_member
-        if (
-            self._state == self._as_written
-            or ((in_string or lacks_value) and self.stop())
-            or (self._closers and self._has_swallowed("}])"))
-        ):
+        self.status = Status.DONE
+        if self._stays_open(in_string or lacks_value):
             self._closers.clear()
-            self.status = Status.DONE
             return
         if in_string or self._state == self._bare_word:
             self._end_string()
@@ -154,7 +150,12 @@ class JsonRepairer(IncrementalGrammar):
         for closer in reversed(self._closers):
             self._write(closer)
         self._closers.clear()
-        self.status = Status.DONE
+
+    def _stays_open(self, lacks_more: bool) -> bool:
+        """Whether delimiters alone do not close the value. lacks_more: a quote or a value."""
+        if self._state == self._as_written or (lacks_more and self.stop()):
+            return True
+        return bool(self._closers) and self._has_swallowed("}])")
 
     @property
     def _expects_member(self) -> bool:

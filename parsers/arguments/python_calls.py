@@ -8,7 +8,8 @@ from typing_extensions import override
 
 from ...base.limits import MAX_BEGINNING, MAX_TOOL_NAME
 from .incremental_grammar import IncrementalGrammar, Status, skip_space
-from .python_values import PythonValue, begins_literal
+from .python_values import PythonValue
+from .python_words import VALUE_START, begins_literal
 from .schema_value import UNDECLARED
 from .tool_calls import ToolCallEmitter
 
@@ -17,7 +18,6 @@ _BETWEEN_CALLS = re.compile(r"[ \t\r\n,;]+")
 _BETWEEN_ARGUMENTS = re.compile(r"[ \t\r\n,]+")
 _NAME = re.compile(r"[^\W\d][\w.\-]*")
 _KEYWORD = re.compile(r"([^\W\d]\w*)\s*=(?!=)")
-_VALUE_START = re.compile(r"[\w\"'{\[(.+\-]")
 _WORD = re.compile(r"[^\W\d]\w*\s*")
 
 
@@ -178,7 +178,7 @@ class PythonCallGrammar(IncrementalGrammar):
         if match is not None:
             self._begin_argument(match.group(1))
             return match.end()
-        if _VALUE_START.match(text, position) is None:
+        if VALUE_START.match(text, position) is None:
             self.status = Status.UNEXPECTED
         else:
             self._begin_argument(self._positional_name(), positional=True)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Collection
 
 from typing_extensions import override
@@ -11,68 +10,33 @@ from ...base.limits import MAX_UNDECIDED_BRACKET, MAX_WORD
 from ..events import Malformation
 from ..schema import ValueSchema
 from .incremental_grammar import Status
-from .json_repair import JsonRepairer, StringRun, escape_quotes
-from .json_text import WriteJson, escape_json, is_literal, word_to_json
+from .json_repair import JsonRepairer
+from .json_text import WriteJson, escape_json, word_to_json
 from .python_escapes import read_escape
+from .python_words import (
+    KEYWORD,
+    MAX_LOOK,
+    MAX_SPACES,
+    OPENERS,
+    PARTIAL_KEYWORD,
+    PREFIXES,
+    QUOTES,
+    RAW_RUNS,
+    RUNS,
+    STRING_START,
+    VALUE_START,
+    WORD,
+    match_space,
+)
 from .schema_value import UNDECLARED
 
-# After a string or word, white space is read together with what follows; more ends the value.
-_MAX_SPACE = 256
-# Limit for the text from a comma on that decides whether a quote ends its string.
-_MAX_LOOK = 192
-_SPACE = re.compile(r"[ \t\r\n]*")
-_WORD = re.compile(r"[\w.+\-$]+")
-_KEYWORD = re.compile(rf"([^\W\d]\w{{0,{_MAX_LOOK}}})[ \t\r\n]*=(?!=)")
-_PARTIAL_KEYWORD = re.compile(r"[^\W\d]\w*[ \t\r\n]*=?\Z")
-_VALUE_START = re.compile(r"[\w\"'{\[(.+\-]")
-_PREFIXES = frozenset({"", "r", "b", "u", "br", "rb"})
-# The beginning of a string, or of its prefix at the end of the text.
-_STRING_START = re.compile(r"([rR][bB]?|[bB][rR]?|[uU])?(?:([\"'])|\Z)")
-# Text of a string including escapes with the same meaning in JSON; and without escapes.
-_RUN = {
-    '"': StringRun(re.compile(r'(?:[^\\"\x00-\x1f]++|\\["\\bfnrt])++'), str),
-    "'": StringRun(re.compile(r"(?:[^\\'\x00-\x1f]++|\\[\\bfnrt])++"), escape_quotes),
-}
-_RAW_RUN = {quote: StringRun(re.compile(rf"[^\\\r{quote}]+"), escape_json) for quote in "\"'"}
-_QUOTES = "\"'"
-_OPENERS = "{[("
-# What follows an empty string, and a value.
+# Marks that follow an empty string, and those that follow a value.
 _BEHIND_EMPTY = " \t\r\n,)]}:\"'"
 _ENDS = ("", ",", ")", "]", "}", ":")
 # The closing mark while the content of an open bracket is undecided.
 _UNDECIDED = {"{": "dict or set", "(": "list or value"}
 # No marker begins with one of these.
 _NO_MARKERS = "\"'\\"
-
-
-def begins_literal(text: str, position: int, *, final: bool) -> bool | None:
-    """Whether a literal begins at `position`; None if that needs more text.
-
-    A number or keyword counts only if the argument ends after it.
-    """
-    if position == len(text):
-        return False if final else None
-    if text[position] in _QUOTES or text[position] in _OPENERS:
-        return True
-    match = _WORD.match(text, position)
-    if match is None:
-        return False
-    word, end = match.group(), match.end()
-    if end < len(text) and text[end] in _QUOTES:
-        return word.lower() in _PREFIXES
-    ends = _ends_word(text, _match_space(text, end), final=final)
-    return ends and is_literal(word)
-
-
-def _ends_word(text: str, position: int, *, final: bool) -> bool | None:
-    """Whether an argument ends before `position`; None if that needs more text."""
-    if position == len(text):
-        return False if final else None
-    if text[position] in ",)":
-        return True
-    if not final and _PARTIAL_KEYWORD.match(text, position) is not None:
-        return None
-    return _KEYWORD.match(text, position) is not None  # the comma was omitted
 
 
 class PythonValue(JsonRepairer):
@@ -93,7 +57,7 @@ class PythonValue(JsonRepairer):
         Without it, such source is a string. schema: the argument's.
 
     Holds back an incomplete escape sequence, a word of at most `MAX_WORD` characters, and at most
-    `_MAX_LOOK` characters after a quote or word. At most `MAX_UNDECIDED_BRACKET` characters of
+    `MAX_LOOK` characters after a quote or word. At most `MAX_UNDECIDED_BRACKET` characters of
     JSON wait while "(" and "{" may enclose a value, a list or an object; a bracket with more text
     encloses a list.
     """
@@ -108,12 +72,11 @@ class PythonValue(JsonRepairer):
         schema: ValueSchema = UNDECLARED["json"],
     ) -> None:
         super().__init__(write, malformed=malformed)
-        self._schema = schema
-        self._write_through = write
+        self._schema, self._write_through = schema, write
         self._keywords = keywords
         self._positional = positional
         self._raw = self._bytes = False
-        self.has_inner_quotes = False
+        self._has_inner_quotes = self.has_inner_quotes = False
         self._space = ""  # after a quote or word that may end the value
         self._last_word = ""
         self._depth = 0  # of brackets in source that is not a literal
@@ -175,8 +138,8 @@ class PythonValue(JsonRepairer):
 
     @override
     def _value(self, text: str, position: int) -> int:
-        position = _match_space(text, position)
-        if position == len(text) or (char := text[position]) not in _OPENERS:
+        position = match_space(text, position)
+        if position == len(text) or (char := text[position]) not in OPENERS:
             return self._atom(text, position)
         self._emit("")
         if char == "[":
@@ -222,14 +185,14 @@ class PythonValue(JsonRepairer):
 
     def _first(self, text: str, position: int) -> int:
         """Read up to the first key of an object or element of a set."""
-        position = _match_space(text, position)
+        position = match_space(text, position)
         if position == len(text):
             return position
         if text[position] == "}":
             self._decide("{")
             self._state = self._key
             return self._end_bracket(position)
-        if text[position] in _OPENERS:
+        if text[position] in OPENERS:
             self._decide("[")
         self._state = self._value
         return position
@@ -237,11 +200,11 @@ class PythonValue(JsonRepairer):
     @override
     def _key(self, text: str, position: int) -> int:
         self._in_key = True
-        return self._atom(text, _match_space(text, position))
+        return self._atom(text, match_space(text, position))
 
     @override
     def _after(self, text: str, position: int) -> int:
-        position = _match_space(text, position)
+        position = match_space(text, position)
         if position == len(text):
             return position
         match self._closers[-1]:
@@ -279,16 +242,14 @@ class PythonValue(JsonRepairer):
 
     @override
     def _white_space(self, text: str, position: int) -> int:
-        return _match_space(text, position)
-
-    # Words.
+        return match_space(text, position)
 
     @override
     def _atom(self, text: str, position: int) -> int:
         if position == len(text):
             return position
         char = text[position]
-        if char in _QUOTES:
+        if char in QUOTES:
             return self._begin_literal("", char, position)
         if char in "]})" and self._closers:
             return self._end_bracket(position)
@@ -296,7 +257,7 @@ class PythonValue(JsonRepairer):
 
     @override
     def _word(self, text: str, position: int) -> int:
-        match = _WORD.match(text, position)
+        match = WORD.match(text, position)
         if match is None:
             self.status = Status.UNEXPECTED
             return position
@@ -306,7 +267,7 @@ class PythonValue(JsonRepairer):
             return end
         if end == len(text) and not self._final:
             return position
-        if end < len(text) and text[end] in _QUOTES and word.lower() in _PREFIXES:
+        if end < len(text) and text[end] in QUOTES and word.lower() in PREFIXES:
             return self._begin_literal(word.lower(), text[end], end)
         self._last_word, self._space = word, ""
         self._state = self._after_word
@@ -333,50 +294,53 @@ class PythonValue(JsonRepairer):
     # Source that is not a literal.
 
     def _begin_source(self, text: str) -> None:
-        is_word = _WORD.fullmatch(text) is not None
+        is_word = WORD.fullmatch(text) is not None
         may_be_string = bool(self._closers) or "string" in self._schema.kinds
         if not (is_word and may_be_string) and self.stop():
             self._write(text)
             return
         self._emit('"' + escape_json(text))
         self._space = ""
-        self._depth = int(text[-1] in _OPENERS)
+        self._depth = int(text[-1] in OPENERS)
         self._state = self._source
-        if text[-1] in _QUOTES:
+        if text[-1] in QUOTES:
             self._quote = text[-1]
             self._state = self._source_string
 
     def _source(self, text: str, position: int) -> int:
         """Copy source up to the comma or bracket that ends the value."""
         position = self._skip_space(text, position)
-        if position == len(text) and not self._final and len(self._space) <= _MAX_SPACE:
+        if position == len(text) and not self._final and len(self._space) <= MAX_SPACES:
             return position
-        char = text[position] if position < len(text) else ""
-        if not char or (not self._depth and (char in ",)]}" or (char == ":" and self._in_key))):
+        char = text[position : position + 1]
+        if not char or self._ends_source(char):
             self._space = ""
             self._end_string()
             return position
         self._write(escape_json(self._space))
         self._space = ""
-        match = _WORD.match(text, position)
+        match = WORD.match(text, position)
         if match is not None:
             self._write(match.group())
             return match.end()
         if self.stop():
             return position
-        if char in _QUOTES:
+        if char in QUOTES:
             self._quote = char
             self._state = self._source_string
         elif char not in "()[]{},":
             self.status = Status.UNEXPECTED  # a marker may begin here
             return position
-        self._depth += (char in _OPENERS) - (char in ")]}")
+        self._depth += (char in OPENERS) - (char in ")]}")
         self._write(escape_json(char))
         return position + 1
 
+    def _ends_source(self, char: str) -> bool:
+        return not self._depth and (char in ",)]}" or (char == ":" and self._in_key))
+
     def _source_string(self, text: str, position: int) -> int:
         """Copy a string in source, with its quotes and escape sequences."""
-        match = _RAW_RUN[self._quote].matches.match(text, position)
+        match = RAW_RUNS[self._quote].matches.match(text, position)
         end = position + 1 + (text[position] == "\\") if match is None else match.end()
         if end > len(text) and not self._final:
             return position
@@ -385,13 +349,12 @@ class PythonValue(JsonRepairer):
             self._state = self._source
         return min(end, len(text))
 
-    # Strings.
-
     def _begin_literal(self, prefix: str, quote: str, position: int) -> int:
         """Begin a string, or another one that continues the string before it."""
         self._raw, self._bytes = "r" in prefix, "b" in prefix
-        self._runs = _RAW_RUN if self._raw else _RUN
+        self._runs = RAW_RUNS if self._raw else RUNS
         self._quote = quote
+        self._has_inner_quotes = False
         if self._state != self._after_quote:
             self._emit('"')
         self._space = ""
@@ -456,43 +419,49 @@ class PythonValue(JsonRepairer):
     def _after_quote(self, text: str, position: int) -> int:
         """Decide whether the quote before `position` ends its string, or is text."""
         position = self._skip_space(text, position)
-        string = None if self.has_inner_quotes else _STRING_START.match(text, position)
-        if string is not None and len(self._space) <= _MAX_SPACE:
+        string = None if self._has_inner_quotes else STRING_START.match(text, position)
+        if string is not None and len(self._space) <= MAX_SPACES:
             if string[2]:
                 return self._begin_literal((string[1] or "").lower(), string[2], string.end() - 1)
             if not self._final:
                 return position  # a quote may follow the prefix
         ends = self._may_end(text, position)
-        if ends and text[position : position + 1] not in _ENDS and self._has_swallowed(","):
+        if ends and self._may_lack_comma(text, position):
             return position
         if ends or (ends is False and len(self._quote) > 1):
             self._space = ""
             self._end_string()
-        elif ends is False and (text[position].isalnum() or text[position] in _NO_MARKERS):
-            self._continue_string()
         elif ends is False:
-            self.status = Status.UNEXPECTED
+            self._keep_quote(text[position])
         return position
+
+    def _may_lack_comma(self, text: str, position: int) -> bool:
+        return text[position : position + 1] not in _ENDS and self._has_swallowed(",")
+
+    def _keep_quote(self, char: str) -> None:
+        """Take the quote before `char` for text, unless a marker may begin there."""
+        if char.isalnum() or char in _NO_MARKERS:
+            self._continue_string()
+        else:
+            self.status = Status.UNEXPECTED
 
     def _continue_string(self) -> None:
         """Continue a string: its quote is text."""
-        self.has_inner_quotes = True
+        self._has_inner_quotes = self.has_inner_quotes = True
         self._write(escape_json(self._quote + self._space))
         self._space = ""
         self._state = self._string
 
-    # The text after a value.
-
     def _skip_space(self, text: str, position: int) -> int:
         """Return the position after white space, which is kept in `_space` up to its limit."""
-        space = text[position : _match_space(text, position)]
-        space = space[: _MAX_SPACE + 1 - len(self._space)]
+        space = text[position : match_space(text, position)]
+        space = space[: MAX_SPACES + 1 - len(self._space)]
         self._space += space
         return position + len(space)
 
     def _may_end(self, text: str, position: int) -> bool | None:
         """Whether the value may end before `position`; None if that needs more text."""
-        if len(self._space) > _MAX_SPACE:
+        if len(self._space) > MAX_SPACES:
             return True
         if position == len(text):
             return True if self._final else None
@@ -500,15 +469,15 @@ class PythonValue(JsonRepairer):
         if self._closers:
             is_key = self._in_key or self._closers[-1] == "dict or set"
             return char in (":,}" if is_key else ",)]}")
-        return char == ")" or self._may_end_argument(text[position : position + _MAX_LOOK])
+        return char == ")" or self._may_end_argument(text[position : position + MAX_LOOK])
 
     def _may_end_argument(self, look: str) -> bool | None:
         """Whether an argument may end before the text that begins with `look`."""
-        whole = self._final or len(look) == _MAX_LOOK
+        whole = self._final or len(look) == MAX_LOOK
         if look.rstrip() == "]":  # the parenthesis was omitted
             return True if whole else None
         comma = look[0] == ","
-        start = _match_space(look, 1) if comma else 0
+        start = match_space(look, 1) if comma else 0
         return self._may_follow(look, start, comma=comma, whole=whole)
 
     def _may_follow(self, look: str, start: int, *, comma: bool, whole: bool) -> bool | None:
@@ -518,18 +487,13 @@ class PythonValue(JsonRepairer):
         """
         if start == len(look):
             return True if whole else None
-        if not whole and _PARTIAL_KEYWORD.match(look, start) is not None:
+        if not whole and PARTIAL_KEYWORD.match(look, start) is not None:
             return None
-        keyword = _KEYWORD.match(look, start)
+        keyword = KEYWORD.match(look, start)
         if keyword is not None and (keyword[1] in self._keywords or not self._keywords):
             return comma or bool(self._space)
-        if look[start] == ")" or self.has_inner_quotes:
+        if look[start] == ")" or self._has_inner_quotes:
             return comma and look[start] == ")"
         if keyword is not None:
             return comma
-        return comma and self._positional and _VALUE_START.match(look, start) is not None
-
-
-def _match_space(text: str, position: int) -> int:
-    match = _SPACE.match(text, position)
-    return match.end() if match is not None else position
+        return comma and self._positional and VALUE_START.match(look, start) is not None

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Collection, Mapping
+from typing import TypeAlias
 
 from ...base.json_types import JsonObject
 from ...base.limits import MAX_MARKUP
@@ -18,14 +18,14 @@ from ..events import (
 from ..schema import FunctionSchema, ValueSchema
 from .json_text import escape_json
 
-if TYPE_CHECKING:
-    from ..swallowed_markup import SwallowedMarkup
-
 # A sign that a parameter's key holds a piece of the markup around it; beside declared keys, more.
 _MARKUP = re.compile("[<>=\"'\n]")
 _PUNCTUATION = re.compile(r"[,:;|(){}\[\]]|\A\s|\s\Z")
 # The name of a function that is not declared.
 _NAME = re.compile(r"\w(?:[\w.:/$\-]*\w)?")
+
+FindMarkup: TypeAlias = Callable[[str, Collection[str], FunctionSchema, bool], bool]
+"""Finds markup that a call's values have swallowed: `SwallowedMarkup.is_in`."""
 
 
 class ToolCallEmitter:
@@ -42,7 +42,7 @@ class ToolCallEmitter:
         self,
         events: list[Event],
         parameters: Mapping[str, JsonObject],
-        markup: SwallowedMarkup | None = None,
+        markup: FindMarkup | None = None,
         *,
         guesses: bool = False,
     ) -> None:
@@ -231,12 +231,10 @@ class ToolCallEmitter:
         self._stray = ""
         self._has_stray = False
 
-    def _has_swallowed(self, markup: SwallowedMarkup) -> bool:
+    def _has_swallowed(self, markup: FindMarkup) -> bool:
         properties = self.schema.get("properties")
         names = {*self._parameters, *(properties if isinstance(properties, dict) else ())}
-        return markup.is_in(
-            "".join(self._written), names, self.compiled_schema, unended=self._unended
-        )
+        return markup("".join(self._written), names, self.compiled_schema, self._unended)
 
     def _has_required(self) -> bool:
         if self._has_arguments and not self._keys:

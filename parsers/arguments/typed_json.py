@@ -88,7 +88,7 @@ class TypedJson(JsonRepairer):
         return super().stop(kind)
 
     def _bad_key(self, text: str, position: int) -> int:
-        """Drop the colon behind a key that only a slip explains, so that no JSON comes of it."""
+        """Drop the colon after a key that only a slip explains, so that no JSON comes of it."""
         end = skip_space(text, position)
         if end < len(text):
             self._state = self._as_written

@@ -166,14 +166,8 @@ class XmlElements(IncrementalGrammar):
         """Read the tag whose prefix is at `position`."""
         start = position + len(self._tag_prefix)
         match = _TAG.match(text, start)
-        if match is None and text.startswith(self._tag_prefix, start):
-            self._calls.drop_mark()  # it is doubled
-            return start
         if match is None:
-            may_be_prefix = self._tag_prefix.startswith(text[start:])
-            if self._final or not (may_be_prefix or _may_be_tag(text, start)):
-                self.status = Status.UNEXPECTED
-            return position
+            return self._no_tag(text, position)
         slash, tag = match.groups()
         innermost = self._innermost
         if slash and self._open and tag == innermost.tag:
@@ -190,6 +184,17 @@ class XmlElements(IncrementalGrammar):
             self._begin(tag)
         return match.end()
 
+    def _no_tag(self, text: str, position: int) -> int:
+        """Read a prefix without a tag, which may be incomplete, or doubled."""
+        start = position + len(self._tag_prefix)
+        if text.startswith(self._tag_prefix, start):
+            self._calls.drop_mark()
+            return start
+        may_be_prefix = self._tag_prefix.startswith(text[start:])
+        if self._final or not (may_be_prefix or _may_be_tag(text, start)):
+            self.status = Status.UNEXPECTED
+        return position
+
     def _drop(self, text: str, position: int) -> int:
         """Drop an end tag without an element."""
         end = min(len(text), position + self._unopened)
@@ -199,7 +204,7 @@ class XmlElements(IncrementalGrammar):
         return end
 
     def _text(self, text: str) -> None:
-        """Take text of the innermost element, or between elements, where it is none."""
+        """Take text of the innermost element; between elements it leaves the call open."""
         element = self._innermost
         if not text:
             return

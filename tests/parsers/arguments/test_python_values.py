@@ -10,7 +10,8 @@ from typing import Any
 
 import pytest
 from backedge.base.limits import MAX_UNDECIDED_BRACKET
-from backedge.parsers.arguments.python_values import PythonValue, begins_literal
+from backedge.parsers.arguments.python_values import PythonValue
+from backedge.parsers.arguments.python_words import begins_literal
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -202,18 +203,6 @@ def test_any_text_becomes_json_however_it_is_cut(text: str, start: str, cuts: se
     json.loads(whole)
     assert read(start + text, cuts) == whole
     assert read(start + text, range(len(text) + 1)) == whole
-
-
-@pytest.mark.parametrize(
-    ("text", "begins"),
-    [
-        ("'x", True), ("[x", True), ("br'x", True), ("f'x'", False), ("x)", False), ("True,", True),
-        ("1 )", True), ("1 + 2)", False), ("1 b=2)", True), ("1 b==2)", False), ("*x)", False),
-        ("null)", True), ("1", None), ("Tr", None), ("1 b", None), ("", None),
-    ],
-)  # fmt: skip
-def test_a_literal_is_known_by_its_beginning(text: str, begins: bool | None) -> None:
-    assert begins_literal(text, 0, final=False) is begins
 
 
 @pytest.mark.parametrize("unit", ["'", "' ", "(", "{", "x(", "\\", "1 ", "', b", '"', "'a' "])

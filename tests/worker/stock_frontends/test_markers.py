@@ -12,7 +12,7 @@ CASES = [
     (ParserNames("hermes", "qwen3"), NONE,
      ["<tool_call>", "</tool_call>", "<think>", "</think>"]),
     # Names that only Dynamo has: the worker's own name says which format it is.
-    (ParserNames(None, "nemotron_nano"), NONE, None),
+    (ParserNames(None, "basic"), NONE, None),
     (ParserNames(None, "nemotron_nano"), ParserNames(None, "qwen3"), ["<think>", "</think>"]),
     (ParserNames("nobody's", "qwen3"), ParserNames("nobody's"), None),
     # A call that begins with a brace or a bracket.
