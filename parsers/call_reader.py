@@ -168,25 +168,26 @@ class CallReader:
 
     def keep_open(self) -> bool:
         """Keep the open call in which something was collected that is no key and no header."""
-        collected, self.collected = self.collected, ""
-        calls = self._transcript.calls
-        if State.PARAMETERS not in self._format.states or calls.stops_repair is None:
-            self.collected = collected
+        if not self._keeps_open:
             return False
-        calls.malformed("extra_text")
-        calls.stray(collected)
+        self._leave_open(self.collected)
         return True
 
     def _unread_header(self, header: str) -> State | Jump:
         """Return what a header leads to that no pattern reads: an open call keeps it."""
-        states = self._format.states
-        calls = self._transcript.calls
-        checks = State.PARAMETERS in states and calls.stops_repair is not None
-        if checks and self.start() and calls.open:
-            calls.malformed("extra_text")
-            calls.stray(header)
+        if self._keeps_open and self.start() and self._transcript.calls.open:
+            self._leave_open(header)
             return State.PARAMETERS
-        return State.TOOL_SECTION if State.TOOL_SECTION in states else Jump.RETURN
+        return State.TOOL_SECTION if State.TOOL_SECTION in self._format.states else Jump.RETURN
+
+    @property
+    def _keeps_open(self) -> bool:
+        checks = self._transcript.calls.stops_repair is not None
+        return checks and State.PARAMETERS in self._format.states
+
+    def _leave_open(self, text: str) -> None:
+        self._transcript.calls.malformed("extra_text")
+        self._transcript.calls.stray(text)
 
     # The arguments.
 

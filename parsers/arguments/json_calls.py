@@ -122,9 +122,8 @@ class JsonCallGrammar(IncrementalGrammar):
             self._value.close()
             self._take_value()
         if self._depth and self._begun and self._value.ends_with("}]"):
-            self._calls.malformed(
-                "invalid_json"
-            )  # the missing bracket may be the one in the string
+            # The missing bracket may be the one in the string.
+            self._calls.malformed("invalid_json")
         if self._state not in (self._start, self._between) and not self._begun:
             self._begin_call()
 
@@ -277,19 +276,18 @@ class JsonCallGrammar(IncrementalGrammar):
         """Whether a member that calls do not have holds what should be the arguments."""
         if self._name is None or self._has_arguments or not self._calls.requires(self._name):
             return False
-        return char in "{[" or self._calls.declares_key(self._name, self._key)
+        return char in "{[" or self._key in self._calls.declared_keys(self._name)
 
     def _leave_open(self, text: str) -> None:
         """Write the rest of a call as it is, from `text` on; without a name it is no call."""
         if not self._begun:
             self._begin_call()
         if self._begun:
-            self._calls.malformed("invalid_key")
-            self._calls.arguments(text)
             self._in_arguments = True
             self._begin_value(self._calls.arguments, self._skip)
             self._value = JsonRepairer(self._calls.arguments, malformed=self._calls.malformed)
             self._value.stop("invalid_key")
+            self._calls.arguments(text)
 
     def _stray(self, text: str) -> None:
         """Take text after the arguments in their string."""
@@ -363,8 +361,7 @@ class _JsonInString:
     """Reads arguments that the model wrote as a JSON string that contains JSON.
 
     Takes the pieces of the JSON string and writes the value inside it; `stray` takes what follows
-    that value. Holds back half of a
-    surrogate pair, and what `JsonRepairer` holds back.
+    that value. Holds back half of a surrogate pair, and what `JsonRepairer` holds back.
     """
 
     def __init__(self, value: JsonRepairer, stray: WriteJson) -> None:

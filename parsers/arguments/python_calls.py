@@ -188,7 +188,7 @@ class PythonCallGrammar(IncrementalGrammar):
         self._calls.member(name)
         self._position += 1
         calls = self._calls
-        names = self._names()
+        names = list(self._calls.declared_keys(self._calls.name))
         if positional and names and name not in names:
             calls.malformed("invalid_key")
         schema = calls.value_schema(name)
@@ -201,13 +201,8 @@ class PythonCallGrammar(IncrementalGrammar):
         )
         self._state = self._in_value
 
-    def _names(self) -> list[str]:
-        """Return the names of the declared parameters."""
-        properties = self._calls.schema.get("properties")
-        return list(properties) if isinstance(properties, dict) else []
-
     def _positional_name(self) -> str:
-        names = self._names()
+        names = list(self._calls.declared_keys(self._calls.name))
         return names[self._position] if self._position < len(names) else str(self._position)
 
     def _in_value(self, text: str, position: int) -> int:

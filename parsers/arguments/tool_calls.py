@@ -105,10 +105,10 @@ class ToolCallEmitter:
             known and (name.startswith(known) or name.endswith(known)) for known in self._parameters
         )
 
-    def declares_key(self, name: str, key: str) -> bool:
-        """Whether the function `name` declares a parameter `key`."""
+    def declared_keys(self, name: str) -> Collection[str]:
+        """Return the parameters that the function `name` declares itself, in their order."""
         properties = self._parameters.get(name, {}).get("properties")
-        return isinstance(properties, dict) and key in properties
+        return properties if isinstance(properties, dict) else ()
 
     def requires(self, name: str) -> bool:
         """Whether a call of this function needs arguments, as far as that is checked."""
@@ -197,7 +197,7 @@ class ToolCallEmitter:
         self._drop_stray()
         if self._doubtful and not self._has_required():
             self.malformed("missing_parameter")
-        if self._markup is not None and self._has_swallowed(self._markup):
+        if self._markup is not None and not self._malformed and self._has_swallowed(self._markup):
             self.malformed("swallowed_markup")
         if self._malformed:
             pass
@@ -209,15 +209,14 @@ class ToolCallEmitter:
 
     def may_be_key(self, key: str) -> bool:
         """Whether a parameter may have this key: it is declared, or may be and has no markup."""
-        schema = self.schema
-        properties = schema.get("properties")
-        if self._guesses or (isinstance(properties, dict) and key in properties):
+        schema, declared = self.schema, self.declared_keys(self.name)
+        if self._guesses or key in declared:
             return True
         if not self._parameters or self.compiled_schema.root.has_property(key):
             return True  # nothing is known, or it is of a part: `allOf`, a reference
         if not key or _MARKUP.search(key) is not None:
             return self.value_schema(key).declared
-        if not properties or "patternProperties" in schema:
+        if not declared or "patternProperties" in schema:
             return True
         return schema.get("additionalProperties") is not False and not _PUNCTUATION.search(key)
 
@@ -232,8 +231,7 @@ class ToolCallEmitter:
         self._has_stray = False
 
     def _has_swallowed(self, markup: FindMarkup) -> bool:
-        properties = self.schema.get("properties")
-        names = {*self._parameters, *(properties if isinstance(properties, dict) else ())}
+        names = {*self._parameters, *self.declared_keys(self.name)}
         return markup("".join(self._written), names, self.compiled_schema, self._unended)
 
     def _has_required(self) -> bool:
