@@ -23,7 +23,8 @@ MINICPM5 = Format(
             "'><![CDATA[": State.STRING,
         },
         State.VALUE: {"</param>": State.PARAMETERS},
-        State.STRING: {"]]>": State.PARAMETERS},
+        # Code has `]]>` as well; it is an end only in front of the parameter's.
+        State.STRING: dict.fromkeys(("]]></param>", "]]>\n</param>"), State.PARAMETERS),
     },
     strip="",
     undeclared_type="json",
