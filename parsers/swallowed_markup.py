@@ -60,8 +60,11 @@ class SwallowedMarkup:
             starts,
             all_keys,
         )
+        # Without one of these a value, which may be long, needs no search.
+        self._marks = {mark for mark in (*self._first, *self._last, *starts, *all_keys) if mark}
         self._value_ends = find_markers(markers, VALUE_STATES, {State.PARAMETERS})
         self._broken_ends = tuple(part for end in self._value_ends for part in _broken(end))
+        self._marks.update(self._broken_ends)
         words = set(re.findall(r"\w{3,}", " ".join(self._value_ends)))
         self._end_words = re.compile("|".join(words) or r"(?!)")
 
@@ -81,7 +84,7 @@ class SwallowedMarkup:
         return any(
             self._is_in_text(value, names)
             or (unended and self._has_lost_end(value, names))
-            or (_MARK.search(value) and "string" not in schema.member(key).kinds)
+            or ("string" not in schema.member(key).kinds and _MARK.search(value) is not None)
             for key, value in values
             if isinstance(value, str)
         )
@@ -96,6 +99,8 @@ class SwallowedMarkup:
         return any(part in text for part in self._broken_ends)
 
     def _is_in_text(self, text: str, names: Collection[str]) -> bool:
+        if not any(mark in text for mark in self._marks):
+            return False
         word = text.strip()
         if word.startswith(self._first) or self._next_call.search(text) is not None:
             return True

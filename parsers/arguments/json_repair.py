@@ -83,7 +83,7 @@ class JsonRepairer(IncrementalGrammar):
         self._closers: list[str] = []
         self._comma = ""  # with the white space after it: written only if a value follows
         self._in_key = False
-        self._last_char = ""  # of the last string
+        self._last_run = ""  # the latest piece of the last string
         self._state = self._value
 
     @property
@@ -174,7 +174,7 @@ class JsonRepairer(IncrementalGrammar):
 
     def ends_with(self, marks: str) -> bool:
         """Whether the last string ends with one of `marks`."""
-        return bool(self._last_char) and self._last_char in marks
+        return bool(self._last_run) and self._last_run[-1] in marks
 
     def _has_swallowed(self, marks: str) -> bool:
         """Stop before a missing mark if the string before it ends with one, perhaps that one."""
@@ -266,7 +266,7 @@ class JsonRepairer(IncrementalGrammar):
         if self._state != self._string:
             is_plain = self._state == self._raw_string and self._quote[0] not in text
             if is_plain:
-                self._last_char = text[-1:]
+                self._last_run = text
                 self._write(escape_json(text))
             return is_plain
         run = self._runs[self._quote[0]]
@@ -274,16 +274,16 @@ class JsonRepairer(IncrementalGrammar):
         if match is None or match.end() < len(text):
             return False
         self._write(run.to_json(text))
-        self._last_char = text[-1:]
+        self._last_run = text
         return True
 
     def _string(self, text: str, position: int) -> int:
         run = self._runs[self._quote]
         match = run.matches.match(text, position)
         if match is not None:
-            self._write(run.to_json(match.group()))
+            self._last_run = match.group()
+            self._write(run.to_json(self._last_run))
             position = match.end()
-            self._last_char = text[position - 1]
             if position == len(text):
                 return position
         char = text[position]
@@ -310,16 +310,16 @@ class JsonRepairer(IncrementalGrammar):
         """Read a string between two of the additional `quotes`."""
         end = text.find(self._quote, position)
         if end >= 0:
-            if end > position:
-                self._last_char = text[end - 1]
-            self._write(escape_json(text[position:end]))
+            self._take_raw(text[position:end])
             self._end_string()
             return end + len(self._quote)
         end = len(text) if self._final else len(text) - partial_length(text, self._quote, position)
-        if end > position:
-            self._last_char = text[end - 1]
-        self._write(escape_json(text[position:end]))
+        self._take_raw(text[position:end])
         return end
+
+    def _take_raw(self, text: str) -> None:
+        self._last_run = text or self._last_run
+        self._write(escape_json(text))
 
     def _colon(self, text: str, position: int) -> int:
         position = self._white_space(text, position)
@@ -371,7 +371,7 @@ class JsonRepairer(IncrementalGrammar):
 
     def _emit(self, piece: str) -> None:
         self._write(self._comma + piece)
-        self._comma = self._last_char = ""
+        self._comma = self._last_run = ""
 
     def _begin_string(self, quote: str, position: int) -> int:
         self._emit('"')

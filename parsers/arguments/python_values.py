@@ -383,9 +383,9 @@ class PythonValue(JsonRepairer):
         run = self._runs[quote[0]]
         match = run.matches.match(text, position)
         if match is not None:
-            self._write(run.to_json(match.group()))
+            self._last_run = match.group()
+            self._write(run.to_json(self._last_run))
             position = match.end()
-            self._last_char = text[position - 1]
             if position == len(text):
                 return position
         char = text[position]
