@@ -42,7 +42,8 @@ def test_what_is_loaded_is_frozen_once():
     garbage.freeze_loaded()
     frozen = gc.get_freeze_count()
     assert frozen > len(gc.get_objects())
-    later = [[number] for number in range(1000)]
+    later = Knot()
     garbage.freeze_loaded()
-    assert gc.get_freeze_count() == frozen
-    assert later
+    # Frozen objects are still freed when nothing refers to them, so the count may only fall.
+    assert gc.get_freeze_count() <= frozen
+    assert any(found is later for found in gc.get_objects())
