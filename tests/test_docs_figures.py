@@ -1,10 +1,11 @@
-"""Figures of docs/why-backedge.md are those of docs/performance.md and docs/compatibility.md."""
+"""Figures of README.md and docs/why-backedge.md are those of the pages that measure them."""
 
 from __future__ import annotations
 
 import re
 
 import pytest
+from backedge.parsers.formats.catalog import FORMATS
 
 from tests.test_docs import read
 
@@ -62,3 +63,28 @@ def test_the_counts_of_cases_are_those_of_the_table() -> None:
         f"SGLang's {sglang:,} of {of_sglang:,}"
     )
     assert wanted in text
+
+
+def test_the_readme_has_the_figures_of_the_tables() -> None:
+    frontend = {
+        (row[0], row[1]): row[3]
+        for row in find_table(PERFORMANCE, "System", "Per request, ms")
+        if row[2] == "true"
+    }
+    parsers = find_table(PERFORMANCE, "Family", "Parser")
+    [ours] = [row for row in parsers if row[:2] == ["`qwen3_coder`", "Backedge"]]
+    theirs = parsers[parsers.index(ours) + 1]
+    rows = {row[0]: row[1:] for row in read_tables("README.md")[0][2:]}
+    content, calls, parser = rows.values()
+    assert content == [frontend["Rust frontend", "content"], frontend["Backedge", "content"]]
+    for cell, system in zip(calls, ("Rust frontend", "Backedge"), strict=True):
+        assert float(cell.partition(",")[0]) == float(frontend[system, "tools"])
+    assert [cell.strip("> ") for cell in (theirs[4], ours[4])] == re.findall(
+        r"\d+(?:\.\d+)?(?=,|$)", "\n".join(parser), re.MULTILINE
+    )
+    count = sum(format_.parses_tools for format_ in FORMATS)
+    assert f"reads the calls of {count} formats" in " ".join(read("README.md").split())
+
+
+def test_the_readme_is_short() -> None:
+    assert len(read("README.md").split()) < 900

@@ -111,7 +111,7 @@ def test_the_context_has_what_the_wheel_needs_and_little_else() -> None:
         ".git/HEAD",
         ".venv/bin/python",
         "tests/support.py",
-        "docs/gpu.md",
+        "docs/trtllm.md",
         "worker/__pycache__/a",
     ):
         assert not is_sent(path), path

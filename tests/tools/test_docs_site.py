@@ -84,7 +84,7 @@ LINKS = [
     ("README.md", "docs/limits.md#requests", "limits.md#requests"),
     ("README.md", "examples/my_engine.py", "files/examples/my_engine.py"),
     ("README.md", "docs/decisions/", "decisions/README.md"),
-    ("docs/trtllm.md", "../README.md#installation-and-flags", "index.md#installation-and-flags"),
+    ("docs/trtllm.md", "../README.md#mixed-fleets", "index.md#mixed-fleets"),
     ("docs/requests.md", "limits.md", "limits.md"),
     ("docs/decisions/0001-x.md", "../../examples/my_engine.py", "../files/examples/my_engine.py"),
     ("docs/decisions/0001-x.md", "../limits.md", "../limits.md"),
