@@ -15,22 +15,23 @@ from typing_extensions import override
 
 from ..base.errors import BackedgeError
 
-# Subcommand -> its "module:function" here, and its description.
+# Subcommand -> its "module:function" in the package, and its description.
 COMMANDS = {
-    "completion": ("main:completion", "print a script for shell completion"),
+    "completion": ("cli.main:completion", "print a script for shell completion"),
     "doctor": (
-        "doctor.checkup:command",
+        "cli.doctor.checkup:command",
         "check compatibility: of versions, of a model and its parsers, of a fleet",
     ),
-    "inspect": ("inspect.main:command", "inspect a recorded request, token by token"),
+    "inspect": ("cli.inspect.main:command", "inspect a recorded request, token by token"),
     "offline": (
-        "main:offline",
+        "offline.command:command",
         "generate the answers to a file of conversations, without a server",
     ),
-    "parse": ("parse:command", "show the events that a parser gives for a text"),
-    "parsers": ("parse:parsers", "list the names that the parser flags accept"),
-    "replay": ("replay.command:command", "post-process recorded requests again and compare"),
+    "parse": ("cli.parse:command", "show the events that a parser gives for a text"),
+    "parsers": ("cli.parse:parsers", "list the names that the parser flags accept"),
+    "replay": ("cli.replay.command:command", "post-process recorded requests again and compare"),
 }
+PACKAGE = __package__.rpartition(".")[0]
 SHELLS = ("bash", "zsh", "fish")
 # click reads this variable to detect a request of a shell.
 VARIABLE = "_BACKEDGE_COMPLETE"
@@ -56,6 +57,9 @@ class LazyGroup(click.Group):
     def invoke(self, ctx: click.Context) -> object:
         try:
             return super().invoke(ctx)
+        except click.UsageError as error:
+            path = error.ctx.command_path if error.ctx else "backedge"
+            raise SetupFailure(f"{error.format_message()} ({path} --help)") from error
         except BackedgeError as error:
             raise SetupFailure(" ".join(str(error).split())) from error
 
@@ -80,7 +84,7 @@ class LazyGroup(click.Group):
             return None
         place, _ = COMMANDS[cmd_name]
         try:
-            command: click.Command = pkgutil.resolve_name(f"{__package__}.{place}")
+            command: click.Command = pkgutil.resolve_name(f"{PACKAGE}.{place}")
         except ModuleNotFoundError as error:
             raise SetupFailure(
                 f"{cmd_name} needs {error.name}, which is not installed; pip install "
@@ -105,34 +109,20 @@ def main(ctx: click.Context) -> None:
         ctx.color = False
 
 
-@click.command("completion")
+@click.command(
+    "completion",
+    epilog="""\b
+bash, in ~/.bashrc:   eval "$(backedge completion bash)"
+zsh, in ~/.zshrc:     eval "$(backedge completion zsh)"
+fish:                 backedge completion fish > ~/.config/fish/completions/backedge.fish""",
+)
 @click.argument("shell", type=click.Choice(SHELLS))
 @click.pass_context
 def completion(ctx: click.Context, shell: str) -> None:
-    r"""Print the script that completes `backedge` in a shell.
-
-    \b
-      bash, in ~/.bashrc:   eval "$(backedge completion bash)"
-      zsh, in ~/.zshrc:     eval "$(backedge completion zsh)"
-      fish:                 backedge completion fish > ~/.config/fish/completions/backedge.fish
-    """
+    """Print the script that completes `backedge` in a shell."""
     completion_class = get_completion_class(shell)
     if completion_class is None:
         raise click.UsageError(f"click {click.__version__} has no completion for {shell}")
     root = ctx.find_root()
     completion = completion_class(root.command, {}, "backedge", VARIABLE)
     click.echo(completion.source_template % completion.source_vars())
-
-
-@click.command(
-    "offline",
-    add_help_option=False,
-    context_settings={"ignore_unknown_options": True, "allow_interspersed_args": False},
-)
-@click.argument("arguments", nargs=-1, type=click.UNPROCESSED)
-@click.pass_context
-def offline(ctx: click.Context, arguments: tuple[str, ...]) -> None:
-    """Generate the answers to a file of conversations, without a server."""
-    from ..offline.command import main as run
-
-    ctx.exit(run(arguments))

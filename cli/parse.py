@@ -46,7 +46,11 @@ class Shown(msgspec.Struct, omit_defaults=True):
     index: int | None = None
 
 
-@click.command("parse")
+@click.command(
+    "parse",
+    epilog="""\b
+echo '<tool_call>{"name": "f", "arguments": {}}</tool_call>' | backedge parse --format hermes""",
+)
 @click.option("--format", "tool_call_parser", metavar="NAME", help="Tool call parser.")
 @click.option("--reasoning", "reasoning_parser", metavar="NAME", help="Parser of reasoning.")
 @click.option(
@@ -61,13 +65,10 @@ class Shown(msgspec.Struct, omit_defaults=True):
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 @click.argument("file", type=click.File("rb"), default="-")
 def command(**flags: Any) -> None:
-    r"""Parse a text that a model may have written.
+    """Parse a text that a model may have written.
 
     Reads FILE or the standard input. Prints the events of the linear parsers, one per line:
     content, reasoning, calls, their arguments. `backedge parsers` lists the names.
-
-    \b
-    echo '<tool_call>{"name": "f", "arguments": {}}</tool_call>' | backedge parse --format hermes
     """
     try:
         events = parse(**{name: flags[name] for name in flags if name != "as_json"})

@@ -5,9 +5,7 @@ python -m backedge.offline --model M --backend vllm --input in.jsonl --output ou
 
 from __future__ import annotations
 
-import sys
-
-from .command import main
+from .command import command
 
 if __name__ == "__main__":
-    sys.exit(main())
+    command(prog_name="python -m backedge.offline")

@@ -6,7 +6,9 @@ import importlib
 import signal
 import sys
 import traceback
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping
+
+import click
 
 from ..base.errors import BackedgeError, SetupError
 from ..base.json_types import JsonObject
@@ -14,7 +16,7 @@ from .batch_file import InputScan, read_row, read_rows, scan_input
 from .batch_job import BatchJob
 from .batch_output import BatchOutput
 from .batch_rows import RowReader
-from .command_flags import Command, parse_command
+from .command_flags import EPILOG, Command, GroupedCommand, build_flags, read_command
 from .contracts import GenerationResult
 from .engine import GenerationEngine
 from .errors import suggest
@@ -31,11 +33,18 @@ SHIPPED_PLUGINS = {
 GO_ON = "the same command resumes from there"
 
 
-def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the command; return its exit code. arguments: those of the process if None."""
+@click.command("offline", cls=GroupedCommand, params=build_flags(), epilog=EPILOG)
+@click.pass_context
+def command(context: click.Context, /, **flags: object) -> None:
+    """Generate the answers to a file of conversations, without a server."""
+    context.exit(run(flags))
+
+
+def run(flags: Mapping[str, object]) -> int:
+    """Run the command with parsed flags; return its exit code."""
     with catch_interrupts() as interrupts:
         try:
-            command = parse_command(arguments)
+            command = read_command(flags)
             _check_files(command)
             with BatchOutput(command.output) as output:
                 return _run(command, output, interrupts)

@@ -1,16 +1,14 @@
-"""The flags of the command, derived from the fields of the contracts."""
+"""The flags of the command: one for each field of the contracts, and those of the files."""
 
 from __future__ import annotations
 
-import argparse
-import dataclasses
-import re
 import types
 import typing
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple, NoReturn, TypeVar, Union
+from typing import Any, NamedTuple, TypeVar, Union
 
+import click
 import msgspec
 from typing_extensions import override
 
@@ -19,34 +17,66 @@ from ..base.json_types import JsonObject
 from ..parsers.base import ParserNames
 from ..templates.auto_parsers import resolve_auto
 from .batch_file import Shard
-from .contracts import GenerationOptions, ModelLoadConfig, VlmPreprocessOptions
-from .errors import OptionValueError, UnknownOptionError
+from .contracts import GenerationOptions, ModelLoadConfig, VlmPreprocessOptions, field_names
+from .errors import OptionValueError
 
 C = TypeVar("C", ModelLoadConfig, GenerationOptions, VlmPreprocessOptions)
+Contract = type[ModelLoadConfig] | type[GenerationOptions] | type[VlmPreprocessOptions]
 
-PROGRAM = "python -m backedge.offline"
 EPILOG = """\
 Exit codes: 0 all rows have an answer, 3 some rows failed (the output says why), 2 nothing was
 started, 1 the run was aborted, 130 Ctrl-C. After the last two the same command resumes where the
 output ends.
 """
-# Fields that are objects, whose own fields have flags.
-WITHOUT_FLAG = {"vlm"}
-# Help for fields whose docstrings omit it.
-_HELP = {
-    "backend": "generates the answers",
-    "revision": "model revision, if the model has several",
-    "trust_remote_code": "whether code that comes with the model may run",
-    "top_p": "sample from the likeliest tokens with this total probability",
-    "repetition_penalty": "values above 1 discourage repetitions",
-    "tool_call_parser": "the model's tool calls, or auto: gives each answer a parsed message",
-    "reasoning_parser": "the model's reasoning, or auto: gives each answer a parsed message",
+# The fields of each group of flags, with their help.
+FIELDS: dict[str, tuple[Contract, dict[str, str]]] = {
+    "Model and back end": (
+        ModelLoadConfig,
+        {
+            "model": "a folder, or a name that the back end can find",
+            "backend": "generates the answers",
+            "dtype": 'type of the weights: "auto", "float32", "bfloat16"',
+            "revision": "model revision, if the model has several",
+            "trust_remote_code": "whether code that comes with the model may run",
+            "max_model_len": "limit for tokens of prompt and output; default: the model's own",
+            "engine_args": "an argument for the back end, by its own name; may be repeated",
+            "fallback_backend": "generates the answers that --backend cannot",
+        },
+    ),
+    "Images": (
+        VlmPreprocessOptions,
+        {
+            "max_pixels": "limit for an image, as the model's processor counts",
+            "min_pixels": "smaller images are enlarged",
+            "do_resize": "whether the processor may resize images",
+        },
+    ),
+    "Generation": (
+        GenerationOptions,
+        {
+            "max_new_tokens": "default: as many as fit in the model's context",
+            "temperature": "0 for greedy",
+            "top_p": "sample from the likeliest tokens with this total probability",
+            "top_k": "sample from so many tokens; 0 or -1 for all",
+            "repetition_penalty": "values above 1 discourage repetitions",
+            "seed": "for repeatable sampling; transformers seeds each batch, not each row",
+            "n": "number of choices per request",
+            "stop": "a string that ends the answer; may be repeated",
+            "stop_token_ids": "a token that ends the answer; may be repeated",
+            "include_stop": "whether the text includes what ended it",
+            "logprobs": "number of alternatives per token; 0 for the token's own logprob alone",
+            "truncate_prompt_tokens": "keep so many tokens at a prompt's end; default: reject a "
+            "prompt that is too long",
+            "chat_template_kwargs": "a variable of the chat template; may be repeated",
+            "message": "whether answers have a parsed message; stop strings then apply to the "
+            "answer and not to the reasoning",
+            "tool_call_parser": "the model's tool calls, or auto; implies --message",
+            "reasoning_parser": "the model's reasoning, or auto; implies --message",
+            "malformed_calls": "calls whose arguments are no JSON: open leaves them in the "
+            "content, repair guesses",
+        },
+    ),
 }
-_GROUPS = (
-    ("model and back end", ModelLoadConfig),
-    ("images", VlmPreprocessOptions),
-    ("generation", GenerationOptions),
-)
 
 
 class Command(NamedTuple):
@@ -67,134 +97,135 @@ class Command(NamedTuple):
     settings: JsonObject
 
 
-class _Parser(argparse.ArgumentParser):
-    """Raises an error instead of ending the process."""
-
-    @override
-    def error(self, message: str) -> NoReturn:
-        raise SetupError(f"{message}; {PROGRAM} --help lists the flags.")
-
-
-def parse_command(arguments: Sequence[str] | None = None) -> Command:
-    """Parse the command line. arguments: those of the process if None.
-
-    Raises `SetupError` for a flag that is unknown, missing or invalid.
-    """
-    parser = build_flag_parser()
-    flags, unknown = parser.parse_known_args(arguments)
-    if unknown:
-        known = [f"--{name.replace('_', '-')}" for name in vars(flags)]
-        raise UnknownOptionError(PROGRAM, unknown[0].partition("=")[0], known)
-    if flags.tool_call_parser or flags.reasoning_parser:
-        flags.message = True
-        names = ParserNames(flags.tool_call_parser, flags.reasoning_parser)
-        names = resolve_auto(names, flags.model, revision=flags.revision)
-        flags.tool_call_parser, flags.reasoning_parser = names.tool_call, names.reasoning
-    vlm = _build(VlmPreprocessOptions, flags)
-    load = _build(ModelLoadConfig, flags, vlm=vlm)
-    options = _build(GenerationOptions, flags)
-    models = flags.served_model_name or [flags.model]
+def read_command(flags: Mapping[str, Any]) -> Command:
+    """Return the command line of parsed flags. Raises `SetupError` for an invalid value."""
+    # click gives a tuple for a flag that may be repeated, () if it is not given.
+    values: dict[str, Any] = {
+        name: [*value] or None if isinstance(value, tuple) else value
+        for name, value in flags.items()
+    }
+    for name in ("engine_args", "chat_template_kwargs"):
+        values[name] = values[name] and dict(values[name])
+    if values["tool_call_parser"] or values["reasoning_parser"]:
+        names = ParserNames(values["tool_call_parser"], values["reasoning_parser"])
+        names = resolve_auto(names, values["model"], revision=values["revision"])
+        values |= {
+            "message": True,
+            "tool_call_parser": names.tool_call,
+            "reasoning_parser": names.reasoning,
+        }
+    vlm = _build(VlmPreprocessOptions, values)
+    load = _build(ModelLoadConfig, values, vlm=vlm)
+    options = _build(GenerationOptions, values)
+    plugins, models = values["plugin"] or [], values["served_model_name"] or [values["model"]]
     settings = {
         **_describe(load),
         **_describe(vlm),
         **_describe(options),
-        "--plugin": flags.plugin,
+        "--plugin": plugins,
         "--served-model-name": models,
-        "--raw": flags.raw,
-        "--shard": str(flags.shard),
+        "--raw": flags["raw"],
+        "--shard": str(flags["shard"]),
     }
+    # As in JSON, so that they can be compared with those in a file.
+    settings = msgspec.json.decode(msgspec.json.encode(settings))
+    files = {name: flags[name] for name in ("input", "output", "shard", "raw")}
     return Command(
-        input=flags.input,
-        output=flags.output,
-        shard=flags.shard,
-        load=load,
-        options=options,
-        plugins=flags.plugin,
-        models=models,
-        raw=flags.raw,
-        # As in JSON, so that they can be compared with those in a file.
-        settings=msgspec.json.decode(msgspec.json.encode(settings)),
+        **files, load=load, options=options, plugins=plugins, models=models, settings=settings
     )
 
 
-def build_flag_parser() -> argparse.ArgumentParser:
-    """Return the parser of the command line."""
-    parser = _Parser(
-        prog=PROGRAM,
-        description="Generates the answers to a file of conversations, without a server.",
-        epilog=EPILOG,
-        allow_abbrev=False,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
-    _add_file_flags(parser.add_argument_group("files"))
-    for title, contract in _GROUPS:
-        group = parser.add_argument_group(title)
-        for field in dataclasses.fields(contract):
-            if field.name not in WITHOUT_FLAG:
-                _add_flag(group, contract, field)
-    generation = parser.add_argument_group("more")
-    generation.add_argument(
-        "--plugin",
-        action="append",
-        default=[],
-        metavar="NAME",
-        help="a plugin: json_stop, no_duplicates, or PACKAGE.MODULE:CLASS; may be repeated",
-    )
-    generation.add_argument(
-        "--served-model-name",
-        action="append",
-        default=[],
-        metavar="NAME",
-        help="the name that rows use for the model in their body; default: that of --model",
-    )
-    return parser
+class GroupedCommand(click.Command):
+    """Shows the flags in groups."""
+
+    @override
+    def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        records = {param.name: param.get_help_record(ctx) for param in self.get_params(ctx)}
+        groups = {title: [*fields] for title, (_, fields) in FIELDS.items()}
+        named = {name for names in groups.values() for name in names}
+        groups = {"Files and more": [name for name in records if name not in named]} | groups
+        for title, names in groups.items():
+            with formatter.section(title):
+                formatter.write_dl([row for name in names if (row := records[name])])
 
 
-def _add_file_flags(files: argparse._ArgumentGroup) -> None:
-    files.add_argument("--input", type=Path, required=True, metavar="FILE", help="JSON lines")
-    files.add_argument(
-        "--output",
-        type=Path,
-        required=True,
-        metavar="FILE",
-        help="JSON lines; an interrupted run resumes after the existing ones",
-    )
-    files.add_argument(
-        "--shard",
-        type=_parse_shard,
-        default=Shard(),
-        metavar="I/N",
-        help="process only every N-th line, beginning with line I",
-    )
-    files.add_argument(
-        "--raw", action="store_true", help="add raw_text and token_ids to each answer"
-    )
+def parse_pair(text: str) -> tuple[str, object]:
+    """Parse NAME=VALUE; a value that is valid JSON is decoded. Raises click's BadParameter."""
+    name, mark, value = text.partition("=")
+    if not name or not mark:
+        raise click.BadParameter(f"{text!r} is not NAME=VALUE")
+    try:
+        return name, msgspec.json.decode(value)
+    except (msgspec.DecodeError, RecursionError):
+        return name, value
 
 
-def _add_flag(
-    group: argparse._ArgumentGroup, contract: type[Any], field: dataclasses.Field[Any]
-) -> None:
-    """Add the flag of a field, by the field's type."""
-    name = f"--{field.name.replace('_', '-')}"
-    required = field.default is dataclasses.MISSING is field.default_factory
-    help_text = describe_fields(contract).get(field.name) or _HELP.get(field.name, "")
-    shape: dict[str, Any] = {"dest": field.name, "help": help_text.replace("%", "%%")}
-    kinds, choices = _read_type(typing.get_type_hints(contract)[field.name])
+def parse_shard(text: str) -> Shard:
+    """Parse I/N. Raises click's BadParameter."""
+    number, _, count = text.partition("/")
+    if number.isdecimal() and count.isdecimal() and 1 <= int(number) <= int(count):
+        return Shard(int(number), int(count))
+    raise click.BadParameter(f"{text!r} is not a shard; write 2/8 for the second of eight")
+
+
+def build_flags() -> list[click.Parameter]:
+    """Return the parameters of the command."""
+    file = click.Path(path_type=Path)
+    return [
+        click.Option(["--input"], type=file, required=True, metavar="FILE", help="JSON lines"),
+        click.Option(
+            ["--output"],
+            type=file,
+            required=True,
+            metavar="FILE",
+            help="JSON lines; an interrupted run resumes after the existing ones",
+        ),
+        click.Option(
+            ["--shard"],
+            type=parse_shard,
+            default="1/1",
+            metavar="I/N",
+            help="process only every N-th line, beginning with line I",
+        ),
+        click.Option(["--raw"], is_flag=True, help="add raw_text and token_ids to each answer"),
+        click.Option(
+            ["--plugin"],
+            multiple=True,
+            metavar="NAME",
+            help="a plugin: json_stop, no_duplicates, or PACKAGE.MODULE:CLASS; may be repeated",
+        ),
+        click.Option(
+            ["--served-model-name"],
+            multiple=True,
+            metavar="NAME",
+            help="the name that rows use for the model in their body; default: that of --model",
+        ),
+        *(
+            _build_flag(contract, name, text)
+            for contract, fields in FIELDS.values()
+            for name, text in fields.items()
+        ),
+    ]
+
+
+def _build_flag(contract: Contract, name: str, help_text: str) -> click.Option:
+    """Return the flag of a field, by the field's type."""
+    flag = f"--{name.replace('_', '-')}"
+    kinds, choices = _read_type(typing.get_type_hints(contract)[name])
     if bool in kinds:
-        group.add_argument(name, action=argparse.BooleanOptionalAction, default=None, **shape)
-    elif Mapping in kinds:
-        group.add_argument(
-            name, action="append", type=_parse_pair, metavar="NAME=VALUE", default=None, **shape
+        return click.Option([f"{flag}/--no-{flag[2:]}"], default=None, help=help_text)
+    if Mapping in kinds:
+        return click.Option(
+            [flag], multiple=True, type=parse_pair, metavar="NAME=VALUE", help=help_text
         )
-    elif Sequence in kinds:
-        item = int if int in kinds else str
-        group.add_argument(
-            name, action="append", type=item, metavar=item.__name__.upper(), default=None, **shape
-        )
-    else:
-        kind = next((kind for kind in (float, int) if kind in kinds), str)
-        shape |= {"choices": choices} if choices else {"metavar": kind.__name__.upper()}
-        group.add_argument(name, type=kind, required=required, default=None, **shape)
+    kind = next((kind for kind in (float, int) if kind in kinds), str)
+    return click.Option(
+        [flag],
+        type=click.Choice(choices) if choices else kind,
+        multiple=Sequence in kinds,
+        required=name == "model",
+        help=help_text,
+    )
 
 
 def _read_type(hint: Any) -> tuple[set[type], list[str] | None]:
@@ -213,31 +244,11 @@ def _read_type(hint: Any) -> tuple[set[type], list[str] | None]:
     return {hint}, None
 
 
-def describe_fields(contract: type[Any]) -> dict[str, str]:
-    """Return the description of each field in a class's docstring: `name: text`, `a, b: text`."""
-    names = "|".join(field.name for field in dataclasses.fields(contract))
-    text = " ".join((contract.__doc__ or "").split())
-    marks = list(re.finditer(rf"(?<![\w.`])((?:{names})(?:, (?:{names}))*): ", text))
-    ends = [mark.start() for mark in marks[1:]] + [len(text)]
-    return {
-        name: text[mark.end() : end].strip().rstrip(".")
-        for mark, end in zip(marks, ends, strict=True)
-        for name in mark[1].split(", ")
-    }
-
-
-def _build(contract: type[C], flags: argparse.Namespace, **parts: object) -> C:
+def _build(contract: type[C], flags: Mapping[str, Any], **parts: object) -> C:
     """Build the object from the flags; fields without a flag keep their defaults."""
-    given = {
-        field.name: getattr(flags, field.name)
-        for field in dataclasses.fields(contract)
-        if field.name not in WITHOUT_FLAG and getattr(flags, field.name) is not None
-    }
-    for name, value in given.items():
-        if isinstance(value, list) and value and isinstance(value[0], tuple):
-            given[name] = dict(value)
+    names = (name for name in field_names(contract) if flags.get(name) is not None)
     try:
-        return contract.from_mapping({**given, **parts})
+        return contract.from_mapping({name: flags[name] for name in names} | parts)
     except OptionValueError as error:
         name = error.field.rpartition(".")[2].replace("_", "-")
         raise SetupError(f"--{name}: {error}") from error
@@ -246,29 +257,11 @@ def _build(contract: type[C], flags: argparse.Namespace, **parts: object) -> C:
 def _describe(contract: ModelLoadConfig | GenerationOptions | VlmPreprocessOptions) -> JsonObject:
     """Return the fields by the names of their flags."""
     values = {
-        f"--{field.name.replace('_', '-')}": getattr(contract, field.name)
-        for field in dataclasses.fields(contract)
-        if field.name not in WITHOUT_FLAG
+        f"--{name.replace('_', '-')}": getattr(contract, name)
+        for name in field_names(type(contract))
+        if name != "vlm"
     }
     # An absolute path, so that it does not depend on the working directory.
     if isinstance(contract, ModelLoadConfig) and Path(contract.model).is_dir():
         values["--model"] = str(Path(contract.model).resolve())
     return values
-
-
-def _parse_pair(text: str) -> tuple[str, object]:
-    """Parse NAME=VALUE; a value that is valid JSON is decoded."""
-    name, mark, value = text.partition("=")
-    if not name or not mark:
-        raise argparse.ArgumentTypeError(f"{text!r} is not NAME=VALUE")
-    try:
-        return name, msgspec.json.decode(value)
-    except (msgspec.DecodeError, RecursionError):
-        return name, value
-
-
-def _parse_shard(text: str) -> Shard:
-    number, _, count = text.partition("/")
-    if number.isdecimal() and count.isdecimal() and 1 <= int(number) <= int(count):
-        return Shard(int(number), int(count))
-    raise argparse.ArgumentTypeError(f"{text!r} is not a shard; write 2/8 for the second of eight")

@@ -8,9 +8,9 @@ docs/formats.md contains two of them.
 
 from __future__ import annotations
 
-import argparse
-import sys
 from collections.abc import Mapping
+
+import click
 
 from ..parsers.format import COMPLETE, FIRST_STATES, Format, Jump, Target, target_state
 from ..parsers.parser_lookup import known_formats
@@ -60,17 +60,15 @@ def _label(marker: str) -> str:
     return "its syntax is complete" if marker == COMPLETE else marker.translate(ESCAPES)
 
 
-def main(arguments: list[str] | None = None) -> None:
-    """Print the diagrams of all formats with a given name."""
-    parser = argparse.ArgumentParser(
-        prog="python -m backedge.testing.diagram", description=__doc__.partition("\n")[0]
-    )
-    parser.add_argument("name", choices=sorted(known_formats()), metavar="NAME")
-    entry = known_formats()[parser.parse_args(arguments).name]
+@click.command()
+@click.argument("name", type=click.Choice(sorted(known_formats())), metavar="NAME")
+def main(name: str) -> None:
+    """Draw a format's table as a Mermaid state diagram."""
+    entry = known_formats()[name]
     for format_ in (entry.reasoning, entry.tools if entry.tools is not entry.reasoning else None):
         if format_ is not None:
-            sys.stdout.write(draw_format(format_))
+            click.echo(draw_format(format_), nl=False)
 
 
 if __name__ == "__main__":
-    main()
+    main(prog_name="python -m backedge.testing.diagram")

@@ -24,7 +24,7 @@ EVERYTHING = [
 ]
 # Modules without a test of their name, and why.
 WITHOUT_TEST = {
-    "offline/__main__.py": "calls `main` of offline/command.py; its tests start it",
+    "offline/__main__.py": "calls `command` of offline/command.py; its tests start it",
     "testing/tokenizer_kit/samples.py": "texts only; the kit's tests read them",
     "testing/replay_worker/__main__.py": "calls `main` of the package; tests/e2e starts it",
     "tokenization/kit.py": "another name of testing/tokenizer_kit; its tests use it",

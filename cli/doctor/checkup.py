@@ -107,7 +107,16 @@ def examine_fleet(target: Target, url: str) -> Iterator[Finding]:
     yield from check_workers(workers)
 
 
-@click.command("doctor", cls=WithCommandLine)
+@click.command(
+    "doctor",
+    cls=WithCommandLine,
+    epilog="""\b
+backedge doctor Qwen/Qwen3-8B
+backedge doctor -- python -m dynamo.vllm --model Qwen/Qwen3-8B --vllm-processing
+backedge doctor http://localhost:8000
+
+Exit code: 0 if nothing is wrong, 1 with warnings, 2 with errors.""",
+)
 @click.argument("target", required=False, metavar="[MODEL|URL] [-- COMMAND ...]")
 @click.option(
     "--engine",
@@ -137,18 +146,11 @@ def command(
     workers: tuple[str, ...],
     as_json: bool,
 ) -> None:
-    r"""Check compatibility.
+    """Check compatibility.
 
     With a MODEL (a folder, or a name on the hub): its parsers, and the flags for a worker. With
     a worker's command line after `--`: what it would do, before you pay for a GPU. With the
     URL of a frontend: its models and workers, and differences. Without: what is installed.
-
-    \b
-      backedge doctor Qwen/Qwen3-8B
-      backedge doctor -- python -m dynamo.vllm --model Qwen/Qwen3-8B --vllm-processing
-      backedge doctor http://localhost:8000
-
-    Exit code: 0 if nothing is wrong, 1 with warnings, 2 with errors.
     """
     command_line = ctx.meta.get(COMMAND_LINE, [])
     examined = Target(target, command_line, engine, chat_template, revision, discovery, workers)

@@ -1,20 +1,15 @@
-"""`python -m backedge.tokenization.kit my_package:MyTokenizer --model PATH`: the contract kit.
-
-Exit status: 0 if the class keeps the contract, 1 if not, 2 if it cannot be loaded.
-"""
+"""`python -m backedge.tokenization.kit my_package:MyTokenizer --model PATH`: the contract kit."""
 
 from __future__ import annotations
 
-import argparse
-import sys
-from collections.abc import Sequence
-
+import click
 import msgspec
 
 from ...base.errors import BackedgeError
 from ...tokenization.loading import Source, construct, create, split_name
 from . import CHECKS, STREAMING_CHECKS, Outcome, passed, run
 
+PROGRAM = "python -m backedge.tokenization.kit"
 KEPT, BROKEN, NOT_LOADED = 0, 1, 2
 
 
@@ -27,32 +22,30 @@ class Report(msgspec.Struct, frozen=True):
     checks: list[Outcome]
 
 
-def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the kit on a class and print the report; return the exit status."""
-    parser = argparse.ArgumentParser(prog="backedge.tokenization.kit", description=__doc__)
-    parser.add_argument("tokenizer", help="the class, as package.module:Class")
-    parser.add_argument(
-        "--model", required=True, help="the model's folder; the class is constructed with it"
-    )
-    parser.add_argument(
-        "--streaming-only",
-        action="store_true",
-        help="check only that the class converts a stream of texts into lists of tokens",
-    )
-    parser.add_argument("--json", action="store_true", help="print JSON instead of a table")
-    options = parser.parse_args(arguments)
+@click.command(
+    epilog="Exit code: 0 if the class keeps the contract, 1 if not, 2 if it fails to load."
+)
+@click.argument("tokenizer", metavar="PACKAGE.MODULE:CLASS")
+@click.option("--model", required=True, metavar="PATH", help="Folder for the class's constructor.")
+@click.option("--streaming-only", is_flag=True, help="Check only texts to lists of tokens.")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON instead of a table.")
+@click.pass_context
+def main(
+    context: click.Context, *, tokenizer: str, model: str, streaming_only: bool, as_json: bool
+) -> None:
+    """Check a tokenizer class against the contract."""
     try:
-        source = Source(*split_name(options.tokenizer), options.model)
-        if options.streaming_only:
+        source = Source(*split_name(tokenizer), model)
+        if streaming_only:
             outcomes = run(lambda: create_streaming(source), STREAMING_CHECKS)
         else:
             outcomes = run(lambda: construct(source))
     except BackedgeError as error:
-        sys.stderr.write(f"{parser.prog}: {error}\n")
-        return NOT_LOADED
+        click.echo(f"{PROGRAM}: {error}", err=True)
+        context.exit(NOT_LOADED)
     report = Report(source.name, source.model_path, passed(outcomes), outcomes)
-    sys.stdout.write(format_json(report) if options.json else format_table(report))
-    return KEPT if report.passed else BROKEN
+    click.echo(format_json(report) if as_json else format_table(report), nl=False)
+    context.exit(KEPT if report.passed else BROKEN)
 
 
 def create_streaming(source: Source) -> object:
@@ -89,4 +82,4 @@ def format_table(report: Report) -> str:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    main(prog_name=PROGRAM)

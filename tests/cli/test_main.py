@@ -57,7 +57,7 @@ def test_an_error_of_ours_is_one_line(monkeypatch) -> None:
 
 
 def test_a_package_that_is_missing_is_named(monkeypatch) -> None:
-    monkeypatch.setitem(COMMANDS, "parsers", ("missing_module:command", "needs more"))
+    monkeypatch.setitem(COMMANDS, "parsers", ("cli.missing_module:command", "needs more"))
     result = CliRunner().invoke(main, ["parsers"])
     assert result.exit_code == 2
     assert result.stderr.startswith("backedge: parsers needs backedge.cli.missing_module")
@@ -81,25 +81,31 @@ def test_python_m_is_the_same_command() -> None:
 
 
 @pytest.mark.parametrize("code", [0, 2, 3])
-def test_arguments_and_exit_code_are_passed_on(code, monkeypatch) -> None:
-    seen = []
-
-    def run(arguments):
-        seen.append(arguments)
-        return code
-
-    monkeypatch.setattr(offline_command, "main", run)
-    words = ["--model", "m", "--stop-strings", "-h", "--input=in.jsonl"]
+def test_an_exit_code_is_passed_on(code, monkeypatch) -> None:
+    monkeypatch.setattr(offline_command, "run", lambda _: code)
+    words = ["--model", "m", "--input=in.jsonl", "--output", "out.jsonl"]
     assert CliRunner().invoke(main, ["offline", *words]).exit_code == code
-    assert seen == [tuple(words)]
 
 
-def test_a_wrong_flag_is_one_line() -> None:
-    words = ["--input", "in.jsonl", "--output", "out.jsonl", "--model", "m", "--seeed", "1"]
-    result = CliRunner().invoke(main, ["offline", *words])
-    assert result.exit_code == 2
-    assert "--seeed" in result.stderr
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        ("offline --seeed 1", "No such option '--seeed'. Did you mean '--seed'?"),
+        ("replay", "Missing argument 'FILE'."),
+        ("replay f --chunks x", "'x' must be recorded, all, random, or a number from 1"),
+        ("offlin", "No such command 'offlin'."),
+    ],
+)
+def test_a_wrong_flag_is_one_line(words, said) -> None:
+    result = CliRunner().invoke(main, words.split(), prog_name="backedge")
+    assert (result.exit_code, result.stdout) == (2, "")
+    assert said in result.stderr
     assert len(result.stderr.splitlines()) == 1
+
+
+@pytest.mark.parametrize("name", sorted(COMMANDS))
+def test_a_help_has_no_markup(name) -> None:
+    assert "\\b" not in CliRunner().invoke(main, [name, "--help"]).output
 
 
 @pytest.mark.parametrize("shell", SHELLS)
@@ -129,6 +135,7 @@ def test_bash_takes_the_script() -> None:
         ("backedge par", {name for name in COMMANDS if name.startswith("par")}),
         ("backedge completion z", {"zsh"}),
         ("backedge --v", {"--version"}),
+        ("backedge offline --top", {"--top-p", "--top-k"}),
     ],
 )
 def test_a_shell_is_answered(words, expected) -> None:

@@ -6,9 +6,12 @@ import json
 import os
 import subprocess
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+import click
+from backedge.offline.command import command
 from backedge.offline.plugins import Plugin
 
 from tests.support import TINY_MODEL, TRANSCRIPTS, Transcript
@@ -46,6 +49,16 @@ def build_command(
 def run_command(source: Path, output: Path, *flags: str) -> subprocess.CompletedProcess[str]:
     command = build_command(source, output, *flags)
     return subprocess.run(command, capture_output=True, text=True, check=False, env={**os.environ})
+
+
+def run_here(arguments: Sequence[str]) -> int:
+    """Run the command in this process; return its exit code."""
+    try:
+        code: int = command.main(list(arguments), standalone_mode=False)
+    except click.UsageError as error:
+        error.show()
+        code = error.exit_code
+    return code
 
 
 class Shout(Plugin):

@@ -9,10 +9,9 @@ from typing import Any
 
 import pytest
 import torch
-from backedge.offline.command import main
 
 from examples.make_vision_model import make
-from tests.offline.batch_files import batch_row, read_answers
+from tests.offline.batch_files import batch_row, read_answers, run_here
 from tests.offline.vision_rows import make_image
 
 TEXT = {"type": "text", "text": "What?"}
@@ -38,7 +37,7 @@ def run(folder: Path, rows: list[dict[str, Any]], name: str, *flags: str) -> tup
     source.write_text("".join(f"{json.dumps(row)}\n" for row in rows))
     files = ("--input", str(source), "--output", str(output))
     model = ("--model", str(folder / "model"), "--backend", "hf", "--dtype", "float32")
-    status = main([*model, *files, "--max-new-tokens", "4", "--temperature", "0", *flags])
+    status = run_here([*model, *files, "--max-new-tokens", "4", "--temperature", "0", *flags])
     answers = sorted(read_answers(output), key=lambda answer: int(answer["id"]))
     return status, answers
 
@@ -83,7 +82,7 @@ def test_images_are_not_fetched(folder: Path) -> None:
     source, output = folder / "web.jsonl", folder / "web.out.jsonl"
     source.write_text(json.dumps(unknown) + "\n")
     files = ("--input", str(source), "--output", str(output))
-    assert main(["--model", str(folder / "model"), *files]) == 3
+    assert run_here(["--model", str(folder / "model"), *files]) == 3
     [answer] = read_answers(output)
     assert answer["error"]["code"] == "image"
     assert "download it first" in answer["error"]["message"]

@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 from backedge.offline import command as command_module
-from backedge.offline.command import load_plugin, main
+from backedge.offline.command import load_plugin
 from backedge.testing.offline import ReplayBackend
 from backedge.testing.transcripts import Recordings
 
@@ -26,6 +26,7 @@ from tests.offline.batch_files import (
     build_command,
     read_answers,
     run_command,
+    run_here,
     write_rows,
 )
 from tests.support import TRANSCRIPTS
@@ -42,7 +43,7 @@ def output(tmp_path: Path) -> Path:
 
 
 def run(source: Path, output: Path, *flags: str, base: tuple[str, ...] = REPLAY) -> int:
-    return main([*base, "--input", str(source), "--output", str(output), *flags])
+    return run_here([*base, "--input", str(source), "--output", str(output), *flags])
 
 
 def as_transcript(answer: dict[str, Any]) -> dict[str, Any]:
@@ -205,7 +206,7 @@ def add_image(source: Path, _: Path) -> None:
 
 
 REFUSALS: list[tuple[str, Callable[[Path, Path], None], tuple[str, ...], str]] = [
-    ("unknown flag", nothing, ("--temprature", "1"), "did you mean '--temperature'?"),
+    ("unknown flag", nothing, ("--temprature", "1"), "Did you mean '--temperature'?"),
     ("bad value", nothing, ("--temperature", "-1"), "--temperature: `temperature` must be"),
     ("parser", nothing, ("--tool-call-parser", "hermez"), "'hermez' is not known"),
     ("engine", nothing, ("--engine-args", "token_per_step=1"), "did you mean 'tokens_per_step'?"),
@@ -385,9 +386,7 @@ def test_a_plugin_of_one_s_own_is_found() -> None:
 
 
 def test_help_ends_well(capsys: pytest.CaptureFixture[str]) -> None:
-    with pytest.raises(SystemExit) as caught:
-        main(["--help"])
-    assert caught.value.code == 0
+    assert run_here(["--help"]) == 0
     assert "Exit codes: 0 all rows" in capsys.readouterr().out
 
 

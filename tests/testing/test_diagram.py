@@ -9,6 +9,7 @@ import pytest
 from backedge.parsers.format import COMPLETE, Format, Jump, State
 from backedge.parsers.formats.catalog import FORMATS
 from backedge.testing.diagram import draw_format, main
+from click.testing import CliRunner
 
 PAGE = Path(__file__).parents[2] / "docs" / "formats.md"
 HEADED = Format(
@@ -46,17 +47,15 @@ def test_every_state_of_a_format_is_drawn(format_: Format) -> None:
 
 
 @pytest.mark.parametrize("name", ["hermes", "qwen3_coder"])
-def test_the_page_shows_what_is_drawn(name: str, capsys: pytest.CaptureFixture[str]) -> None:
-    main([name])
-    assert f"```mermaid\n{capsys.readouterr().out}```" in PAGE.read_text(encoding="utf-8")
+def test_the_page_shows_what_is_drawn(name: str) -> None:
+    drawn = CliRunner().invoke(main, [name]).output
+    assert f"```mermaid\n{drawn}```" in PAGE.read_text(encoding="utf-8")
 
 
-def test_a_name_of_two_formats_draws_both(capsys: pytest.CaptureFixture[str]) -> None:
-    main(["step3p5"])
-    assert capsys.readouterr().out.count("stateDiagram-v2") == 2
+def test_a_name_of_two_formats_draws_both() -> None:
+    assert CliRunner().invoke(main, ["step3p5"]).output.count("stateDiagram-v2") == 2
 
 
-def test_an_unknown_name_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
-    with pytest.raises(SystemExit):
-        main(["nonsense"])
-    assert "'hermes'" in capsys.readouterr().err
+def test_an_unknown_name_is_refused() -> None:
+    refused = CliRunner().invoke(main, ["nonsense"])
+    assert (refused.exit_code, "'hermes'" in refused.stderr) == (2, True)

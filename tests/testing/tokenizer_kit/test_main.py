@@ -7,6 +7,7 @@ import sys
 import pytest
 from backedge.testing.tokenizer_kit import CHECKS, STREAMING_CHECKS
 from backedge.testing.tokenizer_kit.__main__ import main
+from click.testing import CliRunner, Result
 
 from tests.support import EXAMPLES
 
@@ -15,23 +16,29 @@ MINIMAL = "tests.tokenization.bad_modules:PromptsOnly"
 BROKEN = "tests.tokenization.broken:LosesEmoji"
 
 
-def test_a_table_and_status_0(capsys):
-    assert main([EXAMPLE, "--model", "model"]) == 0
-    *lines, total = capsys.readouterr().out.splitlines()
+def check(tokenizer: str, *flags: str) -> Result:
+    return CliRunner().invoke(main, [tokenizer, "--model", "model", *flags])
+
+
+def test_a_table_and_status_0():
+    result = check(EXAMPLE)
+    assert result.exit_code == 0
+    *lines, total = result.stdout.splitlines()
     assert [line.split()[0] for line in lines].count("passed") == len(CHECKS) - 1
     assert total == f"{EXAMPLE} keeps the contract: {len(CHECKS) - 1} passed, 0 failed, 1 skipped"
 
 
-def test_status_1_names_what_is_wrong(capsys):
-    assert main([BROKEN, "--model", "model"]) == 1
-    output = capsys.readouterr().out
-    assert [line for line in output.splitlines() if line.startswith("failed   emoji")]
-    assert f"{BROKEN} breaks the contract: " in output
+def test_status_1_names_what_is_wrong():
+    result = check(BROKEN)
+    assert result.exit_code == 1
+    assert [line for line in result.stdout.splitlines() if line.startswith("failed   emoji")]
+    assert f"{BROKEN} breaks the contract: " in result.stdout
 
 
-def test_json(capsys):
-    assert main([BROKEN, "--model", "model", "--json"]) == 1
-    report = json.loads(capsys.readouterr().out)
+def test_json():
+    result = check(BROKEN, "--json")
+    assert result.exit_code == 1
+    report = json.loads(result.stdout)
     assert (report["tokenizer"], report["model"], report["passed"]) == (BROKEN, "model", False)
     assert [check["check"] for check in report["checks"]] == [check.name for check in CHECKS]
     assert {check["outcome"] for check in report["checks"]} == {"passed", "failed", "skipped"}
@@ -40,13 +47,15 @@ def test_json(capsys):
     assert "😀" in emoji["detail"]
 
 
-def test_streaming_only(capsys):
+def test_streaming_only():
     name = "tests.tokenization.examples:StreamsOnly"
-    assert main([name, "--model", "model"]) == 2, "it has no encode"
-    assert main([name, "--model", "model", "--streaming-only"]) == 0
-    assert f"{name} keeps the contract: {len(STREAMING_CHECKS)} passed" in capsys.readouterr().out
-    assert main([MINIMAL, "--model", "model", "--streaming-only"]) == 2
-    assert "its instances cannot be called with texts" in capsys.readouterr().err
+    assert check(name).exit_code == 2, "it has no encode"
+    result = check(name, "--streaming-only")
+    assert result.exit_code == 0
+    assert f"{name} keeps the contract: {len(STREAMING_CHECKS)} passed" in result.stdout
+    result = check(MINIMAL, "--streaming-only")
+    assert result.exit_code == 2
+    assert "its instances cannot be called with texts" in result.stderr
 
 
 @pytest.mark.parametrize(
@@ -61,17 +70,15 @@ def test_streaming_only(capsys):
         ("examples.my_tokenizer", "write it as package.module:Class"),
     ],
 )
-def test_status_2_for_what_cannot_be_loaded(name, said, capsys):
-    assert main([name, "--model", "model"]) == 2
-    captured = capsys.readouterr()
-    assert said in captured.err
-    assert not captured.out
+def test_status_2_for_what_cannot_be_loaded(name, said):
+    result = check(name)
+    assert result.exit_code == 2
+    assert said in result.stderr
+    assert not result.stdout
 
 
 def test_status_2_for_wrong_usage():
-    with pytest.raises(SystemExit) as caught:
-        main([EXAMPLE])
-    assert caught.value.code == 2
+    assert CliRunner().invoke(main, [EXAMPLE]).exit_code == 2
 
 
 def test_as_a_command():
