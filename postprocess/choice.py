@@ -60,6 +60,11 @@ class Choice:
         if ends and not self.finished:
             self._end("", (), chunk)
 
+    @property
+    def annotated(self) -> int:
+        """Number of last tokens whose ids or logprobs `take` has not returned yet."""
+        return self._deltas.annotated
+
     def take(self) -> list[ChoiceDelta]:
         """Return the deltas since the last call."""
         return self._deltas.take()
@@ -107,13 +112,14 @@ class Choice:
             stop = self._stages.stop
             if stop is not None and stop.matched is not None and not self.finished:
                 self._finish("stop", stop.matched, cut=False, early=True)
-        if self._annotates and not hidden:
-            self._annotate(chunk, position, token_id)
+        if self._annotates:
+            self._annotate(chunk, position, None if hidden else token_id)
 
-    def _annotate(self, chunk: Chunk, position: int, token_id: int) -> None:
-        """Add the token's id and logprobs to the delta that it produced."""
+    def _annotate(self, chunk: Chunk, position: int, token_id: int | None) -> None:
+        """Add the token's id and logprobs to the delta that it produced. None: hidden."""
         logprob, builder = None, self._stages.logprobs
-        if builder is not None and len(chunk.logprobs or ()) == len(chunk.token_ids):
+        has_logprobs = len(chunk.logprobs or ()) == len(chunk.token_ids)
+        if builder is not None and has_logprobs and token_id is not None:
             logprob = builder.build(chunk, position)
         self._deltas.annotate(token_id if self._params.return_token_ids else None, logprob)
 

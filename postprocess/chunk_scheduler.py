@@ -8,7 +8,8 @@ times the cost of post-processing a token. So a delta waits for more of its kind
 - Later deltas may wait for the delay of their kind (`MergeDelays`): short for content, longer
   for reasoning, longest for tool arguments. If several kinds wait, the shortest delay counts.
 - Tokens without a delta (held-back text, or an answer that is not streamed) wait for the delay
-  `tokens`. It is bounded because Dynamo migrates a request with the tokens it has seen.
+  `tokens`. It is bounded because Dynamo migrates a request with the tokens it has seen. If deltas
+  carry ids or logprobs, tokens wait for theirs, since another worker cannot add them later.
 - Streams of one kind send at common moments (`align_deadline`), so that one wake-up of threads
   and event loops serves many of them.
 - The engine may collect tokens for part of the delay (`engine_wait_s`), which saves its own cost
@@ -142,7 +143,8 @@ class ChunkScheduler:
         self._params = params = postprocessor.params
         # Attributes of this object because they are read for each token.
         self._delays = {kind: delays.delay(kind) for kind in KINDS}
-        self._tokens_delay = delays.tokens
+        self._tokens_delay = inf if params.annotates_tokens else delays.tokens
+        self._annotates = params.annotates_tokens
         self._engine_waits = {kind: engine_wait_s(params, delays, kind) for kind in (*KINDS, None)}
         self._next = [_NextChunk(choice) for choice in postprocessor.choices]
         self._resumed: list[ChoiceDelta] = []
@@ -245,7 +247,7 @@ class ChunkScheduler:
         # The last finish to be sent carries usage, however many choices have finished by now.
         ends = finished and all(other.closed for other in self._next)
         usage = self.postprocessor.usage if ends or self._params.continuous_usage_stats else None
-        token_ids, chunk.token_ids = chunk.token_ids, []
+        token_ids, chunk.token_ids = self._cut_tokens(chunk)
         chunk.due = inf
         chunk.seen = 0
         chunk.has_news = False
@@ -262,6 +264,15 @@ class ChunkScheduler:
             choice.take_times(),
         )
 
+    def _cut_tokens(self, chunk: _NextChunk) -> tuple[list[int], list[int]]:
+        """Return the tokens to send, and those that wait for the delta with their ids."""
+        token_ids = chunk.token_ids
+        if not self._annotates or chunk.closed:
+            return token_ids, []
+        waiting = chunk.choice.annotated if self._params.stream else len(token_ids)
+        sent = max(0, len(token_ids) - waiting)
+        return token_ids[:sent], token_ids[sent:]
+
 
 def align_deadline(deadline: float, delay: float) -> float:
     """Return the last common moment before `deadline` of the streams with this delay.
@@ -269,7 +280,7 @@ def align_deadline(deadline: float, delay: float) -> float:
     Half the cost of a chunk is waking threads and event loops on both sides of the wire.
     Chunks that leave at the same moment share one wake-up.
     """
-    if not delay:
+    if not 0 < delay < inf:
         return deadline
     slot = PATIENCE * delay / SLOTS
     return floor((deadline - RESERVE * delay) / slot) * slot

@@ -70,6 +70,11 @@ class DeltaBuilder:
         """Number of tool calls so far."""
         return len(self._numbers)
 
+    @property
+    def annotated(self) -> int:
+        """Number of annotated tokens whose delta `take` has not returned yet."""
+        return self._details.tokens + self._waiting.tokens
+
     def open_calls(self, *, stopped: bool) -> dict[int, str]:
         """Return the calls that no client may execute, each with what no delta has of it.
 
@@ -88,6 +93,7 @@ class DeltaBuilder:
 
     def annotate(self, token_id: int | None, logprob: TokenLogprob | None) -> None:
         """Add id and logprobs of the token that was just written; None if not requested."""
+        self._waiting.tokens += 1
         if token_id is not None:
             self._waiting.token_ids.append(token_id)
         if logprob is not None:
@@ -277,7 +283,7 @@ class DeltaBuilder:
         reason, stop_reason = self._finish
         details = self._details
         closed = ChoiceDelta(self._index, delta, reason, stop_reason)
-        if details.logprobs or details.token_ids:
+        if details.tokens:
             closed.logprobs, closed.token_ids = details.logprobs or None, details.token_ids or None
             self._details = _TokenDetails()
         self._deltas.append(closed)
@@ -287,14 +293,16 @@ class DeltaBuilder:
         """Attach the waiting ids and logprobs to the last delta."""
         self._details.logprobs += self._waiting.logprobs
         self._details.token_ids += self._waiting.token_ids
+        self._details.tokens += self._waiting.tokens
         self._waiting = _TokenDetails()
 
 
 class _TokenDetails:
-    """Ids and logprobs of some tokens, if the client asked for them."""
+    """Number of some tokens, and their ids and logprobs if the client asked for them."""
 
-    __slots__ = ("logprobs", "token_ids")
+    __slots__ = ("logprobs", "token_ids", "tokens")
 
     def __init__(self) -> None:
         self.logprobs: list[TokenLogprob] = []
         self.token_ids: list[int] = []
+        self.tokens = 0

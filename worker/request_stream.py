@@ -126,11 +126,17 @@ class WorkerPostprocessor:
         return pump.pull(outputs) if sender is None else pump.push(outputs, sender)
 
 
+# The pumps of complete responses; asyncio itself does not keep its tasks alive.
+_drained: set[asyncio.Task[None]] = set()
+
+
 class RequestPump:
     """Feeds one request's outputs to its stream and sends the chunks that are due.
 
     A task of its own reads the engine and sends what is due at once. An alarm sends what may
     wait, even while the engine pauses. While the last chunk is not sent, deltas wait.
+    The last finish ends the response: if the worker died before it ended, Dynamo would have
+    another one continue a complete answer. The engine is then read to its end in the background.
 
     recorder: of this request; None if it is not recorded.
     """
@@ -180,7 +186,7 @@ class RequestPump:
         """Yield the request's chunks.
 
         Reads `outputs` to the end, so that the engine's handler cleans up. Raises their
-        exception after sending all that was generated before.
+        exception after sending all that was generated before, unless that is the whole answer.
         """
         egress = PullEgress(self._flush)
         async with self._running(outputs, egress):
@@ -229,7 +235,11 @@ class RequestPump:
         finally:
             self._ended = True
             self._set_alarm(inf)
-            pump.cancel()
+            if self._unfinished:
+                pump.cancel()
+            else:
+                _drained.add(pump)
+                pump.add_done_callback(_drained.discard)
             if self._stream is not None:
                 self._stream.close()
             self._metrics.end_request(self, self._outcome())
@@ -238,6 +248,8 @@ class RequestPump:
 
     async def _end(self) -> JsonObject | None:
         """Return the last chunk of a failed request, or raise the error for the client."""
+        if not self._unfinished:
+            return None
         last = None if self._failure is None else self._failed(self._failure)
         await asyncio.gather(*self._aborts)
         return last
@@ -262,8 +274,8 @@ class RequestPump:
     async def _read(self, outputs: AsyncIterator[JsonObject], stream: RequestStream) -> None:
         metrics, rates, recorder, writer = self._metrics, self._rates, self.recorder, self._writer
         async for output in outputs:
-            if engine_error(output) is not None:
-                self._failure = output
+            if self._ended or engine_error(output) is not None:
+                self._failure = output  # of no effect if the response has ended
                 continue
             chunk = parse_engine_output(output)
             if chunk.index >= self._params.n:
@@ -303,16 +315,18 @@ class RequestPump:
         except Exception as error:  # noqa: BLE001 - `_end` raises it, to the client
             self._failure, self._pumped, self._ended = error, True, True
         stream = self._stream
-        if self._ended or (
-            self._pumped
-            and not self._taken
-            and (stream is None or (stream.idle and stream.due == inf))
-        ):
+        if self._ended or not self._unfinished or self._is_done():
             self._egress.end()
         elif self._egress.busy and (self._taken or (stream and stream.due <= self._loop.time())):
             self._egress.notify()
         elif stream is not None and stream.due != self._alarm_at:
             self._set_alarm(stream.due)
+
+    def _is_done(self) -> bool:
+        """Whether the engine has ended and all that it generated was sent."""
+        stream = self._stream
+        is_idle = stream is None or (stream.idle and stream.due == inf)
+        return self._pumped and not self._taken and is_idle
 
     def _take(self) -> bool:
         """Take what is due; return whether there was any."""
@@ -325,9 +339,10 @@ class RequestPump:
         if scheduled.ended_early:
             self._abort(scheduled.index)
         self._egress.send(self._chunk(scheduled))
+        self._unfinished -= scheduled.finished
 
     def _outcome(self) -> Outcome:
-        if self._failure is not None:
+        if self._failure is not None and self._unfinished:
             return "failed"
         return "cancelled" if self._cancelled or self._unfinished else "finished"
 
@@ -368,7 +383,6 @@ class RequestPump:
 
     def _chunk(self, scheduled: ScheduledChunk) -> JsonObject:
         """Return `scheduled` as one of Dynamo's chunks."""
-        self._unfinished -= scheduled.finished
         if self.recorder is not None:
             self.recorder.sent(scheduled.deltas, self._loop.time())
         chunk = self._writer.write(scheduled)

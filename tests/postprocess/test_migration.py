@@ -3,10 +3,20 @@
 import pytest
 from backedge.postprocess import Chunk, Postprocessor
 from backedge.postprocess.aggregate import aggregate_deltas
+from backedge.postprocess.chunk_scheduler import ChunkScheduler
 from backedge.postprocess.migration import resume
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.postprocess.scheduled import (
+    Case,
+    cases,
+    delays,
+    normal,
+    parse_engine_output,
+    played,
+    scheduling_settings,
+)
 from tests.support import chunks, encode, feed, message, params, tiny_detokenizers
 
 TEXT = "ab 世界 😀 END cd"
@@ -43,3 +53,29 @@ def test_the_prompt_of_the_second_worker_is_not_counted_as_prompt():
     resume(second, TOKENS[:4])
     second.feed(Chunk(token_ids=TOKENS[4:5], prompt_tokens=9 + 4))
     assert (second.usage.prompt_tokens, second.usage.completion_tokens) == (9, 5)
+
+
+@scheduling_settings
+@given(case=cases(n=1, continuous_usage_stats=False), merging=delays, data=st.data())
+def test_ids_and_logprobs_of_a_worker_that_died_are_all_there(case: Case, merging, data):
+    """The client has the chunks that the first worker sent; the second gets their tokens."""
+    first, second = (ChunkScheduler(case.post(), merging) for _ in range(2))
+    first_sent = [sent.scheduled for sent in played(first, case.arrivals)]
+    died_at = data.draw(st.integers(0, len(first_sent) - 1))
+    arrived = first_sent[:died_at]
+    token_ids = [token_id for scheduled in arrived for token_id in scheduled.token_ids]
+    second.resume(token_ids, 0.0)
+    rest, count = [], len(token_ids)
+    if second.due == 0.0:
+        rest += second.take(0.0)
+    else:
+        for position in range(count, len(case.tokens[0])):
+            last = position == len(case.tokens[0]) - 1
+            reason = case.reasons[0] if last else None
+            chunk = parse_engine_output(0, case.tokens[0], position, position + 1, reason)
+            second.add(chunk, 1.0)
+        second.flush(1.0)
+        rest += second.take(1.0)
+    seen = [delta for scheduled in (*arrived, *rest) for delta in scheduled.deltas]
+    [whole], _ = case.one_by_one
+    assert normal(aggregate_deltas(seen)) == normal(whole) | {"role": "assistant"}

@@ -24,6 +24,7 @@ SECOND = MergeDelays(content=1.0, tokens=1.0)
 NEVER = MergeDelays(content=900.0, reasoning=900.0, tools=900.0, tokens=900.0)
 LOWEST = MERGE_DELAYS["lowest"]
 STALL = "stall"
+DRAIN_S = 0.5
 Step = (
     JsonObject | float | str | Exception
 )  # an output, a pause in seconds, STALL, or what is raised
@@ -61,6 +62,8 @@ def run_in_virtual_time(main: Coroutine[Any, Any, T]) -> T:
         for _ in range(5):
             await asyncio.sleep(0)
         loop = asyncio.get_running_loop()
+        # The engine of a complete answer may take a moment to end.
+        await asyncio.wait([*asyncio.all_tasks()], timeout=DRAIN_S)
         assert asyncio.all_tasks() == {asyncio.current_task()}
         assert isinstance(loop, VirtualLoop)
         assert loop.timers == []

@@ -384,6 +384,26 @@ def test_the_engine_is_told_once_of_a_choice_that_has_ended(
     assert [part.post.usage is not None for part in sent] == [False] * (len(sent) - 1) + [True]
 
 
+@pytest.mark.parametrize("tail", [[], [RuntimeError("the engine fails")]], ids=["ends", "fails"])
+@pytest.mark.parametrize("stream", [True, False])
+def test_the_last_finish_ends_the_response_and_the_engine_ends_later(
+    stream: bool, tail: list[Step]
+) -> None:
+    """If the worker dies in between, Dynamo must not have another one go on."""
+    engine = Engine([output("a x b"), 300.0, output("c"), *tail])
+
+    async def ask() -> tuple[list[Sent], float, bool]:
+        backend = CountingBackend(NEVER)
+        sent = await answer(engine, backend, stop=["x"], stream=stream)
+        ended, was_closed = asyncio.get_running_loop().time(), engine.closed
+        await asyncio.sleep(301)
+        return sent, ended, was_closed
+
+    sent, ended, was_closed = run_in_virtual_time(ask())
+    assert (ended, was_closed, engine.closed) == (1000.0, False, True)
+    assert (sent[-1].chunk["stop_reason"], engine.aborted) == ("x", [0])
+
+
 @pytest.mark.parametrize("stream", [True, False])
 def test_what_a_worker_that_died_has_sent_may_be_all(stream: bool) -> None:
     """Then the engine is not asked for anything."""
