@@ -6,6 +6,7 @@ import json
 import re
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cached_property
 
 from typing_extensions import override
 
@@ -14,6 +15,7 @@ from ..events import Malformation
 from .incremental_grammar import IncrementalGrammar, Status
 from .json_repair import JsonRepairer
 from .json_text import WriteJson, escape_json
+from .object_keys import WAITS, lacks_brace, read_key, skip_doubled_quote
 from .tool_calls import ToolCallEmitter
 from .typed_json import TypedJson
 
@@ -37,6 +39,11 @@ class CallKeys:
     id: tuple[str, ...] = ("id",)
     inside: tuple[str, ...] = ("function",)
     name_is_key: bool = False
+
+    @cached_property
+    def members(self) -> frozenset[str]:
+        """All keys of a call object."""
+        return frozenset(self.name + self.arguments + self.id + self.inside)
 
 
 class JsonCallGrammar(IncrementalGrammar):
@@ -64,7 +71,6 @@ class JsonCallGrammar(IncrementalGrammar):
         self._state = self._start
         self._in_array = False
         self._depth = 0
-        self._key = ""
         self._in_arguments = False
         self._announced = False
         self._word: list[str] = []
@@ -73,6 +79,7 @@ class JsonCallGrammar(IncrementalGrammar):
         self._new_call()
 
     def _new_call(self) -> None:
+        self._key = ""
         self._id: str | None = None
         self._name: str | None = None
         self._has_arguments = False
@@ -136,7 +143,7 @@ class JsonCallGrammar(IncrementalGrammar):
         if char == "[" and not self._in_array:
             self._in_array = True
             return position + 1
-        if char == "{":
+        if char == "{" or self._lacks_brace(text, position) is not None:
             self._state = self._between
         elif char == "]" and self._in_array and not self._declared_only:
             self.status = Status.DONE  # an empty list
@@ -148,18 +155,31 @@ class JsonCallGrammar(IncrementalGrammar):
     def _between(self, text: str, position: int) -> int:
         """Read the text between calls."""
         char = text[position]
-        if char == "{":
-            if not self._announce():
+        members = position + 1 if char == "{" else self._lacks_brace(text, position)
+        if members is not None:
+            if members == WAITS or not self._announce():
                 return position
             self._new_call()
             self._depth = 1
             self._state = self._member
-        elif char == "]" and self._in_array:
+            return members
+        if char == "]" and self._in_array:
             self.status = Status.DONE
-        elif char not in _SPACE and char not in ",;":
+        elif char not in _SPACE and char not in ",;" and not (char == "}" and self._begun):
             self.status = Status.UNEXPECTED if self._in_array else Status.DONE
             return position
         return position + 1
+
+    def _lacks_brace(self, text: str, position: int) -> int | None:
+        """Return where a first call's members begin without a brace, as `lacks_brace` does."""
+        if text[position] not in "\"'" or (self._begun and not self._in_array):
+            return None
+        return lacks_brace(text, position, self._is_member, final=self._final)
+
+    def _is_member(self, key: str) -> bool:
+        """Whether a call object has a member `key`."""
+        keys = self._keys
+        return self._calls.declares(key) if keys.name_is_key else key in keys.members
 
     def _announce(self) -> bool:
         """Stop once before a call, so that the caller can restore all of it as text."""
@@ -176,9 +196,12 @@ class JsonCallGrammar(IncrementalGrammar):
                 self._end_call()
                 self._state = self._between
             return position + 1
-        if char in _SPACE or char == ",":
+        if char in " \t\r\n," or (char == "{" and not self._key):
             self._count(1)
             return position + 1
+        if (end := self._known_key(text, position)) is not None:
+            self._count(end - position)
+            return end
         if char not in "\"'" and not char.isidentifier():
             self.status = Status.UNEXPECTED
         elif not self._keys.name_is_key:
@@ -187,6 +210,18 @@ class JsonCallGrammar(IncrementalGrammar):
             self._new_call()
             self._begin_value(self._hold, self._take_key)
         return position
+
+    def _known_key(self, text: str, position: int) -> int | None:
+        """Read a key that calls have, or a doubled quote; None without one."""
+        if self._keys.name_is_key:
+            return None
+        found = read_key(text, position, self._is_member, final=self._final)
+        if found is None:
+            return skip_doubled_quote(text, position, final=self._final)
+        if found[0]:
+            self._key = found[0]
+            self._state = self._member_value
+        return found[1]
 
     def _colon(self, text: str, position: int) -> int:
         char = text[position]
@@ -198,6 +233,9 @@ class JsonCallGrammar(IncrementalGrammar):
 
     def _member_value(self, text: str, position: int) -> int:
         char, keys = text[position], self._keys
+        if char in _SPACE:
+            self._count(1)
+            return position + 1
         if self._key in keys.inside and char == "{":
             self._depth += 1
             self._state = self._member
@@ -207,13 +245,8 @@ class JsonCallGrammar(IncrementalGrammar):
         is_arguments = self._key in keys.arguments or keys.name_is_key
         self._in_arguments = is_arguments and not self._has_arguments
         if self._in_arguments:
-            if char in "\"'":
-                inside = _JsonInString(self._new_arguments(), self._stray)
-                self._begin_value(inside, inside.finish)
-            else:
-                self._begin_value(self._arguments, self._skip)
-                self._value = self._new_arguments()
-        elif self._key in keys.name and self._name is None:
+            return self._begin_arguments(text, position)
+        if self._key in keys.name and self._name is None:
             self._begin_value(self._hold, lambda: self._take_name(self._take_word()))
         elif self._key in keys.id:
             self._begin_value(self._hold, self._take_id)
@@ -222,6 +255,23 @@ class JsonCallGrammar(IncrementalGrammar):
         else:
             self._has_dropped = True
             self._begin_value(_drop, self._skip)
+        return position
+
+    def _begin_arguments(self, text: str, position: int) -> int:
+        """Begin the arguments: an object, perhaps without its brace, or a string with one in it."""
+        members = None
+        if (is_string := text[position] in "\"'") and self._name is not None:
+            declared = self._calls.declared_keys(self._name)
+            members = lacks_brace(text, position, declared.__contains__, final=self._final)
+        if members is None and is_string:
+            inside = _JsonInString(self._new_arguments(), self._stray)
+            self._begin_value(inside, inside.finish)
+        elif members != WAITS:
+            self._begin_value(self._arguments, self._skip)
+            self._value = self._new_arguments()
+            if members is not None:
+                self._value.read("{")
+                return members
         return position
 
     def _in_value(self, text: str, position: int) -> int:
@@ -299,6 +349,9 @@ class JsonCallGrammar(IncrementalGrammar):
         self._id = str(self._take_word())
 
     def _take_name(self, name: object) -> None:
+        if isinstance(name, str) and not self._calls.declares(name):
+            word = name.strip(" ,:")  # its quote is missing, or follows the mark
+            name = word if self._calls.declares(word) else name
         if (
             not isinstance(name, str)
             or not 0 < len(name) <= MAX_TOOL_NAME

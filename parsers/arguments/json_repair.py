@@ -11,7 +11,8 @@ from typing_extensions import override
 from ...base.limits import MAX_WORD
 from ..events import Malformation
 from .incremental_grammar import IncrementalGrammar, Status, partial_length, skip_space
-from .json_text import WriteJson, escape_json, word_to_json
+from .json_text import WriteJson, escape_json, is_literal, word_to_json
+from .object_keys import skip_doubled_quote
 
 
 class StringRun(NamedTuple):
@@ -38,6 +39,13 @@ _RUN = {
 _WORD = re.compile(r"[\w.+\-$]*")
 # Text of a malformed value in which no marker begins.
 _PLAIN = re.compile(r"[\w \"',.]+")
+_QUOTES = frozenset("\"'")
+# The beginning of a string whose first quote was doubled.
+_BEHIND_DOUBLED = re.compile(r"[\w./~$+\-]")
+# A string without its first quote; without a group, perhaps the beginning of one.
+_UNQUOTED = re.compile(
+    r"[\w./\-+][\w./\-+ ]{0,254}+(?:([\"'])[ \t\r\n]*+[,}\]]|(?:[\"'][ \t\r\n]*+)?\Z)"
+)
 _BRACKETS = {"{": ("{", "}"), "[": ("[", "]"), "(": ("[", "]")}
 # Limit for a held-back comma with the white space after it; more white space is dropped.
 _MAX_COMMA = 64
@@ -135,6 +143,8 @@ class JsonRepairer(IncrementalGrammar):
 
     @override
     def close(self) -> None:
+        if self._state == self._after_empty:
+            self._end_string()
         in_string = self._state in (self._string, self._raw_string)
         lacks_value = self._state == self._colon or self._expects_member
         self.status = Status.DONE
@@ -184,8 +194,7 @@ class JsonRepairer(IncrementalGrammar):
 
     def _as_written(self, text: str, position: int) -> int:
         """Write the rest of a malformed value; stop where a marker may begin."""
-        match = _PLAIN.match(text, position)
-        end = position if match is None else match.end()
+        end = _match_end(_PLAIN, text, position)
         if end > position:
             self._write(text[position:end])
         else:
@@ -197,9 +206,19 @@ class JsonRepairer(IncrementalGrammar):
         if position < len(text) and (brackets := _BRACKETS.get(text[position])) is not None:
             self._emit(brackets[0])
             self._closers.append(brackets[1])
-            self._state = self._key if brackets[1] == "}" else self._value
+            self._state = self._opened if brackets[1] == "}" else self._value
             return position + 1
+        if self._expects_member and text[position : position + 1] == ":":
+            return position + 1  # the colon was doubled
         return self._atom(text, position)
+
+    def _opened(self, text: str, position: int) -> int:
+        """Skip a mark that an object cannot begin with: a doubled brace, or a colon."""
+        position = self._white_space(text, position)
+        if position == len(text):
+            return position
+        self._state = self._key
+        return position + (text[position] in "{:")
 
     def _key(self, text: str, position: int) -> int:
         position = self._white_space(text, position)
@@ -246,11 +265,27 @@ class JsonRepairer(IncrementalGrammar):
             return end
         if end == len(text) and not self._final:
             return position
-        if end < len(text) and text[end] in "\"'" and word in _STRING_PREFIXES:
+        unquoted = None if self._in_key else self._lacks_quote(text, position, end)
+        if unquoted is not None:
+            return unquoted
+        if text[end : end + 1] in _QUOTES and word in _STRING_PREFIXES:
             return self._begin_string(text[end], end)
         self._emit(f'"{escape_json(word)}"' if self._in_key else word_to_json(word))
         self._end_value()
         return end
+
+    def _lacks_quote(self, text: str, position: int, end: int) -> int | None:
+        """Begin a string without its first quote, whose first word ends at `end`.
+
+        `position` needs more text; None is any other text.
+        """
+        behind = text[end : end + 1]
+        if behind not in _QUOTES and not (behind == " " and not is_literal(text[position:end])):
+            return None
+        match = _UNQUOTED.match(text, position)
+        if match is None or (match[1] is None and self._final):
+            return None
+        return position if match[1] is None else self._begin_string(match[1], position - 1)
 
     def _bare_word(self, text: str, position: int) -> int:
         """Read the rest of a word that was too long to hold back."""
@@ -288,15 +323,46 @@ class JsonRepairer(IncrementalGrammar):
                 return position
         char = text[position]
         if char == self._quote:
-            self._end_string()
+            self._close_string()
         elif char == "\\":
             return self._escape(text, position)
         else:
+            self._last_run = char
             self._write(escape_json(char))
         return position + 1
 
+    def _close_string(self) -> None:
+        """End a string, unless a quote next to its own is still to come."""
+        if self._in_key:
+            self._end_string()
+        elif not self._last_run:
+            self._state = self._after_empty
+        else:
+            self._end_string()
+            if self._closers:
+                self._state = self._after_string
+
+    def _after_empty(self, text: str, position: int) -> int:
+        """End an empty string, or go on with one whose first quote was doubled."""
+        if _BEHIND_DOUBLED.match(text, position) is not None:
+            self._state = self._string
+        else:
+            self._end_string()
+        return position
+
+    def _after_string(self, text: str, position: int) -> int:
+        """Skip the last quote of a string if it was doubled."""
+        if text[position] == self._quote:
+            end = skip_doubled_quote(text, position, final=self._final)
+            if end == position:
+                return position
+            position = end or position
+        self._state = self._after
+        return position
+
     def _escape(self, text: str, position: int) -> int:
         match = _ESCAPE.match(text, position)
+        self._last_run = text[position : position + 2]
         if match is not None:
             self._write(_json_escape(match.group()))
             return match.end()

@@ -12,6 +12,7 @@ from ..schema import ValueSchema
 from .incremental_grammar import skip_space
 from .json_repair import JsonRepairer
 from .json_text import WriteJson
+from .object_keys import read_key
 from .text_value import text_to_json
 from .tool_calls import ToolCallEmitter
 
@@ -57,6 +58,29 @@ class TypedJson(JsonRepairer):
         if position < len(text) and text[position] in "{[(":
             self._schemas.append(self._find_schema() if self._closers else None)
         return super()._value(text, position)
+
+    @override
+    def _key(self, text: str, position: int) -> int:
+        if text[position] != '"':
+            position = self._white_space(text, position)
+        found = read_key(text, position, self._declares, final=self._final)
+        if found is None:
+            return super()._key(text, position)
+        key, end, is_plain = found
+        if key:
+            self._emit(text[position:end] if is_plain else f'"{key}":')
+            self._last_key = key
+            self._state = self._value
+        return end
+
+    def _declares(self, key: str) -> bool:
+        """Whether the schema of the open object names `key`."""
+        parent = self._schemas[-1]
+        if parent is not None:
+            return parent.has_property(key)
+        calls = self._calls
+        declared = calls.declared_keys(calls.name)
+        return key in declared or calls.compiled_schema.root.has_property(key)
 
     @override
     def _end_bracket(self, position: int) -> int:
