@@ -15,7 +15,7 @@ import importlib.metadata
 import inspect
 import logging
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any, Literal
 
 import msgspec
@@ -32,6 +32,14 @@ Kind = Literal["replaced", "subclassed", "called", "read", "text"]
 """How a seam is used: its function is replaced, its class subclassed, it is called although it is
 private, its value is read or set, or its text is searched."""
 
+_SECTION = re.compile(r"^== (\w+) (.*)\n((?:(?!==).*\n)*)", re.MULTILINE)
+_BLOCK = re.compile(r"((?:\S.*\n)+)((?: .*\n)+)")
+_FIELD = re.compile(r"^    (\w+): (.*)$", re.MULTILINE)
+_NAMES = re.compile(r"^(\w+) (.*)$", re.MULTILINE)
+_NAME = re.compile(r"([\w.:]+)(?:\(([^)*]*)([^)]*)\))?((?: `[^`]*`)*)")
+_TEXT = re.compile(r"`([^`]*)`")
+_WORD = re.compile(r"\w+")
+
 
 class Seam(msgspec.Struct, frozen=True, kw_only=True):
     """One row of a project's table.
@@ -42,8 +50,9 @@ class Seam(msgspec.Struct, frozen=True, kw_only=True):
     since: the first version that has it, as far as it was tried.
     why: why there is no public way.
     without: what does not work without it.
-    used_in: our functions and classes that use it, as "engines/vllm/worker.py:VllmWorker.run". Only
-        there, and in seams.py, may private names of the project be touched.
+    used_in: our functions and classes that use the rows of this reason, as
+        "engines/vllm/worker.py:VllmWorker.run". Only there, and in seams.py, may private names of
+        the project be touched.
     parameters: the first parameters of the function or class; empty if they do not matter.
     keywords: parameters that are passed or read by name.
     contains: texts in its source.
@@ -84,6 +93,48 @@ class Seam(msgspec.Struct, frozen=True, kw_only=True):
         if self.contains:
             checks.append("its source has " + ", ".join(repr(text) for text in self.contains))
         return "; ".join(checks) or "exists"
+
+
+def read_table(folder: str, table: str) -> tuple[Seam, ...]:
+    """Return the rows of a table, in which names that share a reason are one block.
+
+        == worker 1.6
+        replaced module:load(path, *, strict) module:Model.run(self)
+        text module:Model.run `self.step(` `self.stop(`
+            of: package.
+            why: there is no hook
+            without: nothing works
+            used_in: worker.py:Worker.install
+            feature: what is off if a row does not hold
+
+    A heading has role and since. A line of names begins with their kind; a name may have first
+    parameters, keywords behind a star, and texts in backquotes. "of" precedes each name. Eight
+    spaces continue a line.
+    folder: has the files of `used_in` that are given without a folder.
+    """
+    return tuple(
+        row
+        for role, since, section in _SECTION.findall(table.replace("\n        ", " "))
+        for lines, reason in _BLOCK.findall(section)
+        for kind, names in _NAMES.findall(lines)
+        for row in _read_rows(
+            names,
+            {**dict(_FIELD.findall(reason)), "kind": kind, "role": role, "since": since},
+            folder,
+        )
+    )
+
+
+def _read_rows(names: str, shared: dict[str, str], folder: str) -> Iterator[Seam]:
+    of = shared.pop("of", "")
+    places = [place if "/" in place else folder + place for place in shared.pop("used_in").split()]
+    for path, parameters, keywords, texts in _NAME.findall(names):
+        taken = {
+            "parameters": _WORD.findall(parameters),
+            "keywords": _WORD.findall(keywords),
+            "contains": _TEXT.findall(texts),
+        }
+        yield msgspec.convert({**shared, **taken, "name": of + path, "used_in": places}, Seam)
 
 
 def find_fault(seam: Seam) -> str | None:

@@ -17,13 +17,6 @@ TABLES = [
     for name in ("dynamo", "sglang", "transformers", "trtllm", "vllm")
 ]
 ROWS: list[Seam] = [row for table in TABLES for row in (*table.WORKER, *table.FRONTEND)]
-CONSTANTS = {
-    row.name: {name}
-    for table in TABLES
-    for name, value in vars(table).items()
-    for row in (value if isinstance(value, tuple) and name.isupper() else (value,))
-    if isinstance(row, Seam) and name not in ("WORKER", "FRONTEND")
-}
 IMPORTED = {
     (place.partition(":")[0], row.module, row.path) for row in ROWS for place in row.used_in
 }
@@ -208,24 +201,38 @@ def test_what_is_ours_or_public_is_none(source: str) -> None:
     assert find_touches(source, {"_own"}) == []
 
 
-@pytest.mark.parametrize(
-    ("row", "place"),
-    [(row, place) for row in ROWS for place in row.used_in],
-    ids=lambda value: value if isinstance(value, str) else value.name,
-)
-def test_a_row_is_used_where_it_says(row: Seam, place: str) -> None:
+def read_definition(place: str) -> str:
     path, _, owner = place.partition(":")
     source = (ROOT / path).read_text(encoding="utf-8")
-    tree = ast.parse(source)
     found = [
         ast.get_source_segment(source, node) or ""
-        for node, name in owner_names(tree)
+        for node, name in owner_names(ast.parse(source))
         if name == owner and isinstance(node, DEFINITIONS)
     ]
     assert found, f"{place} does not exist"
-    names = {row.path.rpartition(".")[2], *CONSTANTS.get(row.name, ()), *row.keywords}
-    text = "".join(found)
-    assert row.kind == "text" or any(name in text for name in names)
+    return "".join(found)
+
+
+def uses(place: str, row: Seam) -> bool:
+    names = {row.path.rpartition(".")[2], *row.keywords}
+    return row.kind == "text" or any(name in read_definition(place) for name in names)
+
+
+@pytest.mark.parametrize("row", ROWS, ids=lambda row: row.name)
+def test_a_row_is_used_where_it_says(row: Seam) -> None:
+    assert any(uses(place, row) for place in row.used_in)
+
+
+@pytest.mark.parametrize("place", sorted({place for row in ROWS for place in row.used_in}))
+def test_a_place_uses_a_row(place: str) -> None:
+    assert any(uses(place, row) for row in ROWS if place in row.used_in)
+
+
+def test_features_that_our_code_asks_for_are_of_rows() -> None:
+    for table in TABLES:
+        asked = [value for name, value in vars(table).items() if name.isupper()]
+        features = {row.feature for row in (*table.WORKER, *table.FRONTEND)}
+        assert {text for text in asked if isinstance(text, str)} <= features
 
 
 def test_rows_are_different() -> None:

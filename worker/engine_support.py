@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import ParamSpec, TypeVar
+from typing import Any, ParamSpec, TypeVar
 
 import msgspec
 
 from ..base.errors import BackedgeError, SetupError
 from ..base.json_types import JsonObject
-from ..base.seams import Role, Seam, check_seams, read_version, rows_of
+from ..base.seams import Role, Seam, check_seams, read_version, replace, rows_of
 from ..engines.dynamo import seams as dynamo
 from .flags import EngineName, enabling_flags
 
@@ -26,14 +26,14 @@ class EngineSupport(msgspec.Struct, frozen=True):
     name: also of its flag. distribution: the name of the engine's package.
     versions: Dynamo's version -> the supported one, both without their last part.
     seams: the rows of the engine's table.
-    metrics: the row of Dynamo's function or class that gets the endpoint as `generate_endpoint`.
+    metrics: the seam of Dynamo's function or class that gets the endpoint as `generate_endpoint`.
     """
 
     name: EngineName
     distribution: str
     versions: Mapping[str, str]
     seams: tuple[Seam, ...]
-    metrics: Seam
+    metrics: str
 
     @property
     def flag(self) -> str:
@@ -61,6 +61,11 @@ class EngineSupport(msgspec.Struct, frozen=True):
         """Return the features that are off. Raises `SetupError` for a row that does not hold."""
         rows = rows_of((*dynamo.WORKER, *self.seams), *roles)
         return check_seams(rows, ("ai-dynamo", self.distribution))
+
+    def replace(self, name: str, build: Callable[[Any], Callable[..., object]]) -> None:
+        """Replace the function of a seam by what `build` returns for it."""
+        [seam] = (row for row in self.seams if (row.name, row.kind) == (name, "replaced"))
+        replace(seam, build)
 
     def sees_flags(self, arguments: Sequence[str]) -> bool:
         """Whether Backedge's flags can be added to the engine's and read when they are parsed.

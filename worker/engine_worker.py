@@ -21,7 +21,7 @@ from ..base.engines import load_engine_module
 from ..base.errors import RequestError, SetupError
 from ..base.garbage import freeze_loaded
 from ..base.json_types import JsonObject
-from ..base.seams import Role, read_version, replace
+from ..base.seams import Role, read_version
 from ..engines.dynamo.types import Context, DynamoParserFlags, ModelRuntimeConfig, ResponseSender
 from ..parsers.base import ParserFactory, ParserNames
 from ..parsers.parser_lookup import Kind, known_formats, linear_parsers, uses_native
@@ -214,7 +214,7 @@ class Worker(abc.ABC, Generic[ConfigT, HandlerT]):
         if not settings.post_processing:
             return
         if worker.post_processes():
-            replace(cls.engine.metrics, worker.with_metrics)
+            cls.engine.replace(cls.engine.metrics, worker.with_metrics)
             worker.install()
         else:
             logger.info(

@@ -19,7 +19,6 @@ from typing import TypeVar
 from typing_extensions import override
 
 from ...base.json_types import JsonObject
-from ...base.seams import replace
 from ...parsers.base import ParserFactory, ParserNames
 from ...postprocess.postprocessor import starts_in_reasoning
 from ...tokenization.detokenizer import DetokenizerFactory, DetokenizerOptions
@@ -58,7 +57,9 @@ OTHER_WORKERS = tuple(
     "image_diffusion_worker video_generation_worker rerank_worker embedding_worker "
     "multimodal_encode_worker multimodal_worker diffusion_worker".split()
 )
-ENGINE = EngineSupport("sglang", "sglang", seams.VERSIONS, seams.WORKER, seams.METRICS)
+ENGINE = EngineSupport(
+    "sglang", "sglang", seams.VERSIONS, seams.WORKER, "dynamo.sglang.init_llm:setup_sgl_metrics"
+)
 GRAMMARS = ("json_schema", "regex", "ebnf", "structural_tag")
 # SGLang logs a warning for each delivery of 20 or more delayed outputs.
 MAX_DELIVERED_OUTPUTS = 19
@@ -82,7 +83,9 @@ def watch_arguments(parser: argparse.ArgumentParser) -> None:
         if settings is not None:
             ENGINE.exit_on_setup_error(ENGINE.check_versions)()
             ENGINE.exit_on_setup_error(ENGINE.check_seams)("flags", "worker")
-            replace(seams.CONFIG, functools.partial(enable_once, settings))
+            ENGINE.replace(
+                "dynamo.sglang.args:Config.__init__", functools.partial(enable_once, settings)
+            )
         return arguments
 
     parser.parse_args = parse_and_enable  # type: ignore[method-assign, assignment]  # of this one
@@ -93,7 +96,7 @@ def enable_once(settings: flags.WorkerSettings, init: Callable[..., None]) -> Ca
 
     @functools.wraps(init)
     def initialize(config: SglangConfig, *args: object, **kwargs: object) -> None:
-        replace(seams.CONFIG, lambda _: init)
+        ENGINE.replace("dynamo.sglang.args:Config.__init__", lambda _: init)
         init(config, *args, **kwargs)
         ENGINE.exit_on_setup_error(SglangWorker.enable)(config, settings)
 
@@ -206,14 +209,17 @@ class SglangWorker(Worker[SglangConfig, SglangHandler]):
 
     @override
     def install_card(self) -> None:
-        replace(seams.CARD, self._with_worker_card)
+        ENGINE.replace("dynamo.sglang.register:get_runtime_config", self._with_worker_card)
 
     @override
     def install(self) -> None:
         self.build()  # at once: the model's files have been downloaded
-        replace(seams.GENERATE, self.with_postprocessing)
-        for seam in seams.ASYNC_GENERATE:
-            replace(seam, with_request_handle)
+        ENGINE.replace(
+            "dynamo.sglang.request_handlers:DecodeWorkerHandler.generate", self.with_postprocessing
+        )
+        # The second replaces the first in a process that shares another one's engine.
+        ENGINE.replace("sglang.srt.entrypoints.engine:Engine.async_generate", with_request_handle)
+        ENGINE.replace("dynamo.sglang.gateway:GatewayEngine.async_generate", with_request_handle)
 
     def _with_worker_card(
         self, get_runtime_config: Callable[..., Awaitable[ConfigT]]

@@ -20,7 +20,6 @@ from typing_extensions import override
 
 from ...base.errors import SetupError
 from ...base.json_types import JsonObject
-from ...base.seams import replace
 from ...parsers.base import ParserFactory, ParserNames
 from ...postprocess.engine_output import engine_error
 from ...tokenization.model_files import read_vocabulary_size
@@ -36,7 +35,14 @@ from .types import TrtllmConfig, TrtllmHandler, TrtllmRequest
 
 T = TypeVar("T")
 
-ENGINE = EngineSupport("trtllm", "tensorrt-llm", seams.VERSIONS, seams.WORKER, seams.METRICS)
+ENGINE = EngineSupport(
+    "trtllm",
+    "tensorrt-llm",
+    seams.VERSIONS,
+    seams.WORKER,
+    "dynamo.trtllm.workers.llm_worker:RequestHandlerConfig",
+)
+HANDLER = "dynamo.trtllm.request_handlers.handler_base:HandlerBase"
 POOL_FLAG = "--postprocess-workers"
 # Part of the error of a worker that has released its memory.
 SLEEPING = "temporarily rejecting new requests"
@@ -61,7 +67,7 @@ def enable_once(validate: Callable[..., None]) -> Callable[..., None]:
 
     @functools.wraps(validate)
     def validate_and_enable(config: TrtllmConfig) -> None:
-        replace(seams.VALIDATE, lambda _: validate)
+        ENGINE.replace("dynamo.trtllm.args:Config.validate", lambda _: validate)
         validate(config)
         arguments = argparse.Namespace(**vars(config))
         known = native_names if arguments.postprocess_parsers == "native" else no_names
@@ -92,8 +98,8 @@ def watch_arguments() -> None:
     from dynamo.trtllm.args import Config
 
     if not hasattr(Config.validate, "__wrapped__"):
-        replace(seams.ADD_FLAGS, add_flags)
-        replace(seams.VALIDATE, enable_once)
+        ENGINE.replace("dynamo.trtllm.args:DynamoTrtllmArgGroup.add_arguments", add_flags)
+        ENGINE.replace("dynamo.trtllm.args:Config.validate", enable_once)
 
 
 def load_tokenizer(engine_args: JsonObject) -> object:
@@ -156,15 +162,17 @@ class TrtllmWorker(Worker[TrtllmConfig, TrtllmHandler]):
 
     @override
     def install_card(self) -> None:
-        replace(seams.REGISTER, self.with_worker_card)
+        ENGINE.replace("dynamo.trtllm.workers.llm_worker:register_model", self.with_worker_card)
 
     @override
     def install(self) -> None:
-        replace(seams.LOAD_ENGINE, self.with_build)
-        replace(seams.GENERATE, self.with_postprocessing)
+        ENGINE.replace("dynamo.trtllm.workers.llm_worker:get_llm_engine", self.with_build)
+        ENGINE.replace(f"{HANDLER}.generate_locally", self.with_postprocessing)
         # Dynamo's sender sends everything from the event loop.
-        replace(seams.SEND_ALL, lambda _: send_all)
-        replace(seams.MONITOR, with_request_handle)
+        ENGINE.replace(
+            "dynamo.trtllm.request_handlers.push_egress:drive_push_egress", lambda _: send_all
+        )
+        ENGINE.replace(f"{HANDLER}._cancellation_monitor", with_request_handle)
 
     @override
     def take_engine_arguments(self, arguments: JsonObject) -> None:

@@ -13,7 +13,6 @@ from typing_extensions import override
 from ...base.engines import load_engine_module
 from ...base.errors import REASONING_FLAG
 from ...base.json_types import JsonObject
-from ...base.seams import replace
 from ...parsers.base import ParserFactory, ParserNames
 from ...parsers.parser_lookup import Kind, reasoning_format
 from ...templates.auto_parsers import name_for_engine
@@ -35,7 +34,9 @@ MODEL_ARGUMENTS = tuple(
     "model hf_config_path config_format revision code_revision trust_remote_code tokenizer "
     "tokenizer_mode tokenizer_revision max_model_len".split()
 )
-ENGINE = EngineSupport("vllm", "vllm", seams.VERSIONS, seams.WORKER, seams.METRICS)
+ENGINE = EngineSupport(
+    "vllm", "vllm", seams.VERSIONS, seams.WORKER, "dynamo.vllm.main:setup_metrics_collection"
+)
 
 
 def watch_arguments() -> None:
@@ -45,7 +46,7 @@ def watch_arguments() -> None:
     `_build_config`; later code does not see our flags.
     """
     if ENGINE.sees_flags(sys.argv):
-        replace(seams.BUILD_CONFIG, enable_once_built)
+        ENGINE.replace("dynamo.vllm.args:_build_config", enable_once_built)
 
 
 def enable_once_built(build_config: Callable[..., VllmConfig]) -> Callable[..., VllmConfig]:
@@ -221,8 +222,8 @@ class VllmWorker(Worker[VllmConfig, VllmHandler]):
 
     @override
     def install_card(self) -> None:
-        replace(seams.REGISTER, self.with_worker_card)
-        replace(seams.REGISTER_LORA, self.with_worker_card)
+        ENGINE.replace("dynamo.vllm.main:register_model", self.with_worker_card)
+        ENGINE.replace("dynamo.vllm.handlers:register_model", self.with_worker_card)
 
     @override
     def spare_overhead(self) -> None:
@@ -239,8 +240,10 @@ class VllmWorker(Worker[VllmConfig, VllmHandler]):
 
     @override
     def install(self) -> None:
-        replace(seams.SETUP_ENGINE, self.with_build)
-        replace(seams.GENERATE, self.with_postprocessing)
+        ENGINE.replace("dynamo.vllm.main:setup_vllm_engine", self.with_build)
+        ENGINE.replace(
+            "dynamo.vllm.handlers:DecodeWorkerHandler.generate", self.with_postprocessing
+        )
 
     @override
     def load(self) -> LoadedModel:

@@ -2,9 +2,10 @@
 
 import dataclasses
 
+import msgspec
 import pytest
 from backedge.base.errors import SetupError
-from backedge.base.seams import Seam, check_seams, find_fault, replace
+from backedge.base.seams import Seam, check_seams, find_fault, read_table, replace
 
 
 @dataclasses.dataclass
@@ -83,3 +84,41 @@ def test_a_function_is_replaced_and_stays_static(monkeypatch):
     monkeypatch.setattr(Thing, "static", staticmethod(Thing.static))
     replace(seam("Thing.static"), lambda old: lambda value: old(value) + 1)
     assert Thing.static(1) == Thing(0).static(1) == 2
+
+
+TABLE = """\
+== flags 1.0
+called alone
+    why: it is private
+    without: no flags
+    used_in: worker.py:a
+== worker Python 3.10
+replaced f(a, b) Owner.g(self, *, key)
+text Owner.h `self.step(` `x =
+        1`
+    of: module:
+    why: there is no
+        hook
+    without: nothing works
+    used_in: worker.py:Worker tests/x.py:y
+    feature: a feature
+"""
+
+
+def test_a_table_is_read():
+    alone, first, second, text = read_table("engines/e/", TABLE)
+    assert (alone.name, alone.kind, alone.role, alone.since) == ("alone", "called", "flags", "1.0")
+    assert alone.how_checked == "exists"
+    assert (first.name, first.parameters, first.keywords) == ("module:f", ("a", "b"), ())
+    assert (second.path, second.parameters, second.keywords) == ("Owner.g", ("self",), ("key",))
+    assert (text.kind, text.contains) == ("text", ("self.step(", "x = 1"))
+    assert {row.since for row in (first, second, text)} == {"Python 3.10"}
+    assert {row.why for row in (first, second, text)} == {"there is no hook"}
+    assert text.used_in == ("engines/e/worker.py:Worker", "tests/x.py:y")
+    assert (alone.feature, text.feature) == ("", "a feature")
+
+
+@pytest.mark.parametrize(("old", "new"), [("called", "seen"), ("== flags", "== none")])
+def test_a_table_knows_its_words(old, new):
+    with pytest.raises(msgspec.ValidationError, match="Invalid enum value"):
+        read_table("", TABLE.replace(old, new))

@@ -12,6 +12,8 @@ from backedge.cli.doctor.installation import check_engine, check_installation
 from backedge.engines.trtllm import seams as trtllm
 from backedge.engines.trtllm import worker
 
+MONITOR = "dynamo.trtllm.request_handlers.handler_base:HandlerBase._cancellation_monitor"
+
 
 def test_what_is_installed_is_named_with_its_version() -> None:
     first, *_ = check_installation()
@@ -42,7 +44,7 @@ def test_every_seam_of_an_engine_is_a_row() -> None:
     versions, *rows = check_engine("trtllm")
     assert "fit" in versions.message
     assert {row.severity for row in rows} == {"ok"}
-    assert f"{trtllm.MONITOR.name} holds: takes (self, generation_result, context, ...)" in {
+    assert f"{MONITOR} holds: takes (self, generation_result, context, ...)" in {
         row.message for row in rows
     }
 
@@ -52,7 +54,8 @@ def test_every_seam_of_an_engine_is_a_row() -> None:
     [("", "error", "does not hold: "), ("groups", "warning", "groups is off: ")],
 )
 def test_a_seam_that_does_not_hold(feature, severity, part, monkeypatch) -> None:
-    broken = msgspec.structs.replace(trtllm.MONITOR, keywords=("gone",), feature=feature)
+    [monitor] = (row for row in trtllm.WORKER if row.name == MONITOR)
+    broken = msgspec.structs.replace(monitor, keywords=("gone",), feature=feature)
     monkeypatch.setattr(trtllm, "WORKER", (broken,))
     *_, finding = check_engine("trtllm")
     assert finding.severity == severity
