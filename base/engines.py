@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import functools
 import importlib
 from types import ModuleType
 
 from .errors import SetupError
+from .seams import check_seams, rows_of
 
 
 def has_engine(engine: str) -> bool:
@@ -29,3 +31,14 @@ def load_engine_module(engine: str, module: str) -> ModuleType:
         if error.name not in (package, f"{package}.{module}"):
             raise  # the engine itself is not installed
         raise SetupError(f"this Backedge has no {module} for the engine {engine!r}.") from error
+
+
+@functools.cache
+def load_native_parsers(engine: str) -> ModuleType:
+    """Return the module with an engine's own parsers, after a check of the seams that they need.
+
+    Raises `SetupError` as `check_seams`, and as `load_engine_module`.
+    """
+    table = load_engine_module(engine, "seams")
+    check_seams(rows_of(table.WORKER, "parsers"), table.PACKAGES)
+    return load_engine_module(engine, "parsers")

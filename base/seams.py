@@ -31,6 +31,8 @@ the replay worker starts, or when native parsers, native detokenizers or an offl
 Kind = Literal["replaced", "subclassed", "called", "read", "text"]
 """How a seam is used: its function is replaced, its class subclassed, it is called although it is
 private, its value is read or set, or its text is searched."""
+Build = Callable[[Any], Callable[..., object]]
+"""Returns the replacement of a function."""
 
 _SECTION = re.compile(r"^== (\w+) (.*)\n((?:(?!==).*\n)*)", re.MULTILINE)
 _BLOCK = re.compile(r"((?:\S.*\n)+)((?: .*\n)+)")
@@ -108,7 +110,7 @@ def read_table(folder: str, table: str) -> tuple[Seam, ...]:
             feature: what is off if a row does not hold
 
     A heading has role and since. A line of names begins with their kind; a name may have first
-    parameters, keywords behind a star, and texts in backquotes. "of" precedes each name. Eight
+    parameters, keywords after a star, and texts in backquotes. "of" precedes each name. Eight
     spaces continue a line.
     folder: has the files of `used_in` that are given without a folder.
     """
@@ -189,7 +191,7 @@ def load_target(seam: Seam) -> object:
     return _resolve(importlib.import_module(seam.module), seam.path)[0]
 
 
-def replace(seam: Seam, build: Callable[[Any], Callable[..., object]]) -> None:
+def replace(seam: Seam, build: Build) -> None:
     """Replace the function of a seam by what `build` returns for it."""
     *parents, name = seam.path.split(".")
     owner = functools.reduce(getattr, parents, importlib.import_module(seam.module))

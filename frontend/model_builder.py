@@ -10,7 +10,7 @@ import logging
 from ..base.engines import load_engine_module
 from ..base.errors import SetupError
 from ..base.garbage import importing
-from ..base.seams import Seam, check_seams, read_version
+from ..base.seams import Seam, check_seams, read_version, rows_of
 from ..engines.dynamo.types import (
     FrontendConfig,
     ModelCard,
@@ -133,7 +133,9 @@ def load_builder(backend: Backend) -> type[ChatModelBuilder]:
     folder, name = BUILDERS[backend]
     tables = [load_engine_module(table, "seams") for table in TABLES[backend]]
     packages = tuple(dict.fromkeys(package for table in tables for package in table.PACKAGES))
-    rows: list[Seam] = [row for table in tables for row in table.FRONTEND]
+    rows: list[Seam] = [
+        row for table in tables for row in (*table.FRONTEND, *rows_of(table.WORKER, "parsers"))
+    ]
     with importing():
         features_off = check_seams(rows, packages)
         try:

@@ -7,7 +7,7 @@ import importlib.util
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Literal
 
-from ..base.engines import has_engine, load_engine_module
+from ..base.engines import has_engine, load_native_parsers
 from ..base.errors import SetupError
 from .base import MalformedCalls, ParserFactory, ParserNames, ParserRequest, StreamParser
 from .linear_parsers import Vocabulary
@@ -69,10 +69,13 @@ def stream_parser(  # noqa: PLR0913 - keywords with defaults
     return native_parsers(engine, tokenizer, names)(request, prompt_token_ids)
 
 
-def native_parsers(engine: Engine | None, tokenizer: object, names: ParserNames) -> ParserFactory:
-    """Return the parsers of an engine; None for the first one installed.
+def native_parsers(
+    engine: Engine | None, tokenizer: object, names: ParserNames, model_config: object = None
+) -> ParserFactory:
+    """Return the parsers of an engine; None for the first one installed. May take seconds.
 
-    Raises `SetupError` if it is not installed.
+    model_config: vLLM's, which some of its parsers read.
+    Raises `SetupError` if the engine is not installed, or lacks what its parsers need.
     """
     installed = [
         known
@@ -86,6 +89,7 @@ def native_parsers(engine: Engine | None, tokenizer: object, names: ParserNames)
             f"which is not installed (installed: {', '.join(installed) or 'none'}): "
             "install it, or choose kind='linear'."
         )
-    module = load_engine_module(wanted, "parsers")
-    parsers: ParserFactory = getattr(module, NATIVE[wanted][1])(tokenizer, names)
+    build = getattr(load_native_parsers(wanted), NATIVE[wanted][1])
+    more = () if model_config is None else (model_config,)
+    parsers: ParserFactory = build(tokenizer, names, *more)
     return parsers

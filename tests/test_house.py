@@ -36,7 +36,6 @@ WITHOUT_TEST = {
         f"engines/{name}/seams.py": "a table; tests/engines/test_seams.py breaks each of its rows"
         for name in ("dynamo", "sglang", "transformers", "trtllm", "vllm")
     },
-    "base/engines.py": "each engine's tests load it through this",
 }
 MAX_FILE_LINES = 500
 MAX_FUNCTION_LINES = 40
@@ -54,8 +53,6 @@ COMPLEX = {
     "parsers/lexer.py _read_piece": 13,
     "parsers/machine.py feed": 21,
     "parsers/machine.py follow": 13,
-    "worker/request_stream.py _flush": 18,
-    "worker/stock_frontends/requests.py read_stock_params": 13,
 }
 MAX_ANY = 103
 BRANCHES = (

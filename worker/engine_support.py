@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any, ParamSpec, TypeVar
+from typing import ParamSpec, TypeVar
 
 import msgspec
 
 from ..base.errors import BackedgeError, SetupError
 from ..base.json_types import JsonObject
-from ..base.seams import Role, Seam, check_seams, read_version, replace, rows_of
+from ..base.seams import Build, Role, Seam, check_seams, read_version, replace, rows_of
 from ..engines.dynamo import seams as dynamo
 from .flags import EngineName, enabling_flags
 
@@ -62,7 +62,7 @@ class EngineSupport(msgspec.Struct, frozen=True):
         rows = rows_of((*dynamo.WORKER, *self.seams), *roles)
         return check_seams(rows, ("ai-dynamo", self.distribution))
 
-    def replace(self, name: str, build: Callable[[Any], Callable[..., object]]) -> None:
+    def replace(self, name: str, build: Build) -> None:
         """Replace the function of a seam by what `build` returns for it."""
         [seam] = (row for row in self.seams if (row.name, row.kind) == (name, "replaced"))
         replace(seam, build)

@@ -17,7 +17,7 @@ from typing import Any, ClassVar, Concatenate, Generic, NamedTuple, TypeVar
 
 import msgspec
 
-from ..base.engines import load_engine_module
+from ..base.engines import load_native_parsers
 from ..base.errors import RequestError, SetupError
 from ..base.garbage import freeze_loaded
 from ..base.json_types import JsonObject
@@ -223,13 +223,13 @@ class Worker(abc.ABC, Generic[ConfigT, HandlerT]):
             )
 
     def check_seams(self) -> None:
-        """Raise `SetupError` unless the installed versions have what this worker needs."""
+        """Raise `SetupError` unless the installed versions have what this worker needs.
+
+        `check_names` checks what native parsers need.
+        """
         roles: list[Role] = ["flags", "worker"]
-        if self.settings.post_processing:
-            if uses_native(self.settings.parsers, self.settings.names):
-                roles.append("parsers")
-            if self.settings.detokenizer == "native":
-                roles.append("detokenizer")
+        if self.settings.post_processing and self.settings.detokenizer == "native":
+            roles.append("detokenizer")
         self.off = self.engine.check_seams(*roles)
 
     def check_text_flag(self) -> None:
@@ -257,8 +257,7 @@ class Worker(abc.ABC, Generic[ConfigT, HandlerT]):
 
         also_known: additional names for the message.
         """
-        native = load_engine_module(self.engine.name, "parsers")
-        native.check_names(self.settings.names, also_known)
+        load_native_parsers(self.engine.name).check_names(self.settings.names, also_known)
 
     def take_engine_arguments(self, arguments: Any) -> None:
         """Take the configuration with which Dynamo loads the engine, once it is complete."""

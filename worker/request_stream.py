@@ -310,30 +310,36 @@ class RequestPump:
         if self._ended:
             return
         try:
-            while not self._egress.busy and (self._taken or self._take()):
+            while not self._egress.busy and self._take():
                 self._send(self._taken.popleft())
         except Exception as error:  # noqa: BLE001 - `_end` raises it, to the client
             self._failure, self._pumped, self._ended = error, True, True
-        stream = self._stream
-        if self._ended or not self._unfinished or self._is_done():
             self._egress.end()
-        elif self._egress.busy and (self._taken or (stream and stream.due <= self._loop.time())):
-            self._egress.notify()
-        elif stream is not None and stream.due != self._alarm_at:
-            self._set_alarm(stream.due)
-
-    def _is_done(self) -> bool:
-        """Whether the engine has ended and all that it generated was sent."""
+            return
         stream = self._stream
-        is_idle = stream is None or (stream.idle and stream.due == inf)
-        return self._pumped and not self._taken and is_idle
+        if not self._unfinished or self._is_done():
+            self._egress.end()
+        elif stream is not None:
+            if self._egress.busy and (self._taken or stream.due <= self._loop.time()):
+                self._egress.notify()
+            elif stream.due != self._alarm_at:
+                self._set_alarm(stream.due)
 
     def _take(self) -> bool:
-        """Take what is due; return whether there was any."""
+        """Take what is due unless chunks are left; return whether there are any."""
+        if self._taken:
+            return True
         stream = self._stream
         if stream is not None and stream.due < inf:
             self._taken.extend(stream.take(self._loop.time()))
         return bool(self._taken)
+
+    def _is_done(self) -> bool:
+        """Whether the engine has ended and all that it generated was sent."""
+        if not self._pumped or self._taken:
+            return False
+        stream = self._stream
+        return stream is None or (stream.idle and stream.due == inf)
 
     def _send(self, scheduled: ScheduledChunk) -> None:
         if scheduled.ended_early:

@@ -9,7 +9,7 @@ from typing import NamedTuple, NoReturn
 
 from typing_extensions import override
 
-from ...base.engines import load_engine_module
+from ...base.engines import load_engine_module, load_native_parsers
 from ...base.errors import REASONING_FLAG, TOOL_CALL_FLAG, BackedgeError, SetupError, shorten
 from ...parsers.api import native_parsers
 from ...parsers.base import ParserNames, ParserRequest
@@ -311,7 +311,7 @@ def check_vllm_parsers(facts: ModelFacts, names: ParserNames) -> Iterator[Findin
     Imports vLLM, which takes seconds.
     """
     try:
-        known_names = load_engine_module("vllm", "parsers").known_names
+        known_names = load_native_parsers("vllm").known_names
         read_tokenizer = load_engine_module("vllm", "worker").read_tokenizer
     except (ImportError, SetupError):
         return

@@ -25,6 +25,7 @@ from ...offline.contracts import ModelLoadConfig, RowError
 from ...offline.model_text import open_text
 from ...offline.plugins.base import Plugin
 from ...offline.rows import Row
+from ...parsers.api import native_parsers
 from ...parsers.base import ParserFactory, ParserNames
 from ...parsers.parser_lookup import uses_native
 from ...postprocess.messages import EngineLogprob
@@ -64,10 +65,7 @@ class SglangBackend(Backend):
     def build_parsers(self, names: ParserNames, tokenizer: object) -> ParserFactory:
         if not uses_native("auto", names):
             return super().build_parsers(names, tokenizer)
-        check_seams(rows_of(seams.WORKER, "parsers"), seams.PACKAGES)
-        from .parsers import SglangParsers
-
-        return SglangParsers(tokenizer, names)
+        return native_parsers("sglang", tokenizer, names)
 
     @override
     def load(self) -> None:

@@ -19,6 +19,7 @@ from typing import TypeVar
 from typing_extensions import override
 
 from ...base.json_types import JsonObject
+from ...parsers.api import native_parsers
 from ...parsers.base import ParserFactory, ParserNames
 from ...postprocess.postprocessor import starts_in_reasoning
 from ...tokenization.detokenizer import DetokenizerFactory, DetokenizerOptions
@@ -125,14 +126,7 @@ def pool_parts(
     """
     own = functools.partial(load_tokenizer, path, options)
     tokenizer = choose_tokenizer(other, own)
-    return tokenizer, native_parsers(tokenizer, names)
-
-
-def native_parsers(tokenizer: object, names: ParserNames) -> ParserFactory:
-    """Return SGLang's own parsers; importing them takes seconds."""
-    from .parsers import SglangParsers
-
-    return SglangParsers(tokenizer, names)
+    return tokenizer, native_parsers("sglang", tokenizer, names)
 
 
 def native_detokenizers(tokenizer: object) -> DetokenizerFactory:
@@ -240,7 +234,7 @@ class SglangWorker(Worker[SglangConfig, SglangHandler]):
         other = self.other_tokenizer(path, trust_remote_code=options["trust_remote_code"])
         own = functools.partial(load_tokenizer, path, options)
         tokenizer = choose_tokenizer(other, own)
-        native = functools.partial(native_parsers, tokenizer, settings.names)
+        native = functools.partial(native_parsers, "sglang", tokenizer, settings.names)
         parsers = choose_parsers(settings.parsers, settings.names, tokenizer, native)
         return LoadedModel(tokenizer, parsers, {"path": path, "options": options, "other": other})
 

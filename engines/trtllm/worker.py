@@ -18,9 +18,10 @@ from typing import TypeVar
 import msgspec
 from typing_extensions import override
 
+from ...base.engines import load_native_parsers
 from ...base.errors import SetupError
 from ...base.json_types import JsonObject
-from ...parsers.base import ParserFactory, ParserNames
+from ...parsers.api import native_parsers
 from ...postprocess.engine_output import engine_error
 from ...tokenization.model_files import read_vocabulary_size
 from ...worker import flags
@@ -86,9 +87,8 @@ def no_names(_: str) -> Collection[str]:
 
 def native_names(flag: str) -> Collection[str]:
     """Return the names that TensorRT-LLM knows for one of the two flags."""
-    from .parsers import known_names
-
-    return known_names(flag)
+    names: Collection[str] = load_native_parsers("trtllm").known_names(flag)
+    return names
 
 
 def watch_arguments() -> None:
@@ -114,13 +114,6 @@ def load_tokenizer(engine_args: JsonObject) -> object:
         trust_remote_code=engine_args.get("trust_remote_code", False),
     )
     return getattr(tokenizer, "tokenizer", tokenizer)
-
-
-def native_parsers(tokenizer: object, names: ParserNames) -> ParserFactory:
-    """Return TensorRT-LLM's own parsers."""
-    from .parsers import TrtllmParsers
-
-    return TrtllmParsers(tokenizer, names)
 
 
 class TrtllmWorker(Worker[TrtllmConfig, TrtllmHandler]):
@@ -190,7 +183,7 @@ class TrtllmWorker(Worker[TrtllmConfig, TrtllmHandler]):
         self._vocabulary_size = read_vocabulary_size(self._engine_args["model"])
         eos = getattr(tokenizer, "eos_token_id", None)
         self._eos_token_ids = frozenset(() if eos is None else (eos,))
-        native = functools.partial(native_parsers, tokenizer, settings.names)
+        native = functools.partial(native_parsers, "trtllm", tokenizer, settings.names)
         parsers = choose_parsers(settings.parsers, settings.names, tokenizer, native)
         return LoadedModel(tokenizer, parsers, {})
 

@@ -26,6 +26,7 @@ from ...offline.orphans import adopt_engine
 from ...offline.plugins.base import Plugin
 from ...offline.rows import Row
 from ...offline.vision import VisionBackend
+from ...parsers.api import native_parsers
 from ...parsers.base import ParserFactory, ParserNames
 from ...parsers.parser_lookup import uses_native
 from ...postprocess.messages import EngineLogprob
@@ -81,10 +82,7 @@ class VllmBackend(VisionBackend):
     def build_parsers(self, names: ParserNames, tokenizer: object) -> ParserFactory:
         if not uses_native("auto", names):
             return super().build_parsers(names, tokenizer)
-        check_seams(rows_of(seams.WORKER, "parsers"), seams.PACKAGES)
-        from .parsers import VllmParsers
-
-        return VllmParsers(tokenizer, names)
+        return native_parsers("vllm", tokenizer, names)
 
     @override
     def load(self) -> None:

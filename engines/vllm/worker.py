@@ -10,9 +10,10 @@ from typing import TypeVar
 
 from typing_extensions import override
 
-from ...base.engines import load_engine_module
+from ...base.engines import load_native_parsers
 from ...base.errors import REASONING_FLAG
 from ...base.json_types import JsonObject
+from ...parsers.api import native_parsers
 from ...parsers.base import ParserFactory, ParserNames
 from ...parsers.parser_lookup import Kind, reasoning_format
 from ...templates.auto_parsers import name_for_engine
@@ -69,17 +70,14 @@ def enable_once_built(build_config: Callable[..., VllmConfig]) -> Callable[..., 
 
 
 def check_parsers() -> None:
-    """Raise `SetupError` unless vLLM's lists of parsers, for checking flags, are available.
-
-    Importing them also imports everything that the native parsers need.
-    """
+    """Raise `SetupError` unless vLLM's parsers, whose names the flags are checked by, fit."""
     ENGINE.check_versions()
-    ENGINE.check_seams("parsers")
+    load_native_parsers("vllm")
 
 
 def known_names(flag: str) -> Collection[str]:
     """Return the names that vLLM registers for one of the two flags."""
-    names: Collection[str] = load_engine_module("vllm", "parsers").known_names(flag)
+    names: Collection[str] = load_native_parsers("vllm").known_names(flag)
     return names
 
 
@@ -106,22 +104,13 @@ def build_parsers(
 
     Raises as `choose_parsers`.
     """
-    native = functools.partial(native_parsers, tokenizer, names, model_config)
+    native = functools.partial(native_parsers, "vllm", tokenizer, names, model_config)
     return choose_parsers(kind, names, tokenizer, native)
-
-
-def native_parsers(tokenizer: object, names: ParserNames, model_config: object) -> ParserFactory:
-    """Return vLLM's own parsers; importing them takes seconds."""
-    from .parsers import VllmParsers
-
-    return VllmParsers(tokenizer, names, model_config)
 
 
 def load_plugin(path: str) -> None:
     """Import a user's file that registers a tool parser. Raises `SetupError`."""
-    from .parsers import load_tool_parser_plugin
-
-    load_tool_parser_plugin(path)
+    load_native_parsers("vllm").load_tool_parser_plugin(path)
 
 
 def pool_parts(
@@ -139,7 +128,7 @@ def pool_parts(
     if plugin:
         load_plugin(plugin)
     tokenizer, model_config = load_tokenizer(EngineArgs(**model), other)
-    return tokenizer, native_parsers(tokenizer, names, model_config)
+    return tokenizer, native_parsers("vllm", tokenizer, names, model_config)
 
 
 def load_tokenizer(

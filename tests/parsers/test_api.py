@@ -51,17 +51,17 @@ def test_whose_native_parsers(
         def __init__(self, *names: object) -> None:
             loaded.append(names)
 
-    def load_engine_module(engine: str, module: str) -> Any:
-        loaded.append((engine, module))
+    def load_native_parsers(engine: str) -> Any:
+        loaded.append((engine,))
         return SimpleNamespace(**{name: Parsers for _, name in NATIVE.values()})
 
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: name in installed or None)
     monkeypatch.setattr(api, "has_engine", lambda _: True)
-    monkeypatch.setattr(api, "load_engine_module", load_engine_module)
+    monkeypatch.setattr(api, "load_native_parsers", load_native_parsers)
     stream_parser(
         tool_call_parser="hermes", tools=TOOLS, kind="native", engine=engine, tokenizer=object()
     )
-    assert loaded[0] == (taken, "parsers")
+    assert loaded[0] == (taken,)
     assert len(loaded) == 2
 
 

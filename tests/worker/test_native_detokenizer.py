@@ -9,6 +9,7 @@ import pytest
 from backedge.base.errors import SetupError
 from backedge.engines.sglang import worker as sglang
 from backedge.engines.vllm import worker as vllm
+from backedge.parsers.api import native_parsers
 from backedge.parsers.base import ParserNames
 from backedge.postprocess.aggregate import aggregate_deltas
 from backedge.postprocess.messages import Chunk, Delta
@@ -16,7 +17,6 @@ from backedge.postprocess.postprocessor import Postprocessor
 from backedge.tokenization.detokenizer import DetokenizerOptions, detokenizers
 from backedge.tokenization.flags import TokenizerSelection
 from backedge.worker import native_detokenizer
-from backedge.worker.engine_worker import choose_parsers
 from backedge.worker.native_detokenizer import build_detokenizers, check_tokenizer
 
 from tests.support import TINY_MODEL, TRANSCRIPTS, Transcript, encode, params, parser_request
@@ -42,10 +42,7 @@ def parsers(engine: str) -> Any:
     """Return the engine's own parsers."""
     if engine == "vllm":
         return vllm.build_parsers("native", NAMES, tokenizer(engine))
-    make = sglang.native_parsers
-    return choose_parsers(
-        "native", SGLANG_NAMES, tokenizer(engine), lambda: make(tokenizer(engine), SGLANG_NAMES)
-    )
+    return native_parsers("sglang", tokenizer(engine), SGLANG_NAMES)
 
 
 @pytest.mark.parametrize("engine", ADAPTERS)

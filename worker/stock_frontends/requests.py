@@ -14,8 +14,7 @@ def read_stock_params(request: JsonObject, request_id: str) -> PostprocessParams
 
     request: Dynamo's `PreprocessedRequest`, checked by `check_engine_fields`.
     """
-    extra_args = request.get("extra_args") or {}
-    if not _is_of_rust(request, extra_args):
+    if not _is_of_rust(request):
         return None
     stops = request.get("stop_conditions") or {}
     sampling = request.get("sampling_options") or {}
@@ -40,12 +39,13 @@ def read_stock_params(request: JsonObject, request_id: str) -> PostprocessParams
     return params
 
 
-def _is_of_rust(request: JsonObject, extra_args: JsonObject) -> bool:
+def _is_of_rust(request: JsonObject) -> bool:
     """Whether Dynamo's Rust frontend sent the request and reads the `text` of its chunks.
 
     It names the model card. Python frontends do not: they read tokens. So does Backedge's own
     frontend, which post-processes by itself if it cannot read the worker's card.
     """
+    extra_args = request.get("extra_args") or {}
     if not request.get("mdc_sum") or KEY in extra_args:
         return False
     if "vllm_tito" in extra_args or request.get("jail_seed"):
