@@ -124,7 +124,7 @@ class CallReader:
         """Start the call if its frame is complete at `state`; return False to reject it."""
         if self._named is None:
             return state not in VALUE_STATES or self._transcript.calls.open
-        return state in FRAME_STATES or self.start()
+        return state in FRAME_STATES or state is State.NAME or self.start()
 
     def start(self) -> bool:
         """Start the call that has been named, if any; False if its function is not declared."""
@@ -147,8 +147,14 @@ class CallReader:
         self._named = None
 
     def _name(self, match: re.Match[str] | None) -> bool:
-        """Note the name of a call, which starts when its frame is complete."""
-        if match is None or not self.start():
+        """Note the name of a call, which starts when its frame is complete.
+
+        The one before it starts, unless it has the same name and no end: its frame is doubled.
+        """
+        if match is None:
+            return False
+        is_doubled = self._named is not None and self._named[0] == match["name"]
+        if not is_doubled and not self.start():
             return False
         if not self._transcript.calls.may_be_name(match["name"]):
             return False

@@ -43,6 +43,10 @@ MIN_PART = 4
 _KEPT_MARKUP = frozenset({State.IGNORED, State.HEADER})
 # Grammars whose values have no ends, or ends that a value may contain.
 _OPEN_GRAMMARS = {State.ELEMENTS, State.CALL_LIST, State.PYTHON_CALLS, State.PYTHON_LINES}
+# States that read what a call holds.
+_CALL_BODIES = CALL_STATES - {State.TOOL_SECTION, State.NAME} | {State.PARAMETERS}
+# States before which a model may double a marker.
+_DOUBLED: frozenset[State] = frozenset(CALL_STATES | {State.PARAMETERS})
 # Text for the client in any request.
 _SHOWN = TEXT_STATES | {Jump.RETURN}
 Markers = dict[State, dict[str, Target]]
@@ -67,6 +71,7 @@ class CompiledFormat:
 
     formats: the compiled formats, reasoning first.
     markers: by state, each marker's target.
+    doubled: by state, the markers of `markers` that count only where the model has doubled them.
     scanners: by state, for markers that are found in text.
     ids: the markers that are tokens, by token id.
     parts: tokens that occur within a marker found in text, by token id.
@@ -81,6 +86,7 @@ class CompiledFormat:
 
     formats: tuple[Format, ...]
     markers: Mapping[State, Mapping[str, Target]]
+    doubled: Mapping[State, AbstractSet[str]]
     scanners: Mapping[State, Scanner]
     ids: Mapping[int, str]
     parts: Mapping[int, str]
@@ -129,13 +135,15 @@ def compile_format(
     _add_shared_markers(markers, () if guided else vocabulary)
     if not guided:
         _add_lone_ends(markers, vocabulary, reads_calls=tools is not None)
+    headers = _choose_headers(formats, reads_calls=tools is not None)
+    doubled = _add_doubled(markers, {state for _, state in headers})
     known = _list_markers(formats, markers)
     ids, parts = _find_tokens(known, vocabulary)
     scanners = _build_scanners(markers, vocabulary)
-    headers = _choose_headers(formats, reads_calls=tools is not None)
     return CompiledFormat(
         formats=formats,
         markers=markers,
+        doubled=doubled,
         scanners=scanners,
         ids=ids,
         parts=parts,
@@ -230,6 +238,10 @@ def _add_shared_markers(markers: Markers, vocabulary: Collection[str]) -> None:
     calls = {
         marker: target for marker, target in content.items() if target_state(target) in CALL_STATES
     }
+    starts = {marker: to for marker, to in calls.items() if not isinstance(to, ReuseSuffix)}
+    for state in _CALL_BODIES.intersection(markers):
+        # The end of a call may be missing.
+        markers[state] = {**starts, **markers[state]}
     if State.REASONING in markers:
         # A call may begin before or during reasoning.
         markers[State.REASONING] = {**calls, **markers[State.REASONING]}
@@ -271,6 +283,23 @@ def _add_lone_ends(markers: Markers, vocabulary: Collection[str], *, reads_calls
     for state in TEXT_STATES.intersection(markers):
         for marker in ends:
             markers[state].setdefault(marker, state)
+
+
+def _add_doubled(markers: Markers, by_header: AbstractSet[State | Jump]) -> dict[State, set[str]]:
+    """Let each marker stand twice in front of a name, arguments or calls; return those added.
+
+    by_header: the states that headers lead to.
+    """
+    doubled: dict[State, set[str]] = {}
+    for by_marker in markers.values():
+        for marker, target in by_marker.items():
+            targets = by_header if target is Jump.BY_HEADER else {target}
+            for state in _DOUBLED.intersection(targets, markers) if marker else ():
+                doubled.setdefault(state, set()).add(marker)
+    for state, added in doubled.items():
+        added.difference_update(markers[state])
+        markers[state] |= dict.fromkeys(added, state)
+    return doubled
 
 
 def _select(by_marker: Mapping[str, Target], states: Collection[State | Jump]) -> dict[str, Target]:

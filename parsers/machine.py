@@ -262,9 +262,11 @@ class LinearParser(StreamParser, Reader):
         state, to = self._state, self._lexer.markers[marker]
         target, reused = (to.state, to.length) if isinstance(to, ReuseSuffix) else (to, 0)
         call, transcript = self._call, self._transcript
-        if state is State.NAME and target is State.JSON_CALLS and call.collected.strip():
-            # Whole call objects stand only where no name has begun; this is part of the name.
-            return len(marker) - self._collect(marker)
+        if target is state and transcript.is_doubled(marker):
+            transcript.keep_doubled(marker)
+            return 0
+        if self._is_text(marker, target):
+            return len(marker) - self.take_text(marker)
         own = marker[: len(marker) - reused]
         if state not in TEXT_STATES:
             is_spelled = marker in self._table.spelled
@@ -281,7 +283,15 @@ class LinearParser(StreamParser, Reader):
             self._reject()
         else:
             self._enter(entered)
+            transcript.note_marker(marker)
         return reused
+
+    def _is_text(self, marker: str, target: State | Jump) -> bool:
+        """Whether a marker of the state is text where it is."""
+        if self._state is State.NAME and target is State.JSON_CALLS:
+            # Whole call objects stand only where no name has begun.
+            return bool(self._call.collected.strip())
+        return marker in self._table.doubled.get(self._state, ())
 
     def _find_state(self, target: State | Jump) -> State:
         """Return the state that a target leads to now."""
@@ -360,7 +370,9 @@ class LinearParser(StreamParser, Reader):
 
     def _skip(self, text: str) -> int:
         """Skip what may stand between calls; reject the call at anything else."""
-        if self._state is State.TOOL_SECTION and self._transcript.keep_words(text):
+        if self._state is State.TOOL_SECTION and self._transcript.keep_words(
+            text, is_section=not self._call.declared_only
+        ):
             return len(text)
         skipped = text[: len(text) - len(text.lstrip(BETWEEN_CALLS))]
         self._transcript.keep(skipped)

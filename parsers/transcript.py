@@ -49,11 +49,16 @@ class Guess:
     """The text since a marker that may have opened a call.
 
     opening: the marker. before: the number of the last call before it.
+    words: text in front of a section's first call; it ends with the piece before `words_end`.
+    last: the marker after which nothing was read.
     """
 
     def __init__(self, opening: str, before: int) -> None:
         self.opening = opening
         self.before = before
+        self.last = ""
+        self.words = ""
+        self.words_end = 0
         self.pieces: list[str] = []
 
     @property
@@ -110,6 +115,7 @@ class Transcript:
         self.calls = ToolCallEmitter(
             self.events, parameters, markup.is_in if markup else None, guesses=guesses
         )
+        self.calls.before_start = self._show_words
         self.state = State.CONTENT
         self.plain: type[Reasoning | Content] | None = None
         self.guess: Guess | None = None
@@ -139,6 +145,7 @@ class Transcript:
 
     def enter_text(self, state: State) -> None:
         """Begin text of `state`; what a guess has collected is forgotten."""
+        self._show_section()
         self.state = state
         self.guess = None
         waits = self.messages.due is not None or self._after_call or self._space
@@ -199,6 +206,8 @@ class Transcript:
             self.guess = None
         elif text:
             guess.pieces.append(text)
+            if not text.isspace():
+                guess.last = ""
 
     def keep_marker(self, marker: str, *, may_open: bool) -> None:
         """Collect a marker outside of text.
@@ -210,24 +219,58 @@ class Transcript:
         elif may_open and not self.calls.open:
             self.open_guess(marker)
 
-    def keep_words(self, text: str) -> bool:
-        """Collect words after a call of a section, unless they are too many.
+    def keep_words(self, text: str, *, is_section: bool) -> bool:
+        """Collect words between the calls of a section, unless they are too many.
 
-        They are dropped if another call or the end of the section follows, and content if nothing
-        does: the model has forgotten the end.
+        is_section: a token has opened the section, so words in front of its first call are text.
+        After a call they are dropped if another one or the end of the section follows. They are
+        content if nothing does: the model has forgotten the end.
         """
         guess = self.guess
-        if self.calls.index < 0 or guess is None or guess.opening:
+        if guess is None or len(text) + len(guess.text) > MAX_MARKUP:
             return False
-        if sum(map(len, guess.pieces)) + len(text) > MAX_MARKUP:
+        if guess.opening:
+            words = text if guess.words else text.lstrip(BETWEEN_CALLS)
+            if not guess.words and not (is_section and words[:1].isalnum()):
+                return False
+            guess.words += words
+            guess.words_end = len(guess.pieces) + 1
+        elif self.calls.index < 0:
             return False
         self.keep(text)
         return True
+
+    def note_marker(self, marker: str) -> None:
+        """Note that a marker was followed."""
+        if self.guess is not None:
+            self.guess.last = marker
+
+    def is_doubled(self, marker: str) -> bool:
+        """Whether nothing stands between this marker and the same one before it."""
+        return self.guess is not None and self.guess.last == marker
+
+    def keep_doubled(self, marker: str) -> None:
+        """Keep a marker that is doubled, and so means nothing."""
+        self.keep(marker)
+        self.note_marker(marker)
 
     def start_call(self, name: str, call_id: str | None) -> None:
         """Start a call: the guess was right."""
         self.calls.start(name, call_id)
         self.guess = None
+
+    def _show_words(self) -> None:
+        """Show the words in front of a section's first call, which starts."""
+        if self.guess is not None and self.guess.words:
+            self.show(self.guess.words)
+            self.plain = None
+
+    def _show_section(self) -> None:
+        """Show a section with words and no call: the model has written about the marker."""
+        guess = self.guess
+        if guess is not None and guess.words:
+            self.show(guess.opening + "".join(guess.pieces[: guess.words_end]))
+            guess.opening, guess.pieces = "", guess.pieces[guess.words_end :]
 
     def complete_call(self) -> None:
         """Complete the open call, if any: the one place where a call's end is decided."""
@@ -257,8 +300,10 @@ class Transcript:
         that the format ignores.
         """
         self.keep("")  # forgets what a call has used
-        if self.guess is not None and shows_guess:
-            held = self.guess.text + held
+        guess = self.guess
+        if guess is not None and shows_guess:
+            self._show_section()
+            held = guess.text + held
             if held.strip(BETWEEN_CALLS):
                 self.events.append(ToolCallCut(None, held))
         elif self.calls.open or held:

@@ -36,6 +36,7 @@ class ToolCallEmitter:
         name and key is taken.
     markup: finds markers that a value has swallowed; None if values have ends of their own.
     guesses: malformed arguments are repaired by guesses, so they leave no call open.
+    before_start: is called when a call starts.
     """
 
     def __init__(
@@ -47,6 +48,7 @@ class ToolCallEmitter:
         guesses: bool = False,
     ) -> None:
         self.events = events
+        self.before_start: Callable[[], None] = lambda: None
         self._guesses = guesses
         self._parameters = parameters
         self._compiled: dict[str, FunctionSchema] = {}
@@ -117,6 +119,7 @@ class ToolCallEmitter:
     def start(self, name: str, call_id: str | None = None) -> None:
         """Begin a call, after ending an open one."""
         self.end()
+        self.before_start()
         self._index += 1
         self._has_arguments = False
         self._written = []

@@ -9,10 +9,7 @@ FUNCTIONGEMMA = Format(
         State.CONTENT: {"<start_function_call>": State.TOOL_SECTION},
         State.TOOL_SECTION: {"call:": State.NAME, "<end_function_call>": Jump.RETURN},
         State.NAME: {"{": ReuseSuffix(State.ARGUMENTS), "<end_function_call>": Jump.RETURN},
-        State.ARGUMENTS: {
-            "<end_function_call>": Jump.RETURN,
-            "<start_function_call>": State.TOOL_SECTION,
-        },
+        State.ARGUMENTS: {"<end_function_call>": Jump.RETURN},
     },
     quotes=("<escape>",),
     source="google/functiongemma-270m-it chat template; "

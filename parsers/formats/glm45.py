@@ -17,7 +17,7 @@ GLM45 = Format(
             "<arg_value>",
             "</arg_value>",
             key_end="</arg_key>",
-            then={"</tool_call>": Jump.RETURN, "<tool_call>": State.NAME},
+            then={"</tool_call>": Jump.RETURN},
         ),
     },
     aliases=("glm47", "glm4", "glm", "ling3", "spark25"),

@@ -22,7 +22,7 @@ GRANITE_20B_FC = Format(
     "granite-20b-fc",
     {
         State.CONTENT: {FUNCTION_CALL: State.JSON_CALLS},
-        State.JSON_CALLS: {COMPLETE: Jump.RETURN, FUNCTION_CALL: State.JSON_CALLS},
+        State.JSON_CALLS: {COMPLETE: Jump.RETURN},
     },
     source="vllm examples/tool_chat_template_granite_20b_fc.jinja, "
     "0.31 tool_parsers/granite_20b_fc_tool_parser.py",

@@ -19,7 +19,6 @@ KIMI_K2 = Format(
         State.ARGUMENTS: {
             "<|tool_call_end|>": State.TOOL_SECTION,
             "<|tool_calls_section_end|>": Jump.RETURN,
-            CALL_BEGIN: State.NAME,
         },
     },
     aliases=("kimi_k25",),

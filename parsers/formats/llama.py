@@ -9,7 +9,7 @@ LLAMA_JSON = Format(
     {
         State.START: {"{": ReuseSuffix(State.JSON_CALLS)},
         State.CONTENT: {PYTHON_TAG: State.JSON_CALLS},
-        State.JSON_CALLS: {COMPLETE: Jump.RETURN, PYTHON_TAG: State.JSON_CALLS},
+        State.JSON_CALLS: {COMPLETE: Jump.RETURN},
     },
     aliases=("llama4_json", "llama3"),
     declared_only=True,

@@ -17,7 +17,7 @@ LONGCAT = Format(
             "<longcat_arg_value>",
             "</longcat_arg_value>",
             key_end="</longcat_arg_key>",
-            then={END: Jump.RETURN, "<longcat_tool_call>": State.NAME},
+            then={END: Jump.RETURN},
         ),
     },
     strip="",

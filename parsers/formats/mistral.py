@@ -19,9 +19,9 @@ MISTRAL = Format(
             "[": ReuseSuffix(State.JSON_CALLS),
             COMPLETE: Jump.RETURN,  # a name alone
         },
-        State.ARGUMENTS: {COMPLETE: Jump.RETURN, TOOL_CALLS: State.NAME},
+        State.ARGUMENTS: {COMPLETE: Jump.RETURN},
         # NVIDIA's parser has an end marker, which is missing from all of Mistral's tokenizers.
-        State.JSON_CALLS: {TOOL_CALLS: State.NAME, "[/TOOL_CALLS]": Jump.RETURN},
+        State.JSON_CALLS: {"[/TOOL_CALLS]": Jump.RETURN},
         # Part of a name (see `function`); named here only because it may be a token.
         State.IGNORED: {"[CALL_ID]": State.IGNORED},
     },

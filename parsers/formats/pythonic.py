@@ -43,10 +43,7 @@ LFM2 = Format(
             "{": ReuseSuffix(State.CALL_LIST),
             "<|tool_call_end|>": Jump.RETURN,
         },
-        State.CALL_LIST: {
-            "<|tool_call_end|>": Jump.RETURN,
-            "<|tool_call_start|>": State.TOOL_SECTION,
-        },
+        State.CALL_LIST: {"<|tool_call_end|>": Jump.RETURN},
     },
     source="LiquidAI/LFM2-1.2B chat template and model card; "
     "vllm 0.31 tool_parsers/lfm2_tool_parser.py; sglang function_call/lfm2_detector.py",

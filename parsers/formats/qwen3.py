@@ -37,9 +37,6 @@ _PARAMETERS = keyed_values(
     then={
         "</function>": State.TOOL_SECTION,
         "</tool_call>": Jump.RETURN,
-        # In case the end of the call is missing.
-        "<function=": State.NAME,
-        "<tool_call>": State.TOOL_SECTION,
     },
 )
 

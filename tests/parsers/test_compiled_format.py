@@ -118,7 +118,7 @@ def test_reasoning_is_counted_by_token_where_text_may_begin_or_end_it() -> None:
 
 @given(st.text(st.sampled_from("<>/cals`"), max_size=12))
 def test_a_scanner_finds_a_marker_or_holds_its_beginning(text: str) -> None:
-    markers = ("</call>", "</calls>")
+    markers = IN_TEXT.markers[State.ARGUMENTS]
     scanner = IN_TEXT.scanners[State.ARGUMENTS]
     beginnings = [
         text.endswith(marker[:length]) for marker in markers for length in range(1, len(marker))

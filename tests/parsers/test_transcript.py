@@ -43,7 +43,7 @@ SPACE = " " * MAX_SPACE
         ("<call>", [Content("<call>")]),
         (f"<call>{'f' * (MAX_MARKUP + 1)}", [Content(f"<call>{'f' * (MAX_MARKUP + 1)}")]),
         ("<call>a <call>f{}</call>", [Content("<call>a "), *CALL]),
-        ("<call><call>f{}</call>", [Content("<call>"), *CALL]),
+        ("<call><call>f{}</call>", CALL),
         ("<call>f{}</call>\n", CALL),
         (f"<call>f{{}}</call>{SPACE}b", [*CALL, Content(f"{SPACE}b")]),
         (f"{SPACE}<call>f{{}}</call>", CALL),
