@@ -24,10 +24,9 @@ MAX_TOOL_NAME = 256
 """characters: a function's name in an object or a list of calls | the call is text"""
 MAX_SPACE = 256
 """characters: white space before an answer and after a call | it is content"""
-MAX_UNDECIDED_OUTPUT = 4096
-"""characters: output after a marker token in an open string | the token was text"""
-MAX_UNDECIDED_TOKENS = 64
-"""tokens: marker tokens after a marker token in an open string | the token was text"""
+# Some 14 tokens, for which the arguments' stream is silent; a marker token counts as 4 bytes.
+MAX_UNDECIDED_OUTPUT = 56
+"""bytes: output after a marker token in an open string | it is sent as text of the string"""
 MAX_WORD = 256
 """characters: a number or keyword in JSON | it becomes a string"""
 MAX_HELD_VALUE = 1 << 16

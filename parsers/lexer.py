@@ -129,60 +129,67 @@ class Lexer:
             # The detokenizer has kept this text of earlier tokens.
             self.feed(left, ())
             text = text[len(left) :]
-        if self.undecided is None:
-            self._read_piece(text, token_ids)
-            return
         pieces = deque([(text, token_ids)])
         while pieces:
-            piece = pieces.popleft()
-            undecided = self.undecided
-            if undecided is None:
-                self._read_piece(*piece)
-                continue
-            marker = self._table.ids.get(piece[1][0]) if piece[1] else None
-            verdict = undecided.add(piece, marker)
-            if verdict is not None:
-                pieces.extendleft(reversed(self._decide(undecided, verdict)))
+            self._read_next(pieces)
 
     def finish(self, *, cut: bool) -> None:
         """End the output: an undecided marker has ended the call, unless a limit has cut it."""
-        while self.undecided is not None:
-            if cut:
-                self.held += self.undecided.held
+        while (undecided := self.undecided) is not None:
+            if cut or undecided.is_out:
+                self.held += undecided.held
                 self.undecided = None
                 return
-            for piece in self._decide(self.undecided, Verdict.END):
+            for piece in self._decide(undecided, Verdict.END):
                 self.feed(*piece)
 
-    def _read_piece(self, text: str, token_ids: Sequence[int]) -> None:
+    def _read_next(self, pieces: deque[Piece]) -> None:
+        """Read the next of `pieces`, which what it decides may give back to them."""
+        text, token_ids = pieces.popleft()
         marker = self._table.ids.get(token_ids[0]) if token_ids else None
-        if marker is None:
-            if token_ids and self._table.parts:
-                part = self._table.parts.get(token_ids[0], "")
-                text = text if text.endswith(part) else text + part  # special tokens are hidden
-            if text:
-                self.read(text)
-            if self.counts:
-                self.reasoning_tokens += len(token_ids)
+        undecided, grammar = self.undecided, self.grammar
+        if undecided is not None and (undecided.waits or marker not in self.markers):
+            verdict = undecided.add((text, token_ids), marker)
+            if verdict is not None:
+                pieces.extendleft(reversed(self._decide(undecided, verdict)))
+        elif marker is None:
+            self._read_text(text, token_ids)
         elif len(token_ids) > 1:
             raise ValueError(f"the marker token {token_ids[0]} ({marker!r}) must be fed alone")
-        elif self.grammar is not None and self.grammar.in_string and marker in self.markers:
+        elif grammar is not None and grammar.in_string and marker in self.markers:
             target = target_state(self.markers[marker])
             state = target if isinstance(target, State) else self._reader.text_state
             self.undecided = UndecidedMarker(
-                self._table, marker, state, (text, token_ids), self.grammar.string_end
+                self._table, marker, text, state, grammar.string_end, in_doubt=undecided is not None
             )
         else:
             self._read_token(marker, text)
 
     def _decide(self, undecided: UndecidedMarker, verdict: Verdict) -> list[Piece]:
         """Read the undecided marker as what it was; return what is to be read after it."""
-        self.undecided = None
         if verdict is Verdict.END:
-            self._read_token(undecided.marker, undecided.piece[0], ends_string=True)
-        else:
-            self._read_token_as_text(undecided.marker, undecided.piece[0])
-        return undecided.pieces
+            self.undecided = None
+            self._read_token(undecided.marker, undecided.text, ends_string=True)
+            return undecided.pieces
+        if not undecided.is_out:
+            self._read_token_as_text(undecided.marker, undecided.text)
+        out, rest = undecided.release() if verdict is Verdict.DOUBT else ([], undecided.pieces)
+        for text, token_ids in out:
+            self._read_text(text, token_ids)
+        if verdict is Verdict.STRING or self.grammar is None or not self.grammar.in_string:
+            self.undecided = None
+        return rest
+
+    def _read_text(self, text: str, token_ids: Sequence[int]) -> None:
+        """Read a piece of text, or a marker token as text of a string."""
+        if token_ids and self._table.alone:
+            # Special tokens are hidden.
+            part = self._table.parts.get(token_ids[0]) or self._table.ids.get(token_ids[0], "")
+            text = text if text.endswith(part) else text + part
+        if text:
+            self.read(text)
+        if self.counts:
+            self.reasoning_tokens += len(token_ids)
 
     # Text.
 

@@ -2,16 +2,20 @@
 
 How it works
 ------------
-A model may write about a marker in a string, or forget the quote that closes the string. The first
-of these that holds for the output after the token decides:
+A model may write about a marker in a string, or forget the quote that closes the string. The output
+after the token waits until the first of these holds:
 
-- a marker that can only follow an end, with nothing but white space in between, and no quote after
-  it and its name or header: the call has ended;
-- text that cannot follow an end (between the calls of a section, for example): a string;
+- text that cannot follow an end, words between the calls of a section for example: a string;
+- markers that can only follow an end, and then text that can only follow them: the call has ended;
 - the next quote. If it closes the string and the arguments go on, the token was in the string; if
   not, it opens something new, and the call has ended;
 - the end of the output: the call has ended;
-- more than `MAX_UNDECIDED_OUTPUT` characters, or `MAX_UNDECIDED_TOKENS` marker tokens: a string.
+- an escape sequence, or `MAX_UNDECIDED_OUTPUT` bytes: the text goes out as part of the string, in
+  doubt.
+
+From then on only a quote, and a marker that can follow an end, wait in the same way. If they show
+that the call had ended, its string has no end, and so the call stays open: whatever goes out in
+doubt, no call is complete that was never meant.
 
 The decision depends on the output alone and not on how it was cut into pieces.
 """
@@ -22,62 +26,83 @@ import enum
 import re
 from collections.abc import Sequence
 
-from ..base.limits import MAX_UNDECIDED_OUTPUT, MAX_UNDECIDED_TOKENS
-from .arguments.incremental_grammar import skip_space
+from ..base.limits import MAX_UNDECIDED_OUTPUT
+from .arguments.incremental_grammar import partial_length, skip_space
 from .compiled_format import CompiledFormat
-from .format import COLLECTED_STATES, TEXT_STATES, State
+from .format import COLLECTED_STATES, TEXT_STATES, Jump, State
 
-_BETWEEN = re.compile(r"[ \t\r\n,;\]})]*")
 # The text up to the next quote in a string between quotes of one character.
 _RUNS = {quote: re.compile(rf"(?:[^\\{quote}]|\\.)*", re.DOTALL) for quote in "\"'"}
+_BETWEEN = " \t\r\n,;]})"
+_HEADER = re.compile(r"[\w\s.:=<>/\-]*")
+_ENDED_STATES = TEXT_STATES | {Jump.RETURN}
+_FREE_STATES = _ENDED_STATES | {Jump.BY_HEADER, State.PYTHON_CALLS, State.PYTHON_LINES}
+_OBJECT_STATES = frozenset({State.ARGUMENTS, State.JSON_CALLS, State.CALL_LIST})
+# Text of these may also be text of the string; what comes after it decides.
+_OPEN_STATES = COLLECTED_STATES | {State.IGNORED, State.JSON_CALLS, State.CALL_LIST}
+# In place of a marker, in the text that is looked at: as long as a token is on average.
+_MARKER = "<  >"
 
 Piece = tuple[str, Sequence[int]]
 """Text and token ids, as they were fed."""
 
 
 class Verdict(enum.Enum):
-    """The role of the marker token."""
+    """The role of the marker token.
+
+    DOUBT: it goes out as text of the string, but may turn out to have ended the call.
+    """
 
     STRING = enum.auto()
+    DOUBT = enum.auto()
     END = enum.auto()
 
 
 class UndecidedMarker:
     """Holds the output from a marker token in an open string on, until it is clear what that was.
 
-    marker, piece: the marker token, and how it was fed. state: the state that it leads to.
+    marker, text: the marker token, and the text with which it was fed. state: that it leads to.
     string_end: the mark that closes the string, and the characters that may follow it.
-    pieces: the output after the token.
+    in_doubt: text of the string is already out that may be none.
+    pieces: the output after the token that waits. is_out: the token does not.
     """
 
     def __init__(
         self,
         table: CompiledFormat,
         marker: str,
+        text: str,
         state: State,
-        piece: Piece,
         string_end: tuple[str, str],
+        *,
+        in_doubt: bool,
     ) -> None:
         self.marker = marker
-        self.piece = piece
+        self.text = text
+        self.is_out = False
+        self._table = table
+        self._leads_to = state
+        self._quote, self._closing = string_end
+        self._in_doubt = in_doubt
+        self._wait(MAX_UNDECIDED_OUTPUT)
+
+    def _wait(self, limit: int) -> None:
+        """Begin to wait. limit: for so many bytes; 0 for a quote or a marker alone."""
         self.pieces: list[Piece] = []
-        self._string_end = string_end
-        self._follows = _find_followers(table, marker, state)
-        # Any text may stand between the end and these markers.
-        self._frees_text = state in {State.HEADER, State.IGNORED}
-        # Text may follow an end.
-        self._allows_text = self._frees_text or state in TEXT_STATES | COLLECTED_STATES
-        self._tokens = 0
-        self._text = ""  # at most MAX_UNDECIDED_OUTPUT characters after the marker
-        self._position = 0  # how far it was searched for the quote
-        self._closed = -1  # the position after the quote
-        self._followed = -1  # the position after markers that can only follow an end
-        self._in_name = False  # what follows them is a name or header, up to the next marker
+        self._limit = limit
+        self._state: State | Jump = self._leads_to
+        self._text = ""  # of the pieces
+        self._followed = 0  # the position after the markers that can follow an end
+
+    @property
+    def waits(self) -> bool:
+        """Whether anything waits."""
+        return bool(self.pieces) or not self.is_out
 
     @property
     def held(self) -> str:
         """All text that waits, with the marker."""
-        return self.marker + "".join(text for text, _ in self.pieces)
+        return ("" if self.is_out else self.marker) + "".join(text for text, _ in self.pieces)
 
     def add(self, piece: Piece, marker: str | None) -> Verdict | None:
         """Take the next piece; return what the marker was, or None while that is open.
@@ -85,68 +110,113 @@ class UndecidedMarker:
         marker: the marker token that the piece is, if it is one.
         """
         self.pieces.append(piece)
-        text = piece[0]
-        if marker is not None:
-            self._tokens += 1
-            text = text if text.endswith(marker) else text + marker
-            if self._in_name or (
-                marker in self._follows and (self._frees_text or not self._text.strip())
-            ):
-                self._followed = len(self._text) + len(text)
-                self._in_name = self._follows.get(marker, False)
-        room = MAX_UNDECIDED_OUTPUT - len(self._text)
-        self._text += text[:room]
-        verdict = self._read()
-        full = len(text) >= room or self._tokens >= MAX_UNDECIDED_TOKENS
-        return Verdict.STRING if verdict is None and full else verdict
-
-    def _read(self) -> Verdict | None:
-        if self._followed >= 0:
-            rest = self._text[self._followed :].lstrip()
-            quote = self._string_end[0]
-            if not rest.startswith(quote):
-                waits = self._in_name or quote.startswith(rest)
-                return None if waits else Verdict.END
-        elif not self._allows_text and self._cannot_follow_end():
-            return Verdict.STRING
-        if self._closed < 0 and not self._find_quote():
-            return None
-        end = skip_space(self._text, self._closed)
-        if end == len(self._text):
-            return None
-        return Verdict.STRING if self._text[end] in self._string_end[1] else Verdict.END
-
-    def _cannot_follow_end(self) -> bool:
-        """Whether the text cannot stand between calls."""
-        between = _BETWEEN.match(self._text)
-        return between is not None and between.end() < len(self._text)
-
-    def _find_quote(self) -> bool:
-        """Search for the next quote; note the position after it."""
-        quote = self._string_end[0]
-        run = _RUNS.get(quote)
-        if run is None:
-            start = self._text.find(quote, max(0, self._position - len(quote)))
-            self._position = len(self._text)
+        if marker is None or marker == self._quote:
+            self._text += marker or piece[0]
         else:
-            match = run.match(self._text, self._position)
-            start = self._position = self._position if match is None else match.end()
-            if not self._text.startswith(quote, start):
-                start = -1
-        if start >= 0:
-            self._closed = start + len(quote)
-        return start >= 0
+            self._follow(marker)
+        if not self._limit:
+            return Verdict.DOUBT if self._find_quote(self._text) else self._read_quote(self._text)
+        start = self._text[: self._limit].encode(errors="replace")[: self._limit]
+        verdict = self._read(start.decode(errors="ignore"))
+        return Verdict.DOUBT if verdict is None and len(start) == self._limit else verdict
 
+    def release(self) -> tuple[list[Piece], list[Piece]]:
+        """Return the pieces that go out in doubt, and those to be added again."""
+        end = self._find_quote(self._text)
+        out: list[Piece] = []
+        rest = self.pieces
+        while rest and end:
+            text, token_ids = rest[0]
+            marker = self._table.ids.get(token_ids[0]) if token_ids else None
+            if marker is not None and (out or not self.is_out):
+                break
+            size = len(text if marker is None else _MARKER)
+            if size > end:
+                out.append((text[:end], ()))
+                rest[0] = text[end:], token_ids
+                break
+            out.append(rest.pop(0))
+            end -= size
+        self.is_out = self._in_doubt = True
+        self._wait(0)
+        return out, rest
 
-def _find_followers(table: CompiledFormat, marker: str, state: State) -> dict[str, bool]:
-    """Return the markers that can only follow `marker`, which leads to `state`.
+    def _follow(self, marker: str) -> None:
+        """Note a marker token, which may be one that follows an end."""
+        target = self._exits.get(marker)
+        between = self._text[self._followed :].strip()
+        if target is not None and self._may_stand(between, whole=True):
+            self._limit = MAX_UNDECIDED_OUTPUT
+            self._state = target
+            self._followed = len(self._text) + len(_MARKER)
+        self._text += _MARKER
 
-    The value says whether a name or header comes after it. The marker that opens a section is not
-    at once followed by the one that ends it.
-    """
-    opens = marker in table.find_exits(State.CONTENT)
-    return {
-        follower: target in COLLECTED_STATES
-        for follower, target in table.find_exits(state).items()
-        if not opens or (isinstance(target, State) and target not in TEXT_STATES)
-    }
+    @property
+    def _exits(self) -> dict[str, State | Jump]:
+        """The markers that can follow, with their targets."""
+        exits = self._table.find_exits(self._state) if isinstance(self._state, State) else {}
+        # The marker that opens a section is not at once followed by the one that ends it.
+        opens = not self._followed and self.marker in self._table.find_exits(State.CONTENT)
+        opens = opens or self.is_out
+        return {
+            follower: target
+            for follower, target in exits.items()
+            if follower and not (opens and target in _ENDED_STATES)
+        }
+
+    def _may_stand(self, text: str, *, whole: bool = False) -> bool:
+        """Whether `text` may be the beginning, or the whole, of what follows up to a marker."""
+        state = self._state
+        if state is State.NAME:
+            name = self._table.grammar.function
+            return (name.fullmatch(text) if whole else name.match(text)) is not None
+        if state in (State.HEADER, State.IGNORED):
+            return _HEADER.fullmatch(text) is not None
+        if whole or not text or state in _FREE_STATES:
+            return not (whole and text)
+        if state in _OBJECT_STATES:
+            return text[0] in "{["
+        rest = text.lstrip(_BETWEEN)
+        return any(marker.startswith(rest) or rest.startswith(marker) for marker in self._exits)
+
+    def _read(self, text: str) -> Verdict | None:
+        """Return what `text`, all that is looked at, says of the marker."""
+        quote = self._quote
+        behind = text[self._followed :].lstrip()
+        if behind and not self._may_stand(behind):
+            return Verdict.DOUBT if self._in_doubt else Verdict.STRING
+        may_be_quote = behind.startswith(quote) or quote.startswith(behind)
+        if self._followed and not (self.is_out or may_be_quote) and self._is_decisive(behind):
+            return Verdict.END
+        if quote in _RUNS and "\\" in text[: self._find_quote(text)]:
+            return Verdict.DOUBT
+        return self._read_quote(text)
+
+    def _is_decisive(self, text: str) -> bool:
+        """Whether `text` after markers is no text of the string."""
+        if self._state in _FREE_STATES or self._state is State.ARGUMENTS:
+            return True
+        rest = text.lstrip(_BETWEEN)
+        return self._state not in _OPEN_STATES and any(map(rest.startswith, self._exits))
+
+    def _find_quote(self, text: str) -> int:
+        """Return the position of the next quote, or of what may be the beginning of one."""
+        run = _RUNS.get(self._quote)
+        if run is not None:
+            match = run.match(text)
+            return match.end() if match is not None else 0
+        position = text.find(self._quote)
+        return position if position >= 0 else len(text) - partial_length(text, self._quote)
+
+    def _read_quote(self, text: str) -> Verdict | None:
+        """Return what the text after the next quote says of the marker."""
+        position = self._find_quote(text)
+        if not text.startswith(self._quote, position):
+            return None
+        closed = position + len(self._quote)
+        end = skip_space(text, closed)
+        if end - closed > MAX_UNDECIDED_OUTPUT:
+            return Verdict.STRING
+        if end == len(text):
+            return None
+        return Verdict.STRING if text[end] in self._closing else Verdict.END

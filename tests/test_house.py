@@ -50,7 +50,6 @@ COMPLEX = {
     "parsers/arguments/python_values.py _source": 13,
     "parsers/arguments/xml_elements.py _tag": 13,
     "parsers/forced_calls.py feed": 14,
-    "parsers/lexer.py _read_piece": 13,
     "parsers/machine.py feed": 21,
     "parsers/machine.py follow": 13,
 }

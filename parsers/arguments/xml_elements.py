@@ -22,6 +22,7 @@ ITEM = "item"
 # The JSON of an element without content, by its declared types.
 _EMPTY = {frozenset({"object"}): "{}", frozenset({"array"}): "[]", frozenset({"null"}): "null"}
 _TAG = re.compile(r"<(/?)([^<>]+)>")
+_START_TAG = re.compile(r"<[^/]")
 _PARTIAL_TAG = re.compile(r"<[^<>]*")
 _SPACE = " \t\r\n"
 
@@ -165,11 +166,13 @@ class XmlElements(IncrementalGrammar):
     def _tag(self, text: str, position: int) -> int:
         """Read the tag whose prefix is at `position`."""
         start = position + len(self._tag_prefix)
-        match = _TAG.match(text, start)
+        match, innermost = _TAG.match(text, start), self._innermost
+        if innermost.is_text and _START_TAG.match(text, start) is not None:
+            self._text(text[position:start])  # only an end tag is one inside text
+            return start
         if match is None:
             return self._no_tag(text, position)
         slash, tag = match.groups()
-        innermost = self._innermost
         if slash and self._open and tag == innermost.tag:
             self._end()
         elif slash and innermost.schema.has_property(slash + tag) and not innermost.is_text:
@@ -178,8 +181,6 @@ class XmlElements(IncrementalGrammar):
             self._unopened = match.end() - position
             self.status = Status.UNEXPECTED  # the end of the call, or of no open element
             return position
-        elif innermost.is_text:
-            self._text(text[position : match.end()])  # a tag inside text
         else:
             self._begin(tag)
         return match.end()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 
 import pytest
@@ -17,6 +18,7 @@ from benchmarks.samples.sample import Call, Outcome
 from tests.parsers.event_outcome import join_outcome
 from tests.parsers.families import FAMILIES
 from tests.parsers.families.family import function
+from tests.parsers.fuzzing import fuzz
 
 TOOLS = [function("f", a="string", b="integer"), function("g", b="integer")]
 # Nobody closed the string: the call stays open, with what was written of it.
@@ -24,16 +26,18 @@ F = Call("f", '{"a": "x')
 G = Call("g", {"b": 1})
 
 
-def parse(name: str, output: str, size: int, *, cut: bool = False) -> list[Event]:
+def parse(
+    name: str, output: str, size: int, *, cut: bool = False, tokens: bool = True
+) -> list[Event]:
     """Feed `output`, whose markers are tokens, with the text between them in pieces of `size`."""
     family = FAMILIES[name]
-    markers = (*family.markers, *family.special)
+    markers = (*family.markers, *family.special) if tokens else ()
     ids = {marker: number for number, marker in enumerate(markers, start=1)}
     request = ParserRequest(tools=TOOLS, tool_choice="auto")
     names = ParserNames(family.tool_parser, family.reasoning_parser)
     parser = linear_parsers(names, Vocabulary(ids))(request, [])
     events: list[Event] = []
-    for text in re.split(f"({'|'.join(map(re.escape, markers))})", output):
+    for text in re.split(f"({'|'.join(map(re.escape, markers)) or '(?!)'})", output):
         pieces = [text] if text in ids else re.findall(f"(?s).{{1,{size}}}", text)
         for piece in pieces:
             events += parser.feed(piece, [ids.get(piece, 0)])
@@ -49,6 +53,8 @@ HERMES = '<tool_call>{"name": "f", "arguments": '
 HERMES_G = '<tool_call>{"name": "g", "arguments": {"b": 1}}</tool_call>'
 HARMONY = "<|channel|>commentary to=functions.f<|message|>"
 FINAL = "<|start|>assistant<|channel|>final<|message|>Done."
+HARMONY_G = '<|start|>assistant<|channel|>commentary to=functions.g<|message|>{"b": 1}<|call|>'
+LONG = "y" * (2 * MAX_UNDECIDED_OUTPUT)
 GEMMA = '<|tool_call>call:f{a:<|"|>x'
 
 
@@ -107,11 +113,28 @@ def test_what_follows_decides(
 
 
 @pytest.mark.parametrize("size", [1, 7, 1 << 20])
-def test_what_waits_is_bounded(size: int) -> None:
-    text = "y" * (2 * MAX_UNDECIDED_OUTPUT)
-    output = HERMES + f'{{"a": "x</tool_call>{text}"}}}}</tool_call>'
-    expected = Call("f", {"a": f"x</tool_call>{text}"})
-    assert join_outcome(parse("hermes", output, size)).calls == (expected,)
+@pytest.mark.parametrize("text", [LONG, LONG + ' <tool_call> "x" </tool_call>\n' * 3 + LONG])
+def test_long_text_is_part_of_the_string(text: str, size: int) -> None:
+    arguments = {"a": f"x</tool_call>{text}"}
+    output = HERMES + json.dumps(arguments) + "}</tool_call>"
+    assert join_outcome(parse("hermes", output, size)).calls == (Call("f", arguments),)
+
+
+@pytest.mark.parametrize("size", [1, 7, 1 << 20])
+@pytest.mark.parametrize(
+    ("name", "begin", "again"),
+    [
+        ("hermes", HERMES + '{"a": "x</tool_call>', HERMES_G),
+        ("kimi_k2", KIMI + '{"a": "x<|tool_calls_section_end|>', KIMI_G + KIMI_END),
+        ("openai", HARMONY + '{"a": "x<|end|>', HARMONY_G),
+    ],
+)
+def test_a_call_after_doubt_is_read(name: str, begin: str, again: str, size: int) -> None:
+    """The text that went out as part of the string ends no call: the one before stays open."""
+    outcome = join_outcome(parse(name, begin + LONG + again, size))
+    assert outcome.calls[1:] == (G,)
+    assert outcome.calls[0].name == "f"
+    assert str(outcome.calls[0].arguments).startswith('{"a": "x<')
 
 
 def test_a_limit_leaves_it_undecided() -> None:
@@ -120,15 +143,43 @@ def test_a_limit_leaves_it_undecided() -> None:
 
 
 PIECES = (
-    "<|tool_call_begin|>",
-    "<|tool_call_argument_begin|>",
-    "<|tool_call_end|>",
-    "<|tool_calls_section_end|>",
-    '"', "}", "{", ",", ":", " ", "\\", '\\"', "x", "functions.g:1", '"b"', "1", "\n",
+    '"', "}", "{", "}}", ",", ":", " ", "\\", '\\"', "x", "f", "functions.g:1", '"b"', "1", "\n",
+    "to=functions.g", "words in between", LONG,
 )  # fmt: skip
+STARTS = {
+    "kimi_k2": KIMI + '{"a": "',
+    "hermes": HERMES + '{"a": "',
+    "openai": HARMONY + '{"a": "',
+    "gemma4": GEMMA,
+    "deepseek_v3": DEEPSEEK.replace("f<", "function<") + 'f\n```json\n{"a": "',
+    "deepseek_v31": DEEPSEEK + '{"a": "',
+    "mistral": '[TOOL_CALLS]f[ARGS]{"a": "',
+    "lfm2": "<|tool_call_start|>[f(a='",
+}
 
 
-@given(st.lists(st.sampled_from(PIECES), max_size=30), st.booleans())
-def test_the_cut_does_not_matter(pieces: list[str], cut: bool) -> None:
-    output = KIMI + '{"a": "' + "".join(pieces)
-    assert parse("kimi_k2", output, 1, cut=cut) == parse("kimi_k2", output, 1 << 20, cut=cut)
+@pytest.mark.parametrize("name", STARTS)
+@fuzz(60)
+@given(data=st.data(), cut=st.booleans())
+def test_the_cut_does_not_matter(name: str, data: st.DataObject, cut: bool) -> None:
+    family = FAMILIES[name]
+    piece = st.sampled_from([*family.markers, *family.special]) | st.sampled_from(PIECES)
+    output = STARTS[name] + "".join(data.draw(st.lists(piece, max_size=30)))
+    events = parse(name, output, 1, cut=cut)
+    assert events == parse(name, output, 1 << 20, cut=cut)
+    assert events == parse(name, output, 5, cut=cut)
+
+
+@pytest.mark.parametrize("name", ["deepseek_v31", "hermes", "kimi_k2", "mistral"])
+@fuzz(60)
+@given(data=st.data())
+def test_no_doubt_completes_a_call(name: str, data: st.DataObject) -> None:
+    """The first call is complete only if its JSON is, whatever markers its strings have."""
+    family = FAMILIES[name]
+    piece = st.sampled_from([*family.markers, *family.special]) | st.sampled_from(PIECES)
+    pieces = data.draw(st.lists(piece, max_size=12))
+    last = data.draw(st.sampled_from(["", '"}', '"}}', LONG + '"}}<|tool_call_end|></tool_call>']))
+    output = STARTS[name] + "".join([*pieces, last])
+    calls = join_outcome(parse(name, output, 5)).calls
+    if calls and isinstance(calls[0].arguments, dict):
+        assert join_outcome(parse(name, output, 5, tokens=False)).calls[:1] == calls[:1]

@@ -18,15 +18,15 @@ def read_text(value: Any) -> str:
     return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
 
 
-def write(content: str, calls: Sequence[Invocation], line: str = "") -> str:
+def write(content: str, calls: Sequence[Invocation], line: str = "", tag: str = "tool_call") -> str:
     """Write as the chat template of GLM 4.7 does; with `line`, as that of GLM 4.5."""
     written = [
-        f"<tool_call>{name}{line}"
+        f"<{tag}>{name}{line}"
         + "".join(
             f"<arg_key>{key}</arg_key>{line}<arg_value>{read_text(value)}</arg_value>{line}"
             for key, value in arguments.items()
         )
-        + "</tool_call>"
+        + f"</{tag}>"
         for name, arguments in calls
     ]
     return line.join(([content] if content else []) + written)
@@ -137,7 +137,7 @@ POOLSIDE_V1 = Family(
 
 def write_iquest(content: str, calls: Sequence[Invocation]) -> str:
     """Write as SGLang's parser of IQuest Q1 reads."""
-    return write_lines(content, calls).replace("tool_call>", "iquest_tool_call>")
+    return write(content, calls, "\n", "iquest_tool_call")
 
 
 NOW_IQUEST = write_iquest("", [("now", {})])
