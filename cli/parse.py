@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -26,8 +27,8 @@ from ..parsers.events import (
 )
 from ..parsers.parser_lookup import known_formats
 
-# Any function, so that calls are parsed even without tools.
-ANY_TOOL = {"type": "function", "function": {"name": "any"}}
+# Texts that may name a function, also within a longer word such as "functions.find:0".
+NAMES = re.compile(r"(?=\b([\w-]+(?:\.[\w-]+)*))")
 WORDS: dict[type[Event], str] = {
     Content: "content",
     Reasoning: "reasoning",
@@ -105,7 +106,7 @@ def parse(
     parser = stream_parser(
         tool_call_parser=tool_call_parser or None,
         reasoning_parser=reasoning_parser or None,
-        tools=[ANY_TOOL] if tools is None else read_tools(tools),
+        tools=declare_words(text) if tools is None else read_tools(tools),
         kind="linear",
     )
     size = pieces or max(1, len(text))
@@ -115,6 +116,12 @@ def parse(
         for event in parser.feed(text[start : start + size])
     ]
     return join(events + parser.finish(cut=is_cut))
+
+
+def declare_words(text: str) -> Sequence[JsonObject]:
+    """Return a tool for each word of `text`: most formats read only calls of declared functions."""
+    words = dict.fromkeys(part for name in NAMES.findall(text) for part in (name, *name.split(".")))
+    return [{"type": "function", "function": {"name": word}} for word in words or ("any",)]
 
 
 def read_tools(path: Path) -> Sequence[JsonObject]:

@@ -12,16 +12,33 @@ from backedge.cli.parse import ParserRow
 from backedge.parsers.parser_lookup import known_formats
 from click.testing import CliRunner, Result
 
+from tests.parsers.families import FAMILIES
+from tests.parsers.families.family import SCENARIOS_BY_ID, Family
+
 CALL = 'Hi <tool_call>{"name": "f", "arguments": {"a": "1"}}</tool_call>'
 EVENTS = [
     {"kind": "content", "text": "Hi "},
     {"kind": "call", "text": "f", "index": 0},
     {"kind": "arguments", "text": '{"a": "1"}', "index": 0},
 ]
+WRITING = [family for family in FAMILIES.values() if family.write is not None]
 
 
 def run(text: str, *arguments: str) -> Result:
     return CliRunner().invoke(main, ["parse", *arguments], input=text)
+
+
+@pytest.mark.parametrize("family", WRITING, ids=[family.name for family in WRITING])
+def test_without_tools_any_function_is_called(family: Family) -> None:
+    """The option says so: of each family's way to write two calls, both are read."""
+    calls = SCENARIOS_BY_ID["two calls"].calls
+    assert family.write is not None
+    text = family.write("", calls)
+    result = run(text, "--format", family.tool_parser or "", "--json")
+    events = json.loads(result.output)
+    assert [event["text"] for event in events if event["kind"] == "call"] == ["write", "add"]
+    arguments = [json.loads(event["text"]) for event in events if event["kind"] == "arguments"]
+    assert [*map(sorted, arguments)] == [sorted(values) for _, values in calls]
 
 
 @pytest.mark.parametrize("pieces", ["1", "3", "1000"])
