@@ -12,11 +12,17 @@ from typing_extensions import override
 from ...base.errors import SetupError
 from ...worker.flags import EngineName, read_parser_names
 from .discovery import FleetWorker, read_fleet
-from .findings import Finding, build_report, show_findings
+from .findings import Finding, build_report, show_finding
 from .fleet import check_frontend, check_system_port, check_workers
 from .installation import check_engine, check_installation
 from .model import check_model, names_for_stock, read_model, suggest_flags
-from .worker_command import check_command, check_vllm_parsers, parse_worker_command
+from .worker_command import (
+    FRONTEND,
+    check_command,
+    check_frontend_command,
+    check_vllm_parsers,
+    parse_worker_command,
+)
 
 COMMAND_LINE = "backedge.doctor.command_line"
 
@@ -43,6 +49,14 @@ class WithCommandLine(click.Command):
             ctx.meta[COMMAND_LINE] = args[position + 1 :]
             args = args[:position]
         return super().parse_args(ctx, args)
+
+
+def examine_all(target: Target) -> Iterator[Finding]:
+    """Yield the findings, the last one for a target that cannot be read."""
+    try:
+        yield from examine(target)
+    except SetupError as error:
+        yield Finding("error", "target", str(error))
 
 
 def examine(target: Target) -> Iterator[Finding]:
@@ -75,6 +89,9 @@ def examine_model(target: Target, model: str) -> Iterator[Finding]:
 
 def examine_command(target: Target) -> Iterator[Finding]:
     """Check a worker's command line against its model."""
+    if FRONTEND in target.command_line:
+        yield from check_frontend_command(target.command_line)
+        return
     command = parse_worker_command(target.command_line)
     template = target.chat_template or command.chat_template
     model = command.model or target.model_or_url
@@ -155,11 +172,11 @@ def command(
     command_line = ctx.meta.get(COMMAND_LINE, [])
     examined = Target(target, command_line, engine, chat_template, revision, discovery, workers)
     findings = []
-    try:
-        for finding in examine(examined):
-            findings.append(finding)  # noqa: PERF402 - show what was found before an error
-    except SetupError as error:
-        findings.append(Finding("error", "target", str(error)))
+    for finding in examine_all(examined):
+        findings.append(finding)
+        if not as_json:  # at once, because an engine's import takes a minute
+            click.echo(show_finding(finding))
     report = build_report(findings)
-    click.echo(msgspec.json.encode(report).decode() if as_json else show_findings(report.findings))
+    if as_json:
+        click.echo(msgspec.json.encode(report))
     ctx.exit(report.exit_code)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import textwrap
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import Literal
 
 import click
@@ -47,17 +47,12 @@ def build_report(findings: Sequence[Finding]) -> Report:
     return Report(list(findings), max(codes, default=0))
 
 
-def show_findings(findings: Iterable[Finding]) -> str:
-    """Return the findings as text, with colours."""
+def show_finding(finding: Finding) -> str:
+    """Return a finding as lines of text, with colours."""
     indent = " " * LABEL_WIDTH
-    lines = []
-    for finding in findings:
-        label = click.style(f"{finding.severity:{LABEL_WIDTH}}", fg=COLOURS[finding.severity])
-        text = f"{finding.topic}: {finding.message}"
-        lines.append(label + _wrap(text, indent).removeprefix(indent))
-        if finding.fix:
-            lines.append(_wrap(f"fix: {finding.fix}", indent))
-    return "\n".join(lines)
+    label = click.style(f"{finding.severity:{LABEL_WIDTH}}", fg=COLOURS[finding.severity])
+    text = _wrap(f"{finding.topic}: {finding.message}", indent).removeprefix(indent)
+    return label + text + (f"\n{_wrap(f'fix: {finding.fix}', indent)}" if finding.fix else "")
 
 
 def _wrap(text: str, indent: str) -> str:

@@ -3,21 +3,31 @@
 from __future__ import annotations
 
 import argparse
+import contextlib
+import difflib
+import io
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
-from typing import NamedTuple, NoReturn
-
-from typing_extensions import override
+from typing import NamedTuple, TypeVar
 
 from ...base.engines import load_engine_module, load_native_parsers
-from ...base.errors import REASONING_FLAG, TOOL_CALL_FLAG, BackedgeError, SetupError, shorten
+from ...base.errors import (
+    REASONING_FLAG,
+    TOOL_CALL_FLAG,
+    BackedgeError,
+    SetupError,
+    UnknownParserError,
+    shorten,
+)
+from ...frontend.main import PROCESSING_FLAGS, parse_flags
+from ...offline.errors import suggest
 from ...parsers.api import native_parsers
 from ...parsers.base import ParserNames, ParserRequest
 from ...parsers.detection import PROBE_NAME, PROBE_TOOL, Detection, probe_table, reads_probe
 from ...parsers.events import Content
 from ...parsers.format import Format
 from ...parsers.linear_parsers import LinearParsers, Vocabulary
-from ...parsers.parser_lookup import reasoning_format, tool_format
+from ...parsers.parser_lookup import known_formats, reasoning_format, tool_format
 from ...templates.auto_parsers import AUTO
 from ...testing.transcripts import EXAMPLES
 from ...worker.flags import (
@@ -41,7 +51,10 @@ MODULES: dict[str, EngineName] = {
     "backedge.worker.trtllm": "trtllm",
     "backedge.worker.replay": "vllm",
 }
-REPLAY = "backedge.worker.replay"
+REPLAY, FRONTEND = "backedge.worker.replay", "backedge.frontend"
+# The beginning and the end of the names of flags that are ours alone.
+OURS, SWITCH = "--postprocess-", "-processing"
+T = TypeVar("T")
 # The flags of Dynamo and the engines that are checked.
 ENGINE_FLAGS = tuple(
     "--tokenizer --tokenizer-path --chat-template --custom-jinja-template --revision "
@@ -87,12 +100,29 @@ class WorkerCommand(NamedTuple):
     is_replay: bool
 
 
-class _Parser(argparse.ArgumentParser):
-    """Raises an error instead of ending the process."""
+def run_parser(parse: Callable[[Sequence[str]], T], arguments: Sequence[str]) -> T:
+    """Parse `arguments` with a process's own parser. Raises `SetupError` where it would exit."""
+    said = io.StringIO()
+    try:
+        with contextlib.redirect_stderr(said):
+            return parse(arguments)
+    except SystemExit as error:
+        text = said.getvalue().rpartition("error: ")[2].strip() or error
+        raise SetupError(f"the command line: {text}") from error
 
-    @override
-    def error(self, message: str) -> NoReturn:
-        raise SetupError(f"the worker's command line: {message}.")
+
+def check_misspelt(arguments: Sequence[str]) -> None:
+    """Raise `SetupError` for a flag that is nearly one of ours.
+
+    Only names like no engine's are compared: vLLM's --tokenizer-mode is no --tokenizer-module.
+    """
+    known = {name for names, _ in list_flags("vllm") for name in names} | {*PROCESSING_FLAGS}
+    ours = [name for name in known if name.startswith(OURS) or name.endswith(SWITCH)]
+    for name in (argument.partition("=")[0] for argument in arguments):
+        cutoff = 0.0 if name.startswith(OURS) else 0.85
+        near = difflib.get_close_matches(name, ours, n=1, cutoff=cutoff)
+        if near and name.startswith("--") and name not in known:
+            raise SetupError(f"the command line: no flag {name}; did you mean {near[0]}?")
 
 
 def parse_worker_command(words: Sequence[str]) -> WorkerCommand:
@@ -102,13 +132,18 @@ def parse_worker_command(words: Sequence[str]) -> WorkerCommand:
     """
     module = _find_module(words)
     engine = MODULES[module]
-    parser = _Parser(allow_abbrev=False, add_help=False)
+    parser = argparse.ArgumentParser(allow_abbrev=False, add_help=False)
     parser.add_argument("--model", "--model-path")
     for flag in ENGINE_FLAGS:
         parser.add_argument(flag)
     parser.add_argument("--max-model-len", "--context-length", "--max-seq-len", dest="length")
+    parser.set_defaults(tool_parser_plugin=None)
     add_flags(parser, engine)
-    flags, _ = parser.parse_known_args(list(words[words.index(module) + 1 :]))
+    arguments = list(words[words.index(module) + 1 :])
+    flags, others = run_parser(parser.parse_known_args, arguments)
+    check_misspelt(others)
+    if module == REPLAY:
+        run_parser(load_replay_parser(), arguments)
     model = flags.tokenizer or flags.tokenizer_path or flags.model
     if not model and module != REPLAY:
         raise SetupError("the worker's command line has no model; add --model.")
@@ -126,13 +161,33 @@ def parse_worker_command(words: Sequence[str]) -> WorkerCommand:
     )
 
 
+def load_replay_parser() -> Callable[[Sequence[str]], object]:
+    """Return the replay worker's own parser, or one for nothing where Dynamo is not installed."""
+    try:
+        from ...testing.replay_worker.flags import build_flag_parser
+    except ImportError:
+        return len
+    return build_flag_parser().parse_args
+
+
+def check_frontend_command(words: Sequence[str]) -> Iterator[Finding]:
+    """Check a frontend's command line with the frontend's own parser."""
+    try:
+        flags = run_parser(parse_flags, words[words.index(FRONTEND) + 1 :])
+        check_misspelt(flags.other_arguments)
+    except SetupError as error:
+        yield Finding("error", "flags", str(error))
+    else:
+        yield Finding("ok", "flags", "the frontend takes its own flags; Dynamo checks the others")
+
+
 def _find_module(words: Sequence[str]) -> str:
     for word in words:
         if word in MODULES:
             return word
     raise SetupError(
-        f"{' '.join(words)!r} does not start a worker; after -- give a command with "
-        f"-m and one of {', '.join(MODULES)}."
+        f"{' '.join(words)!r} does not start a worker or a frontend; after -- give a command "
+        f"with -m and one of {', '.join((*MODULES, FRONTEND))}."
     )
 
 
@@ -140,6 +195,8 @@ def check_command(command: WorkerCommand, facts: ModelFacts) -> Iterator[Finding
     """Report the effect of these flags with this model."""
     yield from _check_switch(command)
     names = read_parser_names(command.flags)
+    if command.is_on:
+        yield from check_engine_names(command, names)
     for kind, name, detection, find_misfit in (
         (TOOLS, names.tool_call, facts.tools, partial(_find_tool_misfit, facts=facts)),
         (
@@ -246,14 +303,34 @@ def _check_name(kind: _Kind, name: str | None, detection: Detection) -> Iterator
         )
     elif name == AUTO and detection.format is not None:
         yield Finding("ok", topic, f"{flag} auto is {detection.format.name}")
-    elif name and kind.find(name) is None:
+
+
+def check_engine_names(command: WorkerCommand, names: ParserNames) -> Iterator[Finding]:
+    """Check the names that no linear parser has with the engine, whose import takes seconds."""
+    given = ((TOOLS, names.tool_call), (REASONING, names.reasoning))
+    unknown = [
+        name if name != AUTO and name and not kind.find(name) else None for kind, name in given
+    ]
+    if not any(unknown):
+        return
+    listed = " and ".join(filter(None, unknown))
+    try:
+        if command.flags.tool_parser_plugin is None:
+            check_names = load_engine_module(command.engine, "parsers").check_names
+            check_names(ParserNames(*unknown), known_formats())
+    except UnknownParserError as error:
+        yield Finding("error", "parsers", str(error))
+    except (ImportError, SetupError):
         yield Finding(
-            "note",
-            topic,
-            f"{flag} {name} is not a linear parser; whether the engine or a plugin "
-            "has it shows when the worker starts",
-            "`backedge parsers` lists the linear ones",
+            "warning",
+            "parsers",
+            f"{listed}: no linear parser, and {command.engine} is not installed here, which may "
+            "have it",
+            f"{suggest(listed, known_formats())} `backedge parsers` lists the linear ones",
         )
+    else:
+        owner = "a plugin" if command.flags.tool_parser_plugin else command.engine
+        yield Finding("ok", "parsers", f"{listed}: a parser of {owner}")
 
 
 def _find_reasoning_misfit(name: str, format_: Format, detection: Detection) -> Finding:

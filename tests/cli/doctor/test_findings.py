@@ -13,7 +13,7 @@ from backedge.cli.doctor.findings import (
     Finding,
     Severity,
     build_report,
-    show_findings,
+    show_finding,
 )
 
 FIX = "python -m dynamo.vllm --model a-rather/long-name-of-a-model --tool-call-parser a-name"
@@ -37,7 +37,7 @@ def test_the_worst_finding_decides_the_exit_code(severities, code) -> None:
 
 
 def test_text_has_the_fix_on_a_line_of_its_own() -> None:
-    shown = show_findings([Finding("warning", "topic", "a message", "do this")])
+    shown = show_finding(Finding("warning", "topic", "a message", "do this"))
     assert click.unstyle(shown).splitlines() == [
         "warning  topic: a message",
         "         fix: do this",
@@ -46,7 +46,7 @@ def test_text_has_the_fix_on_a_line_of_its_own() -> None:
 
 
 def test_long_text_is_wrapped_at_spaces_only() -> None:
-    shown = click.unstyle(show_findings([Finding("note", "t", "word " * 60, FIX)]))
+    shown = click.unstyle(show_finding(Finding("note", "t", "word " * 60, FIX)))
     assert all(len(line) <= 100 for line in shown.splitlines())
     assert all(word in shown.split() for word in FIX.split())
 

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from typing import NoReturn
+
 import pytest
 from backedge.base.errors import SetupError
+from backedge.cli.doctor import worker_command
 from backedge.cli.doctor.model import read_model
 from backedge.cli.doctor.worker_command import (
     MODULES,
     check_command,
+    check_frontend_command,
     check_vllm_parsers,
     parse_worker_command,
 )
@@ -34,7 +38,8 @@ def check(*words, facts=TINY):
 
 @pytest.mark.parametrize("module", MODULES)
 def test_every_worker_is_known(module) -> None:
-    command = parse_worker_command(["python3", "-m", module, "--model", "m", "--unknown", "1"])
+    others = [] if module == "backedge.worker.replay" else ["--one-of-the-engine", "1"]
+    command = parse_worker_command(["python3", "-m", module, "--model", "m", *others])
     assert command.engine == MODULES[module]
     assert command.model == "m"
     assert command.is_replay == command.is_on == (module == "backedge.worker.replay")
@@ -53,7 +58,11 @@ def test_flags_of_each_engine() -> None:
 @pytest.mark.parametrize(
     ("words", "part"),
     [
-        (["python", "-m", "http.server"], "does not start a worker"),
+        (["python", "-m", "http.server"], "does not start a worker or a frontend"),
+        ([*VLLM, "--vllm-procesing"], "no flag --vllm-procesing; did you mean --vllm-processing?"),
+        ([*VLLM, "--postprocess-latncy", "x"], "did you mean --postprocess-latency?"),
+        ([*VLLM, "--postprocess-record", "a:2"], "share of requests must be from 0 to 1"),
+        (["python", "-m", "backedge.worker.replay", "--tol-call", "x"], "unrecognized arguments"),
         (["python", "-m", "dynamo.vllm"], "has no model; add --model"),
         ([*VLLM, "--postprocess-parsers", "nope"], "--postprocess-parsers"),
     ],
@@ -75,7 +84,7 @@ COMPLAINTS = [
     (("--tool-call-parser", "qwen3_coder"), "error", "tool calls", "clients get calls as text"),
     (("--tool-call-parser", "qwen3_coder"), "error", "tool calls", "--tool-call-parser hermes"),
     (("--tool-call-parser", "xlam"), "note", "tool calls", "hermes fits better"),
-    (("--tool-call-parser", "of_a_plugin"), "note", "tool calls", "is not a linear parser"),
+    (("--tool-call-parser", "hemes"), "error", "parsers", "did you mean hermes?"),
     (("--tool-call-parser", ""), "warning", "tool calls", "clients get them as text"),
     (("--reasoning-parser", ""), "warning", "reasoning", "thoughts in the answer"),
     (("--reasoning-parser", "granite"), "error", "reasoning", "--reasoning-parser qwen3"),
@@ -91,6 +100,50 @@ def test_complaints(words, severity, topic, part) -> None:
     [(found_severity, found_topic, text)] = check("--vllm-processing", *BOTH, *words)
     assert (found_severity, found_topic) == (severity, topic)
     assert part in text
+
+
+class EngineParsers:
+    """Knows all names."""
+
+    def check_names(self, *_: object) -> None:
+        pass
+
+
+def not_installed(*_: object) -> NoReturn:
+    raise ModuleNotFoundError(name="vllm")
+
+
+@pytest.mark.parametrize(
+    ("load", "severity", "part"),
+    [
+        (lambda *_: EngineParsers(), "ok", "hemes: a parser of vllm"),
+        (not_installed, "warning", "did you mean 'hermes'?"),
+    ],
+)
+def test_the_engine_judges_names_of_no_linear_parser(load, severity, part, monkeypatch) -> None:
+    monkeypatch.setattr(worker_command, "load_engine_module", load)
+    words = ("--vllm-processing", "--tool-call-parser", "hemes", *BOTH[2:])
+    found = check_command(parse_worker_command([*VLLM, *words]), TINY)
+    [finding] = [one for one in found if one.topic == "parsers"]
+    assert (finding.severity, part in f"{finding.message} {finding.fix}") == (severity, True)
+
+
+FRONTENDS = [
+    ("", "ok", ""),
+    ("--router-mode kv --tokenizer-mode slow --tokenizer-backend huggingface", "ok", ""),
+    ("--tokenizer-backend huggin", "error", "invalid choice: 'huggin'"),
+    ("--postprocess-recrd d", "error", "did you mean --postprocess-record?"),
+    ("--prompt-cache-mb x", "error", "'x' is not a number of MB"),
+    ("--tokenizer-class C", "error", "is for --tokenizer-backend python"),
+    ("--dyn-chat-processor rust", "error", "leave the flag out"),
+]
+
+
+@pytest.mark.parametrize(("words", "severity", "part"), FRONTENDS)
+def test_a_frontend_s_own_parser_judges_its_flags(words, severity, part) -> None:
+    command = ["python", "-m", "backedge.frontend", *words.split()]
+    [finding] = check_frontend_command(command)
+    assert (finding.severity, part in finding.message) == (severity, True)
 
 
 def test_dynamos_sglang_worker_takes_one_of_two_flags() -> None:
