@@ -39,14 +39,14 @@ class LogprobBuilder:
         text, utf8 = self._token(chunk.token_ids[position])
         return TokenLogprob(
             text,
-            _finite((chunk.logprobs or ())[position]),
+            finite((chunk.logprobs or ())[position]),
             utf8,
             [self._alternative(item) for item in ranked],
         )
 
     def _alternative(self, item: EngineLogprob) -> TopLogprob:
         text, utf8 = self._token(item.token_id or 0)
-        return TopLogprob(text, _finite(item.logprob), utf8)
+        return TopLogprob(text, finite(item.logprob), utf8)
 
     def _token(self, token_id: int) -> tuple[str, list[int]]:
         if self._as_token_ids:
@@ -56,10 +56,10 @@ class LogprobBuilder:
         return utf8.decode(errors="replace"), list(utf8)
 
 
-def _finite(logprob: float) -> float:
+def finite(logprob: float) -> float:
     """Return `logprob`, or `LEAST` if it is lower or JSON cannot express it."""
     return max(logprob, LEAST) if math.isfinite(logprob) else LEAST
 
 
 def _rank(item: EngineLogprob) -> tuple[int, float]:
-    return (UNRANKED if item.rank is None else item.rank, -_finite(item.logprob))
+    return (UNRANKED if item.rank is None else item.rank, -finite(item.logprob))

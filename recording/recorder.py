@@ -15,10 +15,10 @@ from typing import Protocol
 from ..base.limits import MAX_HELD_TOKENS, MAX_RECORDED_TOKENS
 from ..parsers.base import ParserNames
 from ..postprocess.messages import ChoiceDelta, Chunk, PostprocessParams
-from .finished import FinishedRequest
 from .flags import RecordSettings
 from .recording import Outcome, RecordedModel, Recording, Source
 from .redaction import Redactor
+from .request_notes import RequestNotes
 from .writer import RecordingWriter
 
 # Dynamo passes the header x-dynamo-meta-NAME as metadata to frontend and worker.
@@ -178,9 +178,9 @@ class RequestRecorder:
         if not recorder.writer.submit(build):
             recorder.taken -= weight
 
-    def _finish(self, outcome: Outcome, error: str | None) -> FinishedRequest:
+    def _finish(self, outcome: Outcome, error: str | None) -> RequestNotes:
         """Collect the notes; runs in the writer's thread."""
-        return FinishedRequest(
+        return RequestNotes(
             source=self._recorder.source,
             model=self._recorder.model,
             began=self._began,

@@ -58,12 +58,13 @@ class RecordedChunk(msgspec.Struct, frozen=True, array_like=True):
 class RecordedDeltas(msgspec.Struct, frozen=True, array_like=True):
     """Deltas that were sent together. at_ms: since the request arrived.
 
-    deltas: without their text in a redacted recording. sizes: length of each delta's text.
+    deltas: without their text in a redacted recording. sizes: for each delta, the lengths of its
+        texts as `measure_texts` gives them; a number is that of all, as older versions wrote it.
     """
 
     at_ms: float
     deltas: list[ChoiceDelta]
-    sizes: list[int] = []
+    sizes: list[list[int] | int] = []
 
 
 class Recording(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):

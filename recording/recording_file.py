@@ -1,8 +1,8 @@
-"""Reads recordings from a file with one request per line."""
+"""Reads recordings from files with one request per line."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 
 import msgspec
@@ -18,30 +18,98 @@ class RecordingFileError(BackedgeError):
     """A file or line is not a readable recording. The message says which and why."""
 
 
+class NoRequestError(BackedgeError):
+    """No request has this number or id."""
+
+
 class _Version(msgspec.Struct):
     version: int = VERSION
 
 
-def read_recordings(path: Path) -> Iterator[Recording]:
+def list_files(paths: Iterable[Path]) -> list[Path]:
+    """Return the files, and in place of a folder its files in the order in which they began.
+
+    Raises `RecordingFileError` for a folder without recordings.
+    """
+    found: list[Path] = []
+    for path in paths:
+        files = path.glob("*.jsonl") if path.is_dir() else [path]
+        # backedge-SOURCE-TIME-PROCESS-NUMBER.jsonl
+        ordered = sorted(files, key=lambda file: file.name.split("-")[2:])
+        if not ordered:
+            raise RecordingFileError(f"{path} has no recordings (*.jsonl).")
+        found += ordered
+    return found
+
+
+def read_all(paths: Iterable[Path], warn: Callable[[str], None]) -> Iterator[Recording]:
+    """Yield the requests of files and folders; a line that cannot be read costs only its request.
+
+    warn: called once for each file that has such lines. Raises `RecordingFileError` for a file
+    that cannot be opened, and for a single file without any recording.
+    """
+    files = list_files(paths)
+    for path in files:
+        faults: list[RecordingFileError] = []
+        is_foreign = True
+        for recording in read_recordings(path, faults):
+            is_foreign = False
+            yield recording
+        if faults and is_foreign and len(files) == 1:
+            raise faults[0]
+        if faults:
+            warn(f"{faults[0]} Lines left out in this file: {len(faults)}.")
+
+
+def find_request(recordings: Iterable[Recording], request: str) -> tuple[int, Recording]:
+    """Return the request with this id, or else with this number, and its number from 1.
+
+    Raises `NoRequestError` if there is no such request.
+    """
+    by_number = None
+    count = 0
+    for count, recording in enumerate(recordings, 1):
+        if recording.params.response_id == request:
+            return count, recording
+        if str(count) == request:
+            by_number = count, recording
+    if by_number is None:
+        raise NoRequestError(
+            f"--request {request!r}: there are {count} requests, none with this number or id; "
+            "`backedge inspect FILE` lists them."
+        )
+    return by_number
+
+
+def read_recordings(
+    path: Path, faults: list[RecordingFileError] | None = None
+) -> Iterator[Recording]:
     """Yield the requests of a file in the order they were written.
 
     An incomplete last line is skipped: the recorder died while writing it.
-    Raises `RecordingFileError` for a file that cannot be read, and for a line that is not a
-    recording, too long, or of a newer version.
+    faults: collects the errors of lines that are not a recording or of a newer version; None to
+        raise the first one. Raises `RecordingFileError` for a file that cannot be read, and for a
+        line that is too long.
     """
     try:
         with path.open("rb") as file:
             number = 0
             while line := file.readline(MAX_RECORDING_LINE + 1):
                 number += 1
-                whole = line.endswith(b"\n")
                 if len(line) > MAX_RECORDING_LINE:
                     raise RecordingFileError(
                         f"{path}, line {number}: more than {MAX_RECORDING_LINE:,} bytes; "
                         "this is not a recording of Backedge."
                     )
-                if line.strip() and (recording := _decode(path, number, line, whole=whole)):
-                    yield recording
+                try:
+                    recording = _decode(path, number, line)
+                except RecordingFileError as error:
+                    if faults is None:
+                        raise
+                    faults.append(error)
+                else:
+                    if recording is not None:
+                        yield recording
     except OSError as error:
         raise RecordingFileError(
             f"{path} cannot be read ({error.strerror}); name a file that "
@@ -49,15 +117,17 @@ def read_recordings(path: Path) -> Iterator[Recording]:
         ) from error
 
 
-def _decode(path: Path, number: int, line: bytes, *, whole: bool) -> Recording | None:
-    """Return the recording in a line; None if the line is incomplete."""
+def _decode(path: Path, number: int, line: bytes) -> Recording | None:
+    """Return the recording in a line; None if the line is empty or incomplete."""
+    if not line.strip():
+        return None
     try:
         recording = _decoder.decode(line)
     except (msgspec.DecodeError, RecursionError) as error:
         version = _read_version(line)
         if version is not None and version > VERSION:
             raise _newer(path, number, version) from error
-        if not whole and version is None:
+        if not line.endswith(b"\n") and version is None:
             return None
         raise RecordingFileError(
             f"{path}, line {number} is not a recording: {shorten(str(error))}."

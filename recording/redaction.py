@@ -49,7 +49,7 @@ class Redactor:
         return RequestRedactor(self, params, parsers)
 
     def spell(self, text: str) -> list[int]:
-        """Return the tokens of `text`, without characters that have no token."""
+        """Return the tokens of `text`, without characters that no tokens spell."""
         found = self._spelled.get(text)
         if found is None:
             found = self._spelled[text] = self._find(text)
@@ -68,28 +68,31 @@ class Redactor:
         found, position = [], 0
         while position < len(text):
             for length in range(_LONGEST, 0, -1):
-                token_id = self._ids.get(text[position : position + length])
+                token_id = self._ids.get(text[position : position + length].encode())
                 if token_id is not None:
                     found.append(token_id)
                     break
+            else:
+                single = (bytes((byte,)) for byte in text[position].encode())
+                found += filter(None, map(self._ids.get, single))
             position += length
         return found
 
 
-def find_short_tokens(detokenizers: DetokenizerFactory) -> dict[str, int]:
-    """Return the ids of texts of one character, or of two with a letter second."""
-    found: dict[str, int] = {}
+def find_short_tokens(detokenizers: DetokenizerFactory) -> dict[bytes, int]:
+    """Return the ids of texts of one byte or character, or of two with a letter second."""
+    found: dict[bytes, int] = {}
     for token_id in range(MAX_SEARCHED):
         if token_id % _STRIDE == 0:
             time.sleep(0)
         try:
-            text = detokenizers.token_bytes(token_id).decode()
-        except UnicodeDecodeError:
-            continue
+            raw = detokenizers.token_bytes(token_id)
         except Exception:  # noqa: BLE001 - a tokenizer is third-party code: it has no more ids
             break
-        if len(text) == 1 or (len(text) == _LONGEST and text[1] in LETTERS + ONE):
-            found.setdefault(text, token_id)
+        text = raw.decode(errors="ignore")
+        is_short = len(text) == 1 or (len(text) == _LONGEST and text[1] in LETTERS + ONE)
+        if len(raw) == 1 or (is_short and text.encode() == raw):
+            found.setdefault(raw, token_id)
     return found
 
 

@@ -9,11 +9,12 @@ from typing import TypeVar
 import msgspec
 
 from ..parsers.base import ParserFactory
-from ..postprocess.messages import ChoiceDelta, Chunk
+from ..postprocess.messages import ChoiceDelta, Chunk, Delta
 from ..postprocess.migration import resume
 from ..postprocess.postprocessor import Postprocessor
 from ..tokenization.detokenizer import DetokenizerFactory
-from .comparison import Given
+from .comparison import Difference, Given, find_difference, split_parts
+from .kept_text import declared_names
 from .recording import RecordedDeltas, Recording
 
 RECORDED, WHOLE, RANDOM = "recorded", "all", "random"
@@ -24,10 +25,19 @@ T = TypeVar("T")
 
 
 class Parts(msgspec.Struct, frozen=True):
-    """The detokenizer and parser factories of a rerun."""
+    """The detokenizer and parser factories of a rerun.
+
+    kind: of the parsers: "linear", "native", or "none" for no parser.
+    """
 
     detokenizers: DetokenizerFactory
     parsers: ParserFactory
+    kind: str = "linear"
+
+    @property
+    def name(self) -> str:
+        """The parsers' kind and names."""
+        return f"{self.kind} {self.parsers.name}"
 
 
 def rerun(recording: Recording, parts: Parts, chunks: Sequence[Chunk]) -> list[Given]:
@@ -53,6 +63,30 @@ def rerun(recording: Recording, parts: Parts, chunks: Sequence[Chunk]) -> list[G
     return given
 
 
+def find_differences(
+    recording: Recording, left: list[Given], right: list[Given], *, is_sent: bool
+) -> list[Difference]:
+    """Return the first difference of each choice.
+
+    is_sent: the left side is what the client got, which has no text in a redacted recording and
+        ends early in an incomplete one.
+    """
+    declared = None
+    if is_sent and recording.redacted:
+        declared = frozenset(declared_names(recording.params.parser.tools))
+    is_cut = is_sent and (recording.outcome != "finished" or recording.dropped > 0)
+    found = (
+        find_difference(
+            split_parts(left, index, declared),
+            split_parts(right, index, declared),
+            index,
+            left_is_cut=is_cut,
+        )
+        for index in range(recording.params.n)
+    )
+    return [difference for difference in found if difference is not None]
+
+
 def prompt_ids(recording: Recording) -> list[int]:
     """Return the prompt's tokens, or the last ones if only these are recorded."""
     prompt = recording.prompt
@@ -74,26 +108,30 @@ def read_sent(recording: Recording) -> list[Given]:
 
 
 def restore_kinds(sent: RecordedDeltas) -> Sequence[ChoiceDelta]:
-    """Return the deltas; one that has lost its text gets as many dots."""
+    """Return the deltas; a text that was redacted becomes as many dots."""
     if not sent.sizes:
         return sent.deltas
-    return [_fill(delta, "." * size) for delta, size in zip(sent.deltas, sent.sizes, strict=False)]
+    return [_fill(delta, sizes) for delta, sizes in zip(sent.deltas, sent.sizes, strict=False)]
 
 
-def _fill(delta: ChoiceDelta, text: str) -> ChoiceDelta:
+def _fill(delta: ChoiceDelta, sizes: list[int] | int) -> ChoiceDelta:
     part = delta.delta
-    if not text:
-        return delta
-    if part.tool_calls:
-        *calls, last = part.tool_calls
-        function = msgspec.structs.replace(last.function, arguments=text)
-        calls.append(msgspec.structs.replace(last, function=function))
-        part = msgspec.structs.replace(part, tool_calls=calls)
-    elif part.content is not None:
-        part = msgspec.structs.replace(part, content=text)
-    elif part.reasoning_content is not None:
-        part = msgspec.structs.replace(part, reasoning_content=text)
-    return msgspec.structs.replace(delta, delta=part)
+    left = iter([sizes] if isinstance(sizes, int) else sizes)
+
+    def dots(text: str | None) -> str | None:
+        return None if text is None else "." * next(left, 0)
+
+    reasoning, content = dots(part.reasoning_content), dots(part.content)
+    calls = [
+        msgspec.structs.replace(
+            call,
+            function=msgspec.structs.replace(
+                call.function, arguments=dots(call.function.arguments)
+            ),
+        )
+        for call in part.tool_calls
+    ]
+    return msgspec.structs.replace(delta, delta=Delta(part.role, content, reasoning, calls))
 
 
 def cut(recording: Recording, how: str, seed: int = 0) -> list[Chunk]:

@@ -48,7 +48,7 @@ def write_page(folder: Path, beside: str) -> Path:
     request = ParserRequest(tools=TOOLS, tool_choice="auto")
     recording = record_text(OUTPUT, 4, parser=request, response_id="chatcmpl-note")
     file = write(folder / "recording.jsonl", recording)
-    options = Options(file, None, None, beside, None, None, as_text=False, as_json=False)
+    options = Options((file,), None, None, beside, None, None, as_text=False, as_json=False)
     chosen = choose_request(options)
     assert isinstance(chosen, Chosen)  # noqa: S101 - the file has one request
     page = folder / "page.html"

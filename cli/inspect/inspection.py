@@ -12,8 +12,9 @@ from ...postprocess.messages import ChoiceDelta
 from ...recording.comparison import NOTHING, Given, find_difference, split_parts
 from ...recording.comparison import Side as Output
 from ...recording.recording import Recording
+from ...recording.rerun import Parts
 from .summary import Chosen, RequestRow, Timing, measure
-from .trace import ChoiceTrace, Trace, TracedParsers, trace, trace_ids
+from .trace import ChoiceTrace, Trace, trace, trace_ids
 
 # Limit for an output's text in a difference.
 MAX_SHOWN = 120
@@ -43,13 +44,13 @@ class SentDeltas(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
     """Deltas of one choice that were sent together.
 
     at_ms: since the request arrived. steps: number of tokens at that time.
-    sizes: length of each delta's text, which a redacted recording lacks.
+    sizes: as in `RecordedDeltas`, for a redacted recording.
     """
 
     at_ms: float
     steps: int
     deltas: list[ChoiceDelta]
-    sizes: list[int] = []
+    sizes: list[list[int] | int] = []
 
 
 class InspectedChoice(msgspec.Struct, omit_defaults=True, kw_only=True):
@@ -83,7 +84,7 @@ class Inspection(msgspec.Struct, omit_defaults=True, kw_only=True):
     choices: list[InspectedChoice]
 
 
-def inspect_recording(chosen: Chosen, parts: Sequence[TracedParsers], note: str = "") -> Inspection:
+def inspect_recording(chosen: Chosen, parts: Sequence[Parts], note: str = "") -> Inspection:
     """Collect the data shown of a request.
 
     parts: the recorded parsers, then those of --beside, if any; empty without a tokenizer.

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from itertools import islice
 from pathlib import Path
 from typing import NamedTuple, cast, get_args
@@ -16,16 +16,18 @@ import msgspec
 from ...base.errors import BackedgeError, SetupError
 from ...base.limits import MAX_REQUESTS
 from ...parsers.parser_lookup import Kind
-from ...recording.recording_file import read_recordings
-from ..recorded_model import LoadedModel, ParserChoice
+from ...recording.recording import Recording
+from ...recording.recording_file import find_request, read_all
+from ...recording.rerun import Parts
+from ..load_model import LoadedModel, ParserChoice
+from .hidden_characters import without_surrogates
 from .inspection import Inspection, inspect_recording
 from .page import render_page
 from .server import build_server
-from .summary import Chosen, RequestRow, choose, show_rows, summarize
+from .summary import Chosen, RequestRow, show_rows, summarize
 from .terminal import render_text
-from .trace import TracedParsers
-from .visible import without_surrogates
 
+PROGRAM = "backedge inspect"
 BESIDE_HELP = (
     "Also show other parsers on the same tokens: "
     "tool=NAME,reasoning=NAME,kind=linear|native; omitted parts are as recorded."
@@ -35,7 +37,7 @@ BESIDE_HELP = (
 class Options(NamedTuple):
     """The command's flags; a field for each."""
 
-    file: Path
+    files: tuple[Path, ...]
     request: str | None
     model: str | None
     beside: str | None
@@ -46,8 +48,10 @@ class Options(NamedTuple):
 
 
 @click.command("inspect")
-@click.argument("file", type=click.Path(path_type=Path))
-@click.option("--request", metavar="N|ID", help="The request, by its number in the file or id.")
+@click.argument(
+    "files", metavar="FILE...", nargs=-1, required=True, type=click.Path(path_type=Path)
+)
+@click.option("--request", metavar="N|ID", help="The request, by its number or id.")
 @click.option("--model", metavar="PATH", help="Folder of the tokenizer, if not as recorded.")
 @click.option("--beside", metavar="PARSERS", help=BESIDE_HELP)
 @click.option("--output", metavar="HTML", type=click.Path(path_type=Path), help="Page to write.")
@@ -57,9 +61,10 @@ class Options(NamedTuple):
 def command(**flags: object) -> None:
     """Inspect a recorded request, token by token.
 
-    FILE was written by --postprocess-record. The command writes a page next to it and prints
-    its path. The page shows each token, the parser's state after it, what is held back and why,
-    and the deltas. If FILE has several requests, they are listed: choose one with --request.
+    FILE was written by --postprocess-record; a folder stands for all its files. The command
+    writes a page next to the first one and prints its path. The page shows each token, the
+    parser's state after it, what is held back and why, and the deltas. Several requests are
+    listed: choose one with --request.
     """
     options = Options(**flags)  # type: ignore[arg-type]  # click passes what is declared above
     try:
@@ -67,7 +72,7 @@ def command(**flags: object) -> None:
     except BrokenPipeError:
         raise  # the reader has closed the pipe; click ends the command silently
     except (BackedgeError, OSError) as error:
-        click.echo(f"backedge inspect: {error}", err=True)
+        click.echo(f"{PROGRAM}: {error}", err=True)
         sys.exit(2)
 
 
@@ -92,23 +97,27 @@ def run(options: Options) -> None:
         click.echo(path)
 
 
+def read_requests(options: Options) -> Iterator[Recording]:
+    """Yield the requests of all files; lines that cannot be read are reported."""
+    return read_all(options.files, lambda text: click.echo(f"{PROGRAM}: {text}", err=True))
+
+
 def choose_request(options: Options) -> Chosen | list[RequestRow]:
-    """Return the requested or only request; the list of all if there are several."""
-    recordings = read_recordings(options.file)
+    """Return the requested or only request; the list of all, up to a limit, if there are several.
+
+    Raises `SetupError` if there are none.
+    """
+    recordings = read_requests(options)
     if options.request is not None:
-        return choose(recordings, options.request)
-    first = list(islice(recordings, 2))
-    if not first:
-        raise SetupError(f"{options.file} has no requests.")
-    if len(first) == 1:
-        return Chosen(summarize(1, first[0]), first[0])
-    return read_rows(options.file)
-
-
-def read_rows(file: Path) -> list[RequestRow]:
-    """Return the requests of a file, at most `MAX_REQUESTS`."""
-    recordings = islice(read_recordings(file), MAX_REQUESTS)
-    return [summarize(number, each) for number, each in enumerate(recordings, 1)]
+        number, recording = find_request(recordings, options.request)
+        return Chosen(summarize(number, recording), recording)
+    rows, first = [], None
+    for number, recording in enumerate(islice(recordings, MAX_REQUESTS), 1):
+        rows.append(summarize(number, recording))
+        first = first or recording
+    if first is None:
+        raise SetupError(f"{' '.join(map(str, options.files))}: no requests.")
+    return Chosen(rows[0], first) if len(rows) == 1 else rows
 
 
 def inspect_chosen(chosen: Chosen, options: Options) -> Inspection:
@@ -125,7 +134,7 @@ def inspect_chosen(chosen: Chosen, options: Options) -> Inspection:
     first, note = build_recorded(model)
     parts = [first]
     if options.beside is not None:
-        parts.append(build_traced(model, read_beside(options.beside)))
+        parts.append(model.build(read_beside(options.beside)))
     return inspect_recording(chosen, parts, note)
 
 
@@ -150,12 +159,7 @@ def read_beside(text: str) -> ParserChoice:
     return ParserChoice(found.get("tool"), found.get("reasoning"), cast("Kind | None", kind))
 
 
-def build_traced(model: LoadedModel, choice: ParserChoice) -> TracedParsers:
-    """Build parsers for tracing. Raises `SetupError` if they are not available."""
-    return TracedParsers(model.detokenizers, *model.build_parsers(choice))
-
-
-def build_recorded(model: LoadedModel) -> tuple[TracedParsers, str]:
+def build_recorded(model: LoadedModel) -> tuple[Parts, str]:
     """Build the recorded parsers, or substitutes with the reason.
 
     Native parsers need their engine, which may not be installed here. The linear ones of the
@@ -164,10 +168,10 @@ def build_recorded(model: LoadedModel) -> tuple[TracedParsers, str]:
     note = ""
     for choice in (ParserChoice(), ParserChoice(kind="linear")):
         try:
-            return build_traced(model, choice), note
+            return model.build(choice), note
         except SetupError as error:
             note = note or f"Not with the recorded parsers: {error}"
-    return build_traced(model, ParserChoice("", "", "auto")), note
+    return model.build(ParserChoice("", "")), note
 
 
 def serve(options: Options) -> None:
@@ -176,8 +180,8 @@ def serve(options: Options) -> None:
     rows = chosen if isinstance(chosen, list) else [chosen.row]
 
     def render(row: RequestRow) -> str:
-        found = choose(read_recordings(options.file), str(row.number))
-        return render_page(inspect_chosen(found, options))
+        _, recording = find_request(read_requests(options), row.id)
+        return render_page(inspect_chosen(Chosen(row, recording), options))
 
     serve_pages(options.port or 0, rows, render)
 
@@ -217,10 +221,9 @@ def write_private(path: Path, text: str) -> None:
 
 
 def _default_output(options: Options, row: RequestRow) -> Path:
-    name = options.file.stem
-    if options.request is not None:
-        name += f"-{row.number}"
-    return options.file.with_name(f"{name}.html")
+    first = options.files[0]
+    name = first.stem if options.request is None else f"{first.stem}-{row.number}"
+    return first.with_name(f"{name}.html")
 
 
 def _print_rows(rows: list[RequestRow], *, as_json: bool) -> None:

@@ -13,6 +13,7 @@ import importlib.resources
 import json
 from collections.abc import Iterable, Iterator, Sequence
 from functools import cache
+from itertools import chain, repeat
 
 from ...base.json_types import JsonObject
 from ...parsers.events import (
@@ -189,14 +190,11 @@ def _sent(group: SentDeltas, strings: _Strings) -> list[object]:
 def sent_parts(group: SentDeltas) -> Iterator[tuple[Part, int]]:
     """Yield the parts that were sent, each with its length, even if its text is redacted."""
     redacted = bool(group.sizes)
-    for place, delta in enumerate(group.deltas):
-        left = group.sizes[place] if place < len(group.sizes) else 0
+    for delta, sizes in zip(group.deltas, chain(group.sizes, repeat(0)), strict=False):
+        left = iter([sizes] if isinstance(sizes, int) else sizes)
         for part in delta_parts(delta, keeps_empty=redacted):
-            if redacted and part[0] not in {CALL, FINISH}:
-                yield part, left
-                left = 0  # this length covers all calls of a delta
-            else:
-                yield part, len(part[2])
+            is_hidden = redacted and part[0] not in {CALL, FINISH}
+            yield part, next(left, 0) if is_hidden else len(part[2])
 
 
 def _flatten(number: int, parts: Iterable[Part], strings: _Strings) -> Iterator[int]:

@@ -16,9 +16,9 @@ from http import HTTPStatus
 from typing_extensions import override
 
 from ...base.errors import BackedgeError
+from .hidden_characters import escape_hidden
 from .page import hash_source
 from .summary import RequestRow
-from .visible import make_visible
 
 HOST = "127.0.0.1"
 HEADERS = {
@@ -115,8 +115,8 @@ def render_list(rows: Sequence[RequestRow]) -> str:
     """Return the page that lists the requests of a file."""
     lines = "".join(
         f'<tr><td class="n"><a href="{row.number}">{row.number}</a></td>'
-        f'<td><a href="{row.number}">{html.escape(make_visible(row.id))}</a></td>'
-        f"<td>{html.escape(make_visible(row.model))}</td><td>{html.escape(row.parsers)}</td>"
+        f'<td><a href="{row.number}">{html.escape(escape_hidden(row.id))}</a></td>'
+        f"<td>{html.escape(escape_hidden(row.model))}</td><td>{html.escape(row.parsers)}</td>"
         f'<td>{row.outcome}</td><td class="n">{row.tokens}</td><td class="n">{row.tool_calls}</td>'
         "</tr>"
         for row in rows

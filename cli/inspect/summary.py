@@ -8,9 +8,8 @@ from typing import NamedTuple
 
 import msgspec
 
-from ...base.errors import BackedgeError
 from ...recording.recording import Recording
-from .visible import make_visible
+from .hidden_characters import escape_hidden
 
 SHOWN_ID = 48
 # The quantile of the gaps between chunks that counts as long.
@@ -63,10 +62,6 @@ class Chosen(NamedTuple):
 
     row: RequestRow
     recording: Recording
-
-
-class NoRequestError(BackedgeError):
-    """A file has no request of this number or id."""
 
 
 def summarize(number: int, recording: Recording) -> RequestRow:
@@ -125,26 +120,6 @@ def share_of(values: Iterable[float], share: float) -> float | None:
     return ordered[min(int(share * len(ordered)), len(ordered) - 1)] if ordered else None
 
 
-def choose(recordings: Iterable[Recording], request: str) -> Chosen:
-    """Return the request with this id, or else with this number.
-
-    Raises `NoRequestError` if there is no such request.
-    """
-    by_number = None
-    count = 0
-    for count, recording in enumerate(recordings, 1):
-        if recording.params.response_id == request:
-            return Chosen(summarize(count, recording), recording)
-        if str(count) == request:
-            by_number = Chosen(summarize(count, recording), recording)
-    if by_number is None:
-        raise NoRequestError(
-            f"--request {request!r}: the file has {count} requests, none with this number or id; "
-            "leave out --request to list them."
-        )
-    return by_number
-
-
 def show_rows(rows: Sequence[RequestRow]) -> str:
     """Return a table of requests, one per line."""
     head = ("#", "request", "model", "parsers", "outcome", "tokens", "chunks", "calls", "ms")
@@ -169,8 +144,8 @@ def _cells(row: RequestRow) -> tuple[str, ...]:
     outcome = outcome if row.outcome == "finished" else row.outcome
     return (
         str(row.number),
-        make_visible(row.id)[:SHOWN_ID],
-        make_visible(row.model)[:SHOWN_ID],
+        escape_hidden(row.id)[:SHOWN_ID],
+        escape_hidden(row.model)[:SHOWN_ID],
         row.parsers,
         outcome + (" (redacted)" if row.redacted else ""),
         str(row.tokens),

@@ -12,11 +12,11 @@ import click
 
 from ...parsers.events import ToolCallMalformed
 from ...postprocess.messages import ChoiceDelta
+from .hidden_characters import escape_hidden
 from .inspection import InspectedChoice, Inspection, SentDeltas
 from .page import CALL, FINISH, KINDS, MALFORMED, delta_parts, sent_parts
 from .summary import Timing
 from .trace import Step
-from .visible import make_visible
 
 COLOURS: Mapping[str, str] = {
     "reasoning": "yellow",
@@ -34,9 +34,9 @@ MAX_TEXT, MAX_HELD = 160, 24
 def render_text(inspection: Inspection) -> Iterator[str]:
     """Yield the lines."""
     row = inspection.request
-    yield click.style(f"request {make_visible(row.id)}", bold=True)
-    yield f"  model {make_visible(row.model)}, recorded by a {inspection.source}" + (
-        f" of {make_visible(inspection.engine)}" if inspection.engine else ""
+    yield click.style(f"request {escape_hidden(row.id)}", bold=True)
+    yield f"  model {escape_hidden(row.model)}, recorded by a {inspection.source}" + (
+        f" of {escape_hidden(inspection.engine)}" if inspection.engine else ""
     )
     yield f"  {row.outcome}, {row.prompt_tokens} prompt tokens, {row.tokens} output tokens" + (
         ", redacted: words are replaced" if row.redacted else ""
@@ -45,7 +45,7 @@ def render_text(inspection: Inspection) -> Iterator[str]:
         yield f"  stop strings: {', '.join(map(_quote, inspection.stop))}"
     for note in (inspection.error, inspection.note):
         if note:
-            yield click.style(f"  {make_visible(note)}", fg="red")
+            yield click.style(f"  {escape_hidden(note)}", fg="red")
     if inspection.resumed:
         yield f"  another worker generated the first {inspection.resumed} tokens"
     if inspection.dropped:
@@ -61,7 +61,7 @@ def _choice(choice: InspectedChoice) -> Iterator[str]:
     for name, side in zip(("parsers", "beside"), choice.sides, strict=False):
         yield f"  {name} {side.parsers}" + (f" ({side.kind})" if side.kind else "")
         for failure in side.trace.failures:
-            yield click.style(f"  {make_visible(failure)}", fg="red")
+            yield click.style(f"  {escape_hidden(failure)}", fg="red")
     yield from _verdict(choice)
     yield ""
     states = "  ".join("state".ljust(STATE) + "  " + "gives".ljust(OUTPUT) for _ in choice.sides)
@@ -108,7 +108,7 @@ def _step(number: int, steps: Sequence[Step], *, new_chunk: bool) -> Iterator[st
     first = steps[0]
     time = f"{first.at_ms:.2f}" if new_chunk else ""
     token_id = "end" if first.token_id is None else str(first.token_id)
-    head = f"{number + 1:>6}  {time:>9}  {token_id:>7}  {make_visible(first.text):{TOKEN}}"
+    head = f"{number + 1:>6}  {time:>9}  {token_id:>7}  {escape_hidden(first.text):{TOKEN}}"
     lines = [_outputs(step) for step in steps]
     for place, outputs in enumerate(zip_longest(*lines)):
         columns = []
@@ -139,14 +139,14 @@ def _outputs(step: Step) -> list[tuple[str, str]]:
 def _parts(delta: ChoiceDelta) -> Iterator[tuple[str, str]]:
     for kind, call, text in delta_parts(delta):
         name = KINDS[kind]
-        shown = make_visible(text) if kind in {CALL, FINISH} else _quote(text)
+        shown = escape_hidden(text) if kind in {CALL, FINISH} else _quote(text)
         number = f" {call}" if kind == CALL else ""
         yield COLOURS[name], f"{name}{number} {shown}"
 
 
 def _sent(group: SentDeltas) -> str:
     texts = [
-        f"{KINDS[kind]} {make_visible(text)}"
+        f"{KINDS[kind]} {escape_hidden(text)}"
         if kind in {CALL, FINISH}
         else f"{KINDS[kind]} of {size} characters"
         for (kind, _, text), size in sent_parts(group)
@@ -177,7 +177,7 @@ def _pad(output: tuple[str, str], width: int) -> str:
 
 
 def _quote(text: str) -> str:
-    return f'"{make_visible(text)}"'
+    return f'"{escape_hidden(text)}"'
 
 
 def _end(text: str) -> str:
@@ -185,5 +185,5 @@ def _end(text: str) -> str:
 
 
 def _shorten(text: str) -> str:
-    text = make_visible(text)
+    text = escape_hidden(text)
     return text if len(text) <= MAX_TEXT else f"{text[: MAX_TEXT - 1]}\u2026"

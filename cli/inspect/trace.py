@@ -18,7 +18,6 @@ from typing_extensions import override
 
 from ...base.errors import BackedgeError
 from ...base.limits import MAX_SHOWN_TOKENS
-from ...parsers.base import ParserFactory
 from ...parsers.events import Event, ToolCallArguments, ToolCallStarted
 from ...parsers.held_back import HeldText, hold
 from ...postprocess.aggregate import aggregate_deltas
@@ -27,7 +26,7 @@ from ...postprocess.choice_stages import ChoiceStages, PostprocessSetup, build_s
 from ...postprocess.messages import ChoiceDelta, Chunk, PostprocessParams
 from ...postprocess.stage_timing import Stage, StageClock
 from ...recording.recording import Recording
-from ...tokenization.detokenizer import DetokenizerFactory
+from ...recording.rerun import Parts, prompt_ids
 
 StopCheck = Literal["none", "searched", "reasoning", "min_tokens", "matched"]
 """Whether a token's text was searched for stop strings; in reasoning it never is."""
@@ -87,18 +86,6 @@ class Trace(msgspec.Struct, omit_defaults=True, kw_only=True):
     choices: list[ChoiceTrace]
 
 
-@dataclass(frozen=True)
-class TracedParsers:
-    """The parsers and detokenizers for tracing; both belong to one tokenizer.
-
-    kind: as in `Trace`.
-    """
-
-    detokenizers: DetokenizerFactory
-    parsers: ParserFactory
-    kind: str
-
-
 class _EventTap(StageClock):
     """Replaces the stages' clock in order to intercept the parser's events."""
 
@@ -138,7 +125,7 @@ class _TracedChoice:
     choice: Choice
     stages: ChoiceStages
     tap: _EventTap
-    parts: TracedParsers
+    parts: Parts
     params: PostprocessParams
     failures: list[str]
     steps: list[Step] = field(default_factory=list)
@@ -216,7 +203,7 @@ class _TracedChoice:
         ]
 
 
-def trace(recording: Recording, parts: TracedParsers) -> Trace:
+def trace(recording: Recording, parts: Parts) -> Trace:
     """Feed a recording to new stages; return the effect of each token.
 
     Raises `TraceError` for tokens that the tokenizer does not know.
@@ -241,9 +228,8 @@ def trace(recording: Recording, parts: TracedParsers) -> Trace:
     return Trace(parsers=parts.parsers.name, kind=parts.kind, choices=choices)
 
 
-def _begin(recording: Recording, parts: TracedParsers, index: int) -> _TracedChoice:
-    params, prompt = recording.params, recording.prompt
-    prompt_token_ids = prompt.tail if prompt.token_ids is None else prompt.token_ids
+def _begin(recording: Recording, parts: Parts, index: int) -> _TracedChoice:
+    params = recording.params
     tap, failures = _EventTap(), list[str]()
     setup = PostprocessSetup(
         parts.detokenizers,
@@ -251,7 +237,7 @@ def _begin(recording: Recording, parts: TracedParsers, index: int) -> _TracedCho
         "degrade",
         lambda failure: failures.append(str(failure)),
     )
-    stages = build_stages(params, index, prompt_token_ids, setup, tap)
+    stages = build_stages(params, index, prompt_ids(recording), setup, tap)
     return _TracedChoice(Choice(params, stages), stages, tap, parts, params, failures)
 
 

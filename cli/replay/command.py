@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import functools
 import json
 import re
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple, get_args
 
@@ -16,18 +15,29 @@ import msgspec
 from ...base.errors import BackedgeError, SetupError
 from ...parsers.api import Engine
 from ...parsers.parser_lookup import Kind
-from ...postprocess.messages import ChoiceDelta, Chunk
-from ...recording.case import read_case, run_case, write_case
-from ...recording.comparison import Difference, Given, Side
+from ...postprocess.messages import ChoiceDelta
+from ...recording.comparison import Difference, Side
+from ...recording.parser_case import read_case, run_case, write_case
 from ...recording.recording import Recording
-from ...recording.recording_file import read_recordings
-from ...recording.rerun import RANDOM, RECORDED, WHOLE, rerun
-from ..recorded_model import LoadedModel, ParserChoice
+from ...recording.recording_file import find_request, list_files, read_all
+from ...recording.rerun import (
+    RANDOM,
+    RECORDED,
+    WHOLE,
+    Parts,
+    cut,
+    find_differences,
+    read_sent,
+    rerun,
+)
+from ..load_model import LoadedModel, ParserChoice
 from .live import as_live, ask
-from .minimal_case import Minimal, NamedParts, minimize_request
-from .streams import SENT, Comparison, check_comparable, replay
+from .minimize import Minimal, minimize_request
 
+PROGRAM = "backedge replay"
 EQUAL, DIFFERENT, ERROR = 0, 1, 2
+SENT = "sent"
+AGAINST: dict[str, Kind | None] = {SENT: None, "linear": "linear", "native": "native"}
 CHUNKS = re.compile(rf"{RECORDED}|{WHOLE}|{RANDOM}|[1-9]\d{{0,8}}")
 # Limit for a text in a line of output.
 MAX_SHOWN = 160
@@ -36,7 +46,7 @@ MAX_SHOWN = 160
 class Options(NamedTuple):
     """The command's flags; a field for each."""
 
-    file: Path
+    files: tuple[Path, ...]
     request: str | None
     model: str | None
     tool_call_parser: str | None
@@ -75,8 +85,10 @@ def check_chunks(_: click.Context, __: click.Parameter, value: str) -> str:
 
 
 @click.command("replay")
-@click.argument("file", type=click.Path(path_type=Path))
-@click.option("--request", metavar="N|ID", help="One request, by its number in the file or id.")
+@click.argument(
+    "files", metavar="FILE...", nargs=-1, required=True, type=click.Path(path_type=Path)
+)
+@click.option("--request", metavar="N|ID", help="One request, by its number or id.")
 @click.option("--model", metavar="PATH", help="Folder of the tokenizer, if not as recorded.")
 @click.option("--tool-call-parser", metavar="NAME", help="Another parser; '' for none.")
 @click.option("--reasoning-parser", metavar="NAME", help="Another parser; '' for none.")
@@ -84,7 +96,7 @@ def check_chunks(_: click.Context, __: click.Parameter, value: str) -> str:
 @click.option("--engine", type=click.Choice(get_args(Engine)), help="Whose native parsers.")
 @click.option(
     "--against",
-    type=click.Choice((SENT, "linear", "native")),
+    type=click.Choice(list(AGAINST)),
     default=SENT,
     help="What to compare with: the deltas that were sent (default), or other parsers of the "
     "recorded names.",
@@ -114,118 +126,107 @@ def check_chunks(_: click.Context, __: click.Parameter, value: str) -> str:
 def command(**flags: object) -> None:
     """Post-process recorded requests again and compare.
 
-    FILE was written by --postprocess-record or by --minimize: a test case runs with the linear
-    parsers and is compared with its expectation. Prints "equal", or the first difference: its
-    token, what both sides have there, and the deltas that contain it. Exit code 0: equal,
-    1: different, 2: an error.
+    FILE was written by --postprocess-record, or by --minimize: a test case runs with the linear
+    parsers and is compared with its expectation. A folder stands for all its files. Prints
+    "equal", or the first difference: its token, what both sides have there, and the deltas that
+    contain it. Exit code 0: equal, 1: different, 2: an error.
     """
     options = Options(**flags)  # type: ignore[arg-type]  # click passes what is declared above
     try:
         sys.exit(run(options))
     except (BackedgeError, OSError) as error:
-        click.echo(f"backedge replay: {error}", err=True)
+        click.echo(f"{PROGRAM}: {error}", err=True)
         sys.exit(ERROR)
 
 
 def run(options: Options) -> int:
     """Run the command; return the exit code. Raises `BackedgeError`."""
-    if is_case(options.file):
-        return run_case_file(options)
-    recordings = choose(list(read_recordings(options.file)), options)
-    if options.minimize is not None:
-        return minimize_one(recordings, options, options.minimize)
-    models: dict[str, LoadedModel] = {}
-    code = EQUAL
+    files = list_files(options.files)
+    cases = [file for file in files if is_case(file)]
+    codes = [run_case_file(file, as_json=options.as_json) for file in cases]
+    if len(cases) < len(files):
+        codes += replay_all([file for file in files if file not in cases], options)
+    return max(codes)
+
+
+def replay_all(files: Sequence[Path], options: Options) -> list[int]:
+    """Replay the selected requests of recordings; return their exit codes."""
+    codes = []
+
+    def warn(text: str) -> None:
+        codes.append(ERROR)
+        click.echo(f"{PROGRAM}: {text}", err=True)
+
+    recordings = list(read_all(files, warn))
+    if options.request is not None:
+        recordings = [find_request(recordings, options.request)[1]]
+    elif not recordings:
+        raise SetupError(f"{' '.join(map(str, files))}: no requests.")
+    else:
+        recordings = [each for each in recordings if each.chunks] or recordings
     for recording in recordings:
         check_comparable(recording)
-        model = models.get(recording.model.path)
-        if model is None:
-            model = models[recording.model.path] = LoadedModel(recording.model, options.model)
+    if options.minimize is not None:
+        return [*codes, minimize_one(recordings, options, options.minimize)]
+    models: dict[str, LoadedModel] = {}
+    for recording in recordings:
+        path = recording.model.path
+        model = models[path] = models.get(path) or LoadedModel(recording.model, options.model)
         model.recorded = recording.model
         result = replay_one(recording, model, options)
-        code = code if result.equal else DIFFERENT
+        codes.append(EQUAL if result.equal else DIFFERENT)
         click.echo(msgspec.json.encode(result) if options.as_json else describe(result))
-    return code
+    return codes
 
 
-def choose(recordings: Sequence[Recording], options: Options) -> Sequence[Recording]:
-    """Return the selected requests. Raises `SetupError` if there is no such request."""
-    if options.request is None:
-        if not recordings:
-            raise SetupError(f"{options.file} has no requests.")
-        return [each for each in recordings if each.chunks] or recordings
-    found = [each for each in recordings if each.params.response_id == options.request] or [
-        each for number, each in enumerate(recordings, 1) if str(number) == options.request
-    ]
-    if not found:
+def check_comparable(recording: Recording) -> None:
+    """Raise `SetupError` for a recording without anything to compare."""
+    if not recording.chunks:
         raise SetupError(
-            f"--request {options.request!r}: the file has {len(recordings)} requests, none with "
-            "this number or id; `backedge inspect FILE` lists them."
+            f"request {recording.params.response_id} has no tokens ({recording.outcome}"
+            f"{': ' + recording.error if recording.error else ''}); choose another one."
         )
-    return found[:1]
 
 
 def replay_one(recording: Recording, model: LoadedModel, options: Options) -> Result:
     """Replay and compare one request. Raises `SetupError`."""
-    against: Callable[[list[Chunk]], tuple[list[Given], str]] | None = None
+    parts = model.build(options.choice)
     if options.url is not None:
-        against = functools.partial(_ask_live, recording, options.url)
         recording = as_live(recording)
     elif options.against != SENT:
         # Streamed, so that a difference is found at its token, not at the end of the answer.
         streamed = msgspec.structs.replace(recording.params, stream=True)
         recording = msgspec.structs.replace(recording, params=streamed)
-        against = _run_against(recording, model, options)
-    found: Comparison = replay(
-        recording, model, against, options.choice, cuts=options.chunks, seed=options.seed
-    )
+    chunks = cut(recording, options.chunks, options.seed)
+    right = rerun(recording, parts, chunks)
+    is_sent = False
+    if options.url is not None:
+        left, name = ask(recording, options.url), options.url
+    elif options.against != SENT:
+        against = build_left(model, options)
+        left, name = rerun(recording, against, chunks), against.name
+    else:
+        left, name, is_sent = read_sent(recording), SENT, True
+    differences = find_differences(recording, left, right, is_sent=is_sent)
     tokens = sum(len(part.chunk.token_ids) for part in recording.chunks)
-    return Result(
-        recording.params.response_id,
-        found.left,
-        found.right,
-        not found.differences,
-        tokens,
-        found.differences,
-    )
+    request = recording.params.response_id
+    return Result(request, name, parts.name, not differences, tokens, differences)
 
 
-def _run_against(
-    recording: Recording, model: LoadedModel, options: Options
-) -> Callable[[list[Chunk]], tuple[list[Given], str]]:
-    left = build_left(model, options)
-
-    def run_left(chunks: list[Chunk]) -> tuple[list[Given], str]:
-        return rerun(recording, left.parts, chunks), left.name
-
-    return run_left
-
-
-def _ask_live(recording: Recording, url: str, _: list[Chunk]) -> tuple[list[Given], str]:
-    return ask(recording, url), url
-
-
-def build_left(model: LoadedModel, options: Options) -> NamedParts:
+def build_left(model: LoadedModel, options: Options) -> Parts:
     """Build the parsers for the left side: those of --against, or the recorded ones."""
-    kind: Kind | None = None
-    if options.against == "linear":
-        kind = "linear"
-    elif options.against == "native":
-        kind = "native"
-    return NamedParts(*model.build(ParserChoice(kind=kind, engine=options.engine)))
+    return model.build(ParserChoice(kind=AGAINST[options.against], engine=options.engine))
 
 
 def minimize_one(recordings: Sequence[Recording], options: Options, path: Path) -> int:
     """Write the test case of one request; return the exit code. Raises `SetupError`."""
     if len(recordings) != 1:
         raise SetupError(
-            f"--minimize takes one request, but {options.file} has {len(recordings)}; choose one "
-            "with --request."
+            f"--minimize takes one request, not {len(recordings)}; choose one with --request."
         )
     (recording,) = recordings
-    check_comparable(recording)
     model = LoadedModel(recording.model, options.model)
-    left, right = build_left(model, options), NamedParts(*model.build(options.choice))
+    left, right = build_left(model, options), model.build(options.choice)
     names = options.choice.names(recording.model)
     found = minimize_request(recording, model, left, right, names)
     path.write_bytes(write_case(found.case))
@@ -249,17 +250,19 @@ def summarize(found: Minimal, path: Path) -> str:
 
 def is_case(path: Path) -> bool:
     """Whether a file is a test case, which is indented; a recording is a single line."""
+    if not path.is_file():
+        return False
     with path.open("rb") as file:
         return file.read(2).strip() == b"{"
 
 
-def run_case_file(options: Options) -> int:
+def run_case_file(path: Path, *, as_json: bool) -> int:
     """Run a test case; return the exit code. Raises `BackedgeError`."""
-    case = read_case(options.file)
+    case = read_case(path)
     given = run_case(case)
     equal = given == case.expect
     found, expected = (json.dumps(msgspec.to_builtins(each)) for each in (given, case.expect))
-    if options.as_json:
+    if as_json:
         click.echo(json.dumps({"request": case.id, "equal": equal, "given": json.loads(found)}))
     else:
         click.echo(f"{case.id}: {'equal' if equal else 'different'} (linear {case.parsers.label})")

@@ -1,17 +1,219 @@
-"""Finds the shortest stream with a difference: delta debugging of tokens, then parameters.
+"""Builds the test case of a recorded request on which two parsers differ.
 
-Source: Zeller and Hildebrandt, "Simplifying and Isolating Failure-Inducing Input", TSE 28(2), 2002.
+The stream is the shortest that still differs, found by delta debugging of its tokens, then of its
+parameters. Source: Zeller and Hildebrandt, "Simplifying and Isolating Failure-Inducing Input",
+TSE 28(2), 2002.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from typing import NamedTuple
 
 import msgspec
 
+from ...base.errors import SetupError
 from ...base.json_types import JsonObject
 from ...base.limits import MAX_TRIALS
-from ...postprocess.messages import PostprocessParams
+from ...parsers.base import ParserNames
+from ...postprocess.messages import ChoiceDelta, Chunk, PostprocessParams
+from ...recording.comparison import Difference
+from ...recording.parser_case import Case, Expected, read_expected
+from ...recording.recording import RecordedPrompt, Recording
+from ...recording.rerun import Parts, cut, find_differences, prompt_ids, rerun
+from ...tokenization.detokenizer import DetokenizerOptions, read_vocabulary
+from ..load_model import LoadedModel
+
+_SHOWN = DetokenizerOptions(skip_special_tokens=False, spaces_between_special_tokens=False)
+
+
+class Minimal(NamedTuple):
+    """A case and the effort to find it. token_ids: of the case. before: their original number."""
+
+    case: Case
+    token_ids: list[int]
+    before: int
+    trials: int
+
+
+def minimize_request(
+    recording: Recording,
+    model: LoadedModel,
+    left: Parts,
+    right: Parts,
+    names: ParserNames,
+) -> Minimal:
+    """Return the case of the first choice on which two parsers differ.
+
+    left: gives what the case shows as `instead`. right: gives the expectation. names: of right.
+    Raises `SetupError` if they do not differ.
+    """
+    difference, _ = _run(recording, left, right)
+    if difference is None:
+        raise SetupError(
+            f"{left.name} and {right.name} give the same result for request "
+            f"{recording.params.response_id}, so there is nothing to minimize."
+        )
+    single = _drop_prompt(_take_choice(recording, difference.choice), left, right)
+    (finish,) = (part.chunk for part in single.chunks[-1:])
+    tokens = [token_id for part in single.chunks for token_id in part.chunk.token_ids]
+    wanted = _sign(*_run(_with_tokens(single, tokens, single.params, finish), left, right))
+    if wanted is None:
+        raise SetupError(
+            f"{left.name} and {right.name} differ on the recorded chunks, but not token by token."
+        )
+
+    def build(token_ids: list[int], params: PostprocessParams) -> Recording:
+        return _with_tokens(single, token_ids, params, finish)
+
+    def differs(token_ids: list[int], params: PostprocessParams) -> bool:
+        return wanted.covers(_sign(*_run(build(token_ids, params), left, right)))
+
+    trials = Trials(differs)
+    token_ids, params = minimize(tokens, single.params, trials)
+    found = build(token_ids, params)
+    case = _describe(found, model, left, right, names)
+    return Minimal(case, token_ids, len(tokens), trials.count)
+
+
+def _run(recording: Recording, left: Parts, right: Parts) -> tuple[Difference | None, Expected]:
+    """Return the first difference, token by token, and the right side's choice."""
+    chunks = cut(recording, "1")
+    ours, theirs = (rerun(recording, side, chunks) for side in (left, right))
+    found = find_differences(recording, ours, theirs, is_sent=False)
+    index = found[0].choice if found else 0
+    deltas = [delta for part in theirs for delta in part.deltas if delta.index == index]
+    return found[0] if found else None, read_expected(deltas)
+
+
+class Signature(NamedTuple):
+    """The properties that a smaller stream must share in order to show the same fault.
+
+    kinds: of text, where the sides diverge. finish_reason, is_whole: of the right side, which
+        is whole if its calls are JSON. keys: those of its arguments.
+    """
+
+    kinds: tuple[str, str]
+    finish_reason: str | None
+    is_whole: bool
+    keys: frozenset[str]
+
+    def covers(self, smaller: Signature | None) -> bool:
+        """Whether `smaller` shows the same fault; its calls may have fewer arguments."""
+        return (
+            smaller is not None
+            and smaller._replace(keys=self.keys) == self
+            and smaller.keys <= self.keys
+            and bool(smaller.keys) == bool(self.keys)
+        )
+
+
+def _sign(difference: Difference | None, expected: Expected) -> Signature | None:
+    """Return the signature of a difference; None without one."""
+    if difference is None:
+        return None
+    kinds = difference.left.kind, difference.right.kind
+    keys: set[str] = set()
+    is_whole = True
+    for call in expected.tool_calls:
+        try:
+            keys.update(msgspec.json.decode(call.arguments, type=dict[str, object]))
+        except msgspec.DecodeError:
+            is_whole = False
+    return Signature(kinds, expected.finish_reason, is_whole, frozenset(keys))
+
+
+def _take_choice(recording: Recording, index: int) -> Recording:
+    """Reduce the request to this choice, as its choice 0, and streamed."""
+    chunks = [
+        msgspec.structs.replace(part, chunk=msgspec.structs.replace(part.chunk, index=0))
+        for part in recording.chunks
+        if part.chunk.index == index
+    ]
+    # Chunks after the finish do not matter.
+    end = next(
+        (number for number, part in enumerate(chunks, 1) if part.chunk.finish_reason), len(chunks)
+    )
+    params = msgspec.structs.replace(
+        recording.params, n=1, stream=True, logprobs=None, return_token_ids=False
+    )
+    return msgspec.structs.replace(recording, params=params, chunks=chunks[:end], resumed=0)
+
+
+def _drop_prompt(recording: Recording, left: Parts, right: Parts) -> Recording:
+    """Remove the prompt if the difference remains the same without it."""
+    bare = msgspec.structs.replace(recording, prompt=RecordedPrompt(sha256=""))
+    wanted = _sign(*_run(recording, left, right))
+    is_same = wanted is not None and wanted.covers(_sign(*_run(bare, left, right)))
+    return bare if is_same else recording
+
+
+def _with_tokens(
+    recording: Recording, token_ids: list[int], params: PostprocessParams, finish: Chunk
+) -> Recording:
+    """Return a recording of these tokens in one chunk, with the original finish."""
+    chunk = Chunk(
+        token_ids=token_ids,
+        finish_reason=finish.finish_reason if finish.token_ids else None,
+        stop_reason=finish.stop_reason,
+    )
+    first = msgspec.structs.replace(recording.chunks[0], chunk=chunk)
+    chunks = [first]
+    if not finish.token_ids:
+        chunks.append(msgspec.structs.replace(recording.chunks[0], chunk=finish))
+    return msgspec.structs.replace(recording, params=params, chunks=chunks)
+
+
+def _describe(
+    recording: Recording,
+    model: LoadedModel,
+    left: Parts,
+    right: Parts,
+    names: ParserNames,
+) -> Case:
+    chunks = cut(recording, "1")
+    params = recording.params
+    token_ids = [token_id for chunk in chunks for token_id in chunk.token_ids]
+    feed = model.detokenizers(_SHOWN, ()).feed
+    tokens = [feed(token_id) for token_id in token_ids]
+    prompt_feed = model.detokenizers(_SHOWN, ()).feed
+    prompt = [prompt_feed(token_id) for token_id in _last_turn(prompt_ids(recording), model)]
+    vocabulary = read_vocabulary(model.tokenizer)
+    used = {*tokens, *prompt}
+    return Case(
+        id=params.response_id,
+        parsers=names,
+        tokens=tokens,
+        markers={
+            text: token_id in vocabulary.special
+            for text, token_id in vocabulary.ids.items()
+            if text in used
+        },
+        prompt=prompt,
+        request=params.parser,
+        stop=params.stop,
+        include_stop_str_in_output=params.include_stop_str_in_output,
+        min_tokens=params.min_tokens,
+        finish_reason=chunks[-1].finish_reason,
+        expect=read_expected(_deltas(recording, right)),
+        expect_of=right.name,
+        instead=read_expected(_deltas(recording, left)),
+        instead_of=left.name,
+    )
+
+
+def _deltas(recording: Recording, side: Parts) -> list[ChoiceDelta]:
+    given = rerun(recording, side, cut(recording, "1"))
+    return [delta for part in given for delta in part.deltas]
+
+
+def _last_turn(prompt: list[int], model: LoadedModel) -> list[int]:
+    """Return the end of a prompt from its last special token on."""
+    special = model.detokenizers.is_special
+    start = next(
+        (place for place in range(len(prompt) - 1, -1, -1) if special(prompt[place])), len(prompt)
+    )
+    return prompt[start:]
 
 
 class Trials:

@@ -15,7 +15,7 @@ import msgspec
 import openai
 import pytest
 from backedge.cli.main import main
-from backedge.recording.case import read_case
+from backedge.recording.parser_case import read_case
 from backedge.recording.recording import Recording
 from backedge.recording.recording_file import read_recordings
 from click.testing import CliRunner

@@ -6,9 +6,10 @@ import functools
 
 from backedge.cli.inspect.inspection import Inspection, inspect_recording
 from backedge.cli.inspect.summary import Chosen, summarize
-from backedge.cli.inspect.trace import Trace, TracedParsers, trace
+from backedge.cli.inspect.trace import Trace, trace
 from backedge.parsers.base import ParserNames
 from backedge.recording.recording import Recording
+from backedge.recording.rerun import Parts
 
 from tests.support import NAMES, tiny_detokenizers, tiny_parsers
 
@@ -17,9 +18,9 @@ OTHER = ParserNames("qwen3_coder", "qwen3")
 
 
 @functools.cache
-def parts(names: ParserNames = NAMES) -> TracedParsers:
+def parts(names: ParserNames = NAMES) -> Parts:
     parsers = tiny_parsers(names)
-    return TracedParsers(tiny_detokenizers(), parsers, "linear")
+    return Parts(tiny_detokenizers(), parsers, "linear")
 
 
 def trace_recording(recording: Recording, names: ParserNames = NAMES) -> Trace:

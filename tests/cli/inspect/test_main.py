@@ -11,11 +11,11 @@ from typing import NoReturn
 import msgspec
 import pytest
 from backedge.base.errors import SetupError
-from backedge.cli import recorded_model
+from backedge.cli import load_model
 from backedge.cli.inspect import main as main_module
 from backedge.cli.inspect.main import read_beside
+from backedge.cli.load_model import ParserChoice
 from backedge.cli.main import main
-from backedge.cli.recorded_model import ParserChoice
 from backedge.parsers.base import ParserNames
 from click.testing import CliRunner, Result
 
@@ -62,6 +62,18 @@ def test_lists_several_requests(several: Path) -> None:
     ]
     rows = json.loads(run(several, "--json").stdout)
     assert [row["tool_calls"] for row in rows] == [2, 1]
+
+
+def test_a_folder_stands_for_its_files(file: Path, several: Path) -> None:
+    rows = json.loads(run(file.parent, "--json").stdout)
+    assert [row["number"] for row in rows] == [1, 2, 3]
+    assert len(json.loads(run(file, several, "--json").stdout)) == 3
+    shown = run(file, several, "--request", "chatcmpl-parallel_calls", "--text").output
+    assert "request chatcmpl-parallel_calls" in shown
+
+
+def test_a_folder_without_recordings_is_refused(tmp_path: Path) -> None:
+    assert run(tmp_path).stderr == f"backedge inspect: {tmp_path} has no recordings (*.jsonl).\n"
 
 
 def test_shows_the_chosen_one(several: Path) -> None:
@@ -114,8 +126,8 @@ def test_parsers_that_are_not_here_are_replaced_with_the_reason(
     def refuse(*_: object) -> NoReturn:
         raise SetupError("that engine is not installed")
 
-    monkeypatch.setattr(recorded_model, "native_parsers", refuse)
-    monkeypatch.setattr(recorded_model, "read_engine_tokenizer", refuse)
+    monkeypatch.setattr(load_model, "native_parsers", refuse)
+    monkeypatch.setattr(load_model, "read_engine_tokenizer", refuse)
     recording = record_transcript("reasoning_call")
     model = msgspec.structs.replace(recording.model, parsers=names, kind="native")
     file = write(tmp_path / "one.jsonl", msgspec.structs.replace(recording, model=model))
@@ -126,7 +138,7 @@ def test_parsers_that_are_not_here_are_replaced_with_the_reason(
 
 WRONG = [
     (("none.jsonl",), "none.jsonl"),
-    (("--request", "9"), "1 requests"),
+    (("--request", "9"), "there are 1 requests"),
     (("--beside", "hermes"), "--beside"),
     (("--beside", "tool=nobodys,kind=linear"), "nobodys"),
     (("--model", "/nowhere"), "--model"),

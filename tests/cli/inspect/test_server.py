@@ -9,7 +9,8 @@ from urllib.parse import urlsplit
 
 import pytest
 from backedge.cli.inspect.server import HOST, build_server, render_list
-from backedge.cli.inspect.summary import NoRequestError, RequestRow, summarize
+from backedge.cli.inspect.summary import RequestRow, summarize
+from backedge.recording.recording_file import NoRequestError
 
 from tests.cli.recorded import record_transcript
 

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import pytest
 from backedge.cli.inspect.summary import (
-    NoRequestError,
-    choose,
     measure,
     share_of,
     show_rows,
@@ -25,19 +23,6 @@ def test_a_row_says_what_came() -> None:
     assert row.finish_reasons == ["tool_calls"]
     assert row.tokens == sum(len(each.chunk.token_ids) for each in RECORDINGS[0].chunks)
     assert row.duration_ms == RECORDINGS[0].sent[-1].at_ms
-
-
-@pytest.mark.parametrize(
-    ("request_", "number"), [("1", 1), ("2", 2), ("chatcmpl-reasoning_call", 2)]
-)
-def test_chooses_by_number_or_id(request_: str, number: int) -> None:
-    assert choose(RECORDINGS, request_).row.number == number
-
-
-@pytest.mark.parametrize("request_", ["0", "3", "chatcmpl-none", ""])
-def test_says_that_there_is_none(request_: str) -> None:
-    with pytest.raises(NoRequestError, match="2 requests"):
-        choose(RECORDINGS, request_)
 
 
 def test_the_table_has_a_line_for_each() -> None:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import click
 import pytest
+from backedge.cli.inspect.hidden_characters import is_hidden
 from backedge.cli.inspect.terminal import render_text
-from backedge.cli.inspect.visible import is_hidden
 from backedge.parsers.base import ParserNames
 
 from tests.cli.inspect.inspecting import OTHER, inspect_it

@@ -8,11 +8,12 @@ from typing import Any
 
 import pytest
 from backedge.cli.inspect import trace as trace_module
-from backedge.cli.inspect.trace import Step, TracedParsers, TraceError, trace, trace_ids
+from backedge.cli.inspect.trace import Step, TraceError, trace, trace_ids
 from backedge.parsers.base import ParserFactory, ParserRequest, StreamParser
 from backedge.parsers.events import Event, ToolCallStarted
 from backedge.parsers.passthrough import PassthroughParser
 from backedge.postprocess import Chunk
+from backedge.recording.rerun import Parts
 from backedge.tokenization.detokenizer import Detokenizer, DetokenizerOptions
 from typing_extensions import override
 
@@ -174,7 +175,7 @@ class RaisingParsers(ParserFactory):
 
 
 def test_a_parser_that_fails_is_reported_and_the_rest_is_raw_text() -> None:
-    raising = TracedParsers(parts().detokenizers, RaisingParsers(), "native")
+    raising = Parts(parts().detokenizers, RaisingParsers(), "native")
     [choice] = trace(record_text("a!b!c", 1, "length"), raising).choices
     assert len(choice.failures) == 1
     assert "KeyError" in choice.failures[0]

@@ -6,9 +6,9 @@ from pathlib import Path
 from typing import Any
 
 import msgspec
-from backedge.recording.finished import FinishedRequest
 from backedge.recording.recording import Recording
 from backedge.recording.redaction import Redactor
+from backedge.recording.request_notes import RequestNotes
 
 from tests.recording.test_rerun import record_call
 from tests.support import TRANSCRIPTS, tiny_detokenizers
@@ -18,7 +18,7 @@ CALL = TRANSCRIPTS["reasoning_call"]
 
 def redact(recording: Recording) -> Recording:
     """Return the recording as it is written without content."""
-    return FinishedRequest(
+    return RequestNotes(
         source="worker",
         model=recording.model,
         began=1.0,

@@ -8,12 +8,13 @@ from pathlib import Path
 import msgspec
 import pytest
 from backedge.cli.main import main
-from backedge.recording.case import read_case
+from backedge.recording.parser_case import read_case
 from click.testing import CliRunner, Result
 
+from tests.cli.recorded import record_text, record_transcript
 from tests.cli.replay.recordings import call, redact, tamper, write
 from tests.recording.test_rerun import HOW
-from tests.support import params
+from tests.support import TRANSCRIPTS, params
 
 
 def run(*arguments: str) -> Result:
@@ -27,6 +28,37 @@ def test_equal_at_any_cuts(tmp_path: Path, how: str, redacted: bool) -> None:
     result = run(write(tmp_path / "file", recording), "--chunks", how)
     assert (result.exit_code, result.output.count("equal")) == (0, 1)
     assert "linear qwen3+hermes" in result.output
+
+
+@pytest.mark.parametrize("name", TRANSCRIPTS)
+@pytest.mark.parametrize("stream", [True, False], ids=["stream", "unary"])
+@pytest.mark.parametrize("redacted", [False, True], ids=["content", "redacted"])
+def test_every_transcript_is_equal(tmp_path: Path, name: str, stream: bool, redacted: bool) -> None:
+    recording = record_transcript(name, 1000, stream=stream)
+    result = run(str(write(tmp_path / "file", redact(recording) if redacted else recording)))
+    assert (result.exit_code, result.output.count("equal")) == (0, 1), result.output
+
+
+@pytest.mark.parametrize("stop", ["naïve", "¿qué?", "…", "дом", "\N{SNOWMAN}\N{SNOWMAN}"])
+def test_a_stop_string_is_kept_byte_by_byte(tmp_path: Path, stop: str) -> None:
+    recording = record_text(f"</think>\n\nhello x{stop}y there", 1000, stop=[stop])
+    result = run(str(write(tmp_path / "file", redact(recording))))
+    assert (result.exit_code, result.output.count("equal")) == (0, 1), result.output
+
+
+def test_one_bad_line_costs_one_request(tmp_path: Path) -> None:
+    for number, place in enumerate(("2-a", "1-b")):
+        content = write(tmp_path / "file", call(response_id=f"r{number}"))
+        (tmp_path / f"backedge-worker-{place}.jsonl").write_text(
+            "{}\n" + Path(content).read_text() + "no JSON\n"
+        )
+    (tmp_path / "file").unlink()
+    result = run(str(tmp_path))
+    assert result.exit_code == 2
+    assert [line.split(":")[0] for line in result.stdout.splitlines()] == ["r1", "r0"]
+    assert [line.count("left out in this file: 2") for line in result.stderr.splitlines()] == [1, 1]
+    assert run(str(tmp_path), "--request", "r0").stdout.startswith("r0: equal")
+    assert run(str(tmp_path), "--request", "2").stdout.startswith("r0: equal")
 
 
 def test_the_first_difference_is_shown(tmp_path: Path) -> None:

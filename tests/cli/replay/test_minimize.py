@@ -1,22 +1,32 @@
-"""Delta debugging: what is left differs, and nothing can be left out of it."""
+"""A case shows the fault of its recording, and nothing can be left out of it."""
 
 from __future__ import annotations
 
+import msgspec
+import pytest
+from backedge.base.errors import SetupError
+from backedge.cli.load_model import LoadedModel, ParserChoice
 from backedge.cli.replay import minimize as module
 from backedge.cli.replay.minimize import (
+    Minimal,
     Trials,
     minimize,
+    minimize_request,
     minimize_tokens,
     simpler_params,
     simpler_tools,
     simplify,
 )
 from backedge.parsers.base import ParserRequest
-from backedge.postprocess import PostprocessParams
+from backedge.postprocess import Chunk, PostprocessParams
+from backedge.recording.parser_case import run_case
+from backedge.recording.recording import Recording
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.support import params
+from tests.cli.replay.recordings import call
+from tests.recording.test_rerun import record
+from tests.support import encode, params
 
 TOOLS = [
     {"type": "function", "function": {"name": "a", "description": "d"}},
@@ -97,3 +107,43 @@ def test_trials_end(monkeypatch) -> None:
     assert (trials.count, trials.over) == (10, True)
     assert 7 in found
     assert simplify(found, params(stop=["a"]), trials) == params(stop=["a"])
+
+
+def shrink(recording: Recording, left: ParserChoice, right: ParserChoice) -> Minimal:
+    model = LoadedModel(recording.model, None)
+    sides = [model.build(choice) for choice in (left, right)]
+    names = right.names(recording.model)
+    return minimize_request(recording, model, sides[0], sides[1], names)
+
+
+def test_a_call_stays_a_whole_call() -> None:
+    found = shrink(call(), ParserChoice(tool_call=""), ParserChoice())
+    (shown,) = found.case.expect.tool_calls
+    assert shown.name
+    msgspec.json.decode(shown.arguments)
+    assert found.case.expect.finish_reason == "tool_calls"
+    assert found.case.instead is not None
+    assert found.case.instead.tool_calls == []
+    assert len(found.token_ids) < found.before
+    assert run_case(found.case) == found.case.expect
+
+
+def test_the_choice_that_differs_becomes_the_first() -> None:
+    text, calls = encode("Hi you there"), encode('<tool_call>{"name": "f"}</tool_call>')
+    recording = record(
+        [
+            Chunk(index=0, token_ids=text, finish_reason="stop"),
+            Chunk(index=1, token_ids=calls),
+            Chunk(index=1, finish_reason="stop"),
+            Chunk(index=1, token_ids=text),
+        ],
+        n=2,
+    )
+    found = shrink(recording, ParserChoice(tool_call=""), ParserChoice())
+    assert "".join(found.case.tokens).startswith("<tool_call>")
+    assert run_case(found.case) == found.case.expect
+
+
+def test_without_a_difference_there_is_no_case() -> None:
+    with pytest.raises(SetupError, match="nothing to minimize"):
+        shrink(call(), ParserChoice(), ParserChoice(kind="linear"))

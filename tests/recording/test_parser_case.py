@@ -7,7 +7,7 @@ from pathlib import Path
 import msgspec
 import pytest
 from backedge.parsers.base import ParserNames
-from backedge.recording.case import (
+from backedge.recording.parser_case import (
     VERSION,
     Case,
     CaseFileError,

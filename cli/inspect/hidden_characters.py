@@ -34,7 +34,7 @@ def is_hidden(char: str) -> bool:
     return unicodedata.category(char) in _CATEGORIES or _IS_IGNORABLE.match(char) is not None
 
 
-def make_visible(text: str) -> str:
+def escape_hidden(text: str) -> str:
     """Return `text` with all invisible characters written out."""
     return _SUSPECT.sub(lambda match: _write(match.group()), text)
 

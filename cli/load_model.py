@@ -1,4 +1,4 @@
-"""Finds the tokenizer and parsers of a recording's model on this machine."""
+"""Loads the tokenizer and parsers of a recorded model from this machine."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import NamedTuple, get_args
 
 from ..base.errors import SetupError
 from ..parsers.api import Engine, native_parsers
-from ..parsers.base import ParserFactory, ParserNames
+from ..parsers.base import ParserNames
 from ..parsers.parser_lookup import Kind, linear_parsers, uses_native
 from ..parsers.passthrough import PassthroughParsers
 from ..recording.recording import RecordedModel
@@ -64,23 +64,6 @@ def read_engine_tokenizer(path: str) -> object:
     return tokenizer
 
 
-def build_parsers(
-    names: ParserNames, kind: Kind, path: str, tokenizer: object, engine: str = ""
-) -> tuple[ParserFactory, str]:
-    """Build the parsers of these names; return them and "linear", "native" or "none".
-
-    path, tokenizer: of the model, as for `read_tokenizer`. engine: whose native parsers to use;
-        if unknown, the first one installed.
-    Raises `SetupError` for parsers that do not exist or are not available here.
-    """
-    if names == ParserNames():
-        return PassthroughParsers(), "none"
-    if not uses_native(kind, names):
-        return linear_parsers(names, read_vocabulary(tokenizer)), "linear"
-    known = engine if engine in ENGINES else None
-    return native_parsers(known, read_engine_tokenizer(path), names), "native"
-
-
 class ParserChoice(NamedTuple):
     """The parsers to use; None: as recorded. engine: whose native ones."""
 
@@ -96,10 +79,6 @@ class ParserChoice(NamedTuple):
         reasoning = recorded.reasoning if self.reasoning is None else self.reasoning
         return ParserNames(tool_call or None, reasoning or None)
 
-    def choose_kind(self, model: RecordedModel) -> Kind:
-        """Return "linear", "native" or "auto" for a recorded model."""
-        return model.kind if self.kind is None else self.kind
-
 
 class LoadedModel:
     """The tokenizer of a recorded model. path: its folder; None: as recorded.
@@ -113,14 +92,18 @@ class LoadedModel:
         self.tokenizer = read_tokenizer(self.path)
         self.detokenizers: DetokenizerFactory = detokenizers(self.tokenizer)
 
-    def build_parsers(self, choice: ParserChoice) -> tuple[ParserFactory, str]:
-        """Build the parsers; return them and their kind, as the function of this name."""
-        names, kind = choice.names(self.recorded), choice.choose_kind(self.recorded)
-        engine = self.recorded.engine if choice.engine is None else choice.engine
-        return build_parsers(names, kind, self.path, self.tokenizer, engine)
+    def build(self, choice: ParserChoice) -> Parts:
+        """Build the parsers. Raises `SetupError` for those that are not available here.
 
-    def build(self, choice: ParserChoice) -> tuple[Parts, str]:
-        """Build the parsers; return them and their name. Raises `SetupError`."""
-        parsers, kind = self.build_parsers(choice)
-        name = f"{kind} {choice.names(self.recorded).label}"
-        return Parts(self.detokenizers, parsers), name
+        Native parsers are those of the chosen engine; if it is unknown, of the first one installed.
+        """
+        names = choice.names(self.recorded)
+        if names == ParserNames():
+            return Parts(self.detokenizers, PassthroughParsers(), "none")
+        if not uses_native(choice.kind or self.recorded.kind, names):
+            parsers = linear_parsers(names, read_vocabulary(self.tokenizer))
+            return Parts(self.detokenizers, parsers, "linear")
+        engine = self.recorded.engine if choice.engine is None else choice.engine
+        known = next((name for name in ENGINES if name == engine), None)
+        native = native_parsers(known, read_engine_tokenizer(self.path), names)
+        return Parts(self.detokenizers, native, "native")

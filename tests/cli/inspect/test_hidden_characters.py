@@ -5,7 +5,7 @@ from __future__ import annotations
 import unicodedata
 
 import pytest
-from backedge.cli.inspect.visible import is_hidden, make_visible, without_surrogates
+from backedge.cli.inspect.hidden_characters import escape_hidden, is_hidden, without_surrogates
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -28,12 +28,12 @@ CASES = [
 
 @pytest.mark.parametrize(("text", "shown"), CASES)
 def test_is_written_out(text: str, shown: str) -> None:
-    assert make_visible(text) == shown
+    assert escape_hidden(text) == shown
 
 
 @given(st.text())
 def test_nothing_hidden_is_left(text: str) -> None:
-    shown = make_visible(text)
+    shown = escape_hidden(text)
     assert not any(is_hidden(char) for char in shown)
     assert not any(unicodedata.category(char).startswith("C") for char in shown)
 

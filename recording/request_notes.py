@@ -1,4 +1,4 @@
-"""The notes on a finished request, and the recording made from them."""
+"""The notes that a recorder takes on a request, and the recording made from them."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from collections.abc import Sequence
 import msgspec
 
 from ..base.limits import TAIL_TOKENS
+from ..postprocess.logprobs import finite
 from ..postprocess.messages import ChoiceDelta, Chunk, PostprocessParams
 from .recording import (
     Outcome,
@@ -27,7 +28,7 @@ MS_PER_S = 1000
 _ROUNDED_MS = 3  # digits of a time in ms
 
 
-class FinishedRequest(msgspec.Struct, frozen=True, kw_only=True):
+class RequestNotes(msgspec.Struct, frozen=True, kw_only=True):
     """The notes on a request.
 
     since: when it arrived, on the event loop's clock, as the times in `chunks` and `sent`.
@@ -52,7 +53,10 @@ class FinishedRequest(msgspec.Struct, frozen=True, kw_only=True):
         return self._build(
             self.params,
             RecordedPrompt(sha256=hash_ids(self._prompt), token_ids=ids, tail=self._tail),
-            [RecordedChunk(self._at_ms(at), chunk) for at, chunk in self._all_chunks()],
+            [
+                RecordedChunk(self._at_ms(at), keep_finite(chunk))
+                for at, chunk in self._all_chunks()
+            ],
             [RecordedDeltas(self._at_ms(at), deltas) for at, deltas in self.sent],
             self.error,
         )
@@ -72,7 +76,7 @@ class FinishedRequest(msgspec.Struct, frozen=True, kw_only=True):
                 RecordedDeltas(
                     self._at_ms(at),
                     [of_request.redact_delta(delta) for delta in deltas],
-                    [count_characters(delta) for delta in deltas],
+                    [measure_texts(delta) for delta in deltas],
                 )
                 for at, deltas in self.sent
             ],
@@ -153,8 +157,24 @@ def hash_ids(token_ids: Sequence[int]) -> str:
     return hashlib.sha256(numbers.tobytes()).hexdigest()
 
 
-def count_characters(delta: ChoiceDelta) -> int:
-    """Return the length of a delta's text."""
+def measure_texts(delta: ChoiceDelta) -> list[int]:
+    """Return the lengths of a delta's texts: reasoning, content, the arguments of each call."""
     part = delta.delta
-    calls = sum(len(call.function.arguments) for call in part.tool_calls)
-    return len(part.content or "") + len(part.reasoning_content or "") + calls
+    texts = [part.reasoning_content, part.content]
+    texts += [call.function.arguments for call in part.tool_calls]
+    return [len(text) for text in texts if text is not None]
+
+
+def keep_finite(chunk: Chunk) -> Chunk:
+    """Return `chunk` with logprobs as a client gets them: JSON cannot express minus infinity."""
+    if chunk.logprobs is None and chunk.top_logprobs is None:
+        return chunk
+    tops = [
+        [msgspec.structs.replace(item, logprob=finite(item.logprob)) for item in items]
+        for items in chunk.top_logprobs or ()
+    ]
+    return msgspec.structs.replace(
+        chunk,
+        logprobs=chunk.logprobs and [*map(finite, chunk.logprobs)],
+        top_logprobs=chunk.top_logprobs and tops,
+    )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from typing import Any
 
@@ -10,11 +11,12 @@ import pytest
 from backedge.base.limits import TAIL_TOKENS
 from backedge.parsers.base import ParserNames
 from backedge.postprocess import ChoiceDelta, Chunk
-from backedge.postprocess.messages import Delta, FunctionDelta, ToolCallDelta
-from backedge.recording.finished import FinishedRequest, count_characters, hash_ids
+from backedge.postprocess.logprobs import LEAST
+from backedge.postprocess.messages import Delta, EngineLogprob, FunctionDelta, ToolCallDelta
 from backedge.recording.kept_text import GONE, KeptText
-from backedge.recording.recording import RecordedModel
+from backedge.recording.recording import RecordedModel, Recording
 from backedge.recording.redaction import Redactor
+from backedge.recording.request_notes import RequestNotes, hash_ids, measure_texts
 
 from tests.support import (
     NAMES,
@@ -28,7 +30,7 @@ from tests.support import (
 )
 
 
-def finished(**fields: Any) -> FinishedRequest:
+def notes(**fields: Any) -> RequestNotes:
     given = {
         "source": "worker",
         "model": RecordedModel(path="m", parsers=ParserNames("hermes")),
@@ -40,12 +42,12 @@ def finished(**fields: Any) -> FinishedRequest:
         "sent": [],
         "outcome": "finished",
     }
-    return FinishedRequest(**{**given, **fields})
+    return RequestNotes(**{**given, **fields})
 
 
 def test_only_the_tail_of_a_long_prompt_is_kept_beside_its_hash() -> None:
     prompt = list(range(TAIL_TOKENS + 5))
-    made = finished(params=params(prompt_length=len(prompt)), token_ids=prompt)
+    made = notes(params=params(prompt_length=len(prompt)), token_ids=prompt)
     found = made.build(with_prompt=False).prompt
     assert (found.token_ids, found.tail) == (None, prompt[5:])
     assert found.sha256 == hash_ids(prompt) != hash_ids(prompt[:-1])
@@ -59,7 +61,7 @@ def test_choices_are_redacted_by_themselves() -> None:
         for pair in zip(left, right, strict=True)
         for index, token_id in enumerate(pair)
     ]
-    found = finished(chunks=mixed, params=params(n=2)).build_redacted(Redactor(tiny_detokenizers()))
+    found = notes(chunks=mixed, params=params(n=2)).build_redacted(Redactor(tiny_detokenizers()))
     for index, token_ids in enumerate((left, right)):
         chunks = [item.chunk for item in found.chunks if item.chunk.index == index]
         assert [token_id for chunk in chunks for token_id in chunk.token_ids] == token_ids
@@ -67,17 +69,28 @@ def test_choices_are_redacted_by_themselves() -> None:
 
 def test_the_tokens_of_a_worker_that_died_are_redacted_with_what_follows() -> None:
     ids = encode('{"name": "secret"}')
-    found = finished(
+    found = notes(
         token_ids=ids[:5], chunks=[(5.0, Chunk(token_ids=ids[5:], finish_reason="stop"))]
     ).build_redacted(Redactor(tiny_detokenizers()))
     text = tiny_tokenizer().decode([one for item in found.chunks for one in item.chunk.token_ids])
     assert (text.replace("x", ""), found.resumed) == ('{"name": ""}', 5)
 
 
-def test_characters_are_counted_of_every_kind() -> None:
+def test_every_text_is_measured() -> None:
     calls = [ToolCallDelta(0, FunctionDelta("123", "name")), ToolCallDelta(0, FunctionDelta("4"))]
-    assert count_characters(ChoiceDelta(0, Delta("assistant", "12", "345", calls))) == 9
-    assert count_characters(ChoiceDelta(0)) == 0
+    assert measure_texts(ChoiceDelta(0, Delta("assistant", "12", "345", calls))) == [3, 2, 3, 1]
+    assert measure_texts(ChoiceDelta(0, Delta(content="12"))) == [2]
+    assert measure_texts(ChoiceDelta(0)) == []
+
+
+def test_a_logprob_of_minus_infinity_can_be_read_again() -> None:
+    """A grammar gives all tokens but one of it; JSON would have null."""
+    low = EngineLogprob(token_id=1, logprob=-math.inf)
+    chunk = Chunk(token_ids=[1], logprobs=[-math.inf], top_logprobs=[[low]])
+    line = msgspec.json.encode(notes(chunks=[(5.0, chunk)]).build(with_prompt=False))
+    (found,) = msgspec.json.decode(line, type=Recording).chunks
+    assert found.chunk.logprobs == [LEAST]
+    assert found.chunk.top_logprobs == [[EngineLogprob(token_id=1, logprob=LEAST)]]
 
 
 @pytest.mark.parametrize("transcript", TRANSCRIPTS.values(), ids=TRANSCRIPTS)
@@ -88,7 +101,7 @@ def test_a_redacted_recording_holds_no_word(transcript: Transcript) -> None:
     said = f"{transcript['messages']} {transcript['expect']} {transcript.get('tools')}"
     prompt = encode(said)
     delta = ChoiceDelta(0, Delta(content=said, reasoning_content=said))
-    found = finished(
+    found = notes(
         params=params(parser=request, prompt_length=len(prompt)),
         model=RecordedModel(path="m", parsers=NAMES),
         token_ids=prompt,
