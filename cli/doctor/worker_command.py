@@ -162,7 +162,7 @@ def parse_worker_command(words: Sequence[str]) -> WorkerCommand:
 
 
 def load_replay_parser() -> Callable[[Sequence[str]], object]:
-    """Return the replay worker's own parser, or one for nothing where Dynamo is not installed."""
+    """Return the replay worker's own parser; without Dynamo, one that takes everything."""
     try:
         from ...testing.replay_worker.flags import build_flag_parser
     except ImportError:

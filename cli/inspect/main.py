@@ -105,7 +105,7 @@ def read_requests(options: Options) -> Iterator[Recording]:
 def choose_request(options: Options) -> Chosen | list[RequestRow]:
     """Return the requested or only request; the list of all, up to a limit, if there are several.
 
-    Raises `SetupError` if there are none.
+    Raises `SetupError` without any request.
     """
     recordings = read_requests(options)
     if options.request is not None:
