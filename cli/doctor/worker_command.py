@@ -316,7 +316,7 @@ def check_engine_names(command: WorkerCommand, names: ParserNames) -> Iterator[F
     listed = " and ".join(filter(None, unknown))
     try:
         if command.flags.tool_parser_plugin is None:
-            check_names = load_engine_module(command.engine, "parsers").check_names
+            check_names = load_native_parsers(command.engine).check_names
             check_names(ParserNames(*unknown), known_formats())
     except UnknownParserError as error:
         yield Finding("error", "parsers", str(error))

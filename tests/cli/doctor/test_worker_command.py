@@ -121,7 +121,7 @@ def not_installed(*_: object) -> NoReturn:
     ],
 )
 def test_the_engine_judges_names_of_no_linear_parser(load, severity, part, monkeypatch) -> None:
-    monkeypatch.setattr(worker_command, "load_engine_module", load)
+    monkeypatch.setattr(worker_command, "load_native_parsers", load)
     words = ("--vllm-processing", "--tool-call-parser", "hemes", *BOTH[2:])
     found = check_command(parse_worker_command([*VLLM, *words]), TINY)
     [finding] = [one for one in found if one.topic == "parsers"]
