@@ -141,5 +141,9 @@ class ParserFailedError(BackedgeError):
         )
 
 
+class PoolAbsentError(BackedgeError):
+    """No process of --postprocess-workers serves; another worker may answer."""
+
+
 class ProtocolError(BackedgeError):
     """A frontend, worker or pool process sent a message that does not fit the protocol."""

@@ -81,7 +81,13 @@ MAX_DELAY_S = 5.0
 """seconds: the longest wait before a process that died is replaced | it waits no longer"""
 # Time to import an engine's parsers and load a tokenizer from a slow disk.
 FORK_SERVER_START_S = 600
-"""seconds: start of the fork server | the worker does not start, or the next one is tried"""
+"""seconds: first start of the fork server | the worker does not start"""
+# The files are cached by then, and requests go to other workers meanwhile.
+FORK_SERVER_RESTART_S = 60
+"""seconds: another start of the fork server | the next one is tried"""
+POOL_ABSENT_S = 10
+"""seconds: time in which no process of the pool serves
+| its requests go to other workers, which Dynamo prefers from then on"""
 # Time to fork a process; normally milliseconds.
 FORK_TIMEOUT_S = 10
 """seconds: a process to be forked | the fork server is replaced"""

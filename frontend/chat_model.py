@@ -15,7 +15,7 @@ from typing import NamedTuple
 
 import msgspec
 from dynamo.frontend.utils import extract_mm_urls
-from dynamo.llm.exceptions import InvalidArgument, Unknown, WorkerUnavailable
+from dynamo.llm.exceptions import Cancelled, Unknown, WorkerUnavailable
 
 from ..base.errors import SetupError
 from ..base.json_types import JsonObject
@@ -36,7 +36,7 @@ from ..recording.recorder import Recorder
 from ..recording.redaction import Redactor
 from ..tokenization.detokenizer import DetokenizerFactory
 from ..tokenization.model_files import read_vocabulary_size
-from .http_errors import as_http_errors, build_refusal
+from .http_errors import REFUSALS, as_http_errors, build_refusal
 from .parser_names import read_worker_card
 from .request.chat_request import ChatRequest, decode_chat_request, write_reasoning_as_text
 from .request.metadata_options import apply_metadata_options
@@ -47,6 +47,7 @@ from .response.worker_stream import StreamReader, WorkerError
 logger = logging.getLogger(__name__)
 
 LocalFactories = Callable[[], tuple[DetokenizerFactory, ParserFactory]]
+WORKER_GONE = "the worker is gone; send the request again"
 MEDIA_COUNTS = {part: part.replace("_url", "_count") for part in MEDIA_PARTS}
 
 
@@ -136,18 +137,17 @@ class ChatModel:
     async def answer(
         self, request: JsonObject, context: Context
     ) -> AsyncGenerator[AnnotatedChunk, None]:
-        """Answer one chat request; reject an invalid one (HTTP 400).
-
-        Raises Dynamo's WorkerUnavailable (503) or Unknown (500).
-        """
+        """Answer one chat request; the last item of a failed one is Dynamo's HTTP error."""
         try:
             async with self.prepare(request, context) as prepared:
                 writer = self.writer(prepared)
                 async for chunk, processed in self.chunks(prepared, context):
                     for annotated in writer.write(chunk, processed):
                         yield annotated
-        except InvalidArgument as error:
+        except REFUSALS as error:
             yield build_refusal(error)
+        except Cancelled:
+            return  # the client has left
 
     @asynccontextmanager
     async def prepare(
@@ -156,8 +156,8 @@ class ChatModel:
         """Check, render and tokenize a request.
 
         request: in OpenAI's form; options in its metadata are moved to its fields.
-        Raises Dynamo's InvalidArgument (HTTP 400) with the name of the invalid field, and as
-        `answer`.
+        Raises Dynamo's InvalidArgument (HTTP 400) with the name of the invalid field,
+        WorkerUnavailable (503), Unknown (500), and Cancelled if the client has left.
         """
         with as_http_errors():
             chat_request = decode_chat_request(request)
@@ -190,7 +190,8 @@ class ChatModel:
         """Route the request; yield each chunk of the worker, and its post-processed form.
 
         engine: routes instead of Dynamo's own.
-        Post-processes the chunks of a plain worker here. Raises as `answer`.
+        Post-processes the chunks of a plain worker here. Raises Dynamo's WorkerUnavailable (503)
+        and Unknown (500).
         """
         params, preprocessed = prepared.params, prepared.preprocessed
         prompt = preprocessed["token_ids"]
@@ -208,7 +209,9 @@ class ChatModel:
                 yield chunk
         except WorkerError as error:
             logger.warning("request %s: %s", params.response_id, error)
-            raise (WorkerUnavailable if error.retryable else Unknown)(str(error)) from error
+            if error.retryable:
+                raise WorkerUnavailable(WORKER_GONE) from error
+            raise Unknown(str(error)) from error
 
     def make_redactor(self) -> Redactor:
         """Return a redactor, which replaces the words in recordings."""

@@ -10,7 +10,7 @@ import logging
 from collections.abc import AsyncIterator, Callable, Container, Iterable
 
 from dynamo.llm import PythonAsyncEngine
-from dynamo.llm.exceptions import InvalidArgument, WorkerUnavailable
+from dynamo.llm.exceptions import WorkerUnavailable
 
 from ..base.errors import SetupError
 from ..base.json_types import JsonObject
@@ -28,7 +28,7 @@ from ..tokenization.backend_selection import select_tokenizer
 from ..tokenization.flags import ALLOW_MODULE_FLAG, Backend, TokenizerSelection
 from ..tokenization.prompt_cache import PromptCache
 from .chat_model import ChatModel
-from .http_errors import as_http_errors, build_refusal
+from .http_errors import REFUSALS, as_http_errors, build_refusal
 from .model_builder import load_builder
 from .parser_names import read_worker_card
 from .recorder import FrontendRecording
@@ -209,7 +209,7 @@ def as_async_generator(answer: Answer, running: RunningRequests) -> Answer:
             with running.one_more(), as_http_errors():
                 async for annotated in answer(request, context):
                     yield annotated
-        except InvalidArgument as error:
+        except REFUSALS as error:
             yield build_refusal(error)
 
     return generator

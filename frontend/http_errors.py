@@ -23,6 +23,10 @@ from .runtime.prompt_queue import BusyError, ClientGoneError
 
 logger = logging.getLogger(__name__)
 
+HIDDEN = "Internal server error"
+REFUSALS = InvalidArgument, WorkerUnavailable, Unknown
+"""The errors that `build_refusal` sends."""
+
 
 @contextlib.contextmanager
 def as_http_errors() -> Iterator[None]:
@@ -59,14 +63,14 @@ def _refuse(text: str) -> InvalidArgument:
     return InvalidArgument(shorten(text))
 
 
-def build_refusal(error: InvalidArgument | WorkerUnavailable) -> JsonObject:
-    """Return an item of a response's stream that means HTTP 400 or 503 with the text of `error`.
+def build_refusal(error: InvalidArgument | WorkerUnavailable | Unknown) -> JsonObject:
+    """Return an item of a response's stream that means HTTP 400, 503 or 500.
 
-    Dynamo prints the traceback of any error that a stream raises, also for a client's fault, and
-    hides the text of a 503. This item is an error in the form in which workers send it
-    (`DynamoError` of dynamo-runtime).
+    It has the text of `error`, unless that is our fault. Dynamo prints the traceback of any error
+    that a stream raises, also for a client's fault, and hides the text of a 503. This item is an
+    error in the form in which workers send it (`DynamoError` of dynamo-runtime).
     """
     text = str(error)
-    public = {"type": "message", "message": text}
+    public = {"type": "message", "message": HIDDEN if isinstance(error, Unknown) else text}
     described = {"class": type(error).__name__, "diagnostic": text, "public": public}
     return {"_dynamo_annotated": True, "event": "error", "error": described}

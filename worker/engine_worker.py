@@ -47,6 +47,7 @@ from .request_stream import EngineRequestHandle, WorkerPostprocessor, read_param
 from .stock_frontends.backend import build_stock_postprocessor
 from .stock_frontends.markers import find_markers
 from .stock_frontends.requests import read_stock_params
+from .stock_frontends.rust_names import complete_names
 from .worker_card import build_worker_card, publish_worker_card
 
 logger = logging.getLogger(__name__)
@@ -202,6 +203,8 @@ class Worker(abc.ABC, Generic[ConfigT, HandlerT]):
         """
         cls.engine.check_versions()
         worker = cls(config, settings)
+        names = complete_names(settings.names, worker.parsers_in_rust, settings.parsers)
+        worker.settings = settings = msgspec.structs.replace(settings, names=names)
         worker.check_seams()
         worker.check_text_flag()
         if settings.post_processing:

@@ -6,6 +6,7 @@ import logging
 from collections.abc import AsyncGenerator
 from http import HTTPStatus
 
+from ..base.errors import PoolAbsentError
 from ..base.json_types import JsonObject
 
 logger = logging.getLogger(__name__)
@@ -25,13 +26,16 @@ async def refuse(error: Exception) -> AsyncGenerator[JsonObject, None]:
 
 
 def show_refusal(error: Exception) -> Exception:
-    """Return an InvalidArgument for a handler's HttpError 400, any other error unchanged.
+    """Return an InvalidArgument for a handler's HttpError 400, most other errors unchanged.
 
+    A `PoolAbsentError` becomes an EngineShutdown, with which Dynamo moves the request.
     Dynamo shows clients a 400's text only if it is an InvalidArgument. For requests that the
     engine rejects, its vLLM handlers raise that in 1.6 but HttpError in 1.7.
     """
-    from dynamo.llm.exceptions import HttpError, InvalidArgument
+    from dynamo.llm.exceptions import EngineShutdown, HttpError, InvalidArgument
 
+    if isinstance(error, PoolAbsentError):
+        error = EngineShutdown(str(error))
     if isinstance(error, HttpError) and error.code == HTTPStatus.BAD_REQUEST:
         error = InvalidArgument(error.message)
     return error

@@ -36,7 +36,6 @@ _NUMBERS: dict[str, dict[str, Range]] = {
     },
     "sampling_options": {
         "n": (1, MAX_CHOICES),
-        "best_of": (1, MAX_CHOICES),
         "top_k": (-1, _MAX_U32),
         "seed": (-_MAX_I64 - 1, _MAX_I64),
     },
@@ -57,6 +56,10 @@ def check_engine_fields(request: JsonObject, vocabulary_size: int | None) -> Non
         for field, allowed in ranges.items():
             if fields.get(field) is not None:
                 _check_number(f"{name}.{field}", fields[field], allowed)
+    sampling = _read_object(request, "sampling_options")
+    # No engine ranks answers; left alone, the client would get any `n` of them.
+    if (best_of := sampling.get("best_of")) is not None and best_of != (sampling.get("n") or 1):
+        raise RequestError.wrong("best_of", best_of, "left out, or equal to `n`")
     stops = _read_object(request, "stop_conditions")
     for field in _STOP_TOKENS:
         _check_token_ids(f"stop_conditions.{field}", stops.get(field), vocabulary_size)

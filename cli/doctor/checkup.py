@@ -10,7 +10,7 @@ import msgspec
 from typing_extensions import override
 
 from ...base.errors import SetupError
-from ...worker.flags import EngineName, read_parser_names
+from ...worker.flags import EngineName
 from .discovery import FleetWorker, read_fleet
 from .findings import Finding, build_report, show_finding
 from .fleet import check_frontend, check_system_port, check_workers
@@ -22,6 +22,7 @@ from .worker_command import (
     check_frontend_command,
     check_vllm_parsers,
     parse_worker_command,
+    read_names,
 )
 
 COMMAND_LINE = "backedge.doctor.command_line"
@@ -101,7 +102,7 @@ def examine_command(target: Target) -> Iterator[Finding]:
     if command.is_replay:
         return
     if command.engine == "vllm" and command.is_on:
-        yield from check_vllm_parsers(facts, facts.resolve(read_parser_names(command.flags)))
+        yield from check_vllm_parsers(facts, facts.resolve(read_names(command)))
     yield from check_engine(command.engine)
 
 

@@ -38,7 +38,7 @@ from ...worker.flags import (
     read_parser_names,
     read_settings,
 )
-from ...worker.stock_frontends.rust_names import known_in_rust, name_in_rust
+from ...worker.stock_frontends.rust_names import complete_names, known_in_rust, name_in_rust
 from .findings import Finding
 from .model import ModelFacts
 
@@ -191,10 +191,17 @@ def _find_module(words: Sequence[str]) -> str:
     )
 
 
+def read_names(command: WorkerCommand) -> ParserNames:
+    """Return the parsers of the worker, by the rule of the workers themselves."""
+    flags = command.flags
+    in_rust = ParserNames(flags.dyn_tool_call_parser, flags.dyn_reasoning_parser)
+    return complete_names(read_parser_names(flags), in_rust, flags.postprocess_parsers)
+
+
 def check_command(command: WorkerCommand, facts: ModelFacts) -> Iterator[Finding]:
     """Report the effect of these flags with this model."""
     yield from _check_switch(command)
-    names = read_parser_names(command.flags)
+    names = read_names(command)
     if command.is_on:
         yield from check_engine_names(command, names)
     for kind, name, detection, find_misfit in (
@@ -361,7 +368,7 @@ def _check_stock_names(command: WorkerCommand, facts: ModelFacts) -> Iterator[Fi
             "error",
             topic,
             "Dynamo's SGLang worker rejects --tool-call-parser with --dyn-tool-call-parser",
-            "leave --dyn-tool-call-parser out: Backedge's frontends do not need it",
+            "leave --tool-call-parser out: the worker takes its parser from the other flag",
         )
     for flag, name, find, detection in (
         (TOOL_CALL_FLAG, flags.dyn_tool_call_parser, tool_format, facts.tools),

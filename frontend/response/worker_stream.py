@@ -19,6 +19,10 @@ from ...postprocess.postprocessor import Postprocessor
 from ...recording.recorder import RequestRecorder
 from ...recording.recording import Outcome
 
+# Dynamo's name for a worker that is gone, wherever it notices that: in the text of an exception of
+# any type, and of an item of the stream.
+UNAVAILABLE = "Unavailable:"
+
 
 class WorkerError(BackedgeError):
     """The worker failed or disappeared. retryable: another attempt may succeed."""
@@ -60,6 +64,22 @@ def parse_client_error(error: Exception) -> HttpError | None:
         return None
     is_client_error = HTTPStatus.BAD_REQUEST <= found.code < HTTPStatus.INTERNAL_SERVER_ERROR
     return HttpError(found.code, found.message) if is_client_error else None
+
+
+def interpret_error(error: Exception) -> Exception:
+    """Return the error to raise for one of Dynamo's stream, perhaps `error` itself.
+
+    The binding raises different types: if the worker rejected the request, the client is at fault;
+    a plain ValueError means that the worker died. Dynamo would blame the client for a TypeError.
+    """
+    client_error: Exception | None = parse_client_error(error)
+    if client_error is not None:
+        return client_error
+    if isinstance(error, ValueError) or str(error).startswith(UNAVAILABLE):
+        return WorkerError(str(error), retryable=True)
+    if isinstance(error, DynamoException | HttpError | BackedgeError):
+        return error
+    return WorkerError(f"{type(error).__name__}: {error}", retryable=False)
 
 
 class StreamReader:
@@ -109,16 +129,12 @@ class StreamReader:
                 if context.is_stopped():
                     return  # otherwise chunks that are already buffered would still arrive
         except Exception as error:
-            # The binding raises different types: if the worker rejected the request, the client is
-            # at fault; a plain ValueError means that the worker died.
-            if (client_error := parse_client_error(error)) is not None:
-                raise client_error from error
-            if isinstance(error, ValueError):
-                raise WorkerError(str(error), retryable=True) from error
-            if isinstance(error, DynamoException | HttpError | BackedgeError):
+            if context.is_stopped():
+                return  # the client has left
+            shown = interpret_error(error)
+            if shown is error:
                 raise
-            # Dynamo would blame the client for a TypeError, for example.
-            raise WorkerError(f"{type(error).__name__}: {error}", retryable=False) from error
+            raise shown from error
         if len(self._finished) < self._params.n and not context.is_stopped():
             raise WorkerError("the worker ended the stream without a finish_reason", retryable=True)
 
@@ -149,7 +165,7 @@ class StreamReader:
             return self._read_data(item)
         if item.is_error():
             message = "; ".join(item.comments() or []) or "unknown error"
-            raise WorkerError(message, retryable=False)
+            raise WorkerError(message, retryable=message.startswith(UNAVAILABLE))
         output = item.data()
         return None if output is None else self._read_data(output)
 

@@ -34,6 +34,7 @@ from ...worker.refusals import show_refusal
 from ...worker.request_stream import WorkerPostprocessor
 from ...worker.stock_frontends.backend import build_stock_postprocessor
 from ...worker.stock_frontends.markers import find_markers
+from ...worker.stock_frontends.rust_names import complete_names
 from ...worker.worker_card import build_worker_card
 from ..transcripts import EXAMPLES, Recordings, read_transcripts
 from .engine import ReplayEngine
@@ -122,6 +123,7 @@ def add_output_flags(parser: argparse.ArgumentParser) -> None:
 def find_parsers(flags: argparse.Namespace) -> ParserNames:
     """Return the names of the parsers, with "auto" resolved. Raises as `resolve_auto`."""
     names = resolve_auto(read_parser_names(flags), str(flags.model))
+    names = complete_names(names, name_parsers_in_rust(flags), flags.postprocess_parsers)
     flags.tool_call_parser, flags.reasoning_parser = names.tool_call, names.reasoning
     return names
 

@@ -1,16 +1,18 @@
 """A model's building blocks, put together over a routed engine of the tests'."""
 
 import asyncio
+from contextlib import asynccontextmanager
 
 import pytest
 from backedge.base.errors import SetupError
 from backedge.engines.transformers.frontend import HuggingFacePrompts
 from backedge.frontend.chat_model import ChatModel
 from backedge.frontend.prompt_preprocessor import PromptPreprocessor
-from backedge.frontend.runtime.prompt_queue import PromptQueue
+from backedge.frontend.runtime.prompt_queue import ClientGoneError, PromptQueue
 from backedge.guided.call_policy import CallPolicy
 from backedge.parsers.base import ParserNames
 from backedge.parsers.parser_lookup import linear_parsers
+from backedge.parsers.passthrough import PassthroughParsers
 from backedge.postprocess.messages import KEY, PostprocessParams, read
 from backedge.tokenization.detokenizer import read_vocabulary
 from dynamo.llm.exceptions import InvalidArgument, Unknown, WorkerUnavailable
@@ -108,9 +110,29 @@ def test_a_bad_request_is_answered_with_a_refusal():
     ("tail", "error"), [([], WorkerUnavailable), ([Annotated(error="out of memory")], Unknown)]
 )
 def test_a_worker_that_fails_is_an_http_error(tail, error, caplog):
-    with pytest.raises(error):
-        answer([OUTPUTS[0], *tail])
-    assert "request chatcmpl-" in caplog.text
+    async def run():
+        built = model(Engine([OUTPUTS[0], *tail]))
+        return [chunk async for chunk in built.answer(raw_request(), Context())]
+
+    last = asyncio.run(run())[-1]
+    assert last["error"]["class"] == error.__name__
+    assert "out of memory" not in last["error"]["public"]["message"]
+    assert len(caplog.messages) == 1, "a line, no traceback"
+    assert caplog.messages[0].startswith("request chatcmpl-")
+
+
+def test_a_client_that_leaves_before_its_request_is_sent_gets_nothing():
+    @asynccontextmanager
+    async def leave(request, context):
+        raise ClientGoneError
+        yield
+
+    async def run():
+        factories = tiny_detokenizers(), PassthroughParsers()
+        built = ChatModel(deployment(Engine([])), leave, lambda: factories)
+        return [chunk async for chunk in built.answer(raw_request(), Context())]
+
+    assert asyncio.run(run()) == []
 
 
 def test_media_are_counted():

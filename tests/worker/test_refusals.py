@@ -6,9 +6,9 @@ import asyncio
 from http import HTTPStatus
 
 import pytest
-from backedge.base.errors import RequestError
+from backedge.base.errors import PoolAbsentError, RequestError
 from backedge.worker.refusals import refuse, show_refusal
-from dynamo.llm.exceptions import HttpError, InvalidArgument
+from dynamo.llm.exceptions import EngineShutdown, HttpError, InvalidArgument
 
 
 def test_a_refusal_is_raised_with_the_first_output() -> None:
@@ -21,6 +21,10 @@ def test_a_handlers_400_is_shown() -> None:
     shown = show_refusal(HttpError(HTTPStatus.BAD_REQUEST, "the regex is open"))
     assert isinstance(shown, InvalidArgument)
     assert "the regex is open" in str(shown)
+
+
+def test_a_pool_without_processes_has_the_request_moved() -> None:
+    assert isinstance(show_refusal(PoolAbsentError("none")), EngineShutdown)
 
 
 OTHERS = [HttpError(503, "busy"), HttpError(404, "no"), ValueError("x"), InvalidArgument("y")]

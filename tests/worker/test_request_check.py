@@ -1,5 +1,6 @@
 """What a worker refuses of a request, whoever sent it."""
 
+from contextlib import nullcontext
 from typing import Any
 
 import msgspec
@@ -51,6 +52,15 @@ def test_a_number_of_the_engines_has_its_range(group, field, value):
     with pytest.raises(RequestError) as caught:
         check_engine_fields({**GOOD, group: {field: value}}, VOCABULARY)
     assert caught.value.field == f"{group}.{field}"
+
+
+@pytest.mark.parametrize(
+    ("n", "best_of", "refused"), [(1, 3, True), (None, 2, True), (2, 2, False), (None, 1, False)]
+)
+def test_best_of_is_refused_unless_it_means_nothing(n, best_of, refused):
+    request = {"sampling_options": {"n": n, "best_of": best_of}}
+    with pytest.raises(RequestError, match="best_of") if refused else nullcontext():
+        check_engine_fields(request, VOCABULARY)
 
 
 WRONG_TOKENS = [[VOCABULARY], [-1], [60_000_000], [1 << 70], ["1"], [1.0], [True], [None], "x", 5]

@@ -20,7 +20,12 @@ from collections.abc import Callable
 import msgspec
 
 from ...base.errors import SetupError
-from ...base.limits import FORK_SERVER_START_S, FORK_TIMEOUT_S, MAX_FORK_SERVER_LINE
+from ...base.limits import (
+    FORK_SERVER_RESTART_S,
+    FORK_SERVER_START_S,
+    FORK_TIMEOUT_S,
+    MAX_FORK_SERVER_LINE,
+)
 from .crash_backoff import CrashBackoff
 from .messages import Forked, ForkServerStart, ProcessSettings
 from .settings import PoolSettings
@@ -176,8 +181,9 @@ class ForkServer:
             self._deadline.cancel()
             self._deadline = None
         if not self._is_ready:
+            start_s = FORK_SERVER_RESTART_S if self.ready.done() else FORK_SERVER_START_S
             self._deadline = self._loop.call_later(
-                FORK_SERVER_START_S, self._give_up, f"was not ready after {FORK_SERVER_START_S} s"
+                start_s, self._give_up, f"was not ready after {start_s} s"
             )
         elif self._wanted.keys() - self._failed:
             self._deadline = self._loop.call_later(

@@ -13,7 +13,7 @@ from typing import NamedTuple, Protocol
 import msgspec
 from typing_extensions import override
 
-from ...base.errors import ParserFailedError, ProtocolError
+from ...base.errors import ParserFailedError, PoolAbsentError, ProtocolError
 from ...base.limits import MAX_BACKLOG
 from ...postprocess.chunk_scheduler import MergeDelays, ScheduledChunk, engine_wait_s
 from ...postprocess.messages import Chunk, PostprocessParams, encode
@@ -78,7 +78,7 @@ class PooledStream(RequestStream):
         self._finished: set[int] = set()
         self._flushed = False
         self._results: list[ScheduledChunk] = []
-        self._failure: ParserFailedError | None = None
+        self._failure: ParserFailedError | PoolAbsentError | None = None
         self._failure_raised = False
         self._room: asyncio.Future[None] | None = None
 
@@ -239,7 +239,7 @@ class PooledStream(RequestStream):
         numbers = (number for number, feed in enumerate(self._feeds, 1) if feed is last)
         return next(numbers, 1)
 
-    def fail(self, failure: ParserFailedError) -> None:
+    def fail(self, failure: ParserFailedError | PoolAbsentError) -> None:
         """End the request: `take` returns all results, then raises `failure`."""
         self._failure = failure
         self._leave()

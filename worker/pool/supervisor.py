@@ -13,12 +13,13 @@ from collections.abc import Callable, Sequence
 
 from typing_extensions import override
 
-from ...base.errors import ParserFailedError, SetupError
+from ...base.errors import ParserFailedError, PoolAbsentError, SetupError
 from ...base.limits import (
     MAX_DEATHS,
     MAX_DELAY_S,
     MAX_PRESENT,
     MAX_START_DEATHS,
+    POOL_ABSENT_S,
     PROCESS_START_S,
     SILENCE_S,
 )
@@ -75,6 +76,7 @@ class PoolSupervisor(PostprocessBackend):
         self._fork_server = ForkServer(settings)
         self._backoff = CrashBackoff(FREE_DEATHS * settings.processes, MAX_DELAY_S)
         self._has_served = False
+        self._served_at = self._loop.time()  # when a check last found a process that serves
         self._start_deaths = 0
         self._processes = [self._new_process() for _ in range(settings.processes)]
         self._quarantined: list[ProcessHandle] = []
@@ -137,6 +139,7 @@ class PoolSupervisor(PostprocessBackend):
         self._streams[key] = stream
         stream.move(self._least_busy())
         if self._next_check is None:
+            self._served_at = now
             self._schedule_check()
         return stream
 
@@ -183,8 +186,22 @@ class PoolSupervisor(PostprocessBackend):
         if now - self._check_due < LATE_S:
             for process in (*self._processes, *self._quarantined):
                 self._check(process, now)
+            if not self.pids and now - self._served_at > POOL_ABSENT_S:
+                self._send_away()
+        if self.pids or now - self._check_due >= LATE_S:
+            self._served_at = now
         if self._streams or not all(process.ready for process in self._processes):
             self._schedule_check()
+
+    def _send_away(self) -> None:
+        """Fail the requests; Dynamo repeats them at other workers, and avoids this one."""
+        waiting = [stream for stream in self._streams.values() if not stream.idle]
+        if not waiting:
+            return
+        message = f"no process of --postprocess-workers has served for {POOL_ABSENT_S} s"
+        logger.error("%s; its %d requests go to other workers", message, len(waiting))
+        for stream in waiting:
+            stream.fail(PoolAbsentError(message))
 
     def _check(self, process: ProcessHandle, now: float) -> None:
         deadline_s, step = self.settings.deadline_s, process.current_step()

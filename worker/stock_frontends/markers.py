@@ -9,8 +9,9 @@ from ...parsers.parser_lookup import reasoning_format, tool_format
 # Text for the client; the frontend holds back markup until it is complete.
 TEXT_STATES = (State.START, State.CONTENT, State.REASONING_OPENED, State.REASONING)
 LEAD_TO_TEXT = (*TEXT_STATES, Jump.RETURN, Jump.BY_HEADER)
-# A shorter marker occurs in any text, like a brace.
-MIN_MARKER = 3
+# Dynamo's tool parsers react to each chunk with one of these, whatever their format: it may begin
+# or end a call, and the text around it is trimmed or never searched for calls.
+SIGNS = ("{", "}", "[", "]", "<", ">")
 
 
 def find_markers(in_rust: ParserNames, names: ParserNames) -> list[str] | None:
@@ -19,7 +20,7 @@ def find_markers(in_rust: ParserNames, names: ParserNames) -> list[str] | None:
     in_rust: the frontend's parsers. names: the worker's, for formats with different names there.
     Return None for a format that is unknown or lacks such markers.
     """
-    markers: dict[str, None] = {}
+    markers = dict.fromkeys(SIGNS if in_rust.tool_call is not None else ())
     for find, in_frontend, in_worker in (
         (tool_format, in_rust.tool_call, names.tool_call),
         (reasoning_format, in_rust.reasoning, names.reasoning),
@@ -27,22 +28,18 @@ def find_markers(in_rust: ParserNames, names: ParserNames) -> list[str] | None:
         if in_frontend is None:
             continue
         format_ = find(in_frontend) or (find(in_worker) if in_worker else None)
-        own = None if format_ is None else read_markers(format_)
+        own = () if format_ is None else read_markers(format_)
         if not own:
             return None
         markers |= dict.fromkeys(own)
     return list(markers)
 
 
-def read_markers(format_: Format) -> list[str] | None:
-    """Return the markers of one format; None if other text may be markup as well."""
-    in_text = [marker for state in TEXT_STATES for marker in format_.states.get(state, ())]
-    if any(len(marker.strip()) < MIN_MARKER for marker in in_text):
-        return None
-    ends = (
+def read_markers(format_: Format) -> list[str]:
+    """Return the markers of one format that begin or end text for the client."""
+    return [
         marker
-        for by_marker in format_.states.values()
+        for state, by_marker in format_.states.items()
         for marker, target in by_marker.items()
-        if target_state(target) in LEAD_TO_TEXT and len(marker.strip()) >= MIN_MARKER
-    )
-    return [*in_text, *ends]
+        if marker.strip() and (state in TEXT_STATES or target_state(target) in LEAD_TO_TEXT)
+    ]

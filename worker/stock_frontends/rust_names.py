@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Collection
 
 from ...base.errors import REASONING_FLAG, TOOL_CALL_FLAG
+from ...parsers.base import ParserNames
 from ...parsers.format import Format
+from ...parsers.parser_lookup import Kind, reasoning_format, tool_format
 
 
 def known_in_rust(flag: str) -> Collection[str]:
@@ -25,3 +27,18 @@ def name_in_rust(flag: str, format_: Format) -> str | None:
     """Return Dynamo's name of a format; None if its frontend does not support it."""
     known = known_in_rust(flag)
     return next((name for name in (format_.name, *format_.aliases) if name in known), None)
+
+
+def complete_names(names: ParserNames, in_rust: ParserNames, kind: Kind) -> ParserNames:
+    """Return `names`, completed by the formats that Dynamo's flags for stock frontends name.
+
+    in_rust: the names of those flags. kind: native parsers are only those that are named.
+    """
+    if kind == "native":
+        return names
+    tool = tool_format(in_rust.tool_call) if in_rust.tool_call else None
+    reasoning = reasoning_format(in_rust.reasoning) if in_rust.reasoning else None
+    return ParserNames(
+        names.tool_call or (None if tool is None else tool.name),
+        names.reasoning or (None if reasoning is None else reasoning.name),
+    )

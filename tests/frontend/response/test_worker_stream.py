@@ -156,6 +156,8 @@ def test_a_natural_end_does_not():
     [
         ([ValueError("Unavailable: Stream ended before generation completed")], True),
         ([], True),
+        ([Exception("Unavailable: TCP connection to 127.0.0.1:1 failed")], True),
+        ([Annotated(error="Unavailable: no instances")], True),
         ([Annotated(error="no instances")], False),
         ([{"index": 0, "token_ids": [], "finish_reason": "error: out of memory"}], False),
         ([{"index": 0, "token_ids": [], "finish_reason": {"error": "out of memory"}}], False),
@@ -163,7 +165,8 @@ def test_a_natural_end_does_not():
         ([{"status": "error", "message": "bad"}], False),
     ],
     ids=[
-        *("worker died", "silent end", "engine error", "error finish", "on the wire"),
+        *("worker died", "silent end", "unreachable", "none left", "engine error"),
+        *("error finish", "on the wire"),
         *("a fault", "no output"),
     ],
 )
@@ -171,6 +174,18 @@ def test_no_silent_end(tail, retryable):
     with pytest.raises(WorkerError) as caught:
         read([*outputs(everything, upto=4), *tail])
     assert caught.value.retryable is retryable
+
+
+def test_a_client_that_has_left_gets_no_error():
+    context = Context()
+    context.stopped = True
+
+    async def run():
+        reader = StreamReader(params(), lambda: Postprocessor(params(), tiny_detokenizers()))
+        engine = Engine([Exception("Unavailable: Stream ended before generation completed")])
+        return [chunk async for chunk in reader.read(engine, {}, context)]
+
+    assert asyncio.run(run()) == []
 
 
 REFUSAL = '{"message": "Grammar error", "code": 400}'

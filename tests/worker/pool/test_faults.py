@@ -6,7 +6,7 @@ import signal
 import time
 
 import pytest
-from backedge.base.errors import ParserFailedError, SetupError
+from backedge.base.errors import ParserFailedError, PoolAbsentError, SetupError
 from backedge.base.limits import MAX_PRESENT
 from backedge.worker.pool import fork_server, supervisor
 
@@ -106,6 +106,28 @@ def test_a_fork_server_that_never_builds_says_so(monkeypatch, tmp_path):
     build = {"build": f"{MODULE}:build_slowly", "started": str(tmp_path / "x"), "seconds": 600}
     with pytest.raises(SetupError, match="fork server of --postprocess-workers ended"):
         in_pool(test, **build)
+
+
+def test_requests_go_to_other_workers_while_no_process_can_be_started(monkeypatch, caplog):
+    """The next fork server hangs while it starts; the third one works."""
+    monkeypatch.setattr(supervisor, "POOL_ABSENT_S", 0.5)
+    monkeypatch.setattr(fork_server, "FORK_SERVER_RESTART_S", 2)
+
+    async def test(pool):
+        request = asyncio.create_task(stream(pool, WORDS, pause_s=0.3))
+        await asyncio.sleep(0.1)
+        server = fork_server_pid()
+        for pid in (server, *pool.pids):
+            os.kill(pid, signal.SIGKILL)
+        await until(lambda: fork_server_pid() not in (0, server))
+        os.kill(fork_server_pid(), signal.SIGSTOP)
+        with pytest.raises(PoolAbsentError, match="has served for"):
+            await request
+        await until(lambda: len(pool.pids) == 2)
+        return (await stream(pool, WORDS)).delta.content
+
+    assert in_pool(test) == (WORDS, [])
+    assert sum("go to other workers" in told for told in caplog.messages) == 1
 
 
 def test_processes_that_die_before_they_serve_stop_the_start():

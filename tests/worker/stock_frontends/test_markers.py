@@ -1,23 +1,25 @@
 """Where a stock frontend's parsers must get text in parts, format by format."""
 
 import pytest
+from backedge.base.errors import TOOL_CALL_FLAG
 from backedge.parsers.base import ParserNames
-from backedge.worker.stock_frontends.markers import find_markers
+from backedge.worker.stock_frontends.markers import SIGNS, find_markers
+from backedge.worker.stock_frontends.rust_names import known_in_rust
 
 NONE = ParserNames()
 CASES = [
     (NONE, NONE, []),
     (NONE, ParserNames("hermes", "qwen3"), []),
-    (ParserNames("hermes"), NONE, ["<tool_call>", "</tool_call>"]),
+    (ParserNames("hermes"), NONE, [*SIGNS, "<tool_call>", "</tool_call>"]),
     (ParserNames("hermes", "qwen3"), NONE,
-     ["<tool_call>", "</tool_call>", "<think>", "</think>"]),
+     [*SIGNS, "<tool_call>", "</tool_call>", "<think>", "</think>"]),
     # Names that only Dynamo has: the worker's own name says which format it is.
     (ParserNames(None, "basic"), NONE, None),
     (ParserNames(None, "nemotron_nano"), ParserNames(None, "qwen3"), ["<think>", "</think>"]),
     (ParserNames("nobody's", "qwen3"), ParserNames("nobody's"), None),
-    # A call that begins with a brace or a bracket.
-    (ParserNames("llama3_json"), NONE, None),
-    (ParserNames("pythonic"), NONE, None),
+    # A call that begins with a word, or a brace alone.
+    (ParserNames("phi4"), NONE, [*SIGNS, "functools"]),
+    (ParserNames("llama3_json"), NONE, [*SIGNS, "<|python_tag|>"]),
 ]  # fmt: skip
 
 
@@ -29,4 +31,10 @@ def test_which_markers(in_rust, names, markers):
 def test_they_begin_and_end_text_for_the_client_and_nothing_within_a_call():
     markers = find_markers(ParserNames("qwen3_coder"), NONE)
     assert markers is not None
-    assert {"<tool_call>", "</tool_call>", "<function="} == set(markers)
+    assert {*SIGNS, "<tool_call>", "</tool_call>", "<function="} == set(markers)
+
+
+@pytest.mark.parametrize("name", known_in_rust(TOOL_CALL_FLAG))
+def test_signs_to_which_any_of_dynamos_tool_parsers_reacts_are_markers(name):
+    markers = find_markers(ParserNames(name), NONE)
+    assert markers is None or set("{}[]<>") <= set(markers)

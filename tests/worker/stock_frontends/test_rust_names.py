@@ -6,8 +6,13 @@ import sys
 
 import pytest
 from backedge.base.errors import REASONING_FLAG, TOOL_CALL_FLAG
+from backedge.parsers.base import ParserNames
 from backedge.parsers.parser_lookup import known_formats
-from backedge.worker.stock_frontends.rust_names import known_in_rust, name_in_rust
+from backedge.worker.stock_frontends.rust_names import (
+    complete_names,
+    known_in_rust,
+    name_in_rust,
+)
 
 
 @pytest.mark.parametrize(
@@ -32,3 +37,21 @@ def test_a_name_of_ours_comes_first(flag, name, expected) -> None:
 def test_without_dynamo_there_are_none(monkeypatch) -> None:
     monkeypatch.setitem(sys.modules, "dynamo._core", None)
     assert known_in_rust(TOOL_CALL_FLAG) == ()
+
+
+NAMES = [
+    (ParserNames(), ParserNames("hermes", "qwen3"), "auto", ParserNames("hermes", "qwen3")),
+    (ParserNames(), ParserNames("deepseek_v3_1", "gpt_oss"), "linear",
+     ParserNames("deepseek_v31", "openai")),
+    (ParserNames("mistral"), ParserNames("hermes", "qwen3"), "auto",
+     ParserNames("mistral", "qwen3")),
+    # No format of ours, or native parsers.
+    (ParserNames(), ParserNames("default", "basic"), "auto", ParserNames()),
+    (ParserNames(), ParserNames("hermes", "qwen3"), "native", ParserNames()),
+    (ParserNames("hermes"), ParserNames(), "auto", ParserNames("hermes")),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("names", "in_rust", "kind", "expected"), NAMES)
+def test_missing_names_are_those_of_dynamos_flags(names, in_rust, kind, expected) -> None:
+    assert complete_names(names, in_rust, kind) == expected

@@ -1,0 +1,182 @@
+"""Dynamo's own parsers find the same in a worker's text at any pace as in tokens one at a time.
+
+    BACKEDGE_ALL_PARSERS=1 python -m pytest tests/e2e/test_stock_parsers.py
+
+compares all of them, over all texts of their families; CI those that differ most.
+"""
+
+from __future__ import annotations
+
+import functools
+import json
+import os
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import httpx
+import pytest
+from backedge.base.errors import REASONING_FLAG, TOOL_CALL_FLAG
+from backedge.parsers.parser_lookup import tool_format
+from backedge.worker.stock_frontends.rust_names import known_in_rust
+
+from tests.e2e.parsers_worker import PACES, PLAIN, PROMPT
+from tests.parsers.families import FAMILIES
+from tests.parsers.families.family import SCENARIOS, TOOLS, Invocation
+from tools.stack import ROOT, STOCK_FRONTEND, Stack
+
+ALL = bool(os.environ.get("BACKEDGE_ALL_PARSERS"))
+AT_ONCE = 12
+# A frontend holds four of a user's 128 inotify instances for each model.
+BATCH = 8
+CALL: Invocation = ("write", {"path": "a.txt", "text": "hi"})
+CODE: Invocation = ("write", {"path": "x{1}", "text": "if a[0] < 3 > 2: {'k': \"v\"} # ```json"})
+OBJECT = '{"name": "write", "arguments": {"path": "a", "text": "b"}}'
+TEXTS = (
+    "I look it up in [1]. Then {x} and <b>bold</b>: 1 < 2 > 0.",
+    f"```json\n{OBJECT}\n```\nSo it is [2].",
+    "A list: [1, 2, 3] and [write(path='a', text='b')] stay. {\"a\": 1}",
+    OBJECT,
+    f"{OBJECT} and text",
+    f"[{OBJECT}] behind",
+    '[write(path="a", text="b")]',
+    "def f(x):\n    return {'n': [x], \"y\": x < 3}\n\nprint(f(1))\n",
+    "  leading space and trailing space  ",
+    "Import functools and [x] for it. <tool is no call, nor is <|x|>.",
+    "Münster 你好 👋🏽 {ж} [世界] \n\n naïve",
+)
+THOUGHT = "I think about [1] {x} <b> so."
+TAGS = {
+    "kimi": ("◁think▷", "◁/think▷"),
+    "granite": ("Here's my thought process:", "Here's my response:"),
+    "mistral": ("[THINK]", "[/THINK]"),
+    "gpt_oss": (
+        "<|channel|>analysis<|message|>",
+        "<|end|><|start|>assistant<|channel|>final<|message|>",
+    ),
+    "gemma4": ("<|channel>thought\n", "<channel|>"),
+    "minimax_m3": ("<mm:think>", "</mm:think>"),
+}
+OTHER_NAMES = {"minimax_m3_nom": "minimax_m3", "default": "hermes"}
+# Of the same parser in Dynamo by another name.
+ALIASES = frozenset(
+    (
+        *("kimi-k3", "deepseek-v4", "deepseekv4", "gemma-4", "minimax-m3", "minimax-m3-nom"),
+        *("kimi_k25", "muse", "qwen25"),
+    )
+)
+OFTEN = ("hermes", "llama3_json", "mistral", "phi4", "pythonic", "harmony", "glm47", "qwen3_coder")
+
+
+def texts_with_calls(parser: str) -> list[str]:
+    found = tool_format(OTHER_NAMES.get(parser, parser))
+    family = None if found is None else FAMILIES.get(found.name)
+    if family is None or family.write is None:
+        return list(TEXTS)
+    write = family.write
+    call, code = write("", [CALL]), write("", [CODE])
+    texts = [
+        *TEXTS,
+        write("I look it up in [1]. ", [CALL]),
+        write("Use {x} and <b>: ", [CODE]),
+        f"{call} Done, see [2].",
+        f"{call}\nFirst.\n{code}\nDone.",
+        write("Both. ", [CALL, CODE]),
+        call + call,
+        call[: len(call) * 2 // 3],
+        code[:-1],
+        f"```\n{call}\n```\nIn code.",
+    ]
+    if ALL:
+        texts += [write(each.content, each.calls) + each.behind for each in SCENARIOS]
+        texts += [case.output for case in family.cases]
+    return texts
+
+
+def texts_with_reasoning(parser: str) -> list[str]:
+    start, end = TAGS.get(parser, ("<think>", "</think>"))
+    return [
+        f"{start}{THOUGHT}{end}Answer [2].",
+        f"{start}\n{THOUGHT}\n{end}\n\nAnswer {{x}}.",
+        f"{THOUGHT}{end}Answer.",
+        f"{start}{THOUGHT}",
+        "No thought, an answer with [1] and <b>.",
+        f"Said. {start}{THOUGHT}{end}More. {start}again{end}End.",
+        f"{start}世界 👋🏽{end}世界",
+    ]
+
+
+def batches() -> list[tuple[str, ...]]:
+    """Return the models by batch, as the worker's arguments."""
+    tools = sorted(set(known_in_rust(TOOL_CALL_FLAG)) - ALIASES) if ALL else OFTEN
+    reasoning = sorted(set(known_in_rust(REASONING_FLAG)) - ALIASES) if ALL else ()
+    models = [f"{name}:{name}:" for name in tools] + [f"r-{name}::{name}" for name in reasoning]
+    return [tuple(models[start : start + BATCH]) for start in range(0, len(models), BATCH)]
+
+
+def ask(url: str, model: str, text: str, *, pace: str, stream: bool) -> dict[str, Any]:
+    name, tool, _ = model.split(":")
+    prompt = PROMPT.format(pace=pace, text=text.encode().hex())
+    body = {
+        "model": name,
+        "messages": [{"role": "user", "content": prompt}],
+        "stream": stream,
+        **({"tools": list(TOOLS)} if tool else {}),
+    }
+    content = httpx.post(f"{url}/v1/chat/completions", json=body, timeout=60).text
+    lines = content.splitlines() if stream else [f"data: {content}"]
+    answer: dict[str, Any] = {"content": "", "reasoning": "", "calls": {}, "finish": None}
+    for line in lines:
+        if line.startswith("data: {"):
+            for choice in json.loads(line.removeprefix("data: "))["choices"]:
+                add(answer, choice, choice["delta" if stream else "message"])
+    return answer
+
+
+def add(answer: dict[str, Any], choice: dict[str, Any], part: dict[str, Any]) -> None:
+    answer["content"] += part.get("content") or ""
+    answer["reasoning"] += part.get("reasoning_content") or ""
+    answer["finish"] = choice["finish_reason"] or answer["finish"]
+    for position, call in enumerate(part.get("tool_calls") or []):
+        whole = answer["calls"].setdefault(call.get("index", position), ["", ""])
+        whole[0] += call["function"].get("name") or ""
+        whole[1] += call["function"].get("arguments") or ""
+
+
+@pytest.fixture(scope="module", params=batches(), ids=lambda batch: batch[0])
+def served(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[tuple[str, tuple[str, ...]]]:
+    folder = tmp_path_factory.mktemp("parsers")
+    with Stack(folder, PYTHONPATH=str(ROOT)) as stack:
+        stack.run_worker(("-m", "tests.e2e.parsers_worker", *request.param), wait=False)
+        frontend = stack.frontend(command=STOCK_FRONTEND, wait=False)
+        for model in request.param:
+            stack.wait_for_model(frontend, model.partition(":")[0])
+        yield frontend.url, request.param
+
+
+@pytest.mark.parametrize("stream", [True, False], ids=["stream", "whole"])
+@pytest.mark.parametrize("pace", PACES)
+def test_answers_do_not_depend_on_the_pace(
+    served: tuple[str, tuple[str, ...]], pace: str, stream: bool
+) -> None:
+    url, models = served
+    cases = [
+        (model, text)
+        for model in models
+        for text in (texts_with_calls if model.split(":")[1] else texts_with_reasoning)(
+            model.rpartition(":")[2] or model.split(":")[1]
+        )
+    ]
+    columns = list(zip(*cases, strict=True))
+    with ThreadPoolExecutor(AT_ONCE) as threads:
+        expected, found = (
+            list(threads.map(functools.partial(ask, url, pace=each, stream=stream), *columns))
+            for each in (PLAIN, pace)
+        )
+    assert [
+        (case, one, other)
+        for case, one, other in zip(cases, expected, found, strict=True)
+        if one != other
+    ] == []
