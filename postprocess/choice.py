@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from ..parsers.events import Event, Reasoning, ToolCallStarted
 from .choice_stages import ChoiceStages
 from .delta_builder import CallOutcome, DeltaKind
-from .messages import ChoiceDelta, Chunk, PostprocessParams
+from .messages import ChoiceDelta, Chunk, PostprocessParams, TokenLogprob
 from .stage_timing import StageTime
 
 
@@ -64,6 +64,11 @@ class Choice:
     def annotated(self) -> int:
         """Number of last tokens whose ids or logprobs `take` has not returned yet."""
         return self._deltas.annotated
+
+    @property
+    def logprobs(self) -> list[TokenLogprob]:
+        """The logprobs of the tokens that `take` has not returned yet."""
+        return self._deltas.logprobs
 
     def take(self) -> list[ChoiceDelta]:
         """Return the deltas since the last call."""

@@ -75,6 +75,12 @@ class DeltaBuilder:
         """Number of annotated tokens whose delta `take` has not returned yet."""
         return self._details.tokens + self._waiting.tokens
 
+    @property
+    def logprobs(self) -> list[TokenLogprob]:
+        """The logprobs of these tokens."""
+        taken = [entry for delta in self._deltas for entry in delta.logprobs or ()]
+        return [*taken, *self._details.logprobs, *self._waiting.logprobs]
+
     def open_calls(self, *, stopped: bool) -> dict[int, str]:
         """Return the calls that no client may execute, each with what no delta has of it.
 

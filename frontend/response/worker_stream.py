@@ -13,7 +13,14 @@ from ...base.errors import BackedgeError, ProtocolError
 from ...base.json_types import JsonObject
 from ...engines.dynamo.types import AnnotatedItem, Context, RoutedEngine
 from ...postprocess.engine_output import engine_error, parse_engine_output
-from ...postprocess.messages import KEY, Chunk, PostprocessedChunk, PostprocessParams, read
+from ...postprocess.messages import (
+    KEY,
+    Chunk,
+    PostprocessedChunk,
+    PostprocessParams,
+    TokenLogprob,
+    read,
+)
 from ...postprocess.migration import resume
 from ...postprocess.postprocessor import Postprocessor
 from ...recording.recorder import RequestRecorder
@@ -106,6 +113,8 @@ class StreamReader:
         # All tokens of each choice, so that post-processing can start here at any chunk.
         self._token_ids: list[list[int]] = [[] for _ in range(params.n)]
         self._finished: set[int] = set()
+        # Of a plain worker that died; Dynamo moves only requests with a single choice.
+        self._logprobs: list[TokenLogprob] = []
 
     async def read(
         self, engine: RoutedEngine, request: JsonObject, context: Context
@@ -228,9 +237,22 @@ class StreamReader:
                 raise ProtocolError(
                     f"the worker sent a delta of choice {delta.index} with choice {chunk.index}"
                 )
-        # Our post-processor has missed these tokens; the next plain chunk builds a new one.
-        self._postprocessor = None
+        self._give_up_own(processed)
         return processed
+
+    def _give_up_own(self, processed: PostprocessedChunk) -> None:
+        """Drop our post-processor, which misses the tokens of a worker that post-processes.
+
+        The next plain chunk builds a new one. The worker cannot know the logprobs of the tokens
+        of which no delta was sent here.
+        """
+        if self._postprocessor is not None:
+            self._logprobs = self._postprocessor.choices[0].logprobs
+            self._postprocessor = None
+        if self._logprobs and processed.deltas:
+            first = processed.deltas[0]
+            first.logprobs = [*self._logprobs, *(first.logprobs or ())]
+            self._logprobs = []
 
     def _process(self, chunk: Chunk) -> PostprocessedChunk:
         """Post-process a plain worker's chunk."""

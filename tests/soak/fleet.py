@@ -1,7 +1,8 @@
-"""The soak's fleet: two frontends and three workers, of two models."""
+"""The soak's fleet: three frontends, one of them Dynamo's, and four workers of two models."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import partial
 
 import openai
@@ -9,7 +10,15 @@ import openai
 from tests.e2e.test_replay import PARSERS
 from tests.soak.faults import Member
 from tests.soak.load import GUIDED, TIMEOUT_S, Target
-from tools.stack import HUGGINGFACE_FRONTEND, Process, Stack, fetch, free_port, worker_is_ready
+from tools.stack import (
+    HUGGINGFACE_FRONTEND,
+    STOCK_FRONTEND,
+    Process,
+    Stack,
+    fetch,
+    free_port,
+    worker_is_ready,
+)
 
 MIGRATIONS = ("--migration-limit", "5")
 # Native parsers in processes of their own, beside a real engine.
@@ -18,7 +27,8 @@ DEADLINE = ("--postprocess-deadline-s", "2")
 TOKENS_PER_SECOND = "200"
 # Two workers replay the one model, so that one of them can go at any time.
 REPLAYED, POOLED = "replayed", "pooled"
-STEADY, OTHER = "steady frontend", "other frontend"
+STEADY, OTHER, STOCK = "steady frontend", "other frontend", "stock frontend"
+IN_RUST = ("--dyn-tool-call-parser", "hermes", "--dyn-reasoning-parser", "qwen3")
 
 
 class Fleet:
@@ -31,10 +41,11 @@ class Fleet:
     def __init__(self, stack: Stack) -> None:
         self._stack = stack
         self._port = free_port()
-        starts = {
+        starts: dict[str, Callable[[], Process]] = {
             f"replay worker, {latency}": partial(self._start_replay, latency)
             for latency in ("lowest", "balanced")
         }
+        starts["plain replay worker"] = self._start_plain
         self.members = [
             Member(name, start(), start, is_ready, frozenset({GUIDED}))
             for name, start in starts.items()
@@ -47,6 +58,8 @@ class Fleet:
             OTHER, self._start_frontend(), self._start_frontend, serves_all, frozenset({OTHER})
         )
         self.members.append(other)
+        self.stock = stack.frontend(*MIGRATIONS, command=STOCK_FRONTEND, wait=False)
+        stack.wait_for_model(self.stock, REPLAYED)
         for frontend in (self.steady, other.process):
             for model in (REPLAYED, POOLED):
                 stack.wait_for_model(frontend, model)
@@ -56,10 +69,16 @@ class Fleet:
             for name, frontend in ((STEADY, self.steady), (OTHER, other.process))
             for model in (REPLAYED, POOLED)
         ]
+        stock = Target(STOCK, build_client(self.stock), REPLAYED, shares={"options": 1.0})
+        self.targets += [stock, stock]
+
+    def _start_plain(self) -> Process:
+        pace = ("--tokens-per-second", TOKENS_PER_SECOND)
+        return self._stack.replay("--plain", *IN_RUST, *pace, name=REPLAYED, wait=False)
 
     def _start_replay(self, latency: str) -> Process:
         pace = ("--tokens-per-second", TOKENS_PER_SECOND, "--postprocess-latency", latency)
-        return self._stack.replay(*PARSERS, *pace, name=REPLAYED, wait=False)
+        return self._stack.replay(*PARSERS, *IN_RUST, *pace, name=REPLAYED, wait=False)
 
     def _start_frontend(self) -> Process:
         flags = ("--tokenizer-backend", "vllm", *PARSERS, *MIGRATIONS)

@@ -7,7 +7,7 @@ import enum
 import random
 import time
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -16,9 +16,11 @@ from openai.types.chat import ChatCompletionChunk
 
 from tests.e2e.client import Answer, add_delta, build_request, whole
 from tests.e2e.test_transcripts import as_dynamo_folds
+from tests.soak.options import choose_options, find_fault, gather
 from tests.support import TRANSCRIPTS, Transcript
 
-CANCELLED_SHARE, SLOW_SHARE, BAD_SHARE, WHOLE_SHARE = 0.2, 0.1, 0.05, 0.3
+CANCELLED_SHARE, SLOW_SHARE, BAD_SHARE, WHOLE_SHARE = 0.15, 0.1, 0.05, 0.2
+OPTIONS_SHARE = 0.3
 SLOW_READER_S = 0.05
 TIMEOUT_S = 120.0
 # Each is refused with 400, whatever else happens in the fleet.
@@ -30,7 +32,8 @@ BAD_REQUESTS: tuple[dict[str, Any], ...] = (
 )
 
 
-# Requests that end with their worker: Dynamo cannot move the state of a grammar.
+# Requests that end with their worker: Dynamo moves neither the state of a grammar nor several
+# choices.
 GUIDED = "guided requests"
 
 
@@ -57,13 +60,15 @@ class Target:
     """A model at a frontend.
 
     name: of the frontend, for what a fault explains. follows_grammars: whether the model gives its
-    transcripts where a grammar guides it to JSON.
+    transcripts where a grammar guides it to JSON. shares: of the kinds of requests, which
+    replace the usual ones.
     """
 
     name: str
     client: openai.AsyncOpenAI
     model: str
     follows_grammars: bool = True
+    shares: Mapping[str, float] | None = None
 
 
 @dataclass(frozen=True)
@@ -112,12 +117,15 @@ class Load:
 
     async def _ask(self, target: Target) -> Outcome:
         began = time.monotonic()
+        kind = self._choose_kind(target)
+        self.asked[kind] += 1
+        if kind == "options":
+            return await self._ask_with_options(target, began)
         transcript = self.random.choice(
             [each for each in TRANSCRIPTS.values() if target.follows_grammars or not guided(each)]
         )
         uses = frozenset({target.name} | ({GUIDED} if guided(transcript) else set()))
-        kind, gap, note = self._choose_kind(), Gap(), ""
-        self.asked[kind] += 1
+        gap, note = Gap(), ""
         try:
             result, note = await self._send(kind, target, transcript, gap)
         except openai.BadRequestError as error:
@@ -127,14 +135,28 @@ class Load:
             result, note = Result.FAILED, f"{type(error).__name__}: {error}"
         return Outcome(target, uses, result, began, time.monotonic(), note, gap.longest_s)
 
-    def _choose_kind(self) -> str:
+    async def _ask_with_options(self, target: Target, began: float) -> Outcome:
+        options = choose_options(self.random)
+        uses = frozenset({target.name} | ({GUIDED} if options.n > 1 else set()))
+        try:
+            fault = find_fault(options, await gather(target.client, target.model, options))
+        except (openai.OpenAIError, ExceptionGroup) as error:
+            result, note = Result.FAILED, f"{type(error).__name__}: {error}"
+        else:
+            result = Result.WRONG if fault else Result.RIGHT
+            note = f"{options}: {fault}" if fault else ""
+        return Outcome(target, uses, result, began, time.monotonic(), note)
+
+    def _choose_kind(self, target: Target) -> str:
         kinds = {
             "cancelled": CANCELLED_SHARE,
             "slow": SLOW_SHARE,
             "bad": BAD_SHARE,
             "whole": WHOLE_SHARE,
+            "options": OPTIONS_SHARE if target.follows_grammars else 0.0,
         }
         kinds["streamed"] = 1 - sum(kinds.values())
+        kinds = dict(target.shares or kinds)
         return self.random.choices(list(kinds), list(kinds.values()))[0]
 
     async def _send(

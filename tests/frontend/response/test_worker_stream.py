@@ -7,6 +7,8 @@ import pytest
 from backedge.frontend.response.worker_stream import StreamReader, WorkerError
 from backedge.postprocess import Chunk, PostprocessedChunk, Postprocessor
 from backedge.postprocess.aggregate import aggregate_deltas
+from backedge.postprocess.chunk_scheduler import ChunkScheduler, MergeDelays
+from backedge.postprocess.engine_output import parse_engine_output
 from backedge.postprocess.messages import KEY, VERSION, encode
 from dynamo.llm.exceptions import HttpError
 
@@ -129,6 +131,33 @@ def test_workers_of_both_kinds_may_take_turns(processed, stop):
     whole, _, _ = read(outputs(processed, stop=stop), stop=stop)
     expected = (TEXT, "stop", None) if not stop else ("one, two, ", "stop", "three")
     assert (whole.delta.content, whole.finish_reason, whole.stop_reason) == expected
+
+
+@pytest.mark.parametrize("stream", [True, False], ids=["stream", "whole"])
+@pytest.mark.parametrize("died_at", range(1, 12))
+def test_logprobs_of_a_plain_worker_that_died_are_all_there(died_at, stream):
+    """The worker that goes on knows those of its own tokens alone."""
+    text, fields = "ab 世界 😀 cd", {"stream": stream, "logprobs": 0, "return_token_ids": True}
+    ids = [*tokens(text), *tokens("<|im_end|>")]
+    plain = [
+        {"index": 0, "token_ids": [id_], "log_probs": [-float(at)], "top_logprobs": [[]]}
+        for at, id_ in enumerate(ids)
+    ]
+    plain[-1]["finish_reason"] = "stop"
+    request = params(prompt_length=0, **fields)
+    second = ChunkScheduler(Postprocessor(request, tiny_detokenizers()), MergeDelays())
+    second.resume(ids[:died_at], 0.0)
+    moved = []
+    for at in range(died_at, len(ids)):
+        second.add(parse_engine_output(plain[at]), 1.0)
+        for sent in second.take(1.0):
+            post = PostprocessedChunk(deltas=sent.deltas, usage=sent.usage)
+            reason = {"finish_reason": "stop"} if sent.finished else {}
+            extra = {"extra_args": {KEY: encode(post)}}
+            moved.append({"index": 0, "token_ids": sent.token_ids, **reason, **extra})
+    whole, _, _ = read([*plain[:died_at], *moved], **fields)
+    assert whole.delta.content == text
+    assert [entry.logprob for entry in whole.logprobs] == [-float(at) for at in range(len(ids))]
 
 
 @pytest.mark.parametrize("processed", [everything, nothing], ids=["worker", "frontend"])
