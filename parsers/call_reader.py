@@ -165,12 +165,26 @@ class CallReader:
         for pattern, state in self._headers:
             if (match := pattern.search(header)) is not None:
                 self.header_target = state
+                if state in TEXT_STATES or state is State.IGNORED:
+                    return True
                 groups = match.groupdict()
                 if "key" in groups:
                     self._key = groups["key"]
-                return "name" not in groups or state in TEXT_STATES or self._name(match)
+                return "name" not in groups or self._name(match)
         self.header_target = self._unread_header(header)
         return True
+
+    def unended_message(self, more: str = "") -> tuple[State, str] | None:
+        """Return the state and text of the message that a header holds, if it holds one.
+
+        more: what was not collected, of which as much is read as a header may have.
+        """
+        header = (self.collected + more)[:MAX_MARKUP].lstrip()
+        for pattern, state in self._headers:
+            if (match := pattern.search(header)) is not None:
+                text = match.groupdict().get("text")
+                return (state, text) if text and isinstance(state, State) else None
+        return None
 
     def keep_open(self) -> bool:
         """Keep the open call in which something was collected that is no key and no header."""

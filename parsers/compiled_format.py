@@ -197,8 +197,8 @@ def _choose_markers(reasoning: Format | None, tools: Format | None) -> Markers:
         _merge(markers, _choose_part(reasoning, lambda target: target not in CALL_STATES))
     if tools is None:
         return markers
-    # If a header announces reasoning, the calls cannot be read without it.
-    if tools is reasoning or any(state is State.REASONING for _, state in tools.headers):
+    # If headers announce reasoning, the calls cannot be read without it.
+    if tools is reasoning or tools.has_channels:
         _merge(markers, _choose_part(tools, lambda _: True))
     else:
         _merge(markers, _choose_part(tools, lambda target: target not in REASONING_STATES))
@@ -208,15 +208,18 @@ def _choose_markers(reasoning: Format | None, tools: Format | None) -> Markers:
 def _choose_part(format_: Format, keeps: Callable[[State | Jump], bool]) -> Markers:
     """Return the format's markers, except those that lead to an excluded state.
 
-    In text such a marker becomes text; in markup it leads to content.
+    In text such a marker becomes text; in markup it leads to content. In channels what it opens is
+    dropped: the client's texts are in the other ones.
     """
     part: Markers = {}
+    has_channels = format_.has_channels
+    excluded = State.IGNORED if has_channels else State.CONTENT
     for state, by_marker in format_.states.items():
         wanted = {
             marker: target for marker, target in by_marker.items() if keeps(target_state(target))
         }
-        if state in _KEPT_MARKUP:
-            part[state] = {marker: wanted.get(marker, State.CONTENT) for marker in by_marker}
+        if state in _KEPT_MARKUP or (has_channels and state in TEXT_STATES):
+            part[state] = {marker: wanted.get(marker, excluded) for marker in by_marker}
         else:
             part[state] = wanted if state in TEXT_STATES else dict(by_marker)
     return part
@@ -312,9 +315,9 @@ def _select(by_marker: Mapping[str, Target], states: Collection[State | Jump]) -
 def _choose_headers(
     formats: tuple[Format, ...], *, reads_calls: bool
 ) -> tuple[tuple[re.Pattern[str], State | Jump], ...]:
-    """Return the last format's headers; without tools, a call's header leads to content."""
+    """Return the last format's headers; without tools, what a call's header opens is dropped."""
     return tuple(
-        (pattern, state if reads_calls or state in _SHOWN else State.CONTENT)
+        (pattern, state if reads_calls or state in _SHOWN else State.IGNORED)
         for format_ in formats[-1:]
         for pattern, state in format_.headers
     )

@@ -170,7 +170,8 @@ class Format:
         those markers of CONTENT that lead to calls.
     initial_state: the state before the first token, unless the prompt decides.
     headers: patterns for the text of a HEADER with their targets; the first one found wins. The
-        groups `name`, `id` and `key` are the function's name, the call's id, the parameter's name.
+        groups `name`, `id` and `key` are the function's name, the call's id, the parameter's name;
+        `text` is the message itself if the marker between header and message is missing.
         `Jump.RETURN` leads back to the text that the header interrupted.
     header: the text of a HEADER; must also match every beginning of it. None for any text.
     separator: text between two consecutive messages of one kind, each with a header.
@@ -269,6 +270,13 @@ class Format:
     def parses_tools(self) -> bool:
         """Whether this format has tool calls."""
         return not CALL_STATES.isdisjoint(self._entered())
+
+    @property
+    def has_channels(self) -> bool:
+        """Whether all text stands in messages, whose headers say which are reasoning."""
+        by_marker = self.states.get(State.HEADER, {})
+        targets = [*map(target_state, by_marker.values()), *(state for _, state in self.headers)]
+        return State.REASONING in targets
 
     @property
     def parses_reasoning(self) -> bool:

@@ -64,7 +64,9 @@ class LinearParsers(ParserFactory):
             if format_ is not None:
                 check_vocabulary(flag, format_, vocabulary)
         self._full = self._compile(reasoning, tools)
-        self._only_reasoning = self._compile(reasoning, None)
+        # Channels are read whatever the request asks for.
+        channels = tools if tools is not None and tools.has_channels else reasoning
+        self._without_calls = self._compile(channels, None)
         self._guided = compile_format(reasoning, None, vocabulary.ids, guided=True)
 
     @override
@@ -75,7 +77,7 @@ class LinearParsers(ParserFactory):
     def __call__(self, request: ParserRequest, prompt_token_ids: Sequence[int]) -> StreamParser:
         # Calls are parsed even if forbidden, so that their markup does not become text.
         reads_calls = bool(request.tools) and not request.json_calls
-        table, prompts = self._full if reads_calls else self._only_reasoning
+        table, prompts = self._full if reads_calls else self._without_calls
         if request.json_calls:
             table = self._guided
         if not table.formats:

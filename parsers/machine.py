@@ -64,6 +64,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing_extensions import override
 
 from ..base.json_types import JsonObject
+from ..base.limits import MAX_MARKUP
 from .arguments.incremental_grammar import IncrementalGrammar, Status, skip_space
 from .base import StreamParser
 from .call_reader import CallReader
@@ -215,6 +216,8 @@ class LinearParser(StreamParser, Reader):
         lexer = self._lexer
         self._ends = True
         lexer.finish(cut=cut)
+        if self._state is State.HEADER:
+            self._end_header(cut=cut)
         unfinished = cut or (self._transcript.calls.open and self._is_in_argument())
         if unfinished and self._state not in TEXT_STATES:
             self._report_cut()
@@ -259,25 +262,18 @@ class LinearParser(StreamParser, Reader):
 
     @override
     def follow(self, marker: str) -> int:
-        state, to = self._state, self._lexer.markers[marker]
+        to = self._lexer.markers[marker]
         target, reused = (to.state, to.length) if isinstance(to, ReuseSuffix) else (to, 0)
         call, transcript = self._call, self._transcript
+        if self._state is State.HEADER and target is not Jump.BY_HEADER:
+            self._end_header()
+        state = self._state
         if target is state and transcript.is_doubled(marker):
             transcript.keep_doubled(marker)
             return 0
         if self._is_text(marker, target):
             return len(marker) - self.take_text(marker)
-        own = marker[: len(marker) - reused]
-        if state not in TEXT_STATES:
-            is_spelled = marker in self._table.spelled
-            transcript.keep_marker(own, may_open=is_spelled and target not in CALL_ENDS)
-        elif target not in TEXT_STATES:
-            call.declared_only = marker in self._table.spelled
-            transcript.leave_text(own)
-        elif marker in CODE_MARKERS and not CODE_STATES.isdisjoint({state, target}):
-            transcript.show(own)  # a code block's fence is text, too
-        else:
-            transcript.drop_space()
+        self._keep_marker(marker, target, marker[: len(marker) - reused])
         entered = self._find_state(target) if call.leave(state, target) else None
         if entered is None or not call.completes_frame(entered):
             self._reject()
@@ -285,6 +281,35 @@ class LinearParser(StreamParser, Reader):
             self._enter(entered)
             transcript.note_marker(marker)
         return reused
+
+    def _keep_marker(self, marker: str, target: State | Jump, own: str) -> None:
+        """Tell the transcript that a marker is followed. own: the part that is not read again."""
+        state, transcript = self._state, self._transcript
+        is_spelled = marker in self._table.spelled
+        if state not in TEXT_STATES:
+            transcript.keep_marker(own, may_open=is_spelled and target not in CALL_ENDS)
+        elif target not in TEXT_STATES:
+            self._call.declared_only = is_spelled
+            transcript.leave_text(own)
+        elif marker in CODE_MARKERS and not CODE_STATES.isdisjoint({state, target}):
+            transcript.show(own)  # a code block's fence is text, too
+        else:
+            transcript.drop_space()
+
+    def _end_header(self, more: str = "", *, cut: bool = False) -> bool:
+        """Show the message that the header holds, whose own marker is missing; False if none.
+
+        more: as for `unended_message`. cut: the output ends here; a single word may be one of the
+        header's.
+        """
+        message = self._call.unended_message(more)
+        if message is None or (cut and len(message[1].split()) < 2):  # noqa: PLR2004 - words
+            return False
+        state, text = message
+        self._transcript.messages.begin(state)
+        self._enter(state)
+        self._transcript.show(text)
+        return True
 
     def _is_text(self, marker: str, target: State | Jump) -> bool:
         """Whether a marker of the state is text where it is."""
@@ -357,6 +382,9 @@ class LinearParser(StreamParser, Reader):
         if self._call.collect(self._state, text):
             self._transcript.keep(text)
             return len(text)
+        room = MAX_MARKUP - len(self._call.collected)
+        if self._state is State.HEADER and len(text) > room and self._end_header(text):
+            return room
         if self._transcript.calls.open and self._call.keep_open():
             self._enter(State.PARAMETERS)
             return 0
@@ -365,8 +393,8 @@ class LinearParser(StreamParser, Reader):
         return 0
 
     def _collect_all(self, text: str) -> None:
-        if self._collect(text) < len(text):
-            self._lexer.read_again(text)
+        if (taken := self._collect(text)) < len(text):
+            self._lexer.read_again(text[taken:])
 
     def _skip(self, text: str) -> int:
         """Skip what may stand between calls; reject the call at anything else."""

@@ -51,7 +51,6 @@ COMPLEX = {
     "parsers/arguments/xml_elements.py _tag": 13,
     "parsers/forced_calls.py feed": 14,
     "parsers/machine.py feed": 21,
-    "parsers/machine.py follow": 13,
 }
 MAX_ANY = 103
 BRANCHES = (

@@ -21,6 +21,7 @@ INKLING = Format(
         State.CONTENT: {MESSAGE: State.HEADER, **KINDS, **ENDS},
         State.REASONING: {MESSAGE: State.HEADER, **KINDS, **ENDS},
         State.JSON_CALLS: {MESSAGE: State.HEADER, **ENDS},
+        State.IGNORED: {MESSAGE: State.HEADER, **ENDS},
     },
     # The prompt ends with MESSAGE; the function's name may precede the kind.
     initial_state=State.HEADER,

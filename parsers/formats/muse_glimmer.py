@@ -15,6 +15,7 @@ MUSE_GLIMMER = Format(
         # The model sometimes omits the message marker between a thought and a tool.
         State.REASONING: {**_MESSAGES, "to=": ReuseSuffix(State.HEADER, 2)},
         State.HEADER: {"<|message|>": Jump.BY_HEADER},
+        State.IGNORED: _MESSAGES,
         State.TOOL_SECTION: {
             **_MESSAGES,
             "<atem:function_calls>": State.TOOL_SECTION,

@@ -15,6 +15,8 @@ ENDS = {
 
 # Recipients that are not declared functions: the server's own tools, and the model itself.
 _NO_FUNCTION = r"(?:assistant|python|browser|container)(?![\w\-])"
+# A channel's name, and what else a header holds; text after it is a message without its marker.
+_CHANNEL = r"(?:\A|<\|channel\|>)\s*{}(?:\s*<\|constrain\|>\w+)?(?:\s+(?!to=)(?P<text>.+))?"
 
 OPENAI = Format(
     "openai",
@@ -39,8 +41,10 @@ OPENAI = Format(
     aliases=("harmony", "gpt-oss", "gpt_oss", "openai_gptoss"),
     headers=(
         (re.compile(rf"\bto=(?!{_NO_FUNCTION})(?:functions\.)?(?P<name>[^\s<]+)"), State.ARGUMENTS),
+        (re.compile(_CHANNEL.format("analysis"), re.DOTALL), State.REASONING),
         (re.compile("analysis"), State.REASONING),
         (re.compile(rf"\bto={_NO_FUNCTION}"), State.IGNORED),
+        (re.compile(_CHANNEL.format("(?:final|commentary)"), re.DOTALL), State.CONTENT),
         (re.compile(""), State.CONTENT),
     ),
     separator="\n",

@@ -95,7 +95,7 @@ def test_headers_that_announce_reasoning_keep_it() -> None:
     assert compile_format(None, HEADED, {}).headers == HEADED.headers
     assert State.REASONING in compile_format(None, HEADED, {}).markers
     without_calls = [state for _, state in compile_format(HEADED, None, {}).headers]
-    assert without_calls == [State.REASONING, State.CONTENT]
+    assert without_calls == [State.REASONING, State.IGNORED]
 
 
 def test_a_token_counts_as_token_only() -> None:

@@ -1,0 +1,60 @@
+"""Formats whose text stands in channels: headers are never shown, whatever a request asks for."""
+
+from __future__ import annotations
+
+import pytest
+from backedge.parsers.base import ParserNames, ParserRequest
+from backedge.parsers.events import Content, Event, Reasoning, join
+from backedge.parsers.formats.catalog import FORMATS
+
+from tests.conformance.peers import load_tokenizer
+from tests.parsers.families import FAMILIES, kimi_k3, openai
+from tests.parsers.families.family import TOOLS
+from tests.parsers.families.kimi_k3 import element
+from tests.parsers.sample_model import cached_linear_parsers, feed_tokens
+
+CHANNELS = {
+    "inkling": (
+        "<|content_thinking|>So.<|end_message|><|message_model|><|content_text|>Hi.<|end_message|>",
+        "<|content_invoke_tool_json|>{}<|end_message|>",
+    ),
+    "kimi_k3": (element("think", "So.") + kimi_k3.write("Hi.", ()), kimi_k3.NOW),
+    "muse_glimmer": (
+        " to=self<|message|>So.<|eom|><|start|>assistant to=user<|message|>Hi.<|eom|>",
+        '<|start|>assistant to=f<|message|><atem:invoke name="f"></atem:invoke><|eot|>',
+    ),
+    "openai": (
+        f"{openai.ANALYSIS}So.<|end|>{openai.TURN}{openai.FINAL}Hi.<|end|>",
+        "<|start|>assistant<|channel|>commentary to=browser.search<|message|>{}<|call|>",
+    ),
+}
+
+
+def read(name: str, names: ParserNames, output: str, *, tools: bool) -> list[Event]:
+    tokenizer = load_tokenizer(ParserNames(name, name))
+    request = ParserRequest(tools=list(TOOLS) if tools else [], tool_choice="auto")
+    parser = cached_linear_parsers(names, tokenizer)(request, [])
+    return join(feed_tokens(parser, tokenizer, output) + parser.finish())
+
+
+def test_each_format_with_channels_has_a_case() -> None:
+    assert {format_.name for format_ in FORMATS if format_.has_channels} == CHANNELS.keys()
+    assert CHANNELS.keys() <= FAMILIES.keys()
+
+
+@pytest.mark.parametrize("tools", [False, True])
+@pytest.mark.parametrize("parsers", ["tool_call", "reasoning", "both"])
+@pytest.mark.parametrize("name", CHANNELS)
+def test_headers_are_not_shown(name: str, parsers: str, tools: bool) -> None:
+    names = ParserNames(
+        name if parsers != "reasoning" else None, name if parsers != "tool_call" else None
+    )
+    text, _ = CHANNELS[name]
+    assert read(name, names, text, tools=tools) == [Reasoning("So."), Content("Hi.")]
+
+
+@pytest.mark.parametrize("name", CHANNELS)
+def test_what_is_addressed_to_a_tool_is_dropped_without_tools(name: str) -> None:
+    text, call = CHANNELS[name]
+    shown = read(name, ParserNames(name, name), text + call, tools=False)
+    assert shown == [Reasoning("So."), Content("Hi.")]
