@@ -10,7 +10,7 @@ from .arguments.incremental_grammar import IncrementalGrammar, Status
 from .arguments.json_calls import JsonCallGrammar
 from .arguments.marked_object import MarkedObject
 from .arguments.python_calls import PythonCallGrammar
-from .arguments.schema_value import JSON, STRING, UNDECLARED, SchemaValue
+from .arguments.schema_value import JSON, NO_SCALARS, SCALARS, STRING, UNDECLARED, SchemaValue
 from .arguments.tool_calls import ToolCallEmitter
 from .arguments.typed_json import TypedJson
 from .arguments.wrapped_arguments import WrappedArguments
@@ -27,6 +27,7 @@ from .format import (
     State,
 )
 from .held_back import HeldText, hold
+from .schema import ValueSchema
 from .transcript import Transcript
 
 GRAMMAR_STATES = frozenset(
@@ -72,6 +73,12 @@ class CallReader:
         elif state in VALUE_STATES:
             self.value = begin_value(calls, self._format, state, self._key)
             self._key = ""
+
+    def find_target(self, state: State, target: State | Jump) -> State | Jump:
+        """Return where a marker leads: to whole call objects where no name has begun."""
+        has_name = state is not State.NAME or bool(self.collected.strip())
+        takes_objects = target is State.ARGUMENTS and State.JSON_CALLS in self._format.states
+        return State.JSON_CALLS if takes_objects and not has_name else target
 
     def leave(self, state: State, target: State | Jump) -> bool:
         """Finish what `state` has read, for `target`; return False to reject the call."""
@@ -252,6 +259,18 @@ def build_grammar(state: State, format_: Format, calls: ToolCallEmitter) -> Incr
             )
 
 
+def find_schema(declared: ValueSchema, state: State, undeclared: str) -> ValueSchema:
+    """Return the schema of a value: the declared one, unless the model's type is among its own."""
+    if state is State.VALUE:
+        return declared if declared.declared else UNDECLARED[undeclared]
+    own = STRING if state is State.STRING else JSON
+    if not declared.declared:
+        return own
+    if "string" not in declared.kinds:
+        return declared
+    return NO_SCALARS if own is JSON and declared.kinds.isdisjoint(SCALARS) else own
+
+
 def begin_value(
     calls: ToolCallEmitter, format_: Format, state: State, key: str
 ) -> SchemaValue | WrappedArguments:
@@ -261,15 +280,8 @@ def begin_value(
     """
 
     def begin() -> SchemaValue:
-        match state:
-            case State.STRING:
-                schema = STRING
-            case State.JSON:
-                schema = JSON
-            case _:
-                schema = calls.value_schema(key)
-                if not schema.declared:
-                    schema = UNDECLARED[format_.undeclared_type]
+        declared = calls.value_schema(key)
+        schema = find_schema(declared, state, format_.undeclared_type)
         calls.member(key)
         quoted = state is State.JSON or format_.quotes_json
         stop = calls.stops_repair

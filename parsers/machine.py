@@ -268,6 +268,7 @@ class LinearParser(StreamParser, Reader):
         if self._state is State.HEADER and target is not Jump.BY_HEADER:
             self._end_header()
         state = self._state
+        target = call.find_target(state, target)
         if target is state and transcript.is_doubled(marker):
             transcript.keep_doubled(marker)
             return 0

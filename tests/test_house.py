@@ -45,9 +45,6 @@ MAX_COMPLEXITY = 12
 COMPLEX = {
     "engines/transformers/offline.py _generate_together": 14,
     "parsers/arguments/python_calls.py _begins_call": 13,
-    "parsers/arguments/python_values.py _after_quote": 14,
-    "parsers/arguments/python_values.py _may_follow": 15,
-    "parsers/arguments/python_values.py _source": 13,
     "parsers/arguments/xml_elements.py _tag": 13,
     "parsers/forced_calls.py feed": 14,
     "parsers/machine.py feed": 21,

@@ -21,6 +21,8 @@ from .typed_json import TypedJson
 
 _SPACE = " \t\r\n"
 _KEY = re.compile(r"\w[\w \-]*")
+# Keys of call objects that calls do not need.
+_OTHER_KEYS = frozenset({"type", "index", "thought", "thoughts"})
 _HIGH_SURROGATE = re.compile(r"\\u[dD][89abAB]")
 
 
@@ -246,16 +248,23 @@ class JsonCallGrammar(IncrementalGrammar):
         self._in_arguments = is_arguments and not self._has_arguments
         if self._in_arguments:
             return self._begin_arguments(text, position)
+        self._other_member(char)
+        return position
+
+    def _other_member(self, char: str) -> None:
+        """Begin a member's value that is not the arguments. char: its first character."""
+        keys = self._keys
         if self._key in keys.name and self._name is None:
             self._begin_value(self._hold, lambda: self._take_name(self._take_word()))
         elif self._key in keys.id:
             self._begin_value(self._hold, self._take_id)
         elif self._may_hold_arguments(char):
             self._leave_open(f'"{escape_json(self._key)}": ')
+        elif self._declared_only and self._name is None and self._key not in _OTHER_KEYS:
+            self.status = Status.NOT_A_CALL  # an answer in JSON
         else:
             self._has_dropped = True
             self._begin_value(_drop, self._skip)
-        return position
 
     def _begin_arguments(self, text: str, position: int) -> int:
         """Begin the arguments: an object, perhaps without its brace, or a string with one in it."""

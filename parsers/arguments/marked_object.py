@@ -58,7 +58,8 @@ class MarkedObject(TypedJson):
 
     def _read_value(self, text: str) -> str:
         schema = self._find_schema()
-        return text_to_json(text, schema) if schema.declared else word_to_json(text)
+        is_null = text in ("null", "None")
+        return text_to_json(text, schema) if schema.declared and not is_null else word_to_json(text)
 
     @override
     def _after(self, text: str, position: int) -> int:

@@ -159,11 +159,19 @@ class PythonCallGrammar(IncrementalGrammar):
             position = space.end()
             if position == len(text):
                 return position
+        if text[position] == "#":
+            return self._comment(text, position)
         if text[position] == ")":
             self._calls.end()
             self._state = self._between
             return position + 1
         return self._argument_name(text, position)
+
+    def _comment(self, text: str, position: int) -> int:
+        """Skip a comment; one without its end is dropped as it comes."""
+        end = text.find("\n", position)
+        self._state = self._argument if end >= 0 else self._comment
+        return len(text) if end < 0 else end + 1
 
     def _argument_name(self, text: str, position: int) -> int:
         """Read an argument's keyword, or begin a positional argument."""

@@ -14,21 +14,20 @@ from .json_repair import JsonRepairer
 from .json_text import WriteJson, escape_json, word_to_json
 from .python_escapes import read_escape
 from .python_words import (
-    KEYWORD,
     MAX_LOOK,
     MAX_SPACES,
     OPENERS,
-    PARTIAL_KEYWORD,
     PREFIXES,
     QUOTES,
     RAW_RUNS,
     RUNS,
     STRING_START,
-    VALUE_START,
     WORD,
+    Followers,
     match_space,
 )
 from .schema_value import UNDECLARED
+from .text_value import retype
 
 # Marks that follow an empty string, and those that follow a value.
 _BEHIND_EMPTY = " \t\r\n,)]}:\"'"
@@ -73,8 +72,7 @@ class PythonValue(JsonRepairer):
     ) -> None:
         super().__init__(write, malformed=malformed)
         self._schema, self._write_through = schema, write
-        self._keywords = keywords
-        self._positional = positional
+        self._followers = Followers(keywords, positional)
         self._raw = self._bytes = False
         self._has_inner_quotes = self.has_inner_quotes = False
         self._space = ""  # after a quote or word that may end the value
@@ -114,7 +112,7 @@ class PythonValue(JsonRepairer):
 
     @override
     def stop(self, kind: Malformation = "invalid_json") -> bool:
-        if self._malformed is not None and self._undecided:
+        if self._malformed is not None and self._held:
             self._decide_all()
         return super().stop(kind)
 
@@ -235,6 +233,13 @@ class PythonValue(JsonRepairer):
         return position
 
     @override
+    def _end_value(self) -> None:
+        if self._held and not self._closers:  # a string, where the schema allows none
+            self._held = [retype("".join(self._held), self._schema)]
+            self._write_held()
+        super()._end_value()
+
+    @override
     def _end_bracket(self, position: int) -> int:
         if self._closers[-1] in _UNDECIDED.values():
             self._decide("[")  # it is empty
@@ -286,7 +291,8 @@ class PythonValue(JsonRepairer):
         return position
 
     def _end_word(self) -> None:
-        word = word_to_json(self._last_word)
+        word = word_to_json("".join(self._last_word.split()))  # a sign may stand apart
+        word = word if self._closers else retype(word, self._schema)
         self._space = ""
         self._emit(f'"{word}"' if self._in_key and word[0] != '"' else word)
         self._end_value()
@@ -323,8 +329,10 @@ class PythonValue(JsonRepairer):
         if match is not None:
             self._write(match.group())
             return match.end()
-        if self.stop():
-            return position
+        return position if self.stop() else self._source_char(position, char)
+
+    def _source_char(self, position: int, char: str) -> int:
+        """Copy a mark of source, unless a marker may begin there."""
         if char in QUOTES:
             self._quote = char
             self._state = self._source_string
@@ -356,6 +364,8 @@ class PythonValue(JsonRepairer):
         self._quote = quote
         self._has_inner_quotes = False
         if self._state != self._after_quote:
+            if not self._closers and "string" not in self._schema.kinds:
+                self._write = self._hold
             self._emit('"')
         self._space = ""
         self._state = self._opened
@@ -394,11 +404,8 @@ class PythonValue(JsonRepairer):
             return position + len(quote)
         if char == "\\":
             return self._escape(text, position)
-        if not self._final and text[position:] in (quote[:1], quote[:2], "\r"):
-            return position  # more quotes, or a line feed, may follow
-        if char == "\r":
-            self._write("\\n")
-            return position + 1 + text.startswith("\n", position + 1)
+        if not self._final and text[position:] in (quote[:1], quote[:2]):
+            return position  # more quotes may follow
         self._write(escape_json(char))
         return position + 1
 
@@ -419,12 +426,8 @@ class PythonValue(JsonRepairer):
     def _after_quote(self, text: str, position: int) -> int:
         """Decide whether the quote before `position` ends its string, or is text."""
         position = self._skip_space(text, position)
-        string = None if self._has_inner_quotes else STRING_START.match(text, position)
-        if string is not None and len(self._space) <= MAX_SPACES:
-            if string[2]:
-                return self._begin_literal((string[1] or "").lower(), string[2], string.end() - 1)
-            if not self._final:
-                return position  # a quote may follow the prefix
+        if (start := self._next_string(text, position)) is not None:
+            return start
         ends = self._may_end(text, position)
         if ends and self._may_lack_comma(text, position):
             return position
@@ -434,6 +437,15 @@ class PythonValue(JsonRepairer):
         elif ends is False:
             self._keep_quote(text[position])
         return position
+
+    def _next_string(self, text: str, position: int) -> int | None:
+        """Begin a string that continues the one before it; `position` may need more text."""
+        string = None if self._has_inner_quotes else STRING_START.match(text, position)
+        if string is None or len(self._space) > MAX_SPACES:
+            return None
+        if string[2]:
+            return self._begin_literal((string[1] or "").lower(), string[2], string.end() - 1)
+        return None if self._final else position  # a quote may follow the prefix
 
     def _may_lack_comma(self, text: str, position: int) -> bool:
         return text[position : position + 1] not in _ENDS and self._has_swallowed(",")
@@ -469,31 +481,10 @@ class PythonValue(JsonRepairer):
         if self._closers:
             is_key = self._in_key or self._closers[-1] == "dict or set"
             return char in (":,}" if is_key else ",)]}")
-        return char == ")" or self._may_end_argument(text[position : position + MAX_LOOK])
-
-    def _may_end_argument(self, look: str) -> bool | None:
-        """Whether an argument may end before the text that begins with `look`."""
-        whole = self._final or len(look) == MAX_LOOK
-        if look.rstrip() == "]":  # the parenthesis was omitted
-            return True if whole else None
-        comma = look[0] == ","
-        start = match_space(look, 1) if comma else 0
-        return self._may_follow(look, start, comma=comma, whole=whole)
-
-    def _may_follow(self, look: str, start: int, *, comma: bool, whole: bool) -> bool | None:
-        """Whether another argument, or the end of the call, may begin at `start`.
-
-        whole: no more text is needed.
-        """
-        if start == len(look):
-            return True if whole else None
-        if not whole and PARTIAL_KEYWORD.match(look, start) is not None:
-            return None
-        keyword = KEYWORD.match(look, start)
-        if keyword is not None and (keyword[1] in self._keywords or not self._keywords):
-            return comma or bool(self._space)
-        if look[start] == ")" or self._has_inner_quotes:
-            return comma and look[start] == ")"
-        if keyword is not None:
-            return comma
-        return comma and self._positional and VALUE_START.match(look, start) is not None
+        look = text[position : position + MAX_LOOK]
+        return char == ")" or self._followers.may_follow(
+            look,
+            spaced=bool(self._space),
+            has_inner_quotes=self._has_inner_quotes,
+            whole=self._final or len(look) == MAX_LOOK,
+        )

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Collection
+from dataclasses import dataclass
 
 from .json_repair import StringRun, escape_quotes
 from .json_text import escape_json, is_literal
@@ -10,7 +12,9 @@ from .json_text import escape_json, is_literal
 # Limit for the text from a comma on that decides whether a quote ends its string.
 MAX_LOOK = 192
 _SPACE = re.compile(r"[ \t\r\n]*")
-WORD = re.compile(r"[\w.+\-$]+")
+_COMMA = re.compile(r",[ \t\r\n]*+(?:#[^\n]*\n[ \t\r\n,]*)*+")
+# A word, or a number with white space after its sign.
+WORD = re.compile(r"[+\-][ \t]+(?:[\d.][\w.+\-]*|\Z)|[\w.+\-$]+")
 KEYWORD = re.compile(rf"([^\W\d]\w{{0,{MAX_LOOK}}})[ \t\r\n]*=(?!=)")
 PARTIAL_KEYWORD = re.compile(r"[^\W\d]\w*[ \t\r\n]*=?\Z")
 PREFIXES = frozenset({"", "r", "b", "u", "br", "rb"})
@@ -29,6 +33,43 @@ RAW_RUNS = {quote: StringRun(re.compile(rf"[^\\\r{quote}]+"), escape_json) for q
 STRING_START = re.compile(r"([rR][bB]?|[bB][rR]?|[uU])?(?:([\"'])|\Z)")
 
 
+@dataclass(frozen=True)
+class Followers:
+    """The text that may follow an argument of a call.
+
+    keywords: the names of the declared parameters; if empty, any name is a keyword.
+    positional: more positional arguments may follow.
+    """
+
+    keywords: Collection[str]
+    positional: bool
+
+    def may_follow(
+        self, look: str, *, spaced: bool, has_inner_quotes: bool, whole: bool
+    ) -> bool | None:
+        """Whether an argument may end before `look`; None if that needs more text.
+
+        spaced: white space comes before it. has_inner_quotes: a quote of the string before it was
+        taken for text. whole: no more text is needed.
+        """
+        comma, start = look[0] == ",", _skip_comma(look)
+        lacks_parenthesis = look.rstrip() == "]"
+        needs_more = not whole and PARTIAL_KEYWORD.match(look, start) is not None
+        if lacks_parenthesis or needs_more or look[start : start + 1] in ("", "#"):
+            return True if whole else None
+        known, is_next = self._find_next(look, start)
+        if known:
+            return comma or spaced
+        return comma and (look[start] == ")" or (is_next and not has_inner_quotes))
+
+    def _find_next(self, look: str, start: int) -> tuple[bool, bool]:
+        """Return whether a known keyword is at `start`, and whether any argument may be there."""
+        keyword = KEYWORD.match(look, start)
+        if keyword is None:
+            return False, self.positional and VALUE_START.match(look, start) is not None
+        return keyword[1] in self.keywords or not self.keywords, True
+
+
 def begins_literal(text: str, position: int, *, final: bool) -> bool | None:
     """Whether a literal begins at `position`; None if that needs more text.
 
@@ -45,7 +86,7 @@ def begins_literal(text: str, position: int, *, final: bool) -> bool | None:
     if end < len(text) and text[end] in QUOTES:
         return word.lower() in PREFIXES
     ends = _ends_word(text, match_space(text, end), final=final)
-    return ends and is_literal(word)
+    return ends and is_literal("".join(word.split()))
 
 
 def _ends_word(text: str, position: int, *, final: bool) -> bool | None:
@@ -57,6 +98,12 @@ def _ends_word(text: str, position: int, *, final: bool) -> bool | None:
     if not final and PARTIAL_KEYWORD.match(text, position) is not None:
         return None
     return KEYWORD.match(text, position) is not None  # the comma was omitted
+
+
+def _skip_comma(look: str) -> int:
+    """Return the position after a comma, with comments after it; that of one without its end."""
+    match = _COMMA.match(look)
+    return 0 if match is None else match.end()
 
 
 def match_space(text: str, position: int) -> int:

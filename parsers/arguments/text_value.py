@@ -38,6 +38,8 @@ _LOOSE_WORDS: dict[str, bool | None] = {"": None, "null": None, "none": None} | 
     "1": True,
     "0": False,
 }
+_SCALARS = {'"': frozenset({"string"})} | dict.fromkeys("tf", frozenset({"boolean"}))
+_NUMBERS = frozenset({"integer", "number"})
 _DECIMAL = re.compile(r"(-?)(\d+)(?:\.(\d+))?(?:[eE]([+-]?\d{1,9}))?")
 _SURROGATE = re.compile("[\ud800-\udfff]")
 # Approximately: an object, list or tuple of Python's and JSON's literals.
@@ -76,6 +78,22 @@ def text_to_json(text: str, schema: ValueSchema, *, quoted: bool = False) -> str
         if json_type(reading.value) in kinds:
             return reading.json
     return readings[0].json
+
+
+def retype(value: str, schema: ValueSchema) -> str:
+    """Return the JSON of a string, number or boolean, as the type that `schema` asks for.
+
+    One whose type the schema does not allow is read as its text, if that makes it valid: "42" for
+    an integer is 42, 42 for a string is "42". null is null.
+    """
+    if not schema.declared or value == "null":
+        return value
+    kinds = _SCALARS.get(value[0], _NUMBERS)
+    if not kinds.isdisjoint(schema.kinds):
+        return value
+    is_string = value[0] == '"'
+    typed = text_to_json(str(json.loads(value)) if is_string else value, schema)
+    return typed if json_type(json.loads(typed)) in schema.kinds else value
 
 
 def _read(text: str, kinds: frozenset[str], *, quoted: bool) -> Iterator[_Reading]:

@@ -11,16 +11,14 @@ from ..events import Malformation
 from ..schema import ValueSchema
 from .incremental_grammar import skip_space
 from .json_repair import JsonRepairer
-from .json_text import WriteJson
+from .json_text import WriteJson, word_to_json
 from .object_keys import read_key
-from .text_value import text_to_json
+from .text_value import retype
 from .tool_calls import ToolCallEmitter
 
 
 class TypedJson(JsonRepairer):
-    """Writes an object of arguments; converts strings where the schema requires another type.
-
-    Valid values are kept; a string is converted only if the schema accepts the result.
+    """Writes an object of arguments; converts scalars where the schema requires another type.
 
     calls: the call, with its declared schema. write: takes the pieces of JSON text.
     quotes: as for `JsonRepairer`.
@@ -104,6 +102,11 @@ class TypedJson(JsonRepairer):
         return super()._begin_string(quote, position)
 
     @override
+    def _word_to_json(self, word: str) -> str:
+        value = word_to_json(word)
+        return retype(value, self._find_schema()) if self._closers else value
+
+    @override
     def stop(self, kind: Malformation = "invalid_json") -> bool:
         if self._malformed is not None and self._write != self._write_through:
             if self._holds:
@@ -144,7 +147,5 @@ class TypedJson(JsonRepairer):
                 self._state = self._bad_key
                 return
         elif self._holds:
-            text = "".join(self._text)
-            typed = text_to_json(str(json.loads(text)), self._find_schema())
-            self._write_held(text if typed[0] == '"' else typed)
+            self._write_held(retype("".join(self._text), self._find_schema()))
         super()._end_value()

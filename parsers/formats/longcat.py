@@ -10,7 +10,12 @@ LONGCAT = Format(
     "longcat",
     {
         State.CONTENT: {"<longcat_tool_call>": State.NAME},
-        State.NAME: {"{": ReuseSuffix(State.JSON_CALLS), KEY: State.KEY, END: Jump.RETURN},
+        State.NAME: {
+            "{": ReuseSuffix(State.JSON_CALLS),
+            "[": ReuseSuffix(State.JSON_CALLS),
+            KEY: State.KEY,
+            END: Jump.RETURN,
+        },
         State.JSON_CALLS: {END: Jump.RETURN},
         **keyed_values(
             KEY,

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 from backedge.parsers.base import MalformedCalls, ParserNames, ParserRequest
 from backedge.parsers.events import (
+    Content,
     Event,
     ToolCallArguments,
     ToolCallCut,
@@ -189,6 +190,45 @@ def test_a_call_object_with_one_delimiter_too_many_or_too_few(name, text, size):
         json.loads(arguments(events)),
         [event for event in events if not isinstance(event, ToolCallArguments)],
     ] == [{"n": 5}, [ToolCallStarted(0, "f")]]
+
+
+@pytest.mark.parametrize("size", [0, 1, 3])
+@pytest.mark.parametrize(
+    ("name", "output", "value"),
+    [
+        ("mistral", '[TOOL_CALLS] {"name": "f", "arguments": {"n": 1}}', {"n": 1}),
+        (
+            "longcat",
+            '<longcat_tool_call>[{"name": "f", "arguments": {"n": 1}}]</longcat_tool_call>',
+            {"n": 1},
+        ),
+        ("pythonic", "[f(n=- 3)]", {"n": -3}),
+        ("pythonic", "[f(n=3,  # a (comment, ] n=4\n path='x')]", {"n": 3, "path": "x"}),
+        ("pythonic", "[f(path='x', # last\n)]", {"path": "x"}),
+        ("pythonic", "[f(path='a\r\nb')]", {"path": "a\r\nb"}),
+        (
+            "lfm2",
+            "<|tool_call_start|>[f(path='a\r\nb')]<|tool_call_end|>",
+            {"path": "a\r\nb"},
+        ),
+    ],
+)
+def test_other_ways_to_write_a_call(name, output, value, size):
+    events = parse(name, output, size)
+    assert json.loads(arguments(events)) == value
+    assert not is_open(events)
+    assert not [event for event in events if isinstance(event, Content)]
+
+
+@pytest.mark.parametrize("name", ["llama3_json", "xlam"])
+def test_json_without_a_calls_keys_is_the_answer_from_its_first_key(name):
+    output = '{"city": "Paris", "temp": 3' if name != "xlam" else '[{"city": "Paris", "temp": 3'
+    request = ParserRequest(tools=TOOLS, tool_choice="auto")
+    parser = linear_parsers(ParserNames(name), Vocabulary())(request, [])
+    shown = [event for char in output[:20] for event in parser.feed(char)]
+    assert "".join(event.text for event in shown).startswith(output[:8])
+    shown += [*parser.feed(output[20:]), *parser.finish(cut=True)]
+    assert join(shown) == [Content(output)]
 
 
 @pytest.mark.parametrize("name", ["hermes", "kimi_k2", "deepseek_v31"])

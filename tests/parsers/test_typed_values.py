@@ -100,3 +100,63 @@ def test_text_after_a_container_is_not_dropped(family: Family, value: str) -> No
     events = [*parser.feed(output), *parser.finish()]
     sent = "".join(event.text for event in events if isinstance(event, ToolCallArguments))
     assert "and more" in sent
+
+
+WRITE = {
+    "hermes": '<tool_call>{{"name": "f", "arguments": {{"{key}": {json}}}}}</tool_call>',
+    "kimi_k2": "<|tool_call_begin|>functions.f:0<|tool_call_argument_begin|>"
+    '{{"{key}": {json}}}<|tool_call_end|>',
+    "pythonic": "[f({key}={python})]",
+    "gemma4": "<|tool_call>call:f{{{key}:{marked}}}<tool_call|>",
+    "qwen3_coder": "<tool_call><function=f><parameter={key}>{text}</parameter></function>",
+    "deepseek_v32": '<｜DSML｜function_calls><｜DSML｜invoke name="f"><｜DSML｜parameter '
+    'name="{key}" string="{quoted}">{text}</｜DSML｜parameter></｜DSML｜invoke>',
+    "kimi_k3": '<|open|>tools<|sep|><|open|>call tool="f"<|sep|><|open|>argument key="{key}" '
+    'type="{type}"<|sep|>{text}<|close|>argument<|sep|><|close|>call<|sep|><|close|>tools<|sep|>',
+}
+TYPES = {"i": "integer", "f": "number", "b": "boolean", "s": "string", "a": "array", "o": "object"}
+# One table for all formats: a declared key, the JSON that the model writes, and the value read.
+RETYPED: list[tuple[str, str, Any]] = [
+    ("i", '"42"', 42),
+    ("i", '"x"', "x"),
+    ("f", '"4.5"', 4.5),
+    ("b", '"true"', True),
+    ("b", "1", True),
+    ("a", '"[1, 2]"', [1, 2]),
+    ("o", '"{}"', {}),
+    ("s", "42", "42"),
+    ("s", "4.50", "4.50"),
+    ("s", "true", "true"),
+    ("s", '"null"', "null"),
+    ("i", "null", None),
+    ("s", "null", None),
+]
+
+
+@pytest.mark.parametrize(("key", "written", "expected"), RETYPED)
+@pytest.mark.parametrize("name", WRITE)
+def test_a_scalar_has_the_declared_type_in_every_format(
+    name: str, key: str, written: str, expected: Any
+) -> None:
+    quoted = written.startswith('"')
+    if name == "qwen3_coder" and written == "null" and key == "s":
+        expected = "null"  # plain text has no null beside strings
+    text = written.strip('"')
+    output = WRITE[name].format(
+        key=key,
+        json=written,
+        python={"null": "None", "true": "True"}.get(written, written),
+        marked=written.replace('"', '<|"|>'),
+        text=text,
+        quoted=str(quoted).lower(),
+        type="string" if quoted else {"t": "boolean", "n": "null"}.get(text[0], "number"),
+    )
+    properties = {name: {"type": type_} for name, type_ in TYPES.items()}
+    function = {"name": "f", "parameters": {"type": "object", "properties": properties}}
+    request = ParserRequest(tools=[{"type": "function", "function": function}], tool_choice="auto")
+    for size in (1, len(output)):
+        parser = linear_parsers(ParserNames(name), Vocabulary())(request, [])
+        pieces = (output[start : start + size] for start in range(0, len(output), size))
+        events = [event for piece in pieces for event in parser.feed(piece)] + parser.finish()
+        sent = [event.text for event in events if isinstance(event, ToolCallArguments)]
+        assert same(json.loads("".join(sent))[key], expected)
