@@ -63,7 +63,7 @@ class UndecidedMarker:
 
     marker, text: the marker token, and the text with which it was fed. state: that it leads to.
     string_end: the mark that closes the string, and the characters that may follow it.
-    in_doubt: text of the string is already out that may be none.
+    in_doubt: text that may not belong to the string is already out.
     pieces: the output after the token that waits. is_out: the token does not.
     """
 
@@ -180,7 +180,7 @@ class UndecidedMarker:
         return any(marker.startswith(rest) or rest.startswith(marker) for marker in self._exits)
 
     def _read(self, text: str) -> Verdict | None:
-        """Return what `text`, all that is looked at, says of the marker."""
+        """Judge the marker by `text`, which is all that is looked at."""
         quote = self._quote
         behind = text[self._followed :].lstrip()
         if behind and not self._may_stand(behind):
@@ -209,7 +209,7 @@ class UndecidedMarker:
         return position if position >= 0 else len(text) - partial_length(text, self._quote)
 
     def _read_quote(self, text: str) -> Verdict | None:
-        """Return what the text after the next quote says of the marker."""
+        """Judge the marker by the text after the next quote."""
         position = self._find_quote(text)
         if not text.startswith(self._quote, position):
             return None

@@ -113,7 +113,7 @@ class StreamReader:
         # All tokens of each choice, so that post-processing can start here at any chunk.
         self._token_ids: list[list[int]] = [[] for _ in range(params.n)]
         self._finished: set[int] = set()
-        # Of a plain worker that died; Dynamo moves only requests with a single choice.
+        # A plain worker that died sent them; Dynamo moves only requests with a single choice.
         self._logprobs: list[TokenLogprob] = []
 
     async def read(
