@@ -231,7 +231,7 @@ def minimize_one(recordings: Sequence[Recording], options: Options, path: Path) 
     found = minimize_request(recording, model, left, right, names)
     path.write_bytes(write_case(found.case))
     click.echo(msgspec.json.encode(found.case) if options.as_json else summarize(found, path))
-    return DIFFERENT
+    return EQUAL
 
 
 def summarize(found: Minimal, path: Path) -> str:

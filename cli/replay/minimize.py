@@ -16,8 +16,9 @@ from ...base.errors import SetupError
 from ...base.json_types import JsonObject
 from ...base.limits import MAX_TRIALS
 from ...parsers.base import ParserNames
+from ...parsers.parser_lookup import tool_format
 from ...postprocess.messages import ChoiceDelta, Chunk, PostprocessParams
-from ...recording.comparison import Difference
+from ...recording.comparison import ARGUMENTS, CALL, Difference
 from ...recording.parser_case import Case, Expected, read_expected
 from ...recording.recording import RecordedPrompt, Recording
 from ...recording.rerun import Parts, cut, find_differences, prompt_ids, rerun
@@ -48,16 +49,16 @@ def minimize_request(
     left: gives what the case shows as `instead`. right: gives the expectation. names: of right.
     Raises `SetupError` if they do not differ.
     """
-    difference, _ = _run(recording, left, right)
-    if difference is None:
+    found = _run(recording, left, right)
+    if found is None:
         raise SetupError(
             f"{left.name} and {right.name} give the same result for request "
             f"{recording.params.response_id}, so there is nothing to minimize."
         )
-    single = _drop_prompt(_take_choice(recording, difference.choice), left, right)
+    single = _drop_prompt(_take_choice(recording, found[0].choice), left, right)
     (finish,) = (part.chunk for part in single.chunks[-1:])
     tokens = [token_id for part in single.chunks for token_id in part.chunk.token_ids]
-    wanted = _sign(*_run(_with_tokens(single, tokens, single.params, finish), left, right))
+    wanted = _sign(_run(_with_tokens(single, tokens, single.params, finish), left, right))
     if wanted is None:
         raise SetupError(
             f"{left.name} and {right.name} differ on the recorded chunks, but not token by token."
@@ -66,61 +67,115 @@ def minimize_request(
     def build(token_ids: list[int], params: PostprocessParams) -> Recording:
         return _with_tokens(single, token_ids, params, finish)
 
+    has_markers = _keep_markers(tokens, model, names) if wanted.is_of_call else bool
+
     def differs(token_ids: list[int], params: PostprocessParams) -> bool:
-        return wanted.covers(_sign(*_run(build(token_ids, params), left, right)))
+        if not has_markers(token_ids):
+            return False
+        return wanted.covers(_sign(_run(build(token_ids, params), left, right)))
 
     trials = Trials(differs)
     token_ids, params = minimize(tokens, single.params, trials)
-    found = build(token_ids, params)
-    case = _describe(found, model, left, right, names)
+    case = _describe(build(token_ids, params), model, left, right, names)
     return Minimal(case, token_ids, len(tokens), trials.count)
 
 
-def _run(recording: Recording, left: Parts, right: Parts) -> tuple[Difference | None, Expected]:
-    """Return the first difference, token by token, and the right side's choice."""
+def _run(
+    recording: Recording, left: Parts, right: Parts
+) -> tuple[Difference, Expected, Expected] | None:
+    """Return the first difference, token by token, and both sides' choice; None without one."""
     chunks = cut(recording, "1")
     ours, theirs = (rerun(recording, side, chunks) for side in (left, right))
     found = find_differences(recording, ours, theirs, is_sent=False)
-    index = found[0].choice if found else 0
-    deltas = [delta for part in theirs for delta in part.deltas if delta.index == index]
-    return found[0] if found else None, read_expected(deltas)
+    if not found:
+        return None
+    index = found[0].choice
+    left_choice, right_choice = (
+        read_expected([delta for part in side for delta in part.deltas if delta.index == index])
+        for side in (ours, theirs)
+    )
+    return found[0], left_choice, right_choice
 
 
 class Signature(NamedTuple):
     """The properties that a smaller stream must share in order to show the same fault.
 
     kinds: of text, where the sides diverge. finish_reason, is_whole: of the right side, which
-        is whole if its calls are JSON. keys: those of its arguments.
+        is whole if its calls are JSON. keys: those of its arguments, each with its value's type.
+        lost: those that the left side lacks.
     """
 
     kinds: tuple[str, str]
     finish_reason: str | None
     is_whole: bool
-    keys: frozenset[str]
+    keys: frozenset[tuple[str, str]]
+    lost: frozenset[tuple[str, str]]
+
+    @property
+    def is_of_call(self) -> bool:
+        """Whether a call is on a side of the difference."""
+        return any(kind.startswith((CALL, ARGUMENTS)) for kind in self.kinds)
 
     def covers(self, smaller: Signature | None) -> bool:
         """Whether `smaller` shows the same fault; its calls may have fewer arguments."""
         return (
             smaller is not None
-            and smaller._replace(keys=self.keys) == self
-            and smaller.keys <= self.keys
-            and bool(smaller.keys) == bool(self.keys)
+            and smaller._replace(keys=self.keys, lost=self.lost) == self
+            and all(
+                part <= whole and bool(part) == bool(whole)
+                for part, whole in ((smaller.keys, self.keys), (smaller.lost, self.lost))
+            )
         )
 
 
-def _sign(difference: Difference | None, expected: Expected) -> Signature | None:
+def _keep_markers(
+    tokens: list[int], model: LoadedModel, names: ParserNames
+) -> Callable[[list[int]], bool]:
+    """Return a test for token ids: whether they have all markers inside calls that `tokens` have.
+
+    A model writes each at least once. names: further parsers beside the recorded ones.
+    """
+    texts = {one: model.detokenizers.token_bytes(one).decode(errors="replace") for one in tokens}
+    both = {names.tool_call, model.recorded.parsers.tool_call}
+    formats = [format_ for name in both if name and (format_ := tool_format(name))]
+    markers = {
+        marker
+        for format_ in formats
+        for state, by_marker in format_.states.items()
+        if state is not format_.initial_state
+        for marker in by_marker
+    }
+
+    def find(token_ids: list[int]) -> set[str]:
+        text = "".join(texts[token_id] for token_id in token_ids)
+        return {marker for marker in markers if marker in text}
+
+    wanted = find(tokens)
+    return lambda token_ids: find(token_ids) >= wanted
+
+
+def _sign(run: tuple[Difference, Expected, Expected] | None) -> Signature | None:
     """Return the signature of a difference; None without one."""
-    if difference is None:
+    if run is None:
         return None
+    difference, left, right = run
+    (lacking, _), (keys, is_whole) = map(_read_keys, (left, right))
     kinds = difference.left.kind, difference.right.kind
-    keys: set[str] = set()
+    return Signature(kinds, right.finish_reason, is_whole, keys, keys - lacking)
+
+
+def _read_keys(choice: Expected) -> tuple[frozenset[tuple[str, str]], bool]:
+    """Return the keys of a choice's arguments with their types, and whether all are JSON."""
+    keys: set[tuple[str, str]] = set()
     is_whole = True
-    for call in expected.tool_calls:
+    for call in choice.tool_calls:
         try:
-            keys.update(msgspec.json.decode(call.arguments, type=dict[str, object]))
+            found = msgspec.json.decode(call.arguments, type=dict[str, object])
         except msgspec.DecodeError:
             is_whole = False
-    return Signature(kinds, expected.finish_reason, is_whole, frozenset(keys))
+        else:
+            keys.update((key, type(value).__name__) for key, value in found.items())
+    return frozenset(keys), is_whole
 
 
 def _take_choice(recording: Recording, index: int) -> Recording:
@@ -143,8 +198,8 @@ def _take_choice(recording: Recording, index: int) -> Recording:
 def _drop_prompt(recording: Recording, left: Parts, right: Parts) -> Recording:
     """Remove the prompt if the difference remains the same without it."""
     bare = msgspec.structs.replace(recording, prompt=RecordedPrompt(sha256=""))
-    wanted = _sign(*_run(recording, left, right))
-    is_same = wanted is not None and wanted.covers(_sign(*_run(bare, left, right)))
+    wanted = _sign(_run(recording, left, right))
+    is_same = wanted is not None and wanted.covers(_sign(_run(bare, left, right)))
     return bare if is_same else recording
 
 

@@ -138,7 +138,7 @@ def test_errors_are_one_line(
 def test_the_shortest_stream_becomes_a_case(tmp_path: Path) -> None:
     path, case_path = write(tmp_path / "file", call()), tmp_path / "case.json"
     result = run(path, "--tool-call-parser", "", "--minimize", str(case_path))
-    assert result.exit_code == 1
+    assert result.exit_code == 0
     case = read_case(case_path)
     assert 0 < len(case.tokens) < 20
     assert f"{len(case.tokens)} of" in result.output

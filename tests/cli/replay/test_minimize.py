@@ -128,6 +128,20 @@ def test_a_call_stays_a_whole_call() -> None:
     assert run_case(found.case) == found.case.expect
 
 
+def test_what_is_left_is_a_call_that_a_model_writes() -> None:
+    """A marker of its end stays, and a value of the same type for each key that it keeps."""
+    arguments = '{"city": "Oslo", "days": 3, "units": null}'
+    text = f'<tool_call>\n{{"name": "f", "arguments": {arguments}}}\n</tool_call>'
+    recording = record([Chunk(token_ids=encode(text)), Chunk(finish_reason="stop")])
+    found = shrink(recording, ParserChoice(tool_call=""), ParserChoice())
+    assert "</tool_call>" in "".join(found.case.tokens)
+    [shown] = found.case.expect.tool_calls
+    kept = msgspec.json.decode(shown.arguments)
+    whole = msgspec.json.decode(arguments)
+    assert kept
+    assert all(type(value) is type(whole[key]) for key, value in kept.items())
+
+
 def test_the_choice_that_differs_becomes_the_first() -> None:
     text, calls = encode("Hi you there"), encode('<tool_call>{"name": "f"}</tool_call>')
     recording = record(
