@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 
-import pytest
 from backedge.parsers.formats.catalog import FORMATS
 
 from tests.test_docs import read
@@ -27,25 +26,6 @@ def read_tables(page: str) -> list[list[list[str]]]:
 def find_table(page: str, *heading: str) -> list[list[str]]:
     """Return the rows of the first table with these columns."""
     return next(table[2:] for table in read_tables(page) if set(heading) <= set(table[0]))
-
-
-def streamed(system: str) -> tuple[int, int]:
-    """Return the least and the most that frontend and worker pay for a streamed token."""
-    rows = find_table(PERFORMANCE, "System", "Per request, ms")
-    both = [float(row[3]) + float(row[6]) for row in rows if row[0] == system and row[2] == "true"]
-    return round(min(both)), round(max(both))
-
-
-@pytest.mark.parametrize(
-    ("system", "text"),
-    [
-        ("Backedge", "pay {} to {} us per streamed token"),
-        ("Rust frontend", "with the Rust frontend {} to {}"),
-        ("`--dyn-chat-processor vllm`", "with the Python one {} to {}"),
-    ],
-)
-def test_the_sums_are_those_of_the_table(system: str, text: str) -> None:
-    assert text.format(*streamed(system)) in " ".join(read(WHY).split())
 
 
 def test_the_counts_of_cases_are_those_of_the_table() -> None:
