@@ -30,7 +30,9 @@ def read_tokenizer(path: str) -> object:
         return load_tokenizer_json(folder)
     if any(folder.glob("tekken.json")) or any(folder.glob("tokenizer.model.v*")):
         if importlib.util.find_spec("mistral_common") is None:
-            raise SetupError(f"{path}: its tokenizer needs pip install 'backedge[mistral]'.")
+            raise SetupError(
+                f"{path}: its tokenizer needs pip install '.[mistral]' in a checkout of Backedge."
+            )
         from ..tokenization.mistral import MistralTokenizer
 
         return MistralTokenizer(path)

@@ -88,7 +88,7 @@ class LazyGroup(click.Group):
         except ModuleNotFoundError as error:
             raise SetupFailure(
                 f"{cmd_name} needs {error.name}, which is not installed; pip install "
-                "'backedge[light]' installs all that runs without an engine."
+                "'.[light]' in a checkout of Backedge installs all that runs without an engine."
             ) from error
         return command
 

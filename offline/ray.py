@@ -11,7 +11,7 @@
     write_answers(answers, "out.jsonl")
 
 The file has the same lines as with `python -m backedge.offline`, ordered by completion. Ray does
-the scheduling. Needs `pip install 'backedge[ray]'`.
+the scheduling. Needs `pip install '.[ray]'`.
 """
 
 from __future__ import annotations

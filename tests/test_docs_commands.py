@@ -17,6 +17,7 @@ from backedge.cli.main import main as backedge_command
 from backedge.worker.flags import EngineName, enabling_flags
 
 from tests.test_docs import PAGES, ROOT, is_missing, is_module, read
+from tests.test_house import SOURCES
 
 # Kinds of blocks that hold commands.
 SHELL = {"", "sh", "bash", "console", "text"}
@@ -174,11 +175,17 @@ def test_extras_exist() -> None:
     named = {
         extra
         for page in PAGES
-        for extras in re.findall(r"pip install '(?:\.|backedge)\[([\w,]+)\]'", read(page))
+        for extras in re.findall(r"pip install '\.\[([\w,]+)\]'", read(page))
         for extra in extras.split(",")
     }
     assert named
     assert named <= project["optional-dependencies"].keys()
+
+
+@pytest.mark.parametrize("path", [*PAGES, "CHANGELOG.md", *map(str, SOURCES)])
+def test_extras_are_installed_from_a_checkout(path: str) -> None:
+    """The project is on no index, where anybody may take its name."""
+    assert not re.search(r"backedge\[", read(path))
 
 
 # A command, and what is found wrong in it

@@ -226,6 +226,6 @@ def list_arguments() -> list[str]:
 
     Raises `BackendUnavailableError` without SGLang.
     """
-    with needs("sglang", "SGLang", "'backedge[sglang]'"):
+    with needs("sglang", "SGLang", "'.[sglang]' in a checkout of Backedge"):
         from sglang.srt.server_args import ServerArgs
     return sorted(set(inspect.signature(ServerArgs).parameters) - CONFIGURED)

@@ -277,6 +277,6 @@ def list_arguments() -> list[str]:
 
     Raises `BackendUnavailableError` without vLLM.
     """
-    with needs("vllm", "vLLM", "'backedge[vllm]'"):
+    with needs("vllm", "vLLM", "'.[vllm]' in a checkout of Backedge"):
         from vllm.engine.arg_utils import EngineArgs
     return sorted({field.name for field in dataclasses.fields(EngineArgs)} - CONFIGURED)

@@ -218,7 +218,8 @@ def copy_by(package: str, instance: object) -> tuple[Any, int]:
         pickler = importlib.import_module(package)
     except ImportError as error:
         raise ContractError(
-            f"{package} is not installed, which this check needs; pip install 'backedge[kit]'"
+            f"{package} is not installed, which this check needs; pip install '.[kit]' in a "
+            "checkout of Backedge"
         ) from error
     try:
         pickled = pickler.dumps(instance)

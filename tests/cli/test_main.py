@@ -61,7 +61,7 @@ def test_a_package_that_is_missing_is_named(monkeypatch) -> None:
     result = CliRunner().invoke(main, ["parsers"])
     assert result.exit_code == 2
     assert result.stderr.startswith("backedge: parsers needs backedge.cli.missing_module")
-    assert "backedge[light]" in result.stderr
+    assert "pip install '.[light]'" in result.stderr
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""The replay back end needs what `pip install 'backedge[light]'` brings: no torch, no engine."""
+"""The replay back end needs what `pip install '.[light]'` brings: no torch, no engine."""
 
 from __future__ import annotations
 

@@ -52,7 +52,7 @@ def test_bad_options_are_refused_before_ray_starts_an_actor() -> None:
 
 @pytest.fixture(scope="module")
 def local_ray() -> Iterator[Any]:
-    ray = pytest.importorskip("ray", reason="Ray is not installed; pip install 'backedge[ray]'")
+    ray = pytest.importorskip("ray", reason="Ray is not installed; pip install '.[ray]'")
     pytest.importorskip("ray.data")
     ray.init(num_cpus=3, include_dashboard=False, logging_level="ERROR")
     ray.data.DataContext.get_current().enable_progress_bars = False
