@@ -14,28 +14,20 @@ import msgspec
 
 from ..base.errors import BackedgeError, SetupError
 from ..base.json_types import JsonObject
+from ..parsers import events as kinds
 from ..parsers.api import stream_parser
-from ..parsers.events import (
-    Content,
-    Event,
-    Reasoning,
-    ToolCallArguments,
-    ToolCallCut,
-    ToolCallMalformed,
-    ToolCallStarted,
-    join,
-)
+from ..parsers.events import Event, join
 from ..parsers.parser_lookup import known_formats
 
 # Texts that may name a function, also within a longer word such as "functions.find:0".
 NAMES = re.compile(r"(?=\b([\w-]+(?:\.[\w-]+)*))")
 WORDS: dict[type[Event], str] = {
-    Content: "content",
-    Reasoning: "reasoning",
-    ToolCallStarted: "call",
-    ToolCallArguments: "arguments",
-    ToolCallMalformed: "malformed",
-    ToolCallCut: "cut",
+    kinds.Content: "content",
+    kinds.Reasoning: "reasoning",
+    kinds.ToolCallStarted: "call",
+    kinds.ToolCallArguments: "arguments",
+    kinds.ToolCallMalformed: "malformed",
+    kinds.ToolCallCut: "cut",
 }
 
 
@@ -144,9 +136,9 @@ def show(event: Event) -> Shown:
     """Convert an event for output."""
     index = getattr(event, "index", None)
     match event:
-        case ToolCallStarted():
+        case kinds.ToolCallStarted():
             text = event.name
-        case ToolCallMalformed():
+        case kinds.ToolCallMalformed():
             text = event.kind
         case _:
             text = event.text

@@ -14,12 +14,13 @@ from pathlib import Path
 from typing import Any
 
 import backedge.parsers
+import msgspec
 from backedge.cli.main import COMMANDS
 from backedge.cli.main import main as command
 from backedge.parsers.base import ParserNames, ParserRequest
 from backedge.parsers.parser_lookup import linear_parsers
 from backedge.postprocess import Chunk, Postprocessor, PostprocessParams, detokenizers
-from backedge.postprocess.aggregate import aggregate_deltas
+from backedge.recording.parser_case import read_expected
 from backedge.templates.model_prompts import ModelPrompts
 from backedge.testing.transcripts import EXAMPLES
 from backedge.tokenization.detokenizer import read_vocabulary
@@ -55,16 +56,8 @@ def postprocess(files: ModelPrompts, transcript: dict[str, Any]) -> dict[str, An
     *tokens, last = files.encode(transcript["output"])
     chunks = [*(Chunk(token_ids=[token]) for token in tokens)]
     chunks.append(Chunk(token_ids=[last], finish_reason="stop"))
-    whole = aggregate_deltas([delta for chunk in chunks for delta in post.feed(chunk)])
-    return {
-        "reasoning": whole.delta.reasoning_content,
-        "content": whole.delta.content,
-        "tool_calls": [
-            {"name": call.function.name, "arguments": call.function.arguments}
-            for call in whole.delta.tool_calls
-        ],
-        "finish_reason": whole.finish_reason,
-    }
+    found = read_expected([delta for chunk in chunks for delta in post.feed(chunk)])
+    return dict(msgspec.to_builtins(found))
 
 
 def call_for_help() -> None:

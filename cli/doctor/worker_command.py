@@ -7,7 +7,6 @@ import contextlib
 import difflib
 import io
 from collections.abc import Callable, Iterator, Sequence
-from functools import partial
 from typing import NamedTuple, TypeVar
 
 from ...base.engines import load_engine_module, load_native_parsers
@@ -204,16 +203,11 @@ def check_command(command: WorkerCommand, facts: ModelFacts) -> Iterator[Finding
     names = read_names(command)
     if command.is_on:
         yield from check_engine_names(command, names)
-    for kind, name, detection, find_misfit in (
-        (TOOLS, names.tool_call, facts.tools, partial(_find_tool_misfit, facts=facts)),
-        (
-            REASONING,
-            names.reasoning,
-            facts.reasoning,
-            partial(_find_reasoning_misfit, detection=facts.reasoning),
-        ),
+    for kind, name, detection in (
+        (TOOLS, names.tool_call, facts.tools),
+        (REASONING, names.reasoning, facts.reasoning),
     ):
-        yield from _check_parser(kind, name, detection, find_misfit, is_on=command.is_on)
+        yield from _check_parser(kind, name, detection, facts, is_on=command.is_on)
     yield from _check_stock_names(command, facts)
     own, asked = facts.files.context_length, command.context_length
     if own and asked and asked > own:
@@ -254,11 +248,11 @@ def _check_parser(
     kind: _Kind,
     name: str | None,
     detection: Detection,
-    find_misfit: Callable[[str, Format], Finding | None],
+    facts: ModelFacts,
     *,
     is_on: bool,
 ) -> Iterator[Finding]:
-    """Check a parser's name for the model. find_misfit: called if another one fits."""
+    """Check a parser's name for the model."""
     yield from _check_name(kind, name, detection)
     if not name and is_on and detection.format is not None:
         yield Finding("warning", kind.topic, kind.unread, f"{kind.flag} {detection.format.name}")
@@ -267,14 +261,13 @@ def _check_parser(
         return
     if format_ is detection.format:
         yield Finding("ok", kind.topic, f"{kind.flag} {name} fits")
-    elif (misfit := find_misfit(name, format_)) is not None:
-        yield misfit
+    elif kind is REASONING:
+        yield _find_reasoning_misfit(name, format_, detection)
+    elif detection.format is not None:
+        yield _find_tool_misfit(name, format_, detection.format, facts)
 
 
-def _find_tool_misfit(name: str, format_: Format, facts: ModelFacts) -> Finding | None:
-    better = facts.tools.format
-    if better is None:
-        return None
+def _find_tool_misfit(name: str, format_: Format, better: Format, facts: ModelFacts) -> Finding:
     topic, flag, _, _ = TOOLS
     fix = f"{flag} {better.name}"
     if any(reads_probe(probe_table(format_), turn) for turn in facts.evidence.turns):

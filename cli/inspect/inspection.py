@@ -7,10 +7,10 @@ from collections.abc import Sequence
 
 import msgspec
 
-from ...postprocess.aggregate import aggregate_deltas
 from ...postprocess.messages import ChoiceDelta
 from ...recording.comparison import NOTHING, Given, find_difference, split_parts
 from ...recording.comparison import Side as Output
+from ...recording.parser_case import read_expected
 from ...recording.recording import Recording
 from ...recording.rerun import Parts
 from .summary import Chosen, RequestRow, Timing, measure
@@ -176,10 +176,4 @@ def _agrees(recording: Recording, choice: ChoiceTrace, sent: Sequence[SentDeltas
     incomplete = recording.redacted or recording.dropped or recording.outcome != "finished"
     if whole is None or not deltas or incomplete or choice.left_out:
         return None
-    return _outcome(aggregate_deltas(deltas)) == _outcome(whole)
-
-
-def _outcome(whole: ChoiceDelta) -> tuple[object, ...]:
-    delta = whole.delta
-    calls = [(call.function.name, call.function.arguments) for call in delta.tool_calls]
-    return delta.reasoning_content, delta.content, calls, whole.finish_reason
+    return read_expected(deltas) == read_expected([whole])

@@ -9,6 +9,7 @@ chunk boundaries, and native ones always get single tokens.
 from __future__ import annotations
 
 import codecs
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Literal, TypeVar, cast
@@ -209,12 +210,9 @@ def trace(recording: Recording, parts: Parts) -> Trace:
     Raises `TraceError` for tokens that the tokenizer does not know.
     """
     traced = {index: _begin(recording, parts, index) for index in used_choices(recording)}
-    left_out = dict.fromkeys(traced, 0)
-    for number, at_ms, chunk in single_tokens(recording):
+
+    def take(number: int, at_ms: float, chunk: Chunk) -> None:
         choice = traced[chunk.index]
-        if len(choice.steps) == MAX_SHOWN_TOKENS:
-            left_out[chunk.index] += 1
-            continue
         try:
             choice.take(chunk, number, at_ms)
         except Exception as error:
@@ -224,8 +222,22 @@ def trace(recording: Recording, parts: Parts) -> Trace:
                 f"{chunk.token_ids}, cannot be post-processed ({type(error).__name__}: {error}); "
                 "if the recording has another tokenizer, name its model with --model."
             ) from error
+
+    left_out = _take_shown(recording, take)
     choices = [choice.finish(index, left_out[index]) for index, choice in traced.items()]
     return Trace(parsers=parts.parsers.name, kind=parts.kind, choices=choices)
+
+
+def _take_shown(recording: Recording, take: Callable[[int, float, Chunk], None]) -> Counter[int]:
+    """Pass each token that is shown to `take`; return how many are left out, by choice."""
+    taken, left_out = Counter[int](), Counter[int]()
+    for number, at_ms, chunk in single_tokens(recording):
+        if taken[chunk.index] == MAX_SHOWN_TOKENS:
+            left_out[chunk.index] += 1
+        else:
+            taken[chunk.index] += 1
+            take(number, at_ms, chunk)
+    return left_out
 
 
 def _begin(recording: Recording, parts: Parts, index: int) -> _TracedChoice:
@@ -244,13 +256,12 @@ def _begin(recording: Recording, parts: Parts, index: int) -> _TracedChoice:
 def trace_ids(recording: Recording) -> Trace:
     """Return a trace of ids and times only, for a recording without its tokenizer."""
     steps: dict[int, list[Step]] = {index: [] for index in used_choices(recording)}
-    left_out = dict.fromkeys(steps, 0)
-    for number, at_ms, chunk in single_tokens(recording):
-        if len(steps[chunk.index]) == MAX_SHOWN_TOKENS:
-            left_out[chunk.index] += 1
-            continue
+
+    def take(number: int, at_ms: float, chunk: Chunk) -> None:
         token_id = chunk.token_ids[0] if chunk.token_ids else None
         steps[chunk.index].append(Step(token_id=token_id, chunk=number, at_ms=at_ms))
+
+    left_out = _take_shown(recording, take)
     choices = [
         ChoiceTrace(index=index, steps=of_choice, left_out=left_out[index])
         for index, of_choice in steps.items()

@@ -11,7 +11,6 @@ import time
 import urllib.parse
 from dataclasses import dataclass
 from pathlib import Path
-from types import TracebackType
 from typing import Any, Self
 
 from tools.stack import LOOPBACK, ROOT, StackError, fetch, free_port
@@ -74,12 +73,7 @@ class Prometheus:
             time.sleep(0.1)
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self._stop()
 
     def _stop(self) -> None:

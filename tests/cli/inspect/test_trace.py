@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Sequence
 from typing import Any
 
+import msgspec
 import pytest
 from backedge.cli.inspect import trace as trace_module
 from backedge.cli.inspect.trace import Step, TraceError, trace, trace_ids
@@ -149,7 +149,7 @@ class OtherTokenizer:
 
 
 def test_a_token_of_another_tokenizer_is_named() -> None:
-    other = dataclasses.replace(parts(), detokenizers=OtherTokenizer())
+    other = msgspec.structs.replace(parts(), detokenizers=OtherTokenizer())
     with pytest.raises(TraceError, match=rf"{encode('a')[0]}.*IndexError.*--model"):
         trace(record_text("a"), other)
 
