@@ -91,7 +91,7 @@ def test_an_exit_code_is_passed_on(code, monkeypatch) -> None:
     ("words", "said"),
     [
         ("offline --seeed 1", "No such option '--seeed'. Did you mean '--seed'?"),
-        ("replay", "Missing argument 'FILE'."),
+        ("replay", "Missing argument 'FILE...'."),
         ("replay f --chunks x", "'x' must be recorded, all, random, or a number from 1"),
         ("offlin", "No such command 'offlin'."),
     ],
