@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -43,17 +44,21 @@ def relative_name(path: Path) -> str:
     return path.relative_to(ROOT).as_posix()
 
 
-def imports(path: Path) -> set[str]:
-    """Return the absolute names of the modules that a file imports."""
+def read_imports(path: Path) -> Iterator[tuple[str, str]]:
+    """Yield the absolute name of each module that a file imports from, and what it imports."""
     package = ("backedge", *path.relative_to(ROOT).parent.parts)
-    names = set()
     for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
         if isinstance(node, ast.Import):
-            names |= {alias.name for alias in node.names}
+            yield from ((alias.name, "") for alias in node.names)
         elif isinstance(node, ast.ImportFrom):
-            base = ".".join(package[: len(package) - node.level + 1]) + "." if node.level else ""
-            names.add(base + (node.module or ""))
-    return names
+            parents = package[: len(package) - node.level + 1] if node.level else ()
+            base = ".".join((*parents, *([node.module] if node.module else [])))
+            yield from ((base, alias.name) for alias in node.names)
+
+
+def imports(path: Path) -> set[str]:
+    """Return the absolute names of the modules that a file imports."""
+    return {base for base, _ in read_imports(path)}
 
 
 @pytest.mark.parametrize("path", SOURCES, ids=relative_name)
@@ -87,17 +92,8 @@ def imported_modules(path: Path) -> set[str]:
 
     `from . import x` imports the package only if `x` is no module of its own.
     """
-    package = ("backedge", *path.relative_to(ROOT).parent.parts)
-    found = set()
-    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
-        if isinstance(node, ast.Import):
-            found |= {alias.name for alias in node.names}
-        elif isinstance(node, ast.ImportFrom):
-            parents = package[: len(package) - node.level + 1] if node.level else ()
-            base = ".".join((*parents, *([node.module] if node.module else [])))
-            for alias in node.names:
-                name = f"{base}.{alias.name}"
-                found.add(name if name in MODULES else base)
+    names = ((base, f"{base}.{name}") for base, name in read_imports(path))
+    found = {name if name in MODULES else base for base, name in names}
     return found & MODULES.keys()
 
 

@@ -67,103 +67,62 @@ def test_delays(words: list[str], delays: MergeDelays) -> None:
     assert settings(*words).delays == delays
 
 
-# The flag, a value, and a part of the message that follows "argument FLAG: ".
-REFUSED: list[tuple[str, str, str]] = [
-    ("--postprocess-latency-ms", "", "'' is not KIND=MS with a number of milliseconds"),
-    ("--postprocess-latency-ms", "20", "'20' is not KIND=MS with a number of milliseconds"),
+# The flag, what follows "argument FLAG: " ("{}" for the value's repr), and values.
+REFUSED_AS: list[tuple[str, str, list[str]]] = [
     (
         "--postprocess-latency-ms",
-        "content",
-        "'content' is not KIND=MS with a number of milliseconds",
-    ),
-    (
-        "--postprocess-latency-ms",
-        "content=",
-        "'content=' is not KIND=MS with a number of milliseconds",
-    ),
-    (
-        "--postprocess-latency-ms",
-        "content=fast",
-        "'content=fast' is not KIND=MS with a number of milliseconds",
+        "{} is not KIND=MS with a number of milliseconds",
+        [
+            "",
+            "20",
+            "content",
+            "content=",
+            "content=fast",
+            "content=20ms",
+            "content=2=3",
+            "content=20;tools=3",
+        ],
     ),
     (
         "--postprocess-latency-ms",
-        "content=20ms",
-        "'content=20ms' is not KIND=MS with a number of milliseconds",
-    ),
-    ("--postprocess-latency-ms", "content=20,", "'' is not KIND=MS with a number of milliseconds"),
-    (
-        "--postprocess-latency-ms",
-        "content=2=3",
-        "'content=2=3' is not KIND=MS with a number of milliseconds",
-    ),
-    (
-        "--postprocess-latency-ms",
-        "content=20;tools=3",
-        "'content=20;tools=3' is not KIND=MS with a number of milliseconds",
-    ),
-    (
-        "--postprocess-latency-ms",
-        "contents=20",
-        f"there is no kind contents; the kinds are {KINDS}",
-    ),
-    ("--postprocess-latency-ms", "=20", f"there is no kind ; the kinds are {KINDS}"),
-    ("--postprocess-latency-ms", "Content=20", f"there is no kind Content; the kinds are {KINDS}"),
-    (
-        "--postprocess-latency-ms",
-        "b=2,content=1,a=1",
-        f"there is no kind a, b; the kinds are {KINDS}",
-    ),
-    ("--postprocess-latency-ms", "content=-1", "'content=-1': a delay must be 0 or more"),
-    ("--postprocess-latency-ms", "content=inf", "'content=inf': a delay must be 0 or more"),
-    ("--postprocess-latency-ms", "content=nan", "'content=nan': a delay must be 0 or more"),
-    (
-        "--postprocess-latency-ms",
-        "content=20,tools=-0.1",
-        "'content=20,tools=-0.1': a delay must be 0 or more",
-    ),
-    (
-        "--postprocess-latency",
-        "fast",
-        "invalid choice: 'fast' (choose from 'lowest', 'balanced', 'throughput')",
-    ),
-    (
-        "--postprocess-latency",
-        "",
-        "invalid choice: '' (choose from 'lowest', 'balanced', 'throughput')",
-    ),
-    ("--postprocess-workers", "", "'' is neither 'auto' nor a number from 0"),
-    ("--postprocess-workers", "-1", "'-1' is neither 'auto' nor a number from 0"),
-    ("--postprocess-workers", "1.5", "'1.5' is neither 'auto' nor a number from 0"),
-    ("--postprocess-workers", "2 ", "'2 ' is neither 'auto' nor a number from 0"),
-    ("--postprocess-workers", "many", "'many' is neither 'auto' nor a number from 0"),
-    ("--postprocess-workers", "Auto", "'Auto' is neither 'auto' nor a number from 0"),
-    ("--postprocess-workers", "²", "'²' is neither 'auto' nor a number from 0"),
-    *(
-        ("--postprocess-memory-mb", text, f"{text!r} is not a number of MiB from 0")
-        for text in ("", "-1", "1.5", "1g", "²", "1" * 5000)
+        "{}: a delay must be 0 or more",
+        ["content=-1", "content=inf", "content=nan", "content=20,tools=-0.1"],
     ),
     (
         "--postprocess-workers",
-        "1" * 5000,
-        f"{'1' * 5000!r} is neither 'auto' nor a number from 0",
+        "{} is neither 'auto' nor a number from 0",
+        ["", "-1", "1.5", "2 ", "many", "Auto", "²", "1" * 5000],
     ),
-    ("--postprocess-deadline-s", "0", "'0' is not a number of seconds greater than 0"),
-    ("--postprocess-deadline-s", "-2", "'-2' is not a number of seconds greater than 0"),
-    ("--postprocess-deadline-s", "inf", "'inf' is not a number of seconds greater than 0"),
-    ("--postprocess-deadline-s", "nan", "'nan' is not a number of seconds greater than 0"),
-    ("--postprocess-deadline-s", "2s", "'2s' is not a number of seconds greater than 0"),
-    ("--postprocess-deadline-s", "", "'' is not a number of seconds greater than 0"),
+    (
+        "--postprocess-memory-mb",
+        "{} is not a number of MiB from 0",
+        ["", "-1", "1.5", "1g", "²", "1" * 5000],
+    ),
+    (
+        "--postprocess-deadline-s",
+        "{} is not a number of seconds greater than 0",
+        ["0", "-2", "inf", "nan", "2s", ""],
+    ),
+    (
+        "--postprocess-latency",
+        "invalid choice: {} (choose from 'lowest', 'balanced', 'throughput')",
+        ["fast", ""],
+    ),
     (
         "--postprocess-parsers",
-        "both",
-        "invalid choice: 'both' (choose from 'auto', 'linear', 'native')",
+        "invalid choice: {} (choose from 'auto', 'linear', 'native')",
+        ["both"],
     ),
-    (
-        "--postprocess-on-error",
-        "ignore",
-        "invalid choice: 'ignore' (choose from 'degrade', 'fail')",
-    ),
+    ("--postprocess-on-error", "invalid choice: {} (choose from 'degrade', 'fail')", ["ignore"]),
+]
+MILLISECONDS, NO_KIND = REFUSED_AS[0][1], f"there is no kind {{}}; the kinds are {KINDS}"
+REFUSED = [
+    *((flag, text, said.format(repr(text))) for flag, said, texts in REFUSED_AS for text in texts),
+    ("--postprocess-latency-ms", "content=20,", MILLISECONDS.format("''")),
+    ("--postprocess-latency-ms", "contents=20", NO_KIND.format("contents")),
+    ("--postprocess-latency-ms", "=20", NO_KIND.format("")),
+    ("--postprocess-latency-ms", "Content=20", NO_KIND.format("Content")),
+    ("--postprocess-latency-ms", "b=2,content=1,a=1", NO_KIND.format("a, b")),
 ]
 
 
