@@ -37,20 +37,25 @@ SHELLS = ("bash", "zsh", "fish")
 VARIABLE = "_BACKEDGE_COMPLETE"
 
 
-class SetupFailure(click.ClickException):
-    """A Backedge error, shown as one line; exit code 2, as for a wrong flag."""
+class Failure(click.ClickException):
+    """An error, shown as one line; exit code 2, as for a wrong flag."""
 
     exit_code = 2
 
+    def __init__(self, command: str | None, text: object) -> None:
+        name = f"backedge {command}" if command else "backedge"
+        super().__init__(f"{name}: {' '.join(str(text).split())}")
+
     @override
     def show(self, file: IO[str] | None = None) -> None:
-        click.echo(f"backedge: {self.message}", file=file, err=file is None)
+        click.echo(self.message, file=file, err=file is None)
 
 
 class LazyGroup(click.Group):
     """Subcommands that are imported when they are called.
 
-    A Backedge error in one of them ends the process with its message only.
+    A Backedge error in one of them, or a file that cannot be opened, ends the process with its
+    message only.
     """
 
     @override
@@ -59,9 +64,11 @@ class LazyGroup(click.Group):
             return super().invoke(ctx)
         except click.UsageError as error:
             path = error.ctx.command_path if error.ctx else "backedge"
-            raise SetupFailure(f"{error.format_message()} ({path} --help)") from error
-        except BackedgeError as error:
-            raise SetupFailure(" ".join(str(error).split())) from error
+            raise Failure(None, f"{error.format_message()} ({path} --help)") from error
+        except BrokenPipeError:
+            raise  # the reader has closed the pipe; click ends the command silently
+        except (BackedgeError, OSError) as error:
+            raise Failure(ctx.invoked_subcommand, error) from error
 
     @override
     def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
@@ -86,9 +93,10 @@ class LazyGroup(click.Group):
         try:
             command: click.Command = pkgutil.resolve_name(f"{PACKAGE}.{place}")
         except ModuleNotFoundError as error:
-            raise SetupFailure(
+            raise Failure(
+                None,
                 f"{cmd_name} needs {error.name}, which is not installed; pip install "
-                "'.[light]' in a checkout of Backedge installs all that runs without an engine."
+                "'.[light]' in a checkout of Backedge installs all that runs without an engine.",
             ) from error
         return command
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, BinaryIO
@@ -12,7 +11,7 @@ from typing import Any, BinaryIO
 import click
 import msgspec
 
-from ..base.errors import BackedgeError, SetupError
+from ..base.errors import SetupError
 from ..base.json_types import JsonObject
 from ..parsers import events as kinds
 from ..parsers.api import stream_parser
@@ -63,11 +62,7 @@ def command(**flags: Any) -> None:
     Reads FILE or the standard input. Prints the events of the linear parsers, one per line:
     content, reasoning, calls, their arguments. `backedge parsers` lists the names.
     """
-    try:
-        events = parse(**{name: flags[name] for name in flags if name != "as_json"})
-    except (BackedgeError, OSError, UnicodeDecodeError) as error:
-        click.echo(f"backedge parse: {error}", err=True)
-        sys.exit(2)
+    events = parse(**{name: flags[name] for name in flags if name != "as_json"})
     shown = [show(event) for event in events]
     if flags["as_json"]:
         click.echo(msgspec.json.encode(shown))
@@ -88,13 +83,16 @@ def parse(
 ) -> list[Event]:
     """Return the events of a text, joining consecutive ones of one kind.
 
-    Raises `SetupError` without any parser, and for invalid tools.
+    Raises `SetupError` without any parser, for invalid tools, and for a text that is not UTF-8.
     """
     if not (tool_call_parser or reasoning_parser):
         raise SetupError(
             "name a parser with --format or --reasoning; `backedge parsers` lists them."
         )
-    text = file.read().decode()
+    try:
+        text = file.read().decode()
+    except UnicodeDecodeError as error:
+        raise SetupError(f"the text is not UTF-8: {error}") from error
     parser = stream_parser(
         tool_call_parser=tool_call_parser or None,
         reasoning_parser=reasoning_parser or None,

@@ -12,6 +12,8 @@ import zlib
 from collections.abc import Callable, Mapping, Sequence
 from typing import Protocol
 
+import msgspec
+
 from ..base.limits import MAX_HELD_TOKENS, MAX_RECORDED_TOKENS
 from ..parsers.base import ParserNames
 from ..postprocess.messages import ChoiceDelta, Chunk, PostprocessParams
@@ -61,13 +63,7 @@ class Recorder:
 
     def without_parsers(self) -> Recorder:
         """Return a recorder for requests whose text the frontend parses."""
-        model = RecordedModel(
-            path=self.model.path,
-            engine=self.model.engine,
-            engine_version=self.model.engine_version,
-            backedge_version=self.model.backedge_version,
-            parsers=ParserNames(),
-        )
+        model = msgspec.structs.replace(self.model, parsers=ParserNames(), kind="auto")
         return Recorder(self.settings, self.writer, self.source, model, self.redactor)
 
     def start(

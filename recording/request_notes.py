@@ -50,15 +50,21 @@ class RequestNotes(msgspec.Struct, frozen=True, kw_only=True):
     def build(self, *, with_prompt: bool) -> Recording:
         """Return the unredacted recording. with_prompt: include the prompt's token ids."""
         ids = list(self._prompt) if with_prompt else None
-        return self._build(
-            self.params,
-            RecordedPrompt(sha256=hash_ids(self._prompt), token_ids=ids, tail=self._tail),
-            [
+        return Recording(
+            source=self.source,
+            began=self.began,
+            model=self.model,
+            params=self.params,
+            prompt=RecordedPrompt(sha256=hash_ids(self._prompt), token_ids=ids, tail=self._tail),
+            chunks=[
                 RecordedChunk(self._at_ms(at), keep_finite(chunk))
                 for at, chunk in self._all_chunks()
             ],
-            [RecordedDeltas(self._at_ms(at), deltas) for at, deltas in self.sent],
-            self.error,
+            sent=[RecordedDeltas(self._at_ms(at), deltas) for at, deltas in self.sent],
+            outcome=self.outcome,
+            error=self.error,
+            resumed=len(self._resumed),
+            dropped=self.dropped,
         )
 
     def build_redacted(self, redactor: Redactor) -> Recording:
@@ -67,21 +73,23 @@ class RequestNotes(msgspec.Struct, frozen=True, kw_only=True):
         It keeps the prompt's hash and redacted tail. Raises what a tokenizer raises.
         """
         of_request = redactor.for_request(self.params, self.model.parsers)
+        whole = self.build(with_prompt=False)
         tail = [new for ids in of_request.redact([self._tail]) for new in ids]
-        return self._build(
-            redact_params(self.params),
-            RecordedPrompt(sha256=hash_ids(self._prompt), tail=tail),
-            self._redact_chunks(of_request),
-            [
+        return msgspec.structs.replace(
+            whole,
+            params=redact_params(self.params),
+            prompt=msgspec.structs.replace(whole.prompt, tail=tail),
+            chunks=redact_chunks(whole.chunks, of_request),
+            sent=[
                 RecordedDeltas(
-                    self._at_ms(at),
-                    [of_request.redact_delta(delta) for delta in deltas],
-                    [measure_texts(delta) for delta in deltas],
+                    sent.at_ms,
+                    [of_request.redact_delta(delta) for delta in sent.deltas],
+                    [measure_texts(delta) for delta in sent.deltas],
                 )
-                for at, deltas in self.sent
+                for sent in whole.sent
             ],
             # The text of an error may repeat the request or the answer.
-            None if self.error is None else self.error.partition(":")[0],
+            error=None if self.error is None else self.error.partition(":")[0],
             redacted=True,
         )
 
@@ -103,50 +111,30 @@ class RequestNotes(msgspec.Struct, frozen=True, kw_only=True):
         first = [(self.since, Chunk(token_ids=resumed))] if resumed else []
         return first + self.chunks
 
-    def _redact_chunks(self, redactor: RequestRedactor) -> list[RecordedChunk]:
-        """Redact all chunks; those of a choice together, because words span chunks."""
-        chunks = self._all_chunks()
-        by_choice: dict[int, list[list[int]]] = {}
-        for _, chunk in chunks:
-            by_choice.setdefault(chunk.index, []).append(chunk.token_ids)
-        redacted = {index: iter(redactor.redact(ids)) for index, ids in by_choice.items()}
-        return [
-            RecordedChunk(
-                self._at_ms(at),
-                msgspec.structs.replace(
-                    chunk, token_ids=next(redacted[chunk.index]), logprobs=None, top_logprobs=None
-                ),
-            )
-            for at, chunk in chunks
-        ]
-
     def _at_ms(self, at: float) -> float:
         return round((at - self.since) * MS_PER_S, _ROUNDED_MS)
 
-    def _build(
-        self,
-        params: PostprocessParams,
-        prompt: RecordedPrompt,
-        chunks: list[RecordedChunk],
-        sent: list[RecordedDeltas],
-        error: str | None,
-        *,
-        redacted: bool = False,
-    ) -> Recording:
-        return Recording(
-            source=self.source,
-            began=self.began,
-            model=self.model,
-            params=params,
-            prompt=prompt,
-            chunks=chunks,
-            sent=sent,
-            outcome=self.outcome,
-            error=error,
-            resumed=len(self._resumed),
-            redacted=redacted,
-            dropped=self.dropped,
+
+def redact_chunks(
+    recorded: Sequence[RecordedChunk], redactor: RequestRedactor
+) -> list[RecordedChunk]:
+    """Redact all chunks; those of a choice together, because words span chunks."""
+    by_choice: dict[int, list[list[int]]] = {}
+    for item in recorded:
+        by_choice.setdefault(item.chunk.index, []).append(item.chunk.token_ids)
+    redacted = {index: iter(redactor.redact(ids)) for index, ids in by_choice.items()}
+    return [
+        RecordedChunk(
+            item.at_ms,
+            msgspec.structs.replace(
+                item.chunk,
+                token_ids=next(redacted[item.chunk.index]),
+                logprobs=None,
+                top_logprobs=None,
+            ),
         )
+        for item in recorded
+    ]
 
 
 def hash_ids(token_ids: Sequence[int]) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import click
 import msgspec
@@ -29,15 +29,15 @@ COMMAND_LINE = "backedge.doctor.command_line"
 
 
 class Target(NamedTuple):
-    """The arguments of doctor; all are optional."""
+    """The arguments of doctor; all are optional. target: a model or a URL."""
 
-    model_or_url: str | None
+    target: str | None
     command_line: list[str]
     engine: EngineName | None
     chat_template: str | None
     revision: str | None
     discovery: str | None
-    worker_urls: tuple[str, ...]
+    workers: tuple[str, ...]
 
 
 class WithCommandLine(click.Command):
@@ -63,17 +63,17 @@ def examine_all(target: Target) -> Iterator[Finding]:
 def examine(target: Target) -> Iterator[Finding]:
     """Yield the findings. Raises `SetupError` for a target that cannot be read."""
     yield from check_installation()
-    if target.model_or_url and "://" in target.model_or_url:
-        yield from examine_fleet(target, target.model_or_url)
+    if target.target and "://" in target.target:
+        yield from examine_fleet(target, target.target)
     elif target.command_line:
         yield from examine_command(target)
-    elif target.model_or_url:
-        yield from examine_model(target, target.model_or_url)
+    elif target.target:
+        yield from examine_model(target, target.target)
         if target.engine is not None:
             yield from check_engine(target.engine)
     elif target.engine is not None:
         yield from check_engine(target.engine)
-    for url in target.worker_urls:
+    for url in target.workers:
         yield from check_system_port(url)
 
 
@@ -95,7 +95,7 @@ def examine_command(target: Target) -> Iterator[Finding]:
         return
     command = parse_worker_command(target.command_line)
     template = target.chat_template or command.chat_template
-    model = command.model or target.model_or_url
+    model = command.model or target.target
     facts = read_model(str(model), template, target.revision or command.revision)
     yield from check_model(facts)
     yield from check_command(command, facts)
@@ -153,27 +153,15 @@ Exit code: 0 if nothing is wrong, 1 with warnings, 2 with errors.""",
 )
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 @click.pass_context
-def command(
-    ctx: click.Context,
-    *,
-    target: str | None,
-    engine: EngineName | None,
-    chat_template: str | None,
-    revision: str | None,
-    discovery: str | None,
-    workers: tuple[str, ...],
-    as_json: bool,
-) -> None:
+def command(ctx: click.Context, /, *, as_json: bool, **flags: Any) -> None:
     """Check compatibility.
 
     With a MODEL (a folder, or a name on the hub): its parsers, and the flags for a worker. With
     a worker's command line after `--`: what it would do, before you pay for a GPU. With the
     URL of a frontend: its models and workers, and differences. Without: what is installed.
     """
-    command_line = ctx.meta.get(COMMAND_LINE, [])
-    examined = Target(target, command_line, engine, chat_template, revision, discovery, workers)
     findings = []
-    for finding in examine_all(examined):
+    for finding in examine_all(Target(command_line=ctx.meta.get(COMMAND_LINE, []), **flags)):
         findings.append(finding)
         if not as_json:  # at once, because an engine's import takes a minute
             click.echo(show_finding(finding))

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import sys
 from collections.abc import Callable, Iterator
 from itertools import islice
 from pathlib import Path
@@ -13,7 +12,7 @@ from typing import NamedTuple, cast, get_args
 import click
 import msgspec
 
-from ...base.errors import BackedgeError, SetupError
+from ...base.errors import SetupError
 from ...base.limits import MAX_REQUESTS
 from ...parsers.parser_lookup import Kind
 from ...recording.recording import Recording
@@ -67,17 +66,6 @@ def command(**flags: object) -> None:
     listed: choose one with --request.
     """
     options = Options(**flags)  # type: ignore[arg-type]  # click passes what is declared above
-    try:
-        run(options)
-    except BrokenPipeError:
-        raise  # the reader has closed the pipe; click ends the command silently
-    except (BackedgeError, OSError) as error:
-        click.echo(f"{PROGRAM}: {error}", err=True)
-        sys.exit(2)
-
-
-def run(options: Options) -> None:
-    """Run the command. Raises `BackedgeError` and OSError."""
     if options.port is not None:
         serve(options)
         return

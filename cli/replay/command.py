@@ -12,7 +12,7 @@ from typing import NamedTuple, get_args
 import click
 import msgspec
 
-from ...base.errors import BackedgeError, SetupError
+from ...base.errors import SetupError
 from ...parsers.api import Engine
 from ...parsers.parser_lookup import Kind
 from ...postprocess.messages import ChoiceDelta
@@ -132,21 +132,12 @@ def command(**flags: object) -> None:
     contain it. Exit code 0: equal, 1: different, 2: an error.
     """
     options = Options(**flags)  # type: ignore[arg-type]  # click passes what is declared above
-    try:
-        sys.exit(run(options))
-    except (BackedgeError, OSError) as error:
-        click.echo(f"{PROGRAM}: {error}", err=True)
-        sys.exit(ERROR)
-
-
-def run(options: Options) -> int:
-    """Run the command; return the exit code. Raises `BackedgeError`."""
     files = list_files(options.files)
     cases = [file for file in files if is_case(file)]
     codes = [run_case_file(file, as_json=options.as_json) for file in cases]
     if len(cases) < len(files):
         codes += replay_all([file for file in files if file not in cases], options)
-    return max(codes)
+    sys.exit(max(codes))
 
 
 def replay_all(files: Sequence[Path], options: Options) -> list[int]:

@@ -52,7 +52,7 @@ def test_an_error_of_ours_is_one_line(monkeypatch) -> None:
     with_command(monkeypatch, failing)
     result = CliRunner().invoke(main, ["failing"])
     assert result.exit_code == 2
-    assert result.stderr == "backedge: a flag is wrong; set it.\n"
+    assert result.stderr == "backedge failing: a flag is wrong; set it.\n"
     assert result.stdout == ""
 
 
