@@ -132,7 +132,7 @@ def _huggingface(cache: PromptCache) -> Encode:
 
 
 def _by_transformers(tokenizer: object, cache: PromptCache) -> Encode:
-    from backedge.tokenization.transformers_tokenizers import make_encoder
+    from backedge.templates.transformers_tokenizers import make_encoder
 
     encoder = make_encoder(tokenizer, cache)
     if encoder is None:

@@ -38,8 +38,12 @@ from ..tokenization.detokenizer import DetokenizerFactory
 from ..tokenization.model_files import read_vocabulary_size
 from .http_errors import REFUSALS, as_http_errors, build_refusal
 from .parser_names import read_worker_card
-from .request.chat_request import ChatRequest, decode_chat_request, write_reasoning_as_text
-from .request.metadata_options import apply_metadata_options
+from .request.chat_request import (
+    ChatRequest,
+    apply_metadata_options,
+    decode_chat_request,
+    write_reasoning_as_text,
+)
 from .request.validation import MEDIA_PARTS, check_request
 from .response.openai_chunks import AnnotatedChunk, OpenAIChunkWriter
 from .response.worker_stream import StreamReader, WorkerError

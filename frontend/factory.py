@@ -6,6 +6,7 @@ import argparse
 import asyncio
 import functools
 import importlib
+import importlib.metadata
 import logging
 from collections.abc import AsyncIterator, Callable, Container, Iterable
 
@@ -23,18 +24,25 @@ from ..engines.dynamo.types import (
     Runtime,
     read_runtime_config,
 )
+from ..recording.flags import RecordSettings
+from ..recording.recorder import Recorder
+from ..recording.recording import RecordedModel
+from ..recording.writer import RecordingWriter
 from ..tokenization import read_tokenizer_config, split_name
-from ..tokenization.backend_selection import select_tokenizer
-from ..tokenization.flags import ALLOW_MODULE_FLAG, Backend, TokenizerSelection
 from ..tokenization.prompt_cache import PromptCache
-from .chat_model import ChatModel
+from ..tokenization.tokenizer_selection import (
+    ALLOW_MODULE_FLAG,
+    Backend,
+    TokenizerSelection,
+    select_tokenizer,
+)
+from .chat_model import ChatModel, Deployment
 from .http_errors import REFUSALS, as_http_errors, build_refusal
-from .model_builder import load_builder
+from .model_builder import ChatModelBuilder, load_builder
 from .parser_names import read_worker_card
-from .recorder import FrontendRecording
+from .prompt_queue import PromptQueue
 from .response.openai_chunks import AnnotatedChunk
-from .runtime.prompt_queue import PromptQueue
-from .runtime.teardown import RunningRequests, Teardown, close_when_idle, find_closing
+from .teardown import RunningRequests, Teardown, close_when_idle, find_closing
 
 logger = logging.getLogger(__name__)
 
@@ -56,7 +64,7 @@ class EngineFactory:
     allowed_modules: of tokenizers that workers may name on a model's card.
     runtime: of this process, for the workers' endpoints; None if unknown.
     prompt_cache: of all models; None for one of the default size.
-    recording: records requests; None to record nothing.
+    record: how to record requests; None to record nothing.
     """
 
     def __init__(
@@ -68,7 +76,7 @@ class EngineFactory:
         allowed_modules: Iterable[str] = (),
         runtime: Runtime | None = None,
         prompt_cache: PromptCache | None = None,
-        recording: FrontendRecording | None = None,
+        record: RecordSettings | None = None,
     ) -> None:
         self._config = config
         self._flags = flags
@@ -78,7 +86,7 @@ class EngineFactory:
         self._runtime = runtime
         self._prompt_queue = PromptQueue()
         self.prompt_cache = PromptCache() if prompt_cache is None else prompt_cache
-        self._recording = recording
+        self.recording = None if record is None else FrontendRecording(record)
         self._teardown = Teardown()
 
     async def chat_engine_factory(
@@ -94,7 +102,10 @@ class EngineFactory:
         if not card.model_type().supports_chat():
             raise SetupError(f"model {card.name()!r} serves no chat completions.")
         try:
-            answer = await self._build_answer(instance_id, card, routed_engine)
+            deployment = Deployment(
+                instance_id, card, routed_engine, self._config, self._flags, self._runtime
+            )
+            answer = await self._build_answer(deployment)
         except SetupError as error:
             answer = refuse_requests(card.name(), str(error))
         except (ImportError, AttributeError, TypeError) as error:
@@ -104,28 +115,20 @@ class EngineFactory:
             answer = refuse_requests(card.name(), f"{reason}; see docs/compatibility.md.")
         return PythonAsyncEngine(answer, asyncio.get_running_loop())
 
-    async def _build_answer(
-        self, instance_id: ModelInstance, card: ModelCard, routed_engine: RoutedEngine
-    ) -> Answer:
+    async def _build_answer(self, deployment: Deployment) -> Answer:
         """Return the function that answers the requests. Raises `SetupError`."""
+        card = deployment.card
         worker_card = read_worker_card(read_runtime_config(card))
         engine = None if worker_card is None else worker_card.engine
         backend, selection = self._select_tokenizer(card, engine)
         # In a thread, since importing an engine would delay other models' streams.
         builder_class = await asyncio.to_thread(load_builder, backend)
         builder = builder_class(
-            self._config,
-            self._flags,
-            self._prompt_queue,
-            selection,
-            card,
-            worker_card,
-            self._runtime,
-            self.prompt_cache,
+            deployment, self._prompt_queue, selection, worker_card, self.prompt_cache
         )
-        model = await builder.build(instance_id, routed_engine)
-        if self._recording is not None:
-            self._recording.record(model, builder)
+        model = await builder.build()
+        if self.recording is not None:
+            self.recording.record(model, builder)
         if self._user_engine is None:
             answer = model.answer
             self._teardown.watch(answer)
@@ -213,3 +216,26 @@ def as_async_generator(answer: Answer, running: RunningRequests) -> Answer:
             yield build_refusal(error)
 
     return generator
+
+
+class FrontendRecording:
+    """Records the requests of all models, according to the flags."""
+
+    def __init__(self, settings: RecordSettings) -> None:
+        self.writer = RecordingWriter(settings, "frontend")
+        self._settings = settings
+
+    def record(self, model: ChatModel, builder: ChatModelBuilder) -> None:
+        """Record the requests of `model`. builder: of the model."""
+        card = builder.worker_card
+        recorded = RecordedModel(
+            path=model.path,
+            engine="" if card is None else card.engine,
+            engine_version="" if card is None else card.engine_version,
+            backedge_version=importlib.metadata.version("backedge"),
+            parsers=builder.configured.names,
+            kind=getattr(builder.flags, "postprocess_parsers", "auto"),
+        )
+        model.recorder = Recorder(
+            self._settings, self.writer, "frontend", recorded, model.make_redactor
+        )

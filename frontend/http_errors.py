@@ -18,8 +18,7 @@ from dynamo.llm.exceptions import (
 from ..base.errors import RequestError, SetupError, shorten
 from ..base.json_types import JsonObject
 from ..tokenization import TokenizerError
-from .runtime.containment import PreparationError
-from .runtime.prompt_queue import BusyError, ClientGoneError
+from .prompt_queue import BusyError, ClientGoneError, PreparationError
 
 logger = logging.getLogger(__name__)
 

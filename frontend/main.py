@@ -7,7 +7,7 @@ import functools
 import os
 import sys
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any, Protocol, get_args
+from typing import Any, Protocol, get_args
 
 import msgspec
 
@@ -20,13 +20,15 @@ from ..engines.dynamo.types import FrontendConfig, Runtime
 from ..parsers.parser_lookup import Kind
 from ..recording import flags as record_flags
 from ..recording.flags import RecordSettings, read_record_settings
-from ..tokenization import flags as tokenizer_flags
-from ..tokenization.backend_selection import check_installed, is_installed
-from ..tokenization.flags import ALLOW_MODULE_FLAG, BACKEND_FLAG, TokenizerSelection
+from ..tokenization import tokenizer_selection as tokenizer_flags
 from ..tokenization.prompt_cache import BYTES_PER_MB, PromptCache
-
-if TYPE_CHECKING:
-    from .recorder import FrontendRecording
+from ..tokenization.tokenizer_selection import (
+    ALLOW_MODULE_FLAG,
+    BACKEND_FLAG,
+    TokenizerSelection,
+    check_installed,
+    is_installed,
+)
 
 CHAT_PROCESSOR_FLAG = "--dyn-chat-processor"
 ENGINE_FACTORY_FLAG = "--engine-factory"
@@ -233,7 +235,8 @@ def build_engine_factory(
     Raises SystemExit for flags that cannot be served, and as `check_dynamo`.
     """
     garbage.resume()
-    set_environment()
+    for variable, value in ENVIRONMENT.items():
+        os.environ.setdefault(variable, value)
     off = check_dynamo()
     from .factory import EngineFactory, find_user_engine
     from .metrics import FrontendMetrics
@@ -241,30 +244,29 @@ def build_engine_factory(
     check_config(config)
     try:
         if frontend_flags is None:
-            recording = build_recording(read_record_settings(flags))
             tokenizer = tokenizer_flags.parse_tokenizer_flags(flags)
-            return EngineFactory(config, flags, tokenizer, recording=recording)
+            return EngineFactory(config, flags, tokenizer, record=read_record_settings(flags))
         if frontend_flags.parsers is not None:
             flags.postprocess_parsers = frontend_flags.parsers
         name = frontend_flags.user_engine
         user_engine = find_user_engine(name) if name else None
     except SetupError as error:
         raise SystemExit(str(error)) from error
-    recording = build_recording(frontend_flags.record)
     runtime = None if recorded is None else recorded.runtime
-    prompt_cache = PromptCache(frontend_flags.prompt_cache_mb * BYTES_PER_MB)
-    if runtime is not None and seams.METRICS not in off:
-        FrontendMetrics(prompt_cache, recording).expose(runtime)
-    return EngineFactory(
+    factory = EngineFactory(
         config,
         flags,
         frontend_flags.tokenizer,
         user_engine,
         frontend_flags.allowed_modules,
         runtime,
-        prompt_cache,
-        recording,
+        PromptCache(frontend_flags.prompt_cache_mb * BYTES_PER_MB),
+        frontend_flags.record,
     )
+    if runtime is not None and seams.METRICS not in off:
+        counts = None if factory.recording is None else factory.recording.writer.counts
+        FrontendMetrics(factory.prompt_cache, counts).expose(runtime)
+    return factory
 
 
 def check_config(config: FrontendConfig) -> None:
@@ -274,19 +276,6 @@ def check_config(config: FrontendConfig) -> None:
             f"--dyn-preprocess-workers {config.preprocess_workers}: Backedge preprocesses in "
             "threads; leave the flag out."
         )
-
-
-def build_recording(settings: RecordSettings | None) -> FrontendRecording | None:
-    """Build the recording of requests; None without `settings`."""
-    from .recorder import FrontendRecording
-
-    return None if settings is None else FrontendRecording(settings)
-
-
-def set_environment() -> None:
-    """Set our defaults for Dynamo's environment variables."""
-    for variable, value in ENVIRONMENT.items():
-        os.environ.setdefault(variable, value)
 
 
 class SetupFunction(Protocol):

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from typing import Protocol
 
 from ..engines.dynamo.types import Runtime
-from ..recording.writer import RecordingCounts, RecordingWriter
+from ..recording.writer import RecordingCounts
 from ..tokenization.prompt_cache import PromptCache
 
 # Nothing is served there; Dynamo keeps callbacks of metrics with an endpoint.
@@ -21,22 +21,15 @@ class MetricFamily(Protocol):
         ...
 
 
-class HasWriter(Protocol):
-    """The recording of the frontend's requests."""
-
-    writer: RecordingWriter
-
-
 class FrontendMetrics:
     """A collector for prometheus_client.
 
-    cache: of the prompts of all models. recording: has the writer of recordings;
-        None if no requests are recorded.
+    cache: of the prompts of all models. recordings: None if no requests are recorded.
     """
 
-    def __init__(self, cache: PromptCache, recording: HasWriter | None = None) -> None:
+    def __init__(self, cache: PromptCache, recordings: RecordingCounts | None = None) -> None:
         self._cache = cache
-        self._recordings = RecordingCounts() if recording is None else recording.writer.counts
+        self._recordings = recordings or RecordingCounts()
 
     def expose(self, runtime: Runtime) -> None:
         """Add the metrics to those of the process that has `runtime`."""

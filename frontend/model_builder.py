@@ -3,31 +3,33 @@
 from __future__ import annotations
 
 import abc
-import argparse
 import functools
 import logging
+
+import msgspec
+from dynamo.frontend.structural_tag_policy import (
+    runtime_structural_tag_excludes_reasoning,
+    runtime_structural_tag_options,
+)
 
 from ..base.engines import load_engine_module
 from ..base.errors import SetupError
 from ..base.garbage import importing
+from ..base.json_types import JsonObject
 from ..base.seams import Seam, check_seams, read_version, rows_of
 from ..engines.dynamo.types import (
-    FrontendConfig,
-    ModelCard,
-    ModelInstance,
-    RoutedEngine,
-    Runtime,
     read_runtime_config,
 )
-from ..guided.call_policy import CallPolicy
+from ..guided.call_policy import CallPolicy, find_call_tags
+from ..parsers.base import ParserNames
 from ..parsers.parser_lookup import Kind
 from ..postprocess.messages import WorkerCard
-from ..tokenization.flags import Backend, TokenizerSelection
 from ..tokenization.prompt_cache import PromptCache
+from ..tokenization.tokenizer_selection import Backend, TokenizerSelection
 from .chat_model import ChatModel, Deployment
 from .parser_names import FrontendParsers, InstalledParsers, read_configured_parsers, select_parsers
-from .request.card_policy import read_call_policy
-from .runtime.prompt_queue import PromptQueue
+from .prompt_queue import PromptQueue
+from .request.tool_schema_cache import standard_parameters
 
 logger = logging.getLogger(__name__)
 
@@ -50,10 +52,8 @@ TABLES: dict[Backend, tuple[str, ...]] = {
 class ChatModelBuilder(abc.ABC):
     """Builds one model.
 
-    config: Dynamo's own flags. flags: as `dynamo.frontend` parsed them, with
-        tool_call_parser, reasoning_parser and chat_template. selection: the tokenizer.
-    card: the model's. worker_card: of the model's workers; None for plain workers.
-    runtime: of this process; None if it is not known.
+    deployment: its flags have tool_call_parser, reasoning_parser and chat_template.
+    selection: the tokenizer. worker_card: of the model's workers; None for plain workers.
     prompt_cache: shared by all models; None to remember no prompts.
     features_off: the features that the installed versions lack; set when the class is loaded.
     """
@@ -62,42 +62,33 @@ class ChatModelBuilder(abc.ABC):
 
     def __init__(
         self,
-        config: FrontendConfig,
-        flags: argparse.Namespace,
+        deployment: Deployment,
         prompt_queue: PromptQueue,
         selection: TokenizerSelection,
-        card: ModelCard,
         worker_card: WorkerCard | None,
-        runtime: Runtime | None = None,
         prompt_cache: PromptCache | None = None,
     ) -> None:
-        self.config = config
-        self.flags = flags
+        self.deployment = deployment
+        self.config = deployment.config
+        self.flags = deployment.flags
         self.prompt_queue = prompt_queue
         self.selection = selection
-        self.card = card
+        self.card = card = deployment.card
         self.prompt_cache = prompt_cache
         self.path = card.local_dir()
         self.runtime_config = card.runtime_config()
         runtime_config = read_runtime_config(card)
         self.context_length = runtime_config.context_length
         self.worker_card = worker_card
-        self._runtime = runtime
-        self.configured = read_configured_parsers(flags, runtime_config, worker_card)
+        self.configured = read_configured_parsers(self.flags, runtime_config, worker_card)
 
     @abc.abstractmethod
-    async def build(self, instance_id: ModelInstance, routed_engine: RoutedEngine) -> ChatModel:
+    async def build(self) -> ChatModel:
         """Return the model that Dynamo has discovered.
 
         Raises `SetupError` for a model whose files do not suffice, and
         `UnknownParserError` for a configured name that no parser has.
         """
-
-    def describe(self, instance_id: ModelInstance, routed_engine: RoutedEngine) -> Deployment:
-        """Return everything that Dynamo knows about the model."""
-        return Deployment(
-            instance_id, self.card, routed_engine, self.config, self.flags, self._runtime
-        )
 
     def engine_name(self, default: str) -> str:
         """Return the name of the workers' engine; `default` if it is unknown."""
@@ -148,3 +139,41 @@ def load_builder(backend: Backend) -> type[ChatModelBuilder]:
             ) from error
     builder.features_off = features_off
     return builder
+
+
+class StructuralTagOptions(msgspec.Struct):
+    """The options that Dynamo's own functions do not read."""
+
+    tool_arguments_any_order: object = False
+
+
+class CardOptions(msgspec.Struct):
+    """The part of a card's configuration that decides about grammars of calls."""
+
+    structural_tag: StructuralTagOptions | None = None
+
+
+def read_call_policy(
+    runtime_config: JsonObject, names: ParserNames, engine: str | None
+) -> CallPolicy:
+    """Return the policy of a model (its workers' `--dyn-structural-tag`).
+
+    runtime_config: the card's. names: the parsers that are configured for the model. engine: of
+        the workers, if known.
+    """
+    mode, scope, schema = runtime_structural_tag_options(runtime_config)
+    tag = msgspec.convert(runtime_config, CardOptions).structural_tag or StructuralTagOptions()
+    return CallPolicy(
+        call_tags=find_call_tags(names),
+        enabled=mode == "on",
+        always=scope == "always",
+        strict=schema == "strict",
+        any_order=bool(tag.tool_arguments_any_order),
+        # A grammar of calls would forbid reasoning, unless the engine waits for its end.
+        forces=(
+            names.reasoning is None
+            or engine == "sglang"
+            or runtime_structural_tag_excludes_reasoning(runtime_config)
+        ),
+        standardize=standard_parameters,
+    )

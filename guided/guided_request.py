@@ -2,20 +2,37 @@
 
 Both a server's chat request and a row of a batch are a `GuidedRequest`, so the same checks and the
 same policy apply to both.
+
+`check_constraints` is fast enough for a server's event loop: it checks that the constraints are
+compatible. `check_schemas` checks schemas, expressions and grammars, in a thread.
 """
 
 from __future__ import annotations
 
 import re
+from collections.abc import Callable, Iterator
 from typing import Literal, NoReturn, TypeVar, get_args
 
 import msgspec
 
-from ..base.errors import RequestError
-from ..base.json_types import JsonObject
+from ..base.errors import RequestError, show
+from ..base.json_types import JsonObject, is_deeper
+from ..base.limits import (
+    MAX_GRAMMAR_CHARACTERS,
+    MAX_SCHEMA_BYTES,
+    MAX_SCHEMA_DEPTH,
+    MAX_SCHEMAS_BYTES,
+    MAX_TOOL_NAME,
+    MAX_TOOLS,
+)
 from ..parsers.base import forces_call
+from .client_schemas import SchemaFault, find_fault, find_pattern_fault, find_tool_fault
 
 ResponseFormatType = Literal["text", "json_object", "json_schema", "structural_tag"]
+# At most one of these constrains an answer.
+GUIDED_FIELDS = ("guided_json", "guided_regex", "guided_grammar", "guided_choice")
+# Those whose value is no schema, with the one that refines them.
+GUIDED_TEXTS = (*GUIDED_FIELDS[1:], "guided_whitespace_pattern")
 
 
 class Function(msgspec.Struct, gc=False):
@@ -153,3 +170,165 @@ def _value_at(raw: object, path: str) -> object:
         elif isinstance(value, dict):
             value = value[name]
     return value
+
+
+def check_constraints(request: GuidedRequest) -> None:
+    """Raise `RequestError` for the first invalid tool, `tool_choice` or constraint."""
+    _check_tools(request)
+    _check_tool_choice(request)
+    _check_one_constraint(request)
+
+
+def _check_tools(request: GuidedRequest) -> None:
+    tools = request.tools or []
+    if len(tools) > MAX_TOOLS:
+        raise RequestError.too_many("tools", len(tools), "tools", MAX_TOOLS)
+    names: set[str] = set()
+    for position, tool in enumerate(tools):
+        name, field = tool.function.name, f"tools[{position}].function.name"
+        if not 0 < len(name) <= MAX_TOOL_NAME:
+            expected = f"a name of at most {MAX_TOOL_NAME} characters"
+            raise RequestError.wrong(field, name, expected)
+        if name in names:
+            raise RequestError(field, f"must be unique; another tool is {show(name)}")
+        names.add(name)
+
+
+def _check_tool_choice(request: GuidedRequest) -> None:
+    choice = request.tool_choice
+    if isinstance(choice, str) and choice not in ("none", "auto", "required"):
+        allowed = '"none", "auto", "required" or a named function'
+        raise RequestError.wrong("tool_choice", choice, allowed)
+    if not request.forces_call:
+        return
+    names = [tool.function.name for tool in request.tools or []]
+    demanded = request.named_function
+    if not names or (demanded is not None and demanded not in names):
+        allowed = f'"none", "auto", or one of the functions in `tools`, {names}'
+        raise RequestError.wrong("tool_choice", request.raw["tool_choice"], allowed)
+
+
+def _check_one_constraint(request: GuidedRequest) -> None:
+    """At most one constraint; a forced call is one, and leaves the message empty."""
+    given = [field for field in GUIDED_FIELDS if getattr(request, field) not in (None, [])]
+    response_format = request.response_format
+    if request.forces_call:
+        if response_format is not None and response_format.type == "structural_tag":
+            given.append("response_format")
+        other = "`tool_choice`, which forces a tool call"
+    else:
+        other = f"`{given[0]}`, which constrains the answer" if given else ""
+        given = given[1:]
+    if given:
+        raise RequestError(given[0], f"cannot be combined with {other}")
+
+
+def has_schemas(request: GuidedRequest) -> bool:
+    """Whether `check_schemas` has anything to check."""
+    return (
+        bool(request.tools)
+        or request.response_format is not None
+        or any(getattr(request, field) is not None for field in ("guided_json", *GUIDED_TEXTS))
+    )
+
+
+def check_schemas(
+    request: GuidedRequest,
+    find_tool_fault: Callable[[JsonObject], SchemaFault | None] = find_tool_fault,
+) -> None:
+    """Raise `RequestError` for the first invalid schema, expression or grammar.
+
+    find_tool_fault: checks a tool's schema; may be a cached version.
+    """
+    total = 0
+    for position, tool in enumerate(request.tools or []):
+        parameters = tool.function.parameters
+        if parameters is not None:
+            field = f"tools[{position}].function.parameters"
+            total += _measure(field, parameters)
+            if total > MAX_SCHEMAS_BYTES:
+                unit = "bytes of schemas or more"
+                raise RequestError.too_many("tools", total, unit, MAX_SCHEMAS_BYTES)
+            _raise_fault(field, find_tool_fault(parameters))
+    for field, schema in _find_answer_schemas(request):
+        _measure(field, schema)
+        _raise_fault(field, find_fault(schema))
+    _check_structural_tag(request)
+    for field in GUIDED_TEXTS:
+        if (text := getattr(request, field)) is not None:
+            _check_text(field, text)
+
+
+def _measure(field: str, schema: object) -> int:
+    """Return the size of a schema's text in bytes. Raises `RequestError` if it is too large."""
+    try:
+        size = len(msgspec.json.encode(schema))
+    except RecursionError:
+        raise RequestError.wrong(field, schema, f"at most {MAX_SCHEMA_DEPTH} levels deep") from None
+    if size > MAX_SCHEMA_BYTES:
+        raise RequestError.too_many(field, size, "bytes", MAX_SCHEMA_BYTES)
+    return size
+
+
+def _raise_fault(field: str, fault: SchemaFault | None) -> None:
+    if fault is not None:
+        steps = (f"[{word}]" if isinstance(word, int) else f".{word}" for word in fault.path)
+        raise RequestError.wrong(field + "".join(steps), fault.value, fault.allowed)
+
+
+def _find_answer_schemas(request: GuidedRequest) -> Iterator[tuple[str, object]]:
+    """Yield the JSON path of each schema that constrains the answer, and the schema."""
+    response_format = request.response_format
+    if response_format is not None and response_format.type == "json_schema":
+        if response_format.json_schema is None:
+            raise RequestError("response_format.json_schema", "is required")
+        yield "response_format.json_schema.schema", response_format.json_schema.schema
+    if request.guided_json is not None:
+        yield "guided_json", _decode_guided_json(request.guided_json)
+
+
+def _decode_guided_json(guided_json: object) -> object:
+    """Return the schema in `guided_json`, given as a schema or as text."""
+    schema = guided_json
+    if isinstance(guided_json, str):
+        if len(guided_json) > MAX_SCHEMA_BYTES:
+            size = len(guided_json)
+            raise RequestError.too_many("guided_json", size, "characters", MAX_SCHEMA_BYTES)
+        try:
+            schema = msgspec.json.decode(guided_json)
+        except (msgspec.DecodeError, RecursionError):
+            schema = guided_json
+    if not isinstance(schema, dict | bool):
+        raise RequestError.wrong("guided_json", guided_json, "a JSON Schema, or the text of one")
+    return schema
+
+
+def _check_structural_tag(request: GuidedRequest) -> None:
+    if request.response_format is not None and request.response_format.type == "structural_tag":
+        raw = request.raw["response_format"]
+        _measure("response_format", raw)
+        if is_deeper(raw, MAX_SCHEMA_DEPTH):
+            raise RequestError.wrong(
+                "response_format", raw, f"at most {MAX_SCHEMA_DEPTH} levels deep"
+            )
+
+
+def _check_text(field: str, text: object) -> None:
+    if field in ("guided_regex", "guided_whitespace_pattern"):
+        if (allowed := find_pattern_fault(text)) is not None or not text:
+            raise RequestError.wrong(field, text, allowed or "a regular expression")
+    elif field == "guided_grammar":
+        if not isinstance(text, str) or not 0 < len(text) <= MAX_GRAMMAR_CHARACTERS:
+            allowed = f"a grammar of at most {MAX_GRAMMAR_CHARACTERS:,} characters"
+            raise RequestError.wrong(field, text, allowed)
+    elif not _are_choices(text):
+        allowed = f"a list of texts, of at most {MAX_GRAMMAR_CHARACTERS:,} characters together"
+        raise RequestError.wrong(field, text, allowed)
+
+
+def _are_choices(choices: object) -> bool:
+    return (
+        isinstance(choices, list)
+        and all(isinstance(choice, str) for choice in choices)
+        and sum(map(len, choices)) + len(choices) <= MAX_GRAMMAR_CHARACTERS
+    )

@@ -20,7 +20,7 @@ from ..parsers.parser_lookup import linear_parsers
 from ..tokenization.detokenizer import read_vocabulary
 from ..tokenization.errors import describe_error
 from ..tokenization.model_files import GenerationConfig
-from ..tokenization.prompt_limit import PromptLimit
+from ..tokenization.prompt_encoder import PromptLimit
 from .contracts import BACKENDS, GenerationOptions, ModelLoadConfig, TextGenerationRequest
 from .conversation import render_conversation
 from .errors import BackendUnavailableError, UnknownOptionError

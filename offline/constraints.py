@@ -10,11 +10,15 @@ import msgspec
 
 from ..base.errors import RequestError
 from ..base.json_types import JsonObject
-from ..guided.call_policy import CallPolicy, find_call_tags
-from ..guided.guided_decoding import GUIDED_FIELDS, constrains_to_json
-from ..guided.guided_request import GuidedRequest, decode_request
+from ..guided.call_policy import CallPolicy, constrains_to_json, find_call_tags
+from ..guided.guided_request import (
+    GUIDED_FIELDS,
+    GuidedRequest,
+    check_constraints,
+    check_schemas,
+    decode_request,
+)
 from ..guided.reasoned_answer import ReasoningTags, after_reasoning, read_reasoning_tags
-from ..guided.request_checks import check_constraints, check_schemas
 from ..parsers.base import ParserNames
 from ..parsers.linear_parsers import Vocabulary, spell_markers
 from ..parsers.parser_lookup import reasoning_format

@@ -11,12 +11,12 @@ from ..base.errors import RequestError, SetupError
 from ..base.json_types import JsonObject
 from ..templates.chat_template import (
     CACHED_TEMPLATES,
+    RESERVED,
     convert_messages,
     create_environment,
     format_tools,
     reads_content_parts,
 )
-from ..templates.variables import RESERVED
 from ..tokenization.errors import describe_error
 from ..tokenization.model_files import ModelFolder
 from .backend import ModelText

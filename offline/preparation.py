@@ -12,7 +12,7 @@ from ..guided.guided_request import GuidedRequest
 from ..parsers.base import ParserFactory, ParserNames, ParserRequest
 from ..tokenization.detokenizer import detokenizers, read_vocabulary
 from ..tokenization.errors import describe_error
-from ..tokenization.prompt_limit import describe_longest
+from ..tokenization.prompt_encoder import describe_longest
 from .backend import Backend
 from .completion import Completion, CompletionSetup, TextWatcher
 from .constraints import Grammar, ReadRequest, build_grammar, read_names

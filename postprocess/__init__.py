@@ -9,7 +9,6 @@ If `params.stream` is False, each choice gives one delta, at its finish.
 
 from ..parsers.base import ParserRequest
 from ..tokenization.detokenizer import DetokenizerOptions, detokenizers
-from .api import postprocessor
 from .messages import (
     ChoiceDelta,
     Chunk,
@@ -19,7 +18,7 @@ from .messages import (
     Usage,
     WorkerCard,
 )
-from .postprocessor import Postprocessor
+from .postprocessor import Postprocessor, postprocessor
 
 __all__ = [
     "ChoiceDelta",

@@ -1,14 +1,147 @@
-"""One choice: takes its tokens through the stages and finishes it."""
+"""One choice: builds the stages for its request, takes its tokens through them and finishes it."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 
-from ..parsers.events import Event, Reasoning, ToolCallStarted
-from .choice_stages import ChoiceStages
-from .delta_builder import CallOutcome, DeltaKind
+import msgspec
+from typing_extensions import override
+
+from ..parsers.base import ParserFactory, ParserWrapper, StreamParser
+from ..parsers.events import Content, Event, Reasoning, ToolCallStarted
+from ..tokenization.detokenizer import Detokenizer, DetokenizerFactory
+from .delta_builder import CallOutcome, DeltaBuilder, DeltaKind
+from .fallback import FallbackParser, OnError, Report
+from .logprobs import LogprobBuilder
 from .messages import ChoiceDelta, Chunk, PostprocessParams, TokenLogprob
-from .stage_timing import StageTime
+from .stage_timing import StageClock, StageTime
+from .stop_strings import StopFilteredParser, StopStringFilter
+
+
+class SpecialTokenHider(ParserWrapper):
+    """Feeds a parser one token at a time; drops special tokens that it returns as content.
+
+    is_special: whether a token id is that of a special token.
+    """
+
+    def __init__(self, parser: StreamParser, is_special: Callable[[int], bool]) -> None:
+        super().__init__(parser)
+        self._is_special = is_special
+
+    @override
+    def feed(self, text: str, token_ids: Sequence[int] = ()) -> list[Event]:
+        return self._hide(self._inner.feed(text, token_ids), text, token_ids)
+
+    @override
+    def finish(
+        self, text: str = "", token_ids: Sequence[int] = (), *, cut: bool = False
+    ) -> list[Event]:
+        return self._hide(self._inner.finish(text, token_ids, cut=cut), text, token_ids)
+
+    def _hide(self, events: list[Event], text: str, token_ids: Sequence[int]) -> list[Event]:
+        if not (text and token_ids and self._is_special(token_ids[0])):
+            return events
+        return [
+            Content(event.text.removesuffix(text)) if isinstance(event, Content) else event
+            for event in events
+            if not (isinstance(event, Content) and event.text == text)
+        ]
+
+
+@dataclass(slots=True)
+class ChoiceStages:
+    """The stages that a token passes through, in this order.
+
+    parser: the model's parser, possibly wrapped in filters that the request needs.
+    fallback: the innermost parser, which counts reasoning and handles failures.
+    stop: `parser` if the request has stop strings, else None.
+    reads_runs: ordinary tokens may be processed together, because only their text matters.
+    """
+
+    clock: StageClock
+    detokenizer: Detokenizer
+    parser: StreamParser | StopFilteredParser
+    fallback: FallbackParser
+    stop: StopFilteredParser | None
+    deltas: DeltaBuilder
+    logprobs: LogprobBuilder | None
+    reads_runs: bool
+
+
+@dataclass(slots=True)
+class PostprocessSetup:
+    """The settings that all requests of a model share.
+
+    on_error: whether a parser that raises fails its request. report: called with the failure.
+    """
+
+    detokenizers: DetokenizerFactory
+    parsers: ParserFactory
+    on_error: OnError
+    report: Report
+
+
+def build_stages(
+    params: PostprocessParams,
+    index: int,
+    prompt_token_ids: Sequence[int],
+    setup: PostprocessSetup,
+    clock: StageClock,
+) -> ChoiceStages:
+    """Return the stages of choice `index`.
+
+    Raises `ParserFailedError` if the parser cannot be built and `on_error` is "fail".
+    """
+    detokenizers, parsers = setup.detokenizers, setup.parsers
+    # Some parsers must see special tokens that the client must not see.
+    options, shows = params.detokenizer, parsers.shows_special_tokens(params.parser)
+    hides = shows and options.skip_special_tokens
+    if shows:
+        options = msgspec.structs.replace(options, skip_special_tokens=False)
+    detokenizer = detokenizers(options, prompt_token_ids)
+    fallback = FallbackParser(
+        parsers, params.parser, prompt_token_ids, params.response_id, setup.on_error, setup.report
+    )
+    fallback = clock.measure("parse", fallback)
+    hiding = SpecialTokenHider(fallback, detokenizers.is_special) if hides else fallback
+    stop = logprobs = None
+    if params.stop:
+        stop = _build_stop_filter(params, hiding, clock)
+    if params.logprobs is not None:
+        as_token_ids = params.return_tokens_as_token_ids
+        logprobs = LogprobBuilder(detokenizers, params.logprobs, as_token_ids=as_token_ids)
+    return ChoiceStages(
+        clock,
+        clock.measure("detokenize", detokenizer),
+        stop or hiding,
+        fallback,
+        stop,
+        clock.measure("write", DeltaBuilder(index, params.parser)),
+        logprobs,
+        not hides and _reads_runs(params),
+    )
+
+
+def _build_stop_filter(
+    params: PostprocessParams, parser: StreamParser, clock: StageClock
+) -> StopFilteredParser:
+    stops = StopStringFilter(
+        params.stop,
+        include=params.include_stop_str_in_output,
+        # A parser that reads both ids and text gets the text of each token whole.
+        splits=not parser.token_aligned,
+    )
+    return StopFilteredParser(parser, clock.measure("stop", stops), params.min_tokens)
+
+
+def _reads_runs(params: PostprocessParams) -> bool:
+    return not (
+        params.stop
+        or params.annotates_tokens
+        or not params.parser.include_reasoning
+        or not params.parser.parallel_tool_calls
+    )
 
 
 class Choice:

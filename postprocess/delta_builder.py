@@ -18,7 +18,7 @@ from ..parsers.events import (
 )
 from ..parsers.held_back import HeldText, hold
 from .messages import ChoiceDelta, Delta, FunctionDelta, TokenLogprob, ToolCallDelta
-from .well_formed import MAX_HALF, mend_json, mend_part, mend_text
+from .surrogate_pairs import MAX_HALF, mend_json, mend_part, mend_text
 
 DeltaKind = Literal["content", "reasoning", "tools", "finish"]
 CallOutcome = Literal["complete", "cut", "raw", "dropped", Malformation]

@@ -1,22 +1,54 @@
-"""Post-processing of all choices of one request: the entry point for workers."""
+"""Post-processing of all choices of one request: the entry points for workers and for others."""
 
 from __future__ import annotations
 
 import logging
 from collections.abc import Sequence
-from typing import NoReturn
+from typing import Any, NoReturn
 
 from ..base.errors import ParserFailedError
-from ..parsers.base import ParserFactory
+from ..parsers.base import ParserFactory, ParserNames
+from ..parsers.parser_lookup import linear_parsers
 from ..parsers.passthrough import PassthroughParsers
-from ..tokenization.detokenizer import DetokenizerFactory
+from ..tokenization.detokenizer import DetokenizerFactory, detokenizers, read_vocabulary
 from .aggregate import aggregate_deltas
-from .choice import Choice
-from .choice_stages import PostprocessSetup, build_stages
+from .choice import Choice, PostprocessSetup, build_stages
 from .fallback import FallbackParser, OnError, Report
 from .messages import ChoiceDelta, Chunk, PostprocessParams, Usage
 from .stage_timing import Clock, StageClock
-from .usage import UsageCounter
+
+
+class UsageCounter:
+    """Counts the tokens of one request.
+
+    prompt_tokens: of the rendered prompt, until the engine reports its own count.
+    """
+
+    def __init__(self, prompt_tokens: int) -> None:
+        self._prompt_tokens = prompt_tokens
+        self._cached_tokens: int | None = None
+        self._resumed_tokens = 0
+
+    def resume(self, tokens: int) -> None:
+        """Count tokens of a worker that died as output, although this engine reads them."""
+        self._resumed_tokens += tokens
+
+    def read(self, chunk: Chunk) -> None:
+        """Take the engine's counts of prompt tokens."""
+        if chunk.prompt_tokens is not None:
+            self._prompt_tokens = chunk.prompt_tokens - self._resumed_tokens
+        if chunk.cached_tokens is not None:
+            self._cached_tokens = chunk.cached_tokens
+
+    def total(self, choices: Sequence[Choice]) -> Usage:
+        """Return the usage so far."""
+        return Usage(
+            self._prompt_tokens,
+            sum(choice.tokens for choice in choices),
+            sum(choice.reasoning_tokens for choice in choices),
+            self._cached_tokens,
+        )
+
 
 logger = logging.getLogger(__name__)
 
@@ -150,3 +182,29 @@ def starts_in_reasoning(
         parsers, params.parser, prompt_token_ids, params.response_id, "degrade", report
     )
     return parser.in_reasoning
+
+
+def postprocessor(
+    params: PostprocessParams,
+    tokenizer: Any,
+    *,
+    tool_call_parser: str | None = None,
+    reasoning_parser: str | None = None,
+    prompt_token_ids: Sequence[int] = (),
+) -> Postprocessor:
+    """Build a `Postprocessor` for one request, with the linear parsers.
+
+        post = postprocessor(params, tokenizer, tool_call_parser="hermes", reasoning_parser="qwen3")
+        for out in post.feed(Chunk(index=0, token_ids=[...], finish_reason=None)):
+            ...                                 # out.delta is an OpenAI delta
+
+    tokenizer: as for `detokenizers`. Reading one takes milliseconds, so for many requests of one
+    model build `detokenizers(tokenizer)` and the parsers once and construct `Postprocessor`.
+    Raises `UnknownParserError` if no linear parser has that name.
+    """
+    return Postprocessor(
+        params,
+        detokenizers(tokenizer),
+        linear_parsers(ParserNames(tool_call_parser, reasoning_parser), read_vocabulary(tokenizer)),
+        prompt_token_ids=prompt_token_ids,
+    )

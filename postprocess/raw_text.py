@@ -18,7 +18,7 @@ from typing_extensions import override
 
 from ..parsers.base import ParserFactory, ParserRequest, StreamParser
 from ..parsers.events import Content, Event
-from .stop_matcher import ROOT, StopSearch, stop_strings
+from .stop_strings import ROOT, StopSearch, stop_strings
 
 
 class TextRun(msgspec.Struct):

@@ -2,6 +2,7 @@
 
 Templates are written for transformers, so the Jinja environment resembles its own. Messages are
 converted as in vLLM's renderer, so every back end builds the same prompt.
+
 """
 
 from __future__ import annotations
@@ -22,11 +23,10 @@ from ..base.errors import RequestError, SetupError, shorten, show
 from ..base.json_types import JsonObject
 from ..base.limits import MAX_DATE_FORMAT
 from ..base.nested_json import decode_json
-from ..guided.standard_schema import standardize
+from ..guided.client_schemas import standardize
 from .prices import TemplateLimitError
 from .sandbox import BoundedEnvironment
 from .time_limit import call_with_time_limit
-from .variables import TEXT_PARTS
 
 R = TypeVar("R")
 
@@ -330,3 +330,31 @@ def _append_marker(message: JsonObject) -> None:
         message["content"] = content + CONTINUE_MARKER
     else:
         content.append({"type": "text", "text": CONTINUE_MARKER})
+
+
+# Types of text parts -> the field with the text.
+TEXT_PARTS = {
+    "text": "text",
+    "input_text": "text",
+    "output_text": "text",
+    "refusal": "refusal",
+    "thinking": "thinking",
+}
+
+# Parameters of transformers' `apply_chat_template` and of functions that it calls. `documents` is
+# one as well, but primarily a variable of templates.
+_TRANSFORMERS = frozenset(
+    "conversation conversations messages tools chat_template tokenize "
+    "add_generation_prompt continue_final_message padding truncation max_length "
+    "return_tensors return_dict return_assistant_tokens_mask tokenizer_kwargs "
+    "compiled_template self args kwargs".split()
+)
+# Parameters of the functions around it: vLLM's, SGLang's, mistral-common's, users' tokenizers'.
+_ENGINES = frozenset({"model", "model_config", "tokenizer", "request", "processor"})
+# Names that are defined in templates: Jinja's functions, and those for chat templates.
+_GLOBALS = frozenset(
+    "range dict lipsum cycler joiner namespace raise_exception strftime_now".split()
+)
+# Variables that a request must not set: renderers take `chat_template_kwargs` as keyword arguments
+# of Python functions, next to their own. `padding` with a `max_length` reserves memory.
+RESERVED = _TRANSFORMERS | _ENGINES | _GLOBALS

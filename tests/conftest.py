@@ -78,12 +78,12 @@ def find_engines(path: Path) -> set[str]:
 def installed(monkeypatch: pytest.MonkeyPatch) -> Callable[[str], None]:
     """Return what has only some engines be installed; it takes their names with spaces between."""
     # Late: the environment of tests/clients has no Backedge.
-    from backedge.tokenization import backend_selection
+    from backedge.tokenization import tokenizer_selection
 
     def install(engines: str) -> None:
         names = engines.split()
         monkeypatch.setattr(importlib.util, "find_spec", lambda name: name in names or None)
-        monkeypatch.setattr(backend_selection, "has_engine", lambda _: True)
+        monkeypatch.setattr(tokenizer_selection, "has_engine", lambda _: True)
 
     return install
 

@@ -26,7 +26,7 @@ IN_FRONT = re.compile(r"^(?:\$ )?(?:[A-Z_]+=\S+ )*")
 PYTHON_MODULE = re.compile(r"^(?:\S*/)?python3? -m ([\w.]+)")
 FLAG = re.compile(r"^--[a-z][\w-]*")
 # Where a module's flags stand, besides its own folder.
-SHARED_FLAGS = ("tokenization/flags.py", "worker/flags.py", "recording", "parsers")
+SHARED_FLAGS = ("tokenization/tokenizer_selection.py", "worker/flags.py", "recording", "parsers")
 # Flags of vLLM, SGLang and TensorRT-LLM, which Dynamo's workers pass on.
 ENGINE_FLAGS = {"--model", "--model-path", "--reasoning-parser", "--tool-call-parser"}
 ENABLING_FLAGS = {flag for engine in get_args(EngineName) for flag in enabling_flags(engine)}

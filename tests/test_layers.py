@@ -137,7 +137,7 @@ ADAPTERS = (
     *("engines/", "testing/replay_worker/", "testing/offline.py", "worker/plugin.py"),
     *("worker/metrics.py", "worker/engine_worker.py", "worker/refusals.py", "frontend/"),
     *("worker/stock_frontends/rust_names.py", "offline/vision.py", "offline/model_text.py"),
-    *("templates/transformers_templates.py", "tokenization/transformers_tokenizers.py"),
+    "templates/transformers_tokenizers.py",
 )
 
 

@@ -28,7 +28,7 @@ DEFINITIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef, ast.Assign, 
 # Places that touch only what is ours or the user's, though the syntax does not show it.
 OURS = {
     "tokenization/detokenizer/vocabulary.py:fast_tokenizer": "a field of our BaseTokenizer",
-    "tokenization/loading.py:find_class": "the user's module",
+    "tokenization/custom_tokenizer.py:find_class": "the user's module",
     "guided/guided_request.py:decode_request": "a cached property of our request",
     "base/seams.py": "checks and replaces what the rows name",
 }

@@ -7,9 +7,8 @@ needs mistral-common, is loaded by name.
 
 from __future__ import annotations
 
-from .advertised_tokenizer import read_tokenizer_config, set_tokenizer_config
+from .custom_tokenizer import LazyTokenizer, load, split_name
 from .errors import TokenizerError, TokenizerFailedError, TokenizerLoadError, TokenizerResultError
-from .loading import LazyTokenizer, load, split_name
 from .protocol import (
     BaseTokenizer,
     DynamoTokenizer,
@@ -17,6 +16,7 @@ from .protocol import (
     TemplateTokenizer,
     TokenizerProtocol,
 )
+from .tokenizer_selection import read_tokenizer_config, set_tokenizer_config
 
 __all__ = [
     "BaseTokenizer",

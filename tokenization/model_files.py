@@ -12,7 +12,7 @@ from msgspec import UNSET, UnsetType
 from tokenizers import Tokenizer
 
 from ..base.errors import SetupError
-from .prompt_limit import PromptLimit
+from .prompt_encoder import PromptLimit
 
 T = TypeVar("T")
 

@@ -31,7 +31,7 @@ from ..recording.recording import RecordedModel
 from ..tokenization import LazyTokenizer, set_tokenizer_config
 from ..tokenization import load as load_tokenizer
 from ..tokenization.detokenizer import DetokenizerFactory, read_vocabulary
-from ..tokenization.flags import BACKEND_FLAG
+from ..tokenization.tokenizer_selection import BACKEND_FLAG
 from .backend import InlineBackend, PostprocessBackend
 from .egress import push_or_pull, take_sender
 from .engine_support import ENDPOINT, EngineSupport

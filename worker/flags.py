@@ -17,8 +17,8 @@ from ..postprocess.chunk_scheduler import MERGE_DELAYS, Latency, MergeDelays
 from ..postprocess.fallback import OnError
 from ..recording import flags as record_flags
 from ..recording.flags import RecordSettings
-from ..tokenization import flags as tokenizer_flags
-from ..tokenization.flags import TokenizerSelection
+from ..tokenization import tokenizer_selection as tokenizer_flags
+from ..tokenization.tokenizer_selection import TokenizerSelection
 from .pool import (
     CORES_PER_PROCESS,
     MAX_AUTO_PROCESSES,

@@ -18,7 +18,7 @@ from ..tokenization.detokenizer import (
     DetokenizerOptions,
     detokenizers,
 )
-from ..tokenization.flags import BACKEND_FLAG, TokenizerSelection
+from ..tokenization.tokenizer_selection import BACKEND_FLAG, TokenizerSelection
 
 DetokenizerKind = Literal["table", "native"]
 DETOKENIZER_FLAG = "--postprocess-detokenizer"

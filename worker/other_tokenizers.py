@@ -10,9 +10,8 @@ from pathlib import Path
 from typing import NamedTuple
 
 from ..base.engines import load_engine_module
-from ..tokenization.backend_selection import check_installed
-from ..tokenization.flags import Backend, TokenizerSelection
 from ..tokenization.model_files import load_tokenizer_json
+from ..tokenization.tokenizer_selection import Backend, TokenizerSelection, check_installed
 
 
 class OtherTokenizer(NamedTuple):

@@ -1,6 +1,6 @@
 """Repeats the post-processing of a recording one token at a time.
 
-`postprocess/choice_stages.py` builds the same stages as in a worker, and `Choice` feeds them.
+`postprocess/choice.py` builds the same stages as in a worker, and `Choice` feeds them.
 After each token the stages are asked for held-back text and state; the parser's events are
 intercepted. Feeding single tokens does not change the result: linear parsers do not depend on
 chunk boundaries, and native ones always get single tokens.
@@ -22,8 +22,7 @@ from ...base.limits import MAX_SHOWN_TOKENS
 from ...parsers.events import Event, ToolCallArguments, ToolCallStarted
 from ...parsers.held_back import HeldText, hold
 from ...postprocess.aggregate import aggregate_deltas
-from ...postprocess.choice import Choice
-from ...postprocess.choice_stages import ChoiceStages, PostprocessSetup, build_stages
+from ...postprocess.choice import Choice, ChoiceStages, PostprocessSetup, build_stages
 from ...postprocess.messages import ChoiceDelta, Chunk, PostprocessParams
 from ...postprocess.stage_timing import Stage, StageClock
 from ...recording.recording import Recording

@@ -82,13 +82,13 @@ called dynamo.llm:PythonAsyncEngine(generator, event_loop)
 called dynamo.llm:ModelRuntimeConfig
     why: the binding gives up objects only while Python calls it
     without: the memory of a model that is gone stays until the next request
-    used_in: frontend/runtime/teardown.py:Teardown
+    used_in: frontend/teardown.py:Teardown
 read Cancelled DynamoException InvalidArgument Unknown WorkerUnavailable
 called HttpError(code, message)
     of: dynamo.llm.exceptions:
     why: Dynamo does not document which error has which HTTP status
     without: errors have no HTTP status
-    used_in: frontend/http_errors.py:as_http_errors frontend/runtime/containment.py:EXPECTED
+    used_in: frontend/http_errors.py:as_http_errors frontend/prompt_queue.py:EXPECTED
 text dynamo.frontend.utils:as_error_envelope `{"_dynamo_annotated": True, "event": "error"`
     why: Dynamo hides the text of an error that is raised
     without: a client is not told why its request is refused
@@ -110,7 +110,7 @@ called thinking:apply_default_thinking_mode_to_template_kwargs(chat_template_kwa
     used_in: frontend/chat_model.py:ChatModel.writer
         engines/sglang/frontend.py:SglangPrompts.__call__
         frontend/prompt_preprocessor.py:PromptPreprocessor.__call__
-        frontend/request/card_policy.py:read_call_policy
+        frontend/model_builder.py:read_call_policy
         engines/transformers/frontend.py:HuggingFacePrompts.__init__
         engines/transformers/frontend.py:HuggingFacePrompts._build_template_kwargs
 called dynamo.common.utils.prometheus:register_engine_metrics_callback(*, endpoint, registry)

@@ -21,27 +21,27 @@ from typing_extensions import override
 from ...base.errors import RequestError
 from ...base.json_types import JsonObject
 from ...base.limits import KEPT_TEMPLATES
-from ...frontend.chat_model import ChatModel, Deployment
+from ...frontend.chat_model import ChatModel
 from ...frontend.model_builder import ChatModelBuilder
 from ...frontend.parser_names import FrontendParsers, InstalledParsers
 from ...frontend.prompt_preprocessor import PromptPreprocessor
 from ...frontend.request.chat_request import ChatRequest
 from ...frontend.request.preprocessed_request import EngineFields, Prompt, ReasoningParserKwargs
-from ...frontend.request.tool_schemas import with_standard_tools
+from ...frontend.request.tool_schema_cache import with_standard_tools
 from ...guided.call_policy import CallPolicy
 from ...parsers.base import ParserFactory, ParserNames
 from ...parsers.parser_lookup import linear_parsers
 from ...templates.chat_template import format_tools, render_with_time_limit
-from ...templates.transformers_templates import (
+from ...templates.transformers_tokenizers import (
+    NO_ENCODER,
     BoundedTokenizer,
     TemplateTokenizer,
     bound_templates,
     check_template,
+    make_encoder,
 )
 from ...tokenization.detokenizer import detokenizers, read_vocabulary
 from ...tokenization.model_files import ModelFolder
-from ...tokenization.transformers_tokenizers import NO_ENCODER, make_encoder
-from ..dynamo.types import ModelInstance, RoutedEngine
 from .parsers import SglangParsers, check_names
 from .seams import CONTENT_FORMATS
 
@@ -58,12 +58,10 @@ class SglangModelBuilder(ChatModelBuilder):
     """Builds models with SGLang's tokenizer and Dynamo's rendering for SGLang."""
 
     @override
-    async def build(self, instance_id: ModelInstance, routed_engine: RoutedEngine) -> ChatModel:
-        return await asyncio.to_thread(
-            self._build_in_thread, self.describe(instance_id, routed_engine)
-        )
+    async def build(self) -> ChatModel:
+        return await asyncio.to_thread(self._build_in_thread)
 
-    def _build_in_thread(self, deployment: Deployment) -> ChatModel:
+    def _build_in_thread(self) -> ChatModel:
         parsers = self.usable_parsers(INSTALLED)
         tokenizer = self._load_tokenizer()
         folder = ModelFolder(
@@ -84,7 +82,7 @@ class SglangModelBuilder(ChatModelBuilder):
         preprocessor = PromptPreprocessor(prompts, folder, self.prompt_queue, self.context_length)
         factories = detokenizers(tokenizer), build_parsers(parsers, tokenizer)
         logger.info("model %s: SGLang renders, parsers %s", self.card.name(), parsers)
-        return ChatModel(deployment, preprocessor, lambda: factories)
+        return ChatModel(self.deployment, preprocessor, lambda: factories)
 
     def _load_tokenizer(self) -> TemplateTokenizer:
         bound_templates()

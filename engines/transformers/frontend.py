@@ -21,7 +21,7 @@ from typing_extensions import override
 
 from ...base.errors import SetupError
 from ...base.json_types import JsonObject
-from ...frontend.chat_model import ChatModel, Deployment
+from ...frontend.chat_model import ChatModel
 from ...frontend.model_builder import ChatModelBuilder
 from ...frontend.prompt_preprocessor import PromptPreprocessor
 from ...frontend.request.chat_request import ChatRequest
@@ -33,7 +33,6 @@ from ...templates.model_prompts import ModelPrompts, load_template
 from ...tokenization import LazyTokenizer, load
 from ...tokenization.detokenizer import DetokenizerFactory, detokenizers, read_vocabulary
 from ...tokenization.model_files import ModelFolder, load_tokenizer_json
-from ..dynamo.types import ModelInstance, RoutedEngine
 
 logger = logging.getLogger(__name__)
 
@@ -60,12 +59,10 @@ class HuggingFaceModelBuilder(ChatModelBuilder):
     """Builds models for "huggingface", and for "python" with a user's tokenizer class."""
 
     @override
-    async def build(self, instance_id: ModelInstance, routed_engine: RoutedEngine) -> ChatModel:
-        return await asyncio.to_thread(
-            self._build_in_thread, self.describe(instance_id, routed_engine)
-        )
+    async def build(self) -> ChatModel:
+        return await asyncio.to_thread(self._build_in_thread)
 
-    def _build_in_thread(self, deployment: Deployment) -> ChatModel:
+    def _build_in_thread(self) -> ChatModel:
         names = self.usable_parsers().names
         engine = self.engine_name("vllm")
         tokenizer, folder, render = self._load_tokenizer(engine)
@@ -102,7 +99,7 @@ class HuggingFaceModelBuilder(ChatModelBuilder):
             self.selection,
             names,
         )
-        return ChatModel(deployment, preprocessor, local_factories)
+        return ChatModel(self.deployment, preprocessor, local_factories)
 
     def _load_tokenizer(
         self, engine: str

@@ -11,8 +11,8 @@ import torch
 
 from ...base.errors import RequestError
 from ...base.limits import MAX_GRAMMARS_BYTES
+from ...guided.client_schemas import find_keyword
 from ...guided.reasoned_answer import to_tag_format
-from ...guided.schema_check import find_keyword
 from ...offline.constraints import Grammar
 from ...offline.rows import RowFailure
 

@@ -31,6 +31,6 @@ text render_jinja_template `_compile_jinja_template(chat_template)`
     of: transformers.utils.chat_template_utils:
     why: transformers takes no Jinja environment
     without: a chat template may take any time and memory
-    used_in: templates/transformers_templates.py:bound_templates
+    used_in: templates/transformers_tokenizers.py:bound_templates
 """,
 )

@@ -33,28 +33,34 @@ from ...base.limits import MAX_SHARED, MAX_SHARED_BYTES
 from ...frontend.chat_model import ChatModel, Prepared
 from ...frontend.model_builder import ChatModelBuilder
 from ...frontend.parser_names import FrontendParsers, InstalledParsers
+from ...frontend.prompt_preprocessor import ShortPrompts, is_short
+from ...frontend.prompt_queue import EXPECTED, ClientGoneError, PreparationError, PromptQueue
 from ...frontend.request.chat_request import ChatRequest
-from ...frontend.request.postprocess_params import build_parser_request, build_postprocess_params
-from ...frontend.request.preprocessed_request import EngineFields
-from ...frontend.request.sampling import SamplingParams
-from ...frontend.request.tool_schemas import (
+from ...frontend.request.preprocessed_request import (
+    EngineFields,
+    RequestedSampling,
+    build_parser_request,
+    build_postprocess_params,
+)
+from ...frontend.request.tool_schema_cache import (
     check_request_schemas,
     compiles_tools,
     with_standard_tools,
 )
-from ...frontend.runtime.containment import EXPECTED, PreparationError
-from ...frontend.runtime.prompt_queue import ClientGoneError, PromptQueue
-from ...frontend.runtime.short_prompts import ShortPrompts, is_short
 from ...guided.call_policy import CallPolicy
-from ...guided.request_checks import has_schemas
+from ...guided.guided_request import has_schemas
 from ...parsers.base import ParserFactory, ParserNames
 from ...parsers.parser_lookup import linear_parsers
 from ...templates.chat_template import find_variables
-from ...templates.transformers_templates import bound_templates, check_template
+from ...templates.transformers_tokenizers import (
+    NO_ENCODER,
+    bound_templates,
+    check_template,
+    make_encoder,
+)
 from ...tokenization.detokenizer import detokenizers, read_vocabulary
-from ...tokenization.prompt_limit import PromptLimit
-from ...tokenization.transformers_tokenizers import NO_ENCODER, make_encoder
-from ..dynamo.types import Context, ModelCard, ModelInstance, RoutedEngine
+from ...tokenization.prompt_encoder import PromptLimit
+from ..dynamo.types import Context, ModelCard
 from .parsers import VllmParsers, check_names
 from .prompt_renderer import RENDERING, PromptRenderer, Rendering
 from .seams import FREED
@@ -70,22 +76,20 @@ class VllmModelBuilder(ChatModelBuilder):
     """Builds models with vLLM's renderer and tokenizers. flags: vLLM's."""
 
     @override
-    async def build(self, instance_id: ModelInstance, routed_engine: RoutedEngine) -> ChatModel:
+    async def build(self) -> ChatModel:
         parsers = self.usable_parsers(INSTALLED)
         logger.info("model %s: vLLM renders, parsers %s", self.card.name(), parsers)
-        processor = await self._build_processor(parsers.names, instance_id, routed_engine)
+        processor = await self._build_processor(parsers.names)
         renderer = processor.input_processor.renderer
         await asyncio.to_thread(self._replace_rendering, processor)
         factories = detokenizers(processor.tokenizer), build_parsers(parsers, processor)
         preprocess = VllmPreprocessor(processor, self.call_policy(), self.prompt_queue)
-        model = ChatModel(self.describe(instance_id, routed_engine), preprocess, lambda: factories)
+        model = ChatModel(self.deployment, preprocess, lambda: factories)
         if FREED not in self.features_off:
             weakref.finalize(model, release_caches, renderer)
         return model
 
-    async def _build_processor(
-        self, names: ParserNames, instance_id: ModelInstance, routed_engine: RoutedEngine
-    ) -> VllmProcessor:
+    async def _build_processor(self, names: ParserNames) -> VllmProcessor:
         """Return the processor that Dynamo's factory builds for this model."""
         flags = argparse.Namespace(**vars(self.flags))
         # vLLM renders and constrains with its own parsers only.
@@ -102,9 +106,9 @@ class VllmModelBuilder(ChatModelBuilder):
         # In the loop that prepares requests, because the processor's locks belong to it.
         await self.prompt_queue.loop.run(
             factory.chat_engine_factory(
-                instance_id,
+                self.deployment.instance_id,
                 FilteredCard(self.card, constrains=not self.call_policy().replaces_all),
-                routed_engine,
+                self.deployment.engine,
             )
         )
         return built.pop()  # contexts live longer than models
@@ -260,7 +264,7 @@ class EngineCoreRequest(Protocol):
     """The result of vLLM's input processor. Source: `vllm.v1.engine`."""
 
     @property
-    def sampling_params(self) -> SamplingParams:
+    def sampling_params(self) -> object:
         """The client's sampling parameters, adjusted by the parsers."""
         ...
 
@@ -290,7 +294,7 @@ class VllmPreprocessed(msgspec.Struct):
     request_id: str
     preprocessed: JsonObject
     prompt_length: int
-    sampling: SamplingParams
+    sampling: RequestedSampling
     include_reasoning: bool
 
 
@@ -389,7 +393,7 @@ class VllmProcessor(vllm_processor.VllmProcessor):
             request_id,
             dynamo_preproc,
             len(tokens),
-            vllm_preproc.sampling_params,
+            msgspec.convert(vllm_preproc.sampling_params, RequestedSampling, from_attributes=True),
             post_processors[0].request_for_sampling.include_reasoning,
         )
 

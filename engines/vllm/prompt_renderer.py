@@ -13,11 +13,10 @@ from vllm.renderers import hf
 
 from ...base.errors import RequestError
 from ...base.json_types import JsonObject
-from ...frontend.request.sampling import prompt_error
-from ...frontend.runtime.containment import PreparationError
+from ...frontend.prompt_queue import PreparationError
+from ...frontend.request.preprocessed_request import prompt_error
 from ...templates.chat_template import format_tools, render_with_time_limit
-from ...tokenization.prompt_encoder import PromptEncoder
-from ...tokenization.prompt_limit import PromptLimit
+from ...tokenization.prompt_encoder import PromptEncoder, PromptLimit
 
 
 class Rendering(msgspec.Struct, frozen=True):

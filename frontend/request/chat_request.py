@@ -5,6 +5,10 @@ and other nested JSON stay `object` or `JsonObject`: decoding does not walk thro
 cost does not depend on the length of a prompt. The parts are hidden from the garbage collector
 (`gc=False`), which would run repeatedly while a long conversation is decoded; they only refer to
 the request's JSON, so there are no cycles.
+
+Dynamo 1.6's HTTP layer rejects unknown fields with HTTP 400 and drops some known ones
+(`stop_token_ids`). It passes OpenAI's `metadata` on, so these `OPTIONS` are sent under its key
+"backedge": as an object, or, for typed clients, as a JSON string of one.
 """
 
 from __future__ import annotations
@@ -13,7 +17,9 @@ from typing import Literal
 
 import msgspec
 
+from ...base.errors import RequestError
 from ...base.json_types import JsonObject
+from ...base.nested_json import decode_json
 from ...guided.guided_request import GuidedRequest, decode_request
 from ...templates.chat_template import join_reasoning
 
@@ -173,3 +179,80 @@ def write_reasoning_as_text(request: ChatRequest) -> None:
         if isinstance(message.reasoning_content, list):
             text = join_reasoning(message.reasoning_content)
             message.reasoning_content = given["reasoning_content"] = text
+
+
+METADATA_KEY = "backedge"
+
+
+class Metadata(msgspec.Struct):
+    """OpenAI's `metadata`. options: an object, or JSON text of one."""
+
+    options: object = msgspec.field(default=None, name=METADATA_KEY)
+
+
+class Option(msgspec.Struct, frozen=True):
+    """One option. field: the request's. type: of its value. allowed: description of the type."""
+
+    field: str
+    type: type
+    allowed: str
+
+
+def _switch(field: str) -> Option:
+    return Option(field, bool, "true or false")
+
+
+OPTIONS = {
+    "stop_token_ids": Option("stop_token_ids", list[int], "a list of token ids"),
+    "return_token_ids": _switch("return_token_ids"),
+    "spaces_between_special_tokens": _switch("spaces_between_special_tokens"),
+    "include_reasoning": _switch("include_reasoning"),
+    # SGLang's name for vLLM's field.
+    "no_stop_trim": _switch("include_stop_str_in_output"),
+}
+
+
+def apply_metadata_options(request: ChatRequest) -> None:
+    """Set the fields that `metadata.backedge` specifies, in `request` and `request.raw`.
+
+    Also moves `stop` to `stop_token_ids` if it is a list of token ids, which Dynamo's HTTP
+    layer accepts.
+    Raises `RequestError` for an unknown option or a value of the wrong type.
+    """
+    _move_stop_token_ids(request)
+    if not isinstance(request.metadata, dict):
+        return
+    given = msgspec.convert(request.metadata, Metadata).options
+    if given is None:
+        return
+    for name, value in _decode_options(given).items():
+        path = f"metadata.{METADATA_KEY}.{name}"
+        if name not in OPTIONS:
+            raise RequestError.unsupported(path, _explain_unknown(name))
+        option = OPTIONS[name]
+        try:
+            request.set_field(option.field, msgspec.convert(value, option.type), path)
+        except msgspec.ValidationError as error:
+            raise RequestError.wrong(path, value, option.allowed) from error
+
+
+def _explain_unknown(name: str) -> str:
+    if name == "stop_regex":
+        return "a stream is searched for strings only; use `stop`"
+    return f"the options are {', '.join(OPTIONS)}"
+
+
+def _move_stop_token_ids(request: ChatRequest) -> None:
+    if isinstance(request.stop, list) and all(isinstance(item, int) for item in request.stop):
+        request.set_field("stop_token_ids", request.stop, "stop")
+        request.stop = None
+        del request.raw["stop"]
+
+
+def _decode_options(given: object) -> JsonObject:
+    try:
+        value = decode_json(given) if isinstance(given, str) else given
+        return msgspec.convert(value, JsonObject)
+    except (ValueError, msgspec.ValidationError) as error:
+        allowed = "an object or a JSON string of one"
+        raise RequestError.wrong(f"metadata.{METADATA_KEY}", given, allowed) from error

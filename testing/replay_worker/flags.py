@@ -20,10 +20,10 @@ from ...recording.recording import RecordedModel
 from ...recording.recording_file import read_recordings
 from ...templates.auto_parsers import resolve_auto
 from ...templates.model_prompts import ModelPrompts
-from ...tokenization import flags as tokenizer_flags
 from ...tokenization import load
+from ...tokenization import tokenizer_selection as tokenizer_flags
 from ...tokenization.detokenizer import DetokenizerFactory, detokenizers
-from ...tokenization.flags import TokenizerSelection
+from ...tokenization.tokenizer_selection import TokenizerSelection
 from ...worker.backend import InlineBackend
 from ...worker.engine_worker import choose_parsers, name_parsers_in_rust, select_decoding
 from ...worker.flags import list_flags, read_merge_delays, read_parser_names, read_stock_frontends

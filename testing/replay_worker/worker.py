@@ -15,7 +15,7 @@ from ...base.json_types import JsonObject
 from ...engines.dynamo.types import Context, ResponseSender
 from ...postprocess.messages import WorkerCard
 from ...tokenization import set_tokenizer_config
-from ...tokenization.flags import TokenizerSelection
+from ...tokenization.tokenizer_selection import TokenizerSelection
 from ...worker.egress import push
 from ...worker.metrics import WorkerMetrics
 from ...worker.request_stream import WorkerPostprocessor, read_params

@@ -6,7 +6,7 @@ import click
 import msgspec
 
 from ...base.errors import BackedgeError
-from ...tokenization.loading import Source, construct, create, split_name
+from ...tokenization.custom_tokenizer import Source, construct, create, split_name
 from . import CHECKS, STREAMING_CHECKS, Outcome, passed, run
 
 PROGRAM = "python -m backedge.tokenization.kit"

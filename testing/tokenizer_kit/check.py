@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
-from ...tokenization.checked import CheckedTokenizer
+from ...tokenization.custom_tokenizer import CheckedTokenizer
 from ...tokenization.errors import ContractError
 
 SHOWN = 30

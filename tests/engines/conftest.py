@@ -8,8 +8,8 @@ from collections.abc import Iterator
 
 import pytest
 from backedge.frontend.chat_model import ChatModel
-from backedge.frontend.runtime.prompt_queue import PromptQueue
-from backedge.tokenization.flags import Backend
+from backedge.frontend.prompt_queue import PromptQueue
+from backedge.tokenization.tokenizer_selection import Backend
 from vllm.engine.arg_utils import AsyncEngineArgs
 from vllm.entrypoints.launchers.cli_args import FrontendArgs
 from vllm.utils.argparse_utils import FlexibleArgumentParser

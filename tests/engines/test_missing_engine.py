@@ -29,7 +29,7 @@ from backedge.cli.parse import list_parsers
 from backedge.frontend.model_builder import BUILDERS, load_builder
 from backedge.offline import GenerationEngine, ModelLoadConfig
 from backedge.offline.backend import ENGINES, able_backends
-from backedge.tokenization.backend_selection import is_installed
+from backedge.tokenization.tokenizer_selection import is_installed
 
 def refuses(call, *arguments):
     try:

@@ -10,7 +10,7 @@ from backedge.frontend.request.preprocessed_request import (
     build_preprocessed_request,
     to_json_object,
 )
-from backedge.guided.guided_decoding import build_guided_decoding
+from backedge.guided.call_policy import build_guided_decoding
 from backedge.templates.model_prompts import ModelPrompts
 
 from tests.support import TINY_MODEL

@@ -8,7 +8,7 @@ from backedge.base.errors import SetupError
 from backedge.engines.transformers.frontend import HuggingFacePrompts
 from backedge.frontend.chat_model import ChatModel
 from backedge.frontend.prompt_preprocessor import PromptPreprocessor
-from backedge.frontend.runtime.prompt_queue import ClientGoneError, PromptQueue
+from backedge.frontend.prompt_queue import ClientGoneError, PromptQueue
 from backedge.guided.call_policy import CallPolicy
 from backedge.parsers.base import ParserNames
 from backedge.parsers.parser_lookup import linear_parsers

@@ -7,17 +7,18 @@ from typing import Any
 
 import pytest
 from backedge.base.errors import RequestError, SetupError
+from backedge.frontend.chat_model import Deployment
 from backedge.frontend.factory import (
     EngineFactory,
     as_async_generator,
     find_user_engine,
     refuse_requests,
 )
-from backedge.frontend.runtime.teardown import RunningRequests
+from backedge.frontend.teardown import RunningRequests
 from backedge.postprocess.messages import KEY, WorkerCard, encode
-from backedge.tokenization import backend_selection as backends
-from backedge.tokenization.advertised_tokenizer import KEY as TOKENIZER_KEY
-from backedge.tokenization.flags import TokenizerSelection
+from backedge.tokenization import tokenizer_selection as backends
+from backedge.tokenization.tokenizer_selection import KEY as TOKENIZER_KEY
+from backedge.tokenization.tokenizer_selection import TokenizerSelection
 
 from tests.engines.frontends.all_edges import CONFIG
 from tests.frontend.doubles import Card, Context, Instance
@@ -58,7 +59,9 @@ def build(entry, *, selection=None, allowed=()):
     flags = argparse.Namespace(tool_call_parser=None, reasoning_parser=None, chat_template=None)
     made = EngineFactory(CONFIG, flags, selection, allowed_modules=allowed)
     engine: Any = None
-    return asyncio.run(made._build_answer(Instance(), Card({"runtime_data": runtime_data}), engine))
+    card = Card({"runtime_data": runtime_data})
+    deployment = Deployment(Instance(), card, engine, CONFIG, flags)
+    return asyncio.run(made._build_answer(deployment))
 
 
 @pytest.mark.parametrize("module", [TOKENIZER, "os", "subprocess", "tests.frontend.no_such"])

@@ -3,7 +3,7 @@
 import pytest
 from backedge.base.errors import RequestError, SetupError
 from backedge.frontend.http_errors import as_http_errors
-from backedge.frontend.runtime.prompt_queue import BusyError, ClientGoneError
+from backedge.frontend.prompt_queue import BusyError, ClientGoneError
 from backedge.tokenization import TokenizerLoadError
 from dynamo.llm.exceptions import Cancelled, HttpError, InvalidArgument, WorkerUnavailable
 

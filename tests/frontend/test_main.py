@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from backedge.frontend import main
 from backedge.recording.flags import RecordSettings
-from backedge.tokenization.flags import TokenizerSelection
+from backedge.tokenization.tokenizer_selection import TokenizerSelection
 
 LINEAR = ["--postprocess-parsers", "linear"]
 # arguments, engines that are there, back end, whose command line, what is left for Dynamo

@@ -1,17 +1,19 @@
 """The settings that every tokenizer back end has of its model."""
 
 import argparse
+from typing import Any
 
 import pytest
 from backedge.base.errors import UnknownParserError
+from backedge.frontend.chat_model import Deployment
 from backedge.frontend.model_builder import ChatModelBuilder
 from backedge.frontend.parser_names import InstalledParsers
-from backedge.frontend.runtime.prompt_queue import PromptQueue
+from backedge.frontend.prompt_queue import PromptQueue
 from backedge.parsers.base import ParserNames
 from backedge.postprocess.messages import WorkerCard
-from backedge.tokenization.flags import TokenizerSelection
+from backedge.tokenization.tokenizer_selection import TokenizerSelection
 
-from tests.frontend.doubles import Card
+from tests.frontend.doubles import Card, Instance
 
 
 class Config:
@@ -24,14 +26,16 @@ class Config:
 class Builder(ChatModelBuilder):
     """Builds nothing."""
 
-    async def build(self, instance_id, routed_engine):
+    async def build(self):
         raise NotImplementedError
 
 
 def builder(worker_card=None, registered=None, **flags):
     given = argparse.Namespace(**{"tool_call_parser": None, "reasoning_parser": None, **flags})
     queue, selection = PromptQueue(threads=1), TokenizerSelection()
-    return Builder(Config(), given, queue, selection, Card(registered), worker_card)
+    engine: Any = None  # nothing is sent
+    deployment = Deployment(Instance(), Card(registered), engine, Config(), given)
+    return Builder(deployment, queue, selection, worker_card)
 
 
 def test_workers_say_their_engine_and_context():

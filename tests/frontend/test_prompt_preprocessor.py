@@ -5,15 +5,13 @@ import threading
 
 import pytest
 from backedge.base.errors import RequestError
-from backedge.frontend.prompt_preprocessor import PromptPreprocessor
+from backedge.frontend.prompt_preprocessor import TRUSTED_AFTER, PromptPreprocessor
+from backedge.frontend.prompt_queue import BusyError, PreparationError, PromptQueue
 from backedge.frontend.request.preprocessed_request import (
     EngineFields,
     Prompt,
     ReasoningParserKwargs,
 )
-from backedge.frontend.runtime.containment import PreparationError
-from backedge.frontend.runtime.prompt_queue import BusyError, PromptQueue
-from backedge.frontend.runtime.short_prompts import TRUSTED_AFTER
 
 from tests.frontend.chat_requests import FILES, TOOL, chat_request
 

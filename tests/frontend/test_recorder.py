@@ -10,7 +10,7 @@ from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
-from backedge.frontend.recorder import FrontendRecording
+from backedge.frontend.factory import FrontendRecording
 from backedge.frontend.response.worker_stream import StreamReader, WorkerError
 from backedge.parsers.base import ParserNames
 from backedge.postprocess import Postprocessor

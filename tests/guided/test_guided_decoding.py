@@ -2,7 +2,7 @@
 
 import pytest
 from backedge.base.errors import RequestError
-from backedge.guided.guided_decoding import build_guided_decoding, constrains_to_json
+from backedge.guided.call_policy import build_guided_decoding, constrains_to_json
 
 from tests.frontend.chat_requests import NAMED, PARAMETERS, TOOL, chat_request, preprocessed
 

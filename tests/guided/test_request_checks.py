@@ -7,11 +7,12 @@ from typing import Any
 import pytest
 from backedge.base.errors import RequestError
 from backedge.base.limits import MAX_SCHEMA_BYTES, MAX_SCHEMAS_BYTES, MAX_TOOL_NAME, MAX_TOOLS
-from backedge.guided.guided_request import GuidedRequest, decode_request
-from backedge.guided.request_checks import (
+from backedge.guided.guided_request import (
     GUIDED_TEXTS,
+    GuidedRequest,
     check_constraints,
     check_schemas,
+    decode_request,
     has_schemas,
 )
 

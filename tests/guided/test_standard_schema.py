@@ -7,8 +7,8 @@ import json
 from typing import Any
 
 import pytest
-from backedge.guided import standard_schema
-from backedge.guided.standard_schema import MAX_DEPTH, standardize
+from backedge.guided import client_schemas
+from backedge.guided.client_schemas import MAX_DEPTH, standardize
 from backedge.parsers.schema import FunctionSchema
 from hypothesis import given
 from hypothesis import strategies as st
@@ -82,7 +82,7 @@ def test_the_walk_is_linear_and_bounded(monkeypatch: pytest.MonkeyPatch) -> None
         visits.append(schema)
         return walk(schema, newest=newest, depth=depth)
 
-    monkeypatch.setattr(standard_schema, "standardize", count)
+    monkeypatch.setattr(client_schemas, "standardize", count)
     count({"properties": {f"p{n}": {"type": "dict"} for n in range(100)}})
     assert len(visits) == 101
     visits.clear()

@@ -12,7 +12,7 @@ from backedge.parsers.detection import (
     reads_probe,
 )
 from backedge.parsers.parser_lookup import known_formats, reasoning_format, tool_format
-from backedge.templates.probe import probe_template
+from backedge.templates.auto_parsers import probe_template
 
 from tests.parsers.chat_templates import TURNS, build_template, find_packaged
 

@@ -11,7 +11,7 @@ from typing import Any, ClassVar
 import pytest
 from backedge.base import json_schema
 from backedge.base.limits import MAX_CHECKS, MAX_PARTS
-from backedge.guided import standard_schema
+from backedge.guided import client_schemas
 from backedge.parsers import schema, schema_validation
 from backedge.parsers.arguments import schema_value, text_value, typed_json
 from backedge.parsers.arguments.tool_calls import ToolCallEmitter
@@ -26,7 +26,7 @@ WALKERS = (
     json_schema,
     schema,
     schema_validation,
-    standard_schema,
+    client_schemas,
     schema_value,
     text_value,
     typed_json,

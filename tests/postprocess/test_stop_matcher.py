@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import pytest
-from backedge.postprocess.stop_matcher import (
+from backedge.postprocess.stop_strings import (
     KEPT_CHARACTERS,
     KEPT_STOPS,
     Piece,

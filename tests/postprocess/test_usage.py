@@ -1,17 +1,16 @@
 """Tokens added up over choices, by what the engine says and what a dead worker has sent."""
 
+from types import SimpleNamespace
+from typing import Any
+
 import pytest
 from backedge.postprocess.messages import Chunk, Usage
-from backedge.postprocess.usage import UsageCounter
+from backedge.postprocess.postprocessor import UsageCounter
 
-
-class Choice:
-    def __init__(self, tokens, reasoning_tokens):
-        self.tokens = tokens
-        self.reasoning_tokens = reasoning_tokens
-
-
-CHOICES = [Choice(5, 2), Choice(3, 0)]
+CHOICES: list[Any] = [
+    SimpleNamespace(tokens=5, reasoning_tokens=2),
+    SimpleNamespace(tokens=3, reasoning_tokens=0),
+]
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,7 @@ import json
 import pytest
 from backedge.base.errors import SetupError
 from backedge.parsers.detection import PROBE_NAME
-from backedge.templates.probe import probe_template, read_added_tokens, read_evidence
+from backedge.templates.auto_parsers import probe_template, read_added_tokens, read_evidence
 
 from tests.parsers.chat_templates import build_template
 

@@ -2,8 +2,7 @@
 
 import inspect
 
-from backedge.templates.chat_template import ChatTemplate, create_environment
-from backedge.templates.variables import RESERVED
+from backedge.templates.chat_template import RESERVED, ChatTemplate, create_environment
 from backedge.tokenization.mistral import MistralTokenizer
 from jinja2.defaults import DEFAULT_NAMESPACE
 from transformers import PreTrainedTokenizerBase

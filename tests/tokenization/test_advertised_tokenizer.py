@@ -8,8 +8,7 @@ from typing import Any
 import pytest
 from backedge.base.errors import SetupError
 from backedge.tokenization import read_tokenizer_config, set_tokenizer_config
-from backedge.tokenization.advertised_tokenizer import KEY
-from backedge.tokenization.flags import BACKENDS, TokenizerSelection
+from backedge.tokenization.tokenizer_selection import BACKENDS, KEY, TokenizerSelection
 from dynamo.llm import ModelRuntimeConfig
 
 CLASS = ("my.module", "My")

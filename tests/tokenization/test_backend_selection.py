@@ -2,8 +2,13 @@
 
 import pytest
 from backedge.base.errors import SetupError
-from backedge.tokenization.backend_selection import check_installed, is_installed, select_tokenizer
-from backedge.tokenization.flags import BACKENDS, TokenizerSelection
+from backedge.tokenization.tokenizer_selection import (
+    BACKENDS,
+    TokenizerSelection,
+    check_installed,
+    is_installed,
+    select_tokenizer,
+)
 
 NOTHING = TokenizerSelection()
 PYTHON = TokenizerSelection("python", "m", "C")

@@ -9,7 +9,7 @@ from functools import partial
 import pytest
 from backedge.base.errors import RequestError
 from backedge.tokenization import TokenizerFailedError, TokenizerResultError, load
-from backedge.tokenization.checked import CheckedTokenizer, accepts
+from backedge.tokenization.custom_tokenizer import CheckedTokenizer, accepts
 from backedge.tokenization.detokenizer import DetokenizerOptions, detokenizers, read_vocabulary
 
 from tests.tokenization.bad_modules import Wrong

@@ -15,7 +15,7 @@ from backedge.postprocess.postprocessor import Postprocessor
 from backedge.tokenization import TokenizerLoadError, load
 from backedge.tokenization.detokenizer import DetokenizerOptions, detokenizers, read_vocabulary
 from backedge.tokenization.detokenizer.offsets import OffsetDetokenizers, decode_function
-from backedge.tokenization.detokenizer.tekken import TekkenDetokenizers
+from backedge.tokenization.detokenizer.tables import TekkenDetokenizers
 from backedge.tokenization.mistral import MistralTokenizer, tokenizer_file
 from hypothesis import given
 from hypothesis import strategies as st

@@ -10,7 +10,7 @@ from backedge.tokenization import (
     TokenizerProtocol,
 )
 from backedge.tokenization.detokenizer import detokenizers, read_vocabulary
-from backedge.tokenization.detokenizer.byte_level import ByteLevelDetokenizers
+from backedge.tokenization.detokenizer.tables import ByteLevelDetokenizers
 from backedge.tokenization.protocol import find_missing
 from hypothesis import given
 from hypothesis import strategies as st

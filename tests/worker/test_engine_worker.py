@@ -22,8 +22,8 @@ from backedge.postprocess.aggregate import aggregate_deltas
 from backedge.postprocess.messages import KEY, PostprocessedChunk, WorkerCard, read
 from backedge.postprocess.messages import encode as encode_message
 from backedge.tokenization import read_tokenizer_config
-from backedge.tokenization.advertised_tokenizer import KEY as TOKENIZER_KEY
-from backedge.tokenization.flags import TokenizerSelection
+from backedge.tokenization.tokenizer_selection import KEY as TOKENIZER_KEY
+from backedge.tokenization.tokenizer_selection import TokenizerSelection
 from backedge.worker import flags
 from backedge.worker.engine_worker import (
     GenerateCall,

@@ -15,7 +15,7 @@ from backedge.postprocess.aggregate import aggregate_deltas
 from backedge.postprocess.messages import Chunk, Delta
 from backedge.postprocess.postprocessor import Postprocessor
 from backedge.tokenization.detokenizer import DetokenizerOptions, detokenizers
-from backedge.tokenization.flags import TokenizerSelection
+from backedge.tokenization.tokenizer_selection import TokenizerSelection
 from backedge.worker import native_detokenizer
 from backedge.worker.native_detokenizer import build_detokenizers, check_tokenizer
 

@@ -12,9 +12,9 @@ import pytest
 from backedge.base.errors import SetupError
 from backedge.engines.sglang import worker as sglang
 from backedge.engines.vllm import worker as vllm
-from backedge.tokenization import backend_selection as selections
+from backedge.tokenization import tokenizer_selection as selections
 from backedge.tokenization.detokenizer import DetokenizerOptions, detokenizers
-from backedge.tokenization.flags import TokenizerSelection
+from backedge.tokenization.tokenizer_selection import TokenizerSelection
 from backedge.worker import flags
 from backedge.worker.other_tokenizers import choose_tokenizer, select_other
 from tokenizers import Tokenizer

@@ -24,8 +24,8 @@ from typing_extensions import override
 
 from ...base.json_types import JsonObject
 from .base import REPLACEMENT
-from .pieces import BYTE_PIECE, decoder_steps, lookup_piece
-from .table import NO_TEXTS, Piece, PieceTable, TableDetokenizer, TableDetokenizers
+from .tables import NO_TEXTS, Piece, PieceTable, TableDetokenizer, TableDetokenizers
+from .vocabulary import BYTE_PIECE, decoder_steps, lookup_piece
 
 
 class PieceRules(msgspec.Struct, frozen=True):

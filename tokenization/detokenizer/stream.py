@@ -8,11 +8,9 @@ from tokenizers import Tokenizer
 from tokenizers.decoders import DecodeStream
 from typing_extensions import override
 
-from .base import Detokenizer, DetokenizerFactory, DetokenizerOptions
+from .base import Detokenizer, DetokenizerFactory, DetokenizerOptions, remove_spaces
 from .offsets import OffsetDetokenizer, decode_function, select_context
-from .pieces import lookup_piece, piece_bytes, read_decoder
-from .spaces import remove_spaces
-from .vocabulary import special_ids
+from .vocabulary import lookup_piece, piece_bytes, read_decoder, special_ids
 
 # A character has at most 4 bytes, so a longer run without text never becomes a character,
 # and DecodeStream would decode the whole run again for each token.

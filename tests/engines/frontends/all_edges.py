@@ -9,13 +9,13 @@ from types import SimpleNamespace
 from typing import Any
 
 from backedge.engines.dynamo.types import ModelCard, read_runtime_config
-from backedge.frontend.chat_model import ChatModel, Prepared
+from backedge.frontend.chat_model import ChatModel, Deployment, Prepared
 from backedge.frontend.model_builder import load_builder
 from backedge.frontend.parser_names import read_worker_card
-from backedge.frontend.runtime.prompt_queue import PromptQueue
+from backedge.frontend.prompt_queue import PromptQueue
 from backedge.postprocess.messages import KEY, WorkerCard, encode
-from backedge.tokenization.flags import Backend, TokenizerSelection
 from backedge.tokenization.prompt_cache import PromptCache
+from backedge.tokenization.tokenizer_selection import Backend, TokenizerSelection
 
 from tests.frontend.doubles import Card, Instance
 
@@ -50,9 +50,11 @@ async def load(
 ) -> ChatModel:
     """Return the model of `card` behind this back end's edge."""
     worker_card = read_worker_card(read_runtime_config(card))
+    engine: Any = None  # nothing is sent
+    deployment = Deployment(Instance(), card, engine, CONFIG, flags)
     return await load_builder(backend)(
-        CONFIG, flags, prompt_queue, CHOICES[backend], card, worker_card, prompt_cache=prompt_cache
-    ).build(Instance(), None)  # type: ignore[arg-type]  # nothing is sent
+        deployment, prompt_queue, CHOICES[backend], worker_card, prompt_cache
+    ).build()
 
 
 def prepared(loop: asyncio.AbstractEventLoop, model: ChatModel, fields: dict[str, Any]) -> Prepared:

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 from backedge.frontend.chat_model import ChatModel
-from backedge.tokenization.flags import Backend
+from backedge.tokenization.tokenizer_selection import Backend
 from dynamo.llm.exceptions import InvalidArgument
 from hypothesis import given
 from hypothesis import strategies as st

@@ -8,7 +8,7 @@ import json
 import pytest
 from backedge.base.limits import MAX_SHOWN_TEXT
 from backedge.frontend.chat_model import ChatModel
-from backedge.tokenization.flags import Backend
+from backedge.tokenization.tokenizer_selection import Backend
 from dynamo.llm.exceptions import InvalidArgument
 
 from tests.engines.frontends.all_edges import CHOICES, prepared

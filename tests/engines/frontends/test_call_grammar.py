@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 from backedge.frontend.chat_model import ChatModel
-from backedge.frontend.runtime.prompt_queue import PromptQueue
+from backedge.frontend.prompt_queue import PromptQueue
 from backedge.postprocess.messages import KEY, PostprocessParams, WorkerCard, encode, read
-from backedge.tokenization.flags import Backend
+from backedge.tokenization.tokenizer_selection import Backend
 
 from tests.engines.frontends.all_edges import CHOICES, load, prepared
 from tests.frontend.doubles import Card

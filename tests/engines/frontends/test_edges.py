@@ -8,11 +8,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from backedge.frontend.runtime.prompt_queue import PromptQueue
+from backedge.frontend.prompt_queue import PromptQueue
 from backedge.postprocess.messages import KEY, PostprocessParams, read
 from backedge.templates import chat_template as template
-from backedge.tokenization.backend_selection import select_tokenizer
-from backedge.tokenization.flags import TokenizerSelection
+from backedge.tokenization.tokenizer_selection import TokenizerSelection, select_tokenizer
 from dynamo.llm.exceptions import InvalidArgument
 from sglang.srt.function_call.utils import normalize_json_schema_types
 from sglang.srt.utils.hf_transformers_utils import get_tokenizer as sglang_tokenizer

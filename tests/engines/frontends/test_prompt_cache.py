@@ -8,9 +8,9 @@ import logging
 from typing import Any
 
 import pytest
-from backedge.frontend.runtime.prompt_queue import PromptQueue
-from backedge.tokenization.flags import Backend
+from backedge.frontend.prompt_queue import PromptQueue
 from backedge.tokenization.prompt_cache import PromptCache
+from backedge.tokenization.tokenizer_selection import Backend
 
 from tests.engines.frontends.all_edges import CHOICES, ENGINES, card, load, prepared
 

@@ -16,7 +16,7 @@ from backedge.base.seams import Seam
 from backedge.frontend import main
 from backedge.frontend.factory import EngineFactory
 from backedge.frontend.model_builder import TABLES, load_builder
-from backedge.tokenization.flags import Backend, TokenizerSelection
+from backedge.tokenization.tokenizer_selection import Backend, TokenizerSelection
 
 from tests.engines.broken_seams import BREAKS, Break, find_owner, is_checked
 from tests.engines.frontends.all_edges import CONFIG

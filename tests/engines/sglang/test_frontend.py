@@ -7,7 +7,7 @@ import pytest
 from backedge.base.errors import RequestError
 from backedge.engines.sglang.frontend import SglangPrompts, remember_content_formats
 from backedge.guided.call_policy import CallPolicy
-from backedge.guided.standard_schema import standardize
+from backedge.guided.client_schemas import standardize
 from backedge.parsers.base import ParserNames
 from dynamo.frontend import sglang_prepost
 from sglang.srt.function_call import utils as function_call_utils

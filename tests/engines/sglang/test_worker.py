@@ -24,7 +24,7 @@ from backedge.engines.sglang.worker import (
 )
 from backedge.parsers.base import ParserNames
 from backedge.tokenization.detokenizer import detokenizers
-from backedge.tokenization.flags import TokenizerSelection
+from backedge.tokenization.tokenizer_selection import TokenizerSelection
 from backedge.worker import flags
 from hypothesis import given, settings
 from hypothesis import strategies as st

@@ -9,7 +9,7 @@ from backedge.engines.transformers.frontend import (
     find_single_token,
 )
 from backedge.frontend.prompt_preprocessor import PromptPreprocessor
-from backedge.frontend.runtime.prompt_queue import PromptQueue
+from backedge.frontend.prompt_queue import PromptQueue
 from backedge.guided.call_policy import CallPolicy
 from backedge.tokenization import load
 from backedge.tokenization.model_files import ModelFolder

@@ -17,9 +17,9 @@ from backedge.engines.vllm.frontend import (
     naming_fields,
     release_caches,
 )
+from backedge.frontend.prompt_preprocessor import ShortPrompts
 from backedge.frontend.request.chat_request import decode_chat_request
-from backedge.frontend.request.sampling import read_sampling
-from backedge.frontend.runtime.short_prompts import ShortPrompts
+from backedge.frontend.request.preprocessed_request import read_sampling
 from backedge.guided.call_policy import CallPolicy
 from backedge.postprocess.messages import KEY
 from dynamo.llm.exceptions import DynamoException, HttpError

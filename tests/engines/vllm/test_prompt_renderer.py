@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 from backedge.base.errors import RequestError
 from backedge.engines.vllm.prompt_renderer import RENDERING, PromptRenderer, Rendering
-from backedge.frontend.runtime.containment import PreparationError
-from backedge.tokenization.prompt_limit import PromptLimit
-from backedge.tokenization.transformers_tokenizers import make_encoder
+from backedge.frontend.prompt_queue import PreparationError
+from backedge.templates.transformers_tokenizers import make_encoder
+from backedge.tokenization.prompt_encoder import PromptLimit
 from transformers import AutoTokenizer
 from vllm.config import ModelConfig
 

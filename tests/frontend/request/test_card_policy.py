@@ -5,9 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from backedge.frontend.request.card_policy import read_call_policy
-from backedge.guided.call_policy import ANY_OBJECT
-from backedge.guided.guided_decoding import admits_only_empty_object
+from backedge.frontend.model_builder import read_call_policy
+from backedge.guided.call_policy import ANY_OBJECT, admits_only_empty_object
 from backedge.parsers.base import ParserNames
 from dynamo.common.utils import guided_json
 from dynamo.frontend.structural_tag_policy import (

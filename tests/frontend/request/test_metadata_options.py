@@ -2,8 +2,7 @@
 
 import pytest
 from backedge.base.errors import RequestError
-from backedge.frontend.request.chat_request import decode_chat_request
-from backedge.frontend.request.metadata_options import apply_metadata_options
+from backedge.frontend.request.chat_request import apply_metadata_options, decode_chat_request
 
 REQUIRED = {"model": "m", "messages": []}
 # request, what it becomes

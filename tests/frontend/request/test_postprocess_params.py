@@ -1,11 +1,11 @@
 """What the worker is told of a request."""
 
 import pytest
-from backedge.frontend.request.postprocess_params import (
+from backedge.frontend.request.preprocessed_request import (
     build_parser_request,
     build_postprocess_params,
+    read_sampling,
 )
-from backedge.frontend.request.sampling import read_sampling
 
 from tests.frontend.chat_requests import NAMED, TOOL, chat_request, preprocessed
 

@@ -2,8 +2,8 @@
 
 import pytest
 from backedge.base.errors import RequestError
-from backedge.frontend.request.metadata_options import apply_metadata_options
-from backedge.frontend.request.ranges import RANGES, Range, check_ranges
+from backedge.frontend.request.chat_request import apply_metadata_options
+from backedge.frontend.request.validation import RANGES, Range, check_ranges
 from hypothesis import given
 from hypothesis import strategies as st
 

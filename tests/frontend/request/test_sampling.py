@@ -2,7 +2,7 @@
 
 import pytest
 from backedge.base.errors import RequestError
-from backedge.frontend.request.sampling import build_sampling_options, read_sampling
+from backedge.frontend.request.preprocessed_request import build_sampling_options, read_sampling
 from backedge.tokenization.model_files import GenerationConfig
 
 from tests.frontend.chat_requests import chat_request, preprocessed

@@ -3,7 +3,7 @@
 import pytest
 from backedge.base.errors import RequestError
 from backedge.frontend.request.chat_request import decode_chat_request
-from backedge.frontend.request.tool_schemas import check_request_schemas as check_schemas
+from backedge.frontend.request.tool_schema_cache import check_request_schemas as check_schemas
 from backedge.frontend.request.validation import check_request
 
 USER = [{"role": "user", "content": "hi"}]

@@ -1,7 +1,7 @@
 """The check of a detokenizer against the tokenizer's own decode()."""
 
 import pytest
-from backedge.tokenization.detokenizer.agreement import (
+from backedge.tokenization.detokenizer.detokenizer_selection import (
     SAMPLE_TOKENS,
     SAMPLES,
     find_difference,
@@ -9,8 +9,8 @@ from backedge.tokenization.detokenizer.agreement import (
     sample_sequences,
     vocabulary_ids,
 )
-from backedge.tokenization.detokenizer.byte_level import ByteLevelDetokenizers
 from backedge.tokenization.detokenizer.stream import StreamDetokenizers
+from backedge.tokenization.detokenizer.tables import ByteLevelDetokenizers
 
 from benchmarks.tokenizer_kinds import DecodeOnly, llama
 from tests.support import tiny_tokenizer

@@ -2,8 +2,8 @@
 
 import pytest
 from backedge.tokenization.detokenizer import DetokenizerOptions
-from backedge.tokenization.detokenizer.byte_level import ByteLevelDetokenizers
-from backedge.tokenization.detokenizer.pieces import BYTE_LEVEL
+from backedge.tokenization.detokenizer.tables import ByteLevelDetokenizers
+from backedge.tokenization.detokenizer.vocabulary import BYTE_LEVEL
 from hypothesis import given
 from hypothesis import strategies as st
 

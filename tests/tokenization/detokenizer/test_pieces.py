@@ -1,7 +1,7 @@
 """The bytes that pieces of a vocabulary stand for."""
 
 import pytest
-from backedge.tokenization.detokenizer.pieces import (
+from backedge.tokenization.detokenizer.vocabulary import (
     BYTE_LEVEL,
     byte_level_bytes,
     decoder_steps,

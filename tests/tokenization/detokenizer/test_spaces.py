@@ -2,7 +2,7 @@
 
 import pytest
 from backedge.tokenization.detokenizer import Detokenizer, DetokenizerOptions
-from backedge.tokenization.detokenizer.spaces import SpaceRemover, remove_spaces
+from backedge.tokenization.detokenizer.base import SpaceRemover, remove_spaces
 
 ADDED = {1: "<a>", 2: "<b>"}
 ALONE = DetokenizerOptions(skip_special_tokens=False, spaces_between_special_tokens=False)

@@ -2,7 +2,7 @@
 
 import pytest
 from backedge.tokenization.detokenizer import DetokenizerOptions
-from backedge.tokenization.detokenizer.tekken import TekkenDetokenizers
+from backedge.tokenization.detokenizer.tables import TekkenDetokenizers
 from hypothesis import given
 from hypothesis import strategies as st
 

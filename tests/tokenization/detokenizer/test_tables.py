@@ -2,8 +2,7 @@
 
 import pytest
 from backedge.tokenization.detokenizer import DetokenizerOptions
-from backedge.tokenization.detokenizer.byte_level import ByteLevelDetokenizers
-from backedge.tokenization.detokenizer.table import PieceTable
+from backedge.tokenization.detokenizer.tables import ByteLevelDetokenizers, PieceTable
 from hypothesis import given
 from hypothesis import strategies as st
 

@@ -4,10 +4,9 @@ import asyncio
 import threading
 
 import pytest
-from backedge.frontend.runtime.containment import PreparationError
-from backedge.frontend.runtime.loop_thread import LoopThread
+from backedge.frontend.prompt_queue import LoopThread, PreparationError
 
-from tests.frontend.runtime.managed import Managed
+from tests.frontend.managed import Managed
 
 
 def test_a_coroutine_runs_in_the_thread_and_returns_here():

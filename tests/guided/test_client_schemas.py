@@ -7,13 +7,13 @@ from typing import Any
 import pytest
 from backedge.base.json_schema import HOLDERS
 from backedge.base.limits import MAX_GROUPS, MAX_SCHEMA_DEPTH, MAX_SUBSCHEMAS, MAX_TOOL_FORMS_BYTES
-from backedge.frontend.request.tool_schemas import (
+from backedge.frontend.request.tool_schema_cache import (
     BYTES_EACH,
     StandardForms,
     find_tool_schema_fault,
     standard_parameters,
 )
-from backedge.guided.schema_check import KEYWORDS, find_fault, find_keyword, find_pattern_fault
+from backedge.guided.client_schemas import KEYWORDS, find_fault, find_keyword, find_pattern_fault
 from hypothesis import example, given
 from hypothesis import strategies as st
 from jsonschema import Draft4Validator, Draft7Validator, Draft202012Validator

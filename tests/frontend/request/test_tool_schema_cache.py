@@ -1,13 +1,13 @@
 """Which schemas of tools are accepted, and what engines get of them."""
 
 import pytest
-from backedge.frontend.request.tool_schemas import (
+from backedge.frontend.request.tool_schema_cache import (
     compiles_tools,
     find_tool_schema_fault,
     standard_parameters,
     with_standard_tools,
 )
-from backedge.guided.schema_check import find_fault
+from backedge.guided.client_schemas import find_fault
 
 from tests.frontend.chat_requests import NAMED, TOOL, chat_request
 

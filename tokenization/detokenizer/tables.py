@@ -1,16 +1,23 @@
-"""The shared part of detokenizers that map tokens to text or bytes with a table."""
+"""Detokenizers that map tokens to text or bytes with a table, and those of byte-level BPE.
+
+- `ByteLevelDetokenizers`: Llama 3, Qwen, DeepSeek, gpt-oss; pieces are in GPT-2's alphabet.
+- `TekkenDetokenizers`: mistral-common's tekken, in vLLM's class or `backedge.tokenization.mistral`.
+- SentencePiece has its own module.
+"""
 
 from __future__ import annotations
 
+import codecs
 from abc import abstractmethod
 from collections.abc import Callable, Iterable, Sequence
+from typing import Protocol, cast
 
 from tokenizers import Tokenizer
 from typing_extensions import override
 
-from .base import Detokenizer, DetokenizerFactory, DetokenizerOptions
-from .spaces import remove_spaces
-from .vocabulary import special_ids
+from .base import Detokenizer, DetokenizerFactory, DetokenizerOptions, SupportsDecode, remove_spaces
+from .offsets import decode_function
+from .vocabulary import byte_level_bytes, lookup_piece, special_ids
 
 # Text, or bytes that are part of a character; b"" for an id that is not in the vocabulary.
 Piece = str | bytes
@@ -117,3 +124,91 @@ class TableDetokenizer(Detokenizer):
 
 
 NO_TEXTS: dict[int, str] = {}
+
+
+def _read_piece(content: bytes) -> Piece:
+    """Return the text of some bytes; the bytes if they are part of a character."""
+    try:
+        return content.decode()
+    except UnicodeDecodeError:
+        return content
+
+
+class ByteLevelDetokenizers(TableDetokenizers):
+    """Factory for fast tokenizers whose only decoder is `ByteLevel`."""
+
+    @override
+    def build(self, table: PieceTable, *, at_start: bool) -> ByteLevelDetokenizer:
+        return ByteLevelDetokenizer(table)
+
+    @override
+    def piece(self, token_id: int) -> Piece:
+        piece = lookup_piece(self._tokenizer, token_id)
+        return b"" if piece is None else _read_piece(byte_level_bytes(piece))
+
+
+class ByteLevelDetokenizer(TableDetokenizer):
+    """Joins bytes to characters; each run of invalid bytes becomes U+FFFD at once."""
+
+    def __init__(self, table: PieceTable) -> None:
+        super().__init__(table)
+        self._pending = b""  # the bytes of an unfinished character
+
+    @override
+    def _feed(self, token_id: int) -> str:
+        piece = self._table[token_id]
+        content = self._pending + (piece.encode() if isinstance(piece, str) else piece)
+        text, used = codecs.utf_8_decode(content, "replace")
+        if used == len(content):
+            self._pending, self._texts = b"", self._table.texts
+        else:
+            self._pending, self._texts = content[used:], NO_TEXTS
+        return text
+
+
+class Tekken(Protocol):
+    """mistral-common's `Tekkenizer`."""
+
+    def id_to_byte_piece(self, token_id: int, /) -> bytes:
+        """Return the bytes of one token."""
+        ...
+
+
+class TekkenWrapper(SupportsDecode, Protocol):
+    """A tokenizer class around a `Tekkenizer`."""
+
+    tokenizer: Tekken
+    all_special_ids: list[int]
+
+
+class TekkenDetokenizers(TableDetokenizers):
+    """Factory for tokenizers with `is_tekken` that keep a `Tekkenizer` as `tokenizer`."""
+
+    def __init__(self, tokenizer: SupportsDecode) -> None:
+        wrapper = cast("TekkenWrapper", tokenizer)
+        self._tekken = wrapper.tokenizer
+        self._special = frozenset(wrapper.all_special_ids)
+        self._added: dict[int, str] = {}
+        self._adds_spaces = False
+        # vLLM shows a few special tokens even when told to skip them, so each is decoded once.
+        self._show = decode_function(tokenizer, skip_special_tokens=False)
+        self._hide = decode_function(tokenizer, skip_special_tokens=True)
+        self._shown = PieceTable(self.piece, ())
+        self._hidden = PieceTable(self._hidden_piece, ())
+
+    @override
+    def build(self, table: PieceTable, *, at_start: bool) -> ByteLevelDetokenizer:
+        return ByteLevelDetokenizer(table)
+
+    @override
+    def piece(self, token_id: int) -> Piece:
+        return self._show([token_id]) if token_id in self._special else self._ordinary(token_id)
+
+    def _hidden_piece(self, token_id: int) -> Piece:
+        return self._hide([token_id]) if token_id in self._special else self._ordinary(token_id)
+
+    def _ordinary(self, token_id: int) -> Piece:
+        try:
+            return _read_piece(self._tekken.id_to_byte_piece(token_id))
+        except (IndexError, KeyError, ValueError, OverflowError):
+            return b""  # not a token of this vocabulary

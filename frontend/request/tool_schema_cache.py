@@ -15,10 +15,8 @@ import msgspec
 
 from ...base.json_types import JsonObject
 from ...base.limits import MAX_TOOL_FORMS_BYTES
-from ...guided.guided_request import Tool
-from ...guided.request_checks import check_schemas
-from ...guided.schema_check import SchemaFault, find_tool_fault
-from ...guided.standard_schema import standardize
+from ...guided.client_schemas import SchemaFault, find_tool_fault, standardize
+from ...guided.guided_request import Tool, check_schemas
 from .chat_request import ChatRequest
 
 # Memory of an entry, and of a standard form for each byte of the schema's text.

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 from backedge.base.limits import MAX_MEAN_MS, MAX_SHORT_CHARACTERS, MAX_SHORT_MESSAGES, MAX_SHORT_MS
+from backedge.frontend.prompt_preprocessor import TRUSTED_AFTER, ShortPrompts, is_short
 from backedge.frontend.request.chat_request import decode_chat_request
-from backedge.frontend.runtime.short_prompts import TRUSTED_AFTER, ShortPrompts, is_short
 
 QUICK, BUSY, SLOW = MAX_MEAN_MS / 2000, MAX_SHORT_MS / 1000, 1.5 * MAX_SHORT_MS / 1000
 TOOL = {"type": "function", "function": {"name": "f"}}

@@ -10,8 +10,8 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from backedge.frontend.runtime import teardown
-from backedge.frontend.runtime.teardown import (
+from backedge.frontend import teardown
+from backedge.frontend.teardown import (
     CLOSING_METHODS,
     RunningRequests,
     Teardown,

@@ -4,7 +4,11 @@ import argparse
 
 import pytest
 from backedge.base.errors import SetupError
-from backedge.tokenization.flags import TokenizerSelection, add_to, parse_tokenizer_flags
+from backedge.tokenization.tokenizer_selection import (
+    TokenizerSelection,
+    add_to,
+    parse_tokenizer_flags,
+)
 
 MODULE, CLASS = ["--tokenizer-module", "m"], ["--tokenizer-class", "C"]
 

@@ -4,14 +4,13 @@ import asyncio
 import threading
 
 import pytest
+from backedge.frontend import prompt_queue as prompt_queue_module
 from backedge.frontend.http_errors import as_http_errors
-from backedge.frontend.runtime import prompt_queue as prompt_queue_module
-from backedge.frontend.runtime.containment import PreparationError
-from backedge.frontend.runtime.prompt_queue import BusyError, ClientGoneError, PromptQueue
+from backedge.frontend.prompt_queue import BusyError, ClientGoneError, PreparationError, PromptQueue
 from dynamo.llm.exceptions import Unknown
 
 from tests.frontend.doubles import Context
-from tests.frontend.runtime.managed import Managed
+from tests.frontend.managed import Managed
 
 
 def test_the_event_loop_goes_on_meanwhile():

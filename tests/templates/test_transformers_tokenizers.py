@@ -7,12 +7,12 @@ from typing import Any
 import pytest
 from backedge.base.errors import RequestError, SetupError
 from backedge.templates.chat_template import compile_template
-from backedge.templates.transformers_templates import (
+from backedge.templates.transformers_tokenizers import (
     BoundedTokenizer,
     bound_templates,
     check_template,
 )
-from backedge.tokenization.prompt_limit import PromptLimit
+from backedge.tokenization.prompt_encoder import PromptLimit
 from sglang.srt.utils.hf_transformers_utils import get_tokenizer
 from transformers.utils import chat_template_utils
 

@@ -1,1 +1,0 @@
-"""Threads, event loops and garbage collection of the frontend process."""

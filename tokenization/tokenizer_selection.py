@@ -1,0 +1,199 @@
+"""Selects a model's tokenizer: by the frontend's flags, the worker's on the model card, the engine.
+
+Your own worker sets the tokenizer on Dynamo's model card before it registers the model:
+
+    config = ModelRuntimeConfig()
+    set_tokenizer_config(config, "python", "my_package.tokenizers", "MyTokenizer")
+    await register_model(..., runtime_config=config)
+"""
+
+from __future__ import annotations
+
+import argparse
+import importlib.util
+import json
+from collections.abc import Mapping
+from typing import Any, Literal, Protocol, get_args
+
+import msgspec
+
+from ..base.engines import has_engine
+from ..base.errors import SetupError
+from ..base.json_types import JsonObject
+
+Backend = Literal["huggingface", "vllm", "sglang", "python"]
+BACKENDS: tuple[Backend, ...] = get_args(Backend)
+BACKEND_FLAG, MODULE_FLAG, CLASS_FLAG = (
+    "--tokenizer-backend",
+    "--tokenizer-module",
+    "--tokenizer-class",
+)
+# Only for the frontend: a module that a worker may name on its model card.
+ALLOW_MODULE_FLAG = "--allow-tokenizer-module"
+# Names and options of argparse's add_argument.
+FLAGS: tuple[tuple[tuple[str, ...], dict[str, Any]], ...] = (
+    (
+        (BACKEND_FLAG,),
+        {
+            "choices": BACKENDS,
+            "default": None,
+            "help": "What renders and tokenizes: 'huggingface': the model's tokenizer.json and "
+            "chat template; 'vllm', 'sglang': the engine's own renderer and tokenizers; 'python': "
+            "your class. Default: the engine of the model's workers if the frontend has it "
+            "installed, else 'huggingface'.",
+        },
+    ),
+    (
+        (MODULE_FLAG,),
+        {
+            "default": None,
+            "help": f"For {BACKEND_FLAG} python: the module of the class, importable on both "
+            "sides.",
+        },
+    ),
+    (
+        (CLASS_FLAG,),
+        {
+            "default": None,
+            "help": f"For {BACKEND_FLAG} python: the class; it is called with the model's path.",
+        },
+    ),
+)
+
+
+class TokenizerSelection(msgspec.Struct, frozen=True):
+    """The values of the flags. backend: None if not set. module, class_name: the user's class."""
+
+    backend: Backend | None = None
+    module: str | None = None
+    class_name: str | None = None
+
+    def check(self, module_name: str = MODULE_FLAG, class_name: str = CLASS_FLAG) -> None:
+        """Raise `SetupError` unless a class is named if, and only if, the back end is "python".
+
+        module_name, class_name: the names of these values in the error.
+        """
+        for name, value in {module_name: self.module, class_name: self.class_name}.items():
+            if self.backend == "python" and not value:
+                raise SetupError(
+                    f"{BACKEND_FLAG} python needs {name}: the tokenizer is a class of yours."
+                )
+            if self.backend != "python" and value:
+                raise SetupError(
+                    f"{name} {value!r} is for {BACKEND_FLAG} python, which is not set; add it, or "
+                    f"leave {name} out."
+                )
+
+
+def add_to(parser: argparse.ArgumentParser) -> None:
+    """Add the flags to `parser`."""
+    for names, options in FLAGS:
+        parser.add_argument(*names, **options)
+
+
+def parse_tokenizer_flags(arguments: argparse.Namespace) -> TokenizerSelection:
+    """Return the values of parsed flags. Raises `SetupError` if they contradict each other."""
+    # SGLang has a flag of the same name with other values.
+    backend = arguments.tokenizer_backend if arguments.tokenizer_backend in BACKENDS else None
+    selection = TokenizerSelection(backend, arguments.tokenizer_module, arguments.tokenizer_class)
+    selection.check()
+    return selection
+
+
+def is_installed(backend: Backend) -> bool:
+    """Whether this process can use `backend`: "vllm" and "sglang" need that engine's package."""
+    if backend not in ("vllm", "sglang"):
+        return True
+    return has_engine(backend) and importlib.util.find_spec(backend) is not None
+
+
+def check_installed(backend: Backend) -> None:
+    """Raise `SetupError` unless this process can use `backend`."""
+    if not is_installed(backend):
+        raise SetupError(
+            f"{BACKEND_FLAG} {backend}: {backend} is not installed here; install it, or choose "
+            "another back end with that flag of the frontend."
+        )
+
+
+def select_tokenizer(
+    flags: TokenizerSelection, worker: TokenizerSelection, engine: str | None
+) -> tuple[Backend, TokenizerSelection]:
+    """Return the back end for a model, and the flags that selected it.
+
+    flags: the frontend's. worker: advertised by the model's workers.
+    engine: of these workers; None for workers without the plugin.
+    Without flags, the engine's back end if it is installed here, else "huggingface".
+    Raises `SetupError` for a back end that is not installed here.
+    """
+    selected = flags if flags.backend is not None else worker
+    if selected.backend is not None:
+        check_installed(selected.backend)
+        return selected.backend, selected
+    engines = ["vllm", "sglang"] if engine is None else [engine]
+    installed = (name for name in BACKENDS if name in engines and is_installed(name))
+    return next(installed, "huggingface"), selected
+
+
+KEY = "backedge_tokenizer"
+"""The name of the entry in the card's `runtime_data`."""
+
+
+class RuntimeConfig(Protocol):
+    """Dynamo's `ModelRuntimeConfig`, part of the model card."""
+
+    def set_engine_specific(self, key: str, value: str) -> None:
+        """Put a value, as JSON text, into `runtime_data`."""
+        ...
+
+
+class _Entry(msgspec.Struct, omit_defaults=True):
+    backend: str
+    module: str | None = None
+    class_name: str | None = None
+
+
+def set_tokenizer_config(
+    runtime_config: RuntimeConfig,
+    backend: str,
+    module: str | None = None,
+    class_name: str | None = None,
+) -> None:
+    """Put a tokenizer on the model card. Call this before registering the model.
+
+    backend: one of `BACKENDS`. module, class_name: for "python"; a class of that module, which
+        frontends import if they were started with `--allow-tokenizer-module`.
+    Raises `SetupError` for values that no frontend could use.
+    """
+    entry = _Entry(backend, module, class_name)
+    _check(entry)
+    runtime_config.set_engine_specific(KEY, json.dumps(msgspec.to_builtins(entry)))
+
+
+def read_tokenizer_config(runtime_config: JsonObject) -> TokenizerSelection:
+    """Return the tokenizer on a model card; its back end is None if the card has none.
+
+    runtime_config: the card's, as returned by `ModelDeploymentCard.runtime_config()`.
+    Raises `SetupError` for an entry that this version does not support.
+    """
+    runtime_data = runtime_config.get("runtime_data")
+    written = runtime_data.get(KEY) if isinstance(runtime_data, Mapping) else None
+    if written is None:
+        return TokenizerSelection()
+    try:
+        entry = msgspec.convert(written, _Entry)
+    except msgspec.ValidationError as error:
+        raise SetupError(f"the card's entry {KEY} is not a tokenizer: {error}.") from error
+    return _check(entry)
+
+
+def _check(entry: _Entry) -> TokenizerSelection:
+    if entry.backend not in BACKENDS:
+        raise SetupError(
+            f"tokenizer back end {entry.backend!r} is unknown; the known ones are "
+            f"{', '.join(BACKENDS)}. Choose one of them on the worker, or on the frontend with "
+            f"{BACKEND_FLAG}."
+        )
+    selection = TokenizerSelection(entry.backend, entry.module, entry.class_name)
+    selection.check("module", "class_name")
+    return selection
