@@ -6,15 +6,22 @@ generated. Rows with an image are another kind of request, so a batch with both 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+import base64
+import binascii
+import dataclasses
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from collections.abc import Set as AbstractSet
-from typing import TypeAlias, cast
+from pathlib import Path
+from typing import Any, TypeAlias, cast
 
+import msgspec
+
+from ..base.errors import RequestError, shorten, show
 from ..base.json_types import JsonObject
-from .batch_answers import build_answer
-from .batch_file import LineSet, has_image
-from .batch_rows import RowReader
+from .batch_file import LineSet, find_image_parts, has_image, read_id
+from .batch_output import build_answer
 from .contracts import (
+    GenerationOptions,
     GenerationResult,
     RequestKind,
     RowError,
@@ -22,7 +29,186 @@ from .contracts import (
     VlmGenerationRequest,
 )
 from .engine import GenerationEngine
+from .errors import OptionValueError
+from .preparation import CONSTRAINTS
 from .rows import RowFailure
+
+URL = "/v1/chat/completions"
+# Fields of OpenAI's and vLLM's requests -> the row's option.
+OPTION_FIELDS = {
+    "max_tokens": "max_new_tokens",
+    "max_completion_tokens": "max_new_tokens",
+    "temperature": "temperature",
+    "top_p": "top_p",
+    "top_k": "top_k",
+    "repetition_penalty": "repetition_penalty",
+    "seed": "seed",
+    "n": "n",
+    "stop": "stop",
+    "stop_token_ids": "stop_token_ids",
+    "include_stop_str_in_output": "include_stop",
+    "truncate_prompt_tokens": "truncate_prompt_tokens",
+    "chat_template_kwargs": "chat_template_kwargs",
+}
+# Fields of the request itself, with type and description.
+REQUEST_FIELDS: dict[str, tuple[Any, str]] = {
+    "messages": (list[JsonObject], "a list of objects"),
+    "tools": (list[JsonObject], "a list of objects"),
+    "tool_choice": (str | JsonObject, "a string or an object"),
+    "parallel_tool_calls": (bool, "true or false"),
+    "response_format": (JsonObject, "an object"),
+    "guided_json": (JsonObject | str | bool, "a JSON Schema"),
+    "guided_regex": (str, "a string"),
+    "guided_grammar": (str, "a string"),
+    "guided_choice": (list[str], "a list of strings"),
+}
+# Fields that do not affect the answer.
+IGNORED_FIELDS = tuple(
+    "metadata user store service_tier safety_identifier prompt_cache_key stream_options "
+    "request_id priority".split()
+)
+CHECKED_FIELDS = ("model", "stream", "logprobs", "top_logprobs")
+
+
+@dataclasses.dataclass(frozen=True)
+class RowReader:
+    """Converts rows to requests.
+
+    options: of the whole batch; a row with a `body` may override them. folder: base of relative
+        image paths. models: the names that a `body` may use for the model.
+    """
+
+    options: GenerationOptions
+    folder: Path
+    models: Sequence[str]
+
+    def read(self, row: JsonObject, number: int) -> TextGenerationRequest:
+        """Return the request of the row in line `number`, with an image if it has one.
+
+        Raises `RowFailure`.
+        """
+        try:
+            fields = self._read_fields(row)
+            fields["id"] = read_id(row, number)
+            if has_image(row):
+                return VlmGenerationRequest(**{**fields, **self._read_image(row, fields)})
+            return TextGenerationRequest(**fields)
+        except (RequestError, OptionValueError) as error:
+            raise RowFailure("request", str(error)) from error
+
+    def _read_fields(self, row: JsonObject) -> JsonObject:
+        if "body" in row:
+            return self._read_body(row)
+        if "messages" in row:
+            return _read_request(row)
+        return {"prompt": row["prompt"], **_read_request(row, names=CONSTRAINTS)}
+
+    def _read_body(self, row: JsonObject) -> JsonObject:
+        body = row["body"]
+        if not isinstance(body, dict):
+            raise RequestError.wrong("body", body, "an object with `messages`")
+        for name, allowed in (("url", URL), ("method", "POST")):
+            if row.get(name, allowed) != allowed:
+                raise RequestError.wrong(name, row[name], allowed)
+        fields = {name: value for name, value in body.items() if value is not None}
+        known = {*OPTION_FIELDS, *REQUEST_FIELDS, *IGNORED_FIELDS, *CHECKED_FIELDS}
+        for name in fields.keys() - known:
+            raise RequestError(f"body.{name}", "is not supported here; leave it out")
+        if fields.get("model", self.models[0]) not in self.models:
+            raise RequestError.wrong("body.model", fields["model"], " or ".join(self.models))
+        if fields.get("stream", False) is not False:
+            raise RequestError.wrong("body.stream", fields["stream"], "false")
+        return {**_read_request(fields, "body."), "options": self._read_options(fields)}
+
+    def _read_options(self, fields: JsonObject) -> GenerationOptions:
+        """Return the batch's options, overridden by the row's body."""
+        own = {option: fields[name] for name, option in OPTION_FIELDS.items() if name in fields}
+        if "logprobs" in fields or "top_logprobs" in fields:
+            own["logprobs"] = _read_logprobs(fields)
+        return dataclasses.replace(self.options, **own) if own else self.options
+
+    def _read_image(self, row: JsonObject, fields: JsonObject) -> JsonObject:
+        """Return the image, and the messages with a plain placeholder for it."""
+        body = row.get("body", row)
+        parts = find_image_parts(body)
+        found = [*([row["image"]] if row.get("image") is not None else []), *map(_read_part, parts)]
+        if len(found) > 1:
+            message = f"the row has {len(found)} images; at most 1 is allowed. Split the row."
+            raise RowFailure("image", message)
+        image = {"image": self._load(found[0])}
+        if not parts:
+            return image
+        return {**image, "messages": _mark_image(fields["messages"])}
+
+    def _load(self, source: object) -> Path | bytes:
+        """Return the image's path, or its bytes if the row contains them."""
+        if not isinstance(source, str) or not source:
+            raise RowFailure("image", _describe_image(source))
+        if source.startswith("data:"):
+            head, _, data = source.partition(",")
+            try:
+                if head.endswith(";base64"):
+                    return base64.b64decode(data, validate=True)
+            except (binascii.Error, ValueError):
+                pass
+            raise RowFailure("image", _describe_image(source))
+        if source.startswith(("http:", "https:")):
+            message = f"the image {shorten(source, 200)!r} is not a local file; download it first."
+            raise RowFailure("image", message)
+        return self.folder / source.removeprefix("file://")
+
+
+def _describe_image(source: object) -> str:
+    return (
+        f"the image must not be {show(source)}, but a file's path, or a URL that begins with "
+        "`data:` and contains the bytes in base64."
+    )
+
+
+def _read_request(
+    fields: JsonObject, path: str = "", names: Iterable[str] = REQUEST_FIELDS
+) -> JsonObject:
+    """Return the fields of the request itself. Raises `RequestError` for wrong types."""
+    found = {name: fields[name] for name in names if fields.get(name) is not None}
+    for name, value in found.items():
+        kind, allowed = REQUEST_FIELDS[name]
+        try:
+            msgspec.convert(value, kind)
+        except msgspec.ValidationError as error:
+            raise RequestError.wrong(f"{path}{name}", value, allowed) from error
+    return found
+
+
+def _read_logprobs(fields: JsonObject) -> int | None:
+    """Return the number of alternatives; None for no logprobs."""
+    wanted, top = fields.get("logprobs", False), fields.get("top_logprobs", 0)
+    if not isinstance(wanted, bool):
+        raise RequestError.wrong("body.logprobs", wanted, "true or false")
+    if not wanted:
+        if top:
+            raise RequestError("body.top_logprobs", "requires `logprobs` to be true")
+        return None
+    # The options validate the number.
+    return top  # type: ignore[no-any-return]  # a JSON value
+
+
+def _read_part(part: JsonObject) -> object:
+    """Return the image of an image part in OpenAI's or transformers' form."""
+    for name in ("image_url", "image", "url", "path"):
+        if (found := part.get(name)) is not None:
+            return found.get("url") if isinstance(found, dict) else found
+    return None
+
+
+def _mark_image(messages: Sequence[JsonObject]) -> list[JsonObject]:
+    """Replace the image part in the messages by `{"type": "image"}`."""
+    marked = list(messages)
+    for position, message in enumerate(messages):
+        if parts := find_image_parts({"messages": [message]}):
+            content = [{"type": "image"} if part in parts else part for part in message["content"]]
+            marked[position] = {**message, "content": content}
+    return marked
+
 
 ReadRows: TypeAlias = Callable[[], Iterator[tuple[int, JsonObject]]]
 """Returns the rows to generate with their line numbers; may be called twice."""

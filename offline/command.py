@@ -13,9 +13,8 @@ import click
 from ..base.errors import BackedgeError, SetupError
 from ..base.json_types import JsonObject
 from .batch_file import InputScan, read_row, read_rows, scan_input
-from .batch_job import BatchJob
+from .batch_job import BatchJob, RowReader
 from .batch_output import BatchOutput
-from .batch_rows import RowReader
 from .command_flags import EPILOG, Command, GroupedCommand, build_flags, read_command
 from .contracts import GenerationResult
 from .engine import GenerationEngine

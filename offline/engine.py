@@ -17,8 +17,6 @@ from typing import Self
 
 import msgspec
 
-from .backend import CAPABILITIES, GUIDED, LOGPROBS, VLM, Backend, able_backends, backend_class
-from .constraints import ReadRequest, read_request
 from .contracts import (
     GenerationOptions,
     GenerationResult,
@@ -29,8 +27,17 @@ from .contracts import (
     VlmGenerationRequest,
 )
 from .errors import CapabilityError, RowFailedError
+from .inference_backend import (
+    CAPABILITIES,
+    GUIDED,
+    LOGPROBS,
+    VLM,
+    Backend,
+    able_backends,
+    backend_class,
+)
 from .plugins.base import Plugin, check_backend, check_batch, check_declaration
-from .preparation import Preparation
+from .preparation import Preparation, ReadRequest, read_request
 from .rows import Row, RowFailure
 
 logger = logging.getLogger(__name__)

@@ -1,11 +1,16 @@
-"""A model's text through transformers: tokenizer, chat template, settings; no weights."""
+"""A model's text through transformers: tokenizer, chat template, settings; no weights.
+
+Batch jobs want answers without thoughts, so `enable_thinking=False` is tried first, and omitted if
+the template rejects it.
+"""
 
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Mapping
-from pathlib import Path
-from typing import Any
+import logging
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Protocol
 
 from ..base.errors import RequestError, SetupError
 from ..base.json_types import JsonObject
@@ -18,34 +23,36 @@ from ..templates.chat_template import (
     reads_content_parts,
 )
 from ..tokenization.errors import describe_error
-from ..tokenization.model_files import ModelFolder
-from .backend import ModelText
-from .contracts import ModelLoadConfig
-
-# Files to fetch from a hub before the weights.
-SMALL_FILES = ("*.json", "*.jinja", "*.model", "*.txt", "*.model.v*", "*.tiktoken", "*.py")
+from ..tokenization.model_files import GenerationConfig, ModelFolder, find_folder
+from ..tokenization.prompt_encoder import PromptLimit
+from .contracts import GenerationOptions, ModelLoadConfig, TextGenerationRequest
+from .rows import RowFailure
 
 
-def find_folder(config: ModelLoadConfig) -> Path:
-    """Return the folder with the model's small files, downloading them for a name on a hub.
+@dataclass
+class ModelText:
+    """The parts of a model that its text needs, without weights.
 
-    Raises `SetupError` if they are not found.
+    tokenizer: as for `detokenizers`.
+    render, encode: a conversation to text, and text with special tokens to token ids.
+    encode_plain: text that no template has produced.
+    context_length: limit for tokens of prompt and answer together; None if unknown.
     """
-    folder = Path(config.model)
-    if folder.is_dir():
-        return folder
-    import huggingface_hub
 
-    try:
-        found = huggingface_hub.snapshot_download(
-            str(config.model), revision=config.revision, allow_patterns=list(SMALL_FILES)
-        )
-    except Exception as error:
-        raise SetupError(
-            f"the model {str(config.model)!r} is neither a folder nor found on the hub "
-            f"({describe_error(error)}); give the path of a folder or a model's name."
-        ) from error
-    return Path(found)
+    tokenizer: object
+    render: Callable[..., str]
+    encode: Callable[[str], list[int]]
+    encode_plain: Callable[[str], list[int]]
+    eos_token_ids: Sequence[int] = ()
+    context_length: int | None = None
+    generation_config: GenerationConfig = field(default_factory=GenerationConfig)
+
+    def check_length(self, prompt: str, encode: Callable[[str], list[int]]) -> None:
+        """Raise `RowFailure` for a text that is far too long, before tokenizing all of it."""
+        try:
+            PromptLimit(self.context_length).check(prompt, lambda part: len(encode(part)))
+        except RequestError as error:
+            raise RowFailure("prompt_too_long", str(error)) from error
 
 
 def open_text(config: ModelLoadConfig) -> ModelText:
@@ -55,7 +62,7 @@ def open_text(config: ModelLoadConfig) -> ModelText:
     """
     import transformers
 
-    folder = find_folder(config)
+    folder = find_folder(str(config.model), config.revision)
     try:
         tokenizer = transformers.AutoTokenizer.from_pretrained(
             folder, trust_remote_code=config.trust_remote_code
@@ -134,3 +141,74 @@ def reads_parts(templates: Any) -> bool:
 @functools.lru_cache(maxsize=CACHED_TEMPLATES)
 def _loops_over_parts(source: str) -> bool:
     return reads_content_parts(create_environment().parse(source))
+
+
+logger = logging.getLogger(__name__)
+
+ROLES = ("system", "developer", "user", "assistant", "tool")
+THINKING = "enable_thinking"
+
+
+class Render(Protocol):
+    """Renders a conversation. Raises `RequestError` if the template rejects it."""
+
+    def __call__(
+        self,
+        messages: list[JsonObject],
+        tools: list[JsonObject] | None,
+        **template_kwargs: Any,
+    ) -> str:
+        """Return the text of the prompt."""
+        ...
+
+
+def render_conversation(
+    render: Render, request: TextGenerationRequest, options: GenerationOptions
+) -> str:
+    """Return the prompt's text. Raises `RequestError`."""
+    messages = check_messages(request.messages)
+    tools = list(request.tools) if request.tools else None
+    kwargs = dict(options.chat_template_kwargs)
+    if THINKING in kwargs or options.reasoning_parser:
+        return render(messages, tools, **kwargs)
+    try:
+        return render(messages, tools, **kwargs, enable_thinking=False)
+    except RequestError:
+        # If the template rejects the conversation itself, this raises again.
+        text = render(messages, tools, **kwargs)
+    logger.info("the chat template rejects %s=False; rendered without it", THINKING)
+    return text
+
+
+def check_messages(messages: object) -> list[JsonObject]:
+    """Return the messages. Raises `RequestError` if they are not a valid conversation."""
+    if not isinstance(messages, Sequence) or isinstance(messages, str | bytes) or not messages:
+        raise RequestError.wrong("messages", messages, "a list of at least one message")
+    for position, message in enumerate(messages):
+        where = f"messages[{position}]"
+        if not isinstance(message, Mapping):
+            raise RequestError.wrong(where, message, "an object with role and content")
+        if message.get("role") not in ROLES:
+            raise RequestError.wrong(
+                f"{where}.role", message.get("role"), f"one of {', '.join(ROLES)}"
+            )
+        content = message.get("content")
+        if not isinstance(content, str | list | None):
+            raise RequestError.wrong(f"{where}.content", content, "a string or a list of parts")
+        if content is None and message["role"] != "assistant":
+            raise RequestError.wrong(f"{where}.content", content, "a string or a list of parts")
+        _check_calls(where, message.get("tool_calls"))
+    return [dict(message) for message in messages]
+
+
+def _check_calls(where: str, calls: object) -> None:
+    if calls is None:
+        return
+    if not isinstance(calls, list):
+        raise RequestError.wrong(f"{where}.tool_calls", calls, "a list of calls")
+    for number, call in enumerate(calls):
+        function = call.get("function") if isinstance(call, Mapping) else None
+        if not isinstance(function, Mapping) or not isinstance(function.get("name"), str):
+            raise RequestError.wrong(
+                f"{where}.tool_calls[{number}]", call, "an object with a function that has a name"
+            )

@@ -33,8 +33,7 @@ from .batch_file import (
     scan_input,
     split_lines,
 )
-from .batch_job import BatchJob
-from .batch_rows import RowReader
+from .batch_job import BatchJob, RowReader
 from .contracts import GenerationOptions, GenerationResult, ModelLoadConfig
 from .engine import GenerationEngine
 from .plugins import Plugin

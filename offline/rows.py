@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Self
+from typing import Any, NamedTuple, Self
 
 import msgspec
 
+from ..base.json_types import JsonObject
 from ..tokenization.model_files import GenerationConfig
 from .completion import Completion
-from .constraints import Grammar
 from .contracts import GenerationOptions, GenerationResult, RowError, RowErrorKind
 
 # For values that neither the options nor the model's generation_config.json define.
@@ -61,6 +61,18 @@ def resolve_sampling(options: GenerationOptions, config: GenerationConfig) -> Sa
         n=options.n,
         logprobs=options.logprobs,
     )
+
+
+class Grammar(NamedTuple):
+    """The grammar of an answer, in Dynamo's form of guided decoding: one kind, and its value.
+
+    guided: what the engine gets. answer: the same without the reasoning before it.
+    json_calls: as in `ParserRequest`.
+    """
+
+    guided: JsonObject
+    answer: JsonObject
+    json_calls: bool
 
 
 @dataclass

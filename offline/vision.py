@@ -1,29 +1,155 @@
-"""Builds prompts with images with transformers' processor, for all back ends with vision."""
+"""Loads images within limits, and builds prompts with them, for all back ends with vision."""
 
 from __future__ import annotations
 
+import io
+import math
+import os
+import stat
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 from typing_extensions import override
 
-from ..base.errors import RequestError, SetupError
+from ..base.errors import RequestError, SetupError, show
 from ..base.json_types import JsonObject
+from ..base.limits import MAX_IMAGE_BYTES, MAX_IMAGE_PIXELS
 from ..templates.chat_template import find_variables, format_tools
 from ..tokenization.errors import describe_error
-from .backend import Backend, ModelText
+from ..tokenization.model_files import find_folder
 from .contracts import (
     GenerationOptions,
     ModelLoadConfig,
     TextGenerationRequest,
     VlmGenerationRequest,
+    VlmPreprocessOptions,
 )
-from .conversation import render_conversation
-from .images import build_processor_arguments, fit_pixels, has_pixel_budget, load_image
-from .model_text import find_folder, refuse_reserved
+from .inference_backend import Backend
+from .model_text import ModelText, refuse_reserved, render_conversation
 from .rows import Prompt, RowFailure
+
+if TYPE_CHECKING:
+    from PIL import Image
+
+
+def load_image(image: object) -> Image.Image:
+    """Return an image in RGB. image: a path, the bytes of a file, or a PIL image.
+
+    Raises `RowFailure` for data that is not an image, and, before reading pixels, for an image
+    beyond the limits.
+    """
+    try:
+        from PIL import Image
+    except ImportError as error:
+        raise RowFailure("image", f"images need Pillow ({error}); pip install pillow.") from error
+
+    if image is None:
+        raise RowFailure("image", "the request has no image; give it a path, bytes or a PIL image.")
+    if isinstance(image, Image.Image):
+        opened, name = image, "the image"
+    else:
+        data, name = read_file(image)
+        try:
+            opened = Image.open(io.BytesIO(data))
+        except Exception as error:  # a decoder of Pillow's may raise anything
+            raise RowFailure(
+                "image", f"{name} is not an image ({describe_error(error)})."
+            ) from error
+    width, height = opened.size
+    if width * height > MAX_IMAGE_PIXELS:
+        raise RowFailure(
+            "image",
+            f"{name} has {width} x {height} pixels; at most {MAX_IMAGE_PIXELS:,} are allowed.",
+        )
+    try:
+        return convert_to_rgb(opened)
+    except Exception as error:
+        raise RowFailure("image", f"{name} cannot be read ({describe_error(error)}).") from error
+
+
+def read_file(image: object) -> tuple[bytes, str]:
+    """Return the bytes of a file, and its name for errors. Raises `RowFailure`."""
+    if isinstance(image, bytes | bytearray):
+        data, name = bytes(image), f"the image of {len(image)} bytes"
+    elif isinstance(image, str | os.PathLike):
+        path = Path(image)
+        name = f"the image {show(str(path))}"
+        try:
+            # Reading a device or a pipe may never end.
+            if not stat.S_ISREG(path.stat().st_mode):
+                raise RowFailure("image", f"{name} is not a file; name one.")
+            with path.open("rb") as file:
+                data = file.read(MAX_IMAGE_BYTES + 1)
+        except (OSError, ValueError) as error:
+            reason = getattr(error, "strerror", None) or error
+            raise RowFailure("image", f"{name} cannot be read ({reason}).") from error
+    else:
+        raise RowFailure(
+            "image",
+            f"image must be one path, bytes or PIL image, not {show(image)}.",
+        )
+    if len(data) > MAX_IMAGE_BYTES:
+        raise RowFailure(
+            "image", f"{name} has more than {MAX_IMAGE_BYTES:,} bytes; make it smaller."
+        )
+    return data, name
+
+
+def convert_to_rgb(image: Image.Image) -> Image.Image:
+    """Return the first frame on white, as vLLM's server reads images."""
+    from PIL import Image
+
+    if image.mode == "RGB":
+        return image.copy()
+    if image.mode in ("RGBA", "LA", "PA") or "transparency" in image.info:
+        layers = image.convert("RGBA")
+        ground = Image.new("RGBA", layers.size, "white")
+        return Image.alpha_composite(ground, layers).convert("RGB")
+    return image.convert("RGB")
+
+
+def fit_pixels(image: Image.Image, options: VlmPreprocessOptions) -> Image.Image:
+    """Resize the image to the limits in the options, for processors without such limits.
+
+    The aspect ratio is kept, up to rounding.
+    """
+    if options.do_resize is False:
+        return image
+    pixels = image.width * image.height
+    target = max(pixels, options.min_pixels or 0)
+    target = min(target, options.max_pixels or target)
+    if target == pixels:
+        return image
+    factor = math.sqrt(target / pixels)
+    round_side = math.floor if factor < 1 else math.ceil
+    size = max(round_side(image.width * factor), 1), max(round_side(image.height * factor), 1)
+    return image.resize(size)
+
+
+def build_processor_arguments(processor: Any, options: VlmPreprocessOptions) -> dict[str, Any]:
+    """Return the options as arguments for a processor of transformers.
+
+    Processors with a pixel budget are those of Qwen's models and similar ones. They read it from
+    `size`; transformers 5 ignores `max_pixels` alone.
+    """
+    arguments: dict[str, Any] = {}
+    if options.do_resize is not None:
+        arguments["do_resize"] = options.do_resize
+    if not has_pixel_budget(processor) or (options.min_pixels or options.max_pixels) is None:
+        return arguments
+    size = dict(processor.image_processor.size)
+    least = options.min_pixels or min(size["shortest_edge"], options.max_pixels or math.inf)
+    most = options.max_pixels or max(size["longest_edge"], least)
+    return arguments | {"size": {"shortest_edge": least, "longest_edge": most}}
+
+
+def has_pixel_budget(processor: Any) -> bool:
+    """Whether a processor takes `min_pixels` and `max_pixels`."""
+    known = getattr(getattr(processor.image_processor, "valid_kwargs", None), "__annotations__", {})
+    return "max_pixels" in known
+
 
 # The types of a part that is the placeholder of the image.
 IMAGE_PARTS = ("image", "image_url", "input_image")
@@ -54,7 +180,7 @@ class VisionBackend(Backend):
 
     @override
     def check_vision(self) -> None:
-        if not has_vision(find_folder(self.config)):
+        if not has_vision(find_folder(str(self.config.model), self.config.revision)):
             raise SetupError(
                 f"the model {str(self.config.model)!r} does not read images (config.json has no "
                 "vision_config); choose one that does, or leave the images out."
@@ -81,7 +207,7 @@ class VisionPrompts:
     def __init__(self, config: ModelLoadConfig) -> None:
         import transformers
 
-        folder = find_folder(config)
+        folder = find_folder(str(config.model), config.revision)
         try:
             self.processor: Any = transformers.AutoProcessor.from_pretrained(
                 folder, trust_remote_code=config.trust_remote_code

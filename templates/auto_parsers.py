@@ -31,7 +31,7 @@ from ..parsers.detection import (
 )
 from ..parsers.format import Format
 from ..parsers.parser_lookup import tool_format
-from ..tokenization.model_files import ModelFolder
+from ..tokenization.model_files import ModelFolder, find_folder
 from .chat_template import (
     DEFAULT,
     FOR_TOOLS,
@@ -47,8 +47,6 @@ from .model_prompts import read_templates
 logger = logging.getLogger(__name__)
 
 AUTO = "auto"
-# The files that detection reads. The engine's own code downloads weights.
-SMALL_FILES = ("*.json", "*.jinja", "tokenizer.model*")
 
 
 class NoParserError(SetupError):
@@ -114,34 +112,6 @@ def name_for_engine(format_: Format, known: Collection[str]) -> str:
     """Return a format's name in an engine that accepts the names `known`, else our own."""
     names = (format_.name, *format_.aliases)
     return next((name for name in names if name in known), format_.name)
-
-
-def find_folder(model: str, revision: str | None = None) -> Path:
-    """Return the folder with a model's small files, downloading them if it is not local.
-
-    Raises `SetupError` if they are not found.
-    """
-    path = Path(model)
-    if path.is_dir():
-        return path
-    if path.is_file():
-        return path.parent  # of a weights file; its folder may have the others
-    try:
-        from huggingface_hub import snapshot_download
-    except ImportError as error:
-        raise SetupError(
-            f"{model!r} is not a folder, and huggingface_hub, which downloads models, is missing; "
-            "name a folder."
-        ) from error
-    try:
-        return Path(snapshot_download(model, revision=revision, allow_patterns=list(SMALL_FILES)))
-    except Exception as error:
-        # The hub's client raises errors of several libraries.
-        reason = str(error).partition("\n")[0]
-        raise SetupError(
-            f"{model!r} is not a folder, and cannot be downloaded from the hub ({reason}); name "
-            "a folder, or a model that can be reached."
-        ) from error
 
 
 T = TypeVar("T", bound=msgspec.Struct)

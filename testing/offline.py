@@ -12,10 +12,11 @@ from typing import ClassVar
 from typing_extensions import override
 
 from ..base.errors import SetupError
-from ..offline.backend import GUIDED, LOGPROBS, Backend, ModelText, check_names
 from ..offline.completion import TokenLogprobs
 from ..offline.contracts import ModelLoadConfig, RowError
 from ..offline.errors import OptionValueError
+from ..offline.inference_backend import GUIDED, LOGPROBS, Backend, check_names
+from ..offline.model_text import ModelText
 from ..offline.plugins.base import Plugin
 from ..offline.rows import Row
 from ..postprocess.messages import EngineLogprob

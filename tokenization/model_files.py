@@ -17,6 +17,8 @@ from .prompt_encoder import PromptLimit
 T = TypeVar("T")
 
 TokenIds = int | list[int]
+# What a model's text needs. The engine's own code downloads weights.
+SMALL_FILES = ["*.json", "*.jinja", "*.model", "*.txt", "*.model.v*", "*.tiktoken", "*.py"]
 
 
 class GenerationConfig(msgspec.Struct, frozen=True):
@@ -134,6 +136,34 @@ class ModelFolder:
             return msgspec.json.decode(path.read_bytes() if path.is_file() else b"{}", type=content)
         except msgspec.DecodeError as error:
             raise SetupError(f"{path} cannot be used: {error}.") from error
+
+
+def find_folder(model: str, revision: str | None = None) -> Path:
+    """Return the folder with a model's small files, downloading them if it is not local.
+
+    Raises `SetupError` if they are not found.
+    """
+    path = Path(model)
+    if path.is_dir():
+        return path
+    if path.is_file():
+        return path.parent  # of a weights file; its folder may have the others
+    try:
+        from huggingface_hub import snapshot_download
+    except ImportError as error:
+        raise SetupError(
+            f"{model!r} is not a folder, and huggingface_hub, which downloads models, is missing; "
+            "name a folder."
+        ) from error
+    try:
+        return Path(snapshot_download(model, revision=revision, allow_patterns=SMALL_FILES))
+    except Exception as error:
+        # The hub's client raises errors of several libraries.
+        reason = str(error).partition("\n")[0]
+        raise SetupError(
+            f"{model!r} is not a folder, and cannot be downloaded from the hub ({reason}); name "
+            "a folder, or a model that can be reached."
+        ) from error
 
 
 def read_vocabulary_size(folder: str | Path) -> int | None:

@@ -9,8 +9,8 @@ from ...base.errors import REASONING_FLAG, TOOL_CALL_FLAG
 from ...parsers.base import ParserNames
 from ...parsers.detection import Detection, Evidence, detect_reasoning, detect_tool_calls
 from ...parsers.format import Format
-from ...templates.auto_parsers import AUTO, find_folder, read_added_tokens, read_evidence
-from ...tokenization.model_files import ModelFolder
+from ...templates.auto_parsers import AUTO, read_added_tokens, read_evidence
+from ...tokenization.model_files import ModelFolder, find_folder
 from ...worker.stock_frontends.rust_names import name_in_rust
 from .findings import Finding
 

@@ -19,10 +19,17 @@ from typing_extensions import override
 from ...base.limits import MAX_HELD_ROWS
 from ...base.seams import check_seams, rows_of
 from ...guided.reasoned_answer import to_tag_format
-from ...offline.backend import GUIDED, LOGPROBS, Backend, ModelText, check_names, loads, needs
 from ...offline.completion import Completion, TokenLogprobs
 from ...offline.contracts import ModelLoadConfig, RowError
-from ...offline.model_text import open_text
+from ...offline.inference_backend import (
+    GUIDED,
+    LOGPROBS,
+    Backend,
+    check_names,
+    loads,
+    needs,
+)
+from ...offline.model_text import ModelText, open_text
 from ...offline.plugins.base import Plugin
 from ...offline.rows import Row
 from ...parsers.api import native_parsers

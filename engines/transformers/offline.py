@@ -18,19 +18,26 @@ from typing_extensions import override
 
 from ...base.errors import SetupError
 from ...base.seams import check_seams, rows_of
-from ...offline.backend import GUIDED, LOGITS, LOGPROBS, VLM, ModelText, check_names, needs
 from ...offline.contracts import ModelLoadConfig, RowError
 from ...offline.errors import OptionValueError
-from ...offline.model_text import find_folder, open_text
+from ...offline.inference_backend import (
+    GUIDED,
+    LOGITS,
+    LOGPROBS,
+    VLM,
+    check_names,
+    needs,
+)
+from ...offline.model_text import ModelText, open_text
 from ...offline.plugins.base import Plugin
 from ...offline.rows import Prompt, Row, RowFailure, Sampling
 from ...offline.vision import VisionBackend, has_vision, join_inputs
 from ...tokenization.errors import describe_error
+from ...tokenization.model_files import find_folder
 from . import seams
-from .offline_padding import choose_pad_token, pad_left
 
 if TYPE_CHECKING:
-    from .offline_grammar import Grammars
+    from .offline_hooks import Grammars
 
 logger = logging.getLogger(__name__)
 
@@ -122,7 +129,7 @@ class HfBackend(VisionBackend):
         self._grammars = None
 
     def _find_class(self, transformers: Any) -> Any:
-        if has_vision(find_folder(self.config)):
+        if has_vision(find_folder(str(self.config.model), self.config.revision)):
             return transformers.AutoModelForImageTextToText
         return transformers.AutoModelForCausalLM
 
@@ -159,7 +166,7 @@ class HfBackend(VisionBackend):
         if row.grammar is None:
             return True
         if self._grammars is None:
-            from .offline_grammar import Grammars
+            from .offline_hooks import Grammars
 
             assert self._text is not None, "not opened"  # noqa: S101 - narrows the type
             size = self.model.config.get_text_config().vocab_size
@@ -247,7 +254,7 @@ class HfBackend(VisionBackend):
             if (processor := plugin.logits_processor(self.name)) is not None
         ]
         if self._grammars is not None and any(row.grammar is not None for row in rows):
-            from .offline_grammar import GrammarMask
+            from .offline_hooks import GrammarMask
 
             compiled = [
                 None if row.grammar is None else self._grammars.compile(row.grammar)
@@ -314,3 +321,31 @@ def list_arguments() -> list[str]:
     # Some arguments are in the signature, others are taken from **kwargs.
     names = {*inspect.signature(load).parameters, *_POPPED.findall(inspect.getsource(load))}
     return sorted((names | set(OWN_ARGUMENTS)) - NOT_ARGUMENTS)
+
+
+def pad_left(
+    prompts: Sequence[Sequence[int]], pad_token_id: int
+) -> tuple[list[list[int]], list[list[int]]]:
+    """Return token ids and attention mask, both of shape (rows, tokens of the longest prompt)."""
+    length = max(map(len, prompts))
+    padding = [length - len(prompt) for prompt in prompts]
+    token_ids = [
+        [pad_token_id] * pad + list(prompt) for pad, prompt in zip(padding, prompts, strict=True)
+    ]
+    mask = [[0] * pad + [1] * (length - pad) for pad in padding]
+    return token_ids, mask
+
+
+def choose_pad_token(pad_token_id: int | None, eos_token_ids: Sequence[int]) -> int:
+    """Return the token for padding: the model's, or its first end-of-sequence token.
+
+    Raises `SetupError` for a model that has neither.
+    """
+    if pad_token_id is not None:
+        return pad_token_id
+    if not eos_token_ids:
+        raise SetupError(
+            "the model has neither a pad token nor an end-of-sequence token; set one in "
+            "tokenizer_config.json, or generate one row at a time (engine_args batch_size 1)."
+        )
+    return eos_token_ids[0]

@@ -18,7 +18,7 @@ text transformers.modeling_utils:PreTrainedModel.from_pretrained `kwargs.pop("de
 read transformers.image_processing_utils:BaseImageProcessor.valid_kwargs
     why: a processor does not say otherwise whether it has a budget of pixels
     without: min_pixels and max_pixels are ignored
-    used_in: offline/images.py:has_pixel_budget
+    used_in: offline/vision.py:has_pixel_budget
     feature: budgets of pixels
 """,
 )

@@ -17,12 +17,20 @@ from typing_extensions import override
 
 from ...base.limits import MAX_HELD_ROWS
 from ...base.seams import check_seams, rows_of
-from ...offline.backend import GUIDED, LOGITS, LOGPROBS, VLM, ModelText, check_names, loads, needs
 from ...offline.completion import Completion, TokenLogprobs
 from ...offline.contracts import ModelLoadConfig, RowError
 from ...offline.errors import PluginError
-from ...offline.model_text import open_text
-from ...offline.orphans import adopt_engine
+from ...offline.inference_backend import (
+    GUIDED,
+    LOGITS,
+    LOGPROBS,
+    VLM,
+    check_names,
+    loads,
+    needs,
+)
+from ...offline.model_text import ModelText, open_text
+from ...offline.parent_death import adopt_engine
 from ...offline.plugins.base import Plugin
 from ...offline.rows import Row
 from ...offline.vision import VisionBackend

@@ -6,7 +6,54 @@ from typing_extensions import override
 
 from ..completion import TextWatcher
 from .base import Plugin
-from .json_scanner import JsonScanner
+
+CLOSING = {"{": "}", "[": "]"}
+
+
+class JsonScanner:
+    """Follows the brackets of JSON, one character at a time, strings and escapes included."""
+
+    def __init__(self) -> None:
+        self._open: list[str] = []
+        self._in_string = False
+        self._escaped = False
+
+    @property
+    def outermost(self) -> str:
+        """The outermost open brackets, three at most; "" outside of JSON."""
+        return "".join(self._open[:3])
+
+    def feed(self, char: str) -> bool:
+        """Process a character; return whether it closed the outermost bracket.
+
+        A bracket that closes another one than the last proves that this is not JSON; the scanner
+        then looks for the next beginning.
+        """
+        if self._in_string:
+            self._read_string(char)
+        elif char in CLOSING:
+            self._open.append(char)
+        elif self._open:
+            return self._read_inside(char)
+        return False
+
+    def _read_string(self, char: str) -> None:
+        if self._escaped:
+            self._escaped = False
+        elif char == "\\":
+            self._escaped = True
+        elif char == '"':
+            self._in_string = False
+
+    def _read_inside(self, char: str) -> bool:
+        if char == '"':
+            self._in_string = True
+        elif char == CLOSING[self._open[-1]]:
+            self._open.pop()
+            return not self._open
+        elif char in CLOSING.values():
+            self._open.clear()
+        return False
 
 
 class JsonStop(Plugin):

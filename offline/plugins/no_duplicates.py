@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from typing_extensions import override
 
 from .base import Plugin
-from .json_scanner import JsonScanner
+from .json_stop import JsonScanner
 
 # An object is separate or directly in an array; one inside another object is part of that.
 PLACES = ("{", "[{")

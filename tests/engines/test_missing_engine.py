@@ -28,7 +28,7 @@ from backedge.cli.doctor.installation import check_engine
 from backedge.cli.parse import list_parsers
 from backedge.frontend.model_builder import BUILDERS, load_builder
 from backedge.offline import GenerationEngine, ModelLoadConfig
-from backedge.offline.backend import ENGINES, able_backends
+from backedge.offline.inference_backend import ENGINES, able_backends
 from backedge.tokenization.tokenizer_selection import is_installed
 
 def refuses(call, *arguments):

@@ -6,7 +6,7 @@ import json
 from typing import Any
 
 import pytest
-from backedge.offline.batch_answers import build_answer
+from backedge.offline.batch_output import build_answer
 from backedge.offline.contracts import (
     GeneratedChoice,
     GenerationResult,

@@ -8,8 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from backedge.offline.batch_job import BatchJob
-from backedge.offline.batch_rows import RowReader
+from backedge.offline.batch_job import BatchJob, RowReader
 from backedge.offline.contracts import (
     GeneratedChoice,
     GenerationOptions,

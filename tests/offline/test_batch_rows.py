@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from backedge.offline.batch_rows import OPTION_FIELDS, RowReader
+from backedge.offline.batch_job import OPTION_FIELDS, RowReader
 from backedge.offline.contracts import (
     GenerationOptions,
     TextGenerationRequest,

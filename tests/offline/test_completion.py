@@ -6,8 +6,7 @@ import re
 from typing import Any
 
 import pytest
-from backedge.offline.completion import Completion, CompletionSetup, TokenLogprobs
-from backedge.offline.stop_policy import StopPolicy
+from backedge.offline.completion import Completion, CompletionSetup, StopPolicy, TokenLogprobs
 from backedge.parsers.base import ParserRequest
 from backedge.postprocess.messages import EngineLogprob
 from hypothesis import given, settings

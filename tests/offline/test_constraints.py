@@ -8,7 +8,7 @@ import pytest
 from backedge.base.errors import RequestError
 from backedge.base.limits import MAX_SCHEMA_BYTES
 from backedge.offline import GenerationOptions, TextGenerationRequest
-from backedge.offline.constraints import (
+from backedge.offline.preparation import (
     build_grammar,
     read_names,
     read_request,

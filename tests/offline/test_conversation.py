@@ -5,7 +5,7 @@ import logging
 import pytest
 from backedge.base.errors import RequestError
 from backedge.offline import GenerationOptions, TextGenerationRequest
-from backedge.offline.conversation import check_messages, render_conversation
+from backedge.offline.model_text import check_messages, render_conversation
 
 MESSAGES = [{"role": "user", "content": "Hi"}]
 PARSED = {"message": True, "reasoning_parser": "qwen3"}

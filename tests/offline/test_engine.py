@@ -13,11 +13,11 @@ from backedge.offline import (
     GenerationOptions,
     TextGenerationRequest,
     VlmGenerationRequest,
-    backend,
-    constraints,
+    inference_backend,
+    preparation,
 )
-from backedge.offline.backend import CAPABILITIES
 from backedge.offline.errors import CapabilityError, RowFailedError
+from backedge.offline.inference_backend import CAPABILITIES
 from backedge.testing.offline import ReplayBackend
 
 from tests.offline.batches import ask, replay_engine, request
@@ -149,7 +149,7 @@ class AbleBackend(ReplayBackend):
 def less_able(monkeypatch):
     """A replay back end without logprobs, and another back end with them."""
     monkeypatch.setattr(ReplayBackend, "capabilities", frozenset())
-    monkeypatch.setitem(backend.ENGINES, "sglang", ("sglang", "AbleBackend"))
+    monkeypatch.setitem(inference_backend.ENGINES, "sglang", ("sglang", "AbleBackend"))
     monkeypatch.setitem(
         sys.modules,
         "backedge.engines.sglang.offline",
@@ -205,7 +205,7 @@ def test_the_constraints_of_a_row_are_read_once(monkeypatch, less_able, make):
         read.append(raw["guided_regex"])
         return decode_request(raw, kind)
 
-    monkeypatch.setattr(constraints, "decode_request", count)
+    monkeypatch.setattr(preparation, "decode_request", count)
     rows = [ask("Hi", guided_regex=each) for each in "abc"]
     with replay_engine(fallback_backend="sglang") as engine:
         list(engine.iterate_text_batch(make(rows)))

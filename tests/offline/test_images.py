@@ -10,9 +10,9 @@ import zlib
 from types import SimpleNamespace
 
 import pytest
-from backedge.offline import VlmPreprocessOptions, images
-from backedge.offline.images import build_processor_arguments, fit_pixels, load_image
+from backedge.offline import VlmPreprocessOptions, vision
 from backedge.offline.rows import RowFailure
+from backedge.offline.vision import build_processor_arguments, fit_pixels, load_image
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from PIL import Image
@@ -105,7 +105,7 @@ def test_a_pipe_is_not_waited_for(tmp_path):
 
 
 def test_a_large_file_is_not_read_to_its_end(tmp_path, monkeypatch):
-    monkeypatch.setattr(images, "MAX_IMAGE_BYTES", 100)
+    monkeypatch.setattr(vision, "MAX_IMAGE_BYTES", 100)
     path = tmp_path / "large"
     path.write_bytes(b"x" * 101)
     for image in (path, b"x" * 101):

@@ -5,7 +5,7 @@ import shutil
 import pytest
 from backedge.base.errors import RequestError, SetupError
 from backedge.offline import ModelLoadConfig
-from backedge.offline.model_text import find_folder, open_text
+from backedge.offline.model_text import open_text
 from backedge.templates.model_prompts import ModelPrompts
 
 from tests.support import TINY_MODEL, TRANSCRIPTS
@@ -54,8 +54,10 @@ def test_a_template_that_raises(tmp_path):
 
 def test_a_model_that_is_not_there(monkeypatch):
     monkeypatch.setenv("HF_HUB_OFFLINE", "1")
-    with pytest.raises(SetupError, match="'no/such' is neither a folder nor found on the hub"):
-        find_folder(ModelLoadConfig("no/such"))
+    with pytest.raises(
+        SetupError, match="'no/such' is not a folder, and cannot be downloaded from the hub"
+    ):
+        open_text(ModelLoadConfig("no/such"))
 
 
 def test_a_folder_without_a_tokenizer(tmp_path):

@@ -8,8 +8,7 @@ from backedge.offline import (
     TextGenerationRequest,
     VlmGenerationRequest,
 )
-from backedge.offline.constraints import read_request
-from backedge.offline.preparation import Preparation
+from backedge.offline.preparation import Preparation, read_request
 from backedge.offline.rows import RowFailure
 from backedge.testing.offline import ReplayBackend
 

@@ -1,7 +1,7 @@
 """Which token ends an answer, and how stops are normalized."""
 
 import pytest
-from backedge.offline.stop_policy import StopPolicy, normalize_stops
+from backedge.offline.completion import StopPolicy, normalize_stops
 from backedge.tokenization.detokenizer import read_vocabulary
 from hypothesis import given
 from hypothesis import strategies as st

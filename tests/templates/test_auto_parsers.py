@@ -11,11 +11,11 @@ from backedge.parsers.base import ParserNames
 from backedge.parsers.parser_lookup import tool_format
 from backedge.templates.auto_parsers import (
     NoParserError,
-    find_folder,
     name_for_engine,
     resolve_auto,
 )
 from backedge.testing.transcripts import EXAMPLES
+from backedge.tokenization.model_files import find_folder
 
 from tests.parsers.chat_templates import build_template
 

@@ -6,9 +6,8 @@ import json
 
 import pytest
 import torch
-from backedge.engines.transformers.offline_grammar import NOT_HELD, GrammarMask, Grammars
-from backedge.offline.constraints import Grammar
-from backedge.offline.rows import RowFailure
+from backedge.engines.transformers.offline_hooks import NOT_HELD, GrammarMask, Grammars
+from backedge.offline.rows import Grammar, RowFailure
 
 from tests.support import TINY_MODEL, encode, tiny_tokenizer
 

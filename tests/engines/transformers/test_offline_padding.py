@@ -2,7 +2,7 @@
 
 import pytest
 from backedge.base.errors import SetupError
-from backedge.engines.transformers.offline_padding import choose_pad_token, pad_left
+from backedge.engines.transformers.offline import choose_pad_token, pad_left
 
 
 def test_prompts_end_together():

@@ -9,23 +9,20 @@ from __future__ import annotations
 import abc
 import contextlib
 import importlib
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, ClassVar
 
 from ..base.engines import load_engine_module
-from ..base.errors import RequestError, SetupError
+from ..base.errors import SetupError
 from ..parsers.base import ParserFactory, ParserNames
 from ..parsers.parser_lookup import linear_parsers
 from ..tokenization.detokenizer import read_vocabulary
 from ..tokenization.errors import describe_error
-from ..tokenization.model_files import GenerationConfig
-from ..tokenization.prompt_encoder import PromptLimit
 from .contracts import BACKENDS, GenerationOptions, ModelLoadConfig, TextGenerationRequest
-from .conversation import render_conversation
 from .errors import BackendUnavailableError, UnknownOptionError
+from .model_text import ModelText, render_conversation
 from .plugins.base import Plugin
-from .rows import Prompt, Row, RowFailure
+from .rows import Prompt, Row
 
 # Capabilities that requests, options and plugins may require.
 VLM = "vlm"
@@ -33,32 +30,6 @@ LOGPROBS = "logprobs"
 GUIDED = "guided"
 LOGITS = "logits"
 CAPABILITIES = (VLM, LOGPROBS, GUIDED, LOGITS)
-
-
-@dataclass
-class ModelText:
-    """The parts of a model that its text needs, without weights.
-
-    tokenizer: as for `detokenizers`.
-    render, encode: a conversation to text, and text with special tokens to token ids.
-    encode_plain: text that no template has produced.
-    context_length: limit for tokens of prompt and answer together; None if unknown.
-    """
-
-    tokenizer: object
-    render: Callable[..., str]
-    encode: Callable[[str], list[int]]
-    encode_plain: Callable[[str], list[int]]
-    eos_token_ids: Sequence[int] = ()
-    context_length: int | None = None
-    generation_config: GenerationConfig = field(default_factory=GenerationConfig)
-
-    def check_length(self, prompt: str, encode: Callable[[str], list[int]]) -> None:
-        """Raise `RowFailure` for a text that is far too long, before tokenizing all of it."""
-        try:
-            PromptLimit(self.context_length).check(prompt, lambda part: len(encode(part)))
-        except RequestError as error:
-            raise RowFailure("prompt_too_long", str(error)) from error
 
 
 class Backend(abc.ABC):

@@ -2,7 +2,8 @@
 
 import pytest
 from backedge.base.errors import SetupError
-from backedge.offline.backend import (
+from backedge.offline.errors import UnknownOptionError
+from backedge.offline.inference_backend import (
     CAPABILITIES,
     ENGINES,
     LOGPROBS,
@@ -12,7 +13,6 @@ from backedge.offline.backend import (
     check_names,
     loads,
 )
-from backedge.offline.errors import UnknownOptionError
 
 
 @pytest.mark.parametrize("name", [*ENGINES, REPLAY[0]])
