@@ -117,28 +117,31 @@ def measure(made: str | bytes | list[object] | tuple[object, ...]) -> int:
     return len(made) if isinstance(made, str | bytes) else 8 * len(made)
 
 
-# Operators.
+# Upper bounds of results: of operators from both operands, of methods from the object and the
+# arguments, of filters from the value and the arguments.
 
 
-def _check_product(left: object, right: object) -> None:
+def _size_of_product(left: object, right: object) -> int:
     for number, other in ((left, right), (right, left)):
         if isinstance(number, int) and isinstance(other, str | bytes | list | tuple):
-            spend(max(0, number) * (measure(other) + 1))
-            return
+            return max(0, number) * (measure(other) + 1)
     if isinstance(left, int) and isinstance(right, int):
         _check_bits(left.bit_length() + right.bit_length())
+    return 0
 
 
-def _check_power(left: object, right: object) -> None:
+def _size_of_power(left: object, right: object) -> int:
     if isinstance(left, int) and isinstance(right, int) and right > 0:
         _check_bits(left.bit_length() * right)
+    return 0
 
 
-def _check_numbers(left: object, right: object) -> None:
+def _size_of_quotient(left: object, right: object) -> int:
     """Long integers are divided in time quadratic in their length."""
     for number in (left, right):
         if isinstance(number, int):
             _check_bits(number.bit_length())
+    return 0
 
 
 def _check_bits(bits: int) -> None:
@@ -146,45 +149,32 @@ def _check_bits(bits: int) -> None:
         raise TemplateLimitError(f"a number of more than {MAX_BITS} bits")
 
 
-def _check_sum(left: object, right: object) -> None:
-    if type(left) is str and type(right) is str:
-        spend(len(left) + len(right))
-    elif isinstance(left, str | bytes | list | tuple) and isinstance(right, type(left)):
-        spend(measure(left) + measure(right))
+def _size_of_concatenation(left: object, right: object) -> int:
+    if isinstance(left, str | bytes | list | tuple) and isinstance(right, type(left)):
+        return measure(left) + measure(right)
+    return 0
 
 
 _WIDTH = re.compile(rf"%(?:\([^)]*\))?[-#0 +]*(?:\d*\.)?(?:\*|\d{{{MAX_WIDTH_DIGITS + 1},}})")
 _FORMAT_WIDTH = re.compile(rf"\{{[^{{}}]*:[^{{}}]*(?:\{{|\d{{{MAX_WIDTH_DIGITS + 1},}})")
 
 
-def _check_percent(text: object, values: object) -> None:
-    if isinstance(text, str | bytes):
-        shown = text if isinstance(text, str) else text.decode("latin-1")
-        _check_widths(shown, "%", _WIDTH, values)
-    else:
-        _check_numbers(text, values)
+def _size_of_percent(text: object, values: object) -> int:
+    if not isinstance(text, str | bytes):
+        return _size_of_quotient(text, values)
+    shown = text if isinstance(text, str) else text.decode("latin-1")
+    return _size_of_fields(shown, "%", _WIDTH, values)
 
 
-def check_format(text: str, values: object) -> None:
-    """Count the result of `str.format`."""
-    _check_widths(text, "{", _FORMAT_WIDTH, values)
+def size_of_format(text: str, values: object) -> int:
+    """Return the size of the result of `str.format`."""
+    return _size_of_fields(text, "{", _FORMAT_WIDTH, values)
 
 
-def _check_widths(text: str, mark: str, width: re.Pattern[str], values: object) -> None:
+def _size_of_fields(text: str, mark: str, width: re.Pattern[str], values: object) -> int:
     if width.search(text):
         raise TemplateLimitError(f"text of a width with more than {MAX_WIDTH_DIGITS} digits")
-    spend(len(text) + text.count(mark) * (weigh(values) + 10**MAX_WIDTH_DIGITS))
-
-
-OPERATORS: Mapping[str, Callable[[object, object], None]] = {
-    "*": _check_product,
-    "**": _check_power,
-    "+": _check_sum,
-    "%": _check_percent,
-    **dict.fromkeys(("/", "//"), _check_numbers),
-}
-
-# Methods and filters: an upper bound of their results.
+    return len(text) + text.count(mark) * (weigh(values) + 10**MAX_WIDTH_DIGITS)
 
 
 def _size_of_width(text: Any, width: int = 80, *_: object) -> int:
@@ -202,8 +192,8 @@ def _size_of_replace(text: Any, old: Any, new: Any, *_: object, **__: object) ->
     return int(found + occurrences * weigh(new))
 
 
-def _size_of_join(separator: Any, items: list[object]) -> int:
-    return weigh(items) + len(items) * len(separator)
+def _size_of_join(items: list[object], d: Any = "", *_: object, **__: object) -> int:
+    return weigh(items) + len(items) * len(d)
 
 
 def _size_of_integer(text: Any, *_: object, **__: object) -> int:
@@ -212,33 +202,10 @@ def _size_of_integer(text: Any, *_: object, **__: object) -> int:
     return 0
 
 
-def _size_of_division(number: object, divisor: object) -> int:
-    _check_numbers(number, divisor)
-    return 0
-
-
 def _size_of_encode(text: Any, encoding: str = "utf-8", *_: object) -> int:
     # Some of Python's codecs take time quadratic in the length.
     length: int = len(text)
     return length * (4 if encoding.lower().startswith("utf") else length)
-
-
-METHODS: Mapping[str, Callable[..., int]] = {
-    **dict.fromkeys(("ljust", "rjust", "center", "zfill"), _size_of_width),
-    "expandtabs": _size_of_expandtabs,
-    "replace": _size_of_replace,
-    "join": _size_of_join,
-    "encode": _size_of_encode,
-    "translate": lambda text, table: len(text) * weigh(table),
-    "from_bytes": lambda _number, data, *_, **__: _size_of_integer(data),
-    "to_bytes": lambda _number, length=1, *_, **__: length,
-    "count": lambda items, *wanted: weigh(items) + weigh(wanted),
-    "index": lambda items, *wanted: weigh(items) + weigh(wanted),
-}
-
-
-def _size_of_filter_join(items: list[object], d: str = "", *_: object, **__: object) -> int:
-    return weigh(items) + len(items) * len(d)
 
 
 def _size_of_indent(text: Any, width: int | str = 4, *_: object, **__: object) -> int:
@@ -254,11 +221,8 @@ def _size_of_json(
     value: object, *layout: object, indent: object = None, separators: object = None, **_: object
 ) -> int:
     given = [part for part in (*layout, indent, separators) if part is not None]
-    return weigh(value) * (1 + sum(_find_width(part) for part in given))
-
-
-def _find_width(value: object) -> int:
-    return max(0, value) if isinstance(value, int) else weigh(value)
+    widths = (max(0, part) if isinstance(part, int) else weigh(part) for part in given)
+    return weigh(value) * (1 + sum(widths))
 
 
 def _size_of_round(_value: object, precision: int = 0, *_: object) -> int:
@@ -267,17 +231,17 @@ def _size_of_round(_value: object, precision: int = 0, *_: object) -> int:
     return 0
 
 
-def _size_of_format(text: Any, *values: object, **named: object) -> int:
-    _check_percent(str(text) if isinstance(text, str) else "", values or named)
-    return 0
+def _size_of_filter_format(value: object, *values: object, **named: object) -> int:
+    spend(weigh(value))  # before its text is made
+    return _size_of_percent(str(value), values or named)
 
 
 def _size_of_value(value: object, *_: object, **__: object) -> int:
     return weigh(value)
 
 
-def _size_of_comparison(*values: object) -> int:
-    """Only lists and objects take long to compare, and only with each other."""
+def size_of_comparison(*values: object) -> int:
+    """Return the cost of a comparison: only lists and objects take long, with each other."""
     return 0 if any(type(value) in PLAIN for value in values) else weigh(values)
 
 
@@ -287,19 +251,37 @@ def _size_of_sum(items: Any, *given: object, **named: object) -> int:
     return weigh(items) * (1 if isinstance(start, int | float) else len(items) + 1)
 
 
+OPERATORS: Mapping[str, Callable[[object, object], int]] = {
+    "*": _size_of_product,
+    "**": _size_of_power,
+    "+": _size_of_concatenation,
+    "%": _size_of_percent,
+    **dict.fromkeys(("/", "//"), _size_of_quotient),
+}
+METHODS: Mapping[str, Callable[..., int]] = {
+    **dict.fromkeys(("ljust", "rjust", "center", "zfill"), _size_of_width),
+    "expandtabs": _size_of_expandtabs,
+    "replace": _size_of_replace,
+    "join": lambda separator, items: _size_of_join(items, separator),
+    "encode": _size_of_encode,
+    "translate": lambda text, table: len(text) * weigh(table),
+    "from_bytes": lambda _number, data, *_, **__: _size_of_integer(data),
+    "to_bytes": lambda _number, length=1, *_, **__: length,
+    **dict.fromkeys(("count", "index"), lambda items, *wanted: weigh(items) + weigh(wanted)),
+}
 # All filters, tests and globals of a template. Jinja's others are removed: additions in a new
 # version of Jinja must be priced here first.
 FILTERS: Mapping[str, Price] = {
     "attr": lambda _value, name: weigh(name),
     "center": _size_of_width,
     "indent": _size_of_indent,
-    "join": _size_of_filter_join,
+    "join": _size_of_join,
     "replace": _size_of_replace,
     "wordwrap": _size_of_wordwrap,
     "tojson": _size_of_json,
     "round": _size_of_round,
     "int": _size_of_integer,
-    "format": _size_of_format,
+    "format": _size_of_filter_format,
     "sum": _size_of_sum,
     **dict.fromkeys(("batch", "slice"), lambda _value, number, *_, **__: number * 8),
     **dict.fromkeys(
@@ -316,11 +298,11 @@ FILTERS: Mapping[str, Price] = {
     ),
 }
 TESTS: Mapping[str, Price] = {
-    "divisibleby": _size_of_division,
+    "divisibleby": _size_of_quotient,
     **dict.fromkeys(("lower", "upper"), _size_of_value),
     **dict.fromkeys(
         ("eq == equalto ne != lt < lessthan le <= gt > greaterthan ge >= in".split()),
-        _size_of_comparison,
+        size_of_comparison,
     ),
     **dict.fromkeys(
         "boolean callable defined escaped even false filter float integer iterable "

@@ -22,12 +22,12 @@ from .prices import (
     GLOBALS,
     METHODS,
     OPERATORS,
-    PLAIN,
     TESTS,
     Price,
-    check_format,
     measure,
     reset_budget,
+    size_of_comparison,
+    size_of_format,
     spend,
     weigh,
 )
@@ -123,7 +123,7 @@ class BoundedEnvironment(ImmutableSandboxedEnvironment):
 
     @override
     def call_binop(self, context: Context, operator: str, left: object, right: object) -> object:
-        OPERATORS[operator](left, right)
+        spend(OPERATORS[operator](left, right))
         return super().call_binop(context, operator, left, right)
 
     @override
@@ -151,7 +151,7 @@ class BoundedEnvironment(ImmutableSandboxedEnvironment):
 
         @wraps(made)
         def bounded(*args: object, **kwargs: object) -> str:
-            check_format(str(value.__self__), (args, kwargs))
+            spend(size_of_format(str(value.__self__), (args, kwargs)))
             return made(*args, **kwargs)
 
         return bounded
@@ -163,8 +163,7 @@ class BoundedEnvironment(ImmutableSandboxedEnvironment):
 
     def compare(self, operator: str, left: object, right: object) -> bool:
         """Apply a template's comparison operator."""
-        if type(left) not in PLAIN and type(right) not in PLAIN:
-            spend(weigh((left, right)))
+        spend(size_of_comparison(left, right))
         return _COMPARISONS[operator](left, right)
 
     @override
