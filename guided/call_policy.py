@@ -55,10 +55,10 @@ def build_guided_decoding(
 
 
 def find_explicit(request: GuidedRequest) -> JsonObject | None:
-    """Return the constraint of the `guided_` fields; an empty list of choices does not count."""
+    """Return the constraint of the `guided_` fields."""
     for field in GUIDED_FIELDS:
         value = getattr(request, field)
-        if value is None or value == []:
+        if value is None:
             continue
         found: JsonObject = {field.removeprefix("guided_"): value}
         if request.guided_whitespace_pattern is not None:

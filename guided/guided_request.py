@@ -210,7 +210,9 @@ def _check_tool_choice(request: GuidedRequest) -> None:
 
 def _check_one_constraint(request: GuidedRequest) -> None:
     """At most one constraint; a forced call is one, and leaves the message empty."""
-    given = [field for field in GUIDED_FIELDS if getattr(request, field) not in (None, [])]
+    if request.guided_choice == []:
+        raise RequestError.wrong("guided_choice", [], "a list of one text or more")
+    given = [field for field in GUIDED_FIELDS if getattr(request, field) is not None]
     response_format = request.response_format
     if request.forces_call:
         if response_format is not None and response_format.type == "structural_tag":

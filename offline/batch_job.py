@@ -31,7 +31,7 @@ from .contracts import (
 from .engine import GenerationEngine
 from .errors import OptionValueError
 from .preparation import CONSTRAINTS
-from .rows import RowFailure
+from .rows import RowFailure, find_row_error
 
 URL = "/v1/chat/completions"
 # Fields of OpenAI's and vLLM's requests -> the row's option.
@@ -74,7 +74,7 @@ CHECKED_FIELDS = ("model", "stream", "logprobs", "top_logprobs")
 class RowReader:
     """Converts rows to requests.
 
-    options: of the whole batch; a row with a `body` may override them. folder: base of relative
+    options: of the whole batch; a row's own fields override them. folder: base of relative
         image paths. models: the names that a `body` may use for the model.
     """
 
@@ -99,9 +99,11 @@ class RowReader:
     def _read_fields(self, row: JsonObject) -> JsonObject:
         if "body" in row:
             return self._read_body(row)
+        options = self._read_options({name: row[name] for name in row if row[name] is not None})
         if "messages" in row:
-            return _read_request(row)
-        return {"prompt": row["prompt"], **_read_request(row, names=CONSTRAINTS)}
+            return {**_read_request(row), "options": options}
+        own = _read_request(row, names=CONSTRAINTS)
+        return {"prompt": row["prompt"], **own, "options": options}
 
     def _read_body(self, row: JsonObject) -> JsonObject:
         body = row["body"]
@@ -120,12 +122,12 @@ class RowReader:
             raise RequestError.wrong("body.stream", fields["stream"], "false")
         return {**_read_request(fields, "body."), "options": self._read_options(fields)}
 
-    def _read_options(self, fields: JsonObject) -> GenerationOptions:
-        """Return the batch's options, overridden by the row's body."""
+    def _read_options(self, fields: JsonObject) -> GenerationOptions | None:
+        """Return the batch's options, overridden by the row's fields; None if it has none."""
         own = {option: fields[name] for name, option in OPTION_FIELDS.items() if name in fields}
         if "logprobs" in fields or "top_logprobs" in fields:
             own["logprobs"] = _read_logprobs(fields)
-        return dataclasses.replace(self.options, **own) if own else self.options
+        return dataclasses.replace(self.options, **own) if own else None
 
     def _read_image(self, row: JsonObject, fields: JsonObject) -> JsonObject:
         """Return the image, and the messages with a plain placeholder for it."""
@@ -183,10 +185,10 @@ def _read_logprobs(fields: JsonObject) -> int | None:
     """Return the number of alternatives; None for no logprobs."""
     wanted, top = fields.get("logprobs", False), fields.get("top_logprobs", 0)
     if not isinstance(wanted, bool):
-        raise RequestError.wrong("body.logprobs", wanted, "true or false")
+        raise RequestError.wrong("logprobs", wanted, "true or false")
     if not wanted:
         if top:
-            raise RequestError("body.top_logprobs", "requires `logprobs` to be true")
+            raise RequestError("top_logprobs", "requires `logprobs` to be true")
         return None
     # The options validate the number.
     return top  # type: ignore[no-any-return]  # a JSON value
@@ -282,8 +284,8 @@ class BatchJob:
             try:
                 self._check_id(line)
                 request = self._reader.read(row, line)
-            except RowFailure as failure:
-                self._fail(line, row, failure.error)
+            except Exception as error:  # noqa: BLE001 - a row holds anything
+                self._fail(line, row, find_row_error(error, "request", "its reader"))
                 continue
             self._running[index] = line, row
             index += 1

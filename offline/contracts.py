@@ -10,7 +10,8 @@ from typing import Any, Literal, Self, get_args
 import msgspec
 
 from ..base.json_types import JsonObject
-from ..base.limits import MAX_CHOICES, MAX_STOP_CHARACTERS, MAX_STOPS, MAX_TOP_LOGPROBS
+from ..base.limits import MAX_CHOICES, MAX_STOP_CHARACTERS, MAX_STOP_TOKEN_IDS, MAX_STOPS
+from ..base.ranges import INT_32, RANGES, Range
 from ..parsers.base import MalformedCalls
 from ..postprocess.messages import TokenLogprob
 from .errors import OptionValueError, UnknownOptionError
@@ -68,7 +69,7 @@ class VlmPreprocessOptions(Named):
     def __post_init__(self) -> None:
         """Check the values. Raises `OptionValueError`."""
         for name in ("max_pixels", "min_pixels"):
-            _check_number(f"vlm.{name}", getattr(self, name), int, 1)
+            _check_number(f"vlm.{name}", getattr(self, name), Range(1, INT_32))
         _check_type("vlm.do_resize", self.do_resize, bool)
         if self.max_pixels and self.min_pixels and self.min_pixels > self.max_pixels:
             raise OptionValueError.wrong(
@@ -109,7 +110,7 @@ class ModelLoadConfig(Named):
                 raise OptionValueError.wrong(name, value, f"one of {', '.join(BACKENDS)}")
         _check_type("dtype", self.dtype, str)
         _check_type("trust_remote_code", self.trust_remote_code, bool)
-        _check_number("max_model_len", self.max_model_len, int, 2)
+        _check_number("max_model_len", self.max_model_len, Range(2, INT_32))
         if not isinstance(self.engine_args, Mapping):
             raise OptionValueError.wrong(
                 "engine_args", self.engine_args, "a mapping of names to values"
@@ -129,7 +130,7 @@ class GenerationOptions(Named):
 
     max_new_tokens: None for as many as fit in the model's context.
     temperature: 0 for greedy. top_k: 0 or -1 for all tokens.
-    seed: for repeatable sampling; with transformers it seeds each batch, not each row.
+    seed: for repeatable sampling, whatever else is in the batch.
     n: number of choices per request.
     stop: strings that end the answer; the first one to be complete wins, in a tie the first in
         the list. stop_token_ids: tokens that end it.
@@ -164,12 +165,10 @@ class GenerationOptions(Named):
 
     def __post_init__(self) -> None:
         """Check the values. Raises `OptionValueError`."""
-        for name, (kind, least, most) in _RANGES.items():
-            _check_number(name, getattr(self, name), kind, least, most)
+        for name, allowed in _RANGES.items():
+            _check_number(name, getattr(self, name), allowed)
         if self.n is None:
             raise OptionValueError.wrong("n", None, f"an integer from 1 to {MAX_CHOICES}")
-        if self.top_p is not None and self.top_p <= 0:
-            raise OptionValueError.wrong("top_p", self.top_p, "above 0 and at most 1")
         for name in ("include_stop", "message"):
             _check_type(name, getattr(self, name), bool)
         if self.malformed_calls not in get_args(MalformedCalls):
@@ -190,29 +189,21 @@ class GenerationOptions(Named):
         return [self.stop] if isinstance(self.stop, str) else list(self.stop)
 
 
-_RANGES: dict[str, tuple[type, float, float]] = {
-    "max_new_tokens": (int, 1, 1 << 31),
-    "temperature": (float, 0, 100),
-    "top_p": (float, 0, 1),
-    "top_k": (int, -1, 1 << 31),
-    "repetition_penalty": (float, 1e-6, 100),
-    "seed": (int, -(1 << 63), (1 << 63) - 1),
-    "n": (int, 1, MAX_CHOICES),
-    "logprobs": (int, 0, MAX_TOP_LOGPROBS),
-    "truncate_prompt_tokens": (int, 1, 1 << 31),
+_FRACTIONS = ("temperature", "top_p", "repetition_penalty")
+_RANGES = {
+    **{name: RANGES[name] for name in (*_FRACTIONS, "n", "seed", "top_k")},
+    "logprobs": RANGES["top_logprobs"],
+    **dict.fromkeys(("max_new_tokens", "truncate_prompt_tokens"), RANGES["max_tokens"]),
 }
 
 
-def _check_number(
-    name: str, value: object, kind: type, least: float, most: float = float("inf")
-) -> None:
+def _check_number(name: str, value: object, allowed: Range) -> None:
     if value is None:
         return
-    is_number = type(value) is int or (kind is float and type(value) is float)
-    if not is_number or not least <= value <= most:  # type: ignore[operator]  # it is a number
-        word = "an integer" if kind is int else "a number"
-        limits = f"{least:g} or more" if most == float("inf") else f"from {least:g} to {most:g}"
-        raise OptionValueError.wrong(name, value, f"{word}, {limits}")
+    is_wrong = isinstance(value, bool) or (isinstance(value, float) and name not in _FRACTIONS)
+    if is_wrong or not isinstance(value, int | float) or not allowed.includes(value):
+        word = "a number" if name in _FRACTIONS else "an integer"
+        raise OptionValueError.wrong(name, value, str(allowed).replace("a number", word))
 
 
 def _check_type(name: str, value: object, kind: type) -> None:
@@ -223,8 +214,11 @@ def _check_type(name: str, value: object, kind: type) -> None:
 def _check_token_ids(token_ids: object) -> None:
     is_list = isinstance(token_ids, Sequence) and not isinstance(token_ids, str)
     items = token_ids if isinstance(token_ids, Sequence) else ()
-    if not is_list or not all(type(item) is int and item >= 0 for item in items):
+    if not is_list or not all(type(item) is int and 0 <= item <= INT_32 for item in items):
         raise OptionValueError.wrong("stop_token_ids", token_ids, "a list of token ids")
+    if len(items) > MAX_STOP_TOKEN_IDS:
+        unit = "token ids"
+        raise OptionValueError.too_many("stop_token_ids", len(items), unit, MAX_STOP_TOKEN_IDS)
 
 
 def _check_stops(given: object) -> None:

@@ -11,6 +11,7 @@ requirements of a batch by the call that starts it.
 
 from __future__ import annotations
 
+import itertools
 import logging
 from collections.abc import Generator, Iterable, Iterator, Sequence
 from typing import Self
@@ -31,6 +32,7 @@ from .inference_backend import (
     CAPABILITIES,
     GUIDED,
     LOGPROBS,
+    SEEDS,
     VLM,
     Backend,
     able_backends,
@@ -38,7 +40,7 @@ from .inference_backend import (
 )
 from .plugins.base import Plugin, check_backend, check_batch, check_declaration
 from .preparation import Preparation, ReadRequest, read_request
-from .rows import Row, RowFailure
+from .rows import Row, RowFailure, find_row_error
 
 logger = logging.getLogger(__name__)
 
@@ -257,8 +259,9 @@ class _Rows:
                 row = self._prepare.build_row(
                     self._kind, index, request_id, read, self._options, self._plugins
                 )
-            except RowFailure as failure:
-                row = Row.failed(index, request_id, failure.error)
+            except Exception as error:  # noqa: BLE001 - a row holds anything, its model any code
+                found = find_row_error(error, "request", "its preparation")
+                row = Row.failed(index, request_id, found)
             yield row
 
     def _check_id(self, request_id: str) -> None:
@@ -304,25 +307,30 @@ def _find_needs(
         needs[VLM] = "a request with an image"
     for plugin in plugins:
         needs |= {need: f"plugin {plugin.name!r}" for need in plugin.needs if need not in needs}
-    if options.logprobs is not None:
-        needs[LOGPROBS] = f"the option logprobs={options.logprobs}"
+    needs |= {need: f"the option {asked}" for need, asked in _ask_options(options)}
     for index, read in enumerate(reads):
         shown = f"request {_id_of(read.request, index)!r}"
         own = _find_row_options([read])
-        for some in own:
-            if some.logprobs is not None:
-                needs.setdefault(LOGPROBS, f"{shown} with logprobs={some.logprobs}")
+        for need, option in itertools.chain.from_iterable(map(_ask_options, own)):
+            needs.setdefault(need, f"{shown} with {option}")
         if GUIDED not in needs and (asked := read.describe(*own or [options])):
             needs[GUIDED] = f"{shown} with {asked}"
     return needs
+
+
+def _ask_options(options: GenerationOptions) -> Iterator[tuple[str, str]]:
+    """Yield the capabilities that options need, each with the option."""
+    for need, name in ((LOGPROBS, "logprobs"), (SEEDS, "seed")):
+        if (value := getattr(options, name)) is not None:
+            yield need, f"{name}={value}"
 
 
 def _check_needs(asked: str, needs: Sequence[str], backend: Backend) -> None:
     """Raise `CapabilityError` for the first capability that a back end lacks."""
     for need in needs:
         if not backend.can(need):
-            installs = backend.installs.get(need)
-            raise CapabilityError(asked, need, backend.name, able_backends(need), installs)
+            remedy = backend.remedies.get(need)
+            raise CapabilityError(asked, need, backend.name, able_backends(need), remedy)
 
 
 def _require_all(rows: list[Row]) -> list[Row]:

@@ -31,7 +31,7 @@ class CapabilityError(SetupError):
     """A back end cannot do what a request, an option or a plugin requires.
 
     capability: the missing one, named as in `backend`.
-    installs: what pip could install for it; None if the back end never supports it.
+    remedy: how the back end would get it; None if it never has it.
     """
 
     def __init__(
@@ -40,13 +40,12 @@ class CapabilityError(SetupError):
         capability: str,
         backend: str,
         able: Iterable[str],
-        installs: str | None = None,
+        remedy: str | None = None,
     ) -> None:
         self.capability, self.backend = capability, backend
         others = ", ".join(repr(name) for name in sorted(able) if name != backend)
-        remedy = f"use {others}, or name one as fallback_backend" if others else "leave it out"
-        if installs is not None:
-            remedy = f"pip install {installs}, or {remedy}"
+        other = f"use {others}, or name one as fallback_backend" if others else "leave it out"
+        remedy = other if remedy is None else f"{remedy}, or {other}"
         super().__init__(
             f"{asked} needs the capability {capability!r}, which the back end {backend!r} lacks; "
             f"{remedy}."

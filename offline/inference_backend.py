@@ -29,21 +29,22 @@ VLM = "vlm"
 LOGPROBS = "logprobs"
 GUIDED = "guided"
 LOGITS = "logits"
-CAPABILITIES = (VLM, LOGPROBS, GUIDED, LOGITS)
+SEEDS = "seeds"
+CAPABILITIES = (VLM, LOGPROBS, GUIDED, LOGITS, SEEDS)
 
 
 class Backend(abc.ABC):
     """Generates rows. The constructor checks the configuration; `load` loads weights.
 
     name: as in `ModelLoadConfig.backend`. capabilities: of this kind of back end, with all
-        optional packages. installs: the pip requirement of a capability that needs one.
+        optional packages. remedies: how to get a capability that may be missing.
     Raises `SetupError` and its subclasses for an option that it does not support, and
     `BackendUnavailableError` if its library is missing.
     """
 
     name: ClassVar[str]
     capabilities: ClassVar[frozenset[str]]
-    installs: ClassVar[Mapping[str, str]] = {}
+    remedies: ClassVar[Mapping[str, str]] = {}
 
     def __init__(self, config: ModelLoadConfig, plugins: Sequence[Plugin] = ()) -> None:
         self.config = config
@@ -93,7 +94,10 @@ class Backend(abc.ABC):
         if request.prompt is not None:
             rendered, encode = request.prompt, text.encode_plain
         else:
-            rendered, encode = render_conversation(text.render, request, options), text.encode
+            made, encode = render_conversation(text.render, request, options), text.encode
+            if isinstance(made, list):
+                return Prompt(made)
+            rendered = str(made)
         if options.truncate_prompt_tokens is None:
             text.check_length(rendered, encode)
         return Prompt(encode(rendered), rendered)

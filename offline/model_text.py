@@ -10,7 +10,8 @@ import functools
 import logging
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from pathlib import Path
+from typing import Any, TypeVar
 
 from ..base.errors import RequestError, SetupError
 from ..base.json_types import JsonObject
@@ -22,11 +23,21 @@ from ..templates.chat_template import (
     format_tools,
     reads_content_parts,
 )
+from ..tokenization import TokenizerError, load
 from ..tokenization.errors import describe_error
 from ..tokenization.model_files import GenerationConfig, ModelFolder, find_folder
 from ..tokenization.prompt_encoder import PromptLimit
 from .contracts import GenerationOptions, ModelLoadConfig, TextGenerationRequest
 from .rows import RowFailure
+
+logger = logging.getLogger(__name__)
+
+T = TypeVar("T")
+
+ROLES = ("system", "developer", "user", "assistant", "tool")
+THINKING = "enable_thinking"
+# Files of mistral-common, which a folder may have without a tokenizer.json.
+MISTRAL_FILES = ("tekken.json", "tokenizer.model.v*")
 
 
 @dataclass
@@ -34,13 +45,14 @@ class ModelText:
     """The parts of a model that its text needs, without weights.
 
     tokenizer: as for `detokenizers`.
-    render, encode: a conversation to text, and text with special tokens to token ids.
+    render, encode: a conversation to text, and text with special tokens to token ids; a template
+        without text gives token ids at once.
     encode_plain: text that no template has produced.
     context_length: limit for tokens of prompt and answer together; None if unknown.
     """
 
     tokenizer: object
-    render: Callable[..., str]
+    render: Callable[..., object]
     encode: Callable[[str], list[int]]
     encode_plain: Callable[[str], list[int]]
     eos_token_ids: Sequence[int] = ()
@@ -63,6 +75,9 @@ def open_text(config: ModelLoadConfig) -> ModelText:
     import transformers
 
     folder = find_folder(str(config.model), config.revision)
+    is_mistral = any(file for pattern in MISTRAL_FILES for file in folder.glob(pattern))
+    if is_mistral and not (folder / "tokenizer.json").is_file():
+        return _open_mistral(folder, config)
     try:
         tokenizer = transformers.AutoTokenizer.from_pretrained(
             folder, trust_remote_code=config.trust_remote_code
@@ -89,6 +104,28 @@ def open_text(config: ModelLoadConfig) -> ModelText:
     )
 
 
+def _open_mistral(folder: Path, config: ModelLoadConfig) -> ModelText:
+    """Return mistral-common's tokenizer, as servers use it.
+
+    transformers' class for it would write the template's control tokens as plain text.
+    """
+    tokenizer = load("backedge.tokenization.mistral", "MistralTokenizer", folder)
+    try:
+        inner = tokenizer.tokenizer
+    except TokenizerError as error:
+        raise SetupError(str(error)) from error
+    files = ModelFolder(folder, context_length=config.max_model_len)
+    return ModelText(
+        tokenizer,
+        tokenizer.prompt_token_ids,
+        tokenizer.encode,
+        lambda text: list(inner.encode(text, bos=True, eos=False)),
+        list({*files.eos_token_ids, *files.further_eos_token_ids, inner.eos_id}),
+        files.context_length,
+        files.generation_config,
+    )
+
+
 def build_render(templates: Any) -> Callable[..., str]:
     """Return a function that renders conversations with `apply_chat_template`.
 
@@ -98,7 +135,6 @@ def build_render(templates: Any) -> Callable[..., str]:
     def render(
         messages: list[JsonObject], tools: list[JsonObject] | None, **template_kwargs: Any
     ) -> str:
-        refuse_reserved(template_kwargs)
         source = str(templates.chat_template)
         try:
             text = templates.apply_chat_template(
@@ -143,41 +179,24 @@ def _loops_over_parts(source: str) -> bool:
     return reads_content_parts(create_environment().parse(source))
 
 
-logger = logging.getLogger(__name__)
-
-ROLES = ("system", "developer", "user", "assistant", "tool")
-THINKING = "enable_thinking"
-
-
-class Render(Protocol):
-    """Renders a conversation. Raises `RequestError` if the template rejects it."""
-
-    def __call__(
-        self,
-        messages: list[JsonObject],
-        tools: list[JsonObject] | None,
-        **template_kwargs: Any,
-    ) -> str:
-        """Return the text of the prompt."""
-        ...
-
-
 def render_conversation(
-    render: Render, request: TextGenerationRequest, options: GenerationOptions
-) -> str:
-    """Return the prompt's text. Raises `RequestError`."""
+    render: Callable[..., T], request: TextGenerationRequest, options: GenerationOptions
+) -> T:
+    """Return what `render` makes of the conversation. Raises `RequestError`."""
     messages = check_messages(request.messages)
-    tools = list(request.tools) if request.tools else None
+    # As in servers, which do not show tools that must not be called.
+    tools = list(request.tools) if request.tools and request.tool_choice != "none" else None
     kwargs = dict(options.chat_template_kwargs)
+    refuse_reserved(kwargs)
     if THINKING in kwargs or options.reasoning_parser:
         return render(messages, tools, **kwargs)
     try:
         return render(messages, tools, **kwargs, enable_thinking=False)
     except RequestError:
         # If the template rejects the conversation itself, this raises again.
-        text = render(messages, tools, **kwargs)
+        rendered = render(messages, tools, **kwargs)
     logger.info("the chat template rejects %s=False; rendered without it", THINKING)
-    return text
+    return rendered
 
 
 def check_messages(messages: object) -> list[JsonObject]:

@@ -58,7 +58,7 @@ class ReadRequest(NamedTuple):
 
     request: TextGenerationRequest
     guided: GuidedRequest | None = None
-    error: RequestError | None = None
+    error: Exception | None = None
 
     def describe(self, options: GenerationOptions) -> str | None:
         """Return the field that needs a grammar, in words; None if nothing does."""
@@ -80,7 +80,7 @@ def read_request(request: TextGenerationRequest) -> ReadRequest:
     try:
         guided = decode_request(raw, GuidedRequest)
         check_constraints(guided)
-    except RequestError as error:
+    except Exception as error:  # noqa: BLE001 - raised again when the row is prepared
         return ReadRequest(request, error=error)
     return ReadRequest(request, guided)
 
@@ -175,7 +175,7 @@ class Preparation:
         check_request(kind, request := read.request)
         options = request.options or options
         if read.error is not None:
-            raise RowFailure("request", str(read.error)) from read.error
+            raise read.error
         prompt = self._build_prompt(request, options)
         parser_request = build_parser_request(request, options)
         grammar = self._build_grammar(read.guided, options, parser_request, prompt)

@@ -8,7 +8,9 @@ from typing import Any, NamedTuple, Self
 
 import msgspec
 
+from ..base.errors import BackedgeError, shorten
 from ..base.json_types import JsonObject
+from ..tokenization.errors import describe_error
 from ..tokenization.model_files import GenerationConfig
 from .completion import Completion
 from .contracts import GenerationOptions, GenerationResult, RowError, RowErrorKind
@@ -23,6 +25,18 @@ class RowFailure(Exception):  # noqa: N818 - it carries a row's error and never 
     def __init__(self, kind: RowErrorKind, message: str) -> None:
         super().__init__(message)
         self.error = RowError(kind, message)
+
+
+def find_row_error(error: Exception, kind: RowErrorKind, owner: str) -> RowError:
+    """Return the error of a row from anything that was raised for it.
+
+    kind, owner: for an exception that is not a `RowFailure`; `owner` raised it.
+    """
+    if isinstance(error, RowFailure):
+        return error.error
+    if isinstance(error, BackedgeError):
+        return RowError("request", str(error))
+    return RowError(kind, f"{owner} rejects the row: {shorten(describe_error(error))}")
 
 
 class Sampling(msgspec.Struct, frozen=True, kw_only=True):

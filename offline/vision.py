@@ -27,7 +27,7 @@ from .contracts import (
     VlmPreprocessOptions,
 )
 from .inference_backend import Backend
-from .model_text import ModelText, refuse_reserved, render_conversation
+from .model_text import ModelText, render_conversation
 from .rows import Prompt, RowFailure
 
 if TYPE_CHECKING:
@@ -245,7 +245,6 @@ class VisionPrompts:
     def _render(
         self, messages: list[JsonObject], tools: list[JsonObject] | None, **template_kwargs: Any
     ) -> str:
-        refuse_reserved(template_kwargs)
         conversation = place_image(messages)
         try:
             text = self.processor.apply_chat_template(

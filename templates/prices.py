@@ -174,7 +174,7 @@ def size_of_format(text: str, values: object) -> int:
 def _size_of_fields(text: str, mark: str, width: re.Pattern[str], values: object) -> int:
     if width.search(text):
         raise TemplateLimitError(f"text of a width with more than {MAX_WIDTH_DIGITS} digits")
-    return len(text) + text.count(mark) * (weigh(values) + 10**MAX_WIDTH_DIGITS)
+    return len(text) + text.count(mark) * int(weigh(values) + 10**MAX_WIDTH_DIGITS)
 
 
 def _size_of_width(text: Any, width: int = 80, *_: object) -> int:

@@ -15,10 +15,10 @@ from ..base.errors import SetupError
 from ..offline.completion import TokenLogprobs
 from ..offline.contracts import ModelLoadConfig, RowError
 from ..offline.errors import OptionValueError
-from ..offline.inference_backend import GUIDED, LOGPROBS, Backend, check_names
+from ..offline.inference_backend import GUIDED, LOGPROBS, SEEDS, Backend, check_names
 from ..offline.model_text import ModelText
 from ..offline.plugins.base import Plugin
-from ..offline.rows import Row
+from ..offline.rows import Row, find_row_error
 from ..postprocess.messages import EngineLogprob
 from ..templates.model_prompts import ModelPrompts
 from .transcripts import EXAMPLES, Recordings, UnknownPromptError, read_transcripts
@@ -34,7 +34,7 @@ class ReplayBackend(Backend):
     """
 
     name: ClassVar[str] = "replay"
-    capabilities: ClassVar[frozenset[str]] = frozenset({LOGPROBS, GUIDED})
+    capabilities: ClassVar[frozenset[str]] = frozenset({LOGPROBS, GUIDED, SEEDS})
 
     def __init__(self, config: ModelLoadConfig, plugins: Sequence[Plugin] = ()) -> None:
         super().__init__(config, plugins)
@@ -83,6 +83,8 @@ class ReplayBackend(Backend):
                     self._replay(row)
             except UnknownPromptError as error:
                 row.error = RowError("no_recording", str(error))
+            except Exception as error:  # noqa: BLE001 - it is this row's
+                row.error = find_row_error(error, "generation", "the recording")
             yield row
 
     def _replay(self, row: Row) -> None:

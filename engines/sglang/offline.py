@@ -11,7 +11,7 @@ import asyncio
 import inspect
 import itertools
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, ClassVar
 
 from typing_extensions import override
@@ -20,10 +20,11 @@ from ...base.limits import MAX_HELD_ROWS
 from ...base.seams import check_seams, rows_of
 from ...guided.reasoned_answer import to_tag_format
 from ...offline.completion import Completion, TokenLogprobs
-from ...offline.contracts import ModelLoadConfig, RowError
+from ...offline.contracts import ModelLoadConfig
 from ...offline.inference_backend import (
     GUIDED,
     LOGPROBS,
+    SEEDS,
     Backend,
     check_names,
     loads,
@@ -31,7 +32,7 @@ from ...offline.inference_backend import (
 )
 from ...offline.model_text import ModelText, open_text
 from ...offline.plugins.base import Plugin
-from ...offline.rows import Row
+from ...offline.rows import Row, find_row_error
 from ...parsers.api import native_parsers
 from ...parsers.base import ParserFactory, ParserNames
 from ...parsers.parser_lookup import uses_native
@@ -54,13 +55,22 @@ class SglangBackend(Backend):
     """
 
     name: ClassVar[str] = "sglang"
-    capabilities: ClassVar[frozenset[str]] = frozenset({LOGPROBS, GUIDED})
+    capabilities: ClassVar[frozenset[str]] = frozenset({LOGPROBS, GUIDED, SEEDS})
+    remedies: ClassVar[Mapping[str, str]] = {
+        SEEDS: "set engine_args enable_deterministic_inference=true"
+    }
 
     def __init__(self, config: ModelLoadConfig, plugins: Sequence[Plugin] = ()) -> None:
         super().__init__(config, plugins)
         check_names("SGLang", config.engine_args, list_arguments())
         self.engine: Any = None
         self._eos_token_ids: Sequence[int] = ()
+
+    @override
+    def can(self, capability: str) -> bool:
+        # SGLang otherwise ignores the seeds of requests.
+        repeats = bool(self.config.engine_args.get("enable_deterministic_inference"))
+        return super().can(capability) and (capability != SEEDS or repeats)
 
     @override
     def open(self) -> ModelText:
@@ -205,8 +215,8 @@ def build_grammar_params(row: Row) -> dict[str, Any]:
 
 def _read_failure(task: asyncio.Task[None], row: Row) -> None:
     error = task.exception()
-    if isinstance(error, ValueError | TypeError):
-        row.error = RowError("generation", f"SGLang rejects the row: {error}")
+    if isinstance(error, Exception):
+        row.error = find_row_error(error, "generation", "SGLang")
     elif error is not None:
         raise error
 

@@ -14,7 +14,7 @@ from ...base.limits import MAX_GRAMMARS_BYTES
 from ...guided.client_schemas import find_keyword
 from ...guided.reasoned_answer import to_tag_format
 from ...offline.completion import Completion, TokenLogprobs
-from ...offline.rows import Grammar, RowFailure
+from ...offline.rows import Grammar, Row, RowFailure, Sampling
 from ...postprocess.messages import EngineLogprob
 
 
@@ -22,24 +22,25 @@ class StepFeeder:
     """A stopping criterion that feeds each step's tokens to their completions.
 
     completions: one per row of the batch. prompt_length: padded, in tokens.
-    logprobs: the recorder of this batch, if its rows want logprobs.
+    alternatives: number of logprobs per token; None for no logprobs.
+    recorder: of the logprobs, to be the first logits processor; None for no logprobs.
     """
 
     def __init__(
         self,
         completions: Sequence[Completion],
         prompt_length: int,
-        logprobs: LogprobRecorder | None,
+        alternatives: int | None,
     ) -> None:
         self._completions = completions
         self._taken = prompt_length
-        self._logprobs = logprobs
+        self.recorder = None if alternatives is None else LogprobRecorder(alternatives)
 
     def __call__(self, input_ids: torch.Tensor, scores: object, **_: object) -> torch.Tensor:
         """Return which rows have ended, shape (rows,)."""
         new = input_ids[:, self._taken :]
         self._taken = input_ids.shape[1]
-        found = self._logprobs.take(new[:, -1]) if self._logprobs is not None else None
+        found = self.recorder.take(new[:, -1]) if self.recorder is not None else None
         for row, (completion, token_ids) in enumerate(
             zip(self._completions, new.tolist(), strict=True)
         ):
@@ -116,6 +117,51 @@ class RepetitionPenalty:
         seen.scatter_add_(1, input_ids, counts.to(torch.int32))
         penalized = torch.where(scores < 0, scores * self._penalty, scores / self._penalty)
         return torch.where(seen > 0, penalized, scores)
+
+
+class SeededSampler:
+    """A logits processor that draws each row's token with a generator of the row's own.
+
+    So a row's answer does not depend on the others of its batch. seeds: of the rows.
+    """
+
+    def __init__(self, seeds: Sequence[int]) -> None:
+        self._generators = [torch.Generator().manual_seed(seed) for seed in seeds]
+
+    def __call__(self, input_ids: torch.Tensor, scores: torch.Tensor) -> torch.Tensor:
+        """Return logits, shape (rows, vocabulary), that leave one token to each row."""
+        sums = scores.float().softmax(-1).cumsum(-1)
+        drawn = [1 - torch.rand((), generator=generator).item() for generator in self._generators]
+        limits = torch.tensor(drawn, device=scores.device)[:, None] * sums[:, -1:]
+        chosen = (sums >= limits).int().argmax(-1, keepdim=True)
+        return torch.full_like(scores, float("-inf")).scatter_(1, chosen, 0.0)
+
+
+def build_samplers(sampling: Sampling, rows: Sequence[Row]) -> list[Any]:
+    """Return the logits processors that sample the answers of `rows`, which have seeds."""
+    import transformers
+
+    if not rows or not sampling.temperature:
+        return []
+    samplers: list[Any] = [transformers.TemperatureLogitsWarper(sampling.temperature)]
+    if sampling.top_k:
+        samplers.append(transformers.TopKLogitsWarper(sampling.top_k))
+    if sampling.top_p < 1:
+        samplers.append(transformers.TopPLogitsWarper(sampling.top_p))
+    if sampling.min_p:
+        samplers.append(transformers.MinPLogitsWarper(sampling.min_p))
+    # As in vLLM, each of several choices has its own seed.
+    seeds = [
+        (row.sampling.seed or 0) + completion.index
+        for row in rows
+        for completion in row.completions
+    ]
+    return [*samplers, SeededSampler(seeds)]
+
+
+def has_lost_device(error: BaseException) -> bool:
+    """Whether no later row could be generated: the device is in an error state."""
+    return isinstance(error, RuntimeError) and "CUDA error" in str(error)
 
 
 def is_out_of_memory(error: BaseException) -> bool:

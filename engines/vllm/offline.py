@@ -24,6 +24,7 @@ from ...offline.inference_backend import (
     GUIDED,
     LOGITS,
     LOGPROBS,
+    SEEDS,
     VLM,
     check_names,
     loads,
@@ -32,7 +33,7 @@ from ...offline.inference_backend import (
 from ...offline.model_text import ModelText, open_text
 from ...offline.orphans import adopt_engine
 from ...offline.plugins.base import Plugin
-from ...offline.rows import Row
+from ...offline.rows import Row, find_row_error
 from ...offline.vision import VisionBackend
 from ...parsers.api import native_parsers
 from ...parsers.base import ParserFactory, ParserNames
@@ -59,7 +60,7 @@ class VllmBackend(VisionBackend):
     """
 
     name: ClassVar[str] = "vllm"
-    capabilities: ClassVar[frozenset[str]] = frozenset({LOGPROBS, LOGITS, VLM, GUIDED})
+    capabilities: ClassVar[frozenset[str]] = frozenset({LOGPROBS, LOGITS, VLM, GUIDED, SEEDS})
 
     def __init__(self, config: ModelLoadConfig, plugins: Sequence[Plugin] = ()) -> None:
         super().__init__(config, plugins)
@@ -167,16 +168,18 @@ class _Requests:
 
     def add(self, row: Row) -> None:
         """Start a row; if the engine rejects it, it is done, with its error."""
-        from vllm.exceptions import VLLMClientError
+        from vllm.v1.engine.exceptions import EngineDeadError
 
         self._left[row.index] = len(row.completions)
         for completion in row.completions:
             request_id = f"{row.index}-{completion.index}"
-            prompt = self._build_prompt(row)
             try:
+                prompt = self._build_prompt(row)
                 self._engine.add_request(request_id, prompt, build_params(row, completion.index))
-            except (ValueError, TypeError, VLLMClientError) as error:
-                row.error = RowError("generation", f"vLLM rejects the row: {error}")
+            except EngineDeadError:
+                raise
+            except Exception as error:  # noqa: BLE001 - it is this row's
+                row.error = find_row_error(error, "generation", "vLLM")
                 self._drop(row)
                 return
             self._choices[request_id] = row, completion

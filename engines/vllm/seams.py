@@ -115,9 +115,9 @@ read vllm.v1.engine.llm_engine:LLMEngine.engine_core
     why: LLM has no way to end its engine's process
     without: the memory of the GPU is not freed
     used_in: offline.py:VllmBackend.close
-called vllm.exceptions:VLLMClientError
-    why: vLLM raises it for rows that it refuses
-    without: a refused row ends the batch
+called vllm.v1.engine.exceptions:EngineDeadError
+    why: vLLM raises it when its engine has ended, and other errors for rows that it refuses
+    without: each row fails instead of the batch
     used_in: offline.py:_Requests.add
 """,
 )

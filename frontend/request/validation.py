@@ -3,66 +3,25 @@
 Dynamo's HTTP layer and `chat_request` have checked the types. These checks are missing in Dynamo
 and the engines, or fail there without naming the field. They run in the event loop, so they must
 take microseconds; `check_schemas` checks schemas in a thread.
-
-Engines use some numbers as array indexes and others as sizes; their reaction to an invalid one
-differs, and some end the worker.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from typing import NamedTuple
+from collections.abc import Callable
 
 import msgspec
 
 from ...base.errors import RequestError
 from ...base.limits import (
-    MAX_CHOICES,
     MAX_MESSAGES,
     MAX_STOP_CHARACTERS,
     MAX_STOP_TOKEN_IDS,
     MAX_STOPS,
-    MAX_TOP_LOGPROBS,
 )
+from ...base.ranges import INT_32, RANGES, Range
 from ...guided.guided_request import check_constraints
 from ...templates.chat_template import RESERVED, TEXT_PARTS
 from .chat_request import ChatRequest, Message
-
-INT_32, INT_64 = 2**31 - 1, 2**63 - 1
-
-
-class Range(NamedTuple):
-    """The numbers from `least` to `most`; if `above`, without `least` itself."""
-
-    least: float
-    most: float
-    above: bool = False
-
-    def includes(self, value: float) -> bool:
-        """Whether the range includes `value`; false for NaN."""
-        return self.least <= value <= self.most and not (self.above and value == self.least)
-
-    def __str__(self) -> str:
-        least = f"above {self.least:,}, at most" if self.above else f"from {self.least:,} to"
-        return f"a number {least} {self.most:,}"
-
-
-RANGES: Mapping[str, Range] = {
-    "n": Range(1, MAX_CHOICES),
-    "seed": Range(-INT_64 - 1, INT_64),
-    "temperature": Range(0, 2),
-    "top_p": Range(0, 1, above=True),
-    "top_k": Range(-1, INT_32),
-    "min_p": Range(0, 1),
-    "presence_penalty": Range(-2, 2),
-    "frequency_penalty": Range(-2, 2),
-    "repetition_penalty": Range(0, 2, above=True),
-    "max_tokens": Range(1, INT_32),
-    "max_completion_tokens": Range(1, INT_32),
-    "min_tokens": Range(0, INT_32),
-    "thinking_token_budget": Range(0, INT_32),
-    "top_logprobs": Range(0, MAX_TOP_LOGPROBS),
-}
 
 
 def check_ranges(request: ChatRequest, vocabulary_size: int | None) -> None:

@@ -28,7 +28,6 @@ CASES: list[tuple[dict[str, Any], str | None, str | None]] = [
     ({"response_format": {"type": "json_object"}}, "json", "json"),
     ({"tools": [STRICT], "response_format": {"type": "json_object"}}, "json", "json"),
     ({"guided_regex": "a+"}, "regex", "regex"),
-    ({"guided_choice": []}, None, None),
 ]
 
 

@@ -33,7 +33,6 @@ GOOD = [
     ({"guided_regex": "(a|b)+"}, True),
     ({"guided_grammar": 'root ::= "a"'}, True),
     ({"guided_choice": ["a", "b"]}, True),
-    ({"guided_choice": []}, True),
     ({"guided_json": {}, "guided_whitespace_pattern": "[ ]?"}, True),
 ]
 
@@ -97,6 +96,7 @@ UNFIT: list[tuple[str, dict[str, Any]]] = [
     ("tool_choice", {"tool_choice": "required"}),
     ("tool_choice", {"tool_choice": named("g"), "tools": [named("f")]}),
     ("guided_regex", {"guided_json": {}, "guided_regex": "a"}),
+    ("guided_choice", {"guided_choice": []}),
     ("guided_json", {"tool_choice": "required", "tools": [named("f")], "guided_json": {}}),
     (
         "response_format",
@@ -121,7 +121,6 @@ FIT: list[dict[str, Any]] = [
         "tool_choice": named("f"),
         "response_format": {"type": "json_object"},
     },
-    {"guided_choice": [], "guided_regex": "a"},
     {"tool_choice": "none", "response_format": ANY_TAG},
 ]
 

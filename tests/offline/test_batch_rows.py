@@ -39,7 +39,29 @@ def test_plain_rows() -> None:
     )
     tools = [{"type": "function", "function": {"name": "f"}}]
     row = {"id": 5, "messages": MESSAGES, "tools": tools, "tool_choice": None, "temperature": 1}
-    assert READER.read(row, 7) == TextGenerationRequest(messages=MESSAGES, tools=tools, id="5")
+    options = dataclasses.replace(OPTIONS, temperature=1)
+    assert READER.read(row, 7) == TextGenerationRequest(
+        messages=MESSAGES, tools=tools, id="5", options=options
+    )
+
+
+@pytest.mark.parametrize("start", [{"prompt": "Hi"}, {"messages": MESSAGES}])
+def test_a_plain_row_has_the_options_of_a_body(start: dict[str, Any]) -> None:
+    fields: dict[str, Any] = {
+        "max_tokens": 3,
+        "temperature": 0.5,
+        "stop": ["a"],
+        "n": 2,
+        "seed": 1,
+        "chat_template_kwargs": {"a": 1},
+        "top_k": None,
+    }
+    read = READER.read({**start, **fields}, 1).options
+    assert read == READER.read(batch_row(**fields), 1).options
+    assert read is not None
+    assert (read.max_new_tokens, read.n, read.seed) == (3, 2, 1)
+    with pytest.raises(RowFailure, match="`n` must be"):
+        READER.read({**start, "n": 1000}, 1)
 
 
 def test_what_holds_an_answer_of_any_row() -> None:
@@ -107,10 +129,10 @@ def test_every_option_of_a_body_exists() -> None:
         (batch_row(stop=[""]), "`stop` must be one or more non-empty strings"),
         (batch_row(stop=5), "`stop` must be"),
         (batch_row(stop_token_ids=7), "`stop_token_ids` must be"),
-        (batch_row(n=1000), "`n` must be an integer, from 1 to 128, not 1000"),
+        (batch_row(n=1000), "`n` must be an integer from 1 to 128, not 1000"),
         (batch_row(chat_template_kwargs=[1]), "`chat_template_kwargs` must be a mapping, not [1]"),
-        (batch_row(logprobs=5), "`body.logprobs` must be true or false, not 5."),
-        (batch_row(top_logprobs=5), "`body.top_logprobs` requires `logprobs`"),
+        (batch_row(logprobs=5), "`logprobs` must be true or false, not 5."),
+        (batch_row(top_logprobs=5), "`top_logprobs` requires `logprobs`"),
         (batch_row(logprobs=True, top_logprobs=50), "`logprobs` must be"),
         (batch_row() | {"body": [1]}, "`body` must be an object with `messages`, not [1]."),
         (batch_row() | {"url": "/v1/embeddings"}, f"`url` must be {URL}, not '/v1/embeddings'."),

@@ -44,7 +44,6 @@ GRAMMARS: list[tuple[GenerationOptions, dict[str, Any], str | None, str | None, 
     (PLAIN, {"guided_json": '{"type": "object"}'}, "guided_json", "json", False),
     (PLAIN, {"guided_json": True}, "guided_json", "json", False),
     (PLAIN, {"guided_choice": ["a"]}, "guided_choice", "choice", False),
-    (PLAIN, {"guided_choice": []}, None, None, False),
 ]
 
 

@@ -1,13 +1,19 @@
 """Prompts by transformers are those of our own template code."""
 
+import dataclasses
 import shutil
+from pathlib import Path
 
+import mistral_common
 import pytest
 from backedge.base.errors import RequestError, SetupError
-from backedge.offline import ModelLoadConfig
-from backedge.offline.model_text import open_text
+from backedge.offline import GenerationOptions, ModelLoadConfig
+from backedge.offline.model_text import open_text, render_conversation
 from backedge.templates.model_prompts import ModelPrompts
+from backedge.testing.offline import ReplayBackend
+from backedge.tokenization.mistral import MistralTokenizer
 
+from tests.offline.batches import ask, request
 from tests.support import TINY_MODEL, TRANSCRIPTS
 
 FILES = ModelPrompts(TINY_MODEL)
@@ -32,10 +38,14 @@ def test_the_models_settings():
     assert TEXT.generation_config.temperature == 0.0
 
 
-@pytest.mark.parametrize("name", ["tokenize", "padding", "max_length", "chat_template"])
+@pytest.mark.parametrize(
+    "name", ["tokenize", "padding", "max_length", "chat_template", "tools", "messages"]
+)
 def test_variables_that_are_arguments_of_the_renderer_are_refused(name):
     with pytest.raises(RequestError, match=f"chat_template_kwargs.{name}"):
-        TEXT.render([{"role": "user", "content": "Hi"}], None, **{name: 1})
+        render_conversation(
+            TEXT.render, ask("Hi"), GenerationOptions(chat_template_kwargs={name: 1})
+        )
 
 
 def test_an_image_is_no_text():
@@ -50,6 +60,36 @@ def test_a_template_that_raises(tmp_path):
     text = open_text(ModelLoadConfig(tmp_path))
     with pytest.raises(RequestError, match="users only"):
         text.render([{"role": "user", "content": "Hi"}], None)
+
+
+@pytest.mark.parametrize(
+    "file", ["tekken_240911.json", "mistral_instruct_tokenizer_241114.model.v7"]
+)
+def test_mistral_common_makes_the_prompts_that_servers_get(file, tmp_path):
+    name = "tekken.json" if file.endswith(".json") else "tokenizer.model.v7"
+    shutil.copy(Path(mistral_common.__file__).parent / "data" / file, tmp_path / name)
+    (tmp_path / "config.json").write_text('{"max_position_embeddings": 9999}')
+    backend = ReplayBackend(ModelLoadConfig(TINY_MODEL, backend="replay"))
+    text = open_text(ModelLoadConfig(tmp_path))
+    server = MistralTokenizer(str(tmp_path))
+    for transcript in TRANSCRIPTS.values():
+        row = request(transcript, chat_template_kwargs={})
+        try:
+            expected = server.tokenize(transcript["messages"], "model", transcript.get("tools"))
+        except RequestError:
+            continue
+        prompt = backend.build_prompt(text, row, GenerationOptions())
+        assert prompt.token_ids == expected, transcript["id"]
+    [plain] = {tuple(text.encode_plain("[INST] Hi")[:1])}
+    assert plain == (1,), "a text begins with the token for the beginning"
+    assert server.tokenizer.eos_id in text.eos_token_ids
+
+
+def test_tools_that_must_not_be_called_are_not_shown():
+    shown = request(TRANSCRIPTS["tool_call"])
+    for row, is_shown in ((shown, True), (dataclasses.replace(shown, tool_choice="none"), False)):
+        text = str(render_conversation(TEXT.render, row, GenerationOptions()))
+        assert ("get_weather" in text) is is_shown
 
 
 def test_a_model_that_is_not_there(monkeypatch):

@@ -147,7 +147,7 @@ def build_engine(name: Any, plugins: Any = (), **arguments: Any) -> GenerationEn
 
 
 def start(
-    monkeypatch: pytest.MonkeyPatch, name: str, **script: Any
+    monkeypatch: pytest.MonkeyPatch, name: str, arguments: Any = None, **script: Any
 ) -> tuple[GenerationEngine, Any]:
     """Return an engine around a scripted one, and that one."""
     scripted = SCRIPTED[name](**script)
@@ -156,4 +156,4 @@ def start(
         scripted.install(backend)
 
     monkeypatch.setattr(CLASSES[name], "load", load)
-    return build_engine(name), scripted
+    return build_engine(name, **(arguments or {})), scripted

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from backedge.offline.errors import CapabilityError
 
 from tests.engines.offline.scripted_engines import TOKENS, start
 from tests.offline.batches import letters
@@ -18,7 +19,8 @@ def test_tokens_that_come_at_once_are_one_output(monkeypatch: pytest.MonkeyPatch
 
 
 def test_sglang_gets_tokens_and_no_strings(monkeypatch: pytest.MonkeyPatch) -> None:
-    engine, scripted = start(monkeypatch, "sglang")
+    arguments = {"enable_deterministic_inference": True}
+    engine, scripted = start(monkeypatch, "sglang", arguments)
     with engine:
         engine.generate_text_batch([letters(0, stop_token_ids=[7], seed=3, n=2)])
     first, second = scripted.asked
@@ -26,3 +28,9 @@ def test_sglang_gets_tokens_and_no_strings(monkeypatch: pytest.MonkeyPatch) -> N
     assert set(first["stop_token_ids"]) == {551, 553, 7}
     assert (first["top_k"], first["temperature"], first["stream_interval"]) == (-1, 0, 1)
     assert (first["sampling_seed"], second["sampling_seed"]) == (3, 4)
+
+
+def test_a_seed_that_sglang_would_ignore_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    engine, _ = start(monkeypatch, "sglang")
+    with pytest.raises(CapabilityError, match=r"seed=3.*enable_deterministic_inference=true"):
+        engine.generate_text_batch([letters(0, seed=3)])

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import importlib.util
 import json
+from typing import Any
 
 import pytest
 import torch
 from backedge.base.errors import SetupError
 from backedge.engines.transformers import offline as hf
+from backedge.engines.transformers import offline_hooks as hf_hooks
 from backedge.offline import GenerationEngine, GenerationOptions, ModelLoadConfig, Plugin
 from backedge.offline.errors import CapabilityError, OptionValueError, UnknownOptionError
 
@@ -132,11 +134,64 @@ def test_logprobs_are_those_of_the_model(engine):
 
 
 def test_choices_are_drawn_apart_and_again_by_their_seed(engine):
-    options = GenerationOptions(n=3, temperature=5.0, seed=7, max_new_tokens=12)
+    options = GenerationOptions(n=3, temperature=2.0, seed=7, max_new_tokens=12)
     first, second = (engine.generate_text_batch([ask("Hi there.")], options) for _ in "12")
     texts = [choice.raw_text for choice in first[0].choices]
     assert texts == [choice.raw_text for choice in second[0].choices]
     assert len(set(texts)) == 3
+
+
+def test_a_seeded_row_is_the_same_in_any_batch(engine):
+    sampling: list[dict[str, Any]] = [
+        {"temperature": 1.5, "max_new_tokens": 9},
+        {"temperature": 1.0, "top_p": 0.9, "top_k": 20, "max_new_tokens": 6},
+    ]
+    rows = [
+        ask("Hi " * number, options=GenerationOptions(**options, seed=number))
+        for number in range(1, 5)
+        for options in sampling
+    ]
+    together = [result.token_ids for result in engine.generate_text_batch(rows)]
+    alone = [engine.generate_text_batch([row])[0].token_ids for row in reversed(rows)]
+    assert together == alone[::-1]
+    assert len({tuple(ids[:4]) for ids in together}) > 4, "they are drawn"
+
+
+def test_seeds_draw_as_the_probabilities_say():
+    scores = torch.tensor([[0.1, 0.2, 0.0, 0.7]]).log()
+    counts = [0] * 4
+    for seed in range(2000):
+        picked = hf_hooks.SeededSampler([seed])(None, scores)
+        counts[int(picked.argmax())] += 1
+    assert counts[2] == 0
+    assert counts == pytest.approx([200, 400, 0, 1400], abs=90)
+
+
+def test_a_row_that_transformers_rejects_fails_alone(monkeypatch):
+    with build_engine(batch_size=8) as engine:
+        engine.load()
+        model = engine.backend.model
+        generate = model.generate
+
+        def fail_for_long(**kwargs):
+            if (kwargs["attention_mask"].sum(1) > 60).any():
+                raise KeyError("an unknown placeholder")
+            return generate(**kwargs)
+
+        monkeypatch.setattr(model, "generate", fail_for_long)
+        rows = [ask_with_id(request(HELLO), number) for number in range(7)]
+        rows.insert(3, ask("word " * 60, options=GenerationOptions(temperature=0)))
+        results = engine.generate_text_batch(rows)
+        assert "rejects the row: KeyError: 'an unknown placeholder'" in results[3].error.message
+        del results[3]
+        assert [result.text for result in results] == [HELLO["expect"]["content"]] * 7
+
+        def lose_device(**kwargs):
+            raise RuntimeError("CUDA error: device-side assert triggered")
+
+        monkeypatch.setattr(model, "generate", lose_device)
+        with pytest.raises(RuntimeError, match="CUDA error"):
+            engine.generate_text_batch(rows)
 
 
 class OnlyComma(Plugin):

@@ -2,8 +2,9 @@
 
 import pytest
 from backedge.base.errors import RequestError
+from backedge.base.ranges import RANGES, Range
 from backedge.frontend.request.chat_request import apply_metadata_options
-from backedge.frontend.request.validation import RANGES, Range, check_ranges
+from backedge.frontend.request.validation import check_ranges
 from hypothesis import given
 from hypothesis import strategies as st
 
