@@ -13,8 +13,8 @@ from backedge.base.json_types import JsonObject
 from backedge.engines.vllm.worker import build_parsers
 from backedge.parsers.base import ParserNames, ParserRequest
 from backedge.parsers.parser_lookup import Kind
-from backedge.postprocess.aggregate import aggregate_deltas
 from backedge.postprocess.chunk_scheduler import MERGE_DELAYS, MergeDelays, ScheduledChunk
+from backedge.postprocess.delta_builder import aggregate_deltas
 from backedge.postprocess.messages import Chunk, PostprocessParams
 from backedge.tokenization.detokenizer import detokenizers
 from backedge.worker.backend import InlineBackend

@@ -7,9 +7,8 @@ from collections.abc import Callable, Sequence
 from functools import cache
 from typing import Any
 
-from backedge.tokenization.detokenizer.offsets import OffsetDetokenizers
+from backedge.tokenization.detokenizer.offsets import OffsetDetokenizers, StreamDetokenizers
 from backedge.tokenization.detokenizer.sentencepiece import SentencePieceDetokenizers
-from backedge.tokenization.detokenizer.stream import StreamDetokenizers
 from backedge.tokenization.detokenizer.tables import ByteLevelDetokenizers, TekkenDetokenizers
 from tokenizers import (
     AddedToken,

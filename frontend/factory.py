@@ -29,7 +29,7 @@ from ..recording.recorder import Recorder
 from ..recording.recording import RecordedModel
 from ..recording.writer import RecordingWriter
 from ..tokenization import read_tokenizer_config, split_name
-from ..tokenization.prompt_cache import PromptCache
+from ..tokenization.prompt_encoder import PromptCache
 from ..tokenization.tokenizer_selection import (
     ALLOW_MODULE_FLAG,
     Backend,

@@ -21,7 +21,7 @@ from ..parsers.parser_lookup import Kind
 from ..recording import flags as record_flags
 from ..recording.flags import RecordSettings, read_record_settings
 from ..tokenization import tokenizer_selection as tokenizer_flags
-from ..tokenization.prompt_cache import BYTES_PER_MB, PromptCache
+from ..tokenization.prompt_encoder import BYTES_PER_MB, PromptCache
 from ..tokenization.tokenizer_selection import (
     ALLOW_MODULE_FLAG,
     BACKEND_FLAG,

@@ -7,7 +7,7 @@ from typing import Protocol
 
 from ..engines.dynamo.types import Runtime
 from ..recording.writer import RecordingCounts
-from ..tokenization.prompt_cache import PromptCache
+from ..tokenization.prompt_encoder import PromptCache
 
 # Nothing is served there; Dynamo keeps callbacks of metrics with an endpoint.
 ENDPOINT = "backedge.frontend.prompts"

@@ -24,7 +24,7 @@ from ..guided.call_policy import CallPolicy, find_call_tags
 from ..parsers.base import ParserNames
 from ..parsers.parser_lookup import Kind
 from ..postprocess.messages import WorkerCard
-from ..tokenization.prompt_cache import PromptCache
+from ..tokenization.prompt_encoder import PromptCache
 from ..tokenization.tokenizer_selection import Backend, TokenizerSelection
 from .chat_model import ChatModel, Deployment
 from .parser_names import FrontendParsers, InstalledParsers, read_configured_parsers, select_parsers

@@ -23,13 +23,13 @@ from .batch_output import build_answer
 from .contracts import (
     GenerationOptions,
     GenerationResult,
+    OptionValueError,
     RequestKind,
     RowError,
     TextGenerationRequest,
     VlmGenerationRequest,
 )
 from .engine import GenerationEngine
-from .errors import OptionValueError
 from .preparation import CONSTRAINTS
 from .rows import RowFailure, find_row_error
 

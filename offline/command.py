@@ -16,9 +16,8 @@ from .batch_file import InputScan, read_row, read_rows, scan_input
 from .batch_job import BatchJob, RowReader
 from .batch_output import BatchOutput
 from .command_flags import EPILOG, Command, GroupedCommand, build_flags, read_command
-from .contracts import GenerationResult
+from .contracts import GenerationResult, suggest
 from .engine import GenerationEngine
-from .errors import suggest
 from .interrupts import SIGNAL_EXIT_CODE, Interrupted, Interrupts, catch_interrupts
 from .plugins import Plugin
 from .progress import Progress
@@ -26,8 +25,8 @@ from .progress import Progress
 ALL_ROWS, BROKEN_OFF, NOTHING_STARTED, SOME_FAILED = 0, 1, 2, 3
 # The plugins in the package: module and class.
 SHIPPED_PLUGINS = {
-    "json_stop": ("json_stop", "JsonStop"),
-    "no_duplicates": ("no_duplicates", "NoDuplicates"),
+    "json_stop": ("json_plugins", "JsonStop"),
+    "no_duplicates": ("json_plugins", "NoDuplicates"),
 }
 GO_ON = "the same command resumes from there"
 

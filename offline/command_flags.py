@@ -17,8 +17,13 @@ from ..base.json_types import JsonObject
 from ..parsers.base import ParserNames
 from ..templates.auto_parsers import resolve_auto
 from .batch_file import Shard
-from .contracts import GenerationOptions, ModelLoadConfig, VlmPreprocessOptions, field_names
-from .errors import OptionValueError
+from .contracts import (
+    GenerationOptions,
+    ModelLoadConfig,
+    OptionValueError,
+    VlmPreprocessOptions,
+    field_names,
+)
 
 C = TypeVar("C", ModelLoadConfig, GenerationOptions, VlmPreprocessOptions)
 Contract = type[ModelLoadConfig] | type[GenerationOptions] | type[VlmPreprocessOptions]

@@ -20,7 +20,7 @@ import msgspec
 from ..base.errors import ParserFailedError
 from ..parsers.base import ParserFactory, ParserRequest
 from ..parsers.linear_parsers import Vocabulary
-from ..postprocess.aggregate import aggregate_deltas
+from ..postprocess.delta_builder import aggregate_deltas
 from ..postprocess.messages import ChoiceDelta, Chunk, EngineLogprob, PostprocessParams
 from ..postprocess.postprocessor import Postprocessor
 from ..tokenization.detokenizer import DetokenizerFactory, DetokenizerOptions

@@ -19,15 +19,16 @@ from typing import Self
 import msgspec
 
 from .contracts import (
+    CapabilityError,
     GenerationOptions,
     GenerationResult,
     ModelLoadConfig,
     RequestKind,
     RowError,
+    RowFailedError,
     TextGenerationRequest,
     VlmGenerationRequest,
 )
-from .errors import CapabilityError, RowFailedError
 from .inference_backend import (
     CAPABILITIES,
     GUIDED,

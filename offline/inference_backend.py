@@ -18,8 +18,14 @@ from ..parsers.base import ParserFactory, ParserNames
 from ..parsers.parser_lookup import linear_parsers
 from ..tokenization.detokenizer import read_vocabulary
 from ..tokenization.errors import describe_error
-from .contracts import BACKENDS, GenerationOptions, ModelLoadConfig, TextGenerationRequest
-from .errors import BackendUnavailableError, UnknownOptionError
+from .contracts import (
+    BACKENDS,
+    BackendUnavailableError,
+    GenerationOptions,
+    ModelLoadConfig,
+    TextGenerationRequest,
+    UnknownOptionError,
+)
 from .model_text import ModelText, render_conversation
 from .plugins.base import Plugin
 from .rows import Prompt, Row

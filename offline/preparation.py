@@ -12,7 +12,14 @@ from typing import NamedTuple
 import msgspec
 
 from ..base.errors import BackedgeError, RequestError, shorten
-from ..guided.call_policy import CallPolicy, constrains_to_json, find_call_tags
+from ..guided.call_policy import (
+    CallPolicy,
+    ReasoningTags,
+    after_reasoning,
+    constrains_to_json,
+    find_call_tags,
+    read_reasoning_tags,
+)
 from ..guided.guided_request import (
     GUIDED_FIELDS,
     GuidedRequest,
@@ -20,7 +27,6 @@ from ..guided.guided_request import (
     check_schemas,
     decode_request,
 )
-from ..guided.reasoned_answer import ReasoningTags, after_reasoning, read_reasoning_tags
 from ..parsers.base import ParserFactory, ParserNames, ParserRequest
 from ..parsers.linear_parsers import Vocabulary, spell_markers
 from ..parsers.parser_lookup import reasoning_format

@@ -11,8 +11,8 @@ from ..parsers.base import ParserFactory, ParserNames
 from ..parsers.parser_lookup import linear_parsers
 from ..parsers.passthrough import PassthroughParsers
 from ..tokenization.detokenizer import DetokenizerFactory, detokenizers, read_vocabulary
-from .aggregate import aggregate_deltas
 from .choice import Choice, PostprocessSetup, build_stages
+from .delta_builder import aggregate_deltas
 from .fallback import FallbackParser, OnError, Report
 from .messages import ChoiceDelta, Chunk, PostprocessParams, Usage
 from .stage_timing import Clock, StageClock

@@ -15,7 +15,7 @@ from ..base.errors import BackedgeError
 from ..parsers.base import ParserNames, ParserRequest
 from ..parsers.linear_parsers import Vocabulary
 from ..parsers.parser_lookup import linear_parsers
-from ..postprocess.aggregate import aggregate_deltas
+from ..postprocess.delta_builder import aggregate_deltas
 from ..postprocess.messages import ChoiceDelta, Chunk, PostprocessParams
 from ..postprocess.postprocessor import Postprocessor
 from ..tokenization.detokenizer import Detokenizer, DetokenizerFactory, DetokenizerOptions

@@ -39,10 +39,10 @@ from .chat_template import (
     create_environment,
     find_variables,
     format_tools,
+    read_templates,
     reads_content_parts,
     render_with_time_limit,
 )
-from .model_prompts import read_templates
 
 logger = logging.getLogger(__name__)
 

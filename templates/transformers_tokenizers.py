@@ -19,8 +19,7 @@ from transformers import PreTrainedTokenizerBase, PreTrainedTokenizerFast
 from transformers.utils import chat_template_utils
 
 from ..base.json_types import JsonObject
-from ..tokenization.prompt_cache import PromptCache
-from ..tokenization.prompt_encoder import PromptEncoder, PromptLimit
+from ..tokenization.prompt_encoder import PromptCache, PromptEncoder, PromptLimit
 from .chat_template import RESERVED, compile_template, find_variables
 
 

@@ -13,14 +13,13 @@ from typing_extensions import override
 
 from ..base.errors import SetupError
 from ..offline.completion import TokenLogprobs
-from ..offline.contracts import ModelLoadConfig, RowError
-from ..offline.errors import OptionValueError
+from ..offline.contracts import ModelLoadConfig, OptionValueError, RowError
 from ..offline.inference_backend import GUIDED, LOGPROBS, SEEDS, Backend, check_names
 from ..offline.model_text import ModelText
 from ..offline.plugins.base import Plugin
 from ..offline.rows import Row, find_row_error
 from ..postprocess.messages import EngineLogprob
-from ..templates.model_prompts import ModelPrompts
+from ..templates.chat_template import ModelPrompts
 from .transcripts import EXAMPLES, Recordings, UnknownPromptError, read_transcripts
 
 # Its own engine arguments, with their defaults.

@@ -10,7 +10,7 @@ import msgspec
 
 from ..base.errors import BackedgeError, SetupError
 from ..base.json_types import JsonObject
-from ..templates.model_prompts import ModelPrompts
+from ..templates.chat_template import ModelPrompts
 
 # `examples/` in a checkout, `backedge/examples/` in an installed wheel (see pyproject.toml).
 EXAMPLES = Path(__file__).parents[1] / "examples"

@@ -15,7 +15,7 @@ from backedge.parsers.base import ParserFactory, ParserNames, ParserRequest
 from backedge.parsers.linear_parsers import LinearParsers
 from backedge.parsers.parser_lookup import linear_parsers
 from backedge.postprocess import Chunk, Postprocessor, PostprocessParams, detokenizers
-from backedge.postprocess.aggregate import aggregate_deltas
+from backedge.postprocess.delta_builder import aggregate_deltas
 from backedge.postprocess.messages import ChoiceDelta
 from backedge.tokenization.detokenizer import DetokenizerFactory, read_vocabulary
 from tokenizers import Tokenizer

@@ -17,7 +17,7 @@ from .prompt_encoder import PromptLimit
 T = TypeVar("T")
 
 TokenIds = int | list[int]
-# What a model's text needs. The engine's own code downloads weights.
+# The files that a model's text needs. The engine's own code downloads weights.
 SMALL_FILES = ["*.json", "*.jinja", "*.model", "*.txt", "*.model.v*", "*.tiktoken", "*.py"]
 
 

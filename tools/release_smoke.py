@@ -21,7 +21,7 @@ from backedge.parsers.base import ParserNames, ParserRequest
 from backedge.parsers.parser_lookup import linear_parsers
 from backedge.postprocess import Chunk, Postprocessor, PostprocessParams, detokenizers
 from backedge.recording.parser_case import read_expected
-from backedge.templates.model_prompts import ModelPrompts
+from backedge.templates.chat_template import ModelPrompts
 from backedge.testing.transcripts import EXAMPLES
 from backedge.tokenization.detokenizer import read_vocabulary
 

@@ -19,7 +19,7 @@ from ...base.errors import (
     shorten,
 )
 from ...frontend.main import PROCESSING_FLAGS, parse_flags
-from ...offline.errors import suggest
+from ...offline.contracts import suggest
 from ...parsers.api import native_parsers
 from ...parsers.base import ParserNames, ParserRequest
 from ...parsers.detection import PROBE_NAME, PROBE_TOOL, Detection, probe_table, reads_probe

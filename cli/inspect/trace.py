@@ -21,8 +21,8 @@ from ...base.errors import BackedgeError
 from ...base.limits import MAX_SHOWN_TOKENS
 from ...parsers.events import Event, ToolCallArguments, ToolCallStarted
 from ...parsers.held_back import HeldText, hold
-from ...postprocess.aggregate import aggregate_deltas
 from ...postprocess.choice import Choice, ChoiceStages, PostprocessSetup, build_stages
+from ...postprocess.delta_builder import aggregate_deltas
 from ...postprocess.messages import ChoiceDelta, Chunk, PostprocessParams
 from ...postprocess.stage_timing import Stage, StageClock
 from ...recording.recording import Recording

@@ -18,7 +18,7 @@ from typing_extensions import override
 
 from ...base.limits import MAX_HELD_ROWS
 from ...base.seams import check_seams, rows_of
-from ...guided.reasoned_answer import to_tag_format
+from ...guided.call_policy import to_tag_format
 from ...offline.completion import Completion, TokenLogprobs
 from ...offline.contracts import ModelLoadConfig
 from ...offline.inference_backend import (

@@ -29,7 +29,7 @@ from ...frontend.request.preprocessed_request import EngineFields, Prompt, Reaso
 from ...guided.call_policy import CallPolicy
 from ...parsers.base import ParserFactory
 from ...parsers.parser_lookup import linear_parsers
-from ...templates.model_prompts import ModelPrompts, load_template
+from ...templates.chat_template import ModelPrompts, load_template
 from ...tokenization import LazyTokenizer, load
 from ...tokenization.detokenizer import DetokenizerFactory, detokenizers, read_vocabulary
 from ...tokenization.model_files import ModelFolder, load_tokenizer_json

@@ -18,8 +18,7 @@ from typing_extensions import override
 
 from ...base.errors import SetupError
 from ...base.seams import check_seams, rows_of
-from ...offline.contracts import ModelLoadConfig, RowError
-from ...offline.errors import OptionValueError
+from ...offline.contracts import ModelLoadConfig, OptionValueError, RowError
 from ...offline.inference_backend import (
     GUIDED,
     LOGITS,

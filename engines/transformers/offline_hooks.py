@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 import json
 from collections.abc import Collection, Sequence
 from typing import Any
@@ -11,8 +10,8 @@ import torch
 
 from ...base.errors import RequestError
 from ...base.limits import MAX_GRAMMARS_BYTES
+from ...guided.call_policy import to_tag_format
 from ...guided.client_schemas import find_keyword
-from ...guided.reasoned_answer import to_tag_format
 from ...offline.completion import Completion, TokenLogprobs
 from ...offline.rows import Grammar, Row, RowFailure, Sampling
 from ...postprocess.messages import EngineLogprob
@@ -181,11 +180,6 @@ NOT_HELD = frozenset(
     "multipleOf uniqueItems contains minContains maxContains not if then else "
     "dependentRequired dependentSchemas".split()
 )
-
-
-def has_xgrammar() -> bool:
-    """Whether xgrammar is installed."""
-    return importlib.util.find_spec("xgrammar") is not None
 
 
 class Grammars:

@@ -18,8 +18,7 @@ from typing_extensions import override
 from ...base.limits import MAX_HELD_ROWS
 from ...base.seams import check_seams, rows_of
 from ...offline.completion import Completion, TokenLogprobs
-from ...offline.contracts import ModelLoadConfig, RowError
-from ...offline.errors import PluginError
+from ...offline.contracts import ModelLoadConfig, PluginError, RowError
 from ...offline.inference_backend import (
     GUIDED,
     LOGITS,

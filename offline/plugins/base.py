@@ -18,8 +18,7 @@ from collections.abc import Collection, Sequence
 from typing import Any
 
 from ..completion import TextWatcher
-from ..contracts import BACKENDS, RequestKind
-from ..errors import PluginError
+from ..contracts import BACKENDS, PluginError, RequestKind
 
 # The hooks, with the capability that a back end needs; None: any back end.
 HOOKS = {"watch": None, "logits_processor": "logits", "clean": None}

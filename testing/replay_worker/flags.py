@@ -19,7 +19,7 @@ from ...recording.recorder import Recorder
 from ...recording.recording import RecordedModel
 from ...recording.recording_file import read_recordings
 from ...templates.auto_parsers import resolve_auto
-from ...templates.model_prompts import ModelPrompts
+from ...templates.chat_template import ModelPrompts
 from ...tokenization import load
 from ...tokenization import tokenizer_selection as tokenizer_flags
 from ...tokenization.detokenizer import DetokenizerFactory, detokenizers

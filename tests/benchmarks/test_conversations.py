@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from backedge.templates.model_prompts import ModelPrompts
+from backedge.templates.chat_template import ModelPrompts
 
 from benchmarks.conversations import (
     ENCODERS,

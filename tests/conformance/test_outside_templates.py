@@ -12,13 +12,13 @@ from backedge.parsers.base import ParserRequest
 from backedge.parsers.detection import detect_reasoning, detect_tool_calls
 from backedge.parsers.events import join
 from backedge.parsers.linear_parsers import LinearParsers, Vocabulary
+from backedge.templates.auto_parsers import probe_template
 from backedge.templates.chat_template import (
     compile_template,
     create_environment,
     format_tools,
     reads_content_parts,
 )
-from backedge.templates.probe import probe_template
 
 from benchmarks.samples.sample import Call
 from tests.conformance.cases import FOLDER

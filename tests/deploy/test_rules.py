@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 import yaml
 from backedge.frontend.metrics import FrontendMetrics
-from backedge.tokenization.prompt_cache import PromptCache
+from backedge.tokenization.prompt_encoder import PromptCache
 from backedge.worker.metrics import WorkerMetrics
 from prometheus_client import CollectorRegistry
 

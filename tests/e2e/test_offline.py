@@ -11,7 +11,7 @@ from typing import TypeAlias
 
 import msgspec
 import pytest
-from backedge.offline.errors import CapabilityError
+from backedge.offline.contracts import CapabilityError
 
 from examples.make_vision_model import make
 from tests.e2e.offline_batch import ALL, Results, build_engine, generate

@@ -11,7 +11,7 @@ from backedge.frontend.request.preprocessed_request import (
     to_json_object,
 )
 from backedge.guided.call_policy import build_guided_decoding
-from backedge.templates.model_prompts import ModelPrompts
+from backedge.templates.chat_template import ModelPrompts
 
 from tests.support import TINY_MODEL
 

@@ -7,7 +7,7 @@ from types import SimpleNamespace
 from typing import Any
 
 from backedge.frontend.metrics import FrontendMetrics
-from backedge.tokenization.prompt_cache import PromptCache
+from backedge.tokenization.prompt_encoder import PromptCache
 
 
 def samples(text: str) -> dict[str, float]:

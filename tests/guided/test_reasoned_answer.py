@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 from backedge.base.errors import RequestError
-from backedge.guided.reasoned_answer import (
+from backedge.guided.call_policy import (
     ReasoningTags,
     after_reasoning,
     read_reasoning_tags,

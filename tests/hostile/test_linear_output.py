@@ -14,7 +14,7 @@ from backedge.parsers.format import Format
 from backedge.parsers.formats.catalog import FORMATS
 from backedge.parsers.linear_parsers import LinearParsers, Vocabulary
 from backedge.postprocess import Chunk
-from backedge.postprocess.aggregate import aggregate_deltas
+from backedge.postprocess.delta_builder import aggregate_deltas
 from backedge.postprocess.messages import ChoiceDelta
 from backedge.worker.backend import InlineBackend
 from hypothesis import given

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from backedge.parsers.base import ParserRequest
 from backedge.postprocess import Chunk
-from backedge.postprocess.aggregate import aggregate_deltas
+from backedge.postprocess.delta_builder import aggregate_deltas
 from backedge.postprocess.messages import ChoiceDelta, PostprocessParams
 
 from tests.hostile.campaign import WHOLE

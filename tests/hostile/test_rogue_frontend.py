@@ -12,7 +12,7 @@ import msgspec
 import pytest
 from backedge.base.json_types import JsonObject
 from backedge.parsers.base import ParserNames, ParserRequest
-from backedge.postprocess.aggregate import aggregate_deltas
+from backedge.postprocess.delta_builder import aggregate_deltas
 from backedge.postprocess.messages import KEY, PostprocessedChunk, read
 from dynamo.llm.exceptions import InvalidArgument
 from hypothesis import given

@@ -10,12 +10,12 @@ from typing import Any
 import pytest
 from backedge.offline.batch_job import BatchJob, RowReader
 from backedge.offline.contracts import (
+    CapabilityError,
     GeneratedChoice,
     GenerationOptions,
     GenerationResult,
     ModelLoadConfig,
 )
-from backedge.offline.errors import CapabilityError
 
 Indexed = tuple[int, GenerationResult]
 ROOM = 3

@@ -9,7 +9,7 @@ from backedge.offline import (
     TextGenerationRequest,
     VlmPreprocessOptions,
 )
-from backedge.offline.errors import OptionValueError, UnknownOptionError
+from backedge.offline.contracts import OptionValueError, UnknownOptionError
 
 # class, misspelt keyword, what the message says
 MISSPELT = [

@@ -16,7 +16,7 @@ from backedge.offline import (
     inference_backend,
     preparation,
 )
-from backedge.offline.errors import CapabilityError, RowFailedError
+from backedge.offline.contracts import CapabilityError, RowFailedError
 from backedge.offline.inference_backend import CAPABILITIES
 from backedge.testing.offline import ReplayBackend
 

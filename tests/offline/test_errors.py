@@ -1,6 +1,6 @@
 """Errors say what happened, the value, and what to change."""
 
-from backedge.offline.errors import CapabilityError, RowFailedError, suggest
+from backedge.offline.contracts import CapabilityError, RowFailedError, suggest
 
 
 def test_the_nearest_name_or_all_of_them():

@@ -2,7 +2,7 @@
 
 import pytest
 from backedge.base.errors import SetupError
-from backedge.offline.errors import UnknownOptionError
+from backedge.offline.contracts import UnknownOptionError
 from backedge.offline.inference_backend import (
     CAPABILITIES,
     ENGINES,

@@ -9,7 +9,7 @@ import pytest
 from backedge.base.errors import RequestError, SetupError
 from backedge.offline import GenerationOptions, ModelLoadConfig
 from backedge.offline.model_text import open_text, render_conversation
-from backedge.templates.model_prompts import ModelPrompts
+from backedge.templates.chat_template import ModelPrompts
 from backedge.testing.offline import ReplayBackend
 from backedge.tokenization.mistral import MistralTokenizer
 

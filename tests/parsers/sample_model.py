@@ -25,7 +25,7 @@ from backedge.postprocess import (
     PostprocessParams,
     detokenizers,
 )
-from backedge.postprocess.aggregate import aggregate_deltas
+from backedge.postprocess.delta_builder import aggregate_deltas
 from backedge.tokenization.detokenizer import DetokenizerFactory, read_vocabulary
 
 from benchmarks.samples.sample import Call, Outcome, Sample

@@ -1,7 +1,7 @@
 """The sum of a stream's deltas is the answer that `stream: false` gets."""
 
 import pytest
-from backedge.postprocess.aggregate import aggregate_deltas
+from backedge.postprocess.delta_builder import aggregate_deltas
 from backedge.postprocess.messages import (
     ChoiceDelta,
     Delta,

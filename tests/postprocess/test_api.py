@@ -4,7 +4,7 @@ import pytest
 from backedge.base.errors import UnknownParserError
 from backedge.parsers.base import ParserRequest
 from backedge.postprocess import Chunk, postprocessor
-from backedge.postprocess.aggregate import aggregate_deltas
+from backedge.postprocess.delta_builder import aggregate_deltas
 
 from tests.support import encode, message, params, tiny_tokenizer
 

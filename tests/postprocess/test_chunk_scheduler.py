@@ -9,7 +9,6 @@ from typing import Any
 
 import pytest
 from backedge.postprocess import Chunk, Postprocessor
-from backedge.postprocess.aggregate import aggregate_deltas
 from backedge.postprocess.chunk_scheduler import (
     ENGINE_PART,
     MERGE_DELAYS,
@@ -18,6 +17,7 @@ from backedge.postprocess.chunk_scheduler import (
     ScheduledChunk,
     engine_wait_s,
 )
+from backedge.postprocess.delta_builder import aggregate_deltas
 from backedge.postprocess.messages import Usage
 from hypothesis import given
 from hypothesis import strategies as st

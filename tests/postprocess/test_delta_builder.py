@@ -11,8 +11,7 @@ from backedge.parsers.events import (
     ToolCallMalformed,
     ToolCallStarted,
 )
-from backedge.postprocess.aggregate import aggregate_deltas
-from backedge.postprocess.delta_builder import DeltaBuilder
+from backedge.postprocess.delta_builder import DeltaBuilder, aggregate_deltas
 from hypothesis import given
 from hypothesis import strategies as st
 

@@ -2,8 +2,8 @@
 
 import pytest
 from backedge.postprocess import Chunk, Postprocessor
-from backedge.postprocess.aggregate import aggregate_deltas
 from backedge.postprocess.chunk_scheduler import ChunkScheduler
+from backedge.postprocess.delta_builder import aggregate_deltas
 from backedge.postprocess.migration import resume
 from hypothesis import given
 from hypothesis import strategies as st

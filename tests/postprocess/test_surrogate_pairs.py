@@ -13,8 +13,7 @@ from backedge.parsers.events import (
     ToolCallStarted,
     join,
 )
-from backedge.postprocess.aggregate import aggregate_deltas
-from backedge.postprocess.delta_builder import DeltaBuilder
+from backedge.postprocess.delta_builder import DeltaBuilder, aggregate_deltas
 from backedge.postprocess.surrogate_pairs import MAX_HALF, mend_json, mend_part, mend_text
 from hypothesis import given
 from hypothesis import strategies as st

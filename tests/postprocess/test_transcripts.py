@@ -11,7 +11,7 @@ from backedge.engines.vllm.parsers import VllmParsers
 from backedge.parsers.base import ParserFactory, ParserNames
 from backedge.parsers.parser_lookup import Kind, linear_parsers
 from backedge.postprocess import Chunk, Postprocessor, postprocessor
-from backedge.postprocess.aggregate import aggregate_deltas
+from backedge.postprocess.delta_builder import aggregate_deltas
 from backedge.postprocess.migration import resume
 from backedge.tokenization.detokenizer import read_vocabulary
 from hypothesis import given, settings

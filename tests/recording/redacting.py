@@ -9,7 +9,7 @@ from typing import NamedTuple
 from backedge.base.json_types import JsonObject
 from backedge.parsers.base import ParserFactory
 from backedge.postprocess import ChoiceDelta, Chunk, Postprocessor, PostprocessParams
-from backedge.postprocess.aggregate import aggregate_deltas
+from backedge.postprocess.delta_builder import aggregate_deltas
 from backedge.tokenization.detokenizer import DetokenizerFactory
 
 Shape = dict[str, str] | str

@@ -7,10 +7,10 @@ from backedge.templates import chat_template
 from backedge.templates.chat_template import (
     DEFAULT,
     ChatTemplate,
+    ModelPrompts,
     create_environment,
     reads_content_parts,
 )
-from backedge.templates.model_prompts import ModelPrompts
 from transformers import AutoTokenizer
 
 from tests.support import TINY_MODEL, TRANSCRIPTS

@@ -2,7 +2,7 @@
 
 import pytest
 from backedge.base.errors import SetupError
-from backedge.templates.model_prompts import ModelPrompts, load_template
+from backedge.templates.chat_template import ModelPrompts, load_template
 from backedge.tokenization.model_files import ModelFolder
 
 from tests.support import TINY_MODEL

@@ -5,7 +5,7 @@ import threading
 import time
 
 import pytest
-from backedge.templates.time_limit import call_with_time_limit
+from backedge.templates.sandbox import call_with_time_limit
 
 
 def spin(seconds=float("inf")):

@@ -8,7 +8,7 @@ import sys
 import pytest
 from backedge.base.errors import SetupError
 from backedge.offline import GenerationOptions
-from backedge.offline.errors import OptionValueError, UnknownOptionError
+from backedge.offline.contracts import OptionValueError, UnknownOptionError
 from hypothesis import given, settings
 from hypothesis import strategies as st
 

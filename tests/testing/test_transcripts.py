@@ -4,7 +4,7 @@ import json
 
 import pytest
 from backedge.base.errors import SetupError
-from backedge.templates.model_prompts import ModelPrompts
+from backedge.templates.chat_template import ModelPrompts
 from backedge.testing.transcripts import (
     Recordings,
     Transcript,

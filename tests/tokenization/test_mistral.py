@@ -9,7 +9,7 @@ import pytest
 from backedge.base.errors import RequestError
 from backedge.parsers.base import ParserNames, ParserRequest
 from backedge.parsers.parser_lookup import linear_parsers
-from backedge.postprocess.aggregate import aggregate_deltas
+from backedge.postprocess.delta_builder import aggregate_deltas
 from backedge.postprocess.messages import Chunk
 from backedge.postprocess.postprocessor import Postprocessor
 from backedge.tokenization import TokenizerLoadError, load

@@ -8,8 +8,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import pytest
-from backedge.tokenization.prompt_cache import PromptCache
-from backedge.tokenization.prompt_encoder import PART_CHARACTERS, PromptEncoder
+from backedge.tokenization.prompt_encoder import PART_CHARACTERS, PromptCache, PromptEncoder
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from tokenizers import Tokenizer

@@ -8,8 +8,8 @@ from math import inf
 import pytest
 from backedge.parsers.passthrough import PassthroughParsers
 from backedge.postprocess import Chunk
-from backedge.postprocess.aggregate import aggregate_deltas
 from backedge.postprocess.chunk_scheduler import MERGE_DELAYS
+from backedge.postprocess.delta_builder import aggregate_deltas
 from backedge.worker.backend import InlineBackend, InlineStream
 
 from tests.support import encode, params, tiny_detokenizers

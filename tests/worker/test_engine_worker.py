@@ -18,7 +18,7 @@ from backedge.engines.vllm import worker as vllm
 from backedge.parsers.base import ParserNames
 from backedge.parsers.linear_parsers import LinearParsers
 from backedge.parsers.passthrough import PassthroughParsers
-from backedge.postprocess.aggregate import aggregate_deltas
+from backedge.postprocess.delta_builder import aggregate_deltas
 from backedge.postprocess.messages import KEY, PostprocessedChunk, WorkerCard, read
 from backedge.postprocess.messages import encode as encode_message
 from backedge.tokenization import read_tokenizer_config

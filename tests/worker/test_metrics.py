@@ -14,7 +14,7 @@ from backedge.parsers.events import Malformation
 from backedge.parsers.passthrough import PassthroughParsers
 from backedge.postprocess.chunk_scheduler import MERGE_DELAYS, MergeDelays, ScheduledChunk
 from backedge.postprocess.messages import ChoiceDelta
-from backedge.tokenization.prompt_cache import PromptCache
+from backedge.tokenization.prompt_encoder import PromptCache
 from backedge.worker.backend import InlineBackend
 from backedge.worker.metrics import FIRST_MEASURED, MEASURED_ONE_IN, WAIT_BUCKETS_S, WorkerMetrics
 from backedge.worker.request_stream import WorkerPostprocessor

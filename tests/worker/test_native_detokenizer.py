@@ -11,7 +11,7 @@ from backedge.engines.sglang import worker as sglang
 from backedge.engines.vllm import worker as vllm
 from backedge.parsers.api import native_parsers
 from backedge.parsers.base import ParserNames
-from backedge.postprocess.aggregate import aggregate_deltas
+from backedge.postprocess.delta_builder import aggregate_deltas
 from backedge.postprocess.messages import Chunk, Delta
 from backedge.postprocess.postprocessor import Postprocessor
 from backedge.tokenization.detokenizer import DetokenizerOptions, detokenizers

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from backedge.parsers.base import ParserFactory
 from backedge.postprocess import Chunk
-from backedge.postprocess.aggregate import aggregate_deltas
+from backedge.postprocess.delta_builder import aggregate_deltas
 from backedge.recording.flags import RecordSettings
 from backedge.recording.recording import RecordedModel, Recording
 from backedge.recording.recording_file import read_recordings

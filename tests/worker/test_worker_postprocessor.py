@@ -6,8 +6,8 @@ import msgspec
 import pytest
 from backedge.base.errors import ParserFailedError
 from backedge.parsers.passthrough import PassthroughParsers
-from backedge.postprocess.aggregate import aggregate_deltas
 from backedge.postprocess.chunk_scheduler import MERGE_DELAYS
+from backedge.postprocess.delta_builder import aggregate_deltas
 from backedge.postprocess.messages import KEY, VERSION, PostprocessedChunk, encode, read
 from backedge.worker.backend import InlineBackend
 from backedge.worker.request_stream import WorkerPostprocessor, read_params

@@ -11,9 +11,8 @@ from typing import NamedTuple, cast
 from tokenizers import Tokenizer
 
 from .base import REPLACEMENT, DetokenizerFactory, DetokenizerOptions, SupportsDecode
-from .offsets import OffsetDetokenizers, decode_function
+from .offsets import OffsetDetokenizers, StreamDetokenizers, decode_function
 from .sentencepiece import SentencePieceDetokenizers, parse_piece_rules
-from .stream import StreamDetokenizers
 from .tables import ByteLevelDetokenizers, TekkenDetokenizers
 from .vocabulary import BYTE_LEVEL, fast_tokenizer, read_decoder
 

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from backedge.base.json_types import JsonObject
-from backedge.templates.model_prompts import ModelPrompts
+from backedge.templates.chat_template import ModelPrompts
 from backedge.tokenization import BaseTokenizer
 from tokenizers import Tokenizer
 

@@ -10,7 +10,7 @@ import json
 from typing import Any
 
 import pytest
-from backedge.offline.errors import UnknownOptionError
+from backedge.offline.contracts import UnknownOptionError
 
 from tests.engines.offline.scripted_engines import NAMES, TOKENS, build_engine, start
 from tests.offline.batches import LETTERS, ask, letters

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from backedge.offline.errors import CapabilityError
+from backedge.offline.contracts import CapabilityError
 
 from tests.engines.offline.scripted_engines import TOKENS, start
 from tests.offline.batches import letters

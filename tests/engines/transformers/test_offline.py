@@ -12,7 +12,7 @@ from backedge.base.errors import SetupError
 from backedge.engines.transformers import offline as hf
 from backedge.engines.transformers import offline_hooks as hf_hooks
 from backedge.offline import GenerationEngine, GenerationOptions, ModelLoadConfig, Plugin
-from backedge.offline.errors import CapabilityError, OptionValueError, UnknownOptionError
+from backedge.offline.contracts import CapabilityError, OptionValueError, UnknownOptionError
 
 from tests.offline.batches import PARSED, ask, message, request
 from tests.support import TINY_MODEL, TRANSCRIPTS, encode

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 from backedge.offline import GenerationOptions, Plugin
-from backedge.offline.errors import PluginError
+from backedge.offline.contracts import PluginError
 from vllm.sampling_params import RequestOutputKind
 
 from tests.engines.offline.scripted_engines import build_engine, start

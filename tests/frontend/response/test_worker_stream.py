@@ -6,8 +6,8 @@ from typing import Any
 import pytest
 from backedge.frontend.response.worker_stream import StreamReader, WorkerError
 from backedge.postprocess import Chunk, PostprocessedChunk, Postprocessor
-from backedge.postprocess.aggregate import aggregate_deltas
 from backedge.postprocess.chunk_scheduler import ChunkScheduler, MergeDelays
+from backedge.postprocess.delta_builder import aggregate_deltas
 from backedge.postprocess.engine_output import parse_engine_output
 from backedge.postprocess.messages import KEY, VERSION, encode
 from dynamo.llm.exceptions import HttpError

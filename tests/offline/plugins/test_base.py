@@ -2,7 +2,7 @@
 
 import pytest
 from backedge.offline import GenerationOptions, Plugin
-from backedge.offline.errors import CapabilityError, PluginError
+from backedge.offline.contracts import CapabilityError, PluginError
 
 from tests.offline.batches import ask, replay_engine
 

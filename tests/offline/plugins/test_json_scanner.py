@@ -2,7 +2,7 @@
 
 import json
 
-from backedge.offline.plugins.json_stop import JsonScanner
+from backedge.offline.plugins.json_plugins import JsonScanner
 from hypothesis import given
 from hypothesis import strategies as st
 

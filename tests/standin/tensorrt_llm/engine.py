@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from types import SimpleNamespace
 from typing import Any
 
-from backedge.templates.model_prompts import ModelPrompts
+from backedge.templates.chat_template import ModelPrompts
 from backedge.testing.replay_worker.recorded_outputs import RecordedOutputs
 from backedge.testing.transcripts import EXAMPLES, Recordings, read_transcripts
 from prometheus_client import Counter, Gauge

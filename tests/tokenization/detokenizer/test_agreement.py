@@ -9,7 +9,7 @@ from backedge.tokenization.detokenizer.detokenizer_selection import (
     sample_sequences,
     vocabulary_ids,
 )
-from backedge.tokenization.detokenizer.stream import StreamDetokenizers
+from backedge.tokenization.detokenizer.offsets import StreamDetokenizers
 from backedge.tokenization.detokenizer.tables import ByteLevelDetokenizers
 
 from benchmarks.tokenizer_kinds import DecodeOnly, llama

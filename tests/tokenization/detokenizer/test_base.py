@@ -5,8 +5,11 @@ from collections.abc import Sequence
 import pytest
 from backedge.tokenization.detokenizer import DetokenizerFactory, DetokenizerOptions, detokenizers
 from backedge.tokenization.detokenizer.detokenizer_selection import is_streamed_text, vocabulary_ids
-from backedge.tokenization.detokenizer.offsets import OffsetDetokenizers, decode_function
-from backedge.tokenization.detokenizer.stream import StreamDetokenizers
+from backedge.tokenization.detokenizer.offsets import (
+    OffsetDetokenizers,
+    StreamDetokenizers,
+    decode_function,
+)
 from backedge.tokenization.detokenizer.tables import ByteLevelDetokenizers, TableDetokenizers
 from hypothesis import example, given
 from hypothesis import strategies as st

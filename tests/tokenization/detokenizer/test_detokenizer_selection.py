@@ -5,9 +5,12 @@ from typing import Any
 
 import pytest
 from backedge.tokenization.detokenizer import DetokenizerOptions, detokenizers
-from backedge.tokenization.detokenizer.offsets import OffsetDetokenizers
+from backedge.tokenization.detokenizer.offsets import (
+    OffsetDetokenizers,
+    StreamDetokenizer,
+    StreamDetokenizers,
+)
 from backedge.tokenization.detokenizer.sentencepiece import PieceRules
-from backedge.tokenization.detokenizer.stream import StreamDetokenizer, StreamDetokenizers
 from backedge.tokenization.detokenizer.tables import ByteLevelDetokenizers
 from tokenizers import Tokenizer, decoders, models
 from transformers import PreTrainedTokenizerFast

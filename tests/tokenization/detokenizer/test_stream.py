@@ -4,7 +4,7 @@ from functools import partial
 
 import pytest
 from backedge.tokenization.detokenizer import DetokenizerOptions
-from backedge.tokenization.detokenizer.stream import MAX_HELD_TOKENS, StreamDetokenizers
+from backedge.tokenization.detokenizer.offsets import MAX_HELD_TOKENS, StreamDetokenizers
 from tokenizers import Tokenizer, models
 from tokenizers.decoders import DecodeStream
 

@@ -8,8 +8,8 @@ from unittest import mock
 
 from backedge.base.errors import ParserFailedError
 from backedge.postprocess import Chunk
-from backedge.postprocess.aggregate import aggregate_deltas
 from backedge.postprocess.chunk_scheduler import MERGE_DELAYS
+from backedge.postprocess.delta_builder import aggregate_deltas
 from backedge.postprocess.messages import ChoiceDelta
 from backedge.worker.pool import PoolSettings, PoolSupervisor
 from backedge.worker.pool.fork_server import PROGRAM

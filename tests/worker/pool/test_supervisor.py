@@ -7,7 +7,7 @@ import signal
 import pytest
 from backedge.base.errors import ParserFailedError
 from backedge.postprocess import Chunk
-from backedge.postprocess.aggregate import aggregate_deltas
+from backedge.postprocess.delta_builder import aggregate_deltas
 from backedge.postprocess.messages import ChoiceDelta
 
 from tests.support import encode, params
