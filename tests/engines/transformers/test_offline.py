@@ -180,7 +180,8 @@ def test_a_row_that_transformers_rejects_fails_alone(monkeypatch):
 
         monkeypatch.setattr(model, "generate", fail_for_long)
         rows = [ask_with_id(request(HELLO), number) for number in range(7)]
-        rows.insert(3, ask("word " * 60, options=GenerationOptions(temperature=0)))
+        long = ask("word " * 60, id="long", options=GenerationOptions(temperature=0))
+        rows.insert(3, long)
         results = engine.generate_text_batch(rows)
         assert "rejects the row: KeyError: 'an unknown placeholder'" in results[3].error.message
         del results[3]
