@@ -52,12 +52,12 @@ def test_choices_end_apart(monkeypatch: pytest.MonkeyPatch, name: str) -> None:
 # how the engine does not do the second choice of the second row, what its error says
 REFUSALS = {
     "vllm": [
-        ({"refused": ["1-1"]}, "vLLM rejects the row: too long for me"),
+        ({"refused": ["1-1"]}, "vLLM rejects the row: VLLMValidationError: too long for me"),
         ({"gives_up": ["1-1"]}, "vLLM aborted the row"),
     ],
     "sglang": [
-        ({"refused": ["1-1"]}, "SGLang rejects the row: too long for me"),
-        ({"gives_up": ["1-1"]}, "SGLang rejects the row: out of blocks"),
+        ({"refused": ["1-1"]}, "SGLang rejects the row: ValueError: too long for me"),
+        ({"gives_up": ["1-1"]}, "SGLang rejects the row: ValueError: out of blocks"),
     ],
 }
 
