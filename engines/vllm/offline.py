@@ -30,7 +30,7 @@ from ...offline.inference_backend import (
     needs,
 )
 from ...offline.model_text import ModelText, open_text
-from ...offline.orphans import adopt_engine
+from ...offline.parent_death import adopt_engine
 from ...offline.plugins.base import Plugin
 from ...offline.rows import Row, find_row_error
 from ...offline.vision import VisionBackend

@@ -8,13 +8,13 @@ import sys
 import tomllib
 
 import pytest
-from backedge.offline.orphans import VARIABLE, end_with_parent
+from backedge.offline.parent_death import VARIABLE, end_with_parent
 
 from tools.stack import ROOT
 
 CHILD = """
 import os, sys, time
-from backedge.offline.orphans import end_with_parent
+from backedge.offline.parent_death import end_with_parent
 end_with_parent()
 os.write(int(sys.argv[1]), b"ready")
 time.sleep(5)
@@ -22,7 +22,7 @@ print("still here", flush=True)
 """
 PARENT = """
 import os, signal, subprocess, sys
-from backedge.offline.orphans import adopt_engine, end_with_parent
+from backedge.offline.parent_death import adopt_engine, end_with_parent
 if sys.argv[1] == "adopts":
     adopt_engine()
 end_with_parent()
