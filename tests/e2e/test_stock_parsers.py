@@ -86,6 +86,7 @@ def texts_with_calls(parser: str) -> list[str]:
         call[: len(call) * 2 // 3],
         code[:-1],
         f"```\n{call}\n```\nIn code.",
+        f"{call}\n",
     ]
     if ALL:
         texts += [write(each.content, each.calls) + each.behind for each in SCENARIOS]

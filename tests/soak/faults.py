@@ -15,6 +15,8 @@ from tests.e2e.test_pool import pool_processes
 from tools.stack import Process
 
 STOPPED_S = 3.0
+# Requests of a worker that no other one serves get 503 while its pool has no process.
+POOL_PROCESSES = "the pool"
 # How long after the end of a fault what it explains may still happen.
 AFTERMATH_S = 20.0
 START_S = 240.0
@@ -132,11 +134,19 @@ class Faults:
         return stop
 
     def _hit_pool(self, number: int, which: slice) -> Callable[[Fault], Awaitable[None]]:
-        async def hit(_fault: Fault) -> None:
+        async def hit(fault: Fault) -> None:
+            fault.breaks = frozenset({POOL_PROCESSES})
+            before = pool_processes(self._pooled)
             # A process that stays stopped is the pool's to notice.
-            for pid in pool_processes(self._pooled)[which]:
+            for pid in before[which]:
                 with suppress(ProcessLookupError):
                     os.kill(pid, number)
+            until = time.monotonic() + START_S
+            while time.monotonic() < until:
+                found = pool_processes(self._pooled)
+                if len(found) == len(before) and set(found).isdisjoint(before[which]):
+                    return
+                await asyncio.sleep(0.5)
 
         return hit
 

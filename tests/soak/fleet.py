@@ -8,7 +8,7 @@ from functools import partial
 import openai
 
 from tests.e2e.test_replay import PARSERS
-from tests.soak.faults import Member
+from tests.soak.faults import POOL_PROCESSES, Member
 from tests.soak.load import GUIDED, TIMEOUT_S, Target
 from tools.stack import (
     HUGGINGFACE_FRONTEND,
@@ -65,7 +65,10 @@ class Fleet:
                 stack.wait_for_model(frontend, model)
         self.targets = [
             # The example model has not learned calls in JSON, to which this frontend guides it.
-            Target(name, build_client(frontend), model, (name, model) != (STEADY, POOLED))
+            Target(
+                *(name, build_client(frontend), model, (name, model) != (STEADY, POOLED)),
+                pool=frozenset({POOL_PROCESSES} if model == POOLED else ()),
+            )
             for name, frontend in ((STEADY, self.steady), (OTHER, other.process))
             for model in (REPLAYED, POOLED)
         ]

@@ -61,7 +61,7 @@ class Target:
 
     name: of the frontend, for what a fault explains. follows_grammars: whether the model gives its
     transcripts where a grammar guides it to JSON. shares: of the kinds of requests, which
-    replace the usual ones.
+    replace the usual ones. pool: `POOL_PROCESSES` if a pool serves it.
     """
 
     name: str
@@ -69,6 +69,12 @@ class Target:
     model: str
     follows_grammars: bool = True
     shares: Mapping[str, float] | None = None
+    pool: frozenset[str] = frozenset()
+
+    @property
+    def uses(self) -> frozenset[str]:
+        """Return what any of its requests uses."""
+        return self.pool | {self.name}
 
 
 @dataclass(frozen=True)
@@ -124,7 +130,7 @@ class Load:
         transcript = self.random.choice(
             [each for each in TRANSCRIPTS.values() if target.follows_grammars or not guided(each)]
         )
-        uses = frozenset({target.name} | ({GUIDED} if guided(transcript) else set()))
+        uses = target.uses | ({GUIDED} if guided(transcript) else set())
         gap, note = Gap(), ""
         try:
             result, note = await self._send(kind, target, transcript, gap)
@@ -137,7 +143,7 @@ class Load:
 
     async def _ask_with_options(self, target: Target, began: float) -> Outcome:
         options = choose_options(self.random)
-        uses = frozenset({target.name} | ({GUIDED} if options.n > 1 else set()))
+        uses = target.uses | ({GUIDED} if options.n > 1 else set())
         try:
             fault = find_fault(options, await gather(target.client, target.model, options))
         except (openai.OpenAIError, ExceptionGroup) as error:

@@ -43,10 +43,12 @@ class StockStream(InlineStream):
         parts = [self._part(chunk, run) for run in self._texts[index].take(whole=whole)]
         if not chunk.finished:
             return parts
-        parts = parts or [self._part(chunk, TextRun())]
-        last, end = parts[-1], chunk.deltas[-1]
-        # The tokens of a stop string and the token that ended the choice have no text.
+        # The tokens of a stop string and the token that ended the choice have no text. White space
+        # with which the finish came would be lost to Dynamo's parsers.
         rest = self.postprocessor.choices[index].tokens - self._sent[index]
+        if not parts or (rest and (parts[-1].deltas[0].delta.content or "").isspace()):
+            parts.append(self._part(chunk, TextRun()))
+        last, end = parts[-1], chunk.deltas[-1]
         last.token_ids += self._waiting[index][:rest]
         last.deltas = [ChoiceDelta(index, last.deltas[0].delta, end.finish_reason, end.stop_reason)]
         last.finished, last.ended_early, last.times = True, chunk.ended_early, chunk.times
