@@ -9,7 +9,7 @@ from itertools import chain
 from typing import TypeAlias
 
 from ..base.limits import MAX_MARKUP, MAX_TOOL_NAME
-from .format import VALUE_STATES, Format, Jump, State, Target, target_state
+from .format import TEXT_STATES, VALUE_STATES, Format, Jump, State, Target, target_state
 from .schema import FunctionSchema
 
 # A mark of which no number or keyword consists.
@@ -36,9 +36,8 @@ class SwallowedMarkup:
     """
 
     def __init__(self, format_: Format, markers: Markers) -> None:
-        ends = find_markers(markers, _BETWEEN, {State.TOOL_SECTION, Jump.RETURN}).difference(
-            markers.get(State.CONTENT, ())
-        )
+        ends = find_markers(markers, _BETWEEN, {State.TOOL_SECTION, Jump.RETURN})
+        ends -= find_markers(markers, (State.CONTENT,), set(State).difference(TEXT_STATES))
         before_calls = (State.CONTENT, State.TOOL_SECTION, State.PARAMETERS)
         starts = find_markers(markers, before_calls, {State.NAME})
         value_ends = _all_markers(markers, VALUE_STATES)
@@ -54,14 +53,16 @@ class SwallowedMarkup:
         self._first = _long(values)
         self._last = _long(last - values)
         self._key = _compile_key(keys, _all_markers(markers, _KEYS), format_.tag_prefix)
-        self._next_call = _compile(
-            f"(?:{_any(ends)})\\s*(?:{_any(starts)}).{{1,{MAX_TOOL_NAME}}}?(?:{_any(all_keys)})",
-            ends,
-            starts,
-            all_keys,
-        )
+        sections = find_markers(markers, (State.CONTENT,), {State.TOOL_SECTION}) - starts
+        between = rf"(?:{_any(ends)})\s*(?:(?:{_any(sections)})\s*)?(?:{_any(starts)})"
+        name = rf"(?:.{{1,{MAX_TOOL_NAME}}}?(?:{_any(all_keys)})|[^<]{{1,{MAX_TOOL_NAME}}}\Z)"
+        self._next_call = _compile(between + name, ends, starts, all_keys)
+        # Where a key ends with a quote or without one, a lone quote before the value is the key's.
+        self._quotes = ('"',) if find_markers(markers, _KEYS, VALUE_STATES) >= {'">', ">"} else ()
         # Without one of these a value, which may be long, needs no search.
-        self._marks = {mark for mark in (*self._first, *self._last, *starts, *all_keys) if mark}
+        self._marks = {
+            mark for mark in (*self._quotes, *self._first, *self._last, *starts, *all_keys) if mark
+        }
         self._value_ends = find_markers(markers, VALUE_STATES, {State.PARAMETERS})
         self._broken_ends = tuple(part for end in self._value_ends for part in _broken(end))
         self._marks.update(self._broken_ends)
@@ -102,6 +103,8 @@ class SwallowedMarkup:
         if not any(mark in text for mark in self._marks):
             return False
         word = text.strip()
+        if word.startswith(self._quotes) and word.count(word[0]) == 1:
+            return True
         if word.startswith(self._first) or self._next_call.search(text) is not None:
             return True
         if (

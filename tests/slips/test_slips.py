@@ -19,9 +19,10 @@ from tests.slips.outcome import Class, classify
 from tests.slips.slips import PAIRS, write
 from tests.slips.systems import WRITERS, find_parsers, read
 
-# Percent of a format's outputs. What is above is known, and must not grow.
+# Percent of a format's outputs. Above it: its values follow `>` at once, and a second one is
+# taken for their first character, which it may be.
 MOST_WRONG = 3
-KNOWN_WORSE = {"dots": 4, "minimax_m2": 3.4, "seed_oss": 3.6}
+KNOWN_WORSE = {"seed_oss": 3.2}
 # Percent of a format's outputs of which both calls are right, at least.
 LEAST_RIGHT = {"hermes": 70, "llama3_json": 65, "xlam": 65, "openai": 50, "mistral": 50}
 MEANT: tuple[Invocation, ...] = (("remove", {"path": "alpha"}),)
