@@ -19,6 +19,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.parsers.families.family import Family
+from tests.parsers.fuzzing import fuzz
 from tests.slips.slips import TOOLS, write
 from tests.slips.systems import WRITERS, find_parsers, read
 
@@ -90,6 +91,7 @@ def test_a_marker_may_be_mentioned(name: str, frame: str, value: str, size: int)
 
 
 @pytest.mark.parametrize("family", WRITERS, ids=[family.name for family in WRITERS])
+@fuzz(100)
 @given(value=st.text("ab <>/=\"'{}[](),:;.|_\\\n1", min_size=1, max_size=12).map(str.strip))
 def test_marks_in_a_value_are_no_markup(family: Family, value: str) -> None:
     parsers = find_parsers("ours", family)
