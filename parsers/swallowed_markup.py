@@ -50,24 +50,22 @@ class SwallowedMarkup:
         doubled = find_markers(markers, _BETWEEN, {State.PARAMETERS})
         last = {*ends, *keys, *doubled, *value_ends, format_.tag_prefix}
         self._starts = tuple(starts)
-        self._first = _long(values)
         self._last = _long(last - values)
         self._key = _compile_key(keys, _all_markers(markers, _KEYS), format_.tag_prefix)
-        sections = find_markers(markers, (State.CONTENT,), {State.TOOL_SECTION}) - starts
-        between = rf"(?:{_any(ends)})\s*(?:(?:{_any(sections)})\s*)?(?:{_any(starts)})"
-        name = rf"(?:.{{1,{MAX_TOOL_NAME}}}?(?:{_any(all_keys)})|[^<]{{1,{MAX_TOOL_NAME}}}\Z)"
-        self._next_call = _compile(between + name, ends, starts, all_keys)
-        # Where a key ends with a quote or without one, a lone quote before the value is the key's.
-        self._quotes = ('"',) if find_markers(markers, _KEYS, VALUE_STATES) >= {'">', ">"} else ()
-        # Without one of these a value, which may be long, needs no search.
-        self._marks = {
-            mark for mark in (*self._quotes, *self._first, *self._last, *starts, *all_keys) if mark
-        }
         self._value_ends = find_markers(markers, VALUE_STATES, {State.PARAMETERS})
         self._broken_ends = tuple(part for end in self._value_ends for part in _broken(end))
-        self._marks.update(self._broken_ends)
-        words = set(re.findall(r"\w{3,}", " ".join(self._value_ends)))
-        self._end_words = re.compile("|".join(words) or r"(?!)")
+        self._end_words = re.compile(_any(re.findall(r"\w{3,}", " ".join(self._value_ends))))
+        first = _long(values)
+        sections = find_markers(markers, (State.CONTENT,), {State.TOOL_SECTION}) - starts
+        between = rf"(?:{_any(ends)})\s*(?:(?:{_any(sections)})\s*)?(?:{_any(starts)})"
+        name = f"(?:.{{1,{MAX_TOOL_NAME}}}?(?:{_any(all_keys)})|[^<]{{1,{MAX_TOOL_NAME}}}\\Z)"
+        signs = [rf"\A\s*(?:{_any(first)})", between + name]
+        # Without one of these a value, which may be long, needs no search.
+        self._marks = {*first, *self._last, *starts, *all_keys, *self._broken_ends} - {""}
+        if find_markers(markers, _KEYS, VALUE_STATES) >= {'">', ">"}:
+            signs.append(r'\A\s*"[^"]*\Z')  # the quote that the key lacks
+            self._marks.add('"')
+        self._signs = re.compile("|".join(signs), re.DOTALL)
 
     def is_in(
         self, arguments: str, names: Collection[str], schema: FunctionSchema, unended: bool
@@ -99,22 +97,20 @@ class SwallowedMarkup:
             text = text.replace(end, "")
         return any(part in text for part in self._broken_ends)
 
+    def _has_key(self, text: str, names: Collection[str]) -> bool:
+        found = self._key.finditer(text)
+        return any(not set(_WORD.findall(match[1])).isdisjoint(names) for match in found)
+
     def _is_in_text(self, text: str, names: Collection[str]) -> bool:
         if not any(mark in text for mark in self._marks):
             return False
         word = text.strip()
-        if word.startswith(self._quotes) and word.count(word[0]) == 1:
-            return True
-        if word.startswith(self._first) or self._next_call.search(text) is not None:
-            return True
-        if (
-            word.endswith(self._last)
-            and word not in self._last
-            and not any(start in text[:-1] for start in self._starts)
-        ):
-            return True
-        return self._has_broken_end(text) or any(
-            not set(_WORD.findall(match[1])).isdisjoint(names) for match in self._key.finditer(text)
+        ends_in_markup = word.endswith(self._last) and word not in self._last
+        return (
+            self._signs.search(text) is not None
+            or (ends_in_markup and not any(start in text[:-1] for start in self._starts))
+            or self._has_broken_end(text)
+            or self._has_key(text, names)
         )
 
 
@@ -142,7 +138,8 @@ def _compile_key(keys: Collection[str], ends: Collection[str], prefix: str) -> r
     """Return a pattern for the markup around a key; its group is the key."""
     if prefix:
         return re.compile(f"{re.escape(prefix)}<(/?[^<>]+)>")
-    return _compile(f"(?:{_any(keys)})(.{{0,{MAX_MARKUP}}}?)(?:{_any(ends)})", keys, ends)
+    pattern = f"(?:{_any(keys)})(.{{0,{MAX_MARKUP}}}?)(?:{_any(ends)})"
+    return re.compile(pattern, re.DOTALL)
 
 
 def _broken(end: str) -> Iterable[str]:
@@ -152,9 +149,5 @@ def _broken(end: str) -> Iterable[str]:
 
 
 def _any(markers: Iterable[str]) -> str:
-    return "|".join(re.escape(marker) for marker in sorted(markers, reverse=True))
-
-
-def _compile(pattern: str, *needed: Collection[str]) -> re.Pattern[str]:
-    """Compile a pattern; it matches nothing if a format has no such markers."""
-    return re.compile(pattern if all(needed) else r"(?!)", re.DOTALL)
+    """Return a pattern for any of `markers`; it matches nothing if there are none."""
+    return "|".join(re.escape(marker) for marker in sorted(markers, reverse=True)) or "(?!)"
