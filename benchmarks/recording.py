@@ -26,8 +26,8 @@ from backedge.recording.flags import RecordSettings
 from backedge.recording.recording import RecordedModel
 from backedge.tokenization.detokenizer import detokenizers, read_vocabulary
 from backedge.worker.backend import InlineBackend
+from backedge.worker.build import build_recorder
 from backedge.worker.metrics import WorkerMetrics
-from backedge.worker.recorder import build_recorder
 from backedge.worker.request_stream import WorkerPostprocessor
 
 from .answers import answer, tokenizer

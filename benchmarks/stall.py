@@ -24,7 +24,7 @@ from typing import Any
 
 import msgspec
 import uvloop
-from backedge.base.garbage import freeze_loaded
+from backedge.base.gc_freeze import freeze_loaded
 from backedge.base.json_types import JsonObject
 from backedge.engines.vllm.worker import build_parsers
 from backedge.parsers.base import ParserNames

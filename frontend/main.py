@@ -11,7 +11,7 @@ from typing import Any, Protocol, get_args
 
 import msgspec
 
-from ..base import garbage
+from ..base import gc_freeze
 from ..base.errors import SetupError
 from ..base.limits import PROMPT_CACHE_MB
 from ..base.seams import check_seams
@@ -88,7 +88,7 @@ def main() -> None:
     Raises SystemExit for flags that contradict each other.
     """
     frontend_flags = parse_flags(sys.argv[1:])
-    garbage.pause()  # until `build_engine_factory`
+    gc_freeze.pause()  # until `build_engine_factory`
     off = check_dynamo()
     # Dynamo 1.7 would choose the number by the processors.
     os.environ.setdefault("DYN_PREPROCESS_WORKERS", "0")
@@ -234,7 +234,7 @@ def build_engine_factory(
     environment variables.
     Raises SystemExit for flags that cannot be served, and as `check_dynamo`.
     """
-    garbage.resume()
+    gc_freeze.resume()
     for variable, value in ENVIRONMENT.items():
         os.environ.setdefault(variable, value)
     off = check_dynamo()

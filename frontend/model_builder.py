@@ -14,7 +14,7 @@ from dynamo.frontend.structural_tag_policy import (
 
 from ..base.engines import load_engine_module
 from ..base.errors import SetupError
-from ..base.garbage import importing
+from ..base.gc_freeze import importing
 from ..base.json_types import JsonObject
 from ..base.seams import Seam, check_seams, read_version, rows_of
 from ..engines.dynamo.types import (

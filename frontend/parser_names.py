@@ -10,9 +10,18 @@ import msgspec
 
 from ..base.errors import ProtocolError
 from ..engines.dynamo.types import RuntimeConfig, RuntimeData
-from ..parsers.base import ParserNames
-from ..parsers.parser_lookup import Kind, known_formats, reasoning_format, tool_format, uses_native
+from ..parsers.api import Engine, native_parsers
+from ..parsers.base import ParserFactory, ParserNames
+from ..parsers.parser_lookup import (
+    Kind,
+    known_formats,
+    linear_parsers,
+    reasoning_format,
+    tool_format,
+    uses_native,
+)
 from ..postprocess.messages import WorkerCard, read
+from ..tokenization.detokenizer import read_vocabulary
 
 logger = logging.getLogger(__name__)
 
@@ -25,6 +34,14 @@ class FrontendParsers(msgspec.Struct, frozen=True):
 
     names: ParserNames
     native: bool = False
+
+    def build(
+        self, engine: Engine, tokenizer: object, model_config: object = None
+    ) -> ParserFactory:
+        """Return the parsers. model_config: as for `native_parsers`, whose errors this raises."""
+        if self.native:
+            return native_parsers(engine, tokenizer, self.names, model_config)
+        return linear_parsers(self.names, read_vocabulary(tokenizer))
 
 
 class InstalledParsers(msgspec.Struct, frozen=True):

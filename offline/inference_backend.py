@@ -14,8 +14,9 @@ from typing import Any, ClassVar
 
 from ..base.engines import load_engine_module
 from ..base.errors import SetupError
+from ..parsers.api import Engine, native_parsers
 from ..parsers.base import ParserFactory, ParserNames
-from ..parsers.parser_lookup import linear_parsers
+from ..parsers.parser_lookup import linear_parsers, uses_native
 from ..tokenization.detokenizer import read_vocabulary
 from ..tokenization.errors import describe_error
 from .contracts import (
@@ -44,6 +45,7 @@ class Backend(abc.ABC):
 
     name: as in `ModelLoadConfig.backend`. capabilities: of this kind of back end, with all
         optional packages. remedies: how to get a capability that may be missing.
+    native: the engine whose own parsers it may use.
     Raises `SetupError` and its subclasses for an option that it does not support, and
     `BackendUnavailableError` if its library is missing.
     """
@@ -51,6 +53,7 @@ class Backend(abc.ABC):
     name: ClassVar[str]
     capabilities: ClassVar[frozenset[str]]
     remedies: ClassVar[Mapping[str, str]] = {}
+    native: ClassVar[Engine | None] = None
 
     def __init__(self, config: ModelLoadConfig, plugins: Sequence[Plugin] = ()) -> None:
         self.config = config
@@ -109,7 +112,12 @@ class Backend(abc.ABC):
         return Prompt(encode(rendered), rendered)
 
     def build_parsers(self, names: ParserNames, tokenizer: object) -> ParserFactory:
-        """Return the parsers of these names. Raises `UnknownParserError`."""
+        """Return the parsers of these names, those of the engine if it has some that are needed.
+
+        Raises `UnknownParserError`, and as `native_parsers`.
+        """
+        if self.native is not None and uses_native("auto", names):
+            return native_parsers(self.native, tokenizer, names)
         return linear_parsers(names, read_vocabulary(tokenizer))
 
 

@@ -181,6 +181,18 @@ class Chunk(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True, gc=Fa
     prompt_tokens: int | None = None
     cached_tokens: int | None = None
 
+    def cut(self, start: int, stop: int) -> Chunk:
+        """Return the tokens from `start` to `stop`; only the last one ends the choice."""
+        is_last = stop >= len(self.token_ids)
+        return msgspec.structs.replace(
+            self,
+            token_ids=self.token_ids[start:stop],
+            finish_reason=self.finish_reason if is_last else None,
+            stop_reason=self.stop_reason if is_last else None,
+            logprobs=self.logprobs and self.logprobs[start:stop],
+            top_logprobs=self.top_logprobs and self.top_logprobs[start:stop],
+        )
+
 
 class _Version(msgspec.Struct):
     version: int = VERSION

@@ -171,7 +171,7 @@ def _recut(chunks: Sequence[Chunk], length: Callable[[], int]) -> list[Chunk]:
     pieces, start = [], 0
     while start < total:
         stop = min(total, start + length())
-        pieces.append(_slice(joined, start, stop))
+        pieces.append(joined.cut(start, stop))
         start = stop
     if last.token_ids and pieces:
         pieces[-1] = msgspec.structs.replace(
@@ -196,13 +196,3 @@ def _concatenate(parts: Sequence[Sequence[T] | None]) -> list[T] | None:
     present = [part for part in parts if part is not None]
     whole = bool(parts) and len(present) == len(parts)
     return [item for part in present for item in part] if whole else None
-
-
-def _slice(chunk: Chunk, start: int, stop: int) -> Chunk:
-    logprobs, tops = chunk.logprobs, chunk.top_logprobs
-    return Chunk(
-        index=chunk.index,
-        token_ids=chunk.token_ids[start:stop],
-        logprobs=None if logprobs is None else logprobs[start:stop],
-        top_logprobs=None if tops is None else tops[start:stop],
-    )

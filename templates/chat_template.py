@@ -21,9 +21,8 @@ from jinja2.parser import Parser
 from typing_extensions import override
 
 from ..base.errors import RequestError, SetupError, shorten, show
-from ..base.json_types import JsonObject
+from ..base.json_types import JsonObject, decode_json
 from ..base.limits import MAX_DATE_FORMAT
-from ..base.nested_json import decode_json
 from ..guided.client_schemas import standardize
 from ..tokenization.model_files import ModelFolder, load_tokenizer_json
 from ..tokenization.prompt_encoder import PromptCache, PromptEncoder

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 import importlib
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 import pytest
@@ -15,6 +15,7 @@ from tests.test_house import ROOT, SOURCES, relative
 TABLES = [
     importlib.import_module(f"backedge.engines.{name}.seams")
     for name in ("dynamo", "sglang", "transformers", "trtllm", "vllm")
+    if (ROOT / "engines" / name / "seams.py").is_file()
 ]
 ROWS: list[Seam] = [row for table in TABLES for row in (*table.WORKER, *table.FRONTEND)]
 IMPORTED = {
@@ -218,12 +219,18 @@ def uses(place: str, row: Seam) -> bool:
     return row.kind == "text" or any(name in read_definition(place) for name in names)
 
 
+def list_places(rows: Iterable[Seam]) -> list[str]:
+    """Return where rows are used; an engine's folder may be taken out."""
+    places = {place for row in rows for place in row.used_in}
+    return sorted(place for place in places if (ROOT / place.partition(":")[0]).parent.is_dir())
+
+
 @pytest.mark.parametrize("row", ROWS, ids=lambda row: row.name)
 def test_a_row_is_used_where_it_says(row: Seam) -> None:
-    assert any(uses(place, row) for place in row.used_in)
+    assert any(uses(place, row) for place in list_places([row]))
 
 
-@pytest.mark.parametrize("place", sorted({place for row in ROWS for place in row.used_in}))
+@pytest.mark.parametrize("place", list_places(ROWS))
 def test_a_place_uses_a_row(place: str) -> None:
     assert any(uses(place, row) for row in ROWS if place in row.used_in)
 

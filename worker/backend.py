@@ -26,17 +26,14 @@ class RequestStream(Protocol):
     @property
     def due(self) -> float:
         """When `take` has chunks that may wait no longer; infinite if none wait."""
-        ...
 
     @property
     def idle(self) -> bool:
         """Whether all input has been processed, so that its output was taken or is due."""
-        ...
 
     @property
     def oldest(self) -> float:
         """When the oldest token arrived that has not been taken; infinite if all were."""
-        ...
 
     def add(self, chunk: Chunk, now: float, age_s: float = 0.0) -> None:
         """Process a chunk from the engine, where its first token may have waited `age_s`.
@@ -44,32 +41,25 @@ class RequestStream(Protocol):
         Raises `ParserFailedError` if a parser raises and `on_error` is "fail", or if anything else
         in post-processing raises.
         """
-        ...
 
     def take(self, now: float) -> list[ScheduledChunk]:
         """Return the chunks that are due. Raises `ParserFailedError` as `add`."""
-        ...
 
     def flush(self, now: float) -> None:
         """Make every chunk due: the engine has ended the request."""
-        ...
 
     def engine_wait_s(self, index: int) -> float:
         """Return how long the engine may collect tokens of choice `index` before delivery."""
-        ...
 
     @property
     def full(self) -> bool:
         """Whether `add` must not be called now; `room` waits until it may be."""
-        ...
 
     async def room(self) -> None:
         """Wait until `add` may be called."""
-        ...
 
     def close(self) -> None:
         """Drop the request, finished or not."""
-        ...
 
 
 class PostprocessBackend(Protocol):
@@ -78,7 +68,6 @@ class PostprocessBackend(Protocol):
     @property
     def parsers_name(self) -> str:
         """The parsers' label on /metrics."""
-        ...
 
     def start(
         self,
@@ -96,7 +85,6 @@ class PostprocessBackend(Protocol):
         clock: measures the time of each stage; None to measure nothing.
         Raises `ParserFailedError` as `RequestStream.add`.
         """
-        ...
 
 
 class InlineStream(ChunkScheduler):

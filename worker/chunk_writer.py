@@ -23,11 +23,9 @@ class ChunkWriter(Protocol):
 
     def add(self, index: int, output: JsonObject) -> None:
         """Take the fields of an output, other than tokens, for choice `index`."""
-        ...
 
     def write(self, scheduled: ScheduledChunk) -> JsonObject:
         """Return `scheduled` as one of Dynamo's chunks."""
-        ...
 
 
 class EnginePassthrough:

@@ -47,15 +47,12 @@ class Egress(Protocol):
 
     def send(self, chunk: JsonObject) -> None:
         """Send a chunk. Raises `ReceiverGoneError`."""
-        ...
 
     def notify(self) -> None:
         """Call back once when the last chunk is sent."""
-        ...
 
     def end(self) -> None:
         """Signal the end of the response."""
-        ...
 
 
 class PullEgress(Egress):

@@ -10,7 +10,9 @@ from __future__ import annotations
 import abc
 import functools
 import importlib
+import importlib.metadata
 import inspect
+import json
 import logging
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable
 from typing import Any, ClassVar, Concatenate, Generic, NamedTuple, TypeVar
@@ -19,36 +21,35 @@ import msgspec
 
 from ..base.engines import load_native_parsers
 from ..base.errors import RequestError, SetupError
-from ..base.garbage import freeze_loaded
+from ..base.gc_freeze import freeze_loaded
 from ..base.json_types import JsonObject
 from ..base.seams import Role, read_version
 from ..engines.dynamo.types import Context, DynamoParserFlags, ModelRuntimeConfig, ResponseSender
 from ..parsers.base import ParserFactory, ParserNames
 from ..parsers.parser_lookup import Kind, known_formats, linear_parsers, uses_native
-from ..postprocess.messages import PostprocessParams
-from ..recording.recorder import Recorder
+from ..postprocess.messages import KEY, PostprocessParams, WorkerCard, encode
 from ..recording.recording import RecordedModel
 from ..tokenization import LazyTokenizer, set_tokenizer_config
 from ..tokenization import load as load_tokenizer
 from ..tokenization.detokenizer import DetokenizerFactory, read_vocabulary
 from ..tokenization.tokenizer_selection import BACKEND_FLAG
-from .backend import InlineBackend, PostprocessBackend
+from .build import build_postprocessors
+from .decoding import (
+    DetokenizerKind,
+    OtherTokenizer,
+    build_detokenizers,
+    check_tokenizer,
+    select_other,
+)
 from .egress import push_or_pull, take_sender
 from .engine_support import ENDPOINT, EngineSupport
 from .flags import WorkerSettings
 from .metrics import WorkerMetrics
-from .native_detokenizer import DetokenizerKind, build_detokenizers, check_tokenizer
-from .other_tokenizers import OtherTokenizer, select_other
 from .pool import PoolSupervisor
-from .recorder import build_recorder
-from .refusals import refuse, show_refusal
-from .request_check import check_engine_fields, check_params
+from .request_check import check_engine_fields, check_params, refuse
 from .request_stream import EngineRequestHandle, WorkerPostprocessor, read_params
-from .stock_frontends.backend import build_stock_postprocessor
-from .stock_frontends.markers import find_markers
 from .stock_frontends.requests import read_stock_params
 from .stock_frontends.rust_names import complete_names
-from .worker_card import build_worker_card, publish_worker_card
 
 logger = logging.getLogger(__name__)
 
@@ -294,28 +295,18 @@ class Worker(abc.ABC, Generic[ConfigT, HandlerT]):
         is_native = uses_native(settings.parsers, settings.names)
         processes = settings.pool_processes(is_native=is_native)
         detokenizers = build_detokenizers(settings.detokenizer, type(self).__module__, tokenizer)
-        backend: PostprocessBackend
         if processes:
-            backend = self._pool = self._build_pool(processes, model.pool_arguments, own)
-        else:
-            backend = InlineBackend(
-                detokenizers,
-                self.parsers,
-                settings.delays,
-                settings.on_error,
-                self.metrics.report,
-            )
-        self.metrics.pool = self._pool
-        recorder = self._build_recorder(detokenizers)
-        self._postprocessor = WorkerPostprocessor(
-            backend,
+            self._pool = self._build_pool(processes, model.pool_arguments, own)
+        version = read_version(self.engine.distribution)
+        self._postprocessor, self._stock = build_postprocessors(
+            settings,
+            self.parsers,
+            detokenizers,
+            self._pool,
+            RecordedModel(path=self.model_path, engine=self.engine.name, engine_version=version),
+            self.parsers_in_rust,
             self.metrics,
-            show_refusal,
-            recorder=recorder,
-            malformed_calls=settings.malformed_calls,
         )
-        if settings.stock_frontends:
-            self._stock = self._build_stock(detokenizers, recorder)
         self._log_setup(tokenizer, processes, is_native=is_native)
 
     def _log_setup(self, tokenizer: object, processes: int, *, is_native: bool) -> None:
@@ -332,26 +323,6 @@ class Worker(abc.ABC, Generic[ConfigT, HandlerT]):
             settings.on_error,
             settings.delays,
         )
-
-    def _build_stock(
-        self, detokenizers: DetokenizerFactory, recorder: Recorder | None
-    ) -> WorkerPostprocessor:
-        settings = self.settings
-        markers = find_markers(self.parsers_in_rust, settings.names)
-        return build_stock_postprocessor(
-            detokenizers, markers, settings.delays, self.metrics, show_refusal, recorder
-        )
-
-    def _build_recorder(self, detokenizers: DetokenizerFactory) -> Recorder | None:
-        settings = self.settings
-        model = RecordedModel(
-            path=self.model_path,
-            engine=self.engine.name,
-            engine_version=read_version(self.engine.distribution),
-            parsers=settings.names,
-            kind="native" if uses_native(settings.parsers, settings.names) else "linear",
-        )
-        return build_recorder(settings.record, model, detokenizers, self.metrics)
 
     def _build_pool(
         self, processes: int, arguments: JsonObject, own: OwnTokenizer | None
@@ -474,3 +445,21 @@ class Worker(abc.ABC, Generic[ConfigT, HandlerT]):
 
         take_sender(generate_and_postprocess, generate)
         return generate_and_postprocess
+
+
+def build_worker_card(engine: str, engine_version: str, names: ParserNames) -> WorkerCard:
+    """Return the card of a worker that post-processes."""
+    return WorkerCard(
+        engine=engine,
+        engine_version=engine_version,
+        tool_call_parser=names.tool_call,
+        reasoning_parser=names.reasoning,
+        backedge_version=importlib.metadata.version("backedge"),
+    )
+
+
+def publish_worker_card(worker_card: WorkerCard, runtime_config: ModelRuntimeConfig) -> None:
+    """Put the card into `runtime_config`, before the model is registered with it."""
+    # Dynamo parses the value as JSON and sends the result. The card must arrive as a string, like
+    # all our messages, so it is encoded once more.
+    runtime_config.set_engine_specific(KEY, json.dumps(encode(worker_card)))

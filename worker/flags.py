@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import argparse
 import math
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable
+from pathlib import Path
 from typing import Literal, get_args
 
 import msgspec
@@ -17,6 +18,7 @@ from ..postprocess.chunk_scheduler import MERGE_DELAYS, Latency, MergeDelays
 from ..postprocess.fallback import OnError
 from ..recording import flags as record_flags
 from ..recording.flags import RecordSettings
+from ..templates.auto_parsers import AUTO, resolve_auto
 from ..tokenization import tokenizer_selection as tokenizer_flags
 from ..tokenization.tokenizer_selection import TokenizerSelection
 from .pool import (
@@ -89,135 +91,116 @@ def parse_seconds(text: str) -> float:
 EngineName = Literal["vllm", "sglang", "trtllm"]
 Flag = tuple[tuple[str, ...], JsonObject]
 """The names of a flag, and the keyword arguments of `add_argument`."""
+
+
+def flag(*names: str, **options: object) -> Flag:
+    """Return a flag. options: as for `add_argument`."""
+    return names, options
+
+
 ON, OFF = "on", "off"
 GROUP = "Backedge: post-processing in the worker"
 FOR_ANY_ENGINE = "--native-framework-processing"
 VLLM_FLAGS: tuple[Flag, ...] = (
-    (
-        ("--tool-call-parser",),
-        {
-            "default": None,
-            "help": "vLLM tool parser for the model, for --vllm-processing; 'auto' derives it from "
-            "the chat template, as does --reasoning-parser auto.",
-        },
+    flag(
+        "--tool-call-parser",
+        default=None,
+        help="vLLM tool parser for the model, for --vllm-processing; 'auto' derives it from "
+        "the chat template, as does --reasoning-parser auto.",
     ),
-    (
-        ("--tool-parser-plugin",),
-        {
-            "default": None,
-            "help": "Python file that registers a tool parser with vLLM, for --tool-call-parser.",
-        },
+    flag(
+        "--tool-parser-plugin",
+        default=None,
+        help="Python file that registers a tool parser with vLLM, for --tool-call-parser.",
     ),
 )
 TRTLLM_FLAGS: tuple[Flag, ...] = tuple(
-    (
-        (flag,),
-        {
-            "default": None,
-            "help": f"{what} parser for the model, for --trtllm-processing; 'auto' derives it from "
-            "the chat template.",
-        },
+    flag(
+        name,
+        default=None,
+        help=f"{what} parser for the model, for --trtllm-processing; 'auto' derives it from "
+        "the chat template.",
     )
-    for flag, what in (("--tool-call-parser", "Tool"), ("--reasoning-parser", "Reasoning"))
+    for name, what in (("--tool-call-parser", "Tool"), ("--reasoning-parser", "Reasoning"))
 )
 SHARED_FLAGS: tuple[Flag, ...] = (
-    (
-        ("--postprocess-parsers",),
-        {
-            "choices": get_args(Kind),
-            "default": "auto",
-            "help": "'linear' for Backedge's own parsers, 'native' for the engine's; 'auto' uses "
-            "the linear ones if they support both names.",
-        },
+    flag(
+        "--postprocess-parsers",
+        choices=get_args(Kind),
+        default="auto",
+        help="'linear' for Backedge's own parsers, 'native' for the engine's; 'auto' uses "
+        "the linear ones if they support both names.",
     ),
-    (
-        ("--postprocess-detokenizer",),
-        {
-            "choices": ("table", "native"),
-            "default": "table",
-            "help": "'table' for Backedge's own detokenizers, 'native' for the engine's.",
-        },
+    flag(
+        "--postprocess-detokenizer",
+        choices=("table", "native"),
+        default="table",
+        help="'table' for Backedge's own detokenizers, 'native' for the engine's.",
     ),
-    (
-        ("--postprocess-on-error",),
-        {
-            "choices": get_args(OnError),
-            "default": "degrade",
-            "help": "If a parser raises: 'degrade' sends raw text from that point, 'fail' ends the "
-            "request with an error.",
-        },
+    flag(
+        "--postprocess-on-error",
+        choices=get_args(OnError),
+        default="degrade",
+        help="If a parser raises: 'degrade' sends raw text from that point, 'fail' ends the "
+        "request with an error.",
     ),
-    (
-        ("--postprocess-malformed-calls",),
-        {
-            "choices": get_args(MalformedCalls),
-            "default": "open",
-            "help": "If delimiters alone cannot make the arguments of a call JSON: 'open' sends "
-            "them as written, in a call that no client executes; 'repair' guesses.",
-        },
+    flag(
+        "--postprocess-malformed-calls",
+        choices=get_args(MalformedCalls),
+        default="open",
+        help="If delimiters alone cannot make the arguments of a call JSON: 'open' sends "
+        "them as written, in a call that no client executes; 'repair' guesses.",
     ),
-    (
-        ("--postprocess-workers",),
-        {
-            "type": parse_processes,
-            "default": "auto",
-            "metavar": "N|auto",
-            "help": "Processes for native parsers, so that a slow one delays no other request; 0 "
-            "runs them in the worker's event loop, where linear parsers always run. 'auto' uses "
-            f"one per {CORES_PER_PROCESS} cores, at most {MAX_AUTO_PROCESSES}.",
-        },
+    flag(
+        "--postprocess-workers",
+        type=parse_processes,
+        default="auto",
+        metavar="N|auto",
+        help="Processes for native parsers, so that a slow one delays no other request; 0 "
+        "runs them in the worker's event loop, where linear parsers always run. 'auto' uses "
+        f"one per {CORES_PER_PROCESS} cores, at most {MAX_AUTO_PROCESSES}.",
     ),
-    (
-        ("--postprocess-deadline-s",),
-        {
-            "type": parse_seconds,
-            "default": 2.0,
-            "metavar": "SECONDS",
-            "help": "How long a native parser may take for one chunk in a process of "
-            "--postprocess-workers. After that the process is killed, and the request continues as "
-            "--postprocess-on-error says. Default: 2.",
-        },
+    flag(
+        "--postprocess-deadline-s",
+        type=parse_seconds,
+        default=2.0,
+        metavar="SECONDS",
+        help="How long a native parser may take for one chunk in a process of "
+        "--postprocess-workers. After that the process is killed, and the request continues as "
+        "--postprocess-on-error says. Default: 2.",
     ),
-    (
-        ("--postprocess-memory-mb",),
-        {
-            "type": parse_megabytes,
-            "default": PROCESS_MEMORY_MB,
-            "metavar": "MIB",
-            "help": "Memory that each process of --postprocess-workers may use in addition to "
-            "what they share; a parser that needs more fails. 0 for no limit. "
-            f"Default: {PROCESS_MEMORY_MB}.",
-        },
+    flag(
+        "--postprocess-memory-mb",
+        type=parse_megabytes,
+        default=PROCESS_MEMORY_MB,
+        metavar="MIB",
+        help="Memory that each process of --postprocess-workers may use in addition to "
+        "what they share; a parser that needs more fails. 0 for no limit. "
+        f"Default: {PROCESS_MEMORY_MB}.",
     ),
-    (
-        ("--postprocess-latency",),
-        {
-            "choices": get_args(Latency),
-            "default": "balanced",
-            "help": "How long deltas of a stream may wait for more of the same kind, so that fewer "
-            f"chunks travel: 'lowest' never merges; {describe_latency('balanced')}; "
-            f"{describe_latency('throughput')}. The first delta and the finish never wait.",
-        },
+    flag(
+        "--postprocess-latency",
+        choices=get_args(Latency),
+        default="balanced",
+        help="How long deltas of a stream may wait for more of the same kind, so that fewer "
+        f"chunks travel: 'lowest' never merges; {describe_latency('balanced')}; "
+        f"{describe_latency('throughput')}. The first delta and the finish never wait.",
     ),
-    (
-        ("--postprocess-latency-ms",),
-        {
-            "type": parse_delays,
-            "default": {},
-            "metavar": "KIND=MS[,...]",
-            "help": "Delays for single kinds, overriding those of --postprocess-latency: "
-            f"{', '.join(MergeDelays.__struct_fields__)} (for example content=20,tools=500).",
-        },
+    flag(
+        "--postprocess-latency-ms",
+        type=parse_delays,
+        default={},
+        metavar="KIND=MS[,...]",
+        help="Delays for single kinds, overriding those of --postprocess-latency: "
+        f"{', '.join(MergeDelays.__struct_fields__)} (for example content=20,tools=500).",
     ),
-    (
-        ("--postprocess-stock-frontends",),
-        {
-            "choices": (ON, OFF),
-            "default": ON,
-            "help": "Also generate text, check stop strings and merge chunks here for requests of "
-            "Dynamo's own Rust frontend and of /v1/completions. The Rust frontend still parses "
-            "reasoning and tool calls.",
-        },
+    flag(
+        "--postprocess-stock-frontends",
+        choices=(ON, OFF),
+        default=ON,
+        help="Also generate text, check stop strings and merge chunks here for requests of "
+        "Dynamo's own Rust frontend and of /v1/completions. The Rust frontend still parses "
+        "reasoning and tool calls.",
     ),
     *record_flags.FLAGS,
     *tokenizer_flags.FLAGS,
@@ -416,3 +399,40 @@ def read_merge_delays(arguments: argparse.Namespace) -> MergeDelays:
 def read_stock_frontends(arguments: argparse.Namespace) -> bool:
     """Return whether to post-process requests of stock frontends."""
     return bool(arguments.postprocess_stock_frontends == ON)
+
+
+# Flags of each engine that name files for detection, best first.
+MODEL_FLAGS: dict[EngineName, tuple[str, ...]] = {
+    "vllm": ("tokenizer", "model"),
+    "sglang": ("tokenizer_path", "model_path"),
+    "trtllm": ("tokenizer", "model", "model_path"),
+}
+# SGLang's value may be the name of one of its own templates.
+TEMPLATE_FLAGS = ("custom_jinja_template", "chat_template")
+
+
+def resolve_auto_names(
+    arguments: argparse.Namespace,
+    engine: EngineName,
+    known: Callable[[str], Collection[str]] = lambda _: (),
+    chat_template: str | None = None,
+) -> None:
+    """Replace "auto" by the names of the model's parsers.
+
+    Changes nothing without post-processing, because SGLang has its own "auto".
+    known, chat_template: as for `resolve_auto`, whose errors this raises.
+    """
+    names = read_parser_names(arguments)
+    if AUTO not in msgspec.structs.astuple(names) or not getattr(arguments, f"{engine}_processing"):
+        return
+    model = next(filter(None, (getattr(arguments, flag, None) for flag in MODEL_FLAGS[engine])), "")
+    given = (chat_template, *(getattr(arguments, flag, None) for flag in TEMPLATE_FLAGS))
+    templates = (str(path) for path in given if path and Path(path).is_file())
+    found = resolve_auto(
+        names,
+        str(model),
+        revision=getattr(arguments, "revision", None),
+        chat_template=next(templates, None),
+        known=known,
+    )
+    arguments.tool_call_parser, arguments.reasoning_parser = found.tool_call, found.reasoning

@@ -39,7 +39,6 @@ class MetricFamily(Protocol):
 
     def add_metric(self, labels: Sequence[str], *values: object) -> None:
         """Add a sample with these values of the labels."""
-        ...
 
 
 class RequestInFlight(Protocol):
@@ -48,7 +47,6 @@ class RequestInFlight(Protocol):
     @property
     def oldest(self) -> float:
         """When the oldest unsent token arrived; infinite if all were sent."""
-        ...
 
 
 class WorkerMetrics:

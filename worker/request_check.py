@@ -1,4 +1,4 @@
-"""Checks a request before the engine and post-processing see it.
+"""Checks a request before the engine and post-processing see it, and rejects a wrong one.
 
 The frontend checks each request and names the client's field. But anyone with access to the
 request plane can send one, and a number that is passed on unchecked can end the engine: a stop
@@ -7,9 +7,11 @@ token beyond the vocabulary is an index beyond the logits. The engines check pro
 
 from __future__ import annotations
 
-from collections.abc import Sized
+import logging
+from collections.abc import AsyncGenerator, Sized
+from http import HTTPStatus
 
-from ..base.errors import RequestError
+from ..base.errors import PoolAbsentError, RequestError
 from ..base.json_types import JsonObject
 from ..base.limits import (
     MAX_CHOICES,
@@ -22,6 +24,8 @@ from ..base.limits import (
     MAX_WORKER_LOGPROBS,
 )
 from ..postprocess.messages import KEY, PostprocessParams
+
+logger = logging.getLogger(__name__)
 
 _MAX_I64 = (1 << 63) - 1
 _MAX_U32 = (1 << 32) - 1
@@ -124,3 +128,32 @@ def _check_token_ids(field: str, token_ids: object, vocabulary_size: int | None)
 def _check_length(field: str, value: Sized, longest: int, unit: str) -> None:
     if len(value) > longest:
         raise RequestError.too_many(f"{KEY}.{field}", len(value), unit, longest)
+
+
+async def refuse(error: Exception) -> AsyncGenerator[JsonObject, None]:
+    """Raise Dynamo's InvalidArgument (HTTP 400), as an engine that rejects a request does.
+
+    A generator, because Dynamo treats an exception before the first output is requested as the
+    death of the worker.
+    """
+    from dynamo.llm.exceptions import InvalidArgument  # late: processes of the pool need no Dynamo
+
+    logger.warning("a request is rejected: %s", error)
+    raise InvalidArgument(str(error)) from error
+    yield {}
+
+
+def show_refusal(error: Exception) -> Exception:
+    """Return an InvalidArgument for a handler's HttpError 400, most other errors unchanged.
+
+    A `PoolAbsentError` becomes an EngineShutdown, with which Dynamo moves the request.
+    Dynamo shows clients a 400's text only if it is an InvalidArgument. For requests that the
+    engine rejects, its vLLM handlers raise that in 1.6 but HttpError in 1.7.
+    """
+    from dynamo.llm.exceptions import EngineShutdown, HttpError, InvalidArgument
+
+    if isinstance(error, PoolAbsentError):
+        error = EngineShutdown(str(error))
+    if isinstance(error, HttpError) and error.code == HTTPStatus.BAD_REQUEST:
+        error = InvalidArgument(error.message)
+    return error

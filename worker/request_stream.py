@@ -64,11 +64,9 @@ class EngineRequestHandle(Protocol):
 
     def abort(self, index: int) -> Coroutine[object, None, None]:
         """Stop generating a choice."""
-        ...
 
     def set_stream_interval(self, index: int, tokens: int) -> None:
         """From now on deliver a choice's tokens in groups of about `tokens`, if possible."""
-        ...
 
 
 class WorkerPostprocessor:

@@ -19,7 +19,6 @@ class ModelType(Protocol):
 
     def supports_chat(self) -> bool:
         """Whether the model serves chat completions."""
-        ...
 
 
 class ModelCard(Protocol):
@@ -27,19 +26,15 @@ class ModelCard(Protocol):
 
     def name(self) -> str:
         """Return the name that clients use for the model."""
-        ...
 
     def local_dir(self) -> str:
         """Return the folder of the model's files, without weights."""
-        ...
 
     def runtime_config(self) -> JsonObject:
         """Return what the model's workers registered; `RuntimeConfig` has its types."""
-        ...
 
     def model_type(self) -> ModelType:
         """Return the kinds of requests that the model serves."""
-        ...
 
 
 class RuntimeData(msgspec.Struct):
@@ -70,15 +65,12 @@ class Context(Protocol):
 
     def id(self) -> str:
         """Return the request's id."""
-        ...
 
     def stop_generating(self) -> None:
         """Tell the worker to stop generating."""
-        ...
 
     def is_stopped(self) -> bool:
         """Whether generation was stopped, here or because the client disconnected."""
-        ...
 
 
 class AnnotatedItem(Protocol):
@@ -86,15 +78,12 @@ class AnnotatedItem(Protocol):
 
     def is_error(self) -> bool:
         """Whether the item is an error; `comments` has its text."""
-        ...
 
     def comments(self) -> list[str] | None:
         """Return the texts of an error or a comment."""
-        ...
 
     def data(self) -> JsonObject | None:
         """Return the engine output; None for a comment."""
-        ...
 
 
 Endpoint: TypeAlias = object
@@ -106,7 +95,6 @@ class Runtime(Protocol):
 
     def endpoint(self, path: str) -> Endpoint:
         """Return the endpoint `namespace.component.endpoint`."""
-        ...
 
 
 class ModelInstance(Protocol):
@@ -114,7 +102,6 @@ class ModelInstance(Protocol):
 
     def triple(self) -> tuple[str, str, str]:
         """Return namespace, component and endpoint of the model's workers."""
-        ...
 
 
 class RoutedEngine(Protocol):
@@ -127,7 +114,6 @@ class RoutedEngine(Protocol):
 
         The engine outputs may come bare, as from Dynamo's `KvRouter`.
         """
-        ...
 
 
 class FrontendConfig(Protocol):
@@ -136,22 +122,18 @@ class FrontendConfig(Protocol):
     @property
     def preprocess_workers(self) -> int:
         """Number of processes in which Dynamo's own chat processors would preprocess."""
-        ...
 
     @property
     def kv_cache_block_size(self) -> int | None:
         """Tokens per block of the workers' caches; None to use their cards."""
-        ...
 
     @property
     def exclude_tools_when_tool_choice_none(self) -> bool:
         """Whether the chat template is rendered without tools if the request forbids calls."""
-        ...
 
     @property
     def trust_remote_code(self) -> bool:
         """Whether a tokenizer may run code from the model's folder."""
-        ...
 
 
 class ResponseSender(Protocol):
@@ -159,11 +141,9 @@ class ResponseSender(Protocol):
 
     def send(self, chunk: object) -> None:
         """Send a chunk. Blocks while the frontend lags; raises RuntimeError if it is gone."""
-        ...
 
     def close(self) -> None:
         """End the response, after all its chunks have been sent."""
-        ...
 
 
 class ModelRuntimeConfig(Protocol):
@@ -171,7 +151,6 @@ class ModelRuntimeConfig(Protocol):
 
     def set_engine_specific(self, key: str, value: str) -> None:
         """Put a value, as JSON text, into `runtime_data`."""
-        ...
 
 
 class DynamoParserFlags(Protocol):
@@ -187,4 +166,3 @@ class Mode(Protocol):
     @property
     def value(self) -> str:
         """Its value: "agg", "prefill", "decode" or "encode"."""
-        ...

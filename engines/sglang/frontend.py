@@ -23,14 +23,13 @@ from ...base.json_types import JsonObject
 from ...base.limits import KEPT_TEMPLATES
 from ...frontend.chat_model import ChatModel
 from ...frontend.model_builder import ChatModelBuilder
-from ...frontend.parser_names import FrontendParsers, InstalledParsers
+from ...frontend.parser_names import InstalledParsers
 from ...frontend.prompt_preprocessor import PromptPreprocessor
 from ...frontend.request.chat_request import ChatRequest
 from ...frontend.request.preprocessed_request import EngineFields, Prompt, ReasoningParserKwargs
 from ...frontend.request.tool_schema_cache import with_standard_tools
 from ...guided.call_policy import CallPolicy
-from ...parsers.base import ParserFactory, ParserNames
-from ...parsers.parser_lookup import linear_parsers
+from ...parsers.base import ParserNames
 from ...templates.chat_template import format_tools, render_with_time_limit
 from ...templates.transformers_tokenizers import (
     NO_ENCODER,
@@ -40,9 +39,9 @@ from ...templates.transformers_tokenizers import (
     check_template,
     make_encoder,
 )
-from ...tokenization.detokenizer import detokenizers, read_vocabulary
+from ...tokenization.detokenizer import detokenizers
 from ...tokenization.model_files import ModelFolder
-from .parsers import SglangParsers, check_names
+from .parsers import check_names
 from .seams import CONTENT_FORMATS
 
 logger = logging.getLogger(__name__)
@@ -80,7 +79,7 @@ class SglangModelBuilder(ChatModelBuilder):
             hides_unused_tools=self.config.exclude_tools_when_tool_choice_none,
         )
         preprocessor = PromptPreprocessor(prompts, folder, self.prompt_queue, self.context_length)
-        factories = detokenizers(tokenizer), build_parsers(parsers, tokenizer)
+        factories = detokenizers(tokenizer), parsers.build("sglang", tokenizer)
         logger.info("model %s: SGLang renders, parsers %s", self.card.name(), parsers)
         return ChatModel(self.deployment, preprocessor, lambda: factories)
 
@@ -105,13 +104,6 @@ def remember_content_formats() -> None:
     if not hasattr(detect, "cache_info"):
         remembered = functools.lru_cache(KEPT_TEMPLATES)(detect)
         sglang_prepost.detect_jinja_template_content_format = remembered
-
-
-def build_parsers(parsers: FrontendParsers, tokenizer: TemplateTokenizer) -> ParserFactory:
-    """Build the parsers with which this frontend serves plain workers."""
-    if parsers.native:
-        return SglangParsers(tokenizer, parsers.names)
-    return linear_parsers(parsers.names, read_vocabulary(tokenizer))
 
 
 class SglangPrompts:

@@ -33,9 +33,7 @@ from ...offline.inference_backend import (
 from ...offline.model_text import ModelText, open_text
 from ...offline.plugins.base import Plugin
 from ...offline.rows import Row, find_row_error
-from ...parsers.api import native_parsers
-from ...parsers.base import ParserFactory, ParserNames
-from ...parsers.parser_lookup import uses_native
+from ...parsers.api import Engine
 from ...postprocess.messages import EngineLogprob
 from . import seams
 
@@ -55,6 +53,7 @@ class SglangBackend(Backend):
     """
 
     name: ClassVar[str] = "sglang"
+    native: ClassVar[Engine | None] = "sglang"
     capabilities: ClassVar[frozenset[str]] = frozenset({LOGPROBS, GUIDED, SEEDS})
     remedies: ClassVar[Mapping[str, str]] = {
         SEEDS: "set engine_args enable_deterministic_inference=true"
@@ -77,12 +76,6 @@ class SglangBackend(Backend):
         text = open_text(self.config)
         self._eos_token_ids = text.eos_token_ids
         return text
-
-    @override
-    def build_parsers(self, names: ParserNames, tokenizer: object) -> ParserFactory:
-        if not uses_native("auto", names):
-            return super().build_parsers(names, tokenizer)
-        return native_parsers("sglang", tokenizer, names)
 
     @override
     def load(self) -> None:

@@ -8,7 +8,9 @@ parser, and after the last token both return what they have held back. Source:
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+import functools
+import logging
+from collections.abc import Mapping, Sequence
 from typing import cast
 
 from sglang.srt.entrypoints.openai.protocol import Function, Tool
@@ -18,19 +20,51 @@ from typing_extensions import override
 
 from ...base.errors import REASONING_FLAG, TOOL_CALL_FLAG
 from ...parsers.base import ParserFactory, ParserNames, ParserRequest, StreamParser
-from ...parsers.events import Content, Event, Reasoning
-from ...parsers.native.call_items import CallItems
-from ...parsers.native.reasoning_count import CountingParser, ReasoningCount
+from ...parsers.events import Event
+from ...parsers.native.call_items import CallItem, CallItems
+from ...parsers.native.reasoning_count import CountingParser, Phase
 from ...parsers.native.startup_checks import (
     PROBE_TOOL,
     build_wrong_family_error,
-    check_name,
+    check_registered,
     raise_unusable,
     try_parser,
 )
 from ...parsers.passthrough import PassthroughParser
-from .logs import throttle_logs
 from .reasoning import BY_TEXT, ReasoningParserFactory, VocabularyTokenizer
+
+LOGGERS = "sglang.srt.function_call"
+LOG_INTERVAL_S = 60
+
+
+class LogThrottle(logging.Filter):
+    """Passes one record per line of code every `LOG_INTERVAL_S` seconds."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._last: dict[tuple[str, int], float] = {}
+
+    @override
+    def filter(self, record: logging.LogRecord) -> bool:
+        place = record.pathname, record.lineno
+        passes = record.created - self._last.get(place, 0) >= LOG_INTERVAL_S
+        if passes:
+            self._last[place] = record.created
+        return passes
+
+
+_THROTTLE = LogThrottle()
+
+
+def throttle_logs() -> None:
+    """Throttle the loggers of SGLang's parsers, which exist once its modules are imported.
+
+    After an error, many parsers retry the same text with every token and log the same error.
+    """
+    for name in list(logging.root.manager.loggerDict):
+        if name.startswith(LOGGERS):
+            logging.getLogger(name).addFilter(_THROTTLE)
+
 
 _DEEPSEEK_CALLS = "<｜tool▁calls▁begin｜>"  # noqa: RUF001 - the bars are the marker's own
 # Parsers that lose a marker which arrives in pieces -> a marker that is a single token in the
@@ -46,13 +80,15 @@ NEEDS_TOKEN = {
 }
 
 
-def check_names(names: ParserNames, also_known: Iterable[str] = ()) -> None:
-    """Raise `UnknownParserError` for a name that SGLang does not know.
+def known_names(flag: str) -> list[str]:
+    """Return the names that SGLang knows for one of the two flags."""
+    is_tool_call = flag == TOOL_CALL_FLAG
+    return list(
+        FunctionCallParser.ToolCallParserEnum if is_tool_call else ReasoningParser.DetectorMap
+    )
 
-    also_known: additional names for the message.
-    """
-    check_name(TOOL_CALL_FLAG, names.tool_call, FunctionCallParser.ToolCallParserEnum, also_known)
-    check_name(REASONING_FLAG, names.reasoning, ReasoningParser.DetectorMap, also_known)
+
+check_names = functools.partial(check_registered, known_names)
 
 
 class SglangParsers(ParserFactory):
@@ -162,21 +198,23 @@ class SglangStreamParser(CountingParser):
         self._tools = tools
         self._reasoning = reasoning
         self._special = special
-        self._items = items
         self._follows_text = follows_text
-        self._phase = self._read_phase()
-        begins = reasoning is not None if follows_text else self._phase[0]
-        super().__init__(ReasoningCount(control_ids, in_reasoning=begins))
+        super().__init__(
+            items, control_ids, reasons=reasoning is not None, finds_calls=tools is not None
+        )
 
     @override
     def finish(
         self, text: str = "", token_ids: Sequence[int] = (), *, cut: bool = False
     ) -> list[Event]:
-        events = [*self.feed(text or self._call_end(token_ids), token_ids), *self._held_reasoning()]
+        events = self.feed(text or self._call_end(token_ids), token_ids)
+        if self._reasoning is not None:
+            events += self.read(*self._reasoning.parse_stream_end())
         if self._tools is not None:
-            events += self._read_rest(self._tools)
+            events += self.items.read_rest(lambda: self.find_calls(""))
+            events += self.items.read(*self._tools.parse_stream_end())
             parsed = getattr(self._tools.detector, "prev_tool_call_arr", None) or ()
-            events += () if cut else self._items.calls.send_rest(parsed)
+            events += () if cut else self.items.calls.send_rest(parsed)
         self.track((), events)
         return events
 
@@ -190,51 +228,23 @@ class SglangStreamParser(CountingParser):
         return text if self._tools is not None and text == self._tools.detector.eot_token else ""
 
     @override
-    def read(self, text: str) -> Iterator[Event]:
-        """Yield both parsers' events for `text`."""
-        if self._reasoning is not None:
-            thought, text = self._reasoning.parse_stream_chunk(text)
-            if thought:
-                yield Reasoning(thought)
-        yield from self._read_answer(text)
+    def split(self, text: str) -> tuple[str, str]:
+        return ("", text) if self._reasoning is None else self._reasoning.parse_stream_chunk(text)
 
-    def _held_reasoning(self) -> Iterator[Event]:
-        """Yield the text that the reasoning parser has held back to the end."""
-        if self._reasoning is None:
-            return
-        thought, text = self._reasoning.parse_stream_end()
-        if thought:
-            yield Reasoning(thought)
-        yield from self._read_answer(text)
+    @override
+    def find_calls(self, text: str) -> tuple[str, Sequence[CallItem]]:
+        return ("", ()) if self._tools is None else self._tools.parse_stream_chunk(text)
 
-    def _read_answer(self, text: str | None) -> Iterator[Event]:
-        """Yield the tool parser's events for text that is not reasoning."""
-        if text and self._tools is not None:
-            yield from self._items.read(*self._tools.parse_stream_chunk(text))
-        elif text:
-            yield Content(text)
-
-    def _read_rest(self, tools: FunctionCallParser) -> Iterator[Event]:
-        """Yield what remains in the tool parser."""
-        yield from self._items.read_rest(lambda: tools.parse_stream_chunk(""))
-        yield from self._items.read(*tools.parse_stream_end())
-
-    def _read_phase(self) -> tuple[bool, bool]:
-        """Return whether the reasoning parser is in reasoning, and has passed the start marker."""
+    @override
+    def read_phase(self) -> Phase:
         if self._reasoning is None:
             return False, False
         detector = self._reasoning.detector
         in_reasoning = detector._in_reasoning  # noqa: SLF001 - SGLang has no public access
-        return in_reasoning, detector.stripped_think_start
-
-    @override
-    def track(self, token_ids: Sequence[int], events: list[Event]) -> None:
-        """Update `in_reasoning` and `reasoning_tokens`."""
-        phase = self._read_phase()
-        in_reasoning = None if self._follows_text else phase[0]
-        passed_marker = phase != self._phase
-        self.count.update(token_ids, events, in_reasoning=in_reasoning, passed_marker=passed_marker)
-        self._phase = phase
+        return (
+            None if self._follows_text else in_reasoning,
+            (in_reasoning, detector.stripped_think_start),
+        )
 
 
 class MarkerVocabulary:

@@ -35,15 +35,12 @@ class VocabularyTokenizer(EngineTokenizer, Protocol):
     @property
     def all_special_ids(self) -> list[int]:
         """The ids of the special tokens."""
-        ...
 
     def decode(self, token_ids: Sequence[int], /, *, skip_special_tokens: bool = False) -> str:
         """Return the text of `token_ids`."""
-        ...
 
     def get_vocab(self) -> dict[str, int]:
         """Return all tokens' ids, by their text."""
-        ...
 
 
 def _hunyuan_thinks(kwargs: Kwargs, toggle: ReasoningToggleConfig | None) -> bool:

@@ -89,7 +89,7 @@ read sglang.srt.function_call.function_call_parser:FunctionCallParser.ToolCallPa
 read sglang.srt.parser.reasoning_parser:ReasoningParser.DetectorMap
     why: SGLang's own server is the only user of its parsers
     without: unknown names of parsers are not found
-    used_in: parsers.py:check_names
+    used_in: parsers.py:known_names
 read eot_token prev_tool_call_arr
     of: sglang.srt.function_call.base_format_detector:BaseFormatDetector.
     why: SGLang's own server is the only user of its parsers
@@ -98,13 +98,13 @@ read eot_token prev_tool_call_arr
 read sglang.srt.function_call.base_format_detector:logger
     why: SGLang's parsers log the same error for each token
     without: SGLang's parsers may fill the log
-    used_in: logs.py:throttle_logs
+    used_in: parsers.py:throttle_logs
     feature: the limit on what SGLang's parsers log
 read _in_reasoning stripped_think_start
     of: sglang.srt.parser.reasoning_parser:BaseReasoningFormatDetector.
     why: SGLang's own server is the only user of its parsers
     without: reasoning tokens of native parsers are not counted
-    used_in: parsers.py:SglangStreamParser._read_phase
+    used_in: parsers.py:SglangStreamParser.read_phase
 read reasoning_parser:BaseReasoningFormatDetector.reasoning_default
 read reasoning_parser:BaseReasoningFormatDetector.think_start_token
 read reasoning_parser:BaseReasoningFormatDetector.think_end_token

@@ -52,7 +52,6 @@ class SglangTokenizerManager(Protocol):
 
     def abort_request(self, rid: str) -> None:
         """End a request."""
-        ...
 
 
 class SglangEngine(Protocol):

@@ -24,7 +24,7 @@ from ...parsers.base import ParserFactory, ParserNames
 from ...postprocess.postprocessor import starts_in_reasoning
 from ...tokenization.detokenizer import DetokenizerFactory, DetokenizerOptions
 from ...worker import flags
-from ...worker.auto_names import resolve_auto_names
+from ...worker.decoding import NativeDetokenizers, OtherTokenizer, Step, choose_tokenizer
 from ...worker.engine_support import EngineSupport, pick_fields
 from ...worker.engine_worker import (
     GenerateCall,
@@ -33,8 +33,6 @@ from ...worker.engine_worker import (
     choose_parsers,
     name_parsers_in_rust,
 )
-from ...worker.native_detokenizer import NativeDetokenizers, Step
-from ...worker.other_tokenizers import OtherTokenizer, choose_tokenizer
 from ...worker.request_stream import EngineRequestHandle
 from ..dynamo.types import ModelRuntimeConfig
 from . import seams
@@ -78,7 +76,9 @@ def watch_arguments(parser: argparse.ArgumentParser) -> None:
     @functools.wraps(parse)
     def parse_and_enable(*args: object, **kwargs: object) -> argparse.Namespace:
         arguments = parse(*args, **kwargs)
-        ENGINE.exit_on_setup_error(resolve_auto_names)(arguments, "sglang", flags.engine_names)
+        ENGINE.exit_on_setup_error(flags.resolve_auto_names)(
+            arguments, "sglang", flags.engine_names
+        )
         settings = ENGINE.exit_on_setup_error(flags.read_settings)(arguments, "sglang")
         flags.keep_engine_choices(arguments)
         if settings is not None:

@@ -9,7 +9,8 @@ from __future__ import annotations
 import asyncio
 import functools
 import logging
-from typing import Any, Protocol
+from collections.abc import Callable
+from typing import Any
 
 import msgspec
 from dynamo.frontend.thinking import (
@@ -37,22 +38,9 @@ from ...tokenization.model_files import ModelFolder, load_tokenizer_json
 logger = logging.getLogger(__name__)
 
 
-class RenderTokenIds(Protocol):
-    """Renders and tokenizes a conversation."""
-
-    def __call__(
-        self,
-        messages: list[JsonObject],
-        tools: list[JsonObject] | None,
-        *,
-        model: str,
-        **template_kwargs: Any,
-    ) -> list[int]:
-        """Return the prompt's token ids.
-
-        Raises `RequestError` for messages that the chat template rejects, and `TokenizerError`.
-        """
-        ...
+RenderTokenIds = Callable[..., list[int]]
+"""Takes messages, tools or None, `model=` and the template's arguments; returns the prompt's token
+ids. Raises `RequestError` for messages that the chat template rejects, and `TokenizerError`."""
 
 
 class HuggingFaceModelBuilder(ChatModelBuilder):
@@ -137,7 +125,7 @@ def find_single_token(tokenizer: LazyTokenizer, folder: str, text: str) -> int |
     return token_ids[0] if len(token_ids) == 1 else None
 
 
-class PythonPrompts(RenderTokenIds):
+class PythonPrompts:
     """Builds prompts with a user's tokenizer.
 
     The tokenizer's own chat template is used if it has one, otherwise the model's.
@@ -154,7 +142,6 @@ class PythonPrompts(RenderTokenIds):
         self._limit = folder.prompt_limit
         self._template = functools.cache(lambda: load_template(folder, chat_template, engine))
 
-    @override
     def __call__(
         self,
         messages: list[JsonObject],
@@ -163,6 +150,7 @@ class PythonPrompts(RenderTokenIds):
         model: str,
         **template_kwargs: Any,
     ) -> list[int]:
+        """Return the prompt's token ids, as `RenderTokenIds`."""
         token_ids = self._tokenizer.prompt_token_ids(
             messages, tools, model=model, **template_kwargs
         )

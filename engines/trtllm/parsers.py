@@ -8,7 +8,8 @@ tensorrt_llm/serve/postprocess_handlers.py.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+import functools
+from collections.abc import Sequence
 from collections.abc import Set as AbstractSet
 from typing import Protocol, cast
 
@@ -20,13 +21,13 @@ from typing_extensions import override
 from ...base.errors import REASONING_FLAG, TOOL_CALL_FLAG
 from ...base.limits import MAX_DECODED
 from ...parsers.base import ParserFactory, ParserNames, ParserRequest, StreamParser
-from ...parsers.events import Content, Event, Reasoning
+from ...parsers.events import Event
 from ...parsers.native.call_items import CallItem, CallItems
-from ...parsers.native.reasoning_count import CountingParser, ReasoningCount
+from ...parsers.native.reasoning_count import CountingParser, Phase
 from ...parsers.native.startup_checks import (
     PROBE_TOOL,
     EngineTokenizer,
-    check_name,
+    check_registered,
     raise_unusable,
     try_parser,
 )
@@ -50,7 +51,6 @@ class ToolParser(Protocol):
 
     def parse_streaming_increment(self, new_text: str, tools: Sequence[object]) -> ToolStep:
         """Return the output for `new_text`."""
-        ...
 
 
 class ReasoningStep(Protocol):
@@ -65,11 +65,9 @@ class ReasoningParser(Protocol):
 
     def parse_delta(self, delta_text: str) -> ReasoningStep:
         """Return the output for `delta_text`."""
-        ...
 
     def finish(self) -> ReasoningStep:
         """Return what was held back."""
-        ...
 
 
 def known_names(flag: str) -> list[str]:
@@ -78,13 +76,7 @@ def known_names(flag: str) -> list[str]:
     return list(ToolParserFactory.parsers if is_tool_call else ReasoningParserFactory.keys())
 
 
-def check_names(names: ParserNames, also_known: Iterable[str] = ()) -> None:
-    """Raise `UnknownParserError` for a name that TensorRT-LLM does not know.
-
-    also_known: additional names for the message.
-    """
-    check_name(TOOL_CALL_FLAG, names.tool_call, known_names(TOOL_CALL_FLAG), also_known)
-    check_name(REASONING_FLAG, names.reasoning, known_names(REASONING_FLAG), also_known)
+check_names = functools.partial(check_registered, known_names)
 
 
 class TrtllmParsers(ParserFactory):
@@ -192,10 +184,9 @@ class TrtllmStreamParser(CountingParser):
         self._tools = tools
         self._reasoning = reasoning
         self._request_tools = request_tools
-        self._items = items
-        self._phase = self._read_phase()
-        begins = reasoning is not None if self._phase is None else self._phase
-        super().__init__(ReasoningCount(control_ids, in_reasoning=begins))
+        super().__init__(
+            items, control_ids, reasons=reasoning is not None, finds_calls=tools is not None
+        )
 
     @override
     def finish(
@@ -204,49 +195,31 @@ class TrtllmStreamParser(CountingParser):
         events = self.feed(text, token_ids)
         held: list[Event] = []
         if self._reasoning is not None:
-            held += self._split(self._reasoning.finish())
+            step = self._reasoning.finish()
+            held += self.read(step.reasoning_content, step.content)
         if self._tools is not None:
-            tools = self._tools
-            held += self._items.read_rest(lambda: self._step(tools, ""))
-            held += () if cut else self._items.calls.send_rest(tools.prev_tool_call_arr)
+            held += self.items.read_rest(lambda: self.find_calls(""))
+            held += () if cut else self.items.calls.send_rest(self._tools.prev_tool_call_arr)
         self.track((), held)
         return events + held
 
     @override
-    def read(self, text: str) -> Iterator[Event]:
-        """Yield both parsers' events for `text`."""
+    def split(self, text: str) -> tuple[str, str]:
         if self._reasoning is None:
-            yield from self._read_answer(text)
-        else:
-            yield from self._split(self._reasoning.parse_delta(text))
-
-    def _split(self, step: ReasoningStep) -> Iterator[Event]:
-        if step.reasoning_content:
-            yield Reasoning(step.reasoning_content)
-        yield from self._read_answer(step.content)
-
-    def _read_answer(self, text: str) -> Iterator[Event]:
-        """Yield the tool parser's events for text that is not reasoning."""
-        if text and self._tools is not None:
-            yield from self._items.read(*self._step(self._tools, text))
-        elif text:
-            yield Content(text)
-
-    def _step(self, tools: ToolParser, text: str) -> tuple[str, Sequence[CallItem]]:
-        step = tools.parse_streaming_increment(text, self._request_tools)
-        return step.normal_text, step.calls
-
-    def _read_phase(self) -> bool | None:
-        """Return whether the reasoning parser is in reasoning; None if unknown."""
-        if self._reasoning is None:
-            return False
-        phase = getattr(self._reasoning, "in_reasoning", None)
-        return phase if isinstance(phase, bool) else None
+            return "", text
+        step = self._reasoning.parse_delta(text)
+        return step.reasoning_content, step.content
 
     @override
-    def track(self, token_ids: Sequence[int], events: list[Event]) -> None:
-        """Update `in_reasoning` and `reasoning_tokens`."""
-        phase = self._read_phase()
-        changed = phase != self._phase
-        self.count.update(token_ids, events, in_reasoning=phase, passed_marker=changed)
-        self._phase = phase
+    def find_calls(self, text: str) -> tuple[str, Sequence[CallItem]]:
+        if self._tools is None:
+            return "", ()
+        step = self._tools.parse_streaming_increment(text, self._request_tools)
+        return step.normal_text, step.calls
+
+    @override
+    def read_phase(self) -> Phase:
+        if self._reasoning is None:
+            return False, None
+        phase = getattr(self._reasoning, "in_reasoning", None)
+        return (phase if isinstance(phase, bool) else None), None

@@ -20,7 +20,6 @@ class TrtllmRequest(Protocol):
 
     def abort(self) -> None:
         """End the request with all its choices."""
-        ...
 
 
 class TrtllmHandler(Protocol):

@@ -25,11 +25,10 @@ from ...parsers.api import native_parsers
 from ...postprocess.engine_output import engine_error
 from ...tokenization.model_files import read_vocabulary_size
 from ...worker import flags
-from ...worker.auto_names import resolve_auto_names
+from ...worker.decoding import choose_tokenizer
 from ...worker.egress import send_all
 from ...worker.engine_support import EngineSupport
 from ...worker.engine_worker import GenerateCall, LoadedModel, Worker, choose_parsers
-from ...worker.other_tokenizers import choose_tokenizer
 from ...worker.request_stream import EngineRequestHandle
 from . import seams
 from .types import TrtllmConfig, TrtllmHandler, TrtllmRequest
@@ -71,18 +70,15 @@ def enable_once(validate: Callable[..., None]) -> Callable[..., None]:
         ENGINE.replace("dynamo.trtllm.args:Config.validate", lambda _: validate)
         validate(config)
         arguments = argparse.Namespace(**vars(config))
-        known = native_names if arguments.postprocess_parsers == "native" else no_names
-        ENGINE.exit_on_setup_error(resolve_auto_names)(arguments, "trtllm", known)
+        # Its import starts MPI, so TensorRT-LLM is asked for names only if it is to parse.
+        is_native = arguments.postprocess_parsers == "native"
+        known: Callable[[str], Collection[str]] = native_names if is_native else lambda _: ()
+        ENGINE.exit_on_setup_error(flags.resolve_auto_names)(arguments, "trtllm", known)
         settings = ENGINE.exit_on_setup_error(flags.read_settings)(arguments, "trtllm")
         if settings is not None:
             ENGINE.exit_on_setup_error(TrtllmWorker.enable)(config, settings)
 
     return validate_and_enable
-
-
-def no_names(_: str) -> Collection[str]:
-    """Return no names: TensorRT-LLM, whose import starts MPI, is not asked."""
-    return ()
 
 
 def native_names(flag: str) -> Collection[str]:

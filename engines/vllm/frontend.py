@@ -32,7 +32,7 @@ from ...base.json_types import JsonObject
 from ...base.limits import MAX_SHARED, MAX_SHARED_BYTES
 from ...frontend.chat_model import ChatModel, Prepared
 from ...frontend.model_builder import ChatModelBuilder
-from ...frontend.parser_names import FrontendParsers, InstalledParsers
+from ...frontend.parser_names import InstalledParsers
 from ...frontend.prompt_preprocessor import ShortPrompts, is_short
 from ...frontend.prompt_queue import EXPECTED, ClientGoneError, PreparationError, PromptQueue
 from ...frontend.request.chat_request import ChatRequest
@@ -49,8 +49,7 @@ from ...frontend.request.tool_schema_cache import (
 )
 from ...guided.call_policy import CallPolicy
 from ...guided.guided_request import has_schemas
-from ...parsers.base import ParserFactory, ParserNames
-from ...parsers.parser_lookup import linear_parsers
+from ...parsers.base import ParserNames
 from ...templates.chat_template import find_variables
 from ...templates.transformers_tokenizers import (
     NO_ENCODER,
@@ -58,10 +57,10 @@ from ...templates.transformers_tokenizers import (
     check_template,
     make_encoder,
 )
-from ...tokenization.detokenizer import detokenizers, read_vocabulary
+from ...tokenization.detokenizer import detokenizers
 from ...tokenization.prompt_encoder import PromptLimit
 from ..dynamo.types import Context, ModelCard
-from .parsers import VllmParsers, check_names
+from .parsers import check_names
 from .prompt_renderer import RENDERING, PromptRenderer, Rendering
 from .seams import FREED
 
@@ -82,7 +81,8 @@ class VllmModelBuilder(ChatModelBuilder):
         processor = await self._build_processor(parsers.names)
         renderer = processor.input_processor.renderer
         await asyncio.to_thread(self._replace_rendering, processor)
-        factories = detokenizers(processor.tokenizer), build_parsers(parsers, processor)
+        tokenizer, model_config = processor.tokenizer, processor.input_processor.model_config
+        factories = detokenizers(tokenizer), parsers.build("vllm", tokenizer, model_config)
         preprocess = VllmPreprocessor(processor, self.call_policy(), self.prompt_queue)
         model = ChatModel(self.deployment, preprocess, lambda: factories)
         if FREED not in self.features_off:
@@ -218,7 +218,6 @@ class Renderer(Protocol):
 
     def shutdown(self) -> None:
         """End the renderer's threads."""
-        ...
 
 
 def release_caches(renderer: Renderer) -> None:
@@ -230,14 +229,6 @@ def release_caches(renderer: Renderer) -> None:
     renderer.shutdown()
     registry.cached_get_tokenizer.cache_clear()
     func_utils._supports_kw.cache_clear()  # noqa: SLF001 - vLLM does not clear it itself
-
-
-def build_parsers(parsers: FrontendParsers, processor: VllmProcessor) -> ParserFactory:
-    """Build the parsers with which this frontend serves plain workers."""
-    if parsers.native:
-        model_config = processor.input_processor.model_config
-        return VllmParsers(processor.tokenizer, parsers.names, model_config)
-    return linear_parsers(parsers.names, read_vocabulary(processor.tokenizer))
 
 
 class FilteredCard:
@@ -266,7 +257,6 @@ class EngineCoreRequest(Protocol):
     @property
     def sampling_params(self) -> object:
         """The client's sampling parameters, adjusted by the parsers."""
-        ...
 
 
 class AdjustedRequest(Protocol):
@@ -275,7 +265,6 @@ class AdjustedRequest(Protocol):
     @property
     def include_reasoning(self) -> bool:
         """Whether the client gets the reasoning."""
-        ...
 
 
 class AdjustedOutput:

@@ -34,9 +34,7 @@ from ...offline.parent_death import adopt_engine
 from ...offline.plugins.base import Plugin
 from ...offline.rows import Row, find_row_error
 from ...offline.vision import VisionBackend
-from ...parsers.api import native_parsers
-from ...parsers.base import ParserFactory, ParserNames
-from ...parsers.parser_lookup import uses_native
+from ...parsers.api import Engine
 from ...postprocess.messages import EngineLogprob
 from . import seams
 
@@ -59,6 +57,7 @@ class VllmBackend(VisionBackend):
     """
 
     name: ClassVar[str] = "vllm"
+    native: ClassVar[Engine | None] = "vllm"
     capabilities: ClassVar[frozenset[str]] = frozenset({LOGPROBS, LOGITS, VLM, GUIDED, SEEDS})
 
     def __init__(self, config: ModelLoadConfig, plugins: Sequence[Plugin] = ()) -> None:
@@ -85,12 +84,6 @@ class VllmBackend(VisionBackend):
     @override
     def open(self) -> ModelText:
         return open_text(self.config)
-
-    @override
-    def build_parsers(self, names: ParserNames, tokenizer: object) -> ParserFactory:
-        if not uses_native("auto", names):
-            return super().build_parsers(names, tokenizer)
-        return native_parsers("vllm", tokenizer, names)
 
     @override
     def load(self) -> None:

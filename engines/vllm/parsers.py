@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import functools
 import importlib
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import cast
 
@@ -34,7 +34,7 @@ from ...parsers.native.startup_checks import (
     PROBE_TEXT,
     PROBE_TOOL,
     EngineTokenizer,
-    check_name,
+    check_registered,
     raise_unusable,
     try_parser,
 )
@@ -70,13 +70,7 @@ def known_names(flag: str) -> list[str]:
     return names
 
 
-def check_names(names: ParserNames, also_known: Iterable[str] = ()) -> None:
-    """Raise `UnknownParserError` for a name that vLLM does not register; imports no parser.
-
-    also_known: additional names for the message.
-    """
-    check_name(TOOL_CALL_FLAG, names.tool_call, known_names(TOOL_CALL_FLAG), also_known)
-    check_name(REASONING_FLAG, names.reasoning, known_names(REASONING_FLAG), also_known)
+check_names = functools.partial(check_registered, known_names)
 
 
 class VllmParsers(ParserFactory):

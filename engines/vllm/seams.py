@@ -141,7 +141,7 @@ called EngineFactory.chat_engine_factory(self, instance_id, mdc, routed_engine)
     of: dynamo.frontend.vllm_processor:
     why: Dynamo's vLLM chat processor cannot prepare a request without sending it
     without: vLLM's prompts cannot be made
-    used_in: frontend.py:VllmProcessor frontend.py:build_parsers frontend.py:AdjustedOutput
+    used_in: frontend.py:VllmProcessor frontend.py:VllmModelBuilder.build frontend.py:AdjustedOutput
         frontend.py:VllmModelBuilder._build_processor
 text dynamo.frontend.prepost:preprocess_chat_request `if "prompt_token_ids" in engine_prompt`
     why: Dynamo would tokenize without the cache of prompts, in a thread of its own

@@ -17,7 +17,6 @@ class VllmEngineArgs(Protocol):
 
     def create_model_config(self) -> object:
         """Return vLLM's `ModelConfig`."""
-        ...
 
 
 class VllmConfig(DynamoParserFlags, Protocol):
@@ -36,7 +35,6 @@ class VllmDetokenizer(Protocol):
 
     def num_output_tokens(self) -> int:
         """Return the number of tokens generated so far."""
-        ...
 
 
 class VllmRequestState(Protocol):
@@ -60,7 +58,6 @@ class VllmModelConfig(Protocol):
 
     def get_vocab_size(self) -> int:
         """Return the number of token ids."""
-        ...
 
 
 class VllmEngine(Protocol):
@@ -70,7 +67,6 @@ class VllmEngine(Protocol):
 
     async def abort(self, request_id: str | list[str], internal: bool = False) -> None:
         """End requests."""
-        ...
 
 
 class VllmClient(VllmEngine, Protocol):

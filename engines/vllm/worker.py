@@ -19,11 +19,9 @@ from ...parsers.parser_lookup import Kind, reasoning_format
 from ...templates.auto_parsers import name_for_engine
 from ...tokenization.detokenizer import DetokenizerFactory, DetokenizerOptions
 from ...worker import flags
-from ...worker.auto_names import resolve_auto_names
+from ...worker.decoding import NativeDetokenizers, OtherTokenizer, Step, choose_tokenizer
 from ...worker.engine_support import EngineSupport, pick_fields
 from ...worker.engine_worker import GenerateCall, LoadedModel, Worker, choose_parsers
-from ...worker.native_detokenizer import NativeDetokenizers, Step
-from ...worker.other_tokenizers import OtherTokenizer, choose_tokenizer
 from ...worker.request_stream import EngineRequestHandle
 from . import seams
 from .types import VllmConfig, VllmEngine, VllmEngineArgs, VllmHandler
@@ -58,7 +56,9 @@ def enable_once_built(build_config: Callable[..., VllmConfig]) -> Callable[..., 
         if arguments.vllm_processing:
             ENGINE.exit_on_setup_error(check_parsers)()
         template = getattr(dynamo_config, "custom_jinja_template", None)
-        ENGINE.exit_on_setup_error(resolve_auto_names)(arguments, "vllm", known_names, template)
+        ENGINE.exit_on_setup_error(flags.resolve_auto_names)(
+            arguments, "vllm", known_names, template
+        )
         engines = engine_part(arguments) if arguments.vllm_processing else arguments
         config = build_config(dynamo_config, engines)
         settings = ENGINE.exit_on_setup_error(flags.read_settings)(arguments, "vllm")
@@ -108,11 +108,6 @@ def build_parsers(
     return choose_parsers(kind, names, tokenizer, native)
 
 
-def load_plugin(path: str) -> None:
-    """Import a user's file that registers a tool parser. Raises `SetupError`."""
-    load_native_parsers("vllm").load_tool_parser_plugin(path)
-
-
 def pool_parts(
     names: ParserNames, model: JsonObject, plugin: str | None, other: OtherTokenizer | None
 ) -> tuple[object, ParserFactory]:
@@ -126,7 +121,7 @@ def pool_parts(
 
     load_general_plugins()
     if plugin:
-        load_plugin(plugin)
+        load_native_parsers("vllm").load_tool_parser_plugin(plugin)
     tokenizer, model_config = load_tokenizer(EngineArgs(**model), other)
     return tokenizer, native_parsers("vllm", tokenizer, names, model_config)
 
@@ -195,8 +190,8 @@ class VllmWorker(Worker[VllmConfig, VllmHandler]):
 
     @override
     def load_plugins(self) -> None:
-        if self.settings.tool_parser_plugin:
-            load_plugin(self.settings.tool_parser_plugin)
+        if path := self.settings.tool_parser_plugin:
+            load_native_parsers("vllm").load_tool_parser_plugin(path)
 
     @property
     @override

@@ -18,8 +18,7 @@ from typing import Literal
 import msgspec
 
 from ...base.errors import RequestError
-from ...base.json_types import JsonObject
-from ...base.nested_json import decode_json
+from ...base.json_types import JsonObject, decode_json
 from ...guided.guided_request import GuidedRequest, decode_request
 from ...templates.chat_template import join_reasoning
 

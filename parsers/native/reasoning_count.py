@@ -9,7 +9,8 @@ from collections.abc import Set as AbstractSet
 from typing_extensions import override
 
 from ..base import StreamParser
-from ..events import Event, Reasoning
+from ..events import Content, Event, Reasoning
+from .call_items import CallItem, CallItems
 
 
 class ReasoningCount:
@@ -54,21 +55,63 @@ class ReasoningCount:
             self.in_reasoning = all(isinstance(event, Reasoning) for event in events)
 
 
+Phase = tuple[bool | None, object]
+"""Whether a parser is in reasoning, None if only its events show it, and what markers change."""
+
+
 class CountingParser(StreamParser, abc.ABC):
-    """An engine's parser that reads one token's text at a time; `count` tracks reasoning."""
+    """An engine's parsers for one choice, which read one token's text at a time.
+
+    reasons, finds_calls: whether there is a reasoning parser, and a tool parser.
+    items: the calls of the choice. control_ids: as for `ReasoningCount`.
+    """
 
     token_aligned = True
 
-    def __init__(self, count: ReasoningCount) -> None:
-        self.count = count
+    def __init__(
+        self,
+        items: CallItems,
+        control_ids: AbstractSet[int],
+        *,
+        reasons: bool,
+        finds_calls: bool,
+    ) -> None:
+        self.items = items
+        self._finds_calls = finds_calls
+        self._phase = self.read_phase()
+        begins = reasons if self._phase[0] is None else self._phase[0]
+        self.count = ReasoningCount(control_ids, in_reasoning=begins)
 
     @abc.abstractmethod
-    def read(self, text: str) -> Iterator[Event]:
-        """Yield the events of the engine's parsers for `text`, which is not empty."""
+    def split(self, text: str) -> tuple[str, str]:
+        """Return the reasoning, and the text for the tool parser, that `text` completes."""
 
     @abc.abstractmethod
+    def find_calls(self, text: str) -> tuple[str, Sequence[CallItem]]:
+        """Return the text and the parts of calls that the tool parser makes of `text`."""
+
+    @abc.abstractmethod
+    def read_phase(self) -> Phase:
+        """Return the reasoning parser's phase."""
+
+    def read(self, reasoning: str, text: str | None) -> Iterator[Event]:
+        """Yield the events of a reasoning parser's step."""
+        if reasoning:
+            yield Reasoning(reasoning)
+        if text and self._finds_calls:
+            yield from self.items.read(*self.find_calls(text))
+        elif text:
+            yield Content(text)
+
     def track(self, token_ids: Sequence[int], events: list[Event]) -> None:
         """Update `count` for `token_ids` and their events."""
+        before, self._phase = self._phase, self.read_phase()
+        self.count.update(
+            token_ids,
+            events,
+            in_reasoning=self._phase[0],
+            passed_marker=self._phase != before,
+        )
 
     @property
     @override
@@ -87,6 +130,6 @@ class CountingParser(StreamParser, abc.ABC):
     @override
     def feed(self, text: str, token_ids: Sequence[int] = ()) -> list[Event]:
         # A token without text is not fed: some of SGLang's parsers take it as the answer's start.
-        events = list(self.read(text)) if text else []
+        events = list(self.read(*self.split(text))) if text else []
         self.track(token_ids, events)
         return events

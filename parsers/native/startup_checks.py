@@ -3,11 +3,17 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Protocol
 
-from ...base.errors import BackedgeError, UnknownParserError, UnusableParserError
-from ..base import StreamParser
+from ...base.errors import (
+    REASONING_FLAG,
+    TOOL_CALL_FLAG,
+    BackedgeError,
+    UnknownParserError,
+    UnusableParserError,
+)
+from ..base import ParserNames, StreamParser
 
 # Long enough for a parser to reach its first branch; contains no parser's marker.
 PROBE_TEXT = "a b"
@@ -30,15 +36,16 @@ class EngineTokenizer(Protocol):
         ...
 
 
-def check_name(
-    flag: str, name: str | None, registered: Iterable[str], also_known: Iterable[str]
+def check_registered(
+    known_names: Callable[[str], Iterable[str]], names: ParserNames, also_known: Iterable[str] = ()
 ) -> None:
-    """Raise `UnknownParserError` for a name that is not `registered`.
+    """Raise `UnknownParserError` for a name that an engine does not register.
 
-    also_known: additional names for the message.
+    known_names: returns the engine's names for a flag. also_known: more names for the message.
     """
-    if name and name not in (known := set(registered)):
-        raise UnknownParserError(flag, name, known.union(also_known))
+    for flag, name in ((TOOL_CALL_FLAG, names.tool_call), (REASONING_FLAG, names.reasoning)):
+        if name and name not in (known := set(known_names(flag))):
+            raise UnknownParserError(flag, name, known.union(also_known))
 
 
 @contextlib.contextmanager

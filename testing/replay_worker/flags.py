@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import functools
 import importlib.metadata
 import importlib.util
 import os
@@ -13,33 +14,36 @@ from ...base.errors import SetupError
 from ...base.json_types import JsonObject
 from ...parsers.api import native_parsers
 from ...parsers.base import ParserFactory, ParserNames
-from ...parsers.parser_lookup import uses_native
 from ...recording import flags as record_flags
-from ...recording.recorder import Recorder
 from ...recording.recording import RecordedModel
 from ...recording.recording_file import read_recordings
 from ...templates.auto_parsers import resolve_auto
 from ...templates.chat_template import ModelPrompts
 from ...tokenization import load
 from ...tokenization import tokenizer_selection as tokenizer_flags
-from ...tokenization.detokenizer import DetokenizerFactory, detokenizers
+from ...tokenization.detokenizer import detokenizers
 from ...tokenization.tokenizer_selection import TokenizerSelection
-from ...worker.backend import InlineBackend
-from ...worker.engine_worker import choose_parsers, name_parsers_in_rust, select_decoding
-from ...worker.flags import list_flags, read_merge_delays, read_parser_names, read_stock_frontends
+from ...worker.build import build_postprocessors
+from ...worker.decoding import choose_tokenizer, select_other
+from ...worker.engine_worker import (
+    build_worker_card,
+    choose_parsers,
+    name_parsers_in_rust,
+    select_decoding,
+)
+from ...worker.flags import (
+    WorkerSettings,
+    list_flags,
+    read_merge_delays,
+    read_parser_names,
+    read_stock_frontends,
+)
 from ...worker.metrics import WorkerMetrics
-from ...worker.other_tokenizers import choose_tokenizer, select_other
-from ...worker.recorder import build_recorder
-from ...worker.refusals import show_refusal
 from ...worker.request_stream import WorkerPostprocessor
-from ...worker.stock_frontends.backend import build_stock_postprocessor
-from ...worker.stock_frontends.markers import find_markers
 from ...worker.stock_frontends.rust_names import complete_names
-from ...worker.worker_card import build_worker_card
 from ..transcripts import EXAMPLES, Recordings, read_transcripts
 from .engine import ReplayEngine
-from .recorded_outputs import RecordedOutputs
-from .recorded_requests import RecordedRequests
+from .outputs import RecordedOutputs, RecordedRequests
 from .worker import ReplayModel, ReplayWorker
 
 # The flags of a vLLM worker that make sense without an engine.
@@ -153,15 +157,33 @@ def build_worker(
     )
     if flags.plain:
         return ReplayWorker(engine, None), model
-    tokenizer = load_decoding(files, model.tokenizer)
-    recorder = record(flags, detokenizers(tokenizer), metrics)
-    return (
-        ReplayWorker(
-            engine,
-            build_postprocessor(tokenizer, flags, metrics, recorder),
-            build_stock(tokenizer, flags, metrics, recorder),
-        ),
-        model,
+    return ReplayWorker(engine, *build_postprocessing(flags, names, files, metrics)), model
+
+
+def build_postprocessing(
+    flags: argparse.Namespace, names: ParserNames, files: ModelPrompts, metrics: WorkerMetrics
+) -> tuple[WorkerPostprocessor, WorkerPostprocessor | None]:
+    """Build the post-processing that the flags ask for. Raises as `build_worker`."""
+    settings = WorkerSettings(
+        names=names,
+        parsers=flags.postprocess_parsers,
+        on_error=flags.postprocess_on_error,
+        malformed_calls=flags.postprocess_malformed_calls,
+        delays=read_merge_delays(flags),
+        stock_frontends=read_stock_frontends(flags),
+        record=record_flags.read_record_settings(flags),
+    )
+    tokenizer = load_decoding(files, tokenizer_flags.parse_tokenizer_flags(flags))
+    native = functools.partial(load_native, flags.model, names)
+    path, version = str(flags.model.resolve()), importlib.metadata.version("backedge")
+    return build_postprocessors(
+        settings,
+        choose_parsers(settings.parsers, names, tokenizer, native),
+        detokenizers(tokenizer),
+        None,
+        RecordedModel(path=path, engine="replay", engine_version=version),
+        name_parsers_in_rust(flags),
+        metrics,
     )
 
 
@@ -184,22 +206,6 @@ def check_pace(flags: argparse.Namespace) -> None:
         )
 
 
-def record(
-    flags: argparse.Namespace, factory: DetokenizerFactory, metrics: WorkerMetrics
-) -> Recorder | None:
-    """Return the recorder if the flags ask for one."""
-    names = read_parser_names(flags)
-    model = RecordedModel(
-        path=str(flags.model.resolve()),
-        engine="replay",
-        engine_version=importlib.metadata.version("backedge"),
-        parsers=names,
-        kind="native" if uses_native(flags.postprocess_parsers, names) else "linear",
-    )
-    settings = record_flags.read_record_settings(flags)
-    return build_recorder(settings, model, factory, metrics)
-
-
 def load_decoding(files: ModelPrompts, selection: TokenizerSelection) -> object:
     """Return the tokenizer that decodes. Raises `SetupError` and `TokenizerLoadError`."""
     path = str(files.folder)
@@ -209,35 +215,6 @@ def load_decoding(files: ModelPrompts, selection: TokenizerSelection) -> object:
     return choose_tokenizer(other, lambda: files.tokenizer)
 
 
-def build_postprocessor(
-    tokenizer: object,
-    flags: argparse.Namespace,
-    metrics: WorkerMetrics,
-    recorder: Recorder | None = None,
-) -> WorkerPostprocessor:
-    """Build the post-processing with the parsers that the flags name.
-
-    Raises `UnknownParserError`, and `SetupError` for native parsers without their engine.
-    """
-    names = read_parser_names(flags)
-    backend = InlineBackend(
-        detokenizers(tokenizer),
-        choose_parsers(
-            flags.postprocess_parsers, names, tokenizer, lambda: load_native(flags.model, names)
-        ),
-        read_merge_delays(flags),
-        flags.postprocess_on_error,
-        metrics.report,
-    )
-    return WorkerPostprocessor(
-        backend,
-        metrics,
-        show_refusal,
-        recorder=recorder,
-        malformed_calls=flags.postprocess_malformed_calls,
-    )
-
-
 def load_native(folder: Path, names: ParserNames) -> ParserFactory:
     """Return the parsers of the first installed engine. Raises `SetupError`."""
     if importlib.util.find_spec("transformers") is None:
@@ -245,22 +222,3 @@ def load_native(folder: Path, names: ParserNames) -> ParserFactory:
     from transformers import AutoTokenizer
 
     return native_parsers(None, AutoTokenizer.from_pretrained(folder), names)
-
-
-def build_stock(
-    tokenizer: object,
-    flags: argparse.Namespace,
-    metrics: WorkerMetrics,
-    recorder: Recorder | None = None,
-) -> WorkerPostprocessor | None:
-    """Build the post-processing for stock frontends if the flags ask for it."""
-    if not read_stock_frontends(flags):
-        return None
-    return build_stock_postprocessor(
-        detokenizers(tokenizer),
-        find_markers(name_parsers_in_rust(flags), read_parser_names(flags)),
-        read_merge_delays(flags),
-        metrics,
-        show_refusal,
-        recorder,
-    )

@@ -7,6 +7,7 @@ from backedge.parsers.base import ParserRequest
 from backedge.postprocess.messages import (
     VERSION,
     ChoiceDelta,
+    Chunk,
     Delta,
     PostprocessedChunk,
     Usage,
@@ -64,3 +65,12 @@ def test_a_value_that_is_no_text_is_no_message(kind, value):
 )
 def test_whether_tokens_are_annotated(fields, annotates):
     assert params(**fields).annotates_tokens is annotates
+
+
+def test_a_chunk_is_cut():
+    chunk = Chunk(
+        index=1, token_ids=[5, 6, 7], logprobs=[1, 2, 3], finish_reason="stop", stop_reason=7
+    )
+    last = Chunk(index=1, token_ids=[7], logprobs=[3], finish_reason="stop", stop_reason=7)
+    assert chunk.cut(0, 2) == Chunk(index=1, token_ids=[5, 6], logprobs=[1, 2])
+    assert chunk.cut(2, 3) == last

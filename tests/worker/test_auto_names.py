@@ -6,8 +6,7 @@ from argparse import Namespace
 from typing import get_args
 
 import pytest
-from backedge.worker.auto_names import MODEL_FLAGS, resolve_auto_names
-from backedge.worker.flags import EngineName
+from backedge.worker.flags import MODEL_FLAGS, EngineName, resolve_auto_names
 
 from tests.parsers.chat_templates import build_template
 from tests.support import TINY_MODEL

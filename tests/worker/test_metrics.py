@@ -291,7 +291,7 @@ def test_tool_calls_by_outcome(length, finish_reason, fields, raises_at, outcome
 
 def test_a_malformed_call_is_counted_by_kind_and_logged_without_its_words(caplog):
     metrics = WorkerMetrics()
-    output = '<tool_call>{"name": "get_weather", "arguments": {"city: "Bergen"}}</tool_call>'
+    output = '<tool_call>{"name": "get_weather", "arguments": {"town: "Bergen"}}</tool_call>'
     ids = [*tokens(output), *tokens("<|im_end|>")]
     with caplog.at_level("INFO", "backedge"):
         asyncio.run(answer(build_worker(metrics, HERMES), outputs(ids), **WITH_TOOLS))

@@ -16,7 +16,7 @@ from backedge.tokenization import tokenizer_selection as selections
 from backedge.tokenization.detokenizer import DetokenizerOptions, detokenizers
 from backedge.tokenization.tokenizer_selection import TokenizerSelection
 from backedge.worker import flags
-from backedge.worker.other_tokenizers import choose_tokenizer, select_other
+from backedge.worker.decoding import choose_tokenizer, select_other
 from tokenizers import Tokenizer
 
 from tests.support import TINY_MODEL

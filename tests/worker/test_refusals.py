@@ -7,7 +7,7 @@ from http import HTTPStatus
 
 import pytest
 from backedge.base.errors import PoolAbsentError, RequestError
-from backedge.worker.refusals import refuse, show_refusal
+from backedge.worker.request_check import refuse, show_refusal
 from dynamo.llm.exceptions import EngineShutdown, HttpError, InvalidArgument
 
 

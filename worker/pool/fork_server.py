@@ -26,9 +26,8 @@ from ...base.limits import (
     FORK_TIMEOUT_S,
     MAX_FORK_SERVER_LINE,
 )
-from .crash_backoff import CrashBackoff
 from .messages import Forked, ForkServerStart, ProcessSettings
-from .settings import PoolSettings
+from .settings import CrashBackoff, PoolSettings
 
 logger = logging.getLogger(__name__)
 

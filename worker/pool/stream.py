@@ -10,7 +10,6 @@ from collections.abc import Callable
 from math import inf
 from typing import NamedTuple, Protocol
 
-import msgspec
 from typing_extensions import override
 
 from ...base.errors import ParserFailedError, PoolAbsentError, ProtocolError
@@ -28,7 +27,6 @@ class StreamProcess(Protocol):
 
     def send(self, request: messages.Request) -> None:
         """Send `request` to the process."""
-        ...
 
 
 class StreamCallbacks(NamedTuple):
@@ -269,16 +267,4 @@ def split_steps(chunk: Chunk) -> list[Chunk]:
     many tokens would delay other requests and exceed any deadline.
     """
     count = len(chunk.token_ids)
-    if count <= 1:
-        return [chunk]
-    return [
-        msgspec.structs.replace(
-            chunk,
-            token_ids=[token_id],
-            finish_reason=chunk.finish_reason if number == count else None,
-            stop_reason=chunk.stop_reason if number == count else None,
-            logprobs=chunk.logprobs and chunk.logprobs[number - 1 : number],
-            top_logprobs=chunk.top_logprobs and chunk.top_logprobs[number - 1 : number],
-        )
-        for number, token_id in enumerate(chunk.token_ids, 1)
-    ]
+    return [chunk.cut(at, at + 1) for at in range(count)] if count > 1 else [chunk]

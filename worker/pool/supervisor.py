@@ -29,11 +29,10 @@ from ...postprocess.postprocessor import log_failure
 from ...postprocess.stage_timing import Clock
 from ..backend import PostprocessBackend
 from . import messages
-from .crash_backoff import CrashBackoff
 from .current_step import Step
 from .fork_server import ForkServer
 from .process_handle import ProcessHandle
-from .settings import PoolSettings
+from .settings import CrashBackoff, PoolSettings
 from .stream import PooledStream, StreamCallbacks
 
 logger = logging.getLogger(__name__)

@@ -3,8 +3,7 @@ from __future__ import annotations
 import logging
 
 import pytest
-from backedge.engines.sglang.logs import LOG_INTERVAL_S, LOGGERS, LogThrottle
-from backedge.engines.sglang.parsers import SglangParsers
+from backedge.engines.sglang.parsers import LOG_INTERVAL_S, LOGGERS, LogThrottle, SglangParsers
 from backedge.parsers.base import ParserNames, ParserRequest
 
 from benchmarks.samples.sample import ADD_NOTE

@@ -4,10 +4,11 @@ from collections.abc import Sequence
 
 import pytest
 from backedge.base.errors import TOOL_CALL_FLAG, SetupError, UnknownParserError, UnusableParserError
+from backedge.parsers.base import ParserNames
 from backedge.parsers.events import Event
 from backedge.parsers.native.startup_checks import (
     PROBE_TEXT,
-    check_name,
+    check_registered,
     raise_unusable,
     try_parser,
 )
@@ -18,12 +19,13 @@ from benchmarks.samples.tokenizers import bpe
 
 @pytest.mark.parametrize("name", [None, "", "hermes"])
 def test_a_registered_name_or_none_is_accepted(name: str | None):
-    check_name(TOOL_CALL_FLAG, name, ["hermes"], [])
+    check_registered(lambda _: ["hermes"], ParserNames(tool_call=name))
 
 
 def test_an_unknown_name_is_refused_with_all_known_ones():
+    names = ParserNames("nope")
     with pytest.raises(UnknownParserError, match=r"'nope' is not known; .*: glm45, hermes, ours"):
-        check_name(TOOL_CALL_FLAG, "nope", ["hermes", "glm45"], ["ours"])
+        check_registered(lambda _: ["hermes", "glm45"], names, ["ours"])
 
 
 def fail(error: Exception | None) -> None:

@@ -10,7 +10,7 @@ from types import SimpleNamespace
 from typing import Any
 
 from backedge.templates.chat_template import ModelPrompts
-from backedge.testing.replay_worker.recorded_outputs import RecordedOutputs
+from backedge.testing.replay_worker.outputs import RecordedOutputs
 from backedge.testing.transcripts import EXAMPLES, Recordings, read_transcripts
 from prometheus_client import Counter, Gauge
 

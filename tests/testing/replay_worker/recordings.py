@@ -4,7 +4,7 @@ import asyncio
 
 from backedge.templates.chat_template import ModelPrompts
 from backedge.testing.replay_worker.engine import ReplayEngine
-from backedge.testing.replay_worker.recorded_outputs import RecordedOutputs
+from backedge.testing.replay_worker.outputs import RecordedOutputs
 from backedge.testing.transcripts import EXAMPLES, Recordings, read_transcripts
 
 from tests.support import TINY_MODEL, TRANSCRIPTS, encode

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import msgspec
 import pytest
-from backedge.testing.replay_worker.recorded_requests import RecordedRequests
+from backedge.testing.replay_worker.outputs import RecordedRequests
 from dynamo.llm.exceptions import HttpError
 
 from tests.recording.test_rerun import CALL, record_call

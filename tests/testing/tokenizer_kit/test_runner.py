@@ -75,7 +75,7 @@ def test_a_pytest_of_a_broken_tokenizer_fails_its_check():
 def test_a_pickler_that_is_missing_is_a_failure(monkeypatch):
     monkeypatch.setitem(sys.modules, "dill", None)
     run = contract_tests(lambda: WordTokenizer("model"))
-    with pytest.raises(pytest.fail.Exception, match=r"dill is not installed.*backedge\[kit\]"):
+    with pytest.raises(pytest.fail.Exception, match=r"dill is not installed.*\[kit\]"):
         run(check("dill"))
 
 

@@ -16,8 +16,8 @@ from backedge.postprocess.messages import Chunk, Delta
 from backedge.postprocess.postprocessor import Postprocessor
 from backedge.tokenization.detokenizer import DetokenizerOptions, detokenizers
 from backedge.tokenization.tokenizer_selection import TokenizerSelection
-from backedge.worker import native_detokenizer
-from backedge.worker.native_detokenizer import build_detokenizers, check_tokenizer
+from backedge.worker import decoding
+from backedge.worker.decoding import build_detokenizers, check_tokenizer
 
 from tests.support import TINY_MODEL, TRANSCRIPTS, Transcript, encode, params, parser_request
 from tests.worker import test_engine_worker as test_base
@@ -100,7 +100,7 @@ def test_the_rest_is_the_tokenizers(engine: str) -> None:
 
 def test_an_engine_without_one_is_refused() -> None:
     with pytest.raises(SetupError, match="only vLLM and SGLang"):
-        build_detokenizers("native", native_detokenizer.__name__, None)
+        build_detokenizers("native", decoding.__name__, None)
     with pytest.raises(SetupError, match="only vLLM and SGLang"):
         test_base.ScriptedWorker(detokenizer="native").build()
 

@@ -3,7 +3,7 @@
 import gc
 
 import pytest
-from backedge.base import garbage
+from backedge.base import gc_freeze
 
 
 class Knot:
@@ -18,11 +18,11 @@ def as_before():
     yield
     gc.enable()
     gc.unfreeze()
-    garbage.freeze_loaded.cache_clear()
+    gc_freeze.freeze_loaded.cache_clear()
 
 
 def test_what_is_imported_is_not_looked_at_again():
-    with garbage.importing():
+    with gc_freeze.importing():
         assert not gc.isenabled()
         kept = Knot()
     assert gc.isenabled()
@@ -31,19 +31,19 @@ def test_what_is_imported_is_not_looked_at_again():
 
 
 def test_an_import_that_fails_leaves_the_collector_on():
-    with pytest.raises(ImportError), garbage.importing():
+    with pytest.raises(ImportError), gc_freeze.importing():
         raise ImportError("no such module")
     assert gc.isenabled()
 
 
 def test_what_is_loaded_is_frozen_once():
-    garbage.freeze_loaded.cache_clear()
+    gc_freeze.freeze_loaded.cache_clear()
     gc.unfreeze()
-    garbage.freeze_loaded()
+    gc_freeze.freeze_loaded()
     frozen = gc.get_freeze_count()
     assert frozen > len(gc.get_objects())
     later = Knot()
-    garbage.freeze_loaded()
+    gc_freeze.freeze_loaded()
     # Frozen objects are still freed when nothing refers to them, so the count may only fall.
     assert gc.get_freeze_count() <= frozen
     assert any(found is later for found in gc.get_objects())

@@ -1,16 +1,20 @@
-"""The engines' own incremental detokenizers, for `--postprocess-detokenizer native`.
+"""Selects the tokenizer and the detokenizers with which a worker decodes.
 
-The shared part; an adapter's `native_detokenizers(tokenizer)` builds the factory.
+The worker decodes with the tokenizer with which the frontend encodes: the engine's, or another one
+that the flags name. For `--postprocess-detokenizer native`, an adapter's
+`native_detokenizers(tokenizer)` builds the factory of the engine's own detokenizers.
 """
 
 from __future__ import annotations
 
 import importlib
 from collections.abc import Callable, Sequence
-from typing import Literal
+from pathlib import Path
+from typing import Literal, NamedTuple
 
 from typing_extensions import override
 
+from ..base.engines import load_engine_module
 from ..base.errors import SetupError
 from ..tokenization.detokenizer import (
     Detokenizer,
@@ -18,7 +22,13 @@ from ..tokenization.detokenizer import (
     DetokenizerOptions,
     detokenizers,
 )
-from ..tokenization.tokenizer_selection import BACKEND_FLAG, TokenizerSelection
+from ..tokenization.model_files import load_tokenizer_json
+from ..tokenization.tokenizer_selection import (
+    BACKEND_FLAG,
+    Backend,
+    TokenizerSelection,
+    check_installed,
+)
 
 DetokenizerKind = Literal["table", "native"]
 DETOKENIZER_FLAG = "--postprocess-detokenizer"
@@ -90,3 +100,44 @@ def check_tokenizer(selection: TokenizerSelection, engine: str) -> None:
             f"{DETOKENIZER_FLAG} native uses the engine's tokenizer, but {BACKEND_FLAG} is "
             f"{selection.backend}; omit one of the two flags."
         )
+
+
+class OtherTokenizer(NamedTuple):
+    """A model's tokenizer for another back end; JSON values. path: a folder or a file."""
+
+    backend: Backend
+    path: str
+    trust_remote_code: bool
+
+
+def select_other(
+    selection: TokenizerSelection, engine: str, path: str, *, trust_remote_code: bool
+) -> OtherTokenizer | None:
+    """Return the tokenizer that the flags select; None for that of `engine`.
+
+    A user's class ("python") is loaded elsewhere. "huggingface" reads tokenizer.json; for a model
+    without that file, the engine decodes.
+    Raises `SetupError` for a back end that is not installed here.
+    """
+    backend = selection.backend
+    if backend is None or backend in ("python", engine):
+        return None
+    if backend == "huggingface" and not (Path(path) / "tokenizer.json").is_file():
+        return None
+    check_installed(backend)
+    return OtherTokenizer(backend, path, trust_remote_code)
+
+
+def choose_tokenizer(other: OtherTokenizer | None, own: Callable[[], object]) -> object:
+    """Return the tokenizer that the flags select, or the engine's, which `own` loads.
+
+    other: a list if decoded from JSON. Raises what the back end raises.
+    """
+    if other is None:
+        return own()
+    backend, path, trust_remote_code = other
+    if backend == "huggingface":
+        return load_tokenizer_json(path)
+    adapter = load_engine_module(backend, "worker")
+    tokenizer: object = adapter.read_tokenizer(path, trust_remote_code=trust_remote_code)
+    return tokenizer

@@ -14,8 +14,8 @@ from backedge.recording.flags import RecordSettings
 from backedge.recording.recording import RecordedModel, Recording
 from backedge.recording.recording_file import read_recordings
 from backedge.worker.backend import PostprocessBackend
+from backedge.worker.build import build_recorder
 from backedge.worker.metrics import WorkerMetrics
-from backedge.worker.recorder import build_recorder
 from backedge.worker.request_stream import WorkerPostprocessor
 from backedge.worker.stock_frontends.backend import build_stock_postprocessor
 

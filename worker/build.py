@@ -1,0 +1,77 @@
+"""Builds the post-processing of a worker from its settings."""
+
+from __future__ import annotations
+
+import importlib.metadata
+
+import msgspec
+
+from ..parsers.base import ParserFactory, ParserNames
+from ..parsers.parser_lookup import uses_native
+from ..recording.flags import RecordSettings
+from ..recording.recorder import Recorder
+from ..recording.recording import RecordedModel
+from ..recording.redaction import Redactor
+from ..recording.writer import RecordingWriter
+from ..tokenization.detokenizer import DetokenizerFactory
+from .backend import InlineBackend
+from .flags import WorkerSettings
+from .metrics import WorkerMetrics
+from .pool import PoolSupervisor
+from .request_check import show_refusal
+from .request_stream import WorkerPostprocessor
+from .stock_frontends.backend import build_stock_postprocessor
+from .stock_frontends.markers import find_markers
+
+
+def build_postprocessors(
+    settings: WorkerSettings,
+    parsers: ParserFactory,
+    detokenizers: DetokenizerFactory,
+    pool: PoolSupervisor | None,
+    model: RecordedModel,
+    in_rust: ParserNames,
+    metrics: WorkerMetrics,
+) -> tuple[WorkerPostprocessor, WorkerPostprocessor | None]:
+    """Return the post-processors for Backedge's and for stock frontends; None: not wanted.
+
+    pool: None to post-process in this process. model: without parsers and version of Backedge.
+    in_rust: the parsers of stock frontends.
+    """
+    metrics.pool = pool
+    inline = (detokenizers, parsers, settings.delays, settings.on_error, metrics.report)
+    kind = "native" if uses_native(settings.parsers, settings.names) else "linear"
+    model = msgspec.structs.replace(model, parsers=settings.names, kind=kind)
+    recorder = build_recorder(settings.record, model, detokenizers, metrics)
+    own = WorkerPostprocessor(
+        pool or InlineBackend(*inline),
+        metrics,
+        show_refusal,
+        recorder=recorder,
+        malformed_calls=settings.malformed_calls,
+    )
+    if not settings.stock_frontends:
+        return own, None
+    markers = find_markers(in_rust, settings.names)
+    return own, build_stock_postprocessor(
+        detokenizers, markers, settings.delays, metrics, show_refusal, recorder
+    )
+
+
+def build_recorder(
+    settings: RecordSettings | None,
+    model: RecordedModel,
+    detokenizers: DetokenizerFactory,
+    metrics: WorkerMetrics,
+) -> Recorder | None:
+    """Return the recorder, whose writer counts in `metrics`; None without `settings`.
+
+    model: without the version of Backedge.
+    """
+    if settings is None:
+        return None
+    writer = RecordingWriter(settings, "worker")
+    metrics.recordings = writer.counts
+    version = importlib.metadata.version("backedge")
+    model = msgspec.structs.replace(model, backedge_version=version)
+    return Recorder(settings, writer, "worker", model, lambda: Redactor(detokenizers))
