@@ -10,7 +10,7 @@ parser, and leaves reasoning to the parser that it wraps.
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Protocol
 
 from typing_extensions import override
@@ -118,7 +118,7 @@ class _NamedCall:
         self._guesses = guesses
         self._calls = ToolCallEmitter(self._events, {}, guesses=guesses)
         self._arguments = JsonRepairer(self._calls.arguments, malformed=self._calls.stops_repair)
-        self._is_content = False
+        self._state: Callable[[str], None] = self._begin
         self._held = ""
 
     @property
@@ -130,45 +130,42 @@ class _NamedCall:
         """Return the events that `text` completes."""
         if self._array is not None:
             return self._array.feed(text)
-        text = self._held + text
-        self._held = ""
-        if self._calls.index < 0 and not self._is_content:
-            if not self._begin(text):
-                return []
-            if self._array is not None:
-                return self._array.feed(text)
-            text = text if self._is_content else text.lstrip()
-        if not self._is_content and self._arguments.status is not Status.DONE:
-            text = self._read_arguments(text)
-        held = not self._is_content and not text.strip() and len(text) <= MAX_SPACE
-        if held and self._arguments.status is Status.DONE:
-            self._held = text
-        elif text:
-            self._is_content = True
-            self._events.append(Content(text))
-        return self._take()
+        text, self._held = self._held + text, ""
+        self._state(text)
+        return self._take() if self._array is None else self._array.feed(text)
 
-    def _begin(self, text: str) -> bool:
-        """Determine what `text` begins; False if that needs more text."""
+    def _begin(self, text: str) -> None:
+        """Determine what `text` begins."""
         start = _BEGINNING.match(text)
         if start is None or start.end() > MAX_SPACE:
-            self._is_content = True
+            self._show(text)
         elif start["array"]:
             self._array = LinearParser(REQUIRED, {}, guesses=self._guesses)
         elif start["object"]:
             self._calls.start(self._name)
+            self._state = self._read_arguments
+            self._read_arguments(text.lstrip())
         else:
             self._held = text
-            return False
-        return True
 
-    def _read_arguments(self, text: str) -> str:
-        """Read arguments from `text`; return the text after them."""
+    def _read_arguments(self, text: str) -> None:
         rest = text[self._arguments.read_far(text) :]
         if self._arguments.status is Status.DONE:
-            return rest
-        self._held = rest
-        return ""
+            self._state = self._skip_space
+            self._skip_space(rest)
+        else:
+            self._held = rest
+
+    def _skip_space(self, text: str) -> None:
+        """Hold back white space after the arguments."""
+        if text.strip() or len(text) > MAX_SPACE:
+            self._show(text)
+        else:
+            self._held = text
+
+    def _show(self, text: str) -> None:
+        self._state = self._show
+        self._events.append(Content(text))
 
     def finish(self, *, cut: bool) -> list[Event]:
         """Return the events of held-back text; arguments that have not ended stay open."""

@@ -141,12 +141,7 @@ class PythonCallGrammar(IncrementalGrammar):
         start = skip_space(text, end + 1)
         if start < len(text) and text[start] == ")":
             return True
-        keyword = _KEYWORD.match(text, start)
-        word = keyword or _WORD.match(text, start)
-        if word is not None and word.end() == len(text) and not final:
-            return None
-        start = start if keyword is None else skip_space(text, keyword.end())
-        return begins_literal(text, start, final=final)
+        return _begins_argument(text, start, final=final)
 
     def _refuse(self, position: int) -> int:
         """Stop before text that is not a call."""
@@ -226,3 +221,13 @@ class PythonCallGrammar(IncrementalGrammar):
             self.status = Status.MORE
             self._state = self._argument
         return position
+
+
+def _begins_argument(text: str, start: int, *, final: bool) -> bool | None:
+    """Whether an argument with a literal begins at `start`; None if that needs more text."""
+    keyword = _KEYWORD.match(text, start)
+    word = keyword or _WORD.match(text, start)
+    if word is not None and word.end() == len(text) and not final:
+        return None
+    start = start if keyword is None else skip_space(text, keyword.end())
+    return begins_literal(text, start, final=final)
