@@ -33,6 +33,9 @@ MAX_HELD_VALUE = 1 << 16
 """characters: a parameter's text that may be a string or a container | it is a string"""
 MAX_HELD_STRING = 1 << 16
 """characters: a JSON string where the schema allows none | it stays a string"""
+MAX_SEARCHED_ARGUMENTS = 1 << 20
+"""characters: arguments that are kept until the end of their call, to search them for markup
+| they are not searched"""
 MAX_UNDECIDED_BRACKET = 1 << 16
 """characters: a bracket in Python's syntax that may enclose a value, a list or an object
 | it is a list"""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing_extensions import override
 
-from .incremental_grammar import IncrementalGrammar
+from .incremental_grammar import IncrementalGrammar, OuterGrammar
 from .json_calls import CallKeys, JsonCallGrammar
 from .python_calls import PythonCallGrammar
 from .tool_calls import ToolCallEmitter
@@ -14,7 +14,7 @@ _SPACE = " \t\r\n"
 _MAX_SPACE = 1024
 
 
-class CallListGrammar(IncrementalGrammar):
+class CallListGrammar(OuterGrammar):
     """Reads a list of calls, or one call object: JSON if it begins with a brace, else Python.
 
     Holds back the list's bracket and at most `_MAX_SPACE` of white space, and what
@@ -26,50 +26,31 @@ class CallListGrammar(IncrementalGrammar):
     ) -> None:
         self._json = JsonCallGrammar(calls, keys, declared_only=declared_only)
         self._python = PythonCallGrammar(calls, bracketed=True, declared_only=declared_only)
-        self._grammar: IncrementalGrammar = self._python
+        self._value: IncrementalGrammar = self._python
         self._state = self._choose
 
     @property
     @override
-    def in_string(self) -> bool:
-        return self._state == self._read and self._grammar.in_string
-
-    @property
-    @override
-    def string_end(self) -> tuple[str, str]:
-        return self._grammar.string_end
-
-    @property
-    @override
     def in_argument(self) -> bool:
-        return self._grammar.in_argument
-
-    @property
-    @override
-    def held(self) -> str:
-        return self._grammar.held
-
-    @override
-    def take_run(self, text: str) -> bool:
-        return self._state == self._read and self._grammar.take_run(text)
+        return self._value.in_argument
 
     @override
     def take_unexpected(self, char: str) -> None:
-        self._grammar.take_unexpected(char)
-        self.status = self._grammar.status
+        self._value.take_unexpected(char)
+        self.status = self._value.status
 
     @override
     def close(self) -> None:
-        self._grammar.close()
-        self.status = self._grammar.status
+        self._value.close()
+        self.status = self._value.status
 
     @override
     def read(self, text: str, start: int = 0, *, final: bool = False) -> int:
         # Most text is read after the choice, so skip the loop over states.
         if self._state == self._choose:
             return super().read(text, start, final=final)
-        position = self._grammar.read(text, start, final=final)
-        self.status = self._grammar.status
+        position = self._value.read(text, start, final=final)
+        self.status = self._value.status
         return position
 
     def _choose(self, text: str, position: int) -> int:
@@ -81,11 +62,11 @@ class CallListGrammar(IncrementalGrammar):
         if at == len(text) < end and not self._final:
             return position
         if at < end and text[at : at + 1] == "{":
-            self._grammar = self._json
-        self._state = self._read
+            self._value = self._json
+        self._state = self._in_value
         return position
 
-    def _read(self, text: str, position: int) -> int:
-        position = self._grammar.read(text, position, final=self._final)
-        self.status = self._grammar.status
+    def _in_value(self, text: str, position: int) -> int:
+        position = self._value.read(text, position, final=self._final)
+        self.status = self._value.status
         return position

@@ -7,6 +7,8 @@ import enum
 import re
 from collections.abc import Callable, Sequence
 
+from typing_extensions import override
+
 _SPACE = re.compile(r"[ \t\r\n]*")
 
 
@@ -94,6 +96,40 @@ class IncrementalGrammar(abc.ABC):
             if self.status is not Status.MORE or (position == before and self._state == state):
                 break
         return position
+
+
+class OuterGrammar(IncrementalGrammar):
+    """Reads calls whose values another grammar reads, `_value`, in the state `_in_value`.
+
+    _follows: characters that may follow a string, beside those that the value's grammar names.
+    """
+
+    _value: IncrementalGrammar
+    _follows = ""
+
+    @abc.abstractmethod
+    def _in_value(self, text: str, position: int) -> int:
+        """Let the value's grammar read."""
+
+    @property
+    @override
+    def in_string(self) -> bool:
+        return self._state == self._in_value and self._value.in_string
+
+    @property
+    @override
+    def string_end(self) -> tuple[str, str]:
+        quote, follows = self._value.string_end
+        return quote, follows + self._follows
+
+    @property
+    @override
+    def held(self) -> str:
+        return self._value.held
+
+    @override
+    def take_run(self, text: str) -> bool:
+        return self._state == self._in_value and self._value.take_run(text)
 
 
 def skip_space(text: str, position: int) -> int:

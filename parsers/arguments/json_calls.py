@@ -12,7 +12,7 @@ from typing_extensions import override
 
 from ...base.limits import MAX_TOOL_NAME, MAX_WAITING_CALL
 from ..events import Malformation
-from .incremental_grammar import IncrementalGrammar, Status
+from .incremental_grammar import OuterGrammar, Status
 from .json_repair import JsonRepairer
 from .json_text import WriteJson, escape_json
 from .object_keys import WAITS, lacks_brace, read_key, skip_doubled_quote
@@ -48,7 +48,7 @@ class CallKeys:
         return frozenset(self.name + self.arguments + self.id + self.inside)
 
 
-class JsonCallGrammar(IncrementalGrammar):
+class JsonCallGrammar(OuterGrammar):
     """Reads call objects with keys in any order; streams the arguments.
 
     An array ends with its bracket. Without an array, further objects may follow, separated by
@@ -63,6 +63,9 @@ class JsonCallGrammar(IncrementalGrammar):
     Holds back what `JsonRepairer` does. An object that is not known to be a call after
     `MAX_WAITING_CALL` characters is not a call.
     """
+
+    _value: JsonRepairer
+    _follows = "}:"
 
     def __init__(
         self, calls: ToolCallEmitter, keys: CallKeys, *, declared_only: bool = False
@@ -92,24 +95,8 @@ class JsonCallGrammar(IncrementalGrammar):
 
     @property
     @override
-    def in_string(self) -> bool:
-        return self._state == self._in_value and self._value.in_string
-
-    @property
-    @override
-    def string_end(self) -> tuple[str, str]:
-        quote, follows = self._value.string_end
-        return quote, follows + "}:"
-
-    @property
-    @override
     def in_argument(self) -> bool:
         return self._in_arguments
-
-    @property
-    @override
-    def held(self) -> str:
-        return self._value.held
 
     @override
     def take_run(self, text: str) -> bool:

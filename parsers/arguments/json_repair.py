@@ -136,11 +136,6 @@ class JsonRepairer(IncrementalGrammar):
             position = self.read(text, position + 1)
         return position
 
-    def read_through(self, text: str) -> str:
-        """Read `text`, which has no markers; return its unread end, which needs more text."""
-        position = self.read_far(text)
-        return text[position:] if self.status is Status.MORE else ""
-
     @override
     def close(self) -> None:
         if self._state == self._after_empty:

@@ -46,8 +46,3 @@ def word_to_json(word: str) -> str:
 def is_literal(word: str) -> bool:
     """Whether `word` is a number or keyword of JSON or Python that JSON can express."""
     return word_to_json(word)[0] != '"'
-
-
-def is_number(word: str) -> bool:
-    """Whether `word` is a number of JSON or Python that JSON can express."""
-    return word_to_json(word)[0] not in '"tfn'

@@ -7,7 +7,7 @@ import re
 from typing_extensions import override
 
 from ...base.limits import MAX_BEGINNING, MAX_TOOL_NAME
-from .incremental_grammar import IncrementalGrammar, Status, skip_space
+from .incremental_grammar import OuterGrammar, Status, skip_space
 from .python_values import PythonValue
 from .python_words import VALUE_START, begins_literal
 from .schema_value import UNDECLARED
@@ -21,7 +21,7 @@ _KEYWORD = re.compile(r"([^\W\d]\w*)\s*=(?!=)")
 _WORD = re.compile(r"[^\W\d]\w*\s*")
 
 
-class PythonCallGrammar(IncrementalGrammar):
+class PythonCallGrammar(OuterGrammar):
     """Reads calls whose arguments are literals; each value streams as JSON. Nothing is evaluated.
 
     Text is a call once its first argument begins as a literal, or its parenthesis closes. After
@@ -36,6 +36,9 @@ class PythonCallGrammar(IncrementalGrammar):
     most `MAX_TOOL_NAME`, and what `PythonValue` holds back.
     """
 
+    _value: PythonValue
+    _follows = ")"
+
     def __init__(
         self, calls: ToolCallEmitter, *, bracketed: bool, declared_only: bool = False
     ) -> None:
@@ -48,28 +51,8 @@ class PythonCallGrammar(IncrementalGrammar):
 
     @property
     @override
-    def in_string(self) -> bool:
-        return self._state == self._in_value and self._value.in_string
-
-    @property
-    @override
-    def string_end(self) -> tuple[str, str]:
-        quote, follows = self._value.string_end
-        return quote, follows + ")"
-
-    @property
-    @override
     def in_argument(self) -> bool:
         return self._calls.open
-
-    @property
-    @override
-    def held(self) -> str:
-        return self._value.held
-
-    @override
-    def take_run(self, text: str) -> bool:
-        return self._state == self._in_value and self._value.take_run(text)
 
     @override
     def take_unexpected(self, char: str) -> None:

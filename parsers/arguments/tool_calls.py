@@ -7,7 +7,7 @@ from collections.abc import Callable, Collection, Mapping
 from typing import TypeAlias
 
 from ...base.json_types import JsonObject
-from ...base.limits import MAX_MARKUP
+from ...base.limits import MAX_MARKUP, MAX_SEARCHED_ARGUMENTS
 from ..events import (
     Event,
     Malformation,
@@ -56,6 +56,7 @@ class ToolCallEmitter:
         self._markup = None if guesses else markup
         self._has_arguments = False
         self._written: list[str] = []  # the arguments, for `markup`
+        self._unsearched = 0  # room for more of them, in characters
         self._unended = False
         self._keys: set[str] = set()
         self._malformed = False
@@ -123,6 +124,7 @@ class ToolCallEmitter:
         self._index += 1
         self._has_arguments = False
         self._written = []
+        self._unsearched = MAX_SEARCHED_ARGUMENTS if self._markup is not None else 0
         self._keys = set()
         self._malformed = self._doubtful = self._unended = False
         self.open = True
@@ -137,7 +139,8 @@ class ToolCallEmitter:
         """
         if text and self.open:
             self._has_arguments = True
-            if self._markup is not None:
+            if self._unsearched > 0:
+                self._unsearched -= len(text)
                 self._written.append(text)
             self.events.append(ToolCallArguments(self._index, text))
 
@@ -200,7 +203,7 @@ class ToolCallEmitter:
         self._drop_stray()
         if self._doubtful and not self._has_required():
             self.malformed("missing_parameter")
-        if self._markup is not None and not self._malformed and self._has_swallowed(self._markup):
+        if self._unsearched > 0 and not self._malformed and self._has_swallowed():
             self.malformed("swallowed_markup")
         if self._malformed:
             pass
@@ -233,9 +236,11 @@ class ToolCallEmitter:
         self._stray = ""
         self._has_stray = False
 
-    def _has_swallowed(self, markup: FindMarkup) -> bool:
+    def _has_swallowed(self) -> bool:
+        if self._markup is None:
+            return False
         names = {*self._parameters, *self.declared_keys(self.name)}
-        return markup("".join(self._written), names, self.compiled_schema, self._unended)
+        return self._markup("".join(self._written), names, self.compiled_schema, self._unended)
 
     def _has_required(self) -> bool:
         if self._has_arguments and not self._keys:

@@ -72,11 +72,17 @@ def _read(grammar: IncrementalGrammar, text: str, *, final: bool) -> str:
     return text[position:]
 
 
+def read_through(value: Any, text: str) -> str:
+    """Read `text`, which has no markers; return its unread end, which needs more text."""
+    position = value.read_far(text)
+    return text[position:] if value.status is Status.MORE else ""
+
+
 def read_value(value: Any, out: list[str], text: str, cuts: Collection[int], longest: int) -> str:
     """Return what `value` writes to `out` of `text`, fed in pieces; it holds back no more."""
     held = ""
     for piece in cut_pieces(text, cuts):
-        held = value.read_through(held + piece)
+        held = read_through(value, held + piece)
         assert len(held) <= longest
         if value.status is Status.DONE:
             return "".join(out)

@@ -16,6 +16,8 @@ from backedge.parsers.events import Event, ToolCallArguments, ToolCallMalformed
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.parsers.arguments.reading import read_through
+
 MARK = '<|"|>'
 PROPERTIES: dict[str, Any] = {
     "zip": {"type": "string"},
@@ -44,7 +46,7 @@ def read_events(text: str, cuts: Collection[int] = ()) -> tuple[str, bool]:
     positions = sorted({0, len(text), *(cut for cut in cuts if cut < len(text))})
     held = ""
     for start, end in itertools.pairwise(positions):
-        held = grammar.read_through(held + text[start:end])
+        held = read_through(grammar, held + text[start:end])
         assert len(held) <= MAX_WORD + 1
         if grammar.status is Status.DONE:
             break

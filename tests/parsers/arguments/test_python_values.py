@@ -15,7 +15,7 @@ from backedge.parsers.arguments.python_words import begins_literal
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.parsers.arguments.reading import read_value
+from tests.parsers.arguments.reading import read_through, read_value
 
 cuts = st.sets(st.integers(1, 120), max_size=20)
 # More than a word, an escape sequence, or what is looked at behind a quote.
@@ -213,7 +213,7 @@ def test_the_time_is_linear(unit: str) -> None:
         start = time.process_time()
         held = ""
         for position in range(0, len(text), 7):
-            held = value.read_through(held + text[position : position + 7])
+            held = read_through(value, held + text[position : position + 7])
         return time.process_time() - start
 
     assert min(measure(20000) for _ in range(3)) <= 12 * min(measure(5000) for _ in range(3))

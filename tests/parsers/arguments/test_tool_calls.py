@@ -3,6 +3,7 @@ from __future__ import annotations
 import json
 
 import pytest
+from backedge.base.limits import MAX_SEARCHED_ARGUMENTS
 from backedge.parsers.arguments.tool_calls import ToolCallEmitter
 from backedge.parsers.events import (
     Event,
@@ -155,3 +156,15 @@ def test_a_key_that_a_closed_schema_does_not_name(more: dict[str, object], stays
     calls.arguments("1")
     calls.end()
     assert bool(malformations(events)) == stays_open
+
+
+@pytest.mark.parametrize(("length", "searched"), [(10, True), (MAX_SEARCHED_ARGUMENTS, False)])
+def test_arguments_are_searched_for_markup_up_to_a_limit(length: int, searched: bool) -> None:
+    events: list[Event] = []
+    calls = ToolCallEmitter(events, {}, lambda *_: True)
+    calls.start("f")
+    calls.member("a")
+    calls.arguments('"' + "x" * length)
+    calls.arguments('"')
+    calls.end()
+    assert malformations(events) == ["swallowed_markup"] * searched

@@ -17,6 +17,8 @@ from backedge.parsers.events import Event, ToolCallArguments
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.parsers.arguments.reading import read_through
+
 PROPERTIES: dict[str, Any] = {
     "i": {"type": "integer"},
     "n": {"type": "number"},
@@ -38,7 +40,7 @@ def read(text: str, cuts: Collection[int] = ()) -> str:
     positions = sorted({0, len(text), *(cut for cut in cuts if cut < len(text))})
     held = ""
     for start, end in itertools.pairwise(positions):
-        held = grammar.read_through(held + text[start:end])
+        held = read_through(grammar, held + text[start:end])
         if grammar.status is Status.DONE:
             break
     if grammar.status is not Status.DONE:
