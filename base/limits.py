@@ -27,6 +27,8 @@ MAX_SPACE = 256
 # Some 14 tokens, for which the arguments' stream is silent; a marker token counts as 4 bytes.
 MAX_UNDECIDED_OUTPUT = 56
 """bytes: output after a marker token in an open string | it is sent as text of the string"""
+MAX_CONSIDERED = 2048
+"""characters: output from a call in open reasoning on, until the reasoning ends | it is a call"""
 MAX_WORD = 256
 """characters: a number or keyword in JSON | it becomes a string"""
 MAX_HELD_VALUE = 1 << 16

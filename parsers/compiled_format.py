@@ -106,6 +106,12 @@ class CompiledFormat:
         }
 
     @cached_property
+    def thought_ends(self) -> frozenset[str]:
+        """The markers that end reasoning."""
+        ends = _select(self.markers.get(State.REASONING, {}), {State.START, State.CONTENT})
+        return frozenset(ends)
+
+    @cached_property
     def markup(self) -> SwallowedMarkup | None:
         """Finds markers in values; None if values have ends of their own."""
         reads_values = not (VALUE_STATES | _OPEN_GRAMMARS).isdisjoint(self.markers)

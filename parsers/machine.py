@@ -4,11 +4,12 @@ How it works
 ------------
 A `Format` is a table. Each state says what the text in it is, and lists the markers that end it
 together with the states they lead to. `LinearParser` runs such a table over a model's output; it
-knows no format by name. It owns three objects, and each of them knows only what is its own:
+knows no format by name. It owns four objects, and each of them knows only what is its own:
 
     `Lexer`       lexer.py        cuts the output into markers and text
     `CallReader`  call_reader.py  reads the name, the keys and the values of a call
     `Transcript`  transcript.py   shows text and calls; gives back what only looked like a call
+    `ConsideredCalls`  considered_call.py  lets a call in open reasoning wait: it may be a thought
 
 These are the states that a table may have, and the usual ways between them:
 
@@ -69,9 +70,11 @@ from .arguments.incremental_grammar import IncrementalGrammar, Status, skip_spac
 from .base import StreamParser
 from .call_reader import CallReader
 from .compiled_format import CODE_MARKERS, CompiledFormat
+from .considered_call import ConsideredCalls
 from .events import Content, Event, Reasoning, ToolCallCut
 from .format import (
     CALL_ENDS,
+    CALL_STATES,
     CODE_STATES,
     COLLECTED_STATES,
     COMPLETE,
@@ -119,13 +122,14 @@ class LinearParser(StreamParser, Reader):
             parameters, table.grammar.separator, table.markup, guesses=guesses
         )
         self._call = CallReader(table, self._transcript)
+        self._thoughts = ConsideredCalls(table, self._lexer, self._transcript, self)
         self._state: State
         self._ends = False  # nothing follows, so what waits is at most half a marker
         # Takes a text without markers; None in states where it needs more than that.
         self._take_run: Callable[[str], None] | None
         if table.prefix:
             self._transcript.events.append(Content(table.prefix))
-        self._enter(state or table.initial_state)
+        self.enter(state or table.initial_state)
 
     @property
     def state(self) -> State:
@@ -160,7 +164,8 @@ class LinearParser(StreamParser, Reader):
     @property
     @override
     def held(self) -> list[HeldText]:
-        return self._transcript.held_text + self._call.held_text + self._lexer.held_text
+        texts = self._transcript.held_text + self._call.held_text + self._lexer.held_text
+        return texts + self._thoughts.held_text
 
     @override
     def reads_together(self, token_ids: Sequence[int]) -> bool:
@@ -205,7 +210,7 @@ class LinearParser(StreamParser, Reader):
             if lexer.counts:
                 lexer.reasoning_tokens += len(token_ids)
         else:
-            lexer.feed(text, token_ids)
+            self._thoughts.feed(text, token_ids)
         return transcript.take() if transcript.events else []
 
     @override
@@ -215,6 +220,7 @@ class LinearParser(StreamParser, Reader):
         events = self.feed(text, token_ids)
         lexer = self._lexer
         self._ends = True
+        self._thoughts.finish(cut=cut)
         lexer.finish(cut=cut)
         if self._state is State.HEADER:
             self._end_header(cut=cut)
@@ -267,6 +273,9 @@ class LinearParser(StreamParser, Reader):
         call, transcript = self._call, self._transcript
         if self._state is State.HEADER and target is not Jump.BY_HEADER:
             self._end_header()
+        if target in CALL_STATES and self._thoughts.begin(marker, self._state):
+            self._take_run = self._thoughts.consider
+            return 0
         state = self._state
         target = call.find_target(state, target)
         if target is state and transcript.is_doubled(marker):
@@ -279,7 +288,7 @@ class LinearParser(StreamParser, Reader):
         if entered is None or not call.completes_frame(entered):
             self._reject()
         else:
-            self._enter(entered)
+            self.enter(entered)
             transcript.note_marker(marker)
         return reused
 
@@ -308,7 +317,7 @@ class LinearParser(StreamParser, Reader):
             return False
         state, text = message
         self._transcript.messages.begin(state)
-        self._enter(state)
+        self.enter(state)
         self._transcript.show(text)
         return True
 
@@ -326,7 +335,7 @@ class LinearParser(StreamParser, Reader):
             self._transcript.messages.begin(target)
         return target if isinstance(target, State) else self._transcript.resume_text()
 
-    def _enter(self, state: State) -> None:
+    def enter(self, state: State) -> None:
         """Go to `state`."""
         self._state = state
         transcript, call = self._transcript, self._call
@@ -352,17 +361,19 @@ class LinearParser(StreamParser, Reader):
         """
         self._lexer.give_back(unkept + self._transcript.reject())
         self._call.forget()
-        self._enter(self._transcript.state)
+        self.enter(self._transcript.state)
 
     # The text in the states.
 
     @override
     def take_text(self, text: str) -> int:
         state = self._state
-        if state in TEXT_STATES:
+        if self._thoughts.call is not None:
+            self._thoughts.consider(text)
+        elif state in TEXT_STATES:
             first = FIRST_STATES.get(state)
             if first is not None and not self._transcript.is_space(text):
-                self._enter(first)
+                self.enter(first)
                 return 0
             self._transcript.show(text)
         elif self._call.value is not None:
@@ -387,7 +398,7 @@ class LinearParser(StreamParser, Reader):
         if self._state is State.HEADER and len(text) > room and self._end_header(text):
             return room
         if self._transcript.calls.open and self._call.keep_open():
-            self._enter(State.PARAMETERS)
+            self.enter(State.PARAMETERS)
             return 0
         # Within a call that is open, the transcript collects nothing.
         self._reject(self._call.collected if self._transcript.guess is None else "")

@@ -26,6 +26,11 @@ NOT_FOLLOWED: tuple[tuple[str, str, str], ...] = (
         "*-tool_block_never_closed_then_text",
         "what is no call becomes text again, so that nothing is lost",
     ),
+    (
+        "Native",
+        "*-tool_in_reason*",
+        "a call in front of the thought's end was only considered",
+    ),
     ("Native", "*-malformed_json_then_two_valid_calls", REPAIRED),
     (
         "Native",

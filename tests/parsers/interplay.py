@@ -322,12 +322,6 @@ RULES = (
         Outcome("One.", None, (X, Y)),
     ),
     Rule(
-        "a call in the midst of reasoning",
-        (Think("One.", ended=False), CALL_X, Think("Two.", opened=True), Text("Three.")),
-        Outcome("One.Two.", "Three.", (X,)),
-        TAGGED,
-    ),
-    Rule(
         "a call, then reasoning",
         (CALL_X, Think("One."), Text("Two.")),
         Outcome("One.", "Two.", (X,)),

@@ -336,9 +336,8 @@ CASES = (
     Pitfall(
         21,
         "an XML call inside reasoning",
-        "<think>I look." + qwen("f", a="x") + "</think>Done.",
+        "<think>I look." + qwen("f", a="x"),
         reasoning="I look.",
-        content="Done.",
         calls=(TWO[0],),
         **CODER,
         **THOUGHT,

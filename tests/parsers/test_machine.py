@@ -121,8 +121,8 @@ CASES: list[tuple[str, CompiledFormat, str, list[Event]]] = [
     (
         "a call returns to the reasoning it interrupted",
         OBJECTS,
-        '<t>a@{"name": "f", "arguments": {}}b</t>c',
-        [Reasoning("a"), F, ToolCallArguments(0, "{}"), Reasoning("b"), Content("c")],
+        '<t>a@{"name": "f", "arguments": {}}b',
+        [Reasoning("a"), F, ToolCallArguments(0, "{}"), Reasoning("b")],
     ),
     ("an object that is no call", OBJECTS, '@{"a": 1}', [Content('@{"a": 1}')]),
     (

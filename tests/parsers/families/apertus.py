@@ -60,7 +60,7 @@ FAMILY = Family(
              Outcome("So.", "I call.", (NOW,))),
         Case("a call in reasoning",
              f'<|inner_prefix|>So.{START}[{{"now": {{}}}}]{END} Done.<|inner_suffix|>Yes.',
-             Outcome("So. Done.", "Yes.", (NOW,))),
+             Outcome(f'So.{START}[{{"now": {{}}}}]{END} Done.', "Yes.")),
         Case("cut in the name", f'Hi{START}[{{"wri', Outcome(None, "Hi"), finish="length"),
         Case("cut in the arguments", f'{START}[{{"write": {{"path": "a',
              Outcome(calls=(Call("write", '{"path": "a'),)), finish="length",

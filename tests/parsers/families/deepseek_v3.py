@@ -79,7 +79,7 @@ FAMILIES = (
                  Outcome("So.", "I call.", (NOW,))),
             Case("a call in reasoning",
                  f"<think>So.{BEGIN}{v3('now', '{}')}{END}Yes.</think>It is 3.",
-                 Outcome("So.Yes.", "It is 3.", (NOW,))),
+                 Outcome(f"So.{BEGIN}{v3('now', '{}')}{END}Yes.", "It is 3.")),
             Case("cut in the name", f"Hi{BEGIN}{CALL}function{SEPARATOR}wri", Outcome(None, "Hi"),
                  finish="length"),
             Case("cut in the arguments",

@@ -56,7 +56,7 @@ GLM45 = Family(
         Case("reasoning that a call ends", f"I look.{NOW}",
              Outcome("I look.", None, (Call("now", {}),)), prompt="<|im_start|>assistant\n<think>"),
         Case("a call inside reasoning", f"<think>I look.{NOW}So.</think>Done.",
-             Outcome("I look.So.", "Done.", (Call("now", {}),))),
+             Outcome(f"I look.{NOW}So.", "Done.")),
         Case("the end of reasoning once more", "</think>Done.", Outcome(None, "Done."), tools=(),
              prompt="<|im_start|>assistant\n</think>"),
         Case("white space of a string is its own", write("", [("write", {"text": "\n  x \n"})]),

@@ -43,7 +43,7 @@ FAMILY = Family(
         Case("reasoning and a call", f"<seed:think>I look.</seed:think>It is\n{NOW}",
              Outcome("I look.", "It is", (Call("now", {}),))),
         Case("a call inside reasoning", f"<seed:think>I look.\n{NOW}\nSo.</seed:think>Done.",
-             Outcome("I look.\n\nSo.", "Done.", (Call("now", {}),))),
+             Outcome(f"I look.\n{NOW}\nSo.", "Done.")),
         Case("a budget's tags are reasoning", f"<seed:think>{BUDGET}So.</seed:think>Yes.",
              Outcome(BUDGET + "So.", "Yes."), tools=()),
         Case("end marker of the call in a value",

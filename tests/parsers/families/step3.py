@@ -52,7 +52,7 @@ FAMILY = Family(
              Outcome("I look.\n", "It is", (Call("now", {}),)),
              prompt="<|im_start|>assistant\n<think>\n"),
         Case("a call inside reasoning", f"I look.\n{NOW}So.</think>Done.",
-             Outcome("I look.\nSo.", "Done.", (Call("now", {}),)),
+             Outcome(f"I look.\n{NOW}So.", "Done."),
              prompt="<|im_start|>assistant\n<think>\n"),
         Case("line breaks in the block",
              f'<｜tool_calls_begin｜>\n{BEGIN}<steptml:invoke name="add">\n'
