@@ -65,7 +65,6 @@ NOT_READ = {
     "upstage-Solar-Open-100B": "a format of its own: `<|tool_call:name|>`",
     "tool_chat_template_gemma3_pythonic": "writes no comma between arguments",
     "tool_chat_template_llama3.2_pythonic": "writes strings without quotes",
-    "tool_chat_template_llama4_pythonic": "writes numbers between quotes",
     "tool_chat_template_toolace": "writes strings without quotes",
     "LFM2-8B-A1B": "writes no calls",
     "LFM2.5-Instruct": "writes no calls",
