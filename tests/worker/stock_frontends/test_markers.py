@@ -34,7 +34,7 @@ def test_they_begin_and_end_text_for_the_client_and_nothing_within_a_call():
     assert {*SIGNS, "<tool_call>", "</tool_call>", "<function="} == set(markers)
 
 
-@pytest.mark.parametrize("name", known_in_rust(TOOL_CALL_FLAG))
+@pytest.mark.parametrize("name", sorted(known_in_rust(TOOL_CALL_FLAG)))
 def test_signs_to_which_any_of_dynamos_tool_parsers_reacts_are_markers(name):
     markers = find_markers(ParserNames(name), NONE)
     assert markers is None or set("{}[]<>") <= set(markers)
