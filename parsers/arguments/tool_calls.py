@@ -21,8 +21,8 @@ from .json_text import escape_json
 # A sign that a parameter's key holds a piece of the markup around it; beside declared keys, more.
 _MARKUP = re.compile("[<>=\"'\n]")
 _PUNCTUATION = re.compile(r"[,:;|(){}\[\]]|\A\s|\s\Z")
-# The name of a function that is not declared.
-_NAME = re.compile(r"\w(?:[\w.:/$\-]*\w)?")
+# The name of a function that is not declared. A bare number is a call's counter.
+_NAME = re.compile(r"(?!\d+\Z)\w(?:[\w.:/$\-]*\w)?")
 
 FindMarkup: TypeAlias = Callable[[str, Collection[str], FunctionSchema, bool], bool]
 """Finds markup that a call's values have swallowed: `SwallowedMarkup.is_in`."""

@@ -237,6 +237,9 @@ class XmlElements(IncrementalGrammar):
         self._space = ""
         parent = self._innermost
         if not parent.closer:
+            if parent.tag == tag and _is_plain(parent.schema) and not parent.is_text:
+                self._calls.drop_mark()  # the tag is doubled
+                return
             self._begin_members(parent, tag)
         schema = parent.schema.member(tag)
         repeated = parent.repeated
@@ -250,6 +253,8 @@ class XmlElements(IncrementalGrammar):
     def _begin_members(self, element: _Element, tag: str) -> None:
         """Begin `element` as a list or object, since it contains an element `tag`."""
         element.text = None
+        if _is_plain(element.schema) and self._root.schema.has_property(tag):
+            self._calls.malformed("swallowed_markup")  # another parameter
         self._begin_value(element)
         is_list = _is_list(element.schema, tag)
         if not is_list and "object" not in element.schema.kinds:
@@ -333,6 +338,11 @@ def _to_json(text: str, schema: ValueSchema) -> str:
     """Return the JSON of a whole element's text."""
     empty = _EMPTY.get(schema.kinds) if not text else None
     return empty or text_to_json(text, _find_schema(schema))
+
+
+def _is_plain(schema: ValueSchema) -> bool:
+    """Whether a value is declared that contains no other."""
+    return schema.declared and schema.kinds.isdisjoint({"array", "object"})
 
 
 def _is_list(schema: ValueSchema, tag: str) -> bool:

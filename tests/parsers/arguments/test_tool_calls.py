@@ -168,3 +168,12 @@ def test_arguments_are_searched_for_markup_up_to_a_limit(length: int, searched: 
     calls.arguments('"')
     calls.end()
     assert malformations(events) == ["swallowed_markup"] * searched
+
+
+@pytest.mark.parametrize(
+    ("name", "taken"), [("f", True), ("other", True), ("3d", True), ("3", False), ("f3", False)]
+)
+def test_a_counter_is_no_function(name, taken):
+    """Nor is a declared name with more behind it."""
+    assert ToolCallEmitter([], {"f": SCHEMA}).may_be_name(name) is taken
+    assert ToolCallEmitter([], {}).may_be_name(name), "without tools nothing is known"

@@ -10,7 +10,7 @@ from backedge.base.limits import MAX_HELD_VALUE, MAX_TAG
 from backedge.parsers.arguments.incremental_grammar import Status
 from backedge.parsers.arguments.tool_calls import ToolCallEmitter
 from backedge.parsers.arguments.xml_elements import XmlElements
-from backedge.parsers.events import Event, ToolCallArguments, join
+from backedge.parsers.events import Event, ToolCallArguments, ToolCallMalformed, join
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -99,6 +99,10 @@ CASES = [
     (element("free", "1") + element("free", element("item", "2")) + element("free", "3"),
      {"free": [1, [2], 3]}),
     (element("free", ""), {"free": ""}),
+    # A start tag that is doubled counts once where the value contains no other.
+    (f"{S}<city>{element('city', 'Oslo')}", {"city": "Oslo"}),
+    (f"{S}<days>{element('days', '3')}{element('city', 'x')}", {"days": 3, "city": "x"}),
+    (element("free", element("free", "x")), {"free": {"free": "x"}}),
 ]  # fmt: skip
 
 
@@ -108,6 +112,16 @@ def test_elements_are_members(text, value, cuts):
     arguments, rest = read(text, cuts)
     assert json.loads(arguments) == value
     assert rest == ""
+
+
+def test_an_element_in_a_value_that_contains_none_leaves_the_call_open():
+    """The end tag of `city` is missing."""
+    events: list[Event] = []
+    calls = ToolCallEmitter(events, {"f": SCHEMA})
+    calls.start("f")
+    XmlElements(calls, S).read(f"{S}<city>{element('days', '3')}{S}</city>", final=True)
+    calls.end()
+    assert ToolCallMalformed(0, "swallowed_markup") in events
 
 
 @pytest.mark.parametrize("end", [f"{S}</invoke>", f"{S}<>", f"{S}text", f"{S}<{'x' * MAX_TAG}y>"])
@@ -154,5 +168,8 @@ def written(tree: Any) -> str:
 def test_every_tree_is_json_and_does_not_depend_on_the_cut(members, cuts):
     text = written(members)
     whole = read(text)
-    assert set(json.loads(whole[0])) == set(members)
     assert read(text, cuts) == whole
+    # A parameter within a value that contains no other leaves the call open.
+    inside = "".join(map(written, members.values()))
+    if not any(f"<{key}>" in inside for key in SCHEMA["properties"]):
+        assert set(json.loads(whole[0])) == set(members)
