@@ -149,5 +149,5 @@ def _broken(end: str) -> Iterable[str]:
 
 
 def _any(markers: Iterable[str]) -> str:
-    """Return a pattern for any of `markers`; it matches nothing if there are none."""
+    """Return a pattern for any of `markers`; without any it matches nothing."""
     return "|".join(re.escape(marker) for marker in sorted(markers, reverse=True)) or "(?!)"

@@ -37,7 +37,8 @@ SETTINGS = flags.WorkerSettings()
 
 def config(mode: str = "agg", dynamo: str = "") -> Any:
     """Return Dynamo's configuration. dynamo: one of its flags that is set."""
-    kinds = dict.fromkeys((*sglang.OTHER_WORKERS, "use_sglang_tokenizer"), False)
+    names = ("dyn_tool_call_parser", "dyn_reasoning_parser")
+    kinds = dict.fromkeys((*sglang.OTHER_WORKERS, "use_sglang_tokenizer", *names), False)
     server_args = SimpleNamespace(
         model_path=str(TINY_MODEL),
         tokenizer_path=None,

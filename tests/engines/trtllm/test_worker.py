@@ -33,6 +33,8 @@ def config(mode: str = "prefill_and_decode", modality: str = "text") -> Any:
         model=str(TINY_MODEL),
         disaggregation_mode=SimpleNamespace(value=mode),
         modality=SimpleNamespace(value=modality),
+        dyn_tool_call_parser=None,
+        dyn_reasoning_parser=None,
     )
 
 

@@ -37,6 +37,8 @@ def config(mode="agg", **fields):
         "embedding_worker": False,
         "classify_worker": False,
         "headless": False,
+        "dyn_tool_call_parser": None,
+        "dyn_reasoning_parser": None,
     }
     return SimpleNamespace(
         disaggregation_mode=SimpleNamespace(value=mode), **{**defaults, **fields}
