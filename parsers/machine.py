@@ -124,6 +124,7 @@ class LinearParser(StreamParser, Reader):
         self._call = CallReader(table, self._transcript)
         self._thoughts = ConsideredCalls(table, self._lexer, self._transcript, self)
         self._state: State
+        self._opened = ""  # the marker that led to the state
         self._ends = False  # nothing follows, so what waits is at most half a marker
         # Takes a text without markers; None in states where it needs more than that.
         self._take_run: Callable[[str], None] | None
@@ -290,12 +291,15 @@ class LinearParser(StreamParser, Reader):
         else:
             self.enter(entered)
             transcript.note_marker(marker)
+            self._opened = marker
         return reused
 
     def _keep_marker(self, marker: str, target: State | Jump, own: str) -> None:
         """Tell the transcript that a marker is followed. own: the part that is not read again."""
         state, transcript = self._state, self._transcript
         is_spelled = marker in self._table.spelled
+        if state is State.KEY and (quote := self._opened[-1]) in "\"'" and marker[0] != quote:
+            transcript.calls.lack_quote(quote)
         if state not in TEXT_STATES:
             transcript.keep_marker(own, may_open=is_spelled and target not in CALL_ENDS)
         elif target not in TEXT_STATES:

@@ -62,19 +62,22 @@ class SwallowedMarkup:
         signs = [rf"\A\s*(?:{_any(first)})", between + name]
         # Without one of these a value, which may be long, needs no search.
         self._marks = {*first, *self._last, *starts, *all_keys, *self._broken_ends} - {""}
-        if find_markers(markers, _KEYS, VALUE_STATES) >= {'">', ">"}:
-            signs.append(r'\A\s*"[^"]*\Z')  # the quote that the key lacks
-            self._marks.add('"')
         self._signs = re.compile("|".join(signs), re.DOTALL)
 
     def is_in(
-        self, arguments: str, names: Collection[str], schema: FunctionSchema, unended: bool
+        self,
+        arguments: str,
+        names: Collection[str],
+        schema: FunctionSchema,
+        unended: bool,
+        lacking: str,
     ) -> bool:
         """Whether a value of `arguments`, which lack their last brace, has swallowed markup.
 
         names: the declared functions, and the parameters of this one. schema: of the arguments.
         unended: the end of one of the values is missing, or was guessed; then its words, and
             the syntax of a call, are a sign, too.
+        lacking: the quote that a key lacks; "" if none does. A value may have it instead.
         """
         try:
             values = json.loads(arguments + "}").items()
@@ -83,6 +86,7 @@ class SwallowedMarkup:
         return any(
             self._is_in_text(value, names)
             or (unended and self._has_lost_end(value, names))
+            or (lacking and value.count(lacking) % 2)
             or ("string" not in schema.member(key).kinds and _MARK.search(value) is not None)
             for key, value in values
             if isinstance(value, str)

@@ -148,7 +148,7 @@ def _sent(group: SentDeltas) -> str:
     texts = [
         f"{KINDS[kind]} {escape_hidden(text)}"
         if kind in {CALL, FINISH}
-        else f"{KINDS[kind]} of {size} characters"
+        else f"{KINDS[kind]} of {size} character{'s' * (size != 1)}"
         for (kind, _, text), size in sent_parts(group)
     ]
     what = ", ".join(texts) or "only a role"

@@ -24,7 +24,7 @@ _PUNCTUATION = re.compile(r"[,:;|(){}\[\]]|\A\s|\s\Z")
 # The name of a function that is not declared. A bare number is a call's counter.
 _NAME = re.compile(r"(?!\d+\Z)\w(?:[\w.:/$\-]*\w)?")
 
-FindMarkup: TypeAlias = Callable[[str, Collection[str], FunctionSchema, bool], bool]
+FindMarkup: TypeAlias = Callable[[str, Collection[str], FunctionSchema, bool, str], bool]
 """Finds markup that a call's values have swallowed: `SwallowedMarkup.is_in`."""
 
 
@@ -58,6 +58,7 @@ class ToolCallEmitter:
         self._written: list[str] = []  # the arguments, for `markup`
         self._unsearched = 0  # room for more of them, in characters
         self._unended = False
+        self._lacking = ""  # the quote that a key lacks
         self._keys: set[str] = set()
         self._malformed = False
         self._doubtful = False
@@ -127,6 +128,7 @@ class ToolCallEmitter:
         self._unsearched = MAX_SEARCHED_ARGUMENTS if self._markup is not None else 0
         self._keys = set()
         self._malformed = self._doubtful = self._unended = False
+        self._lacking = ""
         self.open = True
         self.name = name
         self.events.append(ToolCallStarted(self._index, name, call_id))
@@ -190,6 +192,10 @@ class ToolCallEmitter:
         """Note that the end of a value is missing."""
         self._unended = True
 
+    def lack_quote(self, quote: str) -> None:
+        """Note that a key lacks its second quote, which its value may have."""
+        self._lacking = quote
+
     def malformed(self, kind: Malformation) -> None:
         """Leave the open call open for good: its arguments cannot be JSON without a guess."""
         if self.open and not self._malformed and not self._guesses:
@@ -240,7 +246,8 @@ class ToolCallEmitter:
         if self._markup is None:
             return False
         names = {*self._parameters, *self.declared_keys(self.name)}
-        return self._markup("".join(self._written), names, self.compiled_schema, self._unended)
+        written, schema = "".join(self._written), self.compiled_schema
+        return self._markup(written, names, schema, self._unended, self._lacking)
 
     def _has_required(self) -> bool:
         if self._has_arguments and not self._keys:

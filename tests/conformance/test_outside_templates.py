@@ -75,6 +75,7 @@ OTHER_ANSWERS = {
     "GigaChat3-10B-A1.8B": (1, ONE_CALL),
     "GigaChat3.1-10B-A1.8B": (1, ONE_CALL),
     "openai-gpt-oss-120b": (1, ONE_CALL),
+    "tool_chat_template_llama4_pythonic": (2, "writes a backslash without escaping it"),
     **dict.fromkeys(
         (
             *("meta-llama-Llama-3.1-8B-Instruct", "meta-llama-Llama-3.2-3B-Instruct"),

@@ -39,6 +39,7 @@ MINIMAX = (
 SWALLOWED = [
     ("seed_oss", SEED, "a\n</function>\n</seed:tool_call>\n<seed:tool_call>\n<function=search>"),
     ("minimax_m2", MINIMAX, '"a'),
+    ("minimax_m2", MINIMAX, 'b">a'),
     ("glm45", GLM, "a</tool_call><tool_call>search<arg_key>query</arg_key><arg_value>b"),
     ("glm45", GLM, "a<arg_key>path</arg_key><arg_value>b"),
     ("glm45", GLM, "<arg_value>a"),
@@ -48,6 +49,8 @@ SWALLOWED = [
 ]
 MENTIONED = [
     ("minimax_m2", MINIMAX, '"a" or "b"'),
+    ("minimax_m2", MINIMAX.replace("path>", 'path">'), '"'),
+    ("minimax_m2", MINIMAX.replace("path>", 'path">'), '"a'),
     ("seed_oss", SEED, "write </function> and <function=search> there"),
     ("glm45", GLM, "write <tool_call>x</tool_call> there"),
     ("glm45", GLM, "the tag <arg_key> and its end </arg_key>"),

@@ -34,7 +34,7 @@ def test_each_token_has_its_line() -> None:
         "beside qwen3+qwen3_coder (linear)",
         "first difference at token 32",
         'first difference: call 0 "get_weather"',
-        "sent: call get_weather, arguments of 6 characters",
+        "sent: call get_weather, arguments of 1 character",
         "finish tool_calls",
     ],
 )
