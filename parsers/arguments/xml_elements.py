@@ -237,7 +237,7 @@ class XmlElements(IncrementalGrammar):
         self._space = ""
         parent = self._innermost
         if not parent.closer:
-            if parent.tag == tag and _is_plain(parent.schema) and not parent.is_text:
+            if parent.tag == tag != ITEM and _is_plain(parent.schema) and not parent.is_text:
                 self._calls.drop_mark()  # the tag is doubled
                 return
             self._begin_members(parent, tag)

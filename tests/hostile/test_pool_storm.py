@@ -71,6 +71,7 @@ def soon(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(supervisor, "MAX_DELAY_S", 0.2)
     monkeypatch.setattr(fork_server, "FORK_TIMEOUT_S", 1)
     monkeypatch.setattr(fork_server, "FORK_SERVER_START_S", 4)
+    monkeypatch.setattr(fork_server, "FORK_SERVER_RESTART_S", 4)
     monkeypatch.setattr(fork_server, "MAX_RESTART_DELAY_S", 0.5)
 
 

@@ -103,6 +103,8 @@ CASES = [
     (f"{S}<city>{element('city', 'Oslo')}", {"city": "Oslo"}),
     (f"{S}<days>{element('days', '3')}{element('city', 'x')}", {"days": 3, "city": "x"}),
     (element("free", element("free", "x")), {"free": {"free": "x"}}),
+    (element("tags", element("item", element("item", "x"))) + element("days", "3"),
+     {"tags": [["x"]], "days": 3}),
 ]  # fmt: skip
 
 
