@@ -22,9 +22,7 @@ from .format import REASONING_STATES, State
 from .held_back import HeldText, hold
 from .lexer import Lexer
 from .transcript import Transcript
-
-Piece = tuple[str, Sequence[int]]
-"""Text and token ids, as they are read again."""
+from .undecided_marker import Piece
 
 
 class ConsideredCall:

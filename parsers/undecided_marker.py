@@ -30,10 +30,10 @@ from ..base.limits import MAX_UNDECIDED_OUTPUT
 from .arguments.incremental_grammar import partial_length, skip_space
 from .compiled_format import CompiledFormat
 from .format import COLLECTED_STATES, TEXT_STATES, Jump, State
+from .transcript import BETWEEN_CALLS
 
 # The text up to the next quote in a string between quotes of one character.
 _RUNS = {quote: re.compile(rf"(?:[^\\{quote}]|\\.)*", re.DOTALL) for quote in "\"'"}
-_BETWEEN = " \t\r\n,;]})"
 _HEADER = re.compile(r"[\w\s.:=<>/\-]*")
 _ENDED_STATES = TEXT_STATES | {Jump.RETURN}
 _FREE_STATES = _ENDED_STATES | {Jump.BY_HEADER, State.PYTHON_CALLS, State.PYTHON_LINES}
@@ -176,7 +176,7 @@ class UndecidedMarker:
             return not (whole and text)
         if state in _OBJECT_STATES:
             return text[0] in "{["
-        rest = text.lstrip(_BETWEEN)
+        rest = text.lstrip(BETWEEN_CALLS)
         return any(marker.startswith(rest) or rest.startswith(marker) for marker in self._exits)
 
     def _read(self, text: str) -> Verdict | None:
@@ -196,7 +196,7 @@ class UndecidedMarker:
         """Whether `text` after markers is no text of the string."""
         if self._state in _FREE_STATES or self._state is State.ARGUMENTS:
             return True
-        rest = text.lstrip(_BETWEEN)
+        rest = text.lstrip(BETWEEN_CALLS)
         return self._state not in _OPEN_STATES and any(map(rest.startswith, self._exits))
 
     def _find_quote(self, text: str) -> int:
