@@ -14,6 +14,9 @@ from backedge.testing.tokenizer_kit.samples import LONG
 from examples.my_tokenizer import BYTES, MyTokenizer
 from tests.tokenization.examples import StreamsOnly
 
+# So many that a busy machine cannot hide it.
+TIMES_SLOWER = 40
+
 
 class GivesStrings(MyTokenizer):
     def encode(self, text: str) -> Any:
@@ -115,14 +118,14 @@ class HoldsLambda(MyTokenizer):
 class SlowToMake(MyTokenizer):
     def __init__(self, model_path: str) -> None:
         super().__init__(model_path)
-        for _ in range(5):
+        for _ in range(TIMES_SLOWER):
             self.encode(LONG)
 
 
 class SlowStream(StreamsOnly):
     def __init__(self, model_path: str) -> None:
         super().__init__(model_path)
-        list(self([LONG] * 5))
+        list(self([LONG] * TIMES_SLOWER))
 
 
 class ReadsAhead(MyTokenizer):
