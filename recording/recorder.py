@@ -7,26 +7,39 @@ thread builds and redacts the recording afterwards.
 from __future__ import annotations
 
 import functools
+import hashlib
+import sys
 import time
 import zlib
+from array import array
 from collections.abc import Callable, Mapping, Sequence
 from typing import Protocol
 
 import msgspec
 
-from ..base.limits import MAX_HELD_TOKENS, MAX_RECORDED_TOKENS
+from ..base.limits import MAX_HELD_TOKENS, MAX_RECORDED_TOKENS, TAIL_TOKENS
 from ..parsers.base import ParserNames
+from ..postprocess.logprobs import finite
 from ..postprocess.messages import ChoiceDelta, Chunk, PostprocessParams
 from .flags import RecordSettings
-from .recording import Outcome, RecordedModel, Recording, Source
-from .redaction import Redactor
-from .request_notes import RequestNotes
+from .recording import (
+    Outcome,
+    RecordedChunk,
+    RecordedDeltas,
+    RecordedModel,
+    RecordedPrompt,
+    Recording,
+    Source,
+)
+from .redaction import Redactor, redact_recording
 from .writer import RecordingWriter
 
 # Dynamo passes the header x-dynamo-meta-NAME as metadata to frontend and worker.
 METADATA_KEY = "backedge-record"
 _ASKED = ("1", "on", "true")
 _HASHES = 1 << 32
+MS_PER_S = 1000
+_ROUNDED_MS = 3  # digits of a time in ms
 
 
 class RequestContext(Protocol):
@@ -93,52 +106,118 @@ class Recorder:
         return isinstance(asked, str) and asked.lower() in _ASKED
 
 
+class RequestNotes(msgspec.Struct, kw_only=True):
+    """The notes on a request.
+
+    since: when it arrived, on the event loop's clock, as `times`, those of `chunks`, and the times
+        in `sent`.
+    token_ids: of its prompt, followed by those that a worker generated before it died.
+    """
+
+    source: Source
+    model: RecordedModel
+    began: float
+    since: float = 0.0
+    params: PostprocessParams
+    token_ids: Sequence[int]
+    # Two flat lists instead of pairs, which the garbage collector would have to visit.
+    times: list[float] = []
+    chunks: list[Chunk] = []
+    sent: list[tuple[float, list[ChoiceDelta]]] = []
+    outcome: Outcome = "finished"
+    error: str | None = None
+    dropped: int = 0
+
+    def build(self, *, with_prompt: bool) -> Recording:
+        """Return the unredacted recording. with_prompt: include the prompt's token ids."""
+        ids = list(self._prompt) if with_prompt else None
+        # The tokens of a worker that died are the first chunk.
+        resumed = list(self.token_ids[self.params.prompt_length :])
+        first = [RecordedChunk(0.0, Chunk(token_ids=resumed))] if resumed else []
+        return Recording(
+            source=self.source,
+            began=self.began,
+            model=self.model,
+            params=self.params,
+            prompt=RecordedPrompt(
+                sha256=hash_ids(self._prompt), token_ids=ids, tail=list(self._prompt[-TAIL_TOKENS:])
+            ),
+            chunks=first
+            + [
+                RecordedChunk(self._at_ms(at), keep_finite(chunk))
+                for at, chunk in zip(self.times, self.chunks, strict=True)
+            ],
+            sent=[RecordedDeltas(self._at_ms(at), deltas) for at, deltas in self.sent],
+            outcome=self.outcome,
+            error=self.error,
+            resumed=len(resumed),
+            dropped=self.dropped,
+        )
+
+    @property
+    def _prompt(self) -> Sequence[int]:
+        return self.token_ids[: self.params.prompt_length]
+
+    def _at_ms(self, at: float) -> float:
+        return round((at - self.since) * MS_PER_S, _ROUNDED_MS)
+
+
+def hash_ids(token_ids: Sequence[int]) -> str:
+    """Return the SHA-256 of token ids as little-endian 64-bit numbers, in hexadecimal."""
+    numbers = array("Q", token_ids)
+    if sys.byteorder == "big":
+        numbers.byteswap()
+    return hashlib.sha256(numbers.tobytes()).hexdigest()
+
+
+def keep_finite(chunk: Chunk) -> Chunk:
+    """Return `chunk` with logprobs as a client gets them: JSON cannot express minus infinity."""
+    if chunk.logprobs is None and chunk.top_logprobs is None:
+        return chunk
+    tops = [
+        [msgspec.structs.replace(item, logprob=finite(item.logprob)) for item in items]
+        for items in chunk.top_logprobs or ()
+    ]
+    return msgspec.structs.replace(
+        chunk,
+        logprobs=chunk.logprobs and [*map(finite, chunk.logprobs)],
+        top_logprobs=chunk.top_logprobs and tops,
+    )
+
+
 class RequestRecorder:
     """Records one request. Times are seconds on the event loop's clock."""
 
-    __slots__ = (
-        "_began",
-        "_chunks",
-        "_dropped",
-        "_ended",
-        "_params",
-        "_recorder",
-        "_room",
-        "_sent",
-        "_since",
-        "_times",
-        "_token_ids",
-        "_weight",
-    )
+    __slots__ = ("_ended", "_notes", "_recorder", "_room", "_weight")
 
     def __init__(
         self, recorder: Recorder, params: PostprocessParams, token_ids: Sequence[int]
     ) -> None:
         self._recorder = recorder
-        self._params = params
-        self._token_ids = token_ids
-        self._began = time.time()
-        self._since = 0.0
-        self._times: list[float] = []
-        self._chunks: list[Chunk] = []
-        self._sent: list[tuple[float, list[ChoiceDelta]]] = []
+        self._notes = RequestNotes(
+            source=recorder.source,
+            model=recorder.model,
+            began=time.time(),
+            params=params,
+            token_ids=token_ids,
+        )
         self._room = MAX_RECORDED_TOKENS
-        self._dropped = 0
         self._weight = 0
         self._ended = False
 
     def begin(self, now: float) -> None:
         """Note when the request arrived."""
-        self._since = now
+        self._notes.since = now
 
     def add(self, chunk: Chunk, now: float) -> None:
         """Note an engine output."""
         weight = tokens = len(chunk.token_ids)
+        notes = self._notes
         room = self._room - tokens
         if room < 0:
             # Stop recording here for good, so that the recording has no gap.
             self._room = -1
-            self._dropped += tokens
+            notes.dropped += tokens
             return
         self._room = room
         if tops := chunk.top_logprobs:
@@ -146,46 +225,29 @@ class RequestRecorder:
             weight *= 1 + len(tops[0])
         self._weight += weight
         self._recorder.taken += weight
-        # Two flat lists instead of pairs, which the garbage collector would have to visit.
-        self._times.append(now)
-        self._chunks.append(chunk)
+        notes.times.append(now)
+        notes.chunks.append(chunk)
 
     def sent(self, deltas: list[ChoiceDelta], now: float) -> None:
         """Note deltas that are being sent."""
-        if deltas and not self._dropped:
-            self._sent.append((now, deltas))
+        if deltas and not self._notes.dropped:
+            self._notes.sent.append((now, deltas))
 
     def end(self, outcome: Outcome, error: str | None = None) -> None:
         """Pass the notes to the writer. Call this once. error: of a failed request."""
         if self._ended:
             return
         self._ended = True
-        recorder, weight = self._recorder, self._weight
+        recorder, weight, notes = self._recorder, self._weight, self._notes
+        notes.outcome, notes.error = outcome, error
 
         def build() -> Recording:
             try:
-                request = self._finish(outcome, error)
-                if recorder.settings.content:
-                    return request.build(with_prompt=recorder.settings.prompts)
-                return request.build_redacted(recorder.redactor())
+                settings = recorder.settings
+                whole = notes.build(with_prompt=settings.content and settings.prompts)
+                return whole if settings.content else redact_recording(whole, recorder.redactor())
             finally:
                 recorder.released += weight
 
         if not recorder.writer.submit(build):
             recorder.taken -= weight
-
-    def _finish(self, outcome: Outcome, error: str | None) -> RequestNotes:
-        """Collect the notes; runs in the writer's thread."""
-        return RequestNotes(
-            source=self._recorder.source,
-            model=self._recorder.model,
-            began=self._began,
-            since=self._since,
-            params=self._params,
-            token_ids=self._token_ids,
-            chunks=list(zip(self._times, self._chunks, strict=True)),
-            sent=self._sent,
-            outcome=outcome,
-            error=error,
-            dropped=self._dropped,
-        )

@@ -1,4 +1,4 @@
-"""Replaces the words of an answer in its token ids.
+"""Redacts a recording: names, types, switches and markers are kept, words are not.
 
 An answer is redacted as a whole, since words and markers span tokens. Text that parsers look for
 (`kept_text`), white space and punctuation are kept; a run of letters in a token becomes one
@@ -14,12 +14,17 @@ import time
 import unicodedata
 from collections.abc import Sequence
 
+import msgspec
+
+from ..base.json_schema import JSON_TYPES, Holds, replace_nested
+from ..base.json_types import JsonObject
 from ..base.limits import MAX_SEARCHED
 from ..parsers.base import ParserNames
 from ..postprocess.messages import ChoiceDelta, Delta, FunctionDelta, PostprocessParams
 from ..postprocess.messages import ToolCallDelta as CallDelta
 from ..tokenization.detokenizer import DetokenizerFactory, DetokenizerOptions
-from .kept_text import DIGIT, GONE, KEPT, KeptText
+from .kept_text import DIGIT, GONE, KEPT, KEPT_HOLDERS, KeptText
+from .recording import RecordedChunk, RecordedDeltas, Recording
 
 # Length of a text to look up as one token: a space or a quote, and the letter.
 _LONGEST = 2
@@ -30,6 +35,15 @@ _SHOWN = DetokenizerOptions(skip_special_tokens=False, spaces_between_special_to
 _MARKER = re.compile(r"\s*(?:<[^<>\s]{1,64}>|\[/?[A-Z_]{2,40}\])\s*")
 # Between two parts of a search other threads may run.
 _STRIDE = 256
+_TYPE_OF: dict[type, str] = {
+    str: "string",
+    bool: "boolean",
+    int: "integer",
+    float: "number",
+    list: "array",
+    type(None): "null",
+}
+_CONTAINERS = {Holds.MAP: dict, Holds.LIST: list}
 
 
 class Redactor:
@@ -43,10 +57,6 @@ class Redactor:
         self._ids = find_short_tokens(detokenizers)
         self._spelled: dict[str, list[int]] = {}
         self._markers: dict[int, bool] = {}
-
-    def for_request(self, params: PostprocessParams, parsers: ParserNames) -> RequestRedactor:
-        """Build a redactor of one request. parsers: the model's parser names."""
-        return RequestRedactor(self, params, parsers)
 
     def spell(self, text: str) -> list[int]:
         """Return the tokens of `text`, without characters that no tokens spell."""
@@ -97,7 +107,10 @@ def find_short_tokens(detokenizers: DetokenizerFactory) -> dict[bytes, int]:
 
 
 class RequestRedactor:
-    """Redacts one request. letter: replaces words; it occurs in no stop string of the request."""
+    """Redacts one request. parsers: the model's parser names.
+
+    letter: replaces words; it occurs in no stop string of the request.
+    """
 
     def __init__(self, redactor: Redactor, params: PostprocessParams, parsers: ParserNames) -> None:
         stops = "".join(params.stop)
@@ -192,3 +205,130 @@ class RequestRedactor:
 
     def _redact_name(self, name: str | None) -> str | None:
         return name if name is None or name in self._kept.names else self.letter
+
+
+def redact_recording(recording: Recording, redactor: Redactor) -> Recording:
+    """Return a recording without words; of its prompt it keeps the hash and the redacted tail.
+
+    Raises what a tokenizer raises.
+    """
+    of_request = RequestRedactor(redactor, recording.params, recording.model.parsers)
+    [tail] = of_request.redact([recording.prompt.tail])
+    return msgspec.structs.replace(
+        recording,
+        params=redact_params(recording.params),
+        prompt=msgspec.structs.replace(recording.prompt, token_ids=None, tail=tail),
+        chunks=redact_chunks(recording.chunks, of_request),
+        sent=[
+            RecordedDeltas(
+                sent.at_ms,
+                [of_request.redact_delta(delta) for delta in sent.deltas],
+                [measure_texts(delta) for delta in sent.deltas],
+            )
+            for sent in recording.sent
+        ],
+        # The text of an error may repeat the request or the answer.
+        error=recording.error and recording.error.partition(":")[0],
+        redacted=True,
+    )
+
+
+def redact_chunks(
+    recorded: Sequence[RecordedChunk], redactor: RequestRedactor
+) -> list[RecordedChunk]:
+    """Redact all chunks; those of a choice together, because words span chunks."""
+    by_choice: dict[int, list[list[int]]] = {}
+    for item in recorded:
+        by_choice.setdefault(item.chunk.index, []).append(item.chunk.token_ids)
+    redacted = {index: iter(redactor.redact(ids)) for index, ids in by_choice.items()}
+    return [
+        RecordedChunk(
+            item.at_ms,
+            msgspec.structs.replace(
+                item.chunk,
+                token_ids=next(redacted[item.chunk.index]),
+                logprobs=None,
+                top_logprobs=None,
+            ),
+        )
+        for item in recorded
+    ]
+
+
+def measure_texts(delta: ChoiceDelta) -> list[int]:
+    """Return the lengths of a delta's texts: reasoning, content, the arguments of each call."""
+    part = delta.delta
+    texts = [part.reasoning_content, part.content]
+    texts += [call.function.arguments for call in part.tool_calls]
+    return [len(text) for text in texts if text is not None]
+
+
+def redact_params(params: PostprocessParams) -> PostprocessParams:
+    """Return `params` in the form that a redacted recording may hold.
+
+    Stop strings are kept. Logprobs and token ids of deltas are not requested, since the tokens
+    are replaced.
+    """
+    parser = params.parser
+    return msgspec.structs.replace(
+        params,
+        logprobs=None,
+        return_token_ids=False,
+        return_tokens_as_token_ids=False,
+        parser=msgspec.structs.replace(
+            parser,
+            tools=[redact_tool(tool) for tool in parser.tools],
+            chat_template_kwargs={
+                name: value
+                for name, value in parser.chat_template_kwargs.items()
+                if value is None or isinstance(value, bool | int | float)
+            },
+        ),
+    )
+
+
+def redact_tool(tool: JsonObject) -> JsonObject:
+    """Reduce a tool to its name and the shape of its schema."""
+    function = tool.get("function")
+    if not isinstance(function, dict):
+        return {"type": "function"}
+    kept: JsonObject = {"name": function.get("name")}
+    if "parameters" in function:
+        kept["parameters"] = redact_schema(function["parameters"])
+    return {"type": "function", "function": kept}
+
+
+def redact_schema(schema: object) -> object:
+    """Reduce a JSON schema to names and types; the values it allows become their types."""
+    if not isinstance(schema, dict):
+        return schema if isinstance(schema, bool) else {}
+    kept = _keep_types(schema)
+    for keyword, holds in KEPT_HOLDERS.items():
+        found = schema.get(keyword)
+        if keyword in schema and isinstance(found, _CONTAINERS.get(holds, object)):
+            kept[keyword] = replace_nested(found, holds, redact_schema)
+    return kept
+
+
+def _keep_types(schema: JsonObject) -> JsonObject:
+    """Return the keywords of a schema that are kept unchanged."""
+    kept: JsonObject = {}
+    types = schema.get("type")
+    names = types if isinstance(types, list) else [types]
+    known = [name for name in names if isinstance(name, str) and name in JSON_TYPES]
+    known = known or _name_types(schema)
+    if known:
+        kept["type"] = known if isinstance(types, list) or len(known) > 1 else known[0]
+    for keyword, wanted in (("required", list), ("$ref", str), ("nullable", bool)):
+        if isinstance(schema.get(keyword), wanted):
+            kept[keyword] = schema[keyword]
+    return kept
+
+
+def _name_types(schema: JsonObject) -> list[str]:
+    """Return the types of the values that a schema lists; [] if it lists none."""
+    values = schema.get("enum")
+    found = list(values) if isinstance(values, list) else []
+    if "const" in schema:
+        found.append(schema["const"])
+    return list(dict.fromkeys(_TYPE_OF.get(type(value), "object") for value in found))

@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+import math
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from backedge.base.limits import TAIL_TOKENS
 from backedge.parsers.base import ParserNames
 from backedge.postprocess import ChoiceDelta, Chunk
+from backedge.postprocess.logprobs import LEAST
 from backedge.postprocess.messages import Delta, EngineLogprob
 from backedge.recording import recorder as module
 from backedge.recording.flags import RecordSettings
-from backedge.recording.recorder import METADATA_KEY, Recorder, RequestRecorder
+from backedge.recording.recorder import METADATA_KEY, Recorder, RequestRecorder, hash_ids
 from backedge.recording.recording import RecordedModel, Recording
 from backedge.recording.recording_file import read_recordings
 from backedge.recording.redaction import Redactor
@@ -164,3 +167,26 @@ def test_a_recorder_without_parsers(tmp_path: Path) -> None:
     recorder = Recorded(tmp_path).recorder.without_parsers()
     assert recorder.model.parsers == ParserNames()
     assert recorder.model.path == MODEL.path
+
+
+def test_only_the_tail_of_a_long_prompt_is_kept_beside_its_hash(tmp_path: Path) -> None:
+    recorded = Recorded(tmp_path, content=True, prompts=False)
+    prompt = list(range(TAIL_TOKENS + 5))
+    request = recorded.recorder.start(params(prompt_length=len(prompt)), prompt)
+    assert request is not None
+    request.end("finished")
+    (found,) = recorded.read()
+    assert (found.prompt.token_ids, found.prompt.tail) == (None, prompt[5:])
+    assert found.prompt.sha256 == hash_ids(prompt) != hash_ids(prompt[:-1])
+
+
+def test_a_logprob_of_minus_infinity_can_be_read_again(tmp_path: Path) -> None:
+    """A grammar gives all tokens but one of it; JSON would have null."""
+    recorded = Recorded(tmp_path, content=True)
+    low = EngineLogprob(token_id=1, logprob=-math.inf)
+    request = recorded.start(prompt_length=3)
+    request.add(Chunk(token_ids=[1], logprobs=[-math.inf], top_logprobs=[[low]]), 11.0)
+    request.end("finished")
+    ((found,),) = (recording.chunks for recording in recorded.read())
+    assert found.chunk.logprobs == [LEAST]
+    assert found.chunk.top_logprobs == [[EngineLogprob(token_id=1, logprob=LEAST)]]

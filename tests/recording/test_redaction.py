@@ -6,14 +6,24 @@ import functools
 import re
 from typing import Any
 
+import msgspec
 import pytest
-from backedge.parsers.base import ParserRequest
+from backedge.parsers.base import ParserNames, ParserRequest
 from backedge.parsers.parser_lookup import reasoning_format, tool_format
-from backedge.postprocess import ChoiceDelta
+from backedge.postprocess import ChoiceDelta, Chunk
 from backedge.postprocess.messages import Delta, FunctionDelta, ToolCallDelta
-from backedge.recording.kept_text import declared_names
-from backedge.recording.redacted_params import redact_params
-from backedge.recording.redaction import Redactor, RequestRedactor
+from backedge.recording.kept_text import GONE, KeptText, declared_names
+from backedge.recording.recorder import RequestNotes
+from backedge.recording.recording import RecordedModel, Recording
+from backedge.recording.redaction import (
+    Redactor,
+    RequestRedactor,
+    measure_texts,
+    redact_params,
+    redact_recording,
+    redact_schema,
+    redact_tool,
+)
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -53,7 +63,7 @@ def redactor() -> Redactor:
 
 
 def for_request(**fields: Any) -> RequestRedactor:
-    return redactor().for_request(params(**fields), NAMES)
+    return RequestRedactor(redactor(), params(**fields), NAMES)
 
 
 def redact(redacting: RequestRedactor, token_ids: list[int]) -> list[int]:
@@ -69,7 +79,7 @@ def decode(token_ids: list[int]) -> str:
 @pytest.mark.parametrize("transcript", TRANSCRIPTS.values(), ids=TRANSCRIPTS)
 def test_transcripts_keep_their_structure(transcript: Transcript) -> None:
     request = params(parser=parser_request(transcript), stop=transcript.get("stop", []))
-    redacting = redactor().for_request(request, NAMES)
+    redacting = RequestRedactor(redactor(), request, NAMES)
     parsers = tiny_parsers()
     token_ids = encode(transcript["output"])
     assert find_structure(
@@ -89,7 +99,7 @@ def test_every_format_keeps_its_structure(family: Family) -> None:
     of_model = Redactor(detokenizers)
     for case in family.all_cases()[::STEP]:
         request = params(parser=build_request(case))
-        redacting = of_model.for_request(request, names)
+        redacting = RequestRedactor(of_model, request, names)
         prompt = encode_by(tokenizer, case.prompt)
         token_ids = [*encode_by(tokenizer, case.output), *encode_by(tokenizer, "<|im_end|>")]
         assert find_structure(
@@ -120,7 +130,7 @@ def test_conformance_cases_keep_their_structure() -> None:
         detokenizers = cached_detokenizers(tokenizer)
         parsers = cached_linear_parsers(case.names, tokenizer)
         request = params(parser=conformance_request(case))
-        redacting = redactor_of(tokenizer).for_request(request, case.names)
+        redacting = RequestRedactor(redactor_of(tokenizer), request, case.names)
         prompt = encode_by(tokenizer, read_prompt(case))
         output = encode_by(tokenizer, "".join(case.chunks) + "<|im_end|>")
         tail = [new for ids in redacting.redact([prompt]) for new in ids]
@@ -256,3 +266,156 @@ def test_deltas_lose_text_and_keep_their_kind() -> None:
     )
     reasoning = ChoiceDelta(0, Delta(reasoning_content="secret"))
     assert redacting.redact_delta(reasoning).delta == Delta(reasoning_content="")
+
+
+def redacted(**fields: Any) -> Recording:
+    """Return the redacted recording of a request. chunks: all at the same time."""
+    given: dict[str, Any] = {
+        "model": RecordedModel(path="m", parsers=ParserNames("hermes")),
+        "params": params(prompt_length=0),
+        "token_ids": [],
+        **fields,
+    }
+    times = [5.0] * len(given["chunks"])
+    notes = RequestNotes(source="worker", began=1.0, since=5.0, times=times, **given)
+    return redact_recording(notes.build(with_prompt=False), redactor())
+
+
+def test_choices_are_redacted_by_themselves() -> None:
+    """A word of one choice that goes on in its next chunk is no word of the other's."""
+    left, right = encode("<tool_call>"), encode("</tool_call>")
+    mixed = [
+        Chunk(index=index, token_ids=[token_id])
+        for pair in zip(left, right, strict=True)
+        for index, token_id in enumerate(pair)
+    ]
+    found = redacted(chunks=mixed, params=params(n=2))
+    for index, token_ids in enumerate((left, right)):
+        chunks = [item.chunk for item in found.chunks if item.chunk.index == index]
+        assert [token_id for chunk in chunks for token_id in chunk.token_ids] == token_ids
+
+
+def test_the_tokens_of_a_worker_that_died_are_redacted_with_what_follows() -> None:
+    ids = encode('{"name": "secret"}')
+    found = redacted(token_ids=ids[:5], chunks=[Chunk(token_ids=ids[5:], finish_reason="stop")])
+    text = tiny_tokenizer().decode([one for item in found.chunks for one in item.chunk.token_ids])
+    assert (text.replace("x", ""), found.resumed) == ('{"name": ""}', 5)
+
+
+def test_every_text_is_measured() -> None:
+    calls = [ToolCallDelta(0, FunctionDelta("123", "name")), ToolCallDelta(0, FunctionDelta("4"))]
+    assert measure_texts(ChoiceDelta(0, Delta("assistant", "12", "345", calls))) == [3, 2, 3, 1]
+    assert measure_texts(ChoiceDelta(0, Delta(content="12"))) == [2]
+    assert measure_texts(ChoiceDelta(0)) == []
+
+
+@pytest.mark.parametrize("transcript", TRANSCRIPTS.values(), ids=TRANSCRIPTS)
+def test_a_redacted_recording_holds_no_word(transcript: Transcript) -> None:
+    """Not in its tokens, deltas, parameters and error, nor in the tail of its prompt."""
+    request = parser_request(transcript)
+    token_ids = encode(transcript["output"])
+    said = f"{transcript['messages']} {transcript['expect']} {transcript.get('tools')}"
+    prompt = encode(said)
+    delta = ChoiceDelta(0, Delta(content=said, reasoning_content=said))
+    found = redacted(
+        params=params(parser=request, prompt_length=len(prompt)),
+        model=RecordedModel(path="m", parsers=NAMES),
+        token_ids=prompt,
+        chunks=[Chunk(token_ids=token_ids, finish_reason="stop")],
+        sent=[(5.0, [delta])],
+        error=f"Exception: {said}",
+    )
+    ids = [one for item in found.chunks for one in item.chunk.token_ids] + found.prompt.tail
+    kept = KeptText(params(parser=request), NAMES)
+    text = without_kept(kept, tiny_tokenizer().decode(ids, skip_special_tokens=False))
+    written = msgspec.json.encode([found.params.parser.chat_template_kwargs, found.sent])
+    text += without_kept(kept, written.decode()) + (found.error or "")
+    words = set(re.findall(r"[^\W\d_]{3,}", without_kept(kept, said)))
+    left = set(re.findall(r"[^\W\d_]{3,}", text))
+    assert words & left <= STRUCTURE
+
+
+def without_kept(kept: KeptText, text: str) -> str:
+    """Return `text` with a space for each character that stays."""
+    marks = zip(text, kept.mask(text), strict=True)
+    return "".join(one if mark == GONE else " " for one, mark in marks)
+
+
+# Field names and roles, which transcripts name as well.
+STRUCTURE = {
+    *("index", "delta", "role", "content", "reasoning", "tool", "calls", "finish", "reason"),
+    *("assistant", "user", "system", "stop", "start", "end", "Exception", "logprobs", "token"),
+}
+
+
+SCHEMA = {
+    "type": "object",
+    "title": "secret",
+    "description": "secret",
+    "properties": {
+        "city": {"type": ["string", "null"], "enum": ["secret"], "nullable": True},
+        "days": {"type": "integer", "default": 7, "const": 12},
+        "kind": {"type": "secret", "examples": ["secret"]},
+        "any": True,
+    },
+    "required": ["city"],
+    "anyOf": [{"$ref": "#/$defs/Part"}, "secret"],
+    "additionalProperties": {"const": {"secret": [1.5, "secret"]}},
+}
+REDACTED = {
+    "type": "object",
+    "properties": {
+        "city": {"type": ["string", "null"], "nullable": True},
+        "days": {"type": "integer"},
+        "kind": {},
+        "any": True,
+    },
+    "anyOf": [{"$ref": "#/$defs/Part"}, {}],
+    "additionalProperties": {"type": "object"},
+    "required": ["city"],
+}
+
+
+def test_a_schema_keeps_names_and_types() -> None:
+    assert redact_schema(SCHEMA) == REDACTED
+    assert redact_schema(False) is False
+    assert redact_schema("secret") == {}
+
+
+def test_a_tool_loses_its_description() -> None:
+    tool = {"type": "function", "function": {"name": "f", "description": "secret", "strict": True}}
+    assert redact_tool(tool) == {"type": "function", "function": {"name": "f"}}
+    assert redact_tool({"secret": "secret"}) == {"type": "function"}
+
+
+VALUES = {
+    ("enum", ("secret", "other")): "string",
+    ("enum", (1, "secret", None, 2.5, True, ())): [
+        *("integer", "string", "null", "number", "boolean", "array"),
+    ],
+    ("const", "secret"): "string",
+    ("const", None): "null",
+    ("enum", ()): None,
+}
+
+
+@pytest.mark.parametrize(("given", "types"), VALUES.items())
+def test_values_become_their_types(given: tuple[str, Any], types: object) -> None:
+    keyword, value = given
+    found = [list(one) if one == () else one for one in value] if keyword == "enum" else value
+    assert redact_schema({keyword: found}) == ({} if types is None else {"type": types})
+
+
+def test_nothing_is_asked_for_that_names_tokens() -> None:
+    request = params(
+        logprobs=3,
+        return_token_ids=True,
+        return_tokens_as_token_ids=True,
+        stop=["END"],
+        parser=ParserRequest(chat_template_kwargs={"thinking": True, "who": "secret", "n": 2}),
+    )
+    redacted = redact_params(request)
+    assert redacted == params(
+        stop=["END"], parser=ParserRequest(chat_template_kwargs={"thinking": True, "n": 2})
+    )
+    assert not redacted.annotates_tokens

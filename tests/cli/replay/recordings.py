@@ -7,8 +7,7 @@ from typing import Any
 
 import msgspec
 from backedge.recording.recording import Recording
-from backedge.recording.redaction import Redactor
-from backedge.recording.request_notes import RequestNotes
+from backedge.recording.redaction import Redactor, redact_recording
 
 from tests.recording.test_rerun import record_call
 from tests.support import TRANSCRIPTS, tiny_detokenizers
@@ -18,17 +17,7 @@ CALL = TRANSCRIPTS["reasoning_call"]
 
 def redact(recording: Recording) -> Recording:
     """Return the recording as it is written without content."""
-    return RequestNotes(
-        source="worker",
-        model=recording.model,
-        began=1.0,
-        since=0.0,
-        params=recording.params,
-        token_ids=[],
-        chunks=[(item.at_ms / 1000, item.chunk) for item in recording.chunks],
-        sent=[(item.at_ms / 1000, item.deltas) for item in recording.sent],
-        outcome="finished",
-    ).build_redacted(Redactor(tiny_detokenizers()))
+    return redact_recording(recording, Redactor(tiny_detokenizers()))
 
 
 def write(path: Path, *recordings: Recording) -> str:
