@@ -236,7 +236,8 @@ class Completion:
 
     def _feed_watched(self, chunk: Chunk) -> None:
         """Feed token by token, so that the same token ends the answer for any pieces."""
-        for part in _split(chunk):
+        count = len(chunk.token_ids)
+        for part in [chunk.cut(at, at + 1) for at in range(count)] or [chunk]:
             deltas = self._feed_core(part)
             text = "".join(delta.delta.content or "" for delta in deltas)
             for watcher in self._watchers if text else ():
@@ -325,22 +326,3 @@ def _build_params(setup: CompletionSetup) -> PostprocessParams:
         logprobs=setup.logprobs,
         parser=setup.parser_request if setup.parsers is not None else ParserRequest(),
     )
-
-
-def _split(chunk: Chunk) -> list[Chunk]:
-    """Split the chunk into chunks of one token."""
-    if len(chunk.token_ids) <= 1:
-        return [chunk]
-    last = len(chunk.token_ids) - 1
-    return [
-        Chunk(
-            token_ids=[token_id],
-            finish_reason=chunk.finish_reason if position == last else None,
-            stop_reason=chunk.stop_reason if position == last else None,
-            logprobs=chunk.logprobs[position : position + 1] if chunk.logprobs else None,
-            top_logprobs=chunk.top_logprobs[position : position + 1]
-            if chunk.top_logprobs
-            else None,
-        )
-        for position, token_id in enumerate(chunk.token_ids)
-    ]

@@ -77,8 +77,6 @@ class Difference(msgspec.Struct, frozen=True):
 
 
 NOTHING = Side("nothing", "", None)
-
-
 UNKNOWN = "?"
 
 
@@ -94,7 +92,7 @@ def split_parts(
         for delta in deltas:
             if delta.index != choice:
                 continue
-            for kind, index, text in _split_delta(delta):
+            for kind, index, text in split_delta(delta):
                 shown = text if declared is None else _hide(kind, text, declared)
                 if parts and parts[-1].key == (kind, index) and kind not in (CALL, FINISH):
                     parts[-1].pieces.append((shown, tokens, delta))
@@ -109,19 +107,25 @@ def _hide(kind: str, text: str, declared: Collection[str]) -> str:
     return text if kind == FINISH else ""
 
 
-def _split_delta(delta: ChoiceDelta) -> Iterator[tuple[str, int | None, str]]:
+def split_delta(
+    delta: ChoiceDelta, stopped: str = " ({})", *, keeps_empty: bool = False
+) -> Iterator[tuple[str, int | None, str]]:
+    """Yield the parts of a delta as a client reads them: kind, index of the call, text.
+
+    stopped: how the finish names a stop reason. keeps_empty: include empty text, which is all that
+        a redacted recording has.
+    """
     part = delta.delta
-    if part.reasoning_content:
-        yield REASONING, None, part.reasoning_content
-    if part.content:
-        yield CONTENT, None, part.content
+    for kind, text in ((REASONING, part.reasoning_content), (CONTENT, part.content)):
+        if text or (keeps_empty and text is not None):
+            yield kind, None, text
     for call in part.tool_calls:
         if call.function.name is not None:
             yield CALL, call.index, call.function.name
-        if call.function.arguments:
+        if call.function.arguments or keeps_empty:
             yield ARGUMENTS, call.index, call.function.arguments
     if delta.finish_reason is not None:
-        stop = "" if delta.stop_reason is None else f" ({delta.stop_reason})"
+        stop = "" if delta.stop_reason is None else stopped.format(delta.stop_reason)
         yield FINISH, None, delta.finish_reason + stop
 
 

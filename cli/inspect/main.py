@@ -185,9 +185,9 @@ def serve_pages(port: int, rows: list[RequestRow], render: Callable[[RequestRow]
             click.echo("stopped", err=True)
 
 
-def write_json(inspection: Inspection) -> str:
-    """Return an inspection as JSON; bytes that are not characters are escaped."""
-    return json.dumps(_clean(msgspec.to_builtins(inspection)), ensure_ascii=False)
+def write_json(shown: object) -> str:
+    """Return an inspection or rows as JSON; bytes that are not characters are escaped."""
+    return json.dumps(_clean(msgspec.to_builtins(shown)), ensure_ascii=False)
 
 
 def _clean(value: object) -> object:
@@ -216,7 +216,7 @@ def _default_output(options: Options, row: RequestRow) -> Path:
 
 def _print_rows(rows: list[RequestRow], *, as_json: bool) -> None:
     if as_json:
-        click.echo(json.dumps(_clean(msgspec.to_builtins(rows)), ensure_ascii=False))
+        click.echo(write_json(rows))
         return
     click.echo(show_rows(rows))
     if len(rows) == MAX_REQUESTS:

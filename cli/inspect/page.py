@@ -11,7 +11,7 @@ import hashlib
 import importlib.metadata
 import importlib.resources
 import json
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from functools import cache
 from itertools import chain, repeat
 
@@ -26,11 +26,11 @@ from ...parsers.events import (
 )
 from ...parsers.held_back import EXPLANATIONS
 from ...postprocess.messages import ChoiceDelta
+from ...recording.comparison import split_delta
 from .inspection import InspectedChoice, Inspection, SentDeltas, Side
 from .trace import Step
 
 # In the order in which the page loads them.
-STYLES = ("page.css",)
 SCRIPTS = ("model.js", "text.js", "search.js", "strip.js", "rows.js", "details.js", "page.js")
 # Limit for a held-back text on the page.
 MAX_HELD_SHOWN = 60
@@ -61,7 +61,7 @@ def _asset(name: str) -> str:
 
 def render_page(inspection: Inspection) -> str:
     """Return the page."""
-    style = "".join(map(_asset, STYLES))
+    style = _asset("page.css")
     script = "".join(map(_asset, SCRIPTS))
     policy = (
         f"default-src 'none'; style-src '{hash_source(style)}'; "
@@ -211,25 +211,12 @@ def _runs(values: Iterable[int]) -> list[int]:
     return runs
 
 
-def delta_parts(choice: ChoiceDelta, *, keeps_empty: bool = False) -> Sequence[Part]:
-    """Return the parts of a delta, in the order in which a client reads them.
-
-    keeps_empty: include empty text, which is all that a redacted recording has.
-    """
-    delta = choice.delta
-    parts: list[Part] = []
-    for kind, text in ((REASONING, delta.reasoning_content), (CONTENT, delta.content)):
-        if text or (keeps_empty and text is not None):
-            parts.append((kind, NO_CALL, text))
-    for call in delta.tool_calls:
-        if call.function.name is not None:
-            parts.append((CALL, call.index, call.function.name))
-        if call.function.arguments or keeps_empty:
-            parts.append((ARGUMENTS, call.index, call.function.arguments))
-    if choice.finish_reason is not None:
-        stopped = f" by {choice.stop_reason!r}" if choice.stop_reason is not None else ""
-        parts.append((FINISH, NO_CALL, choice.finish_reason + stopped))
-    return parts
+def delta_parts(delta: ChoiceDelta, *, keeps_empty: bool = False) -> list[Part]:
+    """Return the parts of a delta. keeps_empty: as for `split_delta`."""
+    return [
+        (KINDS.index(kind), NO_CALL if index is None else index, text)
+        for kind, index, text in split_delta(delta, " by {!r}", keeps_empty=keeps_empty)
+    ]
 
 
 def event_part(event: Event) -> Part:

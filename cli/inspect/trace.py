@@ -278,21 +278,7 @@ def single_tokens(recording: Recording) -> Iterator[tuple[int, float, Chunk]]:
     """Yield the recorded tokens one by one: number of the chunk, its time, and the token."""
     for number, recorded in enumerate(recording.chunks):
         chunk = recorded.chunk
-        if not chunk.token_ids:
-            if chunk.finish_reason is not None:
-                yield number, recorded.at_ms, chunk
-            continue
-        last = len(chunk.token_ids) - 1
-        for position, token_id in enumerate(chunk.token_ids):
-            ends = position == last
-            single = msgspec.structs.replace(
-                chunk,
-                token_ids=[token_id],
-                logprobs=chunk.logprobs[position : position + 1] if chunk.logprobs else None,
-                top_logprobs=chunk.top_logprobs[position : position + 1]
-                if chunk.top_logprobs
-                else None,
-                finish_reason=chunk.finish_reason if ends else None,
-                stop_reason=chunk.stop_reason if ends else None,
-            )
-            yield number, recorded.at_ms, single
+        for at in range(len(chunk.token_ids)):
+            yield number, recorded.at_ms, chunk.cut(at, at + 1)
+        if not chunk.token_ids and chunk.finish_reason is not None:
+            yield number, recorded.at_ms, chunk
