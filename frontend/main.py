@@ -13,6 +13,7 @@ import msgspec
 
 from ..base import gc_freeze
 from ..base.errors import SetupError
+from ..base.flags import add_to
 from ..base.limits import PROMPT_CACHE_MB
 from ..base.seams import check_seams
 from ..engines.dynamo import seams
@@ -150,8 +151,7 @@ def parse_flags(arguments: Sequence[str]) -> FrontendFlags:
         PROMPT_CACHE_FLAG, type=_parse_size, default=PROMPT_CACHE_MB, dest="cache_mb"
     )
     parser.add_argument(*PROCESSING_FLAGS, action="store_true", dest="processing")
-    tokenizer_flags.add_to(parser)
-    record_flags.add_to(parser)
+    add_to(parser, (*tokenizer_flags.FLAGS, *record_flags.FLAGS))
     parsed, rest = parser.parse_known_args(arguments)
     tokenizer = _select_tokenizer(parsed)
     backend = tokenizer.backend

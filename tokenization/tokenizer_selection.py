@@ -13,50 +13,37 @@ import argparse
 import importlib.util
 import json
 from collections.abc import Mapping
-from typing import Any, Literal, Protocol, get_args
+from typing import Literal, Protocol, get_args
 
 import msgspec
 
 from ..base.engines import has_engine
 from ..base.errors import SetupError
+from ..base.flags import Flag, flag
 from ..base.json_types import JsonObject
 
 Backend = Literal["huggingface", "vllm", "sglang", "python"]
 BACKENDS: tuple[Backend, ...] = get_args(Backend)
-BACKEND_FLAG, MODULE_FLAG, CLASS_FLAG = (
-    "--tokenizer-backend",
-    "--tokenizer-module",
-    "--tokenizer-class",
-)
+BACKEND_FLAG = "--tokenizer-backend"
+MODULE_FLAG, CLASS_FLAG = "--tokenizer-module", "--tokenizer-class"
 # Only for the frontend: a module that a worker may name on its model card.
 ALLOW_MODULE_FLAG = "--allow-tokenizer-module"
-# Names and options of argparse's add_argument.
-FLAGS: tuple[tuple[tuple[str, ...], dict[str, Any]], ...] = (
-    (
-        (BACKEND_FLAG,),
-        {
-            "choices": BACKENDS,
-            "default": None,
-            "help": "What renders and tokenizes: 'huggingface': the model's tokenizer.json and "
-            "chat template; 'vllm', 'sglang': the engine's own renderer and tokenizers; 'python': "
-            "your class. Default: the engine of the model's workers if the frontend has it "
-            "installed, else 'huggingface'.",
-        },
+FLAGS: tuple[Flag, ...] = (
+    flag(
+        BACKEND_FLAG,
+        choices=BACKENDS,
+        help="What renders and tokenizes: 'huggingface': the model's tokenizer.json and "
+        "chat template; 'vllm', 'sglang': the engine's own renderer and tokenizers; 'python': "
+        "your class. Default: the engine of the model's workers if the frontend has it "
+        "installed, else 'huggingface'.",
     ),
-    (
-        (MODULE_FLAG,),
-        {
-            "default": None,
-            "help": f"For {BACKEND_FLAG} python: the module of the class, importable on both "
-            "sides.",
-        },
+    flag(
+        MODULE_FLAG,
+        help=f"For {BACKEND_FLAG} python: the module of the class, importable on both sides.",
     ),
-    (
-        (CLASS_FLAG,),
-        {
-            "default": None,
-            "help": f"For {BACKEND_FLAG} python: the class; it is called with the model's path.",
-        },
+    flag(
+        CLASS_FLAG,
+        help=f"For {BACKEND_FLAG} python: the class; it is called with the model's path.",
     ),
 )
 
@@ -83,12 +70,6 @@ class TokenizerSelection(msgspec.Struct, frozen=True):
                     f"{name} {value!r} is for {BACKEND_FLAG} python, which is not set; add it, or "
                     f"leave {name} out."
                 )
-
-
-def add_to(parser: argparse.ArgumentParser) -> None:
-    """Add the flags to `parser`."""
-    for names, options in FLAGS:
-        parser.add_argument(*names, **options)
 
 
 def parse_tokenizer_flags(arguments: argparse.Namespace) -> TokenizerSelection:

@@ -10,6 +10,7 @@ from typing import Literal, get_args
 
 import msgspec
 
+from ..base.flags import MAX_DIGITS, OFF, ON, Flag, flag, parse_megabytes
 from ..base.json_types import JsonObject
 from ..base.limits import PROCESS_MEMORY_MB
 from ..parsers.base import MalformedCalls, ParserNames
@@ -29,7 +30,6 @@ from .pool import (
 )
 
 MS_PER_S = 1000
-MAX_DIGITS = 9  # limit for a number on the command line
 
 
 def describe_latency(latency: Latency) -> str:
@@ -70,13 +70,6 @@ def parse_processes(text: str) -> int | None:
     return int(text)
 
 
-def parse_megabytes(text: str) -> int:
-    """Parse a size in MiB; 0 means no limit. Raises ArgumentTypeError."""
-    if not (text.isascii() and text.isdecimal()) or len(text) > MAX_DIGITS:
-        raise argparse.ArgumentTypeError(f"{text!r} is not a number of MiB from 0")
-    return int(text)
-
-
 def parse_seconds(text: str) -> float:
     """Parse a time. Raises ArgumentTypeError unless it is finite and greater than 0."""
     try:
@@ -89,16 +82,6 @@ def parse_seconds(text: str) -> float:
 
 
 EngineName = Literal["vllm", "sglang", "trtllm"]
-Flag = tuple[tuple[str, ...], JsonObject]
-"""The names of a flag, and the keyword arguments of `add_argument`."""
-
-
-def flag(*names: str, **options: object) -> Flag:
-    """Return a flag. options: as for `add_argument`."""
-    return names, options
-
-
-ON, OFF = "on", "off"
 GROUP = "Backedge: post-processing in the worker"
 FOR_ANY_ENGINE = "--native-framework-processing"
 VLLM_FLAGS: tuple[Flag, ...] = (

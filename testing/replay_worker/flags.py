@@ -11,6 +11,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from ...base.errors import SetupError
+from ...base.flags import add_to
 from ...base.json_types import JsonObject
 from ...parsers.api import native_parsers
 from ...parsers.base import ParserFactory, ParserNames
@@ -94,13 +95,10 @@ def build_flag_parser() -> argparse.ArgumentParser:
     parser.add_argument(
         "--plain", action="store_true", help="leave post-processing to the frontend"
     )
-    for names, options in list_flags("vllm"):
-        if names[0] in WORKER_FLAGS:
-            parser.add_argument(*names, **options)
+    add_to(parser, (each for each in list_flags("vllm") if each[0][0] in WORKER_FLAGS))
     parser.add_argument("--reasoning-parser", help="Reasoning parser for the model, or 'auto'.")
     parser.set_defaults(postprocess_parsers="linear")
-    record_flags.add_to(parser)
-    tokenizer_flags.add_to(parser)
+    add_to(parser, (*record_flags.FLAGS, *tokenizer_flags.FLAGS))
     add_runtime_flags(parser)
     return parser
 

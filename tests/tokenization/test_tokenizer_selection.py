@@ -4,9 +4,10 @@ import argparse
 
 import pytest
 from backedge.base.errors import SetupError
+from backedge.base.flags import add_to
 from backedge.tokenization.tokenizer_selection import (
+    FLAGS,
     TokenizerSelection,
-    add_to,
     parse_tokenizer_flags,
 )
 
@@ -15,7 +16,7 @@ MODULE, CLASS = ["--tokenizer-module", "m"], ["--tokenizer-class", "C"]
 
 def parse(*arguments):
     parser = argparse.ArgumentParser()
-    add_to(parser)
+    add_to(parser, FLAGS)
     return parse_tokenizer_flags(parser.parse_args(arguments))
 
 
