@@ -16,6 +16,12 @@ routing), so they fall with --tokens; answers of one token show this cost by its
 answers are the longest one, cut by max_tokens, and there are more of them. The use of an
 idle process is measured first and subtracted: a frontend's few milliseconds per second
 would outweigh the tokens of a slow engine.
+
+    python -m benchmarks.frontend_cost --beside ../old
+
+With --beside, Backedge's frontends and workers of two checkouts get the same load at the same time.
+Beside the medians the table then has this checkout's cost divided by the other's, the median of
+all rounds. By default it has 8 rounds of 300 tokens and takes some two minutes.
 """
 
 from __future__ import annotations
@@ -26,17 +32,20 @@ import sys
 import tempfile
 import time
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack
 from pathlib import Path
 
 import msgspec
 
 from tools.stack import MODEL_NAME
 
+from . import load
 from .answers import KINDS
+from .beside import Ratio, compare, ratio_table
 from .cpu import CpuTime
-from .load import Load, Outcome, run
-from .systems import SYSTEMS, Engine, System, running
+from .load import Load, Outcome
+from .systems import BACKEDGE, BACKEDGE_BESIDE, SYSTEMS, Engine, System, running
 
 US_PER_S = 1e6
 MS_PER_S = 1e3
@@ -50,6 +59,8 @@ IDLE_S = 5.0
 WARM_UP_TIMEOUT_S = 120.0
 # The columns of the table, with their alignment.
 WIDTHS = ("<22", "<11", "<7", ">7", ">9", ">15", ">12", ">9", ">9", ">9", ">12")
+# The figures that two checkouts are compared by.
+COMPARED = ("frontend_us", "request_ms", "worker_us")
 
 
 class Case(msgspec.Struct, frozen=True):
@@ -61,7 +72,12 @@ class Case(msgspec.Struct, frozen=True):
     tokens: int
 
     def __str__(self) -> str:
-        return f"{self.system}, {self.kind}, stream {str(self.stream).lower()}, {self.tokens}"
+        return f"{self.system}, {self.load}"
+
+    @property
+    def load(self) -> str:
+        """The name of what was sent."""
+        return f"{self.kind}, stream {str(self.stream).lower()}, {self.tokens}"
 
 
 class Sample(msgspec.Struct, frozen=True):
@@ -93,88 +109,108 @@ class Row(msgspec.Struct):
 
 
 class Report(msgspec.Struct):
-    """A whole run. problems: what was wrong with responses, by case."""
+    """A whole run. problems: what was wrong with responses, by case. ratios: of two checkouts."""
 
     settings: dict[str, str | int | float | list[int]]
     rows: list[Row]
     problems: dict[str, dict[str, int]]
+    ratios: list[Ratio]
 
 
 class Benchmark:
-    """Runs the rounds and keeps their samples."""
+    """Runs the rounds and keeps their samples.
+
+    Systems take turns, but those of two checkouts get their load at the same time.
+    """
 
     def __init__(self, arguments: argparse.Namespace, systems: list[System]) -> None:
         self._arguments = arguments
         self._systems = systems
+        self._groups = [systems] if arguments.beside else [[system] for system in systems]
+        self._clients = {system.name: load.start() for system in systems}
         self._samples: defaultdict[Case, list[Sample]] = defaultdict(list)
         self._idle: dict[str, tuple[CpuTime, CpuTime]] = {}
         self._problems: defaultdict[str, dict[str, int]] = defaultdict(dict)
 
     def run(self) -> Report:
         """Warm up, run all rounds, and return the medians."""
-        for system in self._systems:
-            self._warm_up(system)
-        self._measure_idle()
-        for number in range(self._arguments.rounds):
-            print(f"round {number + 1} of {self._arguments.rounds}", file=sys.stderr)
-            for case, system in self._turns(number):
-                self._measure(case, system)
+        with ExitStack() as stack:
+            for client in self._clients.values():
+                stack.enter_context(client)
+            for group in self._groups:
+                self._warm_up(group)
+            self._measure_idle()
+            for number in range(self._arguments.rounds):
+                print(f"round {number + 1} of {self._arguments.rounds}", file=sys.stderr)
+                for case, group in self._turns(number):
+                    self._measure(case, group)
         rows = [summarize(case, samples) for case, samples in self._samples.items()]
         names = ("engine", "tokens", "pace", "streams", "requests", "rounds")
         settings = {name: getattr(self._arguments, name) for name in names}
-        return Report(settings, rows, dict(self._problems))
+        return Report(settings, rows, dict(self._problems), list(compare_checkouts(self._samples)))
 
-    def _turns(self, number: int) -> Iterator[tuple[Case, System]]:
-        """Yield the cases of a round; each system goes first in turn."""
-        first = number % len(self._systems)
-        order = self._systems[first:] + self._systems[:first]
+    def _turns(self, number: int) -> Iterator[tuple[Case, list[System]]]:
+        """Yield the cases of a round without their systems; each group goes first in turn."""
+        first = number % len(self._groups)
+        order = self._groups[first:] + self._groups[:first]
         for kind in self._arguments.kinds:
             for stream in (True, False):
                 for tokens in self._arguments.tokens:
-                    for system in order:
-                        yield Case(system.name, kind, stream, tokens), system
+                    for group in order:
+                        yield Case("", kind, stream, tokens), group
 
-    def _load(self, case: Case, system: System, requests: int, max_tokens: int = 0) -> Outcome:
-        tokens, streams = max(self._arguments.tokens), self._arguments.streams
-        return run(
-            Load(
-                system.url,
-                MODEL_NAME,
-                case.kind,
-                case.stream,
-                tokens,
-                streams,
-                requests,
-                max_tokens,
-                system.syntax,
+    def _load(
+        self, case: Case, systems: Sequence[System], requests: int, max_tokens: int = 0
+    ) -> list[Outcome]:
+        """Send the same requests to each of the systems at once."""
+        longest, streams = max(self._arguments.tokens), self._arguments.streams
+        for system in systems:
+            self._clients[system.name].ask(
+                Load(
+                    url=system.url,
+                    model=MODEL_NAME,
+                    kind=case.kind,
+                    stream=case.stream,
+                    tokens=longest,
+                    streams=streams,
+                    requests=requests,
+                    max_tokens=max_tokens,
+                    syntax=system.syntax,
+                )
             )
-        )
+        return [self._clients[system.name].answer(Outcome) for system in systems]
 
     def _timed(
-        self, case: Case, system: System, requests: int, max_tokens: int = 0
-    ) -> tuple[Outcome, CpuTime, CpuTime]:
-        """Return the outcome, and the CPU time that frontend and worker used for it."""
-        start, before = time.monotonic(), system.cpu_times()
-        outcome = self._load(case, system, requests, max_tokens)
+        self, case: Case, systems: Sequence[System], requests: int, max_tokens: int = 0
+    ) -> list[tuple[Outcome, CpuTime, CpuTime]]:
+        """Return each system's outcome, and the CPU time of its frontend and worker for it."""
+        start, before = time.monotonic(), [system.cpu_times() for system in systems]
+        outcomes = self._load(case, systems, requests, max_tokens)
         time.sleep(SETTLE_S)
-        after, elapsed_s = system.cpu_times(), time.monotonic() - start
-        frontend, worker = (
-            late.since(early).less_idle(idle, elapsed_s)
-            for early, late, idle in zip(before, after, self._idle[system.name], strict=True)
-        )
-        known = self._problems[str(case)] if outcome.problems else {}
-        for problem, count in outcome.problems.items():
-            known[problem] = known.get(problem, 0) + count
-        return outcome, frontend, worker
+        after, elapsed_s = [system.cpu_times() for system in systems], time.monotonic() - start
+        timed = []
+        for system, outcome, early, late in zip(systems, outcomes, before, after, strict=True):
+            frontend, worker = (
+                end.since(begin).less_idle(idle, elapsed_s)
+                for begin, end, idle in zip(early, late, self._idle[system.name], strict=True)
+            )
+            timed.append((outcome, frontend, worker))
+            for problem, count in outcome.problems.items():
+                known = self._problems[str(msgspec.structs.replace(case, system=system.name))]
+                known[problem] = known.get(problem, 0) + count
+        return timed
 
-    def _warm_up(self, system: System) -> None:
+    def _warm_up(self, systems: list[System]) -> None:
         """Send every kind of request on every stream, until one of each kind succeeds."""
         deadline = time.monotonic() + WARM_UP_TIMEOUT_S
         for kind in self._arguments.kinds:
             for stream in (True, False):
-                case = Case(system.name, kind, stream, max(self._arguments.tokens))
+                case = Case("", kind, stream, max(self._arguments.tokens))
                 while (
-                    not self._load(case, system, self._arguments.streams).tokens
+                    not all(
+                        outcome.tokens
+                        for outcome in self._load(case, systems, self._arguments.streams, 1)
+                    )
                     and time.monotonic() < deadline
                 ):
                     time.sleep(1)
@@ -191,26 +227,38 @@ class Benchmark:
                 worker.since(early[1]).per_second(IDLE_S),
             )
 
-    def _measure(self, case: Case, system: System) -> None:
+    def _measure(self, case: Case, systems: list[System]) -> None:
         cut, times = cut_answer(case.tokens, max(self._arguments.tokens))
-        requests = times * self._arguments.requests
-        outcome, frontend, worker = self._timed(case, system, requests, cut)
-        shortest, first_token, _ = self._timed(case, system, SHORT_REQUESTS, max_tokens=1)
-        if not outcome.tokens or not shortest.tokens:
+        long = self._timed(case, systems, times * self._arguments.requests, cut)
+        short = self._timed(case, systems, SHORT_REQUESTS, max_tokens=1)
+        if not all(outcome.tokens for outcome, _, _ in (*long, *short)):
             return  # no tokens to divide by; the problems say why
-        each = US_PER_S / outcome.tokens
-        request_s = first_token.total_s / shortest.requests
-        beyond_s = frontend.total_s - request_s * outcome.requests
-        self._samples[case].append(
-            Sample(
-                frontend_us=frontend.total_s * each,
-                request_ms=request_s * MS_PER_S,
-                beyond_us=beyond_s * US_PER_S / (outcome.tokens - outcome.requests),
-                worker_us=worker.own_s * each,
-                engine_us=worker.children_s * each,
-                chunks_per_100_tokens=100 * outcome.chunks / outcome.tokens,
+        for system, (outcome, frontend, worker), (first, first_token, _) in zip(
+            systems, long, short, strict=True
+        ):
+            each = US_PER_S / outcome.tokens
+            request_s = first_token.total_s / first.requests
+            beyond_s = frontend.total_s - request_s * outcome.requests
+            self._samples[msgspec.structs.replace(case, system=system.name)].append(
+                Sample(
+                    frontend_us=frontend.total_s * each,
+                    request_ms=request_s * MS_PER_S,
+                    beyond_us=beyond_s * US_PER_S / (outcome.tokens - outcome.requests),
+                    worker_us=worker.own_s * each,
+                    engine_us=worker.children_s * each,
+                    chunks_per_100_tokens=100 * outcome.chunks / outcome.tokens,
+                )
             )
-        )
+
+
+def compare_checkouts(samples: Mapping[Case, list[Sample]]) -> Iterator[Ratio]:
+    """Yield the ratios of the figures of two checkouts, if both were measured."""
+    for case, ours in samples.items():
+        others = samples.get(msgspec.structs.replace(case, system=BACKEDGE_BESIDE))
+        if case.system == BACKEDGE and others is not None:
+            for name in COMPARED:
+                figures = ([getattr(sample, name) for sample in side] for side in (ours, others))
+                yield compare(case.load, name, *figures)
 
 
 def cut_answer(tokens: int, longest: int) -> tuple[int, int]:
@@ -240,7 +288,7 @@ def table(report: Report) -> str:
         lines += [
             f"problem: {case_label}: {count} x {problem}" for problem, count in problems.items()
         ]
-    return "\n".join(lines)
+    return "\n".join([*lines, *(ratio_table(report.ratios) if report.ratios else ())])
 
 
 def _cells(report: Report) -> Iterator[tuple[str, ...]]:
@@ -308,6 +356,8 @@ def parse_arguments() -> argparse.Namespace:
         type=Path,
         help="another checkout of Backedge with its .venv, to compare two commits in one run",
     )
+    if parser.parse_known_args()[0].beside is not None:
+        parser.set_defaults(rounds=8, streams=32, tokens=[300], pace=200.0, systems=[BACKEDGE])
     arguments = parser.parse_args()
     arguments.requests = arguments.requests or arguments.streams
     if arguments.engine == "vllm":

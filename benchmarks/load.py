@@ -1,7 +1,7 @@
 """The load generator, in its own process, so that its CPU time counts for no system.
 
-`python -m benchmarks.load` reads one `Load` as JSON from stdin, sends its requests, and
-writes one `Outcome` as JSON to stdout. It speaks HTTP without a client library, which
+`python -m benchmarks.load` sends the requests of each `Load` that it reads as JSON from a line of
+stdin, and writes an `Outcome` as JSON to stdout. It speaks HTTP without a client library, which
 would cost more per chunk than the frontend that is measured on the same machine.
 """
 
@@ -9,20 +9,16 @@ from __future__ import annotations
 
 import asyncio
 import json
-import subprocess
-import sys
 import time
 from collections import Counter
 from collections.abc import AsyncIterator
-from typing import TypeVar
 from urllib.parse import urlsplit
 
 import msgspec
 from backedge.base.json_types import JsonObject
 
 from .answers import HERMES, Answer, Texts, answer
-
-T = TypeVar("T")
+from .beside import Child, serve
 
 TIMEOUT_S = 600.0
 OK = 200
@@ -114,24 +110,16 @@ class Response:
         return found
 
 
+def start() -> Child:
+    """Start the load generator: it answers a `Load` with an `Outcome`."""
+    return Child("-m", "benchmarks.load")
+
+
 def run(load: Load) -> Outcome:
-    """Run `load` in its own process. Raises CalledProcessError if the process fails."""
-    return run_module("benchmarks.load", load, Outcome)
-
-
-def run_module(module: str, plan: msgspec.Struct, outcome: type[T]) -> T:
-    """Run a module that reads `plan` from stdin and writes `outcome` to stdout, both as JSON.
-
-    Raises CalledProcessError if the process fails, TimeoutExpired after `TIMEOUT_S`.
-    """
-    done = subprocess.run(
-        [sys.executable, "-m", module],
-        input=msgspec.json.encode(plan),
-        stdout=subprocess.PIPE,
-        timeout=TIMEOUT_S,
-        check=True,
-    )
-    return msgspec.json.decode(done.stdout, type=outcome)
+    """Run `load` in its own process. Raises RuntimeError if the process fails."""
+    with start() as child:
+        child.ask(load)
+        return child.answer(Outcome)
 
 
 async def send(load: Load) -> Outcome:
@@ -155,9 +143,10 @@ async def send(load: Load) -> Outcome:
             outcome.chunks += response.chunks
             problems.update(found)
 
-    start = time.monotonic()
-    await asyncio.gather(*(client() for _ in range(load.streams)))
-    outcome.seconds = time.monotonic() - start
+    began = time.monotonic()
+    async with asyncio.timeout(TIMEOUT_S):
+        await asyncio.gather(*(client() for _ in range(load.streams)))
+    outcome.seconds = time.monotonic() - began
     outcome.problems = dict(problems)
     return outcome
 
@@ -238,5 +227,4 @@ async def _events(blocks: AsyncIterator[bytes]) -> AsyncIterator[JsonObject]:
 
 
 if __name__ == "__main__":
-    sent = asyncio.run(send(msgspec.json.decode(sys.stdin.buffer.read(), type=Load)))
-    sys.stdout.buffer.write(msgspec.json.encode(sent))
+    serve(lambda load: asyncio.run(send(load)), Load)

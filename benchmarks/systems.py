@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
@@ -11,7 +10,8 @@ import msgspec
 
 from tools.stack import BACKEDGE_FRONTEND, STOCK_FRONTEND, VLLM_FRONTEND, Process, Stack
 
-from .answers import HERMES, QWEN3_CODER, ROOT
+from .answers import HERMES, QWEN3_CODER
+from .beside import python_path
 from .cpu import CpuTime, cpu_time
 
 RUST, VLLM, SGLANG, SGLANG_EACH = "stock Rust", "stock vLLM", "stock SGLang", "stock SGLang, 1"
@@ -102,11 +102,6 @@ class Engine(msgspec.Struct, frozen=True):
             return stack.worker(*flags)
         replay = ("--tokens", str(self.tokens), "--pace", str(self.pace))
         return stack.start(("-m", "benchmarks.replay_worker", *replay, *flags))
-
-
-def python_path(checkout: Path | None = None) -> str:
-    """Return a PYTHONPATH that has the benchmarks and the examples of a checkout."""
-    return os.pathsep.join(filter(None, (str(checkout or ROOT), os.environ.get("PYTHONPATH"))))
 
 
 class System:

@@ -8,34 +8,42 @@ Dynamo's StreamingPostProcessor). Then, with --workers, one frontend with each o
 workers, all streams at full speed: tokens per second, and CPU microseconds per token of the
 frontend and of all workers. There the workers use vLLM's own parsers, so that they are the busiest
 part of the machine.
+
+    python -m benchmarks.worker_cost --beside ../old
+
+With --beside, post-processing of two checkouts, answer by answer in turn, each in processes of its
+own: medians, and this checkout's cost divided by the other's, the median of all rounds.
 """
 
 from __future__ import annotations
 
 import argparse
-import gc
 import statistics
 import sys
 import tempfile
 import time
+from collections import defaultdict
 from collections.abc import Iterator, Sequence
+from contextlib import ExitStack
 from pathlib import Path
 
 import msgspec
 
 from tools.stack import MODEL_NAME, Process, Stack
 
-from .answers import KINDS, Answer, Texts, answer
+from . import token_cost
+from .answers import KINDS, Answer, answer
+from .beside import Child, Ratio, compare, ratio_table
 from .cpu import cpu_time
 from .load import Load, run
 from .postprocessors import DynamoPostprocessor, OurPostprocessor, StartAnswer
 from .systems import PARSERS, Engine, backedge
+from .token_cost import US_PER_S, GivenUpError, Measured, Plan, measure
 
-US_PER_S = 1e6
-OURS, DYNAMO = "ours", "dynamo"
+OURS, DYNAMO, BESIDE = "ours", "dynamo", "beside"
 LENGTHS = (1000, 4000, 16000, 64000)
-# Tokens between two checks of the time limit.
-STRIDE = 500
+# Processes of each checkout: one alone may have its objects in lucky places.
+STARTS = 2
 STREAMS_PER_WORKER = 8
 SETTLE_S = 0.5
 WARM_UPS = 20
@@ -69,26 +77,7 @@ class Report(msgspec.Struct):
     settings: dict[str, int | float | str]
     costs: list[CostRow]
     workers: list[WorkersRow]
-
-
-class GivenUpError(Exception):
-    """An answer took longer than the time limit."""
-
-
-def measure(start_answer: StartAnswer, asked: Answer, limit_s: float) -> tuple[float, Texts]:
-    """Return CPU microseconds per token, and the answer's texts. Raises `GivenUpError`."""
-    stream = start_answer(asked)
-    gc.collect()
-    gc.freeze()  # no system pays for collecting the objects of another
-    *body, last = asked.token_ids
-    start = time.process_time()
-    for begin in range(0, len(body), STRIDE):
-        for token_id in body[begin : begin + STRIDE]:
-            stream.feed(token_id, last=False)
-        if time.process_time() - start > limit_s:
-            raise GivenUpError
-    stream.feed(last, last=True)
-    return (time.process_time() - start) * US_PER_S / len(asked.token_ids), stream.texts()
+    ratios: list[Ratio]
 
 
 def cost_rows(rounds: int, limit_s: float) -> Iterator[CostRow]:
@@ -122,22 +111,46 @@ def measure_row(
     if None in row.by_length.values():
         return None
     try:
-        cost_us, texts = measure(start_answer, asked, limit_s)
+        measured = measure(start_answer, asked, limit_s)
     except GivenUpError:
         row.by_length[length] = None
         return None
-    row.wrong = row.wrong or differences(texts, asked.texts)
-    return cost_us
+    row.wrong = row.wrong or measured.wrong
+    return measured.us
 
 
-def differences(given: Texts, wanted: Texts) -> str:
-    """Return the names of the texts that differ in more than the white space around them."""
-    names = [
-        name
-        for name in Texts.__struct_fields__
-        if getattr(given, name).strip() != getattr(wanted, name).strip()
+def beside_rows(rounds: int, checkout: Path) -> tuple[list[CostRow], list[Ratio]]:
+    """Measure this checkout and another one in turn, answer by answer."""
+    rows = {(side, kind): CostRow(side, kind, {}) for kind in KINDS for side in (OURS, BESIDE)}
+    found: defaultdict[tuple[str, str, int], list[float]] = defaultdict(list)
+    plans = [Plan(kind, length) for kind in KINDS for length in LENGTHS]
+    with ExitStack() as stack:
+        pairs = [
+            {
+                side: stack.enter_context(Child("-P", token_cost.__file__, checkout=of))
+                for side, of in ((OURS, None), (BESIDE, checkout.resolve()))
+            }
+            for _ in range(STARTS)
+        ]
+        for number in range(rounds):
+            pair = list(pairs[number % STARTS].items())
+            for place, plan in enumerate(plans):
+                for side, child in pair if (number // STARTS + place) % 2 else reversed(pair):
+                    child.ask(plan)
+                    measured = child.answer(Measured)
+                    found[side, plan.kind, plan.tokens].append(measured.us)
+                    rows[side, plan.kind].wrong = rows[side, plan.kind].wrong or measured.wrong
+    for (side, kind, tokens), costs in found.items():
+        rows[side, kind].by_length[tokens] = statistics.median(costs)
+    ratios = [
+        compare(
+            f"{plan.kind}, {plan.tokens}",
+            "us per token",
+            *(found[side, plan.kind, plan.tokens] for side in (OURS, BESIDE)),
+        )
+        for plan in plans
     ]
-    return ", ".join(names)
+    return list(rows.values()), ratios
 
 
 def workers_row(count: int, rounds: int, tokens: int) -> WorkersRow:
@@ -216,7 +229,7 @@ def table(report: Report) -> str:
                 f"{workers.workers:>8}{workers.tokens_per_s:>12.0f}"
                 f"{workers.frontend_us:>14.2f}{workers.workers_us:>13.1f}"
             )
-    return "\n".join(lines)
+    return "\n".join([*lines, *(ratio_table(report.ratios) if report.ratios else ())])
 
 
 def parse_counts(text: str) -> list[int]:
@@ -232,7 +245,7 @@ def main(command_line: Sequence[str] | None = None) -> None:
     parser.add_argument(
         "--json", action="store_true", help="print one JSON object instead of the table"
     )
-    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--rounds", type=int, help="default: 5, with --beside 16")
     parser.add_argument(
         "--limit-s", type=float, default=2.0, help="CPU seconds after which an answer is given up"
     )
@@ -245,14 +258,24 @@ def main(command_line: Sequence[str] | None = None) -> None:
     parser.add_argument(
         "--tokens", type=int, default=1500, help="approximate tokens per answer, with --workers"
     )
+    parser.add_argument(
+        "--beside",
+        type=Path,
+        help="another checkout of Backedge with its .venv, to compare two commits in one run",
+    )
     arguments = parser.parse_args(command_line)
-    rows = list(cost_rows(arguments.rounds, arguments.limit_s))
+    rounds = arguments.rounds or (5 if arguments.beside is None else 16)
+    ratios: list[Ratio] = []
+    if arguments.beside is None:
+        rows = list(cost_rows(rounds, arguments.limit_s))
+    else:
+        rows, ratios = beside_rows(rounds, arguments.beside)
     workers = []
     for count in arguments.workers:
         print(f"{count} workers", file=sys.stderr)
-        workers.append(workers_row(count, arguments.rounds, arguments.tokens))
-    settings = {"rounds": arguments.rounds, "limit_s": arguments.limit_s}
-    report = Report(settings, rows, workers)
+        workers.append(workers_row(count, rounds, arguments.tokens))
+    settings = {"rounds": rounds, "limit_s": arguments.limit_s}
+    report = Report(settings, rows, workers, ratios)
     print(msgspec.json.encode(report).decode() if arguments.json else table(report))
 
 
