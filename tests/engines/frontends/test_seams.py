@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from backedge.base.engines import load_engine_module
+from backedge.base.engines import has_engine, load_engine_module
 from backedge.base.seams import Seam
 from backedge.frontend import main
 from backedge.frontend.factory import EngineFactory
@@ -31,9 +31,14 @@ def rows(folder: str) -> tuple[Seam, ...]:
 
 
 DYNAMO = rows("dynamo")
+FOLDERS: dict[Backend, tuple[str, ...]] = {"vllm": TABLES["vllm"], "sglang": ("sglang",)}
 OF_ENGINES: list[tuple[Backend, Seam]] = [
-    ("vllm", row) for folder in TABLES["vllm"] for row in rows(folder)
-] + [("sglang", row) for row in rows("sglang")]
+    (backend, row)
+    for backend, folders in FOLDERS.items()
+    if all(map(has_engine, folders))
+    for folder in folders
+    for row in rows(folder)
+]
 
 
 @pytest.fixture(autouse=True)
