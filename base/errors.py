@@ -17,9 +17,10 @@ postprocess/fallback.py and `ParserDisabledError` of worker/pool/process.py.
 
 from __future__ import annotations
 
+import contextlib
 import difflib
 import reprlib
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import Self
 
 from .limits import MAX_REASON, MAX_SHOWN_NAME, MAX_SHOWN_TEXT
@@ -51,6 +52,15 @@ def show(value: object) -> str:
 
 class BackedgeError(Exception):
     """Base of all errors that Backedge raises."""
+
+
+@contextlib.contextmanager
+def exiting(prefix: str = "Backedge: ") -> Iterator[None]:
+    """End the process at an error of Backedge, with only its message after `prefix`."""
+    try:
+        yield
+    except BackedgeError as error:
+        raise SystemExit(f"{prefix}{error}") from error
 
 
 class FieldError(BackedgeError):

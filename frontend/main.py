@@ -7,12 +7,12 @@ import functools
 import os
 import sys
 from collections.abc import Callable, Sequence
-from typing import Any, Protocol, get_args
+from typing import Any, get_args
 
 import msgspec
 
 from ..base import gc_freeze
-from ..base.errors import SetupError
+from ..base.errors import exiting
 from ..base.flags import add_to
 from ..base.limits import PROMPT_CACHE_MB
 from ..base.seams import check_seams
@@ -51,6 +51,10 @@ ENVIRONMENT = {
     # Each prompt is tokenized in one thread: the other cores serve streams and other prompts.
     "TOKENIZERS_PARALLELISM": "false",
 }
+
+
+SetupFunction = Callable[[FrontendConfig, argparse.Namespace], object]
+"""Dynamo's `setup_engine_factory`, which returns an engine factory."""
 
 
 class FrontendFlags(msgspec.Struct, frozen=True):
@@ -122,10 +126,8 @@ def check_dynamo() -> frozenset[str]:
 
     Raises SystemExit for a version of Dynamo that Backedge does not support.
     """
-    try:
+    with exiting(prefix=""):
         return check_seams(seams.FRONTEND, seams.PACKAGES)
-    except SetupError as error:
-        raise SystemExit(str(error)) from error
 
 
 class RecordedRuntime:
@@ -194,13 +196,11 @@ def _select_tokenizer(parsed: argparse.Namespace) -> TokenizerSelection:
             f"{parsed.tokenizer_backend!r}; leave one of the two flags out."
         )
     parsed.tokenizer_backend = parsed.tokenizer_backend or parsed.processor
-    try:
+    with exiting(prefix=""):
         tokenizer = tokenizer_flags.parse_tokenizer_flags(parsed)
         if tokenizer.backend is not None:
             check_installed(tokenizer.backend)
-    except SetupError as error:
-        raise SystemExit(str(error)) from error
-    return tokenizer
+        return tokenizer
 
 
 def _parse_parsers_flag(arguments: Sequence[str], *, has_native: bool) -> tuple[Kind, list[str]]:
@@ -242,7 +242,7 @@ def build_engine_factory(
     from .metrics import FrontendMetrics
 
     check_config(config)
-    try:
+    with exiting(prefix=""):
         if frontend_flags is None:
             tokenizer = tokenizer_flags.parse_tokenizer_flags(flags)
             return EngineFactory(config, flags, tokenizer, record=read_record_settings(flags))
@@ -250,8 +250,6 @@ def build_engine_factory(
             flags.postprocess_parsers = frontend_flags.parsers
         name = frontend_flags.user_engine
         user_engine = find_user_engine(name) if name else None
-    except SetupError as error:
-        raise SystemExit(str(error)) from error
     runtime = None if recorded is None else recorded.runtime
     factory = EngineFactory(
         config,
@@ -276,14 +274,6 @@ def check_config(config: FrontendConfig) -> None:
             f"--dyn-preprocess-workers {config.preprocess_workers}: Backedge preprocesses in "
             "threads; leave the flag out."
         )
-
-
-class SetupFunction(Protocol):
-    """Dynamo's `setup_engine_factory`."""
-
-    def __call__(self, config: FrontendConfig, flags: argparse.Namespace) -> object:
-        """Return an engine factory."""
-        ...
 
 
 def watch_engine_factory() -> None:

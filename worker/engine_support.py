@@ -2,20 +2,15 @@
 
 from __future__ import annotations
 
-import functools
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import ParamSpec, TypeVar
+from collections.abc import Iterable, Mapping, Sequence
 
 import msgspec
 
-from ..base.errors import BackedgeError, SetupError
+from ..base.errors import SetupError, exiting
 from ..base.json_types import JsonObject
 from ..base.seams import Build, Role, Seam, check_seams, read_version, replace, rows_of
 from ..engines.dynamo import seams as dynamo
 from .flags import EngineName, enabling_flags
-
-P = ParamSpec("P")
-T = TypeVar("T")
 
 ENDPOINT = "generate_endpoint"
 
@@ -74,24 +69,13 @@ class EngineSupport(msgspec.Struct, frozen=True):
         """
         try:
             self.check_seams("flags")
-        except SetupError as error:
-            if not set(enabling_flags(self.name)).isdisjoint(arguments):
-                self.exit_on_setup_error(self.check_versions)()
-                raise SystemExit(f"Backedge: {error}") from error
-            return False
+        except SetupError:
+            if set(enabling_flags(self.name)).isdisjoint(arguments):
+                return False
+            with exiting():
+                self.check_versions()
+                raise
         return True
-
-    def exit_on_setup_error(self, check: Callable[P, T]) -> Callable[P, T]:
-        """Wrap `check` to end the process with only the message if it raises."""
-
-        @functools.wraps(check)
-        def checked(*args: P.args, **kwargs: P.kwargs) -> T:
-            try:
-                return check(*args, **kwargs)
-            except BackedgeError as error:
-                raise SystemExit(f"Backedge: {error}") from error
-
-        return checked
 
 
 def pick_fields(record: object, names: Iterable[str]) -> JsonObject:

@@ -8,6 +8,7 @@ An adapter derives its class from `Worker` and calls `enable` once Dynamo has pa
 from __future__ import annotations
 
 import abc
+import argparse
 import functools
 import importlib
 import importlib.metadata
@@ -20,7 +21,7 @@ from typing import Any, ClassVar, Concatenate, Generic, NamedTuple, TypeVar
 import msgspec
 
 from ..base.engines import load_native_parsers
-from ..base.errors import RequestError, SetupError
+from ..base.errors import RequestError, SetupError, exiting
 from ..base.gc_freeze import freeze_loaded
 from ..base.json_types import JsonObject
 from ..base.seams import Role, read_version
@@ -43,7 +44,7 @@ from .decoding import (
 )
 from .egress import push_or_pull, take_sender
 from .engine_support import ENDPOINT, EngineSupport
-from .flags import WorkerSettings
+from .flags import WorkerSettings, read_settings
 from .metrics import WorkerMetrics
 from .pool import PoolSupervisor
 from .request_check import check_engine_fields, check_params, refuse
@@ -197,6 +198,14 @@ class Worker(abc.ABC, Generic[ConfigT, HandlerT]):
     # The common parts.
 
     @classmethod
+    def enable_by_flags(cls, config: ConfigT, arguments: argparse.Namespace) -> None:
+        """Enable what the flags request. Raises SystemExit if this worker cannot do it."""
+        with exiting():
+            settings = read_settings(arguments, cls.engine.name)
+            if settings is not None:
+                cls.enable(config, settings)
+
+    @classmethod
     def enable(cls, config: ConfigT, settings: WorkerSettings) -> None:
         """Check everything that needs no model, and patch Dynamo.
 
@@ -273,7 +282,8 @@ class Worker(abc.ABC, Generic[ConfigT, HandlerT]):
         @functools.wraps(load_engine)
         def build_and_load(arguments: object, *args: object, **kwargs: object) -> T:
             self.take_engine_arguments(arguments)
-            self.engine.exit_on_setup_error(self.build)()
+            with exiting():
+                self.build()
             return load_engine(arguments, *args, **kwargs)
 
         return build_and_load
@@ -373,10 +383,8 @@ class Worker(abc.ABC, Generic[ConfigT, HandlerT]):
         """
         self.spare_overhead()
         if self._pool is not None:
-            try:
+            with exiting():
                 await self._pool.ready()
-            except SetupError as error:
-                raise SystemExit(f"Backedge: {error}") from error
         if runtime_config is None:
             return
         tokenizer = self.settings.tokenizer

@@ -18,6 +18,7 @@ from typing import TypeVar
 
 from typing_extensions import override
 
+from ...base.errors import exiting
 from ...base.json_types import JsonObject
 from ...parsers.api import native_parsers
 from ...parsers.base import ParserFactory, ParserNames
@@ -76,17 +77,17 @@ def watch_arguments(parser: argparse.ArgumentParser) -> None:
     @functools.wraps(parse)
     def parse_and_enable(*args: object, **kwargs: object) -> argparse.Namespace:
         arguments = parse(*args, **kwargs)
-        ENGINE.exit_on_setup_error(flags.resolve_auto_names)(
-            arguments, "sglang", flags.engine_names
+        with exiting():
+            flags.resolve_auto_names(arguments, "sglang", flags.engine_names)
+            settings = flags.read_settings(arguments, "sglang")
+            flags.keep_engine_choices(arguments)
+            if settings is None:
+                return arguments
+            ENGINE.check_versions()
+            ENGINE.check_seams("flags", "worker")
+        ENGINE.replace(
+            "dynamo.sglang.args:Config.__init__", functools.partial(enable_once, settings)
         )
-        settings = ENGINE.exit_on_setup_error(flags.read_settings)(arguments, "sglang")
-        flags.keep_engine_choices(arguments)
-        if settings is not None:
-            ENGINE.exit_on_setup_error(ENGINE.check_versions)()
-            ENGINE.exit_on_setup_error(ENGINE.check_seams)("flags", "worker")
-            ENGINE.replace(
-                "dynamo.sglang.args:Config.__init__", functools.partial(enable_once, settings)
-            )
         return arguments
 
     parser.parse_args = parse_and_enable  # type: ignore[method-assign, assignment]  # of this one
@@ -99,7 +100,8 @@ def enable_once(settings: flags.WorkerSettings, init: Callable[..., None]) -> Ca
     def initialize(config: SglangConfig, *args: object, **kwargs: object) -> None:
         ENGINE.replace("dynamo.sglang.args:Config.__init__", lambda _: init)
         init(config, *args, **kwargs)
-        ENGINE.exit_on_setup_error(SglangWorker.enable)(config, settings)
+        with exiting():
+            SglangWorker.enable(config, settings)
 
     return initialize
 

@@ -19,7 +19,7 @@ import msgspec
 from typing_extensions import override
 
 from ...base.engines import load_native_parsers
-from ...base.errors import SetupError
+from ...base.errors import SetupError, exiting
 from ...base.json_types import JsonObject
 from ...parsers.api import native_parsers
 from ...postprocess.engine_output import engine_error
@@ -73,10 +73,9 @@ def enable_once(validate: Callable[..., None]) -> Callable[..., None]:
         # Its import starts MPI, so TensorRT-LLM is asked for names only if it is to parse.
         is_native = arguments.postprocess_parsers == "native"
         known: Callable[[str], Collection[str]] = native_names if is_native else lambda _: ()
-        ENGINE.exit_on_setup_error(flags.resolve_auto_names)(arguments, "trtllm", known)
-        settings = ENGINE.exit_on_setup_error(flags.read_settings)(arguments, "trtllm")
-        if settings is not None:
-            ENGINE.exit_on_setup_error(TrtllmWorker.enable)(config, settings)
+        with exiting():
+            flags.resolve_auto_names(arguments, "trtllm", known)
+        TrtllmWorker.enable_by_flags(config, arguments)
 
     return validate_and_enable
 

@@ -11,7 +11,7 @@ from typing import TypeVar
 from typing_extensions import override
 
 from ...base.engines import load_native_parsers
-from ...base.errors import REASONING_FLAG
+from ...base.errors import REASONING_FLAG, exiting
 from ...base.json_types import JsonObject
 from ...parsers.api import native_parsers
 from ...parsers.base import ParserFactory, ParserNames
@@ -53,26 +53,18 @@ def enable_once_built(build_config: Callable[..., VllmConfig]) -> Callable[..., 
 
     @functools.wraps(build_config)
     def build_and_enable(dynamo_config: object, arguments: argparse.Namespace) -> VllmConfig:
-        if arguments.vllm_processing:
-            ENGINE.exit_on_setup_error(check_parsers)()
         template = getattr(dynamo_config, "custom_jinja_template", None)
-        ENGINE.exit_on_setup_error(flags.resolve_auto_names)(
-            arguments, "vllm", known_names, template
-        )
+        with exiting():
+            if arguments.vllm_processing:
+                ENGINE.check_versions()
+                load_native_parsers("vllm")  # the flags are checked by their names
+            flags.resolve_auto_names(arguments, "vllm", known_names, template)
         engines = engine_part(arguments) if arguments.vllm_processing else arguments
         config = build_config(dynamo_config, engines)
-        settings = ENGINE.exit_on_setup_error(flags.read_settings)(arguments, "vllm")
-        if settings is not None:
-            ENGINE.exit_on_setup_error(VllmWorker.enable)(config, settings)
+        VllmWorker.enable_by_flags(config, arguments)
         return config
 
     return build_and_enable
-
-
-def check_parsers() -> None:
-    """Raise `SetupError` unless vLLM's parsers, whose names the flags are checked by, fit."""
-    ENGINE.check_versions()
-    load_native_parsers("vllm")
 
 
 def known_names(flag: str) -> Collection[str]:

@@ -10,6 +10,7 @@ from backedge.base.errors import (
     SetupError,
     UnknownParserError,
     UnusableParserError,
+    exiting,
 )
 from backedge.base.limits import MAX_SHOWN_TEXT
 
@@ -79,3 +80,12 @@ def test_a_long_expectation_leaves_the_value_whole() -> None:
 def test_a_wrong_parser_is_an_error_of_the_setup() -> None:
     assert issubclass(UnknownParserError, SetupError)
     assert issubclass(UnusableParserError, SetupError)
+
+
+@pytest.mark.parametrize("prefix", ["", "Backedge: "])
+def test_a_process_ends_with_the_message_alone(prefix: str) -> None:
+    with pytest.raises(SystemExit) as caught, exiting(prefix):
+        raise SetupError("no.")
+    assert str(caught.value) == f"{prefix}no."
+    with pytest.raises(KeyError), exiting(prefix):
+        raise KeyError

@@ -12,7 +12,7 @@ from typing import Any
 
 import msgspec
 import pytest
-from backedge.base.errors import SetupError
+from backedge.base.errors import SetupError, exiting
 from backedge.base.seams import Seam, check_seams
 from backedge.engines.dynamo import seams as dynamo
 from backedge.engines.sglang import worker as sglang
@@ -47,7 +47,7 @@ def test_an_engine_that_does_not_fit(
     alone = msgspec.structs.replace(engine, seams=(row,))
     assert alone.check_seams(row.role) == frozenset()
     how(row, monkeypatch)
-    check = alone.exit_on_setup_error(alone.check_seams)
+    check = exiting()(alone.check_seams)
     if row.feature:
         assert check(row.role) == {row.feature}
         [record] = caplog.records

@@ -88,12 +88,3 @@ def test_flags_that_nothing_would_see_are_refused(
     assert not broken.sees_flags(["--model", "m"])
     with pytest.raises(SystemExit, match=r"^Backedge: argparse has no .* nothing is seen .*found"):
         broken.sees_flags([engine.flag])
-
-
-@ADAPTERS
-def test_a_refusal_ends_the_process_with_the_message_alone(engine: Any) -> None:
-    def refuse() -> None:
-        raise SetupError("no.")
-
-    with pytest.raises(SystemExit, match=r"^Backedge: no\.$"):
-        engine.exit_on_setup_error(refuse)()
