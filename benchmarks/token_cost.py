@@ -1,7 +1,7 @@
 """The cost of post-processing a token, inline, one token at a time.
 
 As a program it measures an answer for each line on stdin. The Python of another checkout runs it
-by its path and with that checkout's `benchmarks`, so it imports nothing that an older one lacks.
+by its path and with that checkout's `benchmarks`, so it imports only what older ones have, too.
 """
 
 from __future__ import annotations
