@@ -92,7 +92,7 @@ FORK_SERVER_RESTART_S = 60
 """seconds: another start of the fork server | the next one is tried"""
 POOL_ABSENT_S = 10
 """seconds: time in which no process of the pool serves
-| its requests go to other workers, which Dynamo prefers from then on"""
+| its requests go to other workers, and it leaves Dynamo's discovery until a process serves"""
 # Time to fork a process; normally milliseconds.
 FORK_TIMEOUT_S = 10
 """seconds: a process to be forked | the fork server is replaced"""

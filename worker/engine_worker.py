@@ -21,7 +21,7 @@ from typing import Any, ClassVar, Concatenate, Generic, NamedTuple, TypeVar
 import msgspec
 
 from ..base.engines import load_native_parsers
-from ..base.errors import RequestError, SetupError, exiting
+from ..base.errors import PoolAbsentError, RequestError, SetupError, exiting
 from ..base.gc_freeze import freeze_loaded
 from ..base.json_types import JsonObject
 from ..base.seams import Role, read_version
@@ -42,6 +42,7 @@ from .decoding import (
     check_tokenizer,
     select_other,
 )
+from .discovery import DiscoveryEntry
 from .egress import push_or_pull, take_sender
 from .engine_support import ENDPOINT, EngineSupport
 from .flags import WorkerSettings, read_settings
@@ -156,6 +157,7 @@ class Worker(abc.ABC, Generic[ConfigT, HandlerT]):
         self._postprocessor: WorkerPostprocessor | None = None
         self._stock: WorkerPostprocessor | None = None  # for requests of stock frontends
         self._pool: PoolSupervisor | None = None
+        self._discovery = DiscoveryEntry()
 
     # The parts that differ between the engines.
 
@@ -346,7 +348,7 @@ class Worker(abc.ABC, Generic[ConfigT, HandlerT]):
         }
         build = f"{__name__}:{pool_parts.__name__}"
         settings = self.settings.build_pool_settings(processes, build, parts, self.parsers.name)
-        return PoolSupervisor(settings, self.metrics.report)
+        return PoolSupervisor(settings, self.metrics.report, self._discovery.update)
 
     def other_tokenizer(self, path: str, *, trust_remote_code: bool) -> OtherTokenizer | None:
         """Return the tokenizer that the flags select instead of the engine's at `path`, if any.
@@ -370,7 +372,9 @@ class Worker(abc.ABC, Generic[ConfigT, HandlerT]):
 
         @functools.wraps(set_up)
         def set_up_both(*args: object, **kwargs: object) -> T:
-            self.metrics.expose(signature.bind(*args, **kwargs).arguments[ENDPOINT])
+            endpoint = signature.bind(*args, **kwargs).arguments[ENDPOINT]
+            self.metrics.expose(endpoint)
+            self._discovery.endpoint = endpoint
             return set_up(*args, **kwargs)
 
         return set_up_both
@@ -420,6 +424,7 @@ class Worker(abc.ABC, Generic[ConfigT, HandlerT]):
         Dynamo may push or pull its chunks; `generate` itself is pulled.
         """
         from dynamo.common.utils.token_ids import normalize_request_token_ids
+        from dynamo.health_check import HEALTH_CHECK_KEY
 
         @functools.wraps(generate)
         def generate_and_postprocess(
@@ -431,6 +436,8 @@ class Worker(abc.ABC, Generic[ConfigT, HandlerT]):
             **options: object,
         ) -> AsyncGenerator[JsonObject, None]:
             start = functools.partial(generate, handler, request, context, *more, **options)
+            if not self._discovery.serves and HEALTH_CHECK_KEY in request:
+                return push_or_pull(refuse(PoolAbsentError("the pool is absent")), response_sender)
             try:
                 check_engine_fields(request, self.find_vocabulary_size(handler))
                 postprocessor, params = self._postprocessor, read_params(request)

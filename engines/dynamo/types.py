@@ -6,7 +6,7 @@ Dynamo's binding has no usable types.
 from __future__ import annotations
 
 from collections.abc import AsyncIterator
-from typing import Protocol, TypeAlias
+from typing import Protocol
 
 import msgspec
 
@@ -86,8 +86,14 @@ class AnnotatedItem(Protocol):
         """Return the engine output; None for a comment."""
 
 
-Endpoint: TypeAlias = object
-"""Dynamo's endpoint of workers; only passed on."""
+class Endpoint(Protocol):
+    """Dynamo's endpoint of workers. Source: `dynamo.runtime.Endpoint`."""
+
+    async def register_endpoint_instance(self) -> None:
+        """Put this process into discovery again."""
+
+    async def unregister_endpoint_instance(self) -> None:
+        """Take this process out of discovery; it serves the requests that still come."""
 
 
 class Runtime(Protocol):

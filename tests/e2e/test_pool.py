@@ -8,15 +8,17 @@ import signal
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from http import HTTPStatus
 from pathlib import Path
 
+import openai
 import pytest
 
 from tests.e2e.client import Client, ask_transcripts, eventually
 from tests.e2e.conftest import VLLM_PARSERS, Fleet
 from tests.e2e.test_transcripts import ALL, STREAMED, as_dynamo_folds
 from tests.support import TRANSCRIPTS, Transcript
-from tools.stack import Process, metric
+from tools.stack import Process, metric, worker_is_ready
 
 NATIVE = ("--vllm-processing", "--postprocess-parsers", "native", "--postprocess-workers", "2")
 STREAMS = 64
@@ -100,6 +102,38 @@ def test_a_parser_that_loops_costs_its_own_request_only(fleet: Fleet) -> None:
     worker.terminate()
     worker.reap()
     assert eventually(lambda: not pool_processes(worker))  # what is killed ends a little later
+
+
+def test_a_worker_whose_pool_is_absent_leaves_the_fleet_until_it_serves(
+    fleet: Fleet, tmp_path: Path
+) -> None:
+    """The fork server hangs while it starts, and no request comes meanwhile."""
+    plugin = str(Path(__file__).parent / "waiting_parser.py")
+    hang = tmp_path / "hang"
+    worker = fleet.stack.worker(
+        *NATIVE,
+        *("--tool-parser-plugin", plugin, "--tool-call-parser", "hermes"),
+        name="absent",
+        HANG_WHILE_THERE=str(hang),
+        DYN_HEALTH_CHECK_ENABLED="true",
+        DYN_CANARY_WAIT_TIME="1",
+    )
+    fleet.stack.wait_for_model(fleet.frontend, "absent")
+    client = Client(fleet.frontend.url, "absent")
+    count = TRANSCRIPTS["count"]
+    hang.touch()
+    for pid in pool_processes(worker):
+        os.kill(pid, signal.SIGKILL)
+    wait_until(lambda: not worker_is_ready(worker.url), timeout_s=40.0)
+    with pytest.raises(openai.InternalServerError) as refused:  # at once: nothing is left to ask
+        client.ask(count)
+    assert refused.value.status_code == HTTPStatus.SERVICE_UNAVAILABLE
+    hang.unlink()
+    wait_until(lambda: worker_is_ready(worker.url), timeout_s=40.0)
+    assert client.ask(count).message == count["expect"]
+    log = worker.log.read_text()
+    assert "takes no requests" in log
+    assert "is listed again" in log
 
 
 def pool_processes(worker: Process) -> list[int]:

@@ -172,6 +172,6 @@ def test_the_endpoint_of_a_models_workers():
         def endpoint(self, path):
             return path
 
-    assert deployment(Engine([]), Runtime()).endpoint() == "dynamo.backend.generate"
+    assert str(deployment(Engine([]), Runtime()).endpoint()) == "dynamo.backend.generate"
     with pytest.raises(SetupError, match="runtime is unknown"):
         deployment(Engine([])).endpoint()

@@ -62,10 +62,19 @@ class PoolSupervisor(PostprocessBackend):
     """The processes, with the requests of each. Create and use it in one event loop.
 
     report: called for each parser that raised, exceeded the deadline or died.
+    on_presence: called with True when a process serves, and with False when none has served
+        again for `POOL_ABSENT_S`.
     """
 
-    def __init__(self, settings: PoolSettings, report: Report = log_failure) -> None:
+    def __init__(
+        self,
+        settings: PoolSettings,
+        report: Report = log_failure,
+        on_presence: Callable[[bool], None] | None = None,
+    ) -> None:
         self.settings = settings
+        self._on_presence = on_presence
+        self._is_present = False
         self.stats = PoolStats()
         self._report = report
         self._loop = asyncio.get_running_loop()
@@ -114,6 +123,7 @@ class PoolSupervisor(PostprocessBackend):
                     "served; their log is above. Start with --postprocess-workers 0 to run without."
                 )
             await asyncio.wait(waiting, return_when=asyncio.FIRST_COMPLETED)
+        self._set_presence(True)
 
     @override
     def start(
@@ -137,9 +147,7 @@ class PoolSupervisor(PostprocessBackend):
         )
         self._streams[key] = stream
         stream.move(self._least_busy())
-        if self._next_check is None:
-            self._served_at = now
-            self._schedule_check()
+        self._keep_checking()
         return stream
 
     def close(self) -> None:
@@ -172,6 +180,11 @@ class PoolSupervisor(PostprocessBackend):
 
     # Deadlines.
 
+    def _keep_checking(self) -> None:
+        if self._next_check is None:
+            self._served_at = self._loop.time()
+            self._schedule_check()
+
     def _schedule_check(self) -> None:
         # Often enough that a quarantine is late by at most half its time.
         delay_s = self.settings.deadline_s * QUARANTINE_PART / 2
@@ -186,11 +199,20 @@ class PoolSupervisor(PostprocessBackend):
             for process in (*self._processes, *self._quarantined):
                 self._check(process, now)
             if not self.pids and now - self._served_at > POOL_ABSENT_S:
+                self._set_presence(False)
                 self._send_away()
+        if self.pids:
+            self._set_presence(True)
         if self.pids or now - self._check_due >= LATE_S:
             self._served_at = now
         if self._streams or not all(process.ready for process in self._processes):
             self._schedule_check()
+
+    def _set_presence(self, is_present: bool) -> None:
+        if is_present is not self._is_present:
+            self._is_present = is_present
+            if self._on_presence is not None:
+                self._on_presence(is_present)
 
     def _send_away(self) -> None:
         """Fail the requests; Dynamo repeats them at other workers, and avoids this one."""
@@ -266,6 +288,7 @@ class PoolSupervisor(PostprocessBackend):
             len(process.streams),
         )
         self._lose(process, "died")
+        self._keep_checking()
 
     def _lose(self, process: ProcessHandle, how: str) -> None:
         """Replace a lost process; blame the requests that lost too many.

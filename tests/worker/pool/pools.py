@@ -28,6 +28,7 @@ def in_pool(
     on_error="degrade",
     build=PARTS,
     memory_mb=2048,
+    on_presence=None,
     **arguments,
 ):
     """Run `test(pool)` with a pool; return its result and the failures reported."""
@@ -44,7 +45,7 @@ def in_pool(
             deadline_s=deadline_s,
             memory_mb=memory_mb,
         )
-        pool = PoolSupervisor(settings, failures.append)
+        pool = PoolSupervisor(settings, failures.append, on_presence)
         try:
             await pool.ready()
             return await asyncio.wait_for(test(pool), 60)

@@ -123,11 +123,29 @@ def test_requests_go_to_other_workers_while_no_process_can_be_started(monkeypatc
         os.kill(fork_server_pid(), signal.SIGSTOP)
         with pytest.raises(PoolAbsentError, match="has served for"):
             await request
-        await until(lambda: len(pool.pids) == 2)
+        await until(lambda: told == [True, False, True])
         return (await stream(pool, WORDS)).delta.content
 
-    assert in_pool(test) == (WORDS, [])
+    told: list[bool] = []
+    assert in_pool(test, on_presence=told.append) == (WORDS, [])
     assert sum("go to other workers" in told for told in caplog.messages) == 1
+
+
+def test_an_idle_pool_without_processes_says_so(monkeypatch):
+    monkeypatch.setattr(supervisor, "POOL_ABSENT_S", 0.5)
+    told: list[bool] = []
+
+    async def test(pool):
+        server = fork_server_pid()
+        os.kill(server, signal.SIGSTOP)
+        for pid in pool.pids:
+            os.kill(pid, signal.SIGKILL)
+        await until(lambda: len(told) == 2)
+        os.kill(server, signal.SIGCONT)
+        await until(lambda: len(told) == 3)
+
+    in_pool(test, on_presence=told.append)
+    assert told == [True, False, True]
 
 
 def test_processes_that_die_before_they_serve_stop_the_start():
