@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import time
 from collections.abc import AsyncIterator, Callable
 from http import HTTPStatus
@@ -29,6 +30,7 @@ from ...recording.recording import Outcome
 # Dynamo's name for a worker that is gone, wherever it notices that: in the text of an exception of
 # any type, and of an item of the stream.
 UNAVAILABLE = "Unavailable:"
+LEAVING_S = 0.05
 
 
 class WorkerError(BackedgeError):
@@ -89,6 +91,16 @@ def interpret_error(error: Exception) -> Exception:
     return WorkerError(f"{type(error).__name__}: {error}", retryable=False)
 
 
+async def _client_has_left(context: Context) -> bool:
+    """Whether a stream ended because its client left.
+
+    Dynamo ends the worker's stream first and stops the request's own context a moment later.
+    """
+    if not context.is_stopped():
+        await asyncio.sleep(LEAVING_S)
+    return context.is_stopped()
+
+
 class StreamReader:
     """Reads one response from a worker.
 
@@ -138,13 +150,13 @@ class StreamReader:
                 if context.is_stopped():
                     return  # otherwise chunks that are already buffered would still arrive
         except Exception as error:
-            if context.is_stopped():
-                return  # the client has left
+            if await _client_has_left(context):
+                return
             shown = interpret_error(error)
             if shown is error:
                 raise
             raise shown from error
-        if len(self._finished) < self._params.n and not context.is_stopped():
+        if len(self._finished) < self._params.n and not await _client_has_left(context):
             raise WorkerError("the worker ended the stream without a finish_reason", retryable=True)
 
     async def read_and_record(

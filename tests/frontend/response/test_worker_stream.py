@@ -205,14 +205,21 @@ def test_no_silent_end(tail, retryable):
     assert caught.value.retryable is retryable
 
 
-def test_a_client_that_has_left_gets_no_error():
+@pytest.mark.parametrize("after_s", [None, 0.0, 0.01])
+@pytest.mark.parametrize(
+    "items", [[], [Exception("Unavailable: Stream ended before generation completed")]]
+)
+def test_a_client_that_has_left_gets_no_error(items, after_s):
+    """after_s: how long after the stream's end Dynamo stops the context; None: before it."""
     context = Context()
-    context.stopped = True
 
     async def run():
         reader = StreamReader(params(), lambda: Postprocessor(params(), tiny_detokenizers()))
-        engine = Engine([Exception("Unavailable: Stream ended before generation completed")])
-        return [chunk async for chunk in reader.read(engine, {}, context)]
+        if after_s is None:
+            context.stop_generating()
+        else:
+            asyncio.get_running_loop().call_later(after_s, context.stop_generating)
+        return [chunk async for chunk in reader.read(Engine(items), {}, context)]
 
     assert asyncio.run(run()) == []
 
