@@ -19,16 +19,7 @@ from dynamo.llm.exceptions import Cancelled, Unknown, WorkerUnavailable
 
 from ..base.errors import SetupError
 from ..base.json_types import JsonObject
-from ..engines.dynamo.types import (
-    Context,
-    Endpoint,
-    FrontendConfig,
-    ModelCard,
-    ModelInstance,
-    RoutedEngine,
-    Runtime,
-    read_runtime_config,
-)
+from ..engines.dynamo import types as dynamo
 from ..parsers.base import ParserFactory
 from ..postprocess.messages import KEY, Chunk, PostprocessedChunk, PostprocessParams, encode
 from ..postprocess.postprocessor import Postprocessor, starts_in_reasoning
@@ -80,7 +71,7 @@ class _Guided(msgspec.Struct):
 
 # Renders and tokenizes a request. Leaving the context manager, after the response, frees what the
 # preprocessor holds for the request.
-Preprocessor = Callable[[ChatRequest, Context | None], AbstractAsyncContextManager[Prepared]]
+Preprocessor = Callable[[ChatRequest, dynamo.Context | None], AbstractAsyncContextManager[Prepared]]
 
 
 class Deployment(NamedTuple):
@@ -91,14 +82,14 @@ class Deployment(NamedTuple):
         `dynamo.frontend`. runtime: of this process; None if unknown.
     """
 
-    instance_id: ModelInstance
-    card: ModelCard
-    engine: RoutedEngine
-    config: FrontendConfig
+    instance_id: dynamo.ModelInstance
+    card: dynamo.ModelCard
+    engine: dynamo.RoutedEngine
+    config: dynamo.FrontendConfig
     flags: argparse.Namespace
-    runtime: Runtime | None = None
+    runtime: dynamo.Runtime | None = None
 
-    def endpoint(self) -> Endpoint:
+    def endpoint(self) -> dynamo.Endpoint:
         """Return the endpoint of the model's workers, for your own router or client.
 
         Raises `SetupError` if the runtime is unknown.
@@ -136,10 +127,10 @@ class ChatModel:
         self._vocabulary_size = read_vocabulary_size(self.path)
         self._preprocess = preprocess
         self._local_factories = local_factories
-        self._is_plain = read_worker_card(read_runtime_config(card)) is None
+        self._is_plain = read_worker_card(dynamo.read_runtime_config(card)) is None
 
     async def answer(
-        self, request: JsonObject, context: Context
+        self, request: JsonObject, context: dynamo.Context
     ) -> AsyncGenerator[AnnotatedChunk, None]:
         """Answer one chat request; the last item of a failed one is Dynamo's HTTP error."""
         try:
@@ -155,7 +146,7 @@ class ChatModel:
 
     @asynccontextmanager
     async def prepare(
-        self, request: JsonObject, context: Context | None = None
+        self, request: JsonObject, context: dynamo.Context | None = None
     ) -> AsyncIterator[Prepared]:
         """Check, render and tokenize a request.
 
@@ -189,7 +180,7 @@ class ChatModel:
             )
 
     async def chunks(
-        self, prepared: Prepared, context: Context, engine: RoutedEngine | None = None
+        self, prepared: Prepared, context: dynamo.Context, engine: dynamo.RoutedEngine | None = None
     ) -> AsyncIterator[tuple[Chunk, PostprocessedChunk]]:
         """Route the request; yield each chunk of the worker, and its post-processed form.
 

@@ -23,13 +23,7 @@ from ..recording import flags as record_flags
 from ..recording.flags import RecordSettings, read_record_settings
 from ..tokenization import tokenizer_selection as tokenizer_flags
 from ..tokenization.prompt_encoder import BYTES_PER_MB, PromptCache
-from ..tokenization.tokenizer_selection import (
-    ALLOW_MODULE_FLAG,
-    BACKEND_FLAG,
-    TokenizerSelection,
-    check_installed,
-    is_installed,
-)
+from ..tokenization.tokenizer_selection import BACKEND_FLAG
 
 CHAT_PROCESSOR_FLAG = "--dyn-chat-processor"
 ENGINE_FACTORY_FLAG = "--engine-factory"
@@ -69,7 +63,7 @@ class FrontendFlags(msgspec.Struct, frozen=True):
     record: None to record nothing.
     """
 
-    tokenizer: TokenizerSelection
+    tokenizer: tokenizer_flags.TokenizerSelection
     parsers: Kind | None
     other_arguments: list[str]
     user_engine: str | None = None
@@ -148,7 +142,9 @@ def parse_flags(arguments: Sequence[str]) -> FrontendFlags:
     parser = argparse.ArgumentParser(add_help=False, allow_abbrev=False)
     parser.add_argument(CHAT_PROCESSOR_FLAG, dest="processor")
     parser.add_argument(ENGINE_FACTORY_FLAG, dest="user_engine")
-    parser.add_argument(ALLOW_MODULE_FLAG, dest="allowed_modules", action="append", default=[])
+    parser.add_argument(
+        tokenizer_flags.ALLOW_MODULE_FLAG, dest="allowed_modules", action="append", default=[]
+    )
     parser.add_argument(
         PROMPT_CACHE_FLAG, type=_parse_size, default=PROMPT_CACHE_MB, dest="cache_mb"
     )
@@ -158,7 +154,7 @@ def parse_flags(arguments: Sequence[str]) -> FrontendFlags:
     tokenizer = _select_tokenizer(parsed)
     backend = tokenizer.backend
     parsers: Kind | None = None
-    if backend != "vllm" and not (backend is None and is_installed("vllm")):
+    if backend != "vllm" and not (backend is None and tokenizer_flags.is_installed("vllm")):
         parsers, rest = _parse_parsers_flag(rest, has_native=backend in (None, "sglang"))
     return FrontendFlags(
         tokenizer,
@@ -182,7 +178,7 @@ def _parse_size(value: str) -> int:
     return size
 
 
-def _select_tokenizer(parsed: argparse.Namespace) -> TokenizerSelection:
+def _select_tokenizer(parsed: argparse.Namespace) -> tokenizer_flags.TokenizerSelection:
     """Return the tokenizer selected by the flags, including `--dyn-chat-processor vllm`."""
     if parsed.processor not in (None, "vllm"):
         raise SystemExit(
@@ -199,7 +195,7 @@ def _select_tokenizer(parsed: argparse.Namespace) -> TokenizerSelection:
     with exiting(prefix=""):
         tokenizer = tokenizer_flags.parse_tokenizer_flags(parsed)
         if tokenizer.backend is not None:
-            check_installed(tokenizer.backend)
+            tokenizer_flags.check_installed(tokenizer.backend)
         return tokenizer
 
 
@@ -239,7 +235,7 @@ def build_engine_factory(
         os.environ.setdefault(variable, value)
     off = check_dynamo()
     from .factory import EngineFactory, find_user_engine
-    from .metrics import FrontendMetrics
+    from .metrics import ENDPOINT, FrontendMetrics
 
     check_config(config)
     with exiting(prefix=""):
@@ -263,7 +259,7 @@ def build_engine_factory(
     )
     if runtime is not None and seams.METRICS not in off:
         counts = None if factory.recording is None else factory.recording.writer.counts
-        FrontendMetrics(factory.prompt_cache, counts).expose(runtime)
+        FrontendMetrics(factory.prompt_cache, counts).expose(runtime.endpoint(ENDPOINT))
     return factory
 
 

@@ -15,16 +15,9 @@ from typing import Literal, NoReturn, TypeVar, get_args
 
 import msgspec
 
+from ..base import limits
 from ..base.errors import RequestError, show
 from ..base.json_types import JsonObject, is_deeper
-from ..base.limits import (
-    MAX_GRAMMAR_CHARACTERS,
-    MAX_SCHEMA_BYTES,
-    MAX_SCHEMA_DEPTH,
-    MAX_SCHEMAS_BYTES,
-    MAX_TOOL_NAME,
-    MAX_TOOLS,
-)
 from ..parsers.base import forces_call
 from .client_schemas import SchemaFault, find_fault, find_pattern_fault, find_tool_fault
 
@@ -181,13 +174,13 @@ def check_constraints(request: GuidedRequest) -> None:
 
 def _check_tools(request: GuidedRequest) -> None:
     tools = request.tools or []
-    if len(tools) > MAX_TOOLS:
-        raise RequestError.too_many("tools", len(tools), "tools", MAX_TOOLS)
+    if len(tools) > limits.MAX_TOOLS:
+        raise RequestError.too_many("tools", len(tools), "tools", limits.MAX_TOOLS)
     names: set[str] = set()
     for position, tool in enumerate(tools):
         name, field = tool.function.name, f"tools[{position}].function.name"
-        if not 0 < len(name) <= MAX_TOOL_NAME:
-            expected = f"a name of at most {MAX_TOOL_NAME} characters"
+        if not 0 < len(name) <= limits.MAX_TOOL_NAME:
+            expected = f"a name of at most {limits.MAX_TOOL_NAME} characters"
             raise RequestError.wrong(field, name, expected)
         if name in names:
             raise RequestError(field, f"must be unique; another tool is {show(name)}")
@@ -248,9 +241,9 @@ def check_schemas(
         if parameters is not None:
             field = f"tools[{position}].function.parameters"
             total += _measure(field, parameters)
-            if total > MAX_SCHEMAS_BYTES:
+            if total > limits.MAX_SCHEMAS_BYTES:
                 unit = "bytes of schemas or more"
-                raise RequestError.too_many("tools", total, unit, MAX_SCHEMAS_BYTES)
+                raise RequestError.too_many("tools", total, unit, limits.MAX_SCHEMAS_BYTES)
             _raise_fault(field, find_tool_fault(parameters))
     for field, schema in _find_answer_schemas(request):
         _measure(field, schema)
@@ -266,9 +259,11 @@ def _measure(field: str, schema: object) -> int:
     try:
         size = len(msgspec.json.encode(schema))
     except RecursionError:
-        raise RequestError.wrong(field, schema, f"at most {MAX_SCHEMA_DEPTH} levels deep") from None
-    if size > MAX_SCHEMA_BYTES:
-        raise RequestError.too_many(field, size, "bytes", MAX_SCHEMA_BYTES)
+        raise RequestError.wrong(
+            field, schema, f"at most {limits.MAX_SCHEMA_DEPTH} levels deep"
+        ) from None
+    if size > limits.MAX_SCHEMA_BYTES:
+        raise RequestError.too_many(field, size, "bytes", limits.MAX_SCHEMA_BYTES)
     return size
 
 
@@ -293,9 +288,9 @@ def _decode_guided_json(guided_json: object) -> object:
     """Return the schema in `guided_json`, given as a schema or as text."""
     schema = guided_json
     if isinstance(guided_json, str):
-        if len(guided_json) > MAX_SCHEMA_BYTES:
+        if len(guided_json) > limits.MAX_SCHEMA_BYTES:
             size = len(guided_json)
-            raise RequestError.too_many("guided_json", size, "characters", MAX_SCHEMA_BYTES)
+            raise RequestError.too_many("guided_json", size, "characters", limits.MAX_SCHEMA_BYTES)
         try:
             schema = msgspec.json.decode(guided_json)
         except (msgspec.DecodeError, RecursionError):
@@ -309,9 +304,9 @@ def _check_structural_tag(request: GuidedRequest) -> None:
     if request.response_format is not None and request.response_format.type == "structural_tag":
         raw = request.raw["response_format"]
         _measure("response_format", raw)
-        if is_deeper(raw, MAX_SCHEMA_DEPTH):
+        if is_deeper(raw, limits.MAX_SCHEMA_DEPTH):
             raise RequestError.wrong(
-                "response_format", raw, f"at most {MAX_SCHEMA_DEPTH} levels deep"
+                "response_format", raw, f"at most {limits.MAX_SCHEMA_DEPTH} levels deep"
             )
 
 
@@ -320,11 +315,13 @@ def _check_text(field: str, text: object) -> None:
         if (allowed := find_pattern_fault(text)) is not None or not text:
             raise RequestError.wrong(field, text, allowed or "a regular expression")
     elif field == "guided_grammar":
-        if not isinstance(text, str) or not 0 < len(text) <= MAX_GRAMMAR_CHARACTERS:
-            allowed = f"a grammar of at most {MAX_GRAMMAR_CHARACTERS:,} characters"
+        if not isinstance(text, str) or not 0 < len(text) <= limits.MAX_GRAMMAR_CHARACTERS:
+            allowed = f"a grammar of at most {limits.MAX_GRAMMAR_CHARACTERS:,} characters"
             raise RequestError.wrong(field, text, allowed)
     elif not _are_choices(text):
-        allowed = f"a list of texts, of at most {MAX_GRAMMAR_CHARACTERS:,} characters together"
+        allowed = (
+            f"a list of texts, of at most {limits.MAX_GRAMMAR_CHARACTERS:,} characters together"
+        )
         raise RequestError.wrong(field, text, allowed)
 
 
@@ -332,5 +329,5 @@ def _are_choices(choices: object) -> bool:
     return (
         isinstance(choices, list)
         and all(isinstance(choice, str) for choice in choices)
-        and sum(map(len, choices)) + len(choices) <= MAX_GRAMMAR_CHARACTERS
+        and sum(map(len, choices)) + len(choices) <= limits.MAX_GRAMMAR_CHARACTERS
     )

@@ -23,6 +23,7 @@ docs/decisions/0011-merge-delays.md has the measurements.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass, field
 from math import floor, inf
 from typing import Literal, get_args
 
@@ -31,7 +32,6 @@ import msgspec
 from .choice import Choice
 from .delta_builder import CallOutcome, DeltaKind
 from .messages import ChoiceDelta, Chunk, PostprocessParams, Usage
-from .migration import resume
 from .postprocessor import Postprocessor
 from .stage_timing import StageTime
 
@@ -98,6 +98,7 @@ class ScheduledChunk(msgspec.Struct, array_like=True, gc=False):
     times: list[StageTime] = []
 
 
+@dataclass(slots=True)
 class _NextChunk:
     """The next chunk of one choice, while it is being filled.
 
@@ -107,28 +108,15 @@ class _NextChunk:
     has_news: the engine produced output since the last chunk. closed: the finish was sent.
     """
 
-    __slots__ = (
-        "choice",
-        "closed",
-        "due",
-        "first_left",
-        "has_news",
-        "kind",
-        "seen",
-        "since",
-        "token_ids",
-    )
-
-    def __init__(self, choice: Choice) -> None:
-        self.choice = choice
-        self.token_ids: list[int] = []
-        self.since = 0.0
-        self.due = inf
-        self.seen = 0
-        self.kind: DeltaKind | None = None
-        self.first_left = False
-        self.has_news = False
-        self.closed = False
+    choice: Choice
+    token_ids: list[int] = field(default_factory=list)
+    since: float = 0.0
+    due: float = inf
+    seen: int = 0
+    kind: DeltaKind | None = None
+    first_left: bool = False
+    has_news: bool = False
+    closed: bool = False
 
 
 class ChunkScheduler:
@@ -159,7 +147,7 @@ class ChunkScheduler:
 
         Raises as `Postprocessor.feed`.
         """
-        self._resumed = resume(self.postprocessor, token_ids)
+        self._resumed = self.postprocessor.resume(token_ids)
         if self._resumed:
             first = self._next[0]
             first.since = first.due = self.due = now

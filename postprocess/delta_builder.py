@@ -7,6 +7,8 @@ from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 from typing import Literal, TypeVar
 
+import msgspec
+
 from ..parsers.arguments.json_text import escape_json
 from ..parsers.base import ParserRequest
 from ..parsers.events import (
@@ -306,15 +308,12 @@ class DeltaBuilder:
         self._waiting = _TokenDetails()
 
 
-class _TokenDetails:
+class _TokenDetails(msgspec.Struct):
     """Number of some tokens, and their ids and logprobs if the client asked for them."""
 
-    __slots__ = ("logprobs", "token_ids", "tokens")
-
-    def __init__(self) -> None:
-        self.logprobs: list[TokenLogprob] = []
-        self.token_ids: list[int] = []
-        self.tokens = 0
+    logprobs: list[TokenLogprob] = []
+    token_ids: list[int] = []
+    tokens: int = 0
 
 
 T = TypeVar("T")

@@ -126,6 +126,25 @@ class Postprocessor:
         self.add(chunk)
         return self.take(chunk.index)
 
+    def resume(self, token_ids: Sequence[int], index: int = 0) -> list[ChoiceDelta]:
+        """Feed tokens of a choice whose deltas the client already got from another process.
+
+        When a worker dies, Dynamo sends its request to another one and appends the tokens generated
+        so far to the prompt. They only bring detokenizer, stop strings and parser up to date.
+        Return no deltas unless the tokens end the choice: then its finish, which the client may not
+        have got, or the whole answer if it is not streamed. Raises as `feed`.
+        """
+        if not token_ids:
+            return []
+        self.usage_counter.resume(len(token_ids))
+        deltas = self.feed(Chunk(index=index, token_ids=list(token_ids)))
+        if not self.choices[index].finished:
+            return []
+        if not self.params.stream:
+            return deltas
+        last = deltas[-1]
+        return [ChoiceDelta(index, finish_reason=last.finish_reason, stop_reason=last.stop_reason)]
+
     def add(self, chunk: Chunk) -> None:
         """Process `chunk`; `take` returns the deltas. Raises as `feed`."""
         if chunk.prompt_tokens is not None or chunk.cached_tokens is not None:

@@ -10,7 +10,6 @@ import msgspec
 
 from ..parsers.base import ParserFactory
 from ..postprocess.messages import ChoiceDelta, Chunk, Delta
-from ..postprocess.migration import resume
 from ..postprocess.postprocessor import Postprocessor
 from ..tokenization.detokenizer import DetokenizerFactory
 from .comparison import Difference, Given, find_difference, split_parts
@@ -56,7 +55,7 @@ def rerun(recording: Recording, parts: Parts, chunks: Sequence[Chunk]) -> list[G
     resumed = recording.resumed
     for chunk in chunks:
         if resumed:
-            deltas, resumed = resume(post, chunk.token_ids, chunk.index), 0
+            deltas, resumed = post.resume(chunk.token_ids, chunk.index), 0
         else:
             deltas = post.feed(chunk)
         given.append(Given(post.choices[chunk.index].tokens, deltas))

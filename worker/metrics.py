@@ -5,12 +5,21 @@ from __future__ import annotations
 import logging
 import time
 from bisect import bisect_left
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from math import inf
-from typing import Literal, Protocol, TypeVar, get_args
+from typing import Literal, Protocol, get_args
+
+from typing_extensions import override
 
 from ..base.errors import ParserFailedError
-from ..engines.dynamo.types import Endpoint
+from ..engines.dynamo.metrics import (
+    Collector,
+    MetricFamily,
+    count_recordings,
+    counter,
+    family,
+    gauge,
+)
 from ..parsers.events import MALFORMATIONS
 from ..postprocess.chunk_scheduler import ScheduledChunk
 from ..postprocess.delta_builder import CallOutcome
@@ -23,22 +32,12 @@ logger = logging.getLogger(__name__)
 
 Outcome = Literal["finished", "cancelled", "failed"]
 Kind = Literal["content", "reasoning", "tools", "none"]
-Label = TypeVar("Label", bound=str)
-Values = float | Mapping[Label, float]
-"""One number, or numbers by the value of a label."""
 
 # Measuring costs some microseconds per token, so few requests are measured, and not the first,
 # which fills caches.
 MEASURED_ONE_IN = 64
 FIRST_MEASURED = 2
 WAIT_BUCKETS_S = (0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0)
-
-
-class MetricFamily(Protocol):
-    """One of prometheus_client's metric families."""
-
-    def add_metric(self, labels: Sequence[str], *values: object) -> None:
-        """Add a sample with these values of the labels."""
 
 
 class RequestInFlight(Protocol):
@@ -49,10 +48,10 @@ class RequestInFlight(Protocol):
         """When the oldest unsent token arrived; infinite if all were sent."""
 
 
-class WorkerMetrics:
+class WorkerMetrics(Collector):
     """Counters of one worker.
 
-    This is a collector instead of Counters because the engines switch prometheus_client to
+    A collector instead of Counters, because the engines switch prometheus_client to
     multiprocess mode, where a Counter becomes a file that only their scrape reads. Dynamo
     collects in another thread, so collections are copied before they are read.
 
@@ -106,46 +105,37 @@ class WorkerMetrics:
         self._errors[failure.parser] = self._errors.get(failure.parser, 0) + 1
         logger.error("%s", failure, exc_info=failure.__cause__)
 
-    def expose(self, endpoint: Endpoint) -> None:
-        """Add the metrics to those of Dynamo's `endpoint`."""
-        from dynamo.common.utils.prometheus import register_engine_metrics_callback
-        from prometheus_client import CollectorRegistry
-
-        registry = CollectorRegistry()
-        registry.register(self)
-        register_engine_metrics_callback(endpoint=endpoint, registry=registry)
-
+    @override
     def collect(self) -> Iterable[MetricFamily]:
-        """Return all metrics for prometheus_client, with a sample of every label value."""
         return [
             *self._traffic(),
             *self._latency(),
             *self._cost(),
             *self._correctness(),
             *self._processes(),
-            *self._recordings(),
+            *count_recordings(self.recordings),
         ]
 
     def _traffic(self) -> list[MetricFamily]:
         chunks = sum(waits.count for waits in self._waits.values())
         return [
-            _counter("requests_started", "Requests received for post-processing.", self._started),
-            _counter("requests", "Finished requests by outcome.", self._ended, "outcome"),
-            _gauge("requests_in_flight", "Requests in post-processing now.", len(self._running)),
-            _counter("engine_tokens", "Tokens received from the engine.", self.tokens),
-            _counter("engine_outputs", "Engine outputs that contained them.", self.outputs),
-            _counter("chunks", "Chunks sent to the frontend.", chunks),
+            counter("requests_started", "Requests received for post-processing.", self._started),
+            counter("requests", "Finished requests by outcome.", self._ended, "outcome"),
+            gauge("requests_in_flight", "Requests in post-processing now.", len(self._running)),
+            counter("engine_tokens", "Tokens received from the engine.", self.tokens),
+            counter("engine_outputs", "Engine outputs that contained them.", self.outputs),
+            counter("chunks", "Chunks sent to the frontend.", chunks),
         ]
 
     def _latency(self) -> list[MetricFamily]:
         oldest = min((request.oldest for request in tuple(self._running)), default=inf)
         waited = "How long the first token of a chunk waited to be sent, by kind of text."
-        waits = _family("Histogram", "chunk_wait_seconds", waited, ["kind"])
+        waits = family("Histogram", "chunk_wait_seconds", waited, ["kind"])
         for kind, histogram in self._waits.items():
             waits.add_metric([kind], histogram.buckets(), histogram.sum)
         return [
             waits,
-            _gauge(
+            gauge(
                 "oldest_wait_seconds",
                 "How long the oldest unsent token has waited.",
                 max(0.0, time.monotonic() - oldest) if oldest < inf else 0.0,
@@ -154,13 +144,13 @@ class WorkerMetrics:
 
     def _cost(self) -> list[MetricFamily]:
         return [
-            _counter(
+            counter(
                 "stage_seconds",
                 "Time spent in each stage, in the measured requests.",
                 self._seconds,
                 "stage",
             ),
-            _counter("stage_tokens", "Tokens processed in this time.", self._stage_tokens, "stage"),
+            counter("stage_tokens", "Tokens processed in this time.", self._stage_tokens, "stage"),
         ]
 
     def _correctness(self) -> list[MetricFamily]:
@@ -169,9 +159,9 @@ class WorkerMetrics:
             "Tool calls of finished choices: complete, cut by a limit, "
             "malformed, or left incomplete by a parser that raised."
         )
-        calls = _family("Counter", "tool_calls", ended, ["parser", "outcome"])
+        calls = family("Counter", "tool_calls", ended, ["parser", "outcome"])
         left_open = "Tool calls left open because their arguments are no JSON, by kind."
-        malformed = _family("Counter", "malformed_calls", left_open, ["parser", "kind"])
+        malformed = family("Counter", "malformed_calls", left_open, ["parser", "kind"])
         total = 0
         for outcome, count in self._calls.items():
             if outcome in MALFORMATIONS:
@@ -181,16 +171,7 @@ class WorkerMetrics:
                 calls.add_metric([self.parsers_name, outcome], count)
         calls.add_metric([self.parsers_name, "malformed"], total)
         raised = "Choices whose parser raised; they continued as raw text or failed."
-        return [_counter("parser_errors", raised, errors, "parser"), calls, malformed]
-
-    def _recordings(self) -> list[MetricFamily]:
-        counts = self.recordings
-        became = "Requests chosen for recording, by result."
-        written = "Bytes of recordings written."
-        return [
-            _counter("recordings", became, counts.results, "result"),
-            _counter("recording_bytes", written, counts.written_bytes),
-        ]
+        return [counter("parser_errors", raised, errors, "parser"), calls, malformed]
 
     def _processes(self) -> list[MetricFamily]:
         pool = self.pool
@@ -201,15 +182,15 @@ class WorkerMetrics:
             kills, deaths, moved = stats.kills, stats.deaths, stats.moved_requests
         states = {"serving": serving, "starting": size - serving}
         return [
-            _gauge("pool_processes", "Processes of the pool, by state.", states, "state"),
-            _gauge("pool_depth", "Tokens that wait or are processed in the pool.", depth),
-            _counter(
+            gauge("pool_processes", "Processes of the pool, by state.", states, "state"),
+            gauge("pool_depth", "Tokens that wait or are processed in the pool.", depth),
+            counter(
                 "pool_deadline_kills",
                 "Processes killed because a step took too long or they gave no sign of life.",
                 kills,
             ),
-            _counter("pool_deaths", "Processes that died by themselves.", deaths),
-            _counter("pool_replays", "Restarts of a request in another process.", moved),
+            counter("pool_deaths", "Processes that died by themselves.", deaths),
+            counter("pool_replays", "Restarts of a request in another process.", moved),
         ]
 
 
@@ -245,33 +226,3 @@ def read_kind(deltas: Sequence[ChoiceDelta]) -> Kind:
     if delta.reasoning_content is not None:
         return "reasoning"
     return "none" if delta.content is None else "content"
-
-
-def _counter(name: str, help_: str, values: Values[Label], label: str = "") -> MetricFamily:
-    return _add_values(_family("Counter", name, help_, [label] if label else []), values)
-
-
-def _gauge(name: str, help_: str, values: Values[Label], label: str = "") -> MetricFamily:
-    return _add_values(_family("Gauge", name, help_, [label] if label else []), values)
-
-
-def _add_values(family: MetricFamily, values: Values[Label]) -> MetricFamily:
-    if isinstance(values, Mapping):
-        for label, number in values.items():
-            family.add_metric([label], number)
-    else:
-        family.add_metric([], values)
-    return family
-
-
-def _family(kind: str, name: str, help_: str, labels: Sequence[str]) -> MetricFamily:
-    """Return an empty family.
-
-    Imports prometheus_client late: SGLang configures the folder for its files only after it has
-    imported this module.
-    """
-    from prometheus_client import core as families
-
-    family_class = getattr(families, f"{kind}MetricFamily")
-    family: MetricFamily = family_class(f"backedge_{name}", help_, labels=labels)
-    return family

@@ -90,13 +90,13 @@ def register_trtllm() -> None:
 
 def install_hook(module_name: str, patch: Callable[[ModuleType], None]) -> None:
     """Call `patch` with a module once it is loaded. It must not be loaded yet."""
-    hooks = (finder for finder in sys.meta_path if isinstance(finder, HookFinder))
+    hooks = (finder for finder in sys.meta_path if isinstance(finder, Hook))
     if module_name not in {hook.module_name for hook in hooks}:
-        sys.meta_path.insert(0, HookFinder(module_name, patch))
+        sys.meta_path.insert(0, Hook(module_name, patch))
 
 
-class HookFinder(importlib.abc.MetaPathFinder):
-    """Finds one module, so that `patch` is called with it once it is loaded.
+class Hook(importlib.abc.MetaPathFinder, importlib.abc.Loader):
+    """Finds one module, loads it as its own loader does, and then calls `patch` with it.
 
     Needed because the engines load plugins while their own modules are being imported.
     """
@@ -104,6 +104,8 @@ class HookFinder(importlib.abc.MetaPathFinder):
     def __init__(self, module_name: str, patch: Callable[[ModuleType], None]) -> None:
         self.module_name = module_name
         self._patch = patch
+        self._spec: ModuleSpec
+        self._loader: importlib.abc.Loader
 
     @override
     def find_spec(
@@ -114,19 +116,8 @@ class HookFinder(importlib.abc.MetaPathFinder):
         sys.meta_path.remove(self)
         spec = importlib.util.find_spec(fullname)
         if spec is not None and spec.loader is not None:
-            spec.loader = HookLoader(spec, spec.loader, self._patch)
+            self._spec, self._loader, spec.loader = spec, spec.loader, self
         return spec
-
-
-class HookLoader(importlib.abc.Loader):
-    """Loads a module as `loader` does, then calls `patch`; restores `spec`."""
-
-    def __init__(
-        self, spec: ModuleSpec, loader: importlib.abc.Loader, patch: Callable[[ModuleType], None]
-    ) -> None:
-        self._spec = spec
-        self._loader = loader
-        self._patch = patch
 
     @override
     def create_module(self, spec: ModuleSpec) -> ModuleType | None:

@@ -11,18 +11,9 @@ import logging
 from collections.abc import AsyncGenerator, Sized
 from http import HTTPStatus
 
+from ..base import limits
 from ..base.errors import PoolAbsentError, RequestError
 from ..base.json_types import JsonObject
-from ..base.limits import (
-    MAX_CHOICES,
-    MAX_HISTORY_CALLS,
-    MAX_ID,
-    MAX_STOP_CHARACTERS,
-    MAX_STOP_TOKEN_IDS,
-    MAX_STOPS,
-    MAX_TOOLS,
-    MAX_WORKER_LOGPROBS,
-)
 from ..postprocess.messages import KEY, PostprocessParams
 
 logger = logging.getLogger(__name__)
@@ -39,7 +30,7 @@ _NUMBERS: dict[str, dict[str, Range]] = {
         "max_thinking_tokens": (0, _MAX_U32),
     },
     "sampling_options": {
-        "n": (1, MAX_CHOICES),
+        "n": (1, limits.MAX_CHOICES),
         "top_k": (-1, _MAX_U32),
         "seed": (-_MAX_I64 - 1, _MAX_I64),
     },
@@ -83,21 +74,21 @@ def check_params(params: PostprocessParams, prompt_and_resumed: int) -> None:
     """
     parser = params.parser
     for field, number, allowed in (
-        ("n", params.n, (1, MAX_CHOICES)),
+        ("n", params.n, (1, limits.MAX_CHOICES)),
         ("prompt_length", params.prompt_length, (0, prompt_and_resumed)),
         ("min_tokens", params.min_tokens, (0, _MAX_U32)),
         ("created", params.created, (0, _MAX_I64)),
-        ("logprobs", params.logprobs or 0, (0, MAX_WORKER_LOGPROBS)),
-        ("parser.history_tool_calls", parser.history_tool_calls, (0, MAX_HISTORY_CALLS)),
+        ("logprobs", params.logprobs or 0, (0, limits.MAX_WORKER_LOGPROBS)),
+        ("parser.history_tool_calls", parser.history_tool_calls, (0, limits.MAX_HISTORY_CALLS)),
     ):
         _check_number(f"{KEY}.{field}", number, allowed)
-    _check_length("stop", params.stop, MAX_STOPS, "strings")
+    _check_length("stop", params.stop, limits.MAX_STOPS, "strings")
     if not all(params.stop):
         raise RequestError(f"{KEY}.stop", "must not contain an empty string")
-    _check_length("stop", "".join(params.stop), MAX_STOP_CHARACTERS, "characters")
-    _check_length("parser.tools", parser.tools, MAX_TOOLS, "tools")
-    _check_length("response_id", params.response_id, MAX_ID, "characters")
-    _check_length("model", params.model, MAX_ID, "characters")
+    _check_length("stop", "".join(params.stop), limits.MAX_STOP_CHARACTERS, "characters")
+    _check_length("parser.tools", parser.tools, limits.MAX_TOOLS, "tools")
+    _check_length("response_id", params.response_id, limits.MAX_ID, "characters")
+    _check_length("model", params.model, limits.MAX_ID, "characters")
 
 
 def _read_object(request: JsonObject, name: str) -> JsonObject:
@@ -118,8 +109,8 @@ def _check_token_ids(field: str, token_ids: object, vocabulary_size: int | None)
         return
     if not isinstance(token_ids, list):
         raise RequestError.wrong(field, token_ids, "a list of token ids")
-    if len(token_ids) > MAX_STOP_TOKEN_IDS:
-        raise RequestError.too_many(field, len(token_ids), "token ids", MAX_STOP_TOKEN_IDS)
+    if len(token_ids) > limits.MAX_STOP_TOKEN_IDS:
+        raise RequestError.too_many(field, len(token_ids), "token ids", limits.MAX_STOP_TOKEN_IDS)
     allowed = (0, (_MAX_U32 if vocabulary_size is None else vocabulary_size - 1))
     for position, token_id in enumerate(token_ids):
         _check_number(f"{field}[{position}]", token_id, allowed)

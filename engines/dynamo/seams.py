@@ -20,7 +20,7 @@ called dynamo.common.utils.token_ids:normalize_request_token_ids(request)
 called dynamo.common.utils.prometheus:register_engine_metrics_callback(*, endpoint, registry)
     why: an endpoint serves only metrics that were registered with it
     without: the worker's /metrics lacks Backedge's
-    used_in: worker/metrics.py:WorkerMetrics.expose
+    used_in: metrics.py:Collector.expose
 called get_tool_parser_names get_reasoning_parser_names
     of: dynamo._core:
     why: Dynamo re-exports the names of its Rust parsers nowhere
@@ -116,7 +116,7 @@ called thinking:apply_default_thinking_mode_to_template_kwargs(chat_template_kwa
 called dynamo.common.utils.prometheus:register_engine_metrics_callback(*, endpoint, registry)
     why: Dynamo's /metrics serves only metrics that were registered with an endpoint
     without: /metrics lacks Backedge's
-    used_in: frontend/metrics.py:FrontendMetrics.expose
+    used_in: metrics.py:Collector.expose
     feature: the frontend's metrics
 """,
 )

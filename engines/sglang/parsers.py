@@ -21,15 +21,9 @@ from typing_extensions import override
 from ...base.errors import REASONING_FLAG, TOOL_CALL_FLAG
 from ...parsers.base import ParserFactory, ParserNames, ParserRequest, StreamParser
 from ...parsers.events import Event
+from ...parsers.native import startup_checks
 from ...parsers.native.call_items import CallItem, CallItems
 from ...parsers.native.reasoning_count import CountingParser, Phase
-from ...parsers.native.startup_checks import (
-    PROBE_TOOL,
-    build_wrong_family_error,
-    check_registered,
-    raise_unusable,
-    try_parser,
-)
 from ...parsers.passthrough import PassthroughParser
 from .reasoning import BY_TEXT, ReasoningParserFactory, VocabularyTokenizer
 
@@ -88,7 +82,7 @@ def known_names(flag: str) -> list[str]:
     )
 
 
-check_names = functools.partial(check_registered, known_names)
+check_names = functools.partial(startup_checks.check_registered, known_names)
 
 
 class SglangParsers(ParserFactory):
@@ -118,17 +112,17 @@ class SglangParsers(ParserFactory):
         self._names = names
         self._reasoning: ReasoningParserFactory | None = None
         if names.reasoning:
-            with raise_unusable("SGLang", REASONING_FLAG, names.reasoning):
+            with startup_checks.raise_unusable("SGLang", REASONING_FLAG, names.reasoning):
                 self._check_markers(REASONING_FLAG, names.reasoning)
                 self._reasoning = ReasoningParserFactory(
                     names.reasoning, loaded, self._vocabulary, self._special
                 )
-                try_parser(self(ParserRequest(), []), loaded)
+                startup_checks.try_parser(self(ParserRequest(), []), loaded)
         if names.tool_call:
-            with raise_unusable("SGLang", TOOL_CALL_FLAG, names.tool_call):
+            with startup_checks.raise_unusable("SGLang", TOOL_CALL_FLAG, names.tool_call):
                 self._check_markers(TOOL_CALL_FLAG, names.tool_call)
-                with_tools = ParserRequest(tools=[PROBE_TOOL], tool_choice="auto")
-                try_parser(self(with_tools, []), loaded)
+                with_tools = ParserRequest(tools=[startup_checks.PROBE_TOOL], tool_choice="auto")
+                startup_checks.try_parser(self(with_tools, []), loaded)
 
     @override
     def shows_special_tokens(self, request: ParserRequest) -> bool:
@@ -162,7 +156,7 @@ class SglangParsers(ParserFactory):
                 f"SGLang's parser of that name finds {marker} only as one token, "
                 "and this model's tokenizer has none."
             )
-            raise build_wrong_family_error(flag, name, reason)
+            raise startup_checks.build_wrong_family_error(flag, name, reason)
 
     def _tool_parser(self, request: ParserRequest) -> FunctionCallParser | None:
         """Return a new tool parser of SGLang's; None if no name was chosen."""

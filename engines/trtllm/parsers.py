@@ -22,15 +22,9 @@ from ...base.errors import REASONING_FLAG, TOOL_CALL_FLAG
 from ...base.limits import MAX_DECODED
 from ...parsers.base import ParserFactory, ParserNames, ParserRequest, StreamParser
 from ...parsers.events import Event
+from ...parsers.native import startup_checks
 from ...parsers.native.call_items import CallItem, CallItems
 from ...parsers.native.reasoning_count import CountingParser, Phase
-from ...parsers.native.startup_checks import (
-    PROBE_TOOL,
-    EngineTokenizer,
-    check_registered,
-    raise_unusable,
-    try_parser,
-)
 from ...parsers.passthrough import PassthroughParser
 
 ENGINE = "TensorRT-LLM"
@@ -76,7 +70,7 @@ def known_names(flag: str) -> list[str]:
     return list(ToolParserFactory.parsers if is_tool_call else ReasoningParserFactory.keys())
 
 
-check_names = functools.partial(check_registered, known_names)
+check_names = functools.partial(startup_checks.check_registered, known_names)
 
 
 class TrtllmParsers(ParserFactory):
@@ -91,7 +85,7 @@ class TrtllmParsers(ParserFactory):
         check_names(names)
         self.name = names.label
         self._names = names
-        self._tokenizer = loaded = cast("EngineTokenizer", tokenizer)
+        self._tokenizer = loaded = cast("startup_checks.EngineTokenizer", tokenizer)
         self._control_ids = frozenset(
             (
                 *getattr(tokenizer, "all_special_ids", ()),
@@ -99,12 +93,12 @@ class TrtllmParsers(ParserFactory):
             )
         )
         if names.reasoning:
-            with raise_unusable(ENGINE, REASONING_FLAG, names.reasoning):
-                try_parser(self(ParserRequest(), []), loaded)
+            with startup_checks.raise_unusable(ENGINE, REASONING_FLAG, names.reasoning):
+                startup_checks.try_parser(self(ParserRequest(), []), loaded)
         if names.tool_call:
-            with raise_unusable(ENGINE, TOOL_CALL_FLAG, names.tool_call):
-                with_tools = ParserRequest(tools=[PROBE_TOOL], tool_choice="auto")
-                try_parser(self(with_tools, []), loaded)
+            with startup_checks.raise_unusable(ENGINE, TOOL_CALL_FLAG, names.tool_call):
+                with_tools = ParserRequest(tools=[startup_checks.PROBE_TOOL], tool_choice="auto")
+                startup_checks.try_parser(self(with_tools, []), loaded)
 
     @override
     def shows_special_tokens(self, request: ParserRequest) -> bool:

@@ -11,13 +11,8 @@ from collections.abc import Callable
 
 import msgspec
 
+from ...base import limits
 from ...base.errors import RequestError
-from ...base.limits import (
-    MAX_MESSAGES,
-    MAX_STOP_CHARACTERS,
-    MAX_STOP_TOKEN_IDS,
-    MAX_STOPS,
-)
 from ...base.ranges import INT_32, RANGES, Range
 from ...guided.guided_request import check_constraints
 from ...templates.chat_template import RESERVED, TEXT_PARTS
@@ -48,8 +43,8 @@ def _check(field: str, value: float | None, allowed: Range) -> None:
 def _check_stop_token_ids(request: ChatRequest, tokens: int) -> None:
     token_ids = request.stop_token_ids or []
     field = request.written_name("stop_token_ids")
-    if len(token_ids) > MAX_STOP_TOKEN_IDS:
-        raise RequestError.too_many(field, len(token_ids), "token ids", MAX_STOP_TOKEN_IDS)
+    if len(token_ids) > limits.MAX_STOP_TOKEN_IDS:
+        raise RequestError.too_many(field, len(token_ids), "token ids", limits.MAX_STOP_TOKEN_IDS)
     for position, token_id in enumerate(token_ids):
         if not 0 <= token_id < tokens:
             allowed = f"a token id of the model, from 0 to {tokens - 1:,}"
@@ -116,11 +111,11 @@ def _check_stop_strings(request: ChatRequest) -> None:
     for position, stop in enumerate(stops):
         if not isinstance(stop, str) or not stop:
             raise RequestError.wrong(f"stop[{position}]", stop, "a non-empty string")
-    if len(stops) > MAX_STOPS:
-        raise RequestError.too_many("stop", len(stops), "strings", MAX_STOPS)
+    if len(stops) > limits.MAX_STOPS:
+        raise RequestError.too_many("stop", len(stops), "strings", limits.MAX_STOPS)
     characters = sum(map(len, request.stop_strings))
-    if characters > MAX_STOP_CHARACTERS:
-        raise RequestError.too_many("stop", characters, "characters", MAX_STOP_CHARACTERS)
+    if characters > limits.MAX_STOP_CHARACTERS:
+        raise RequestError.too_many("stop", characters, "characters", limits.MAX_STOP_CHARACTERS)
 
 
 def _check_messages(request: ChatRequest) -> None:
@@ -128,9 +123,9 @@ def _check_messages(request: ChatRequest) -> None:
     parts = sum(_count(message.content) + _count(message.tool_calls) for message in messages)
     if not messages:
         raise RequestError("messages", "must not be empty")
-    if len(messages) + parts > MAX_MESSAGES:
+    if len(messages) + parts > limits.MAX_MESSAGES:
         unit = "messages, content parts and tool calls"
-        raise RequestError.too_many("messages", len(messages) + parts, unit, MAX_MESSAGES)
+        raise RequestError.too_many("messages", len(messages) + parts, unit, limits.MAX_MESSAGES)
     for position, message in enumerate(messages):
         if isinstance(message.content, str):
             continue

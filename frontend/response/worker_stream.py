@@ -22,7 +22,6 @@ from ...postprocess.messages import (
     TokenLogprob,
     read,
 )
-from ...postprocess.migration import resume
 from ...postprocess.postprocessor import Postprocessor
 from ...recording.recorder import RequestRecorder
 from ...recording.recording import Outcome
@@ -271,7 +270,7 @@ class StreamReader:
         if self._postprocessor is None:
             self._postprocessor = self._make_postprocessor()
             for index, token_ids in enumerate(self._token_ids):
-                resume(self._postprocessor, token_ids, index)
+                self._postprocessor.resume(token_ids, index)
         deltas = self._postprocessor.feed(chunk)
         ended = {delta.index for delta in deltas if delta.finish_reason}
         is_last = bool(ended) and len(self._finished | ended) == self._params.n

@@ -24,9 +24,9 @@ def test_dynamo_gets_what_the_cache_has_done() -> None:
         register_prometheus_expfmt_callback=callbacks.append,
         register_prometheus_typed_callback=lambda _: None,
     )
-    runtime: Any = SimpleNamespace(endpoint=lambda path: SimpleNamespace(metrics=metrics))
+    endpoint: Any = SimpleNamespace(metrics=metrics)
     cache = PromptCache(50_000)
-    FrontendMetrics(cache).expose(runtime)
+    FrontendMetrics(cache).expose(endpoint)
     [callback] = callbacks
     assert set(samples(callback()).values()) == {0.0, 50_000.0}
     cache.add(1, ["text"], [[1, 2]])

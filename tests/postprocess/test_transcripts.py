@@ -12,7 +12,6 @@ from backedge.parsers.base import ParserFactory, ParserNames
 from backedge.parsers.parser_lookup import Kind, linear_parsers
 from backedge.postprocess import Chunk, Postprocessor, postprocessor
 from backedge.postprocess.delta_builder import aggregate_deltas
-from backedge.postprocess.migration import resume
 from backedge.tokenization.detokenizer import read_vocabulary
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -140,7 +139,7 @@ def test_another_process_goes_on_anywhere(
     )
     deltas = feed(first, [Chunk(token_ids=token_ids[:died_at])])
     if not first.finished:
-        resume(second, token_ids[:died_at])
+        second.resume(token_ids[:died_at])
         rest = chunks(token_ids[died_at:], (), "length" if "max_tokens" in transcript else "stop")
         deltas += feed(second, rest)
     assert message(aggregate_deltas(deltas)) == transcript["expect"]

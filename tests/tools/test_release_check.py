@@ -10,6 +10,7 @@ import pytest
 
 pytest.importorskip("build", reason="the checks of a release need the extra `release`")
 pytest.importorskip("twine", reason="the checks of a release need the extra `release`")
+from tests.conftest import MISSING_ENGINES
 from tools import release_check
 from tools.release_check import ReleaseError
 
@@ -19,6 +20,8 @@ ROOT = Path(__file__).parents[2]
 @pytest.fixture(scope="module")
 def built(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
     """Return sdist and wheel."""
+    if MISSING_ENGINES:
+        pytest.skip("pyproject.toml names the folders of all engines")
     return release_check.build(tmp_path_factory.mktemp("dist"))
 
 

@@ -16,6 +16,6 @@ def test_the_hook_is_there_before_dynamos_worker_runs(monkeypatch: pytest.Monkey
     monkeypatch.setattr(runpy, "run_module", lambda *args, **kwargs: calls.append((args, kwargs)))
     trtllm.main()
     hook = sys.meta_path[0]
-    assert isinstance(hook, plugin.HookFinder)
+    assert isinstance(hook, plugin.Hook)
     assert hook.module_name == "dynamo.trtllm.workers.llm_worker"
     assert calls == [(("dynamo.trtllm",), {"run_name": "__main__", "alter_sys": True})]

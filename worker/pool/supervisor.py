@@ -11,6 +11,7 @@ import itertools
 import logging
 from collections.abc import Callable, Sequence
 
+import msgspec
 from typing_extensions import override
 
 from ...base.errors import ParserFailedError, PoolAbsentError, SetupError
@@ -45,17 +46,16 @@ LATE_S = 1.0
 FREE_DEATHS = 2
 
 
-class PoolStats:
+class PoolStats(msgspec.Struct):
     """The pool's counters.
 
     kills: processes killed because they exceeded a deadline. deaths: processes that died.
     moved_requests: restarts of a request in another process.
     """
 
-    def __init__(self) -> None:
-        self.kills = 0
-        self.deaths = 0
-        self.moved_requests = 0
+    kills: int = 0
+    deaths: int = 0
+    moved_requests: int = 0
 
 
 class PoolSupervisor(PostprocessBackend):

@@ -8,6 +8,7 @@ import copy
 from types import SimpleNamespace
 from typing import Any
 
+from backedge.base.engines import has_engine
 from backedge.engines.dynamo.types import ModelCard, read_runtime_config
 from backedge.frontend.chat_model import ChatModel, Deployment, Prepared
 from backedge.frontend.model_builder import load_builder
@@ -19,11 +20,17 @@ from backedge.tokenization.tokenizer_selection import Backend, TokenizerSelectio
 
 from tests.frontend.doubles import Card, Instance
 
-CHOICES: dict[Backend, TokenizerSelection] = {
+ALL: dict[Backend, TokenizerSelection] = {
     "huggingface": TokenizerSelection("huggingface"),
     "vllm": TokenizerSelection("vllm"),
     "sglang": TokenizerSelection("sglang"),
     "python": TokenizerSelection("python", "tests.engines.frontends.edge_tokenizer", "Wrapped"),
+}
+# Those whose engine has a folder here.
+CHOICES = {
+    backend: choice
+    for backend, choice in ALL.items()
+    if backend not in ("vllm", "sglang") or has_engine(backend)
 }
 ENGINES = ["vllm", "sglang"]
 CONFIG: Any = SimpleNamespace(

@@ -14,7 +14,7 @@ from backedge.tokenization.tokenizer_selection import Backend
 
 from tests.engines.frontends.all_edges import CHOICES, ENGINES, card, load, prepared
 
-CACHED: list[Backend] = ["huggingface", "vllm", "sglang"]
+CACHED: list[Backend] = [backend for backend in CHOICES if backend != "python"]
 QUESTION = "What do you think of this? It costs 1,234 \u20ac, e\u0301 and \u4e16\u754c. "
 
 

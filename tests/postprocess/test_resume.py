@@ -4,8 +4,7 @@ import pytest
 from backedge.postprocess import Chunk, Postprocessor
 from backedge.postprocess.chunk_scheduler import ChunkScheduler
 from backedge.postprocess.delta_builder import aggregate_deltas
-from backedge.postprocess.migration import resume
-from hypothesis import given
+from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from tests.postprocess.scheduled import (
@@ -33,7 +32,7 @@ def test_both_parts_make_the_whole(died_at, stream):
     expected = aggregate_deltas(feed(whole, chunks(TOKENS, range(len(TOKENS)), "length")))
     first, second = postprocess(stream=stream), postprocess(stream=stream)
     seen = feed(first, [Chunk(token_ids=[token_id]) for token_id in TOKENS[:died_at]])
-    assert resume(second, TOKENS[:died_at]) == []
+    assert second.resume(TOKENS[:died_at]) == []
     rest = [*chunks(TOKENS[died_at:], range(len(TOKENS)), "length")]
     seen += feed(second, rest)
     assert message(aggregate_deltas(seen)) == message(expected)
@@ -43,14 +42,14 @@ def test_both_parts_make_the_whole(died_at, stream):
 @pytest.mark.parametrize("stream", [True, False])
 def test_tokens_that_end_the_choice_bring_its_finish(stream):
     second = postprocess(stop=["END"], stream=stream)
-    [delta] = resume(second, TOKENS)
+    [delta] = second.resume(TOKENS)
     assert (delta.finish_reason, delta.stop_reason) == ("stop", "END")
     assert delta.delta.content == (None if stream else "ab 世界 😀 ")
 
 
 def test_the_prompt_of_the_second_worker_is_not_counted_as_prompt():
     second = postprocess()
-    resume(second, TOKENS[:4])
+    second.resume(TOKENS[:4])
     second.feed(Chunk(token_ids=TOKENS[4:5], prompt_tokens=9 + 4))
     assert (second.usage.prompt_tokens, second.usage.completion_tokens) == (9, 5)
 
@@ -69,6 +68,7 @@ def test_ids_and_logprobs_of_a_worker_that_died_are_all_there(case: Case, mergin
     if second.due == 0.0:
         rest += second.take(0.0)
     else:
+        assume(count < len(case.tokens[0]))  # not only the finish is left, without a token
         for position in range(count, len(case.tokens[0])):
             last = position == len(case.tokens[0]) - 1
             reason = case.reasons[0] if last else None

@@ -1,0 +1,79 @@
+"""Metrics on Dynamo's /metrics: families of samples, and collectors of them."""
+
+from __future__ import annotations
+
+import abc
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Protocol, TypeVar
+
+from ...recording.writer import RecordingCounts
+from .types import Endpoint
+
+Label = TypeVar("Label", bound=str)
+Values = float | Mapping[Label, float]
+"""One number, or numbers by the value of a label."""
+
+
+class MetricFamily(Protocol):
+    """One of prometheus_client's metric families."""
+
+    def add_metric(self, labels: Sequence[str], *values: object) -> None:
+        """Add a sample with these values of the labels."""
+
+
+class Collector(abc.ABC):
+    """A collector for prometheus_client."""
+
+    @abc.abstractmethod
+    def collect(self) -> Iterable[MetricFamily]:
+        """Return all metrics, with a sample of every label value."""
+
+    def expose(self, endpoint: Endpoint) -> None:
+        """Add the metrics to those of Dynamo's `endpoint`."""
+        from dynamo.common.utils.prometheus import register_engine_metrics_callback
+        from prometheus_client import CollectorRegistry
+
+        registry = CollectorRegistry()
+        registry.register(self)
+        register_engine_metrics_callback(endpoint=endpoint, registry=registry)
+
+
+def counter(name: str, help_: str, values: Values[Label], label: str = "") -> MetricFamily:
+    """Return a counter. label: of the values, if they are several."""
+    return _add_values(family("Counter", name, help_, [label] if label else []), values)
+
+
+def gauge(name: str, help_: str, values: Values[Label], label: str = "") -> MetricFamily:
+    """Return a gauge; otherwise as `counter`."""
+    return _add_values(family("Gauge", name, help_, [label] if label else []), values)
+
+
+def count_recordings(counts: RecordingCounts) -> list[MetricFamily]:
+    """Return the metrics of a side's recordings."""
+    chosen, written = "Requests chosen for recording, by result.", "Bytes of recordings written."
+    return [
+        counter("recordings", chosen, counts.results, "result"),
+        counter("recording_bytes", written, counts.written_bytes),
+    ]
+
+
+def _add_values(filled: MetricFamily, values: Values[Label]) -> MetricFamily:
+    if isinstance(values, Mapping):
+        for label, number in values.items():
+            filled.add_metric([label], number)
+    else:
+        filled.add_metric([], values)
+    return filled
+
+
+def family(kind: str, name: str, help_: str, labels: Sequence[str]) -> MetricFamily:
+    """Return an empty family.
+
+    Imports prometheus_client late: SGLang configures the folder for its files only after it has
+    imported this module.
+    """
+    from prometheus_client import core as families
+
+    family_class = getattr(families, f"{kind}MetricFamily")
+    made: MetricFamily = family_class(f"backedge_{name}", help_, labels=labels)
+    return made
