@@ -282,18 +282,15 @@ def _digest() -> hashlib.blake2b:
     return hashlib.blake2b(digest_size=16)
 
 
-def open_regular(path: Path, flag: str) -> BinaryIO:
-    """Open a file to read bytes. flag: of the command line, for the error.
-
-    Raises `SetupError` if the file does not exist, or is a folder, a pipe or a device.
-    """
+def _open_regular(path: Path) -> BinaryIO:
+    """Open the file; raise `SetupError` for none, and for a folder, a pipe or a device."""
     try:
         # Opening a pipe would wait for a writer.
         if stat.S_ISREG(path.stat().st_mode):
             return path.open("rb")
     except OSError as error:
-        raise SetupError(f"{flag} {path} cannot be read: {error.strerror}.") from error
-    raise SetupError(f"{flag} {path} is not a regular file, which it must be to be read twice.")
+        raise SetupError(f"--input {path} cannot be read: {error.strerror}.") from error
+    raise SetupError(f"--input {path} is not a regular file, which it must be to be read twice.")
 
 
 def _read_raw(path: Path, start: int = 0, first: int = 1) -> Iterator[tuple[int, bytes]]:
@@ -301,7 +298,7 @@ def _read_raw(path: Path, start: int = 0, first: int = 1) -> Iterator[tuple[int,
 
     start: the byte at which line number `first` begins.
     """
-    with open_regular(path, "--input") as file:
+    with _open_regular(path) as file:
         file.seek(start)
         number = first
         while raw := file.readline(MAX_BATCH_LINE + 1):

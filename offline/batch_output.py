@@ -26,6 +26,7 @@ import msgspec
 
 from ..base.errors import BackedgeError, SetupError, shorten
 from ..base.json_types import JsonObject
+from ..recording.writer import write_all
 from .batch_file import RESPONSE, Extent, InputScan, LineSet
 from .contracts import GeneratedChoice, GenerationResult, ParsedMessage, RowError
 
@@ -158,10 +159,8 @@ class BatchOutput:
         """
         if self._descriptor is None:
             raise OutputError(f"{self.path} is closed.")
-        rest = memoryview(answer + b"\n")
         try:
-            while rest:
-                rest = rest[os.write(self._descriptor, rest) :]
+            write_all(self._descriptor, answer + b"\n")
         except BaseException as error:
             os.ftruncate(self._descriptor, self._size)
             if isinstance(error, OSError):

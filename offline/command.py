@@ -58,7 +58,8 @@ def _run(command: Command, output: BatchOutput, interrupts: Interrupts) -> int:
     """Check everything, and generate the rows that the output lacks."""
     output.check_settings(command.settings)
     engine = GenerationEngine(command.load, [load_plugin(name) for name in command.plugins])
-    scan = _scan(command, output)
+    begun = output.record.input if output.record is not None else None
+    scan = scan_input(command.input, command.shard, begun)
     done = len(output.done)
     progress = Progress(scan.rows, done, output.failed)
     with engine:
@@ -154,11 +155,6 @@ def _check_files(command: Command) -> None:
     exist = command.input.exists() and command.output.exists()
     if exist and command.output.samefile(command.input):
         raise SetupError(f"--output {command.output} is the input; name another file.")
-
-
-def _scan(command: Command, output: BatchOutput) -> InputScan:
-    begun = output.record.input if output.record is not None else None
-    return scan_input(command.input, command.shard, begun)
 
 
 def load_plugin(name: str) -> Plugin:

@@ -97,15 +97,19 @@ RowErrorKind = Literal[
 ]
 
 
+def check_names(owner: str, given: Iterable[str], known: Sequence[str]) -> None:
+    """Raise `UnknownOptionError` for an option that `owner` does not have."""
+    for name in given:
+        if name not in known:
+            raise UnknownOptionError(owner, name, known)
+
+
 class Named:
     """Base of classes that suggest the nearest name for a misspelt keyword."""
 
     def __new__(cls, *_: object, **kwargs: object) -> Self:
         """Check the keywords. Raises `UnknownOptionError`."""
-        known = field_names(cls)
-        for name in kwargs:
-            if name not in known:
-                raise UnknownOptionError(cls.__name__, name, known)
+        check_names(cls.__name__, kwargs, field_names(cls))
         return super().__new__(cls)
 
     @classmethod

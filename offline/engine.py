@@ -41,7 +41,7 @@ from .inference_backend import (
 )
 from .plugins.base import Plugin, check_backend, check_batch, check_declaration
 from .preparation import Preparation, ReadRequest, read_request
-from .rows import Row, RowFailure, find_row_error
+from .rows import Row, find_row_error
 
 logger = logging.getLogger(__name__)
 
@@ -172,9 +172,9 @@ class GenerationEngine:
             self._backends[name].check_vision()
         prepare = self._prepare_with(name)
         for some in all_options:
-            prepare.check_parsers(some)
+            prepare.choose_parsers(some)
         reads = known if isinstance(requests, Sequence) else map(read_request, requests)
-        rows = iter(_Rows(prepare, kind, reads, options, chosen))
+        rows = _prepare_rows(prepare, kind, reads, options, chosen)
         if strict:
             rows = iter(_require_all(list(rows)))
         return self._generate(name, rows, chosen)
@@ -187,7 +187,7 @@ class GenerationEngine:
                 yield first.index, first.result(name)
                 continue
             self._load(name)
-            generated = self._backends[name].generate(_chain(first, rows))
+            generated = self._backends[name].generate(itertools.chain([first], rows))
             try:
                 for row in generated:
                     yield row.index, _clean(row.result(name), plugins)
@@ -231,58 +231,33 @@ class GenerationEngine:
         return name
 
 
-class _Rows:
-    """Prepares the rows of a batch one by one; those that fail carry their error."""
-
-    def __init__(
-        self,
-        prepare: Preparation,
-        kind: RequestKind,
-        reads: Iterable[ReadRequest],
-        options: GenerationOptions,
-        plugins: Sequence[Plugin],
-    ) -> None:
-        self._prepare = prepare
-        self._kind = kind
-        self._reads = reads
-        self._options = options
-        self._plugins = plugins
-        # An iterator may have more ids than the memory holds.
-        self._compares_ids = isinstance(reads, Sequence)
-        self._ids: set[str] = set()
-
-    def __iter__(self) -> Iterator[Row]:
-        for index, read in enumerate(self._reads):
-            request_id = _id_of(read.request, index)
-            try:
-                self._check_id(request_id)
-                self._check_capabilities(read)
-                row = self._prepare.build_row(
-                    self._kind, index, request_id, read, self._options, self._plugins
-                )
-            except Exception as error:  # noqa: BLE001 - a row holds anything, its model any code
-                found = find_row_error(error, "request", "its preparation")
-                row = Row.failed(index, request_id, found)
-            yield row
-
-    def _check_id(self, request_id: str) -> None:
-        if request_id in self._ids:
-            raise RowFailure(
-                "duplicate_id",
-                f"the id {request_id!r} belongs to an earlier request of this batch; give each "
-                "its own.",
-            )
-        if self._compares_ids:
-            self._ids.add(request_id)
-
-    def _check_capabilities(self, read: ReadRequest) -> None:
-        """Raise `RowFailure` if the back end lacks a capability: iterators come unchecked."""
-        backend = self._prepare.backend
-        for need, asked in _find_needs(self._kind, [read], self._options, ()).items():
-            try:
-                _check_needs(asked, [need], backend)
-            except CapabilityError as error:
-                raise RowFailure("request", str(error)) from error
+def _prepare_rows(
+    prepare: Preparation,
+    kind: RequestKind,
+    reads: Iterable[ReadRequest],
+    options: GenerationOptions,
+    plugins: Sequence[Plugin],
+) -> Iterator[Row]:
+    """Prepare the rows of a batch one by one; those that fail carry their error."""
+    ids: set[str] = set()
+    for index, read in enumerate(reads):
+        request_id = _id_of(read.request, index)
+        if request_id in ids:
+            found = f"the id {request_id!r} belongs to an earlier request of this batch"
+            error = RowError("duplicate_id", f"{found}; give each its own.")
+            yield Row.failed(index, request_id, error)
+            continue
+        # An iterator may have more ids than the memory holds, and comes unchecked.
+        if isinstance(reads, Sequence):
+            ids.add(request_id)
+        try:
+            for need, asked in _find_needs(kind, [read], options, ()).items():
+                _check_needs(asked, [need], prepare.backend)
+            row = prepare.build_row(kind, index, request_id, read, options, plugins)
+        except Exception as raised:  # noqa: BLE001 - a row holds anything, its model any code
+            error = find_row_error(raised, "request", "its preparation")
+            row = Row.failed(index, request_id, error)
+        yield row
 
 
 def _id_of(request: object, index: int) -> str:
@@ -339,11 +314,6 @@ def _require_all(rows: list[Row]) -> list[Row]:
         if row.error is not None:
             raise RowFailedError(row.request_id, row.index, row.error.kind, row.error.message)
     return rows
-
-
-def _chain(first: Row, rest: Iterator[Row]) -> Iterator[Row]:
-    yield first
-    yield from rest
 
 
 def _clean(result: GenerationResult, plugins: Sequence[Plugin]) -> GenerationResult:

@@ -10,7 +10,7 @@ import abc
 import contextlib
 import importlib
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, ClassVar
+from typing import ClassVar
 
 from ..base.engines import load_engine_module
 from ..base.errors import SetupError
@@ -25,7 +25,6 @@ from .contracts import (
     GenerationOptions,
     ModelLoadConfig,
     TextGenerationRequest,
-    UnknownOptionError,
 )
 from .model_text import ModelText, render_conversation
 from .plugins.base import Plugin
@@ -121,13 +120,6 @@ class Backend(abc.ABC):
         return linear_parsers(names, read_vocabulary(tokenizer))
 
 
-def check_names(owner: str, given: Mapping[str, Any], known: Sequence[str]) -> None:
-    """Raise `UnknownOptionError` for an option that `owner` does not have."""
-    for name in given:
-        if name not in known:
-            raise UnknownOptionError(owner, name, known)
-
-
 @contextlib.contextmanager
 def needs(backend: str, library: str, packages: str) -> Iterator[None]:
     """Import a back end's library in this context. packages: for pip.
@@ -183,12 +175,7 @@ def able_backends(capability: str) -> list[str]:
     """Return the names of the back ends with this capability."""
     able = []
     for name in BACKENDS:
-        if name not in (*ENGINES, REPLAY[0]):
-            continue
-        try:
-            capabilities = backend_class(name).capabilities
-        except SetupError:
-            continue
-        if capability in capabilities:
-            able.append(name)
+        with contextlib.suppress(SetupError):
+            if capability in backend_class(name).capabilities:
+                able.append(name)
     return able

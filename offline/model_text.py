@@ -135,27 +135,35 @@ def build_render(templates: Any) -> Callable[..., str]:
     def render(
         messages: list[JsonObject], tools: list[JsonObject] | None, **template_kwargs: Any
     ) -> str:
-        source = str(templates.chat_template)
-        try:
-            text = templates.apply_chat_template(
-                convert_messages(
-                    messages,
-                    as_parts=reads_parts(templates),
-                    knows_developer="developer" in source,
-                ),
-                tools=format_tools(tools, "vllm"),
-                tokenize=False,
-                add_generation_prompt=True,
-                **template_kwargs,
-            )
-        except RequestError:
-            raise
-        except Exception as error:
-            # A template is the model's code: any exception means that it rejects the messages.
-            raise RequestError.rejected(error) from error
-        return str(text)
+        conversation = convert_messages(
+            messages,
+            as_parts=reads_parts(templates),
+            knows_developer="developer" in str(templates.chat_template),
+        )
+        return apply_template(templates, conversation, tools, template_kwargs)
 
     return render
+
+
+def apply_template(
+    templates: Any,
+    conversation: list[JsonObject],
+    tools: list[JsonObject] | None,
+    template_kwargs: Mapping[str, object],
+) -> str:
+    """Return the prompt of a conversation. Raises `RequestError`."""
+    try:
+        text = templates.apply_chat_template(
+            conversation,
+            tools=format_tools(tools, "vllm"),
+            tokenize=False,
+            add_generation_prompt=True,
+            **template_kwargs,
+        )
+    except Exception as error:
+        # A template is the model's code: any exception means that it rejects the messages.
+        raise RequestError.rejected(error) from error
+    return str(text)
 
 
 def refuse_reserved(template_kwargs: Mapping[str, object]) -> None:

@@ -163,10 +163,9 @@ class Preparation:
         self._vocabulary = read_vocabulary(self.text.tokenizer)
         self._parsers = functools.cache(self._build_parsers)
 
-    def check_parsers(self, options: GenerationOptions) -> None:
-        """Raise `UnknownParserError` for unknown parser names."""
-        if options.message:
-            self._parsers(options.tool_call_parser, options.reasoning_parser)
+    def choose_parsers(self, options: GenerationOptions) -> ParserFactory | None:
+        """Return the parsers; None without any. Raises `UnknownParserError`."""
+        return self._parsers(read_names(options)) if options.message else None
 
     def build_row(
         self,
@@ -193,7 +192,7 @@ class Preparation:
             self._detokenizers,
             stops,
             prompt.token_ids,
-            self._choose_parsers(options),
+            self.choose_parsers(options),
             parser_request,
             options.logprobs,
         )
@@ -231,8 +230,7 @@ class Preparation:
         names = read_names(options)
 
         def begins_with_reasoning() -> bool:
-            parsers = self._parsers(names.tool_call, names.reasoning)
-            return parsers(parser_request, prompt.token_ids).in_reasoning
+            return self._parsers(names)(parser_request, prompt.token_ids).in_reasoning
 
         try:
             return build_grammar(guided, names, self._vocabulary, begins_with_reasoning)
@@ -266,13 +264,8 @@ class Preparation:
             )
         return min(options.max_new_tokens or context, context - length)
 
-    def _choose_parsers(self, options: GenerationOptions) -> ParserFactory | None:
-        if not options.message:
-            return None
-        return self._parsers(options.tool_call_parser, options.reasoning_parser)
-
-    def _build_parsers(self, tool_call: str | None, reasoning: str | None) -> ParserFactory:
-        return self.backend.build_parsers(ParserNames(tool_call, reasoning), self.text.tokenizer)
+    def _build_parsers(self, names: ParserNames) -> ParserFactory:
+        return self.backend.build_parsers(names, self.text.tokenizer)
 
 
 def build_parser_request(

@@ -16,7 +16,7 @@ from typing_extensions import override
 from ..base.errors import RequestError, SetupError, show
 from ..base.json_types import JsonObject
 from ..base.limits import MAX_IMAGE_BYTES, MAX_IMAGE_PIXELS
-from ..templates.chat_template import find_variables, format_tools
+from ..templates.chat_template import find_variables
 from ..tokenization.errors import describe_error
 from ..tokenization.model_files import find_folder
 from .contracts import (
@@ -27,7 +27,7 @@ from .contracts import (
     VlmPreprocessOptions,
 )
 from .inference_backend import Backend
-from .model_text import ModelText, render_conversation
+from .model_text import ModelText, apply_template, render_conversation
 from .rows import Prompt, RowFailure
 
 if TYPE_CHECKING:
@@ -245,21 +245,8 @@ class VisionPrompts:
     def _render(
         self, messages: list[JsonObject], tools: list[JsonObject] | None, **template_kwargs: Any
     ) -> str:
-        conversation = place_image(messages)
-        try:
-            text = self.processor.apply_chat_template(
-                conversation,
-                tools=format_tools(tools, "vllm"),
-                tokenize=False,
-                add_generation_prompt=True,
-                **{
-                    name: template_kwargs[name] for name in self._variables & template_kwargs.keys()
-                },
-            )
-        except Exception as error:
-            # A template is the model's code: any exception means that it rejects the messages.
-            raise RequestError.rejected(error) from error
-        return str(text)
+        known = {name: template_kwargs[name] for name in self._variables & template_kwargs.keys()}
+        return apply_template(self.processor, place_image(messages), tools, known)
 
 
 def place_image(messages: Sequence[JsonObject]) -> list[JsonObject]:

@@ -75,22 +75,18 @@ class TextDetokenizers(DetokenizerFactory):
 
     def __init__(self, texts: Sequence[str], markers: Mapping[str, bool]) -> None:
         self._texts = texts
-        self._special = {
+        self._special = frozenset(
             token_id for token_id, text in enumerate(texts) if markers.get(text, False)
-        }
+        )
 
     @override
     def __call__(self, options: DetokenizerOptions, prompt_token_ids: Sequence[int]) -> Detokenizer:
-        hidden = self._special if options.skip_special_tokens else set()
+        hidden = self._special if options.skip_special_tokens else frozenset()
         return TextDetokenizer(["" if n in hidden else text for n, text in enumerate(self._texts)])
 
     @override
     def token_bytes(self, token_id: int) -> bytes:
         return self._texts[token_id].encode()
-
-    @override
-    def is_special(self, token_id: int) -> bool:
-        return token_id in self._special
 
 
 class TextDetokenizer(Detokenizer):

@@ -12,8 +12,7 @@ import sys
 import time
 import zlib
 from array import array
-from collections.abc import Callable, Mapping, Sequence
-from typing import Protocol
+from collections.abc import Callable, Sequence
 
 import msgspec
 
@@ -40,15 +39,6 @@ _ASKED = ("1", "on", "true")
 _HASHES = 1 << 32
 MS_PER_S = 1000
 _ROUNDED_MS = 3  # digits of a time in ms
-
-
-class RequestContext(Protocol):
-    """The part of Dynamo's request `Context` that is read here."""
-
-    @property
-    def metadata(self) -> Mapping[str, str]:
-        """The request's headers x-dynamo-meta-*."""
-        ...
 
 
 class Recorder:

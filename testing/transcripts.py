@@ -10,6 +10,7 @@ import msgspec
 
 from ..base.errors import BackedgeError, SetupError
 from ..base.json_types import JsonObject
+from ..recording.parser_case import Expected
 from ..templates.chat_template import ModelPrompts
 
 # `examples/` in a checkout, `backedge/examples/` in an installed wheel (see pyproject.toml).
@@ -24,26 +25,13 @@ class UnknownPromptError(BackedgeError):
     """No transcript has this prompt. The message names some that are known."""
 
 
-class ToolCall(msgspec.Struct):
-    """A tool call that a transcript expects; arguments are JSON text."""
-
-    name: str
-    arguments: str
-
-
-class Expected(msgspec.Struct):
-    """The part of a transcript's expected result that is used here."""
-
-    tool_calls: list[ToolCall] = []
-
-
 class Transcript(msgspec.Struct):
     """One line of a file: a request and the model's output, end-of-sequence token included."""
 
     id: str
     messages: list[JsonObject]
     output: str
-    expect: Expected = msgspec.field(default_factory=Expected)
+    expect: Expected = Expected()
     tools: list[JsonObject] | None = None
     tool_choice: str | JsonObject | None = None
     chat_template_kwargs: JsonObject = {}
@@ -64,16 +52,11 @@ class Transcript(msgspec.Struct):
         end_of_sequence = answer[answer.rindex("<|") :] if "<|" in answer else ""
         calls = [
             f'{{"name": {json.dumps(call.name)}, "parameters": {call.arguments}}}'
-            for call in self.calls
+            for call in self.expect.tool_calls
         ]
         is_named = isinstance(self.tool_choice, dict)
-        text = self.calls[0].arguments if is_named else f"[{', '.join(calls)}]"
+        text = self.expect.tool_calls[0].arguments if is_named else f"[{', '.join(calls)}]"
         return f"{reasoning}{marker}{text}{end_of_sequence}"
-
-    @property
-    def calls(self) -> list[ToolCall]:
-        """The calls in the output."""
-        return self.expect.tool_calls
 
 
 class Recordings:
@@ -143,7 +126,7 @@ class Recordings:
         return text
 
     def _output(self, transcript: Transcript, in_json: bool) -> list[int]:
-        guided = in_json and transcript.calls and transcript.tool_choice
+        guided = in_json and transcript.expect.tool_calls and transcript.tool_choice
         return self._files.encode(transcript.output_in_json if guided else transcript.output)
 
     def _describe_known(self) -> str:

@@ -20,13 +20,12 @@ from ...base.limits import MAX_HELD_ROWS
 from ...base.seams import check_seams, rows_of
 from ...guided.call_policy import to_tag_format
 from ...offline.completion import Completion, TokenLogprobs
-from ...offline.contracts import ModelLoadConfig
+from ...offline.contracts import ModelLoadConfig, check_names
 from ...offline.inference_backend import (
     GUIDED,
     LOGPROBS,
     SEEDS,
     Backend,
-    check_names,
     loads,
     needs,
 )

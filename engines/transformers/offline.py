@@ -18,14 +18,13 @@ from typing_extensions import override
 
 from ...base.errors import SetupError
 from ...base.seams import check_seams, rows_of
-from ...offline.contracts import ModelLoadConfig, OptionValueError, RowError
+from ...offline.contracts import ModelLoadConfig, OptionValueError, RowError, check_names
 from ...offline.inference_backend import (
     GUIDED,
     LOGITS,
     LOGPROBS,
     SEEDS,
     VLM,
-    check_names,
     needs,
 )
 from ...offline.model_text import ModelText, open_text

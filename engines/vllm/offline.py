@@ -18,14 +18,13 @@ from typing_extensions import override
 from ...base.limits import MAX_HELD_ROWS
 from ...base.seams import check_seams, rows_of
 from ...offline.completion import Completion, TokenLogprobs
-from ...offline.contracts import ModelLoadConfig, PluginError, RowError
+from ...offline.contracts import ModelLoadConfig, PluginError, RowError, check_names
 from ...offline.inference_backend import (
     GUIDED,
     LOGITS,
     LOGPROBS,
     SEEDS,
     VLM,
-    check_names,
     loads,
     needs,
 )

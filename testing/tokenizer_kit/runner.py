@@ -17,6 +17,13 @@ from .check import Check, TokenizerUnderTest, has_own_attribute
 from .samples import CODE, EMOJI, LONG, MULTILINGUAL
 
 CHEAP = "an instance costs no more than tokenizing a document"
+REPR = Check("repr", "names the class, no address", optional.readable_repr, "__repr__")
+STREAM_CHECKS = (
+    Check("stream tokens", "an iterator of lists of str", optional.stream_tokens),
+    Check("stream lazy", "an iterator is never read ahead", optional.stream_lazy),
+    Check("stream order", "tokens in the order of the texts", optional.stream_order),
+    Check("stream re-entrant", "a call does not disturb another", optional.stream_reentrant),
+)
 CHECKS = (
     Check("signatures", "methods accept the contract's arguments", required.signatures, basic=True),
     Check("results", "results have the contract's types", required.results, basic=True),
@@ -38,37 +45,22 @@ CHECKS = (
     Check("construction", CHEAP, required.construction),
     Check("template", "the prompt's text", optional.template, "apply_chat_template"),
     Check("prompt", "the prompt's ids", optional.prompt, "tokenize"),
-    Check("stream tokens", "an iterator of lists of str", optional.stream_tokens, "__call__"),
-    Check("stream lazy", "an iterator is never read ahead", optional.stream_lazy, "__call__"),
-    Check(
-        "stream order",
-        "tokens in the order of the texts",
-        optional.stream_order,
-        "__call__",
-    ),
-    Check(
-        "stream re-entrant",
-        "a call does not disturb another",
-        optional.stream_reentrant,
-        "__call__",
-    ),
+    *(check._replace(needs="__call__") for check in STREAM_CHECKS),
     Check(
         "special_toks",
         "skip_special_tokens hides them",
         optional.special_toks,
         "special_toks",
     ),
-    Check("repr", "names the class, no address", optional.readable_repr, "__repr__"),
+    REPR,
 )
 STREAMING_CHECKS = (
-    Check("stream tokens", "an iterator of lists of str", optional.stream_tokens, basic=True),
-    Check("stream lazy", "an iterator is never read ahead", optional.stream_lazy),
-    Check("stream order", "tokens in the order of the texts", optional.stream_order),
-    Check("stream re-entrant", "a call does not disturb another", optional.stream_reentrant),
+    STREAM_CHECKS[0]._replace(basic=True),
+    *STREAM_CHECKS[1:],
     Check("pickle", "an unpickled copy gives equal tokens", optional.streaming_copy("pickle")),
     Check("dill", "a copy by dill gives equal tokens", optional.streaming_copy("dill")),
     Check("construction", CHEAP, optional.streaming_construction),
-    Check("repr", "names the class, no address", optional.readable_repr, "__repr__"),
+    REPR,
 )
 """For a class that has only the streaming contract: `tok(texts)` gives lists of str."""
 

@@ -3,7 +3,7 @@
 import pytest
 from backedge.base.engines import has_engine
 from backedge.base.errors import SetupError
-from backedge.offline.contracts import UnknownOptionError
+from backedge.offline.contracts import UnknownOptionError, check_names
 from backedge.offline.inference_backend import (
     CAPABILITIES,
     ENGINES,
@@ -11,7 +11,6 @@ from backedge.offline.inference_backend import (
     REPLAY,
     able_backends,
     backend_class,
-    check_names,
     loads,
 )
 

@@ -97,4 +97,4 @@ def test_a_template_that_refuses(tmp_path):
 
 def test_parsers_are_known_before_rows():
     with pytest.raises(UnknownParserError, match="'hermez' is not known"):
-        prepare().check_parsers(GenerationOptions(message=True, tool_call_parser="hermez"))
+        prepare().choose_parsers(GenerationOptions(message=True, tool_call_parser="hermez"))

@@ -54,6 +54,8 @@ class Detokenizer(Protocol):
 class DetokenizerFactory(Protocol):
     """Creates a detokenizer for each choice; built once per tokenizer."""
 
+    _special: frozenset[int] = frozenset()
+
     def __call__(self, options: DetokenizerOptions, prompt_token_ids: Sequence[int]) -> Detokenizer:
         """Return a detokenizer for the tokens that follow `prompt_token_ids`."""
         ...
@@ -64,7 +66,7 @@ class DetokenizerFactory(Protocol):
 
     def is_special(self, token_id: int) -> bool:
         """Whether `skip_special_tokens` hides this token."""
-        ...
+        return token_id in self._special
 
 
 def remove_spaces(

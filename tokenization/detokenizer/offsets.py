@@ -46,10 +46,6 @@ class OffsetDetokenizers(DetokenizerFactory):
     def token_bytes(self, token_id: int) -> bytes:
         return self._tokenizer.decode([token_id], skip_special_tokens=False).encode()
 
-    @override
-    def is_special(self, token_id: int) -> bool:
-        return token_id in self._special
-
 
 class OffsetDetokenizer(Detokenizer):
     """Decodes a short window of tokens at each step and returns the new text at its end.
@@ -238,10 +234,6 @@ class StreamDetokenizers(DetokenizerFactory):
             return content.encode()
         piece = lookup_piece(self._tokenizer, token_id)
         return b"" if piece is None else piece_bytes(piece, self._decoder)
-
-    @override
-    def is_special(self, token_id: int) -> bool:
-        return token_id in self._special
 
 
 class StreamDetokenizer(Detokenizer):

@@ -85,10 +85,6 @@ class TableDetokenizers(DetokenizerFactory):
         piece = self.piece(token_id)
         return piece.encode() if isinstance(piece, str) else piece
 
-    @override
-    def is_special(self, token_id: int) -> bool:
-        return token_id in self._special
-
 
 class TableDetokenizer(Detokenizer):
     """Looks tokens up in a table that all detokenizers of a tokenizer share."""
