@@ -29,7 +29,7 @@ from .recording import RecordedChunk, RecordedDeltas, Recording
 # Length of a text to look up as one token: a space or a quote, and the letter.
 _LONGEST = 2
 LETTERS = "xqzjkvwybcdfghlmnprst"
-ONE = "1"
+DIGITS = "123456789"
 _SHOWN = DetokenizerOptions(skip_special_tokens=False, spaces_between_special_tokens=False)
 # The text of a token that the vocabulary defines as a marker.
 _MARKER = re.compile(r"\s*(?:<[^<>\s]{1,64}>|\[/?[A-Z_]{2,40}\])\s*")
@@ -100,7 +100,7 @@ def find_short_tokens(detokenizers: DetokenizerFactory) -> dict[bytes, int]:
         except Exception:  # noqa: BLE001 - a tokenizer is third-party code: it has no more ids
             break
         text = raw.decode(errors="ignore")
-        is_short = len(text) == 1 or (len(text) == _LONGEST and text[1] in LETTERS + ONE)
+        is_short = len(text) == 1 or (len(text) == _LONGEST and text[1] in LETTERS + DIGITS)
         if len(raw) == 1 or (is_short and text.encode() == raw):
             found.setdefault(raw, token_id)
     return found
@@ -109,12 +109,15 @@ def find_short_tokens(detokenizers: DetokenizerFactory) -> dict[bytes, int]:
 class RequestRedactor:
     """Redacts one request. parsers: the model's parser names.
 
-    letter: replaces words; it occurs in no stop string of the request.
+    letter, digit: replace words and numbers; they occur in no stop string of the request.
     """
 
     def __init__(self, redactor: Redactor, params: PostprocessParams, parsers: ParserNames) -> None:
         stops = "".join(params.stop)
-        self.letter = next((letter for letter in LETTERS if letter not in stops), LETTERS[0])
+        self.letter, self.digit = (
+            next((character for character in characters if character not in stops), characters[0])
+            for characters in (LETTERS, DIGITS)
+        )
         self._redactor = redactor
         self._kept = KeptText(params, parsers)
 
@@ -167,7 +170,7 @@ class RequestRedactor:
         for character, kept in zip(text, mask, strict=True):
             new = character if kept == KEPT else self._replace(character)
             if kept == DIGIT:
-                parts.append(ONE)
+                parts.append(self.digit)
             elif kept == KEPT or new == character or new != last:
                 parts.append(new)
             last = new if kept == GONE and new != character else ""
@@ -176,7 +179,7 @@ class RequestRedactor:
     def _replace(self, character: str) -> str:
         """Return the replacement of a character: itself outside of words and numbers."""
         if character.isalnum():
-            return ONE if character.isdecimal() else self.letter
+            return self.digit if character.isdecimal() else self.letter
         # Vowel signs and similar marks are parts of words.
         return self.letter if unicodedata.category(character)[0] == "M" else character
 

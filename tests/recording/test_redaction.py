@@ -10,7 +10,7 @@ import msgspec
 import pytest
 from backedge.parsers.base import ParserNames, ParserRequest
 from backedge.parsers.parser_lookup import reasoning_format, tool_format
-from backedge.postprocess import ChoiceDelta, Chunk
+from backedge.postprocess import ChoiceDelta, Chunk, Postprocessor
 from backedge.postprocess.messages import Delta, FunctionDelta, ToolCallDelta
 from backedge.recording.kept_text import GONE, KeptText, declared_names
 from backedge.recording.recorder import RequestNotes
@@ -242,6 +242,43 @@ def test_a_stop_string_stays_and_arises_nowhere_else() -> None:
     assert redacting.letter != "x"
     assert redacted.count("Observation:") == 1
     assert redacted.count("x") == 1, "the one of `six`, where the stop string was"
+
+
+STOPS = [
+    ["1, 1"],
+    ["11"],
+    ["x1"],
+    ["、"],
+    ["世界"],
+    ["\U0001f44b\U0001f3fd"],
+    ["こん", "ü"],
+    [", 2"],
+    ["🏽 "],
+]
+
+
+@pytest.mark.parametrize("size", [1, 3])
+@pytest.mark.parametrize("stop", STOPS, ids="|".join)
+@pytest.mark.parametrize("name", ["count", "multilingual_text"])
+def test_an_answer_ends_at_the_same_stop_string(name: str, stop: list[str], size: int) -> None:
+    """Also one of several tokens, and one that is made of what replaces words and numbers."""
+    transcript = TRANSCRIPTS[name]
+    request = params(stop=stop, parser=parser_request(transcript))
+    token_ids = encode(transcript["output"])
+    chunks = [token_ids[start : start + size] for start in range(0, len(token_ids), size)]
+    redacted = RequestRedactor(redactor(), request, NAMES).redact(chunks)
+
+    def find_end(parts: list[list[int]]) -> tuple[int, object]:
+        post = Postprocessor(request, tiny_detokenizers(), tiny_parsers())
+        for number, part in enumerate(parts):
+            for delta in post.feed(Chunk(token_ids=part)):
+                if delta.finish_reason:
+                    return number, delta.stop_reason
+        return -1, None
+
+    found = find_end(chunks)
+    assert (found[1] in stop) == any(text in transcript["output"] for text in stop)
+    assert find_end(redacted) == found
 
 
 def test_deltas_lose_text_and_keep_their_kind() -> None:
