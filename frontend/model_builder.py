@@ -20,7 +20,7 @@ from ..base.seams import Seam, check_seams, read_version, rows_of
 from ..engines.dynamo.types import (
     read_runtime_config,
 )
-from ..guided.call_policy import CallPolicy, find_call_tags
+from ..guided.call_policy import CallPolicy, find_call_format
 from ..parsers.base import ParserNames
 from ..parsers.parser_lookup import Kind
 from ..postprocess.messages import WorkerCard
@@ -164,7 +164,7 @@ def read_call_policy(
     mode, scope, schema = runtime_structural_tag_options(runtime_config)
     tag = msgspec.convert(runtime_config, CardOptions).structural_tag or StructuralTagOptions()
     return CallPolicy(
-        call_tags=find_call_tags(names),
+        calls=find_call_format(names),
         enabled=mode == "on",
         always=scope == "always",
         strict=schema == "strict",

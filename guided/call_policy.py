@@ -22,7 +22,7 @@ from ..base.json_types import JsonObject
 from ..parsers.base import ParserNames
 from ..parsers.format import Format, State
 from ..parsers.parser_lookup import tool_format
-from ..parsers.structural_tag import CallTags, Choice
+from ..parsers.structural_tag import build_tag
 from .client_schemas import standardize
 from .guided_request import GUIDED_FIELDS, GuidedRequest, Tool
 
@@ -174,17 +174,21 @@ def _move_definitions(parameters: JsonObject, definitions: JsonObject, field: st
 ANY_OBJECT: JsonObject = {"type": "object"}
 
 
-def find_call_tags(names: ParserNames) -> CallTags | None:
-    """Return the syntax of a format's calls; None if the format has no grammar for it."""
+def find_call_format(names: ParserNames) -> Format | None:
+    """Return the format of calls; None if there is no grammar for it.
+
+    The markers of a format with a suffix are known only with a checkpoint's vocabulary.
+    """
     format_ = tool_format(names.tool_call) if names.tool_call else None
-    return None if format_ is None else format_.call_tags
+    known = format_ is not None and format_.spelling is not None and format_.suffix is None
+    return format_ if known else None
 
 
 @dataclass(frozen=True, kw_only=True)
 class CallPolicy:
     """Decides on the grammar of a request's answer.
 
-    call_tags: of the model's format. Without them `auto` is unconstrained.
+    calls: the format of the model's calls. Without it `auto` is unconstrained.
     enabled: whether grammars may use the model's own syntax.
     always: constrain `auto` even if the request does not ask for it.
     strict: constrain arguments to their schema despite `strict: false`.
@@ -193,7 +197,7 @@ class CallPolicy:
     standardize: as for `build_guided_decoding`.
     """
 
-    call_tags: CallTags | None = None
+    calls: Format | None = None
     enabled: bool = True
     always: bool = False
     strict: bool = False
@@ -204,7 +208,7 @@ class CallPolicy:
     @property
     def replaces_all(self) -> bool:
         """Whether no other grammar for tools would apply."""
-        return not self.enabled or (self.call_tags is not None and self.forces)
+        return not self.enabled or (self.calls is not None and self.forces)
 
     def constrains(self, request: GuidedRequest) -> bool:
         """Whether the answer will have a grammar, provided it can express the tools' names.
@@ -241,7 +245,7 @@ class CallPolicy:
 
     def _tags_calls(self, request: GuidedRequest, tools: Sequence[Tool]) -> bool:
         """Whether the model's own syntax constrains calls, by Dynamo's rules."""
-        if self.call_tags is None or not self.enabled:
+        if self.calls is None or not self.enabled:
             return False
         if request.forces_call:
             return self.forces
@@ -252,17 +256,15 @@ class CallPolicy:
         )
 
     def _build_tag(self, request: GuidedRequest, tools: Sequence[Tool]) -> JsonObject | None:
-        if self.call_tags is None or not self._tags_calls(request, tools):
+        if self.calls is None or not self._tags_calls(request, tools):
             return None
         name = request.named_function
         named = [tool for tool in tools if name in (None, tool.function.name)]
-        choice: Choice = "any"
-        if request.forces_call:
-            single = request.parallel_tool_calls is False
-            choice = "one" if single or name is not None else "some"
-        return self.call_tags.build_tag(
+        return build_tag(
+            self.calls,
             [(tool.function.name, self._read_schema(tool)) for tool in named],
-            choice,
+            forced=request.forces_call,
+            single=request.parallel_tool_calls is False or name is not None,
             any_order=self.any_order,
         )
 

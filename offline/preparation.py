@@ -17,7 +17,7 @@ from ..guided.call_policy import (
     ReasoningTags,
     after_reasoning,
     constrains_to_json,
-    find_call_tags,
+    find_call_format,
     read_reasoning_tags,
 )
 from ..guided.guided_request import (
@@ -132,7 +132,7 @@ def _find_policy(names: ParserNames) -> CallPolicy:
 
     Reasoning is part of the grammar here, so forced calls have room for it.
     """
-    return CallPolicy(call_tags=find_call_tags(names))
+    return CallPolicy(calls=find_call_format(names))
 
 
 def _find_reasoning(name: str, vocabulary: Vocabulary) -> ReasoningTags:

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import enum
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import NoReturn
 
 from ..base.errors import SetupError
 from .arguments.json_calls import CallKeys
-from .structural_tag import CallTags
 
 
 class State(enum.Enum):
@@ -162,6 +161,34 @@ class FormatError(SetupError):
 
 
 @dataclass(frozen=True)
+class Spelling:
+    """How a model writes calls, for the grammar that holds it to them (`structural_tag`).
+
+    Line breaks are optional, with the spaces after them, and so is white space between calls.
+
+    call: with the placeholders `{name}` and `{arguments}`, and perhaps `{index}`, a number.
+    around: the text before the first call and after the last one.
+    between: the text between two calls.
+    after_text: the marker before calls that follow content, if others begin an answer.
+    parameters: by the state of the value, a parameter with `{key}` and `{value}`, and perhaps
+        `{type}`, the value's JSON type. None if the arguments are one JSON object.
+    """
+
+    call: str
+    around: tuple[str, str] = ("", "")
+    between: str = ""
+    after_text: str = ""
+    parameters: Mapping[State, str] = field(default_factory=dict)
+
+    def rename(self, spell: Callable[[str], str]) -> Spelling:
+        """Return the spelling with the markers of a variant. spell: replaces them in a text."""
+        begin, end = map(spell, self.around)
+        parameters = {state: spell(text) for state, text in self.parameters.items()}
+        between, after_text = spell(self.between), spell(self.after_text)
+        return Spelling(spell(self.call), (begin, end), between, after_text, parameters)
+
+
+@dataclass(frozen=True)
 class Format:
     """Markers, with the states they lead to.
 
@@ -191,7 +218,7 @@ class Format:
         template. If there are several, one that is on suffices.
     prefix: content before every answer, which the model does not write.
     suffix: what a checkpoint may append to the names of the markers (`spell_markers`).
-    call_tags: the syntax of calls for engines that enforce it; None if no engine does.
+    spelling: the text of calls as the model writes it; None if no grammar constrains them.
     hints: texts of which the family's chat templates have at least one, if another format has
         the same markers (`detection`).
     source: where the format was taken from.
@@ -218,7 +245,7 @@ class Format:
     thinking_flags: Mapping[str, bool] = field(default_factory=dict)
     prefix: str = ""
     suffix: re.Pattern[str] | None = None
-    call_tags: CallTags | None = None
+    spelling: Spelling | None = None
     hints: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:

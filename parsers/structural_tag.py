@@ -1,98 +1,218 @@
-"""The syntax of models' calls as a grammar for engines: xgrammar's structural tags.
+"""The grammar of a format's calls, derived from its table: a structural tag of xgrammar.
 
-vLLM, SGLang and TensorRT-LLM all support them, so every engine constrains a request alike.
+vLLM, SGLang and TensorRT-LLM all read structural tags, so every engine constrains a request alike.
 Source: xgrammar 0.2, docs "Structural Tag Usage".
 """
 
 from __future__ import annotations
 
+import itertools
 import re
-from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Literal
+from collections.abc import Iterable, Sequence
 
 from ..base.json_types import JsonObject
+from .argument_grammar import (
+    Arguments,
+    Inexpressible,
+    either,
+    escape,
+    exactly,
+    fill,
+    in_turn,
+    optional,
+    split_lines,
+)
+from .format import CALL_STATES, TEXT_STATES, Format, Jump, Spelling, State, target_state
+from .swallowed_markup import find_markers
 
-Choice = Literal["any", "some", "one"]
-"""The calls of an answer: any number besides text, only calls but at least one, exactly one."""
 # Other names would need escaping, which differs by format.
 _PLAIN_NAME = re.compile(r"[\w.:/-]+")
+_HOLE = re.compile(r"\{(?:name|arguments|index)\}")
+_ANY_TEXT: JsonObject = {"type": "any_text"}
+_NUMBER: JsonObject = {"type": "regex", "pattern": r"\d+"}
+# Line breaks before calls that follow no content.
+_GAP: JsonObject = {"type": "regex", "pattern": r"\n{0,3}"}
+_SPACE = r" \n\r\t"
 
 
-@dataclass(frozen=True)
-class CallTags:
-    """The text around the arguments of a call.
+def build_tag(
+    format_: Format,
+    tools: Sequence[tuple[str, JsonObject]],
+    *,
+    forced: bool = False,
+    single: bool = False,
+    any_order: bool = False,
+) -> JsonObject | None:
+    """Return a structural tag for calls of the tools; None if it cannot express their names.
 
-    trigger: text that only a call begins with; each of `begins`, or the section, begins with it.
-    begins: alternatives for the text before the arguments, with `{name}` for the function's name.
-    end: the text after them.
-    section: the begin and end of the section that holds all calls; None without a section.
-    separator: optional text before each call but the first.
-    index: a regular expression that follows the begin, and the text after it; None for none.
-    style: xgrammar's name for the syntax of the arguments.
+    format_: with a spelling. tools: the names, each with the schema of its arguments.
+    forced: the answer is calls only, at least one; otherwise text with any number of calls.
+    single: at most one call, which ends the answer. any_order: whether the arguments may be in
+        another order than in the schema.
     """
+    spelling = format_.spelling
+    if spelling is None or not all(_PLAIN_NAME.fullmatch(name) for name, _ in tools):
+        return None
+    grammar = Arguments(format_, spelling, any_order=any_order)
+    try:
+        arguments = [(name, grammar.build(schema)) for name, schema in tools]
+        calls = _Calls(format_, spelling, arguments, single=single)
+        return {"type": "structural_tag", "format": calls.forced() if forced else calls.free()}
+    except Inexpressible:
+        return None
 
-    trigger: str
-    begins: tuple[str, ...]
-    end: str
-    section: tuple[str, str] | None = None
-    separator: str = ""
-    index: tuple[str, str] | None = None
-    style: str = "json"
 
-    def build_tag(
-        self, tools: Sequence[tuple[str, JsonObject]], choice: Choice, *, any_order: bool = False
-    ) -> JsonObject | None:
-        """Return a structural tag for calls of the tools; None if a name cannot be expressed.
+class _Calls:
+    """The calls of an answer. tools: names and the grammars of their arguments."""
 
-        tools: the names, each with the schema of its arguments.
-        any_order: whether the arguments may be in another order than in the schema.
-        """
-        if not all(_PLAIN_NAME.fullmatch(name) for name, _ in tools):
-            return None
-        # Before the first call, the separator is white space that a parser drops.
-        in_text = choice == "any" and self.section is None
-        separators = [""] if in_text or not self.separator else ["", self.separator]
-        calls = [
-            _tag(
-                separator + begin.replace("{name}", name),
-                self._arguments(schema, any_order),
-                self.end,
-            )
-            for name, schema in tools
-            for separator in separators
-            for begin in self.begins
-        ]
-        return {"type": "structural_tag", "format": self._join(calls, choice)}
+    def __init__(
+        self,
+        format_: Format,
+        spelling: Spelling,
+        tools: Sequence[tuple[str, JsonObject]],
+        *,
+        single: bool,
+    ) -> None:
+        self._format = format_
+        self._spelling = spelling
+        self._tools = tools
+        self._single = single
 
-    def _arguments(self, schema: JsonObject, any_order: bool) -> JsonObject:
-        arguments: JsonObject = {
-            "type": "json_schema",
-            "json_schema": schema,
-            "style": self.style,
-            "any_order": any_order,
+    def forced(self) -> JsonObject:
+        """Return the grammar of calls without text."""
+        lead = self._spelling.after_text
+        before = [_GAP, optional(exactly(lead))] if lead else [_GAP]
+        return in_turn([*before, self._section()])
+
+    def free(self) -> JsonObject:
+        """Return the grammar of text in which a trigger begins calls."""
+        spelling = self._spelling
+        opening = spelling.around[0] or spelling.call
+        # Without a marker of their own, calls begin the answer.
+        bare = find_markers(self._format.states, (State.START,), CALL_STATES)
+        if not opening.startswith(tuple(bare)):
+            return self._triggered(opening)
+        text = _ANY_TEXT
+        if marker := spelling.after_text:
+            calls = optional(in_turn([exactly(marker), self._section()]))
+            text = in_turn([{**_ANY_TEXT, "excludes": [marker]}, calls])
+        first, *_ = _HOLE.split(spelling.around[0] + spelling.call)
+        left, kept = _other_beginnings(first + name for name, _ in self._tools)
+        return either([self._section(), _pattern(kept), in_turn([_pattern(left), text])])
+
+    def _triggered(self, opening: str) -> JsonObject:
+        """Return the grammar of text with calls. opening: the text with which they begin."""
+        trigger = self._find_trigger(_HOLE.split(opening)[0])
+        (before, after), call = self._spelling.around, self._spelling.call
+        if before:
+            content = in_turn([*fill(before.removeprefix(trigger)), self._calls()])
+        else:
+            content = either(self._call(call.removeprefix(trigger)))
+        return {
+            "type": "triggered_tags",
+            "triggers": [trigger],
+            "tags": [_tag(trigger, content, _list_ends(after))],
+            "excludes": self._find_excluded(trigger),
+            "stop_after_first": self._single,
         }
-        if self.index is None:
-            return arguments
-        pattern, text = self.index
-        between = [{"type": "regex", "pattern": pattern}, {"type": "const_string", "value": text}]
-        return {"type": "sequence", "elements": [*between, arguments]}
 
-    def _join(self, calls: list[JsonObject], choice: Choice) -> JsonObject:
-        sequence: JsonObject = {
+    def _section(self) -> JsonObject:
+        """Return the grammar of all calls with the text around them."""
+        before, after = self._spelling.around
+        return in_turn([*fill(before), self._calls(), *fill(after)])
+
+    def _calls(self) -> JsonObject:
+        between = self._spelling.between
+        # White space between calls is often omitted.
+        is_space = not between.strip()
+        return {
             "type": "tags_with_separator",
-            "tags": calls,
-            "separator": "",
+            "tags": self._call(self._spelling.call, between if is_space else ""),
+            "separator": "" if is_space else between,
             "at_least_one": True,
-            "stop_after_first": choice == "one",
+            "stop_after_first": self._single,
         }
-        if self.section is not None:
-            calls = [_tag(self.section[0], sequence, self.section[1])]
-            sequence = calls[0]
-        if choice != "any":
-            return sequence
-        return {"type": "triggered_tags", "triggers": [self.trigger], "tags": calls}
+
+    def _call(self, written: str, between: str = "") -> list[JsonObject]:
+        """Return the tag of a call of each tool. written: its spelling. between: text after it."""
+        before, after = written.split("{arguments}")
+        return [
+            _tag(
+                "", in_turn([*fill(before, {"name": exactly(name), "index": _NUMBER}), value]), ends
+            )
+            for ends in [_list_ends(after + between)]
+            for name, value in self._tools
+        ]
+
+    def _find_trigger(self, text: str) -> str:
+        """Return the beginning of `text` up to the marker that leads to calls.
+
+        A marker of letters alone may be a word of the content, so all of the text is needed.
+        Raises `Inexpressible` if there is no marker.
+        """
+        state: State | Jump = State.CONTENT
+        end = 0
+        while isinstance(state, State) and not self._is_call(state):
+            at = {
+                marker: text.find(marker, end)
+                for marker in self._format.states.get(state, {})
+                if marker and text.find(marker, end) >= 0
+            }
+            if not at:
+                break
+            marker = min(at, key=lambda found: (at[found], -len(found)))
+            if marker.isalpha():
+                return text
+            end = at[marker] + len(marker)
+            state = target_state(self._format.states[state][marker])
+        if not end:
+            raise Inexpressible(text)
+        return text if isinstance(state, State) and not self._is_call(state) else text[:end]
+
+    def _is_call(self, state: State) -> bool:
+        """Return whether only calls follow."""
+        following = map(target_state, self._format.states.get(state, {}).values())
+        return state in CALL_STATES and TEXT_STATES.isdisjoint(following)
+
+    def _find_excluded(self, trigger: str) -> list[str]:
+        """Return the other markers that lead to calls, which text must not have."""
+        markers = find_markers(self._format.states, (State.CONTENT,), CALL_STATES)
+        return sorted(m for m in markers if m not in trigger)
 
 
-def _tag(begin: str, content: JsonObject, end: str) -> JsonObject:
-    return {"type": "tag", "begin": begin, "content": content, "end": end}
+def _tag(begin: str, content: JsonObject, ends: list[str]) -> JsonObject:
+    return {"type": "tag", "begin": begin, "content": content, "end": ends}
+
+
+def _list_ends(written: str) -> list[str]:
+    """Return the ways to write a text whose line breaks are optional."""
+    pieces = [("", piece) if piece[:1] == "\n" else (piece,) for piece in split_lines(written)]
+    return ["".join(chosen) for chosen in itertools.product(*pieces)]
+
+
+def _pattern(expression: str) -> JsonObject:
+    return {"type": "regex", "pattern": expression}
+
+
+def _other_beginnings(beginnings: Iterable[str]) -> tuple[str, str]:
+    """Return patterns for text that begins like none of `beginnings`, after white space.
+
+    The first ends with the character that differs, the second is an answer that ends before that.
+    """
+    left, kept = _differ(set(beginnings), apart=_SPACE)
+    return f"[{_SPACE}]*{left}", f"[{_SPACE}]*{kept}"
+
+
+def _differ(texts: set[str], apart: str = "") -> tuple[str, str]:
+    """Return the patterns of `_other_beginnings`. apart: characters that cannot be the first."""
+    following: dict[str, set[str]] = {}
+    for text in texts:
+        following.setdefault(text[0], set()).add(text[1:])
+    firsts = "".join(map(escape, sorted(following)))
+    left, kept = [f"[^{apart}{firsts}]"], []
+    for char, rest in sorted(following.items()):
+        if "" not in rest:
+            other, whole = _differ(rest)
+            left.append(escape(char) + other)
+            kept.append(escape(char) + whole)
+    return f"(?:{'|'.join(left)})", f"(?:{'|'.join(kept)})?" if kept else ""

@@ -3,7 +3,7 @@
 import re
 
 from ..arguments.json_calls import CallKeys
-from ..format import Format, Jump, State
+from ..format import Format, Jump, Spelling, State
 from .fragments import json_calls, merge_states, think
 
 COHERE_COMMAND = Format(
@@ -31,4 +31,9 @@ COHERE_COMMAND = Format(
     # The model's own ids start from 0 in every turn, so they are not unique in a conversation.
     keys=CallKeys(name=("tool_name", "name"), arguments=("parameters", "arguments"), id=()),
     source="vllm 0.31 parser/cohere_command.py; sglang function_call/cohere_command4_detector.py",
+    spelling=Spelling(
+        '{"tool_call_id": "{index}", "tool_name": "{name}", "parameters": {arguments}}',
+        around=("<|START_ACTION|>[\n    ", "\n]<|END_ACTION|>"),
+        between=",\n    ",
+    ),
 )

@@ -5,8 +5,7 @@ GigaChat 3.5 uses the same format with other markers.
 
 import re
 
-from ..format import Format, Jump, ReuseSuffix, State
-from ..structural_tag import CallTags
+from ..format import Format, Jump, ReuseSuffix, Spelling, State
 from .fragments import think, variant
 
 # A parameter without its end marker ends where the next one begins.
@@ -15,17 +14,6 @@ _VALUE_ENDS = {
     "<｜DSML｜parameter": State.HEADER,
     "\n<｜DSML｜parameter": State.HEADER,
 }
-
-
-def _tags(mark: str, section: str, style: str = "deepseek_xml") -> CallTags:
-    begin = f"<{mark}{section}>"
-    return CallTags(
-        begin,
-        (f'<{mark}invoke name="{{name}}">\n',),
-        f"</{mark}invoke>\n",
-        section=(f"{begin}\n", f"</{mark}{section}>"),
-        style=style,
-    )
 
 
 DEEPSEEK_V32 = Format(
@@ -70,7 +58,15 @@ DEEPSEEK_V32 = Format(
     strip="",
     wrappers=("arguments", "input"),
     source="deepseek-ai/DeepSeek-V3.2 encoding/encoding_dsv32.py; vllm 0.31 parser/deepseek_v32.py",
-    call_tags=_tags("｜DSML｜", "function_calls"),
+    spelling=Spelling(
+        '<｜DSML｜invoke name="{name}">\n{arguments}\n</｜DSML｜invoke>\n',
+        around=("<｜DSML｜function_calls>\n", "</｜DSML｜function_calls>"),
+        parameters={
+            state: f'<｜DSML｜parameter name="{{key}}" string="{is_string}">'
+            "{value}</｜DSML｜parameter>\n"
+            for state, is_string in ((State.STRING, "true"), (State.JSON, "false"))
+        },
+    ),
 )
 
 # Misspellings of "tool_calls" observed in the model's output.
@@ -88,7 +84,6 @@ DEEPSEEK_V4 = variant(
     },
     source="DeepSeek V4 encoding (vllm 0.31 tokenizers/deepseek_v4_encoding.py); "
     "vllm 0.31 parser/deepseek_v4.py",
-    call_tags=_tags("｜DSML｜", "tool_calls"),
 )
 
 DEEPSEEK_V41 = variant(
@@ -99,7 +94,6 @@ DEEPSEEK_V41 = variant(
     states=think(extra_end=True),
     source="DeepSeek V4.1 encoding (vllm 0.31 tokenizers/deepseek_v41_encoding.py); "
     "vllm 0.31 parser/deepseek_v41.py",
-    call_tags=_tags("｜DSML｜ ", "calls", "deepseek_v4_1_xml"),
 )
 
 GIGACHAT35 = variant(

@@ -1,7 +1,6 @@
 """DeepSeek V3, R1 and V3.1: tool calls, and the reasoning of V3.1."""
 
-from ..format import Format, Jump, ReuseSuffix, State
-from ..structural_tag import CallTags
+from ..format import Format, Jump, ReuseSuffix, Spelling, State
 from .fragments import think
 
 CALLS_BEGIN, CALLS_END = "<｜tool▁calls▁begin｜>", "<｜tool▁calls▁end｜>"
@@ -37,12 +36,10 @@ DEEPSEEK_V3 = Format(
     thinking_flags={"thinking": False},
     source="vllm examples/tool_chat_template_deepseekv3.jinja, "
     "0.31 tool_parsers/deepseekv3_tool_parser.py, reasoning/deepseek_v3_reasoning_parser.py",
-    call_tags=CallTags(
-        CALLS_BEGIN,
-        (CALL_BEGIN + "function" + SEPARATOR + "{name}\n```json\n",),
-        "\n```" + CALL_END,
-        section=(CALLS_BEGIN, CALLS_END),
-        separator="\n",
+    spelling=Spelling(
+        f"{CALL_BEGIN}function{SEPARATOR}{{name}}\n```json\n{{arguments}}\n```{CALL_END}",
+        around=(CALLS_BEGIN, CALLS_END),
+        between="\n",
     ),
 )
 
@@ -61,10 +58,8 @@ DEEPSEEK_V31 = Format(
     aliases=("deepseekv31", "deepseek_v3_1"),
     source="vllm examples/tool_chat_template_deepseekv31.jinja, "
     "0.31 tool_parsers/deepseekv31_tool_parser.py",
-    call_tags=CallTags(
-        CALLS_BEGIN,
-        (CALL_BEGIN + "{name}" + SEPARATOR,),
-        CALL_END,
-        section=(CALLS_BEGIN, CALLS_END),
+    spelling=Spelling(
+        f"{CALL_BEGIN}{{name}}{SEPARATOR}{{arguments}}{CALL_END}",
+        around=(CALLS_BEGIN, CALLS_END),
     ),
 )

@@ -1,7 +1,7 @@
 """Dots: invocations like MiniMax M2's, or a JSON call, between its own tags."""
 
 from ..format import Format, Jump, ReuseSuffix, State
-from .fragments import invocation, invoke
+from .fragments import invocation, invoke, spell_invocations
 from .minimax import QUOTES
 
 END = "</dots_function_call>"
@@ -20,4 +20,5 @@ DOTS = Format(
     },
     strip="",
     source="vllm 0.31 tool_parsers/dots_tool_parser.py; sglang function_call/dots_detector.py",
+    spelling=spell_invocations("<dots_function_call>\n", END),
 )

@@ -1,7 +1,7 @@
 """ERNIE 4.5: tool calls, and reasoning with the answer between tags."""
 
-from ..format import Format, State
-from .fragments import json_calls, merge_states, think
+from ..format import Format, Spelling, State
+from .fragments import JSON_CALL, json_calls, merge_states, think
 
 ERNIE45 = Format(
     "ernie45",
@@ -16,4 +16,5 @@ ERNIE45 = Format(
         json_calls("<tool_call>", "</tool_call>"),
     ),
     source="vllm 0.31 tool_parsers/ernie45_tool_parser.py, reasoning/ernie45_reasoning_parser.py",
+    spelling=Spelling(f"<tool_call>\n{JSON_CALL}\n</tool_call>\n"),
 )

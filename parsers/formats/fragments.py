@@ -7,16 +7,22 @@ A fragment is a mapping like `Format.states`. Spread it into a format's own stat
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from typing import TypeAlias, TypedDict, Unpack
 
-from ..format import Format, Jump, State, Target
-from ..structural_tag import CallTags
+from ..format import Format, Jump, Spelling, State, Target
 
 States: TypeAlias = Mapping[State, Mapping[str, Target]]
 Markers: TypeAlias = str | tuple[str, ...]
 """One marker, or several with the same meaning."""
+JSON_CALL = '{"name": "{name}", "arguments": {arguments}}'
+"""How most chat templates write a call object, for `Spelling`."""
+
+
+def call_array(begin: str, end: str) -> Spelling:
+    """Return the spelling of an array of call objects between two texts."""
+    return Spelling(JSON_CALL, around=(begin + "[", "]" + end), between=", ")
 
 
 def think(
@@ -99,6 +105,17 @@ def invocation(
     }
 
 
+def spell_invocations(begin: str, end: str, prefix: str = "") -> Spelling:
+    """Return the spelling of calls as `invocation` reads them, on lines between two texts."""
+    return Spelling(
+        f'<{prefix}invoke name="{{name}}">\n{{arguments}}</{prefix}invoke>\n',
+        around=(begin, end),
+        parameters={
+            State.VALUE: f'<{prefix}parameter name="{{key}}">{{value}}</{prefix}parameter>\n'
+        },
+    )
+
+
 def merge_states(*parts: States) -> States:
     """Merge the markers of all `parts`; if a marker repeats, the later part wins."""
     merged: dict[State, dict[str, Target]] = {}
@@ -127,23 +144,29 @@ def variant(
     aliases: tuple[str, ...] = (),
     markers: Mapping[str, str] | None = None,
     states: States | None = None,
-    call_tags: CallTags | None = None,
+    spelling: Spelling | None = None,
     **changes: Unpack[Changes],
 ) -> Format:
     """Return a format that differs from `base` only in strings.
 
     markers: replacements in the markers of `base`, wherever they occur.
-    states: additional markers. call_tags: replace those of `base`, which have the old markers.
+    states: additional markers. spelling: instead of that of `base` with the new markers.
     Raises ValueError if a key of `markers` occurs in no marker, because it is misspelt.
     """
-    renamed = _rename_markers(base, markers) if markers else base.states
+    spell = _rename_markers(base, markers or {})
+    if spelling is None and base.spelling is not None:
+        spelling = base.spelling.rename(spell)
+    renamed = {
+        state: {spell(marker): target for marker, target in targets.items()}
+        for state, targets in base.states.items()
+    }
     return replace(
         base,
         name=name,
         aliases=aliases,
         states=merge_states(renamed, states or {}),
         source=source,
-        call_tags=call_tags,
+        spelling=spelling,
         **changes,
     )
 
@@ -152,17 +175,11 @@ def _lead(markers: Markers, target: Target) -> dict[str, Target]:
     return dict.fromkeys((markers,) if isinstance(markers, str) else markers, target)
 
 
-def _rename_markers(base: Format, markers: Mapping[str, str]) -> States:
+def _rename_markers(base: Format, markers: Mapping[str, str]) -> Callable[[str], str]:
     known = "\0".join(marker for targets in base.states.values() for marker in targets)
     for old in markers:
         if old not in known:
             raise ValueError(f"no marker of the format {base.name!r} contains {old!r}")
     # A single pass, so that replacements are not replaced again.
     pattern = re.compile("|".join(map(re.escape, markers)))
-    return {
-        state: {
-            pattern.sub(lambda found: markers[found.group()], marker): target
-            for marker, target in targets.items()
-        }
-        for state, targets in base.states.items()
-    }
+    return lambda text: pattern.sub(lambda found: markers.get(found.group(), ""), text)

@@ -1,6 +1,7 @@
 """GigaChat 3: a tool call is a message of its own after the answer."""
 
-from ..format import COMPLETE, Format, Jump, State
+from ..format import COMPLETE, Format, Jump, Spelling, State
+from .fragments import JSON_CALL
 
 MESSAGE_SEPARATOR = "<|message_sep|>"
 
@@ -13,4 +14,5 @@ GIGACHAT3 = Format(
     },
     source="vllm 0.31 tool_parsers/gigachat3_tool_parser.py; "
     "sglang function_call/gigachat3_detector.py",
+    spelling=Spelling(f"{MESSAGE_SEPARATOR}\n\nfunction call<|role_sep|>\n{JSON_CALL}"),
 )

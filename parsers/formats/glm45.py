@@ -3,7 +3,7 @@
 Ling 3, Spark 2.5, IQuest Q1 and Poolside's.
 """
 
-from ..format import Format, Jump, State
+from ..format import Format, Jump, Spelling, State
 from .fragments import keyed_values, think, variant
 
 GLM45 = Format(
@@ -24,6 +24,12 @@ GLM45 = Format(
     strip="",
     source="zai-org/GLM-4.5 and GLM-4.7 chat templates; vllm 0.31 parser/glm47_moe.py, "
     "parser/ling3.py; sglang function_call/glm4_moe_detector.py, function_call/spark25_detector.py",
+    # Version 4.7 writes no line breaks.
+    spelling=Spelling(
+        "<tool_call>{name}\n{arguments}</tool_call>",
+        between="\n",
+        parameters={State.VALUE: "<arg_key>{key}</arg_key>\n<arg_value>{value}</arg_value>\n"},
+    ),
 )
 
 POOLSIDE_V1 = variant(

@@ -1,7 +1,7 @@
 """IBM Granite 3.0 and later: tool calls and reasoning; Granite 20B Function Calling."""
 
-from ..format import COMPLETE, Format, Jump, State
-from .fragments import json_calls, think
+from ..format import COMPLETE, Format, Jump, Spelling, State
+from .fragments import JSON_CALL, call_array, json_calls, think
 
 GRANITE = Format(
     "granite",
@@ -14,6 +14,7 @@ GRANITE = Format(
         **json_calls(("<|tool_call|>", "<tool_call>"), COMPLETE),
     },
     source="vllm 0.31 parser/granite.py, reasoning/granite_reasoning_parser.py",
+    spelling=call_array("<|tool_call|>", ""),
 )
 
 FUNCTION_CALL = "<function_call>"
@@ -26,4 +27,5 @@ GRANITE_20B_FC = Format(
     },
     source="vllm examples/tool_chat_template_granite_20b_fc.jinja, "
     "0.31 tool_parsers/granite_20b_fc_tool_parser.py",
+    spelling=Spelling(f"{FUNCTION_CALL} {JSON_CALL}", between="\n"),
 )

@@ -6,7 +6,7 @@ names of all markers: `<tool_calls:opensource>`.
 
 import re
 
-from ..format import Format, Jump, State
+from ..format import Format, Jump, Spelling, State
 from .fragments import keyed_values, think
 
 HY_V3 = Format(
@@ -37,4 +37,9 @@ HY_V3 = Format(
     suffix=re.compile(r":[^\s>]+(?=>\Z)"),
     source="vllm 0.31 tool_parsers/hy_v3_tool_parser.py, tool_parsers/hy_v4_tool_parser.py, "
     "reasoning/hy_v4_reasoning_parser.py; sglang function_call/hunyuan_detector.py",
+    spelling=Spelling(
+        "<tool_call>{name}<tool_sep>\n{arguments}</tool_call>\n",
+        around=("<tool_calls>\n", "</tool_calls>"),
+        parameters={State.VALUE: "<arg_key>{key}</arg_key>\n<arg_value>{value}</arg_value>\n"},
+    ),
 )

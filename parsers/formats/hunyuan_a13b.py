@@ -4,7 +4,7 @@ Every marker is plain text, line breaks included.
 """
 
 from ..format import Format, State
-from .fragments import json_calls, merge_states, think
+from .fragments import call_array, json_calls, merge_states, think
 
 HUNYUAN_A13B = Format(
     "hunyuan_a13b",
@@ -23,4 +23,5 @@ HUNYUAN_A13B = Format(
     ),
     source="vllm examples/tool_chat_template_hunyuan_a13b.jinja, "
     "0.31 tool_parsers/hunyuan_a13b_tool_parser.py, reasoning/hunyuan_a13b_reasoning_parser.py",
+    spelling=call_array("<tool_calls>", "</tool_calls>"),
 )

@@ -1,7 +1,7 @@
 """Inkling: each message begins with a token for its kind: text, reasoning or a call."""
 
 from ..arguments.json_calls import CallKeys
-from ..format import Format, State
+from ..format import Format, Spelling, State
 
 MESSAGE = "<|message_model|>"
 ENDS = {"<|end_message|>": State.START, "<|content_model_end_sampling|>": State.START}
@@ -27,4 +27,8 @@ INKLING = Format(
     initial_state=State.HEADER,
     keys=CallKeys(arguments=("args", "arguments", "parameters")),
     source="vllm 0.31 parser/inkling.py; sglang function_call/inkling_detector.py",
+    spelling=Spelling(
+        '<|content_invoke_tool_json|>{"name": "{name}", "args": {arguments}}<|end_message|>',
+        between=MESSAGE,
+    ),
 )

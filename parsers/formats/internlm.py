@@ -1,6 +1,6 @@
 """InternLM 2's tool calls, and Intern-S1, which also reasons."""
 
-from ..format import Format, Jump, State
+from ..format import Format, Jump, Spelling, State
 from .fragments import think
 
 INTERNLM = Format(
@@ -15,4 +15,7 @@ INTERNLM = Format(
     aliases=("interns1",),
     source="vllm examples/tool_chat_template_internlm2_tool.jinja, "
     "0.31 tool_parsers/internlm2_tool_parser.py; sglang function_call/internlm_detector.py",
+    spelling=Spelling(
+        '<|action_start|><|plugin|>\n{"name": "{name}", "parameters": {arguments}}<|action_end|>'
+    ),
 )

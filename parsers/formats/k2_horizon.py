@@ -1,6 +1,6 @@
 """K2 Horizon: IFM tags, with calls in JSON as another form."""
 
-from ..format import Format, Jump, ReuseSuffix, State
+from ..format import Format, Jump, ReuseSuffix, Spelling, State
 from .fragments import keyed_values, merge_states, think
 
 _DEPTHS = ("think", "think_fast", "think_faster")
@@ -44,4 +44,11 @@ K2_HORIZON = Format(
     strip="",
     source="vllm 0.31 tool_parsers/k2_horizon_tool_parser.py, "
     "reasoning/k2_horizon_reasoning_parser.py; sglang function_call/k2_v3_detector.py",
+    spelling=Spelling(
+        "<ifm|tool_call>{name}\n{arguments}</ifm|tool_call>\n",
+        around=("<ifm|tool_calls>\n", "</ifm|tool_calls>"),
+        parameters={
+            State.VALUE: "<ifm|arg_key>{key}</ifm|arg_key><ifm|arg_value>{value}</ifm|arg_value>\n"
+        },
+    ),
 )

@@ -2,8 +2,7 @@
 
 import re
 
-from ..format import Format, Jump, State
-from ..structural_tag import CallTags
+from ..format import Format, Jump, Spelling, State
 from .fragments import think
 
 CALL_BEGIN = "<|tool_call_begin|>"
@@ -25,11 +24,9 @@ KIMI_K2 = Format(
     # `functions.get_weather:0` is the id; the template needs it back unchanged.
     function=re.compile(r"(?=(?P<id>\S+:\d+\Z)?)(?:functions\.)?(?P<name>[^\s:<>{}\"]+)(?::\d*)?"),
     source="vllm 0.31 parser/kimi_k2.py; sglang function_call/kimik2_detector.py",
-    call_tags=CallTags(
-        "<|tool_calls_section_begin|>",
-        (CALL_BEGIN + "functions.{name}:",),
-        "<|tool_call_end|>",
-        section=("<|tool_calls_section_begin|>", "<|tool_calls_section_end|>"),
-        index=(r"\d+", "<|tool_call_argument_begin|>"),
+    spelling=Spelling(
+        f"{CALL_BEGIN}functions.{{name}}:{{index}}<|tool_call_argument_begin|>"
+        "{arguments}<|tool_call_end|>",
+        around=("<|tool_calls_section_begin|>", "<|tool_calls_section_end|>"),
     ),
 )

@@ -5,7 +5,7 @@ Each one stands between `<|open|>...<|sep|>` and `<|close|>...<|sep|>`.
 
 import re
 
-from ..format import Format, Jump, ReuseSuffix, State, Target
+from ..format import Format, Jump, ReuseSuffix, Spelling, State, Target
 
 # An end's header begins with the last character of its marker.
 _ELEMENTS: dict[str, Target] = {"<|open|>": State.HEADER, "<|close|>": ReuseSuffix(State.HEADER)}
@@ -46,4 +46,13 @@ KIMI_K3 = Format(
     source="Kimi K3's XTML (vllm 0.31 tool_parsers/kimi_k3_tool_parser.py, "
     "reasoning/kimi_k3_reasoning_parser.py; "
     "sglang function_call/kimik3_format.py, kimik3_detector.py)",
+    spelling=Spelling(
+        '<|open|>call tool="{name}" index="{index}"<|sep|>{arguments}<|close|>call<|sep|>',
+        around=("<|open|>tools<|sep|>", "<|close|>tools<|sep|>"),
+        parameters={
+            state: f'<|open|>argument key="{{key}}" type="{type_}"<|sep|>'
+            "{value}<|close|>argument<|sep|>"
+            for state, type_ in ((State.STRING, "string"), (State.JSON, "{type}"))
+        },
+    ),
 )

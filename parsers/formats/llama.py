@@ -1,6 +1,6 @@
 """Llama 3 and 4: tool calls as bare JSON, with or without the token that announces code."""
 
-from ..format import COMPLETE, Format, Jump, ReuseSuffix, State
+from ..format import COMPLETE, Format, Jump, ReuseSuffix, Spelling, State
 
 PYTHON_TAG = "<|python_tag|>"
 
@@ -15,4 +15,7 @@ LLAMA_JSON = Format(
     declared_only=True,
     source="vllm examples/tool_chat_template_llama3.1_json.jinja, "
     "0.31 tool_parsers/llama_tool_parser.py",
+    spelling=Spelling(
+        '{"name": "{name}", "parameters": {arguments}}', between="; ", after_text=PYTHON_TAG
+    ),
 )

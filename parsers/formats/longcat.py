@@ -1,7 +1,7 @@
 """LongCat Flash: call objects like Hermes's, or, since release 2601, parameters between tags."""
 
-from ..format import Format, Jump, ReuseSuffix, State
-from .fragments import keyed_values
+from ..format import Format, Jump, ReuseSuffix, Spelling, State
+from .fragments import JSON_CALL, keyed_values
 
 END = "</longcat_tool_call>"
 KEY = "<longcat_arg_key>"
@@ -28,4 +28,5 @@ LONGCAT = Format(
     strip="",
     source="sglang function_call/longcat_detector.py; "
     "vllm 0.31 tool_parsers/longcat_tool_parser.py",
+    spelling=Spelling(f"<longcat_tool_call>\n{JSON_CALL}\n{END}"),
 )

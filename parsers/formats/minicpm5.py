@@ -1,6 +1,6 @@
 """MiniCPM 5: `<function name="f"><param name="p">value</param></function>`, also with CDATA."""
 
-from ..format import Format, Jump, State
+from ..format import Format, Jump, Spelling, State
 
 MINICPM5 = Format(
     "minicpm5",
@@ -30,4 +30,12 @@ MINICPM5 = Format(
     undeclared_type="json",
     source="vllm 0.31 tool_parsers/minicpm5xml_tool_parser.py; "
     "sglang function_call/minicpm5_detector.py",
+    spelling=Spelling(
+        '<function name="{name}">{arguments}</function>',
+        between="\n",
+        parameters={
+            State.VALUE: '<param name="{key}">{value}</param>',
+            State.STRING: '<param name="{key}"><![CDATA[{value}]]></param>',
+        },
+    ),
 )

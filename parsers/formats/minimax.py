@@ -3,9 +3,8 @@
 MiniMax M3 writes its parameters as nested elements instead.
 """
 
-from ..format import Format, Jump, State
-from ..structural_tag import CallTags
-from .fragments import invocation, invoke, think
+from ..format import Format, Jump, Spelling, State
+from .fragments import invocation, invoke, spell_invocations, think
 
 # The models sometimes write other quotes around a name, or none.
 QUOTES = ('"', "'", "")
@@ -23,13 +22,7 @@ MINIMAX_M2 = Format(
     strip="",
     source="MiniMaxAI/MiniMax-M2 chat template; vllm 0.31 parser/minimax_m2.py; "
     "sglang function_call/minimax_m2.py",
-    call_tags=CallTags(
-        "<minimax:tool_call>",
-        ('<invoke name="{name}">\n',),
-        "</invoke>\n",
-        section=("<minimax:tool_call>\n", _END),
-        style="minimax_xml",
-    ),
+    spelling=spell_invocations("<minimax:tool_call>\n", _END),
 )
 
 MINIMAX_M2_APPEND_THINK = Format(
@@ -63,4 +56,9 @@ MINIMAX_M3 = Format(
     tag_prefix=_PREFIX,
     source="vllm 0.31 tool_parsers/minimax_m3_tool_parser.py, "
     "reasoning/minimax_m3_reasoning_parser.py; sglang parser/reasoning_parser.py",
+    spelling=Spelling(
+        f'{_PREFIX}<invoke name="{{name}}">{{arguments}}{_PREFIX}</invoke>\n',
+        around=(f"{_PREFIX}<tool_call>\n", f"{_PREFIX}</tool_call>"),
+        parameters={State.ELEMENTS: f"{_PREFIX}<{{key}}>{{value}}{_PREFIX}</{{key}}>"},
+    ),
 )

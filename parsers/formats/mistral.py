@@ -2,7 +2,7 @@
 
 import re
 
-from ..format import COMPLETE, Format, Jump, ReuseSuffix, State
+from ..format import COMPLETE, Format, Jump, ReuseSuffix, Spelling, State
 from .fragments import think
 
 TOOL_CALLS = "[TOOL_CALLS]"
@@ -29,4 +29,5 @@ MISTRAL = Format(
     function=re.compile(r"(?P<name>[^\s<>{}\[\]()\"'`]+)(?:\[[A-Z_]*\]?(?P<id>\w+)?)?"),
     source="mistral-common 1.13 tokenizers/instruct.py; vllm 0.31 parser/mistral.py; "
     "sglang function_call/mistral_detector.py",
+    spelling=Spelling(f"{TOOL_CALLS}{{name}}[ARGS]{{arguments}}"),
 )

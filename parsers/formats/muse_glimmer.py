@@ -2,7 +2,7 @@
 
 import re
 
-from ..format import Format, Jump, ReuseSuffix, State
+from ..format import Format, Jump, ReuseSuffix, Spelling, State
 from .fragments import invocation, invoke
 
 _MESSAGES = {"<|start|>": State.HEADER, "<|eom|>": State.START, "<|eot|>": State.START}
@@ -44,4 +44,10 @@ MUSE_GLIMMER = Format(
     source="vllm 0.31 tool_parsers/muse_glimmer_tool_parser.py, "
     "reasoning/muse_glimmer_reasoning_parser.py; "
     "sglang function_call/muse_glimmer_detector.py",
+    spelling=Spelling(
+        ' to={name}<|message|><atem:function_calls>\n<atem:invoke name="{name}">\n'
+        "{arguments}</atem:invoke>\n</atem:function_calls>",
+        between="<|eom|><|start|>assistant",
+        parameters={State.VALUE: '<atem:parameter name="{key}">{value}</atem:parameter>\n'},
+    ),
 )

@@ -2,7 +2,7 @@
 
 import re
 
-from ..format import Format, Jump, ReuseSuffix, State
+from ..format import Format, Jump, ReuseSuffix, Spelling, State
 
 # These tokens end a message of any kind.
 ENDS = {
@@ -49,4 +49,9 @@ OPENAI = Format(
     ),
     separator="\n",
     source="openai/harmony docs/format.md; vllm 0.31 parser/harmony.py",
+    # The marker that ends a call ends the output.
+    spelling=Spelling(
+        "<|channel|>commentary to=functions.{name} <|constrain|>json<|message|>{arguments}",
+        between="<|call|><|start|>assistant",
+    ),
 )

@@ -1,7 +1,6 @@
 """Qwen 3's reasoning; Qwen 3 Coder's tool calls, adopted by MiMo, Step 3.5 and Nemotron 3."""
 
-from ..format import Format, Jump, State
-from ..structural_tag import CallTags
+from ..format import Format, Jump, Spelling, State
 from .fragments import keyed_values, think
 
 QWEN3 = Format(
@@ -58,11 +57,9 @@ QWEN3_CODER = Format(
     aliases=("qwen3_xml", "mimo", "nanbeige", "step3p5", "nemotron_nano", "nemotron_v3"),
     source="Qwen/Qwen3-Coder-30B-A3B-Instruct chat template; vllm 0.31 parser/qwen3.py; "
     "sglang function_call/qwen3_coder_detector.py, function_call/mimo_detector.py",
-    call_tags=CallTags(
-        "<tool_call>\n<function=",
-        ("<tool_call>\n<function={name}>\n",),
-        "</function>\n</tool_call>",
-        separator="\n",
-        style="qwen_xml",
+    spelling=Spelling(
+        "<tool_call>\n<function={name}>\n{arguments}</function>\n</tool_call>",
+        between="\n",
+        parameters={State.VALUE: "<parameter={key}>\n{value}\n</parameter>\n"},
     ),
 )

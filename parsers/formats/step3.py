@@ -1,6 +1,6 @@
 """Step 3: steptml invocations between DeepSeek-like tokens; the prompt opens the reasoning."""
 
-from ..format import Format, Jump, State, Target
+from ..format import Format, Jump, Spelling, State, Target
 from .fragments import invocation, invoke, think
 
 _INVOKE = invoke("steptml:")
@@ -23,4 +23,11 @@ STEP3 = Format(
     strip="",
     source="stepfun-ai/step3 chat template; vllm 0.31 tool_parsers/step3_tool_parser.py; "
     "sglang function_call/step3_detector.py",
+    spelling=Spelling(
+        '<｜tool_call_begin｜>function<｜tool_sep｜><steptml:invoke name="{name}">'
+        "{arguments}</steptml:invoke><｜tool_call_end｜>",
+        around=("<｜tool_calls_begin｜>", "<｜tool_calls_end｜>"),
+        between="\n",
+        parameters={State.VALUE: '<steptml:parameter name="{key}">{value}</steptml:parameter>'},
+    ),
 )

@@ -1,6 +1,7 @@
 """xLAM: an array of call objects, bare or wrapped as in the models it was trained from."""
 
 from ..format import Format, Jump, ReuseSuffix, State
+from .fragments import call_array
 
 BARE = ReuseSuffix(State.JSON_CALLS)
 
@@ -23,4 +24,5 @@ XLAM = Format(
     declared_only=True,
     source="vllm examples/tool_chat_template_xlam_llama.jinja, "
     "0.31 tool_parsers/xlam_tool_parser.py",
+    spelling=call_array("", ""),
 )

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from backedge.guided.call_policy import CallPolicy, find_call_tags
+from backedge.guided.call_policy import CallPolicy, find_call_format
 from backedge.guided.guided_request import GuidedRequest, decode_request
 from backedge.parsers.base import ParserNames
 
@@ -35,7 +35,7 @@ CASES: list[tuple[dict[str, Any], str | None, str | None]] = [
 def test_the_grammar(fields: dict[str, Any], tagged: str | None, plain: str | None) -> None:
     request = decode_request(fields, GuidedRequest)
     for names, kind in ((ParserNames("hermes"), tagged), (ParserNames(), plain)):
-        policy = CallPolicy(call_tags=find_call_tags(names))
+        policy = CallPolicy(calls=find_call_format(names))
         found = policy.constrain(request)
         assert list(found or [None]) == [kind]
         assert policy.constrains(request) is (kind is not None)
@@ -43,7 +43,12 @@ def test_the_grammar(fields: dict[str, Any], tagged: str | None, plain: str | No
 
 def test_a_grammar_that_forbids_reasoning_is_left_to_others() -> None:
     request = decode_request({"tools": [TOOL], "tool_choice": "required"}, GuidedRequest)
-    policy = CallPolicy(call_tags=find_call_tags(ParserNames("hermes")), forces=False)
+    policy = CallPolicy(calls=find_call_format(ParserNames("hermes")), forces=False)
     assert policy.constrain(request, lambda: {"regex": "x"}) == {"regex": "x"}
     assert list(policy.constrain(request, lambda: None) or []) == ["json"]
     assert not policy.replaces_all
+
+
+def test_markers_that_a_checkpoint_spells_have_no_grammar() -> None:
+    assert find_call_format(ParserNames("hy_v3")) is None
+    assert find_call_format(ParserNames("glm45")) is not None

@@ -1,0 +1,320 @@
+"""The grammar of a call's arguments, derived from a format's spelling and a function's schema.
+
+xgrammar has a grammar for JSON Schema, which JSON values use. Values that are text between markers,
+and the keys around them, come from here.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from itertools import product
+from typing import NamedTuple
+
+import msgspec
+
+from ..base.json_types import JsonObject
+from .format import CALL_STATES, Format, Spelling, State
+from .schema import FunctionSchema, ValueSchema, json_type
+from .swallowed_markup import find_markers
+
+# Text with a placeholder, or a line break with the spaces that indent the next line.
+_PIECE = re.compile(r"(\{(?:name|index|key|type|value)\}|\n[ \t]*)")
+# Other keys may need escapes or contain markers.
+_PLAIN_KEY = re.compile(r"[\w.:/$@-]+(?: [\w.:/$@-]+)*")
+_ANY_KEY: JsonObject = {"type": "regex", "pattern": r"[a-zA-Z_][a-zA-Z0-9_]{0,63}"}
+# References that a part of a schema can take along.
+_ROOTED = re.compile(rb'"\$ref":"(?!#/(?:\$defs|definitions)/)')
+_DIGITS = "[0-9]{2}"
+_DATE, _TIME = (
+    rf"[0-9]{{4}}-{_DIGITS}-{_DIGITS}",
+    rf"{_DIGITS}:{_DIGITS}:{_DIGITS}(\.[0-9]{{1,9}})?",
+)
+_ZONE = rf"(Z|[+-]{_DIGITS}:{_DIGITS})"
+_HEX = "[0-9a-fA-F]"
+# The formats of strings that models are often asked for.
+_FORMATS = {
+    "date": _DATE,
+    "time": _TIME + _ZONE,
+    "date-time": f"{_DATE}T{_TIME}{_ZONE}",
+    "uuid": f"{_HEX}{{8}}-{_HEX}{{4}}-{_HEX}{{4}}-{_HEX}{{4}}-{_HEX}{{12}}",
+    "email": r"[\w.+-]+@[\w-]+(\.[\w-]+)+",
+    "ipv4": r"[0-9]{1,3}(\.[0-9]{1,3}){3}",
+}
+# Alternatives and references that are followed; deeper values are not constrained.
+MAX_DEPTH = 6
+# A string's least length beyond it is not enforced.
+MAX_LENGTH = 256
+# Templates of some families write these, besides JSON's.
+_PYTHON_WORDS = {"boolean": ("True", "False"), "null": ("None",)}
+# Shorter markers are signs that values may have.
+MIN_MARKUP = 4
+_AROUND = (State.TOOL_SECTION, State.PARAMETERS)
+_DEFINITIONS = ("$defs", "definitions")
+
+
+def exactly(text: str) -> JsonObject:
+    """Return the grammar of one text."""
+    return {"type": "const_string", "value": text}
+
+
+def optional(content: JsonObject) -> JsonObject:
+    """Return a grammar that also accepts nothing."""
+    return {"type": "optional", "content": content}
+
+
+def in_turn(elements: Iterable[JsonObject]) -> JsonObject:
+    """Return the grammar of a sequence. Adjacent texts become one."""
+    joined: list[JsonObject] = []
+    for element in elements:
+        if joined and element["type"] == joined[-1]["type"] == "const_string":
+            joined[-1] = exactly(joined[-1]["value"] + element["value"])
+        elif element != exactly(""):
+            joined.append(element)
+    if len(joined) > 1:
+        return {"type": "sequence", "elements": joined}
+    return joined[0] if joined else exactly("")
+
+
+def either(alternatives: Iterable[JsonObject]) -> JsonObject:
+    """Return the grammar of alternatives."""
+    elements = list(alternatives)
+    return elements[0] if len(elements) == 1 else {"type": "or", "elements": elements}
+
+
+def fill(written: str, values: Mapping[str, JsonObject] | None = None) -> list[JsonObject]:
+    """Return the elements of a text. values: of its placeholders. Line breaks are optional."""
+    elements = []
+    for piece in split_lines(written):
+        if piece.startswith("\n"):
+            elements.append(optional(exactly(piece)))
+        else:
+            elements.append((values or {}).get(piece[1:-1], exactly(piece)))
+    return elements
+
+
+def escape(char: str) -> str:
+    """Return a character for an expression, or for a class in one."""
+    if char == "\n":
+        return r"\n"
+    return f"\\{char}" if char in r"\^$.|?*+()[]{}-/" else char
+
+
+def split_lines(written: str) -> list[str]:
+    """Return the placeholders and line breaks of a text, with the texts between them."""
+    return [piece for piece in _PIECE.split(written) if piece]
+
+
+class Inexpressible(ValueError):  # noqa: N818 - says what a name or a key is
+    """A name or key that the format would have to escape."""
+
+
+class _Split(NamedTuple):
+    """The values of a schema. texts: the strings. others: a schema for the rest; None for none."""
+
+    texts: list[JsonObject]
+    others: JsonObject | None
+
+
+class Arguments:
+    """Builds the grammars of arguments in a format's spelling."""
+
+    def __init__(self, format_: Format, spelling: Spelling, *, any_order: bool) -> None:
+        self._format = format_
+        self._spelling = spelling
+        self._any_order = any_order
+
+    def build(self, schema: JsonObject) -> JsonObject:
+        """Return the grammar of a function's arguments. Raises `Inexpressible` for a key."""
+        if self._spelling.parameters:
+            return _Parameters(self._format, self._spelling, schema, self._any_order).build()
+        any_order = self._any_order
+        return {"type": "json_schema", "json_schema": schema, "any_order": any_order}
+
+
+class _Parameters:
+    """The parameters of one function, each between its own tags. root: the function's schema."""
+
+    def __init__(
+        self, format_: Format, spelling: Spelling, root: JsonObject, any_order: bool
+    ) -> None:
+        self._written = spelling.parameters
+        self._any_order = any_order
+        self._root = root
+        self._schema = FunctionSchema(root)
+        self._definitions = {word: root[word] for word in _DEFINITIONS if word in root}
+        self._exits = _find_exits(format_, self._written)
+
+    def build(self) -> JsonObject:
+        return self._build_object(self._root, 0)
+
+    def _build_object(self, schema: object, depth: int) -> JsonObject:
+        """Return the grammar of an object's members. depth: of the object in the arguments."""
+        schema = self._resolve(schema)
+        properties = schema.get("properties") or {}
+        branches = _list_branches(schema)
+        if branches and not properties and depth < MAX_DEPTH:
+            return either(self._build_object(branch, depth + 1) for branch in branches)
+        members = {
+            key: self._build_member(_spell(key), member, depth)
+            for key, member in properties.items()
+        }
+        more = schema.get("additionalProperties", not properties)
+        rest = [] if more is False else [self._build_member(_ANY_KEY, more, depth)]
+        if self._any_order:
+            every = [*members.values(), *rest]
+            return _repeat(either(every)) if every else exactly("")
+        for key in members.keys() - set(schema.get("required") or ()):
+            members[key] = optional(members[key])
+        return in_turn([*members.values(), *map(_repeat, rest)])
+
+    def _build_member(self, key: JsonObject, schema: object, depth: int) -> JsonObject:
+        """Return the grammar of a member. key: of its name."""
+        texts, others = self._split(schema)
+        members = []
+        for state, written in self._written.items():
+            typed: dict[str, list[JsonObject]] = {}
+            for kind, value in self._write(state, texts, others, depth):
+                typed.setdefault(kind if "{type}" in written else "", []).append(value)
+            members += [
+                in_turn(fill(written, {"key": key, "type": exactly(kind), "value": either(values)}))
+                for kind, values in typed.items()
+            ]
+        return either(members)
+
+    def _write(
+        self, state: State, texts: list[JsonObject], others: JsonObject | None, depth: int
+    ) -> Iterator[tuple[str, JsonObject]]:
+        """Yield the grammars of the values that `state` reads, each with its JSON type."""
+        if state is not State.JSON:
+            yield from (("string", text) for text in texts)
+        if others is None or state is State.STRING:
+            return
+        for kind in _list_kinds(self._schema.compile(others)):
+            name = "number" if kind == "integer" else kind
+            yield name, self._write_kind(state, others, kind, depth)
+            if state is State.VALUE and "enum" not in others:
+                yield from ((kind, exactly(word)) for word in _PYTHON_WORDS.get(kind, ()))
+
+    def _write_kind(self, state: State, schema: JsonObject, kind: str, depth: int) -> JsonObject:
+        """Return the grammar of the values of one JSON type."""
+        if state is State.ELEMENTS and depth < MAX_DEPTH:
+            if kind == "object":
+                return self._build_object(schema, depth + 1)
+            if kind == "array":
+                items = self._build_member(exactly("item"), schema.get("items", {}), depth + 1)
+                return _repeat(items)
+        if "enum" in schema:
+            schema = {"enum": [value for value in schema["enum"] if json_type(value) == kind]}
+        if "type" in schema:
+            schema = {**schema, "type": kind}
+        return self._write_json(schema)
+
+    def _write_json(self, schema: JsonObject) -> JsonObject:
+        # A reference to another place of the function's schema would lead nowhere.
+        rooted = _ROOTED.search(msgspec.json.encode(schema)) is not None
+        schema = {} if rooted else {**schema, **self._definitions}
+        return {"type": "json_schema", "json_schema": schema, "any_order": self._any_order}
+
+    def _split(self, schema: object, depth: int = 0) -> _Split:
+        schema = self._resolve(schema)
+        literals = [schema["const"]] if "const" in schema else schema.get("enum")
+        if literals:
+            return _split_literals(literals)
+        branches = _list_branches(schema)
+        if branches and depth < MAX_DEPTH:
+            return _join(self._split(branch, depth + 1) for branch in branches)
+        compiled = self._schema.compile(schema)
+        if "string" not in compiled.kinds:
+            return _Split([], schema)
+        kinds = _list_kinds(compiled)
+        return _Split([self._write_text(schema)], {**schema, "type": kinds} if kinds else None)
+
+    def _write_text(self, schema: JsonObject) -> JsonObject:
+        """Return the grammar of strings, which end before any of the exits."""
+        pattern = schema.get("pattern") or _FORMATS.get(str(schema.get("format")))
+        if pattern:
+            return {"type": "regex", "pattern": pattern}
+        least = min(schema.get("minLength", 0), MAX_LENGTH)
+        most = schema.get("maxLength")
+        text: JsonObject = {"type": "any_text", "excludes": self._exits}
+        if isinstance(most, int):
+            text["max_chars"] = max(most - least, 0)
+        if not least:
+            return text
+        firsts = {"\n", *(exit_[0] for exit_ in self._exits)}
+        apart = "".join(map(escape, sorted(firsts)))
+        return in_turn([{"type": "regex", "pattern": f"[^{apart}]{{{least}}}"}, text])
+
+    def _resolve(self, schema: object) -> JsonObject:
+        """Return the schema that a reference leads to; {} for one that accepts anything."""
+        for _ in range(MAX_DEPTH):
+            if not isinstance(schema, dict):
+                return {}
+            if "$ref" not in schema:
+                return schema
+            target = self._schema.resolve(schema["$ref"])
+            rest = {word: value for word, value in schema.items() if word != "$ref"}
+            schema = {**target, **rest} if isinstance(target, dict) else rest
+        return {}
+
+
+def _find_exits(format_: Format, written: Mapping[State, str]) -> list[str]:
+    """Return the texts that strings must not have, because a parser reads them as markup."""
+    if State.ELEMENTS in written:
+        return [format_.tag_prefix]
+    states = format_.states
+    ends = {marker for state in written for marker in states.get(state, {}) if marker}
+    around = find_markers(states, (State.CONTENT,), CALL_STATES)
+    around |= {marker for state in _AROUND for marker in states.get(state, {})}
+    # Shorter ones, and words, are also in other text.
+    ends |= {marker for marker in around if len(marker) >= MIN_MARKUP and marker[0] in "<["}
+    return sorted(ends | _list_rests(states.get(State.KEY, {})))
+
+
+def _list_rests(markers: Iterable[str]) -> set[str]:
+    """Return the texts that make one marker of another: a value must not begin with them."""
+    return {
+        more[len(less) :]
+        for more, less in product(markers, repeat=2)
+        if more.startswith(less) and more != less
+    }
+
+
+def _split_literals(literals: Iterable[object]) -> _Split:
+    texts, others = [], []
+    for literal in literals:
+        if isinstance(literal, str):
+            texts.append(exactly(literal))
+        else:
+            others.append(literal)
+    return _Split(texts, {"enum": others} if others else None)
+
+
+def _join(parts: Iterable[_Split]) -> _Split:
+    texts, others = [], []
+    for part in parts:
+        texts += part.texts
+        others += [] if part.others is None else [part.others]
+    return _Split(texts, {"anyOf": others} if others else None)
+
+
+def _spell(key: str) -> JsonObject:
+    if _PLAIN_KEY.fullmatch(key) is None:
+        raise Inexpressible(key)
+    return exactly(key)
+
+
+def _list_branches(schema: JsonObject) -> list[object]:
+    """Return the alternatives of a schema."""
+    return next((schema[word] for word in ("anyOf", "oneOf") if schema.get(word)), [])
+
+
+def _repeat(content: JsonObject) -> JsonObject:
+    return {"type": "star", "content": content}
+
+
+def _list_kinds(schema: ValueSchema) -> list[str]:
+    """Return the types of a schema's values other than strings."""
+    whole = {"integer"} if "number" in schema.kinds else set()
+    return sorted(schema.kinds - {"string"} - whole)
