@@ -7,6 +7,7 @@ and the keys around them, come from here.
 from __future__ import annotations
 
 import re
+import string
 from collections.abc import Iterable, Iterator, Mapping
 from itertools import product
 from typing import NamedTuple
@@ -22,9 +23,12 @@ from .swallowed_markup import find_markers
 _PIECE = re.compile(r"(\{(?:name|index|key|type|value)\}|\n[ \t]*)")
 # Other keys may need escapes or contain markers.
 _PLAIN_KEY = re.compile(r"[\w.:/$@-]+(?: [\w.:/$@-]+)*")
-_ANY_KEY: JsonObject = {"type": "regex", "pattern": r"[a-zA-Z_][a-zA-Z0-9_]{0,63}"}
-# References that a part of a schema can take along.
-_ROOTED = re.compile(rb'"\$ref":"(?!#/(?:\$defs|definitions)/)')
+_KEY_CHARACTERS = string.ascii_letters + string.digits + "_"
+# References that a part of a schema cannot take along: to its root, and out of the schema.
+_TO_ROOT = re.compile(rb'"\$ref":"#(?!/(?:\$defs|definitions)/)')
+_OUTWARD = re.compile(rb'"\$ref":"[^#]')
+# A definition of the whole schema.
+_ROOT = "-root"
 _DIGITS = "[0-9]{2}"
 _DATE, _TIME = (
     rf"[0-9]{{4}}-{_DIGITS}-{_DIGITS}",
@@ -140,7 +144,7 @@ class _Parameters:
     ) -> None:
         self._written = spelling.parameters
         self._any_order = any_order
-        self._root = root
+        self._root = root = _define_root(root)
         self._schema = FunctionSchema(root)
         self._definitions = {word: root[word] for word in _DEFINITIONS if word in root}
         self._exits = _find_exits(format_, self._written)
@@ -160,7 +164,7 @@ class _Parameters:
             for key, member in properties.items()
         }
         more = schema.get("additionalProperties", not properties)
-        rest = [] if more is False else [self._build_member(_ANY_KEY, more, depth)]
+        rest = [] if more is False else [self._build_member(_spell_others(properties), more, depth)]
         if self._any_order:
             every = [*members.values(), *rest]
             return _repeat(either(every)) if every else exactly("")
@@ -211,9 +215,8 @@ class _Parameters:
         return self._write_json(schema)
 
     def _write_json(self, schema: JsonObject) -> JsonObject:
-        # A reference to another place of the function's schema would lead nowhere.
-        rooted = _ROOTED.search(msgspec.json.encode(schema)) is not None
-        schema = {} if rooted else {**schema, **self._definitions}
+        outward = _OUTWARD.search(msgspec.json.encode(schema)) is not None
+        schema = {} if outward else {**schema, **self._definitions}
         return {"type": "json_schema", "json_schema": schema, "any_order": self._any_order}
 
     def _split(self, schema: object, depth: int = 0) -> _Split:
@@ -257,6 +260,17 @@ class _Parameters:
             rest = {word: value for word, value in schema.items() if word != "$ref"}
             schema = {**target, **rest} if isinstance(target, dict) else rest
         return {}
+
+
+def _define_root(schema: JsonObject) -> JsonObject:
+    """Return a schema whose references lead to definitions, the first of which is itself."""
+    text = msgspec.json.encode(schema)
+    moved = _TO_ROOT.sub(f'"$ref":"#/$defs/{_ROOT}'.encode(), text)
+    if moved == text:
+        return schema
+    root: JsonObject = msgspec.json.decode(moved)
+    body = {word: value for word, value in root.items() if word not in _DEFINITIONS}
+    return {**root, "$defs": {_ROOT: body, **root.get("$defs", {})}}
 
 
 def _find_exits(format_: Format, written: Mapping[State, str]) -> list[str]:
@@ -303,6 +317,21 @@ def _spell(key: str) -> JsonObject:
     if _PLAIN_KEY.fullmatch(key) is None:
         raise Inexpressible(key)
     return exactly(key)
+
+
+def _spell_others(keys: Iterable[str]) -> JsonObject:
+    """Return the grammar of keys other than `keys`."""
+    return {"type": "regex", "pattern": _differ({"", *keys})}
+
+
+def _differ(keys: set[str]) -> str:
+    following: dict[str, set[str]] = {}
+    for key in keys - {""}:
+        following.setdefault(key[0], set()).add(key[1:])
+    free = "".join(char for char in _KEY_CHARACTERS if char not in following)
+    found = [f"[{free}][{_KEY_CHARACTERS}]{{0,63}}"] if free else []
+    found += [char + _differ(rest) for char, rest in following.items() if char in _KEY_CHARACTERS]
+    return f"(?:{'|'.join(found)})" + ("" if "" in keys else "?")
 
 
 def _list_branches(schema: JsonObject) -> list[object]:

@@ -169,7 +169,8 @@ class Spelling:
     call: with the placeholders `{name}` and `{arguments}`, and perhaps `{index}`, a number.
     around: the text before the first call and after the last one.
     between: the text between two calls.
-    after_text: the marker before calls that follow content, if others begin an answer.
+    after_text: the markup of content that a model may write before calls, if there is any: before
+        calls that would otherwise begin the answer, or around content, although it is empty.
     parameters: by the state of the value, a parameter with `{key}` and `{value}`, and perhaps
         `{type}`, the value's JSON type. None if the arguments are one JSON object.
     """

@@ -49,6 +49,7 @@ KIMI_K3 = Format(
     spelling=Spelling(
         '<|open|>call tool="{name}" index="{index}"<|sep|>{arguments}<|close|>call<|sep|>',
         around=("<|open|>tools<|sep|>", "<|close|>tools<|sep|>"),
+        after_text="<|open|>response<|sep|><|close|>response<|sep|>",
         parameters={
             state: f'<|open|>argument key="{{key}}" type="{type_}"<|sep|>'
             "{value}<|close|>argument<|sep|>"

@@ -4,18 +4,23 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
 from backedge.parsers.base import ParserNames, ParserRequest
 from backedge.parsers.events import join
 from backedge.parsers.linear_parsers import Vocabulary
-from backedge.parsers.parser_lookup import linear_parsers
+from backedge.parsers.parser_lookup import linear_parsers, tool_format
+from backedge.parsers.structural_tag import build_tag
 
 from benchmarks.samples.sample import Call
 from tests.conformance.cases import FOLDER
 from tests.parsers.event_outcome import join_outcome
+from tests.parsers.families import FAMILIES
 from tests.parsers.families.family import function
+from tests.parsers.walks import accepts, parse, xgrammar
+from tests.slips.slips import apply, delimiters, split
 
 GENERATIONS = sorted((FOLDER.parent / "outside" / "vllm_grammar_replay").glob("*.json"))
 if not GENERATIONS:
@@ -68,3 +73,43 @@ def test_calls_are_read_as_they_were_meant(path: Any) -> None:
             pieces = re.split(f"({SUFFIXED.pattern})", output)
             events = [event for text in pieces for event in parser.feed(text, [ids.get(text, 0)])]
             assert join_outcome(join(events + parser.finish())).calls == MEANT.get(kind, ())
+
+
+SCHEMAS = [
+    (name, {"type": "object", "properties": properties, "required": list(properties)})
+    for name, properties in (
+        ("get_weather", {"location": {"type": "string"}}),
+        ("add", {"y": {"type": "number"}, "x": {"type": "number"}, "items": ITEMS}),
+    )
+]
+THOUGHT = re.compile(r".*(?:</think>|<\|close\|>think<\|sep\|>)", re.DOTALL)
+# Ends the output of Kimi K3, with the token after it.
+LAST = "<|close|>message<|sep|>"
+
+
+@pytest.mark.parametrize("path", GENERATIONS, ids=lambda path: path.stem)
+def test_our_grammar_accepts_them_and_refuses_slips(path: Any) -> None:
+    format_ = tool_format(PARSERS[path.stem])
+    assert format_ is not None
+    for grammar in json.loads(path.read_text(encoding="utf-8"))["grammars"]:
+        for kind, generation in grammar["generations"].items():
+            if kind not in MEANT:
+                continue
+            output = THOUGHT.sub("", generation["completion"].replace(":opensource", ""))
+            text = output.removesuffix(LAST)
+            forced = not kind.startswith("auto")
+            tag = build_tag(format_, SCHEMAS, forced=forced, single=kind == "named")
+            ours = xgrammar.Grammar.from_structural_tag(json.dumps(tag))
+            assert accepts(ours, text), kind
+            for slip in leave_out(format_.name, text) if forced else ():
+                if accepts(ours, slip):
+                    calls = join_outcome(parse(format_, TOOLS, slip)).calls
+                    assert calls == MEANT[kind], slip
+
+
+def leave_out(name: str, text: str) -> Iterator[str]:
+    """Yield the text without each of its delimiters, except the point of a number."""
+    pieces = split(FAMILIES[name], text)
+    for position in delimiters(pieces):
+        if pieces[position] != ".":
+            yield "".join(apply(pieces, position, "leave out"))

@@ -72,6 +72,12 @@ DECLARED: dict[str, dict[str, Any]] = {
         "required": ["filter"],
         "$defs": {"n": {"type": "integer"}},
     },
+    "node": {
+        "type": "object",
+        "properties": {"next": {"$ref": "#"}, "size": {"type": "integer"}},
+        "required": ["size"],
+        "additionalProperties": False,
+    },
     "now": {"type": "object", "properties": {}, "additionalProperties": False},
 }
 DECLARED_TOOLS = [

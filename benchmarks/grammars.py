@@ -1,0 +1,171 @@
+"""The cost of a grammar of calls: to build and compile it, and of a mask for each token.
+
+    python -m benchmarks.grammars [--json] [--formats hermes glm45] [--sizes 1 10 100]
+
+For each format and number of tools, each with eight parameters: the microseconds to build the
+structural tag, its bytes, the milliseconds that xgrammar takes to compile it for the first time and
+from its cache, and the median microseconds of a mask on the way through a call. The vocabulary
+has the printable characters and --tokens words of them; a model's has more, so that compiling and
+masks cost more with it. xgrammar's own tag for the same model, where it has one, stands below.
+"""
+
+from __future__ import annotations
+
+import argparse
+import itertools
+import json
+import statistics
+import string
+import time
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+import msgspec
+import xgrammar
+from backedge.base.json_types import JsonObject
+from backedge.parsers.formats.catalog import FORMATS
+from backedge.parsers.structural_tag import build_tag
+
+from tests.parsers.families import FAMILIES
+
+SIZES = (1, 10, 100)
+BUILTIN = {
+    "hermes": "qwen_3",
+    "qwen3_coder": "qwen_3_coder",
+    "kimi_k2": "kimi",
+    "kimi_k3": "kimi_k3",
+    "deepseek_v31": "deepseek_v3_1",
+    "deepseek_v32": "deepseek_v3_2",
+    "deepseek_v4": "deepseek_v4",
+    "minimax_m2": "minimax",
+    "minimax_m3": "minimax_m3",
+    "glm45": "glm_4_7",
+    "llama3_json": "llama",
+    "openai": "harmony",
+}
+PROPERTIES: JsonObject = {
+    "path": {"type": "string"},
+    "text": {"type": "string", "maxLength": 4096},
+    "mode": {"enum": ["read", "write", "append"]},
+    "count": {"type": "integer", "minimum": 0, "maximum": 1000},
+    "ratio": {"type": "number"},
+    "exact": {"type": "boolean"},
+    "tags": {"type": "array", "items": {"type": "string"}},
+    "filter": {"type": "object", "properties": {"k": {"type": ["string", "null"]}}},
+}
+ARGUMENTS = {"path": "a/b.txt", "text": "hello there", "mode": "write", "count": 3}
+SCHEMA: JsonObject = {"type": "object", "properties": PROPERTIES, "required": ["path", "text"]}
+
+
+class Row(msgspec.Struct):
+    """One tag. cached_ms: to compile it again. mask_us: of one mask, the median of a call's."""
+
+    format: str
+    tools: int
+    source: str
+    tag_bytes: int
+    build_us: float
+    first_ms: float
+    cached_ms: float
+    mask_us: float | None
+
+
+def measure(
+    name: str, source: str, tools: int, build: Callable[[], Any], info: Any, text: str
+) -> Row:
+    """Return the costs of a tag. text: an answer, along which masks are made."""
+    compiler = xgrammar.GrammarCompiler(info)
+    build_ns, tag = clock(build)
+    first_ns, compiled = clock(lambda: compiler.compile_structural_tag(tag))
+    cached_ns, _ = clock(lambda: compiler.compile_structural_tag(tag))
+    masks = list(time_masks(compiled, text, info.vocab_size))
+    mask_us = statistics.median(masks) / 1e3 if masks else None
+    return Row(
+        name, tools, source, len(tag), build_ns / 1e3, first_ns / 1e6, cached_ns / 1e6, mask_us
+    )
+
+
+def clock(run: Callable[[], Any]) -> tuple[int, Any]:
+    """Return the nanoseconds that a function takes, and its result."""
+    begin = time.perf_counter_ns()
+    result = run()
+    return time.perf_counter_ns() - begin, result
+
+
+def time_masks(compiled: Any, text: str, size: int) -> Iterator[int]:
+    """Yield the nanoseconds of the mask before each character; none after a refused one."""
+    matcher, mask = xgrammar.GrammarMatcher(compiled), xgrammar.allocate_token_bitmask(1, size)
+    for char in text:
+        yield clock(lambda: matcher.fill_next_token_bitmask(mask))[0]
+        if not matcher.accept_string(char):
+            return
+
+
+def build_vocabulary(tokens: int) -> Any:
+    """Return a tokenizer's characters and words."""
+    characters = [char for char in string.printable if char not in "\r\x0b\x0c"]
+    words = ("".join(word) for word in itertools.product(string.ascii_lowercase, repeat=4))
+    vocabulary = ["</s>", *characters, *itertools.islice(words, tokens)]
+    return xgrammar.TokenizerInfo(vocabulary, stop_token_ids=[0])
+
+
+def measure_all(names: Sequence[str], sizes: Sequence[int], tokens: int) -> list[Row]:
+    """Return the costs of our tags, and of xgrammar's own."""
+    info = build_vocabulary(tokens)
+    rows = []
+    for format_, size in itertools.product(FORMATS, sizes):
+        write = FAMILIES[format_.name].write if format_.name in FAMILIES else None
+        if format_.spelling is None or write is None or (names and format_.name not in names):
+            continue
+        functions = [f"tool{number}" for number in range(size)]
+        text = write("", [(functions[-1], ARGUMENTS)])
+
+        def ours(tool_names: Sequence[str] = functions, format_: Any = format_) -> str:
+            return json.dumps(
+                build_tag(format_, [(name, SCHEMA) for name in tool_names], forced=True)
+            )
+
+        def theirs(tool_names: Sequence[str] = functions, name: str = format_.name) -> str:
+            tools: list[Any] = [
+                {"type": "function", "function": {"name": tool, "parameters": SCHEMA}}
+                for tool in tool_names
+            ]
+            return str(
+                xgrammar.get_model_structural_tag(
+                    BUILTIN[name], tools, "required", reasoning="disabled"
+                ).model_dump_json()
+            )
+
+        sources = {"ours": ours, **({"xgrammar": theirs} if format_.name in BUILTIN else {})}
+        for source, build in sources.items():
+            rows.append(measure(format_.name, source, size, build, info, text))
+    return rows
+
+
+def table(rows: Sequence[Row]) -> str:
+    """Return the rows as text."""
+    head = "format            tools  tag        bytes  build us  first ms  cached ms  mask us"
+    lines = [
+        f"{row.format:16}{row.tools:7}  {row.source:8}{row.tag_bytes:8}{row.build_us:10.0f}"
+        f"{row.first_ms:10.1f}{row.cached_ms:11.2f}"
+        + ("        -" if row.mask_us is None else f"{row.mask_us:9.1f}")
+        for row in rows
+    ]
+    return "\n".join([head, *lines])
+
+
+def main() -> None:
+    """Print the table, or JSON."""
+    description = (__doc__ or "").partition("\n")[0]
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.grammars", description=description)
+    parser.add_argument("--json", action="store_true", help="print JSON instead of the table")
+    parser.add_argument("--formats", nargs="+", default=(), help="all by default")
+    parser.add_argument("--sizes", nargs="+", type=int, default=SIZES, help="numbers of tools")
+    parser.add_argument("--tokens", type=int, default=50_000, help="words of the vocabulary")
+    arguments = parser.parse_args()
+    rows = measure_all(arguments.formats, arguments.sizes, arguments.tokens)
+    print(msgspec.json.encode(rows).decode() if arguments.json else table(rows))
+
+
+if __name__ == "__main__":
+    main()
