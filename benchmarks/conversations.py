@@ -36,6 +36,7 @@ from backedge.tokenization.prompt_encoder import PromptCache
 from tools.stack import MODEL_NAME
 
 from .answers import TINY_MODEL
+from .command_line import build_parser
 from .load import post
 from .systems import (
     BACKEDGE,
@@ -301,11 +302,7 @@ def table(report: Report) -> str:
 
 def main() -> None:
     """Run the benchmark and print its report."""
-    parser = argparse.ArgumentParser(
-        description=(__doc__ or "").splitlines()[0], allow_abbrev=False
-    )
-    parser.add_argument("--json", action="store_true", help="print one JSON object")
-    parser.add_argument("--rounds", type=int, default=3)
+    parser = build_parser(__doc__, 3)
     parser.add_argument("--turns", type=int, default=TURNS)
     parser.add_argument("--sizes", type=int, nargs="+", default=SIZES, help="tokens, last turn")
     parser.add_argument("--systems", nargs="*", choices=SYSTEMS, default=COMPARED)

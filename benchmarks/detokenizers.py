@@ -34,6 +34,7 @@ from vllm.v1.engine.detokenizer import (
     SlowIncrementalDetokenizer,
 )
 
+from .command_line import build_parser
 from .tokenizer_kinds import KINDS, Kind, texts
 
 OURS, VLLM, SLOW, STREAM = "ours", "vllm", "vllm slow", "DecodeStream"
@@ -273,12 +274,7 @@ def cell_text(cell: Cell) -> str:
 def parse_arguments() -> argparse.Namespace:
     """Return the command line."""
     known = list(KINDS)
-    parser = argparse.ArgumentParser(
-        description=(__doc__ or "").splitlines()[0], allow_abbrev=False
-    )
-    parser.add_argument(
-        "--json", action="store_true", help="print one JSON object instead of the table"
-    )
+    parser = build_parser(__doc__)
     parser.add_argument(
         "--tokenizers",
         nargs="+",

@@ -43,6 +43,7 @@ from tools.stack import MODEL_NAME
 from . import load
 from .answers import KINDS
 from .beside import Ratio, compare, ratio_table
+from .command_line import build_parser
 from .cpu import CpuTime
 from .load import Load, Outcome
 from .systems import BACKEDGE, BACKEDGE_BESIDE, SYSTEMS, Engine, System, running
@@ -324,12 +325,7 @@ def _cells(report: Report) -> Iterator[tuple[str, ...]]:
 
 def parse_arguments() -> argparse.Namespace:
     """Return the command line; the real engine answers with the transcripts as they are."""
-    parser = argparse.ArgumentParser(
-        description=(__doc__ or "").splitlines()[0], allow_abbrev=False
-    )
-    parser.add_argument(
-        "--json", action="store_true", help="print one JSON object instead of the table"
-    )
+    parser = build_parser(__doc__)
     parser.add_argument("--engine", choices=("replay", "vllm"), default="replay")
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--streams", type=int, default=64, help="concurrent requests")

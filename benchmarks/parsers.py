@@ -32,6 +32,7 @@ from backedge.parsers.format import Format
 from backedge.parsers.parser_lookup import known_formats
 from backedge.tokenization.detokenizer import DetokenizerOptions, detokenizers
 
+from .command_line import build_parser
 from .parser_systems import Family, Parser, Stream, System, systems
 from .samples.sample import NOTE
 from .samples.sglang import SGLANG_TOOL_CALLS
@@ -397,12 +398,7 @@ def cell_text(cell: Cell) -> str:
 
 def parse_arguments(known: list[str]) -> argparse.Namespace:
     """Return the command line. known: the families' names."""
-    parser = argparse.ArgumentParser(
-        description=(__doc__ or "").splitlines()[0], allow_abbrev=False
-    )
-    parser.add_argument(
-        "--json", action="store_true", help="print one JSON object instead of the table"
-    )
+    parser = build_parser(__doc__)
     parser.add_argument(
         "--families", nargs="+", choices=known, default=known, metavar="NAME", help=", ".join(known)
     )

@@ -10,7 +10,6 @@ of the event loop's thread and of the writer's thread, the least of all rounds.
 
 from __future__ import annotations
 
-import argparse
 import asyncio
 import tempfile
 import time
@@ -31,6 +30,7 @@ from backedge.worker.metrics import WorkerMetrics
 from backedge.worker.request_stream import WorkerPostprocessor
 
 from .answers import answer, tokenizer
+from .command_line import build_parser
 
 US_PER_S = 1e6
 NAMES = ParserNames("hermes", "qwen3")
@@ -153,11 +153,7 @@ def table(report: Report) -> str:
 
 def main(command_line: Sequence[str] | None = None) -> None:
     """Run the benchmark and print its report."""
-    parser = argparse.ArgumentParser(
-        description=(__doc__ or "").splitlines()[0], allow_abbrev=False
-    )
-    parser.add_argument("--json", action="store_true", help="print one JSON object instead")
-    parser.add_argument("--rounds", type=int, default=7)
+    parser = build_parser(__doc__, 7)
     parser.add_argument("--tokens", type=int, default=20_000, help="of the answer, about")
     arguments = parser.parse_args(command_line)
     report = measure(arguments.rounds, arguments.tokens)

@@ -23,6 +23,7 @@ import msgspec
 
 from tools.stack import MODEL_NAME
 
+from .command_line import build_parser
 from .load import Load, Outcome, run
 from .systems import BACKEDGE, BACKEDGE_HF, BACKEDGE_SGLANG, RUST, SYSTEMS, Engine, System, running
 
@@ -143,11 +144,7 @@ def table(report: Report) -> str:
 
 def main() -> None:
     """Run the benchmark and print its report."""
-    parser = argparse.ArgumentParser(
-        description=(__doc__ or "").splitlines()[0], allow_abbrev=False
-    )
-    parser.add_argument("--json", action="store_true", help="print one JSON object")
-    parser.add_argument("--rounds", type=int, default=3)
+    parser = build_parser(__doc__, 3)
     parser.add_argument("--streams", type=int, default=128, help="clients")
     parser.add_argument("--tokens", type=int, default=20, help="of an answer")
     parser.add_argument("--requests", type=int, default=2000, help="per system and round")

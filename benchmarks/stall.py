@@ -39,6 +39,7 @@ from typing_extensions import override
 from vllm.tokenizers import get_tokenizer
 
 from .answers import KINDS, TINY_MODEL, Answer, Texts, answer, tokenizer
+from .command_line import build_parser
 from .postprocessors import REASONING_PARSER, DynamoPostprocessor, build_params
 
 MS_PER_S = 1e3
@@ -334,12 +335,7 @@ async def measure(arguments: argparse.Namespace) -> Report:
 
 def main() -> None:
     """Run the benchmark and print its report."""
-    parser = argparse.ArgumentParser(
-        description=(__doc__ or "").splitlines()[0], allow_abbrev=False
-    )
-    parser.add_argument(
-        "--json", action="store_true", help="print one JSON object instead of the table"
-    )
+    parser = build_parser(__doc__)
     parser.add_argument("--streams", type=int, default=32, help="streams of content")
     parser.add_argument("--seconds", type=float, default=60.0, help="how long the streams last")
     parser.add_argument("--processes", type=int, default=2, help="processes of the pool")

@@ -17,7 +17,6 @@ own: medians, and this checkout's cost divided by the other's, the median of all
 
 from __future__ import annotations
 
-import argparse
 import statistics
 import sys
 import tempfile
@@ -34,6 +33,7 @@ from tools.stack import MODEL_NAME, Process, Stack
 from . import token_cost
 from .answers import KINDS, Answer, answer
 from .beside import Child, Ratio, compare, ratio_table
+from .command_line import build_parser
 from .cpu import cpu_time
 from .load import Load, run
 from .postprocessors import DynamoPostprocessor, OurPostprocessor, StartAnswer
@@ -239,12 +239,7 @@ def parse_counts(text: str) -> list[int]:
 
 def main(command_line: Sequence[str] | None = None) -> None:
     """Run the benchmark and print its report."""
-    parser = argparse.ArgumentParser(
-        description=(__doc__ or "").splitlines()[0], allow_abbrev=False
-    )
-    parser.add_argument(
-        "--json", action="store_true", help="print one JSON object instead of the table"
-    )
+    parser = build_parser(__doc__)
     parser.add_argument("--rounds", type=int, help="default: 5, with --beside 16")
     parser.add_argument(
         "--limit-s", type=float, default=2.0, help="CPU seconds after which an answer is given up"

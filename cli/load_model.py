@@ -14,7 +14,7 @@ from ..parsers.passthrough import PassthroughParsers
 from ..recording.recording import RecordedModel
 from ..recording.rerun import Parts
 from ..tokenization.detokenizer import DetokenizerFactory, detokenizers, read_vocabulary
-from ..tokenization.model_files import load_tokenizer_json
+from ..tokenization.model_files import has_mistral_tokenizer, load_tokenizer_json
 
 ENGINES: tuple[Engine, ...] = get_args(Engine)
 
@@ -28,7 +28,7 @@ def read_tokenizer(path: str) -> object:
     folder = Path(path)
     if (folder / "tokenizer.json").is_file():
         return load_tokenizer_json(folder)
-    if any(folder.glob("tekken.json")) or any(folder.glob("tokenizer.model.v*")):
+    if has_mistral_tokenizer(folder):
         if importlib.util.find_spec("mistral_common") is None:
             raise SetupError(
                 f"{path}: its tokenizer needs pip install '.[mistral]' in a checkout of Backedge."

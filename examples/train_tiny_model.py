@@ -18,17 +18,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import tokenizers
 import torch
-from tokenizers import (
-    AddedToken,
-    Regex,
-    Tokenizer,
-    decoders,
-    models,
-    normalizers,
-    pre_tokenizers,
-    trainers,
-)
 from transformers import PreTrainedTokenizerFast, Qwen3Config, Qwen3ForCausalLM
 
 HERE = Path(__file__).parent
@@ -73,24 +64,28 @@ def read_transcripts() -> list[dict[str, Any]]:
 
 def train_tokenizer(texts: list[str]) -> PreTrainedTokenizerFast:
     """Return a byte-level BPE tokenizer with Qwen3's splits and special tokens."""
-    tokenizer = Tokenizer(models.BPE())
-    tokenizer.normalizer = normalizers.NFC()
-    tokenizer.pre_tokenizer = pre_tokenizers.Sequence(
+    tokenizer = tokenizers.Tokenizer(tokenizers.models.BPE())
+    tokenizer.normalizer = tokenizers.normalizers.NFC()
+    tokenizer.pre_tokenizer = tokenizers.pre_tokenizers.Sequence(
         [
-            pre_tokenizers.Split(Regex(SPLIT), behavior="isolated"),
-            pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False),
+            tokenizers.pre_tokenizers.Split(tokenizers.Regex(SPLIT), behavior="isolated"),
+            tokenizers.pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False),
         ]
     )
-    tokenizer.decoder = decoders.ByteLevel()
-    trainer = trainers.BpeTrainer(
+    tokenizer.decoder = tokenizers.decoders.ByteLevel()
+    trainer = tokenizers.trainers.BpeTrainer(
         vocab_size=VOCABULARY_SIZE - len(SPECIAL_TOKENS) - len(MARKER_TOKENS),
-        initial_alphabet=sorted(pre_tokenizers.ByteLevel.alphabet()),
+        initial_alphabet=sorted(tokenizers.pre_tokenizers.ByteLevel.alphabet()),
         min_frequency=2,
         show_progress=False,
     )
     tokenizer.train_from_iterator(texts, trainer)
-    tokenizer.add_special_tokens([AddedToken(token, normalized=False) for token in SPECIAL_TOKENS])
-    tokenizer.add_tokens([AddedToken(token, normalized=False) for token in MARKER_TOKENS])
+    tokenizer.add_special_tokens(
+        [tokenizers.AddedToken(token, normalized=False) for token in SPECIAL_TOKENS]
+    )
+    tokenizer.add_tokens(
+        [tokenizers.AddedToken(token, normalized=False) for token in MARKER_TOKENS]
+    )
     fast = PreTrainedTokenizerFast(
         tokenizer_object=tokenizer,
         eos_token="<|im_end|>",

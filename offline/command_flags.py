@@ -173,38 +173,41 @@ def parse_shard(text: str) -> Shard:
     raise click.BadParameter(f"{text!r} is not a shard; write 2/8 for the second of eight")
 
 
+# The flags besides those of `FIELDS`, as parameters of click's options.
+_FILE = click.Path(path_type=Path)
+OTHER_FLAGS: dict[str, JsonObject] = {
+    "--input": {"type": _FILE, "required": True, "metavar": "FILE", "help": "JSON lines"},
+    "--output": {
+        "type": _FILE,
+        "required": True,
+        "metavar": "FILE",
+        "help": "JSON lines; an interrupted run resumes after the existing ones",
+    },
+    "--shard": {
+        "type": parse_shard,
+        "default": "1/1",
+        "metavar": "I/N",
+        "help": "process only every N-th line, beginning with line I",
+    },
+    "--raw": {"is_flag": True, "help": "add raw_text and token_ids to each answer"},
+    "--plugin": {
+        "multiple": True,
+        "metavar": "NAME",
+        "help": "a plugin: json_stop, no_duplicates, or PACKAGE.MODULE:CLASS; may be repeated",
+    },
+    "--served-model-name": {
+        "multiple": True,
+        "metavar": "NAME",
+        "help": "the name that rows use for the model in their body; default: that of --model",
+    },
+}
+
+
 def build_flags() -> list[click.Parameter]:
     """Return the parameters of the command."""
-    file = click.Path(path_type=Path)
+    others = [click.Option([name], **options) for name, options in OTHER_FLAGS.items()]
     return [
-        click.Option(["--input"], type=file, required=True, metavar="FILE", help="JSON lines"),
-        click.Option(
-            ["--output"],
-            type=file,
-            required=True,
-            metavar="FILE",
-            help="JSON lines; an interrupted run resumes after the existing ones",
-        ),
-        click.Option(
-            ["--shard"],
-            type=parse_shard,
-            default="1/1",
-            metavar="I/N",
-            help="process only every N-th line, beginning with line I",
-        ),
-        click.Option(["--raw"], is_flag=True, help="add raw_text and token_ids to each answer"),
-        click.Option(
-            ["--plugin"],
-            multiple=True,
-            metavar="NAME",
-            help="a plugin: json_stop, no_duplicates, or PACKAGE.MODULE:CLASS; may be repeated",
-        ),
-        click.Option(
-            ["--served-model-name"],
-            multiple=True,
-            metavar="NAME",
-            help="the name that rows use for the model in their body; default: that of --model",
-        ),
+        *others,
         *(
             _build_flag(contract, name, text)
             for contract, fields in FIELDS.values()

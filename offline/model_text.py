@@ -25,7 +25,12 @@ from ..templates.chat_template import (
 )
 from ..tokenization import TokenizerError, load
 from ..tokenization.errors import describe_error
-from ..tokenization.model_files import GenerationConfig, ModelFolder, find_folder
+from ..tokenization.model_files import (
+    GenerationConfig,
+    ModelFolder,
+    find_folder,
+    has_mistral_tokenizer,
+)
 from ..tokenization.prompt_encoder import PromptLimit
 from .contracts import GenerationOptions, ModelLoadConfig, TextGenerationRequest
 from .rows import RowFailure
@@ -36,8 +41,6 @@ T = TypeVar("T")
 
 ROLES = ("system", "developer", "user", "assistant", "tool")
 THINKING = "enable_thinking"
-# Files of mistral-common, which a folder may have without a tokenizer.json.
-MISTRAL_FILES = ("tekken.json", "tokenizer.model.v*")
 
 
 @dataclass
@@ -75,8 +78,7 @@ def open_text(config: ModelLoadConfig) -> ModelText:
     import transformers
 
     folder = find_folder(str(config.model), config.revision)
-    is_mistral = any(file for pattern in MISTRAL_FILES for file in folder.glob(pattern))
-    if is_mistral and not (folder / "tokenizer.json").is_file():
+    if has_mistral_tokenizer(folder) and not (folder / "tokenizer.json").is_file():
         return _open_mistral(folder, config)
     try:
         tokenizer = transformers.AutoTokenizer.from_pretrained(

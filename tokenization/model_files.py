@@ -138,6 +138,11 @@ class ModelFolder:
             raise SetupError(f"{path} cannot be used: {error}.") from error
 
 
+def has_mistral_tokenizer(folder: Path) -> bool:
+    """Whether a folder has the files of mistral-common."""
+    return any(any(folder.glob(pattern)) for pattern in ("tekken.json", "tokenizer.model.v*"))
+
+
 def find_folder(model: str, revision: str | None = None) -> Path:
     """Return the folder with a model's small files, downloading them if it is not local.
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from .sample import ANSWER, PROMPT, THOUGHT, Outcome, Sample
-from .tool_calls import INKLING, K2_MARKERS, MUSE, THINK
+from .tool_calls import COHERE, INKLING, K2_MARKERS, MUSE, THINK
 
 PARSER, REASONING = "parser/{}.py", "reasoning/{}_reasoning_parser.py"
 THINKING_ON = {"thinking": True, "enable_thinking": True}
@@ -31,14 +31,10 @@ def think(source: str, *, opened: bool = False, tag: str = "think", **more: Any)
 
 def cohere(source: str) -> Sample:
     """Return a sample of Command A."""
-    tags = ("THINKING", "ACTION", "RESPONSE", "TEXT")
     return thought(
         f"<|START_THINKING|>{THOUGHT}<|END_THINKING|><|START_RESPONSE|>{ANSWER}<|END_RESPONSE|>",
         source,
-        special=(
-            "<|CHATBOT_TOKEN|>",
-            *(f"<|{end}_{tag}|>" for tag in tags for end in ("START", "END")),
-        ),
+        special=COHERE,
         needs="cohere_melody",
     )
 

@@ -122,17 +122,23 @@ def hunyuan_v4(source: str) -> Sample:
     )
 
 
+COHERE = (
+    "<|CHATBOT_TOKEN|>",
+    *(
+        f"<|{end}_{tag}|>"
+        for tag in ("THINKING", "ACTION", "RESPONSE", "TEXT")
+        for end in ("START", "END")
+    ),
+)
+
+
 def cohere(source: str) -> Sample:
     """Return a call of Command A."""
     call = f'[{{"tool_call_id": "0", "tool_name": "add_note", "parameters": {NOTE_JSON}}}]'
-    tags = ("THINKING", "ACTION", "RESPONSE", "TEXT")
     return one_call(
         f"<|START_THINKING|>{LEAD}<|END_THINKING|><|START_ACTION|>{call}<|END_ACTION|>",
         source,
-        special=(
-            "<|CHATBOT_TOKEN|>",
-            *(f"<|{end}_{tag}|>" for tag in tags for end in ("START", "END")),
-        ),
+        special=COHERE,
         needs="cohere_melody",
     )
 

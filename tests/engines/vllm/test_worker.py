@@ -60,10 +60,8 @@ def test_unknown_names_are_refused_with_the_known_ones():
 @pytest.mark.parametrize(
     ("worker", "expected"),
     [
-        (config("agg"), True),
-        (config("decode"), True),
-        (config("prefill"), False),
-        (config("encode"), False),
+        *((config(mode), True) for mode in ("agg", "decode")),
+        *((config(mode), False) for mode in ("prefill", "encode")),
         (config(embedding_worker=True), False),
         (config(classify_worker=True), False),
         (config(headless=True), False),
