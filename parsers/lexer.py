@@ -289,9 +289,12 @@ class Lexer:
         if not ends_string and self.grammar is not None and self.grammar.in_string:
             self._read_token_as_text(marker, text)
             return
+        if self.held and self.held + marker in self.markers:
+            marker, self.held = self.held + marker, ""
         if marker not in self.markers:
-            if self._state in VALUE_STATES:
-                # The token may be a part of the longer text that ends the value.
+            if self._state in VALUE_STATES or marker in self._table.grammar.quotes:
+                # The token may be a part of the longer text that ends the value, or says where a
+                # string has ended.
                 self.read(marker)
                 return
             self.flush()

@@ -376,7 +376,7 @@ class JsonRepairer(IncrementalGrammar):
         end = text.find(self._quote, position)
         if end >= 0:
             self._take_raw(text[position:end])
-            self._end_string()
+            self._end_raw()
             return end + len(self._quote)
         end = len(text) if self._final else len(text) - partial_length(text, self._quote, position)
         self._take_raw(text[position:end])
@@ -385,6 +385,10 @@ class JsonRepairer(IncrementalGrammar):
     def _take_raw(self, text: str) -> None:
         self._last_run = text or self._last_run
         self._write(escape_json(text))
+
+    def _end_raw(self) -> None:
+        """Take a mark in a string between two of the additional `quotes`."""
+        self._end_string()
 
     def _colon(self, text: str, position: int) -> int:
         position = self._white_space(text, position)

@@ -23,7 +23,7 @@ GEMMA4 = variant(
     states={
         # The channel's name follows the marker; the prompt may have ended with both.
         State.START: {"<|channel>": State.REASONING_OPENED},
-        State.REASONING_OPENED: {"thought\n": State.REASONING},
+        State.REASONING_OPENED: {"thought\n": State.REASONING, "thought<channel|>": State.START},
         State.REASONING: {"<channel|>": State.START},
         # Some checkpoints omit "call".
         State.TOOL_SECTION: {":": State.NAME},

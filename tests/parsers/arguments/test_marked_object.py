@@ -78,6 +78,13 @@ EXAMPLES = [
     ("{}", {}),
     (f"{{{'k' * 300}:1}}", {"k" * 300: 1}),
     (f"{{any:{'v' * 300}}}", {"any": "v" * 300}),
+    (f"{{zip:{MARK}say {MARK}hi{MARK} now{MARK}}}", {"zip": f"say {MARK}hi{MARK} now"}),
+    (f"{{zip:{MARK}a {MARK}b{MARK}, c{MARK},n:3}}", {"zip": f"a {MARK}b{MARK}, c", "n": 3}),
+    (f"{{zip:{MARK}{MARK}x{MARK}{MARK},n:3}}", {"zip": "x", "n": 3}),
+    (f"{{zip:{MARK}{MARK},n:3}}", {"zip": "", "n": 3}),
+    (f"{{any:[{MARK}a{MARK}{MARK}b{MARK} {MARK}c{MARK}]}}", {"any": ["a", "b", "c"]}),
+    (f"{{{MARK}zip{MARK}:{MARK}x{MARK},{MARK}n{MARK}:3}}", {"zip": "x", "n": 3}),
+    (f"{{zip:{MARK}x{MARK}", {"zip": "x"}),
 ]
 
 
@@ -86,6 +93,25 @@ EXAMPLES = [
 def test_an_object_is_read(text: str, value: object, cuts: set[int]) -> None:
     assert json.loads(read(text, cuts)) == value
     assert json.loads(read(text, range(len(text)))) == value
+
+
+@given(words=st.lists(st.from_regex(r"[a-z]{1,4}", fullmatch=True), min_size=1, max_size=4),
+       cuts=cuts)  # fmt: skip
+def test_pairs_of_marks_in_a_string_are_its_text(words: list[str], cuts: set[int]) -> None:
+    text = "say " + " and ".join(f"{MARK}{word}{MARK}" for word in words) + " now"
+    assert json.loads(read(f"{{zip:{MARK}{text}{MARK},n:3}}", cuts)) == {"zip": text, "n": 3}
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        f"{{zip:{MARK}a {MARK}b{MARK},n:3}}",  # half a pair
+        f"{{zip:{MARK}a,{MARK}n:3}}",  # the comma and the mark are swapped
+        "{n:23any:x}",  # no comma
+    ],
+)
+def test_a_guess_about_marks_leaves_the_call_open(text: str) -> None:
+    assert read_events(text)[1]
 
 
 @given(text=st.text("{}[](),:'\"\\ \nzip01-." + MARK, max_size=50), cuts=cuts)
