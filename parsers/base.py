@@ -75,6 +75,11 @@ class ParserRequest(msgspec.Struct, frozen=True, omit_defaults=True):
         return self.parses_tools and not self.json_calls
 
     @property
+    def reads_forced_json(self) -> bool:
+        """Whether the answer is read as forced calls in plain JSON."""
+        return self.json_calls and self.parses_tools
+
+    @property
     def forced_name(self) -> str | None:
         """The function that a named tool_choice demands; None without a named choice."""
         return self.tool_choice["function"]["name"] if isinstance(self.tool_choice, dict) else None

@@ -42,7 +42,7 @@ REQUIRED = compile_format(
 
 def wrap_forced_calls(parser: StreamParser, request: ParserRequest) -> StreamParser:
     """Return `parser`, or one that reads its content as JSON calls if `request` forces them."""
-    if not (request.json_calls and request.parses_tools):
+    if not request.reads_forced_json:
         return parser
     return ForcedCallParser(parser, request.forced_name, guesses=request.guesses)
 
@@ -55,6 +55,9 @@ class _CallReader(Protocol):
     @property
     def held(self) -> list[HeldText]: ...
 
+    @property
+    def in_string(self) -> bool: ...
+
     def feed(self, text: str) -> list[Event]: ...
 
     def finish(self, *, cut: bool) -> list[Event]: ...
@@ -62,6 +65,8 @@ class _CallReader(Protocol):
 
 class ForcedCallParser(ParserWrapper):
     """Reads the content of `inner` as JSON calls; content of another form is unchanged.
+
+    Inside a string of JSON all text is the string's, whatever `inner` would read it as.
 
     name: the function of a named tool_choice; None for the array of "required".
     guesses: as for `ToolCallEmitter`.
@@ -87,13 +92,16 @@ class ForcedCallParser(ParserWrapper):
 
     @override
     def feed(self, text: str, token_ids: Sequence[int] = ()) -> list[Event]:
+        if self._calls.in_string:
+            return self._calls.feed(text)
         return self._read(self._inner.feed(text, token_ids))
 
     @override
     def finish(
         self, text: str = "", token_ids: Sequence[int] = (), *, cut: bool = False
     ) -> list[Event]:
-        events = self._read(self._inner.finish(text, token_ids, cut=cut))
+        events = self.feed(text, token_ids)
+        events += self._read(self._inner.finish(cut=cut))
         return events + self._calls.finish(cut=cut)
 
     def _read(self, events: list[Event]) -> list[Event]:
@@ -125,6 +133,11 @@ class _NamedCall:
     def held(self) -> list[HeldText]:
         """The held-back text."""
         return hold("possible call", self._held) if self._array is None else self._array.held
+
+    @property
+    def in_string(self) -> bool:
+        """Whether the next text belongs to a string."""
+        return self._arguments.in_string if self._array is None else self._array.in_string
 
     def feed(self, text: str) -> list[Event]:
         """Return the events that `text` completes."""

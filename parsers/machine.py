@@ -138,6 +138,12 @@ class LinearParser(StreamParser, Reader):
         return self._state
 
     @property
+    def in_string(self) -> bool:
+        """Whether the next text belongs to a string of a call."""
+        grammar = self._lexer.grammar
+        return grammar is not None and grammar.in_string
+
+    @property
     @override
     def text_state(self) -> State:
         return self._transcript.state

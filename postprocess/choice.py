@@ -95,7 +95,8 @@ def build_stages(
     """
     detokenizers, parsers = setup.detokenizers, setup.parsers
     # Some parsers must see special tokens that the client must not see.
-    options, shows = params.detokenizer, parsers.shows_special_tokens(params.parser)
+    options, request = params.detokenizer, params.parser
+    shows = request.reads_forced_json or parsers.shows_special_tokens(request)
     hides = shows and options.skip_special_tokens
     if shows:
         options = msgspec.structs.replace(options, skip_special_tokens=False)

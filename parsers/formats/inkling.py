@@ -1,5 +1,7 @@
 """Inkling: each message begins with a token for its kind: text, reasoning or a call."""
 
+import re
+
 from ..arguments.json_calls import CallKeys
 from ..format import Format, Spelling, State
 
@@ -25,6 +27,7 @@ INKLING = Format(
     },
     # The prompt ends with MESSAGE; the function's name may precede the kind.
     initial_state=State.HEADER,
+    header=re.compile(r"[\w.:/$\-]*"),
     keys=CallKeys(arguments=("args", "arguments", "parameters")),
     source="vllm 0.31 parser/inkling.py; sglang function_call/inkling_detector.py",
     spelling=Spelling(

@@ -3,7 +3,7 @@ import json
 from typing import Any
 
 import pytest
-from backedge.parsers.base import ParserRequest
+from backedge.parsers.base import ParserNames, ParserRequest
 from backedge.parsers.events import (
     Content,
     Event,
@@ -13,11 +13,20 @@ from backedge.parsers.events import (
     join,
 )
 from backedge.parsers.forced_calls import wrap_forced_calls
+from backedge.parsers.parser_lookup import linear_parsers
 from backedge.parsers.passthrough import PassthroughParser
+from backedge.postprocess import DetokenizerOptions, PostprocessParams
+from backedge.tokenization.detokenizer import read_vocabulary
 from hypothesis import given
 from hypothesis import strategies as st
 
+from benchmarks.samples.sample import Call
+from benchmarks.samples.tokenizers import bpe, encode
 from tests.parsers.arguments.reading import CALLS
+from tests.parsers.families import FAMILIES
+from tests.parsers.families.family import TOOLS as WRITE_TOOLS
+from tests.parsers.families.family import TURN, Family
+from tests.parsers.sample_model import SampleModel, as_one, every_token, read_outcome
 
 TOOLS = [{"type": "function", "function": {"name": "f"}}]
 NAMED = {"type": "function", "function": {"name": "f"}}
@@ -174,3 +183,39 @@ def test_anything_gives_the_same_at_any_cut(tool_choice: Any, text: str, cuts: s
     assert parse(list(text), tool_choice) == whole
     if not any(isinstance(event, ToolCallStarted) for event in whole):
         assert whole == ([Content(text)] if text else [])
+
+
+WRITE = {"type": "function", "function": {"name": "write"}}
+END = "<|endoftext|>"
+WITH_CALLS = [family for family in FAMILIES.values() if family.tool_parser is not None]
+
+
+@pytest.mark.parametrize("family", WITH_CALLS, ids=lambda family: family.name)
+@pytest.mark.parametrize("tool_choice", ["required", WRITE], ids=["required", "named"])
+def test_the_model_s_markers_in_strings_are_text(family: Family, tool_choice: Any) -> None:
+    """Whatever a token means to the format, in a string of forced JSON it is its own text."""
+    markers = tuple(dict.fromkeys((*family.markers, *family.special)))
+    tokenizer = bpe(family.markers, (*family.special, END))
+    arguments = {"path": "".join(markers), "text": " and ".join((*markers, END, "so"))}
+    call: Any = arguments
+    if tool_choice == "required":
+        call = [{"name": "write", "parameters": arguments}]
+    request = ParserRequest(tools=list(WRITE_TOOLS), tool_choice=tool_choice, json_calls=True)
+    prompt = encode(tokenizer, family.prompt or TURN)
+    params = PostprocessParams(
+        response_id="r",
+        created=1,
+        model="m",
+        prompt_length=len(prompt),
+        detokenizer=DetokenizerOptions(spaces_between_special_tokens=False),
+        parser=request,
+    )
+    names = ParserNames(family.tool_parser, family.reasoning_parser)
+    model = SampleModel(
+        tokenizer, linear_parsers(names, read_vocabulary(tokenizer)), params, prompt
+    )
+    token_ids = encode(tokenizer, json.dumps(call, ensure_ascii=False) + END + END)
+    for cutter in (every_token, as_one):
+        outcome = read_outcome(model.run(cutter(token_ids)))
+        assert outcome.calls == (Call("write", arguments),)
+        assert not outcome.content
