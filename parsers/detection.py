@@ -158,6 +158,7 @@ def detect_reasoning(evidence: Evidence, tools: Format | None = None) -> Detecti
             formats[name].format is tools,
             formats[name].format.parses_tools,  # of the same family, by its call markers
             -len(switches ^ formats[name].format.thinking_flags.keys()),
+            formats[name].format.thinks_by_default,  # which fewer prompts show
         )
         for name in mentioned
         if _fits_switches(formats[name].spelled, evidence)

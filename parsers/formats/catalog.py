@@ -6,6 +6,7 @@ from __future__ import annotations
 
 from ..format import Format
 from .apertus import APERTUS
+from .beam import BEAM
 from .cohere import COHERE_COMMAND
 from .deepseek_dsml import DEEPSEEK_V4, DEEPSEEK_V32, DEEPSEEK_V41, GIGACHAT35
 from .deepseek_v3 import DEEPSEEK_V3, DEEPSEEK_V31
@@ -32,11 +33,12 @@ from .mistral import MISTRAL
 from .muse_glimmer import MUSE_GLIMMER
 from .openai import OPENAI
 from .phi4 import PHI4_MINI_JSON
+from .plamo3 import PLAMO3
 from .pythonic import LFM2, OLMO3, PYTHONIC
-from .qwen3 import QWEN3, QWEN3_CODER
+from .qwen3 import MIMO, QWEN3, QWEN3_CODER
 from .seed_oss import SEED_OSS
 from .step3 import STEP3
-from .think import DEEPSEEK_R1, HOLO2, KIMI
+from .think import BASIC, DEEPSEEK_R1, HOLO2, KIMI
 from .xlam import XLAM
 
 FORMATS: tuple[Format, ...] = tuple(

@@ -52,7 +52,7 @@ MINIMAX_M3 = Format(
             f"{_PREFIX}</tool_call>": Jump.RETURN,
         },
     },
-    aliases=("minimax-m3",),
+    aliases=("minimax-m3", "minimax_m3_nom", "minimax-m3-nom"),
     tag_prefix=_PREFIX,
     source="vllm 0.31 tool_parsers/minimax_m3_tool_parser.py, "
     "reasoning/minimax_m3_reasoning_parser.py; sglang parser/reasoning_parser.py",

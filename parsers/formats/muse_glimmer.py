@@ -29,7 +29,8 @@ MUSE_GLIMMER = Format(
     headers=(
         # The rest of "to=" after a thought's marker.
         (re.compile(r"o=self\Z"), State.REASONING),
-        (re.compile(r"o=user\Z"), State.CONTENT),
+        (re.compile(r"o=(?:user|commentary)\Z"), State.CONTENT),
+        (re.compile(r"o=developer\Z"), State.IGNORED),
         (re.compile(r"o=\S"), State.TOOL_SECTION),
         (re.compile(r""), State.CONTENT),
     ),
@@ -37,7 +38,7 @@ MUSE_GLIMMER = Format(
     # The models sometimes call a tool `f` as `f.f`.
     function=re.compile(r"(?:([^\s<>\".]+)\.(?=\1\Z))?(?P<name>[^\s<>\"]+)"),
     separator="\n",
-    aliases=("muse",),
+    aliases=("muse", "musespark1x"),
     strip="",
     quotes_json=True,
     undeclared_type="json",

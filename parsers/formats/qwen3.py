@@ -1,7 +1,7 @@
-"""Qwen 3's reasoning; Qwen 3 Coder's tool calls, adopted by MiMo, Step 3.5 and Nemotron 3."""
+"""Qwen 3's reasoning; Qwen 3 Coder's tool calls, adopted by Step 3.5 and Nemotron 3; MiMo's."""
 
 from ..format import Format, Jump, Spelling, State
-from .fragments import keyed_values, think
+from .fragments import keyed_values, think, variant
 
 QWEN3 = Format(
     "qwen3",
@@ -20,6 +20,7 @@ QWEN3 = Format(
         "nemotron_nano",
         "nemotron_v3",
         "qwen3_5",
+        "qwen3_coder",
         "step3p5",
         "telechat4",
     ),
@@ -54,12 +55,34 @@ QWEN3_CODER = Format(
         # A parameter without its end marker ends at a line that begins another.
         State.VALUE: {**_PARAMETERS[State.VALUE], "\n<parameter=": State.KEY},
     },
-    aliases=("qwen3_xml", "mimo", "nanbeige", "step3p5", "nemotron_nano", "nemotron_v3"),
+    aliases=(
+        "qwen3_xml",
+        "nanbeige",
+        "step3p5",
+        "step5",
+        "nemotron_nano",
+        "nemotron_v3",
+        "minicpmv",
+    ),
     source="Qwen/Qwen3-Coder-30B-A3B-Instruct chat template; vllm 0.31 parser/qwen3.py; "
-    "sglang function_call/qwen3_coder_detector.py, function_call/mimo_detector.py",
+    "0.33 tool_parsers/step5_tool_parser.py; sglang function_call/qwen3_coder_detector.py",
     spelling=Spelling(
         "<tool_call>\n<function={name}>\n{arguments}</function>\n</tool_call>",
         between="\n",
         parameters={State.VALUE: "<parameter={key}>\n{value}\n</parameter>\n"},
+    ),
+)
+
+MIMO = variant(
+    QWEN3_CODER,
+    "mimo",
+    strip="",
+    # Its template writes the probe of `detection` on the line of its markers.
+    hints=(">Paris</parameter>",),
+    source="MiMo V2.6 Flash's generations (vllm tests/v1/structured_output); "
+    "sglang function_call/mimo_detector.py",
+    spelling=Spelling(
+        "<tool_call><function={name}>{arguments}</function></tool_call>",
+        parameters={State.VALUE: "<parameter={key}>{value}</parameter>"},
     ),
 )

@@ -162,12 +162,36 @@ TURNS: dict[str, tuple[str, str, str]] = {
     ),
     "nemotron_deci": ("<TOOLCALL>[", JSON_CALL, "]</TOOLCALL>"),
     "olmo3": ("<function_calls>", PYTHON_CALL, "</function_calls>"),
+    "beam": (
+        "",
+        " to=NAME<|channel|>analysis <|constrain|>xml<|message|>"
+        + each('<rfl:parameter name="{{ k }}">\n{{ t }}\n</rfl:parameter>')
+        + "<|call|>",
+        "",
+    ),
+    "mimo": (
+        "",
+        "<tool_call><function=NAME>"
+        + each("<parameter={{ k }}>{{ t }}</parameter>")
+        + "</function></tool_call>",
+        "",
+    ),
     "openai": (
         "",
         ("<|channel|>commentary to=functions.NAME <|constrain|>json<|message|>ARGS<|call|>"),
         "",
     ),
     "phi4_mini_json": ("functools[", JSON_CALL, "]"),
+    "plamo3": (
+        "<|plamo:begin_tool_requests:plamo|>",
+        (
+            "<|plamo:begin_tool_request:plamo|>"
+            "<|plamo:begin_tool_name:plamo|>NAME<|plamo:end_tool_name:plamo|>"
+            "<|plamo:begin_tool_arguments:plamo|><|plamo:constrain|>json<|plamo:msg|>ARGS"
+            "<|plamo:end_tool_arguments:plamo|><|plamo:end_tool_request:plamo|>"
+        ),
+        "<|plamo:end_tool_requests:plamo|>",
+    ),
     "poolside_v1": (
         "{# an unescaped XML-like object #}",
         GLM_CALL,

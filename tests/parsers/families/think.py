@@ -37,6 +37,7 @@ UNOPENED = (
 FAMILIES = (
     Family(reasoning_parser="deepseek_r1", tags=Tags(), markers=THINK, cases=UNOPENED),
     Family(reasoning_parser="holo2", tags=Tags(), markers=THINK, cases=UNOPENED),
+    Family(reasoning_parser="basic", tags=Tags(), markers=THINK),
     Family(
         reasoning_parser="kimi",
         tags=Tags("◁think▷", "◁/think▷", prompt_open="◁think▷", prompt_closed="◁think▷◁/think▷"),
