@@ -18,6 +18,7 @@ from .format import (
     CODE_STATES,
     COMPLETE,
     REASONING_STATES,
+    REREAD_STATES,
     TEXT_STATES,
     VALUE_STATES,
     Format,
@@ -220,7 +221,10 @@ def _choose_part(format_: Format, keeps: Callable[[State | Jump], bool]) -> Mark
     part: Markers = {}
     has_channels = format_.has_channels
     excluded = State.IGNORED if has_channels else State.CONTENT
-    for state, by_marker in format_.states.items():
+    for state, own in format_.states.items():
+        by_marker = {
+            spelt: target for marker, target in own.items() for spelt in format_.spell(marker)
+        }
         wanted = {
             marker: target for marker, target in by_marker.items() if keeps(target_state(target))
         }
@@ -295,9 +299,9 @@ def _add_lone_ends(markers: Markers, vocabulary: Collection[str], *, reads_calls
 
 
 def _add_doubled(markers: Markers, by_header: AbstractSet[State | Jump]) -> dict[State, set[str]]:
-    """Let each marker stand twice in front of a name, arguments or calls; return those added.
+    """Let each marker stand twice in front of a name, arguments or calls, and at their end.
 
-    by_header: the states that headers lead to.
+    Return those added. by_header: the states that headers lead to.
     """
     doubled: dict[State, set[str]] = {}
     for by_marker in markers.values():
@@ -305,6 +309,9 @@ def _add_doubled(markers: Markers, by_header: AbstractSet[State | Jump]) -> dict
             targets = by_header if target is Jump.BY_HEADER else {target}
             for state in _DOUBLED.intersection(targets, markers) if marker else ():
                 doubled.setdefault(state, set()).add(marker)
+            if target is Jump.RETURN and marker:
+                for state in REREAD_STATES.intersection(markers):
+                    doubled.setdefault(state, set()).add(marker)
     for state, added in doubled.items():
         added.difference_update(markers[state])
         markers[state] |= dict.fromkeys(added, state)

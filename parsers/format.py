@@ -220,6 +220,7 @@ class Format:
     prefix: content before every answer, which the model does not write.
     suffix: what a checkpoint may append to the names of the markers (`spell_markers`).
     spelling: the text of calls as the model writes it; None if no grammar constrains them.
+    confused: names of tags, one of them in `states`, that the models write for each other.
     hints: texts of which the family's chat templates have at least one, if another format has
         the same markers (`detection`).
     source: where the format was taken from.
@@ -247,6 +248,7 @@ class Format:
     prefix: str = ""
     suffix: re.Pattern[str] | None = None
     spelling: Spelling | None = None
+    confused: tuple[str, ...] = ()
     hints: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
@@ -293,6 +295,13 @@ class Format:
 
     def _refuse(self, field_: str, problem: str) -> NoReturn:
         raise FormatError(self.name, field_, problem)
+
+    def spell(self, marker: str) -> list[str]:
+        """Return `marker` in all spellings, with each of the `confused` names."""
+        name = re.compile(rf"(?<=[^\w-])(?:{'|'.join(self.confused)})(?=>)")
+        if not self.confused or name.search(marker) is None:
+            return [marker]
+        return [name.sub(other, marker) for other in self.confused]
 
     @property
     def parses_tools(self) -> bool:

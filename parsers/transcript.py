@@ -26,13 +26,14 @@ holds it back, at most `MAX_SPACE` characters: text that follows brings it back,
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 
 from ..base.json_types import JsonObject
 from ..base.limits import MAX_MARKUP, MAX_READ_AGAIN, MAX_SPACE
 from .arguments.tool_calls import ToolCallEmitter
 from .events import Content, Event, Reasoning, ToolCallCut
-from .format import FIRST_STATES, TEXT_STATES, Jump, State
+from .format import COMPLETE, FIRST_STATES, TEXT_STATES, Jump, State
 from .held_back import HeldText, hold
 from .swallowed_markup import SwallowedMarkup
 
@@ -43,6 +44,12 @@ PLAIN_EVENTS: dict[State, type[Reasoning | Content]] = {
     State.CONTENT: Content,
     State.REASONING: Reasoning,
 }
+
+
+def _drop_brackets(text: str) -> str:
+    """Drop the closing brackets that a model writes after a call's last one."""
+    rest = text.lstrip(" \t\r\n]})")
+    return re.sub(r"[\]})]", "", text[: len(text) - len(rest)]) + rest
 
 
 class Guess:
@@ -122,6 +129,7 @@ class Transcript:
         self.messages = Messages(separator)
         self._space = ""
         self._after_call = False
+        self._has_own_end = False  # the call has ended by its own syntax, not by a marker
         self._read_again_budget = MAX_READ_AGAIN
 
     def take(self) -> list[Event]:
@@ -158,6 +166,8 @@ class Transcript:
         if self._space:
             text = self._space + text
             self._space = ""
+        if self._after_call and self._has_own_end:
+            text = _drop_brackets(text)
         if self._after_call or self.state in FIRST_STATES:
             if not text.strip() and len(text) <= MAX_SPACE:
                 self._space = text
@@ -176,7 +186,7 @@ class Transcript:
 
     def resume_text(self) -> State:
         """Return the state of the text that calls have interrupted, where text goes on."""
-        self._after_call = True
+        self._after_call, self._has_own_end = True, False
         return self.state
 
     # Calls.
@@ -242,12 +252,13 @@ class Transcript:
 
     def note_marker(self, marker: str) -> None:
         """Note that a marker was followed."""
+        self._has_own_end = marker == COMPLETE
         if self.guess is not None:
             self.guess.last = marker
 
     def is_doubled(self, marker: str) -> bool:
-        """Whether nothing stands between this marker and the same one before it."""
-        return self.guess is not None and self.guess.last == marker
+        """Whether nothing stands between this marker and the same one, or a call, before it."""
+        return self._after_call if self.guess is None else self.guess.last == marker
 
     def keep_doubled(self, marker: str) -> None:
         """Keep a marker that is doubled, and so means nothing."""

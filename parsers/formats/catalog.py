@@ -14,7 +14,7 @@ from .dots import DOTS
 from .ernie45 import ERNIE45
 from .gemma import FUNCTIONGEMMA, GEMMA4
 from .gigachat3 import GIGACHAT3
-from .glm45 import GLM45, IQUEST_Q1, POOLSIDE_V1
+from .glm45 import GLM45, IQUEST_Q1, LING3, POOLSIDE_V1
 from .granite import GRANITE, GRANITE_20B_FC
 from .hermes import HERMES, NEMOTRON_DECI
 from .hunyuan import HY_V3

@@ -57,6 +57,7 @@ DEEPSEEK_V32 = Format(
     ),
     strip="",
     wrappers=("arguments", "input"),
+    confused=("function_calls", "tool_calls", "tool-calls", "toolcalls", "calls", "tool"),
     source="deepseek-ai/DeepSeek-V3.2 encoding/encoding_dsv32.py; vllm 0.31 parser/deepseek_v32.py",
     spelling=Spelling(
         '<｜DSML｜invoke name="{name}">\n{arguments}\n</｜DSML｜invoke>\n',
@@ -69,19 +70,12 @@ DEEPSEEK_V32 = Format(
     ),
 )
 
-# Misspellings of "tool_calls" observed in the model's output.
-_MISSPELT = {"<｜DSML｜toolcalls>": State.TOOL_SECTION, "<｜DSML｜tool>": State.TOOL_SECTION}
-
 DEEPSEEK_V4 = variant(
     DEEPSEEK_V32,
     "deepseek_v4",
     aliases=("deepseekv4", "deepseek-v4"),
     markers={"function_calls": "tool_calls"},
-    states={
-        **think(extra_end=True),
-        State.CONTENT: _MISSPELT,
-        State.TOOL_SECTION: _MISSPELT,
-    },
+    states=think(extra_end=True),
     source="DeepSeek V4 encoding (vllm 0.31 tokenizers/deepseek_v4_encoding.py); "
     "vllm 0.31 parser/deepseek_v4.py",
 )

@@ -20,16 +20,31 @@ GLM45 = Format(
             then={"</tool_call>": Jump.RETURN},
         ),
     },
-    aliases=("glm47", "glm4", "glm", "ling3", "spark25"),
+    aliases=("glm47", "glm4", "glm", "spark25"),
     strip="",
     source="zai-org/GLM-4.5 and GLM-4.7 chat templates; vllm 0.31 parser/glm47_moe.py, "
-    "parser/ling3.py; sglang function_call/glm4_moe_detector.py, function_call/spark25_detector.py",
+    "sglang function_call/glm4_moe_detector.py, function_call/spark25_detector.py",
     # Version 4.7 writes no line breaks.
     spelling=Spelling(
         "<tool_call>{name}\n{arguments}</tool_call>",
         between="\n",
         parameters={State.VALUE: "<arg_key>{key}</arg_key>\n<arg_value>{value}</arg_value>\n"},
     ),
+)
+
+# After a call it goes on with the answer, also if it had not ended its thought.
+_ANSWER = {"</tool_call>": State.START}
+
+LING3 = variant(
+    GLM45,
+    "ling3",
+    states={
+        State.CONTENT: {"<|role_end|>": State.CONTENT},
+        State.NAME: _ANSWER,
+        State.PARAMETERS: _ANSWER,
+    },
+    hints=("<|role_end|>",),
+    source="vllm 0.31 parser/ling3.py; sglang 0.5.23 function_call/ling3_detector.py",
 )
 
 POOLSIDE_V1 = variant(

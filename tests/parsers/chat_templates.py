@@ -140,6 +140,7 @@ TURNS: dict[str, tuple[str, str, str]] = {
     ),
     "lfm2": ("<|tool_call_start|>[", PYTHON_CALL, "]<|tool_call_end|>"),
     "llama3_json": ("", PARAMETERS_CALL, ""),
+    "ling3": ("", GLM_CALL, "<|role_end|>"),
     "longcat": ("", f"<longcat_tool_call>\n{JSON_CALL}\n</longcat_tool_call>", ""),
     "minicpm5": (
         "",

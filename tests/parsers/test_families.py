@@ -5,7 +5,9 @@ from __future__ import annotations
 import functools
 import itertools
 import json
-from collections.abc import Collection
+import re
+from collections.abc import Collection, Iterator
+from typing import Any
 
 import pytest
 from backedge.parsers.base import ParserFactory, ParserNames, ParserRequest, StreamParser
@@ -22,6 +24,7 @@ from backedge.parsers.parser_lookup import linear_parsers
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from benchmarks.samples.sample import Call, Outcome
 from benchmarks.samples.tokenizers import bpe, encode
 from tests.parsers.event_outcome import join_outcome
 from tests.parsers.families import FAMILIES
@@ -145,3 +148,36 @@ def test_every_format_has_cases() -> None:
 def test_at_least_fifteen_cases(family: Family) -> None:
     ids = [case.id for case in family.all_cases()]
     assert len(ids) == len(set(ids)) >= 15
+
+
+END_MARKER = re.compile(r"(?:<[^<>]*>|\[/\w+\])\s*\Z")
+ONE_CALL = (("write", {"path": "a.txt", "text": "hi"}),)
+
+
+def leftovers() -> Iterator[Any]:
+    """Yield by family a call with its last end, or closing bracket, once too often."""
+    for family in FAMILIES.values():
+        output = family.write("", ONE_CALL).rstrip() if family.write is not None else ""
+        end = END_MARKER.search(output)
+        if end is not None and family.name not in NO_OWN_END:
+            yield pytest.param(family, output + end[0], id=f"{family.name}-end")
+        elif end is None and output[-1:] in tuple("}])"):
+            for more in (output[-1], " }\n]"):
+                yield pytest.param(family, output + more, id=f"{family.name}-bracket-{more!r}")
+
+
+# The end of an element of any kind; one whose first half is a token; one that begins an answer.
+NO_OWN_END = {"kimi_k3", "minimax_m3", "ling3"}
+
+
+@pytest.mark.parametrize(("family", "output"), leftovers())
+@pytest.mark.parametrize("behind", ["", "\n", " Done."])
+def test_an_end_that_is_doubled_is_not_shown(family: Family, output: str, behind: str) -> None:
+    case = Case("", output + behind, Outcome(calls=(Call(*ONE_CALL[0]),)), prompt=family.prompt)
+    for cuts in ((), range(1, len(case.output))):
+        outcome = join_outcome(by_text(family, case, cuts))
+        assert outcome.calls == case.expected.calls
+        assert (outcome.content or "").strip() == behind.strip()
+    outcome = join_outcome(by_token(family, case))
+    assert outcome.calls == case.expected.calls
+    assert (outcome.content or "").strip() == behind.strip()

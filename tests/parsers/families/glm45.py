@@ -166,4 +166,20 @@ IQUEST_Q1 = Family(
     ),
 )  # fmt: skip
 
-FAMILIES = (GLM45, POOLSIDE_V1, IQUEST_Q1)
+LING3 = Family(
+    "ling3",
+    write,
+    markers=GLM45.markers,
+    special=("<|role_end|>",),
+    reasoning_parser="ling3",
+    tags=GLM45.tags,
+    cases=(
+        Case("the end of its turn", f"Hi.{NOW}<|role_end|>",
+             Outcome(None, "Hi.", (Call("now", {}),))),
+        Case("text after a call from an open thought", f"I look.{NOW}\n{NOW}Done.",
+             Outcome("I look.", "Done.", (Call("now", {}), Call("now", {}))),
+             prompt="<|im_start|>assistant\n<think>"),
+    ),
+)  # fmt: skip
+
+FAMILIES = (GLM45, LING3, POOLSIDE_V1, IQUEST_Q1)
