@@ -239,6 +239,10 @@ class Lexer:
         held, half = self.held, self.held.strip()
         # After the marker that opens reasoning, a word is the rest of its header.
         is_word = half[:1].isalnum() and self._state is not State.REASONING_OPENED
+        # Most of a marker that consists of words is not the beginning of a sentence.
+        is_word = is_word and not any(
+            marker.startswith(held) and len(held) > len(marker) / 2 for marker in self.markers
+        )
         if not half or is_word or half[0] == FENCE[0]:
             return ""
         self.held = ""

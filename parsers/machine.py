@@ -117,6 +117,7 @@ class LinearParser(StreamParser, Reader):
     ) -> None:
         self._table = table
         self._alone = table.alone
+        self._has_channels = table.grammar.has_channels
         self._lexer = Lexer(table, self)
         self._transcript = Transcript(
             parameters, table.grammar.separator, table.markup, guesses=guesses
@@ -343,6 +344,8 @@ class LinearParser(StreamParser, Reader):
         if target is Jump.BY_HEADER:
             target = self._call.header_target
             self._transcript.messages.begin(target)
+            if target is State.CONTENT and not self._has_channels:
+                target = self._transcript.state  # the header stands in the midst of a text
         return target if isinstance(target, State) else self._transcript.resume_text()
 
     def enter(self, state: State) -> None:
@@ -391,7 +394,7 @@ class LinearParser(StreamParser, Reader):
         elif state in COLLECTED_STATES:
             return self._collect(text)
         elif state is State.IGNORED:
-            pass
+            self._transcript.keep_ignored(text)
         elif self._transcript.calls.open:
             if not self._ends:
                 self._transcript.calls.stray(text)

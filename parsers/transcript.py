@@ -250,6 +250,12 @@ class Transcript:
         self.keep(text)
         return True
 
+    def keep_ignored(self, text: str) -> None:
+        """Collect text that means nothing in a call, unless it is too long for a part of one."""
+        guess = self.guess
+        if guess is not None and guess.opening and len(text) + len(guess.text) <= MAX_MARKUP:
+            self.keep(text)
+
     def note_marker(self, marker: str) -> None:
         """Note that a marker was followed."""
         self._has_own_end = marker == COMPLETE

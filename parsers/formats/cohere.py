@@ -6,6 +6,9 @@ from ..arguments.json_calls import CallKeys
 from ..format import Format, Jump, Spelling, State
 from .fragments import json_calls, merge_states, think
 
+# Citations: <co>a fact</co: 0:[1]>, or <co: 0>a fact</co: 0>.
+_CITATION = {"<co: ": State.HEADER, "</co: ": State.HEADER}
+
 COHERE_COMMAND = Format(
     "cohere_command3",
     merge_states(
@@ -16,11 +19,10 @@ COHERE_COMMAND = Format(
                 "<|END_RESPONSE|>": State.START,
                 "<|START_TEXT|>": State.START,
                 "<|END_TEXT|>": State.START,
-                # Citations: <co>a fact</co: 0:[1]>, or <co: 0>a fact</co: 0>.
                 "<co>": State.CONTENT,
-                "<co: ": State.HEADER,
-                "</co: ": State.HEADER,
+                **_CITATION,
             },
+            State.REASONING: {"<co>": State.REASONING, **_CITATION},
             State.HEADER: {">": Jump.BY_HEADER},
         },
         json_calls("<|START_ACTION|>", "<|END_ACTION|>"),

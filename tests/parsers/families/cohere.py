@@ -55,6 +55,10 @@ FAMILY = Family(
              "<|START_RESPONSE|>It is <co>42</co: 0:[1,2]> or <co: 0,1>43</co: 0,1>."
              "<|END_RESPONSE|>",
              Outcome(None, "It is 42 or 43."), tools=()),
+        Case("citations in reasoning",
+             "<|START_THINKING|>I see <co>a</co: 0:[1]> <co: 1>b</co: 1>, no <co: x>."
+             "<|END_THINKING|>Yes.",
+             Outcome("I see a b, no <co: x>.", "Yes."), tools=()),
         Case("a citation first, and no tags", "<co>42</co: 0:[1]>\nDone.",
              Outcome(None, "42\nDone.")),
         Case("what only looks like a citation", "Use <co: x> and </co: of> so </co>.",

@@ -41,6 +41,8 @@ def write_v31(content: str, calls: Sequence[Invocation]) -> str:
 MARKERS_IN_TEXT = f"a {CALL_END} b {END} ``` c"
 NOW = Call("now", {})
 
+NO_NAME = f"{BEGIN}{v3('a b', '{}')}".partition("<｜tool▁call▁end｜>")[0]
+
 FAMILIES = (
     Family(
         "deepseek_v3",
@@ -52,6 +54,8 @@ FAMILIES = (
         cases=(
             Case("markers in a string", write_v3("", [("write", {"text": MARKERS_IN_TEXT})]),
                  Outcome(calls=(Call("write", {"text": MARKERS_IN_TEXT}),))),
+            Case("a type and no name", NO_NAME,
+                 Outcome(None, NO_NAME)),
             Case("arguments in lines",
                  f'{BEGIN}{v3("write", json.dumps(HI.arguments, indent=2))}{END}',
                  Outcome(calls=(HI,)), vllm="reads arguments in one line only and drops these"),

@@ -40,6 +40,10 @@ FAMILIES = (
         vllm="granite",
         cases=(
             *json_cases(lambda call: f"<|tool_call|>[{call}]", vllm=KEEPS_NULL | LENIENT_STREAM),
+            Case("cut in the marker of reasoning", "Here is my thought process", Outcome(),
+                 finish="length", tools=()),
+            Case("cut in a sentence", "Here is my", Outcome(None, "Here is my"), finish="length",
+                 tools=()),
             Case("the marker as text", f"<tool_call>{call_array([('now', {})])}",
                  Outcome(calls=(NOW,))),
             Case("white space behind the marker",
