@@ -18,7 +18,6 @@ from .format import (
     CODE_STATES,
     COMPLETE,
     REASONING_STATES,
-    REREAD_STATES,
     TEXT_STATES,
     VALUE_STATES,
     Format,
@@ -48,6 +47,8 @@ _OPEN_GRAMMARS = {State.ELEMENTS, State.CALL_LIST, State.PYTHON_CALLS, State.PYT
 _CALL_BODIES = CALL_STATES - {State.TOOL_SECTION, State.NAME} | {State.PARAMETERS}
 # States before which a model may double a marker.
 _DOUBLED: frozenset[State] = frozenset(CALL_STATES | {State.PARAMETERS})
+# Text that goes on after calls.
+_AFTER_CALLS = frozenset({State.CONTENT, State.REASONING})
 # Text for the client in any request.
 _SHOWN = TEXT_STATES | {Jump.RETURN}
 Markers = dict[State, dict[str, Target]]
@@ -310,7 +311,7 @@ def _add_doubled(markers: Markers, by_header: AbstractSet[State | Jump]) -> dict
             for state in _DOUBLED.intersection(targets, markers) if marker else ():
                 doubled.setdefault(state, set()).add(marker)
             if target is Jump.RETURN and marker:
-                for state in REREAD_STATES.intersection(markers):
+                for state in _AFTER_CALLS.intersection(markers):
                     doubled.setdefault(state, set()).add(marker)
     for state, added in doubled.items():
         added.difference_update(markers[state])

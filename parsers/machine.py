@@ -345,7 +345,7 @@ class LinearParser(StreamParser, Reader):
             target = self._call.header_target
             self._transcript.messages.begin(target)
             if target is State.CONTENT and not self._has_channels:
-                target = self._transcript.state  # the header stands in the midst of a text
+                target = self._transcript.state  # the header interrupts a text
         return target if isinstance(target, State) else self._transcript.resume_text()
 
     def enter(self, state: State) -> None:

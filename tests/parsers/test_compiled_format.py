@@ -46,7 +46,8 @@ def test_states_share_markers_by_rule() -> None:
     markers = compile_format(THINK, CALLS, {}).markers
     calls = {"<call>": State.ARGUMENTS}
     fences = dict.fromkeys(FENCES, State.CODE_FENCE)
-    assert markers[State.CONTENT] == {**calls, **fences}
+    ends = dict.fromkeys(("</call>", "</calls>"), State.CONTENT)  # doubled, after a call
+    assert markers[State.CONTENT] == {**calls, **fences, **ends}
     assert markers[State.CODE_FENCE] == {
         **calls,
         "`": State.CONTENT,
@@ -59,11 +60,9 @@ def test_states_share_markers_by_rule() -> None:
         FENCE: State.CODE_FENCE,
         "<think>": State.REASONING,
     }
-    assert markers[State.REASONING] == {"<call>": State.ARGUMENTS, "</think>": State.START}
-    assert markers[State.REASONING_OPENED] == {
-        **markers[State.REASONING],
-        "<think>": State.REASONING,
-    }
+    reasoning = {"<call>": State.ARGUMENTS, "</think>": State.START}
+    assert markers[State.REASONING] == {**reasoning, **dict.fromkeys(ends, State.REASONING)}
+    assert markers[State.REASONING_OPENED] == {**reasoning, "<think>": State.REASONING}
 
 
 def test_without_tools_calls_are_text() -> None:
@@ -131,7 +130,8 @@ def test_a_scanner_finds_a_marker_or_holds_its_beginning(text: str) -> None:
 
 @pytest.mark.parametrize("format_", FORMATS, ids=lambda format_: format_.name)
 def test_every_format_compiles_with_and_without_tokens(format_: Format) -> None:
-    markers = {m for by_marker in format_.states.values() for m in by_marker if m}
+    own = {m for by_marker in format_.states.values() for m in by_marker if m}
+    markers = {spelt for marker in own for spelt in format_.spell(marker)}
     vocabulary = {marker: number for number, marker in enumerate(sorted(markers))}
     by_text, by_token = (compile_format(format_, format_, ids) for ids in ({}, vocabulary))
     for state, by_marker in by_text.markers.items():
