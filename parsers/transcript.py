@@ -264,7 +264,9 @@ class Transcript:
 
     def is_doubled(self, marker: str) -> bool:
         """Whether nothing stands between this marker and the same one, or a call, before it."""
-        return self._after_call if self.guess is None else self.guess.last == marker
+        if self.guess is None:
+            return self._after_call and not self.calls.open
+        return self.guess.last == marker
 
     def keep_doubled(self, marker: str) -> None:
         """Keep a marker that is doubled, and so means nothing."""

@@ -8,12 +8,14 @@ from backedge.parsers.events import Content, Event, Reasoning, join
 from backedge.parsers.formats.catalog import FORMATS
 
 from tests.conformance.peers import load_tokenizer
-from tests.parsers.families import FAMILIES, kimi_k3, openai
+from tests.parsers.families import FAMILIES, beam, kimi_k3, openai
 from tests.parsers.families.family import TOOLS
 from tests.parsers.families.kimi_k3 import element
 from tests.parsers.sample_model import cached_linear_parsers, feed_tokens
 
+ANSWER = f"{openai.ANALYSIS}So.<|end|>{openai.TURN}{openai.FINAL}Hi.<|end|>"
 CHANNELS = {
+    "beam": (ANSWER, openai.TURN + beam.call("search", "")),
     "inkling": (
         "<|content_thinking|>So.<|end_message|><|message_model|><|content_text|>Hi.<|end_message|>",
         "<|content_invoke_tool_json|>{}<|end_message|>",
@@ -24,7 +26,7 @@ CHANNELS = {
         '<|start|>assistant to=f<|message|><atem:invoke name="f"></atem:invoke><|eot|>',
     ),
     "openai": (
-        f"{openai.ANALYSIS}So.<|end|>{openai.TURN}{openai.FINAL}Hi.<|end|>",
+        ANSWER,
         "<|start|>assistant<|channel|>commentary to=browser.search<|message|>{}<|call|>",
     ),
 }

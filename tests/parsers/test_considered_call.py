@@ -27,7 +27,7 @@ THINKING = [
     for family in FAMILIES.values()
     if family.write is not None
     and family.tags is not None
-    and family.name not in {"inkling", "kimi_k3", "muse_glimmer", "openai", "ernie45"}
+    and family.name not in {"beam", "inkling", "kimi_k3", "muse_glimmer", "openai", "ernie45"}
 ]
 every_family = pytest.mark.parametrize("family", THINKING, ids=[family.name for family in THINKING])
 sizes = pytest.mark.parametrize("size", [1, 5, 1 << 20])

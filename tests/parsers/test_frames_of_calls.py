@@ -20,6 +20,7 @@ every_family = pytest.mark.parametrize("family", WRITERS, ids=[family.name for f
 PARTS = {
     *("｜DSML｜", "｜GCML｜", "<escape>", '<|"|>', "]<]minimax[>["),
     *("<|open|>", "<|close|>", "<|sep|>"),
+    *("<|plamo:begin_", "<|plamo:end_", ":plamo|>"),
 }
 # Sections, by format: what opens one, in which the first call's marker is due.
 SECTIONS = {

@@ -77,7 +77,7 @@ FAMILIES = (
                  Outcome("I add.", "Done.")),
             Case("an empty channel", f"{CHANNEL}{CHANNEL_END}Done.", Outcome(None, "Done.")),
             Case("an empty channel without a line break", f"<|channel>thought{CHANNEL_END}Done.",
-                 Outcome(None, "Done.")),
+                 Outcome(None, "Done."), vllm="shows the channel's name"),
             Case("its marks in a string",
                  f"<|tool_call>call:write{{path:{MARK}say {MARK}hi{MARK} now{MARK}}}<tool_call|>",
                  Outcome(calls=(Call("write", {"path": f"say {MARK}hi{MARK} now"}),)),

@@ -55,7 +55,7 @@ FAMILY = Family(
              f" to=self<|message|>I see.<|eom|>{TURN}{USER}I look.<|eom|>{TURN}{NOW}<|eom|>",
              Outcome("I see.", "I look.", (Call("now", {}),))),
         Case("an update", f" to=commentary<|message|>I look.<|eom|>{TURN}{USER}Done.",
-             Outcome(None, "I look.\nDone.")),
+             Outcome(None, "I look.\nDone."), vllm="shows the answer alone"),
         Case("a message to the developer",
              f" to=developer<|message|>No.<|eom|>{TURN}{USER}Done.", Outcome(None, "Done.")),
         Case("a call from the midst of reasoning",
