@@ -20,7 +20,6 @@ QWEN3 = Format(
         "nemotron_nano",
         "nemotron_v3",
         "qwen3_5",
-        "qwen3_coder",
         "step3p5",
         "telechat4",
     ),

@@ -1,4 +1,4 @@
-"""MiMo: Qwen 3 Coder's tags around values on their line, as Seed-OSS writes them."""
+"""MiMo: Qwen 3 Coder's tags, without line breaks between them."""
 
 from __future__ import annotations
 
@@ -11,8 +11,14 @@ from tests.parsers.families.family import Case, Family, Invocation
 
 
 def write(content: str, calls: Sequence[Invocation]) -> str:
-    """Write Seed-OSS's calls between MiMo's tokens."""
-    return seed_oss.write(content, calls).replace("seed:tool_call", "tool_call")
+    """Write as MiMo V2.6 does: nothing stands between the tags."""
+    written = [
+        f"<tool_call><function={name}>"
+        + "".join(f"<parameter={key}>{value}</parameter>" for key, value in arguments.items())
+        + "</function></tool_call>"
+        for name, arguments in calls
+    ]
+    return content + "".join(written)
 
 
 FAMILY = Family(

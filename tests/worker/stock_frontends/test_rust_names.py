@@ -46,7 +46,7 @@ NAMES = [
     (ParserNames("mistral"), ParserNames("hermes", "qwen3"), "auto",
      ParserNames("mistral", "qwen3")),
     # No format of ours, or native parsers.
-    (ParserNames(), ParserNames("default", "basic"), "auto", ParserNames()),
+    (ParserNames(), ParserNames("default", "step"), "auto", ParserNames()),
     (ParserNames(), ParserNames("hermes", "qwen3"), "native", ParserNames()),
     (ParserNames("hermes"), ParserNames(), "auto", ParserNames("hermes")),
 ]  # fmt: skip
