@@ -8,13 +8,16 @@ from dataclasses import replace
 from benchmarks.samples.sample import Call, Outcome
 from tests.parsers.families import seed_oss
 from tests.parsers.families.family import Case, Family, Invocation
+from tests.parsers.families.qwen3 import read_text
 
 
 def write(content: str, calls: Sequence[Invocation]) -> str:
     """Write as MiMo V2.6 does: nothing stands between the tags."""
     written = [
         f"<tool_call><function={name}>"
-        + "".join(f"<parameter={key}>{value}</parameter>" for key, value in arguments.items())
+        + "".join(
+            f"<parameter={key}>{read_text(value)}</parameter>" for key, value in arguments.items()
+        )
         + "</function></tool_call>"
         for name, arguments in calls
     ]
