@@ -1,6 +1,6 @@
 """PLaMo 3: sections of requests with a name and JSON; each marker is several tokens."""
 
-from ..format import Format, Jump, State
+from ..format import Format, Jump, Spelling, State
 from .fragments import think
 
 
@@ -31,4 +31,10 @@ PLAMO3 = Format(
     thinks_by_default=True,
     thinking_flags={"enable_thinking": True},
     source="vllm 0.33 parser/plamo3.py",
+    spelling=Spelling(
+        f"{_REQUEST}{_NAME}{{name}}{_mark('end', 'tool_name')}{_mark('begin', 'tool_arguments')}"
+        "<|plamo:constrain|>json<|plamo:msg|>{arguments}"
+        f"{_mark('end', 'tool_arguments')}{_REQUEST_END}",
+        around=(_mark("begin", "tool_requests"), _mark("end", "tool_requests")),
+    ),
 )

@@ -31,6 +31,7 @@ WALKS = int(os.environ.get("GRAMMAR_WALKS", "20"))
 SPELT = {format_.name: format_ for format_ in FORMATS if format_.spelling is not None}
 WITHOUT = {
     **dict.fromkeys(("gemma4", "functiongemma"), "objects with marks of their own"),
+    "beam": "begins its calls with a header alone",
     **dict.fromkeys(("lfm2", "olmo3", "pythonic"), "literals of Python"),
 }
 # Calls that begin with no marker of their own but a message's header, which any message has.
