@@ -1,6 +1,6 @@
 """PLaMo 3: sections of requests with a name and JSON; each marker is several tokens."""
 
-from ..format import Format, Jump, Spelling, State
+from ..format import Format, Jump, Spelling, State, Target
 from .fragments import think
 
 
@@ -10,7 +10,10 @@ def _mark(side: str, part: str) -> str:
 
 _REQUEST, _REQUEST_END = _mark("begin", "tool_request"), _mark("end", "tool_request")
 _NAME = _mark("begin", "tool_name")
-_ENDS = {_REQUEST_END: State.TOOL_SECTION, _mark("end", "tool_requests"): Jump.RETURN}
+_ENDS: dict[str, Target] = {
+    _REQUEST_END: State.TOOL_SECTION,
+    _mark("end", "tool_requests"): Jump.RETURN,
+}
 _NEXT = {_REQUEST: State.TOOL_SECTION, _NAME: State.NAME}
 
 PLAMO3 = Format(
