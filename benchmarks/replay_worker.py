@@ -27,8 +27,7 @@ from backedge.worker.engine_worker import build_worker_card, name_parsers_in_rus
 from backedge.worker.metrics import WorkerMetrics
 from backedge.worker.request_check import show_refusal
 from backedge.worker.request_stream import WorkerPostprocessor
-from backedge.worker.stock_frontends.backend import build_stock_postprocessor
-from backedge.worker.stock_frontends.markers import find_markers
+from backedge.worker.stock_frontends import build_stock_postprocessor, find_markers
 from dynamo.runtime.logging import configure_dynamo_logging
 from typing_extensions import override
 

@@ -168,7 +168,6 @@ def parse_flags(arguments: Sequence[str]) -> FrontendFlags:
 
 
 def _parse_size(value: str) -> int:
-    """Parse a size in MB. Raises ArgumentTypeError."""
     try:
         size = int(value)
     except ValueError:

@@ -139,7 +139,6 @@ def decode_request(raw: JsonObject, kind: type[Request]) -> Request:
 
 
 def _raise_request_error(raw: object, error: msgspec.ValidationError) -> NoReturn:
-    """Convert msgspec's error to a `RequestError`."""
     found = _ERROR.fullmatch(str(error))
     problem, path = (found["problem"], found["path"] or "") if found else (str(error), "")
     if (missing := _MISSING.fullmatch(problem)) is not None:

@@ -96,7 +96,6 @@ class TextWatcher(Protocol):
 
     def feed(self, text: str) -> int | None:
         """Return how many characters of `text` to keep; None to continue."""
-        ...
 
 
 @dataclass(frozen=True)

@@ -95,17 +95,14 @@ class StreamParser(Protocol):
         The engines' parsers read text and token ids together, and most of them lose data if a
         step contains several tokens (vllm-project/vllm 31501, 41967).
         """
-        ...
 
     @property
     def in_reasoning(self) -> bool:
         """Whether the next text is reasoning, as far as the parser knows."""
-        ...
 
     @property
     def reasoning_tokens(self) -> int:
         """Number of reasoning tokens fed, without markers."""
-        ...
 
     @property
     def state_name(self) -> str:
@@ -119,7 +116,6 @@ class StreamParser(Protocol):
 
     def reads_together(self, token_ids: Sequence[int]) -> bool:
         """Whether these tokens may be fed together although the parser is token-aligned."""
-        ...
 
     def feed(self, text: str, token_ids: Sequence[int] = ()) -> list[Event]:
         """Return the events that `text` completes.
@@ -127,7 +123,6 @@ class StreamParser(Protocol):
         text: empty if a token ends within a character.
         token_ids: the tokens that `text` was decoded from; may be empty.
         """
-        ...
 
     def finish(
         self, text: str = "", token_ids: Sequence[int] = (), *, cut: bool = False
@@ -136,7 +131,6 @@ class StreamParser(Protocol):
 
         cut: a limit ended generation, so an open call stays open.
         """
-        ...
 
 
 class ParserWrapper(StreamParser):
@@ -185,7 +179,6 @@ class ParserFactory(Protocol):
 
     def shows_special_tokens(self, request: ParserRequest) -> bool:
         """Whether the parsers for `request` must see the text of special tokens."""
-        ...
 
     def __call__(self, request: ParserRequest, prompt_token_ids: Sequence[int]) -> StreamParser:
         """Build a parser for one choice of `request`.
@@ -193,4 +186,3 @@ class ParserFactory(Protocol):
         Forced calls in plain JSON (`ParserRequest.json_calls`) remain content; the caller wraps
         the parser with `forced_calls.wrap_forced_calls`, whatever the factory.
         """
-        ...

@@ -71,11 +71,9 @@ class Machine(Protocol):
 
     def enter(self, state: State) -> None:
         """Go to `state`."""
-        ...
 
     def follow(self, marker: str) -> int:
         """Follow `marker`; return how many characters at its end are read again."""
-        ...
 
 
 class ConsideredCalls:

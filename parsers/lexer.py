@@ -55,25 +55,21 @@ class Reader(Protocol):
     @property
     def text_state(self) -> State:
         """The state of the text that calls interrupt."""
-        ...
 
     def take_text(self, text: str) -> int:
         """Take text without markers; return how much of it.
 
         Less than all if the rest has to be read in another state, which has been entered.
         """
-        ...
 
     def read_grammar(self, grammar: IncrementalGrammar, text: str, position: int) -> int:
         """Let `grammar` read from `position` on; return the position it has reached."""
-        ...
 
     def follow(self, marker: str) -> int:
         """Follow `marker` out of the state.
 
         Return how many characters at its end are text of the next state.
         """
-        ...
 
 
 class Lexer:

@@ -301,7 +301,6 @@ class DeltaBuilder:
         self._kind = None
 
     def _attach(self) -> None:
-        """Attach the waiting ids and logprobs to the last delta."""
         self._details.logprobs += self._waiting.logprobs
         self._details.token_ids += self._waiting.token_ids
         self._details.tokens += self._waiting.tokens

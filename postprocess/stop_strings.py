@@ -164,7 +164,6 @@ class StopSearch:
         return length
 
     def _next(self, char: str) -> int:
-        """Return the state after `char`."""
         state = self.state
         while (longer := self._stops.child(state, char)) is None:
             if state == ROOT:

@@ -40,7 +40,6 @@ class TemplateTokenizer(Protocol):
 
     def convert_tokens_to_ids(self, token: str) -> int | None:
         """Return the id of a token by its text."""
-        ...
 
 
 def check_template(tokenizer: object) -> None:

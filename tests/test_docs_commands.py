@@ -14,7 +14,8 @@ from typing import NamedTuple, get_args
 import click
 import pytest
 from backedge.cli.main import main as backedge_command
-from backedge.worker.flags import EngineName, enabling_flags
+from backedge.parsers.api import Engine
+from backedge.worker.flags import enabling_flags
 
 from tests.test_docs import PAGES, ROOT, is_missing, is_module, read
 from tests.test_house import SOURCES
@@ -29,7 +30,7 @@ FLAG = re.compile(r"^--[a-z][\w-]*")
 SHARED_FLAGS = ("tokenization/tokenizer_selection.py", "worker/flags.py", "recording", "parsers")
 # Flags of vLLM, SGLang and TensorRT-LLM, which Dynamo's workers pass on.
 ENGINE_FLAGS = {"--model", "--model-path", "--reasoning-parser", "--tool-call-parser"}
-ENABLING_FLAGS = {flag for engine in get_args(EngineName) for flag in enabling_flags(engine)}
+ENABLING_FLAGS = {flag for engine in get_args(Engine) for flag in enabling_flags(engine)}
 # Other projects' programs, whose flags are not looked at.
 OTHER_MODULES = {"pytest", "venv", "pip", "http.server"}
 

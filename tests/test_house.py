@@ -29,9 +29,6 @@ WITHOUT_TEST = {
     "testing/replay_worker/__main__.py": "calls `main` of the package; tests/e2e starts it",
     "tokenization/kit.py": "another name of testing/tokenizer_kit; its tests use it",
     "worker/replay.py": "another name of testing/replay_worker; tests/e2e starts it",
-    "engines/sglang/types.py": "Protocols; tests/engines/test_types.py compares them",
-    "engines/trtllm/types.py": "Protocols; tests/standin/test_signatures.py compares them",
-    "engines/vllm/types.py": "Protocols; tests/engines/test_types.py compares them",
     **{
         f"engines/{name}/seams.py": "a table; tests/engines/test_seams.py breaks each of its rows"
         for name in ("dynamo", "sglang", "transformers", "trtllm", "vllm")

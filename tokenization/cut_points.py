@@ -80,7 +80,6 @@ class Component(Protocol):
 
     def __getstate__(self) -> bytes:
         """Return its JSON. Raises an exception for a step written in Python."""
-        ...
 
 
 class Step(msgspec.Struct, frozen=True):

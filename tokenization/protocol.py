@@ -35,11 +35,9 @@ class DynamoTokenizer(Protocol):
         text: any length, possibly empty. It may contain special tokens, as chat templates
             write them. Do not add BOS or EOS: the template writes them.
         """
-        ...
 
     def encode_batch(self, texts: Sequence[str]) -> list[list[int]]:
         """Return the results of `encode` for each of `texts`, in order."""
-        ...
 
     def decode(self, token_ids: Sequence[int], skip_special_tokens: bool = True) -> str:
         """Return the text of `token_ids`, shape (n,), n >= 0.
@@ -48,7 +46,6 @@ class DynamoTokenizer(Protocol):
         are skipped. Any slice of the ids must decode too, with U+FFFD for an incomplete
         character, because streams are decoded a few tokens at a time.
         """
-        ...
 
 
 @runtime_checkable
@@ -67,7 +64,6 @@ class TemplateTokenizer(DynamoTokenizer, Protocol):
             chat_template_kwargs and similar options.
         Raises ValueError for messages that the model does not support: HTTP 400.
         """
-        ...
 
 
 @runtime_checkable
@@ -85,7 +81,6 @@ class TokenizerProtocol(Protocol):
 
         model: the name in the request. All other arguments are as for `TemplateTokenizer`.
         """
-        ...
 
 
 @runtime_checkable
@@ -100,7 +95,6 @@ class StreamingTokenizer(DynamoTokenizer, Protocol):
         Lazily and in one pass: the n-th text is taken only when the n-th list is requested.
         Calls do not affect each other.
         """
-        ...
 
 
 class BaseTokenizer(StreamingTokenizer):

@@ -125,7 +125,6 @@ class RuntimeConfig(Protocol):
 
     def set_engine_specific(self, key: str, value: str) -> None:
         """Put a value, as JSON text, into `runtime_data`."""
-        ...
 
 
 class _Entry(msgspec.Struct, omit_defaults=True):

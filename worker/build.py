@@ -20,8 +20,7 @@ from .metrics import WorkerMetrics
 from .pool import PoolSupervisor
 from .request_check import show_refusal
 from .request_stream import WorkerPostprocessor
-from .stock_frontends.backend import build_stock_postprocessor
-from .stock_frontends.markers import find_markers
+from .stock_frontends import build_stock_postprocessor, find_markers
 
 
 def build_postprocessors(

@@ -10,7 +10,8 @@ from ..base.errors import SetupError, exiting
 from ..base.json_types import JsonObject
 from ..base.seams import Build, Role, Seam, check_seams, read_version, replace, rows_of
 from ..engines.dynamo import seams as dynamo
-from .flags import EngineName, enabling_flags
+from ..parsers.api import Engine
+from .flags import enabling_flags
 
 ENDPOINT = "generate_endpoint"
 
@@ -24,7 +25,7 @@ class EngineSupport(msgspec.Struct, frozen=True):
     metrics: the seam of Dynamo's function or class that gets the endpoint as `generate_endpoint`.
     """
 
-    name: EngineName
+    name: Engine
     distribution: str
     versions: Mapping[str, str]
     seams: tuple[Seam, ...]

@@ -50,8 +50,7 @@ from .metrics import WorkerMetrics
 from .pool import PoolSupervisor
 from .request_check import check_engine_fields, check_params, refuse
 from .request_stream import EngineRequestHandle, WorkerPostprocessor, read_params
-from .stock_frontends.requests import read_stock_params
-from .stock_frontends.rust_names import complete_names
+from .stock_frontends import complete_names, read_stock_params
 
 logger = logging.getLogger(__name__)
 

@@ -13,6 +13,7 @@ import msgspec
 from ..base.flags import MAX_DIGITS, OFF, ON, Flag, flag, parse_megabytes
 from ..base.json_types import JsonObject
 from ..base.limits import PROCESS_MEMORY_MB
+from ..parsers.api import Engine
 from ..parsers.base import MalformedCalls, ParserNames
 from ..parsers.parser_lookup import Kind, known_formats, reasoning_format, tool_format
 from ..postprocess.chunk_scheduler import MERGE_DELAYS, Latency, MergeDelays
@@ -81,7 +82,6 @@ def parse_seconds(text: str) -> float:
     return value
 
 
-EngineName = Literal["vllm", "sglang", "trtllm"]
 GROUP = "Backedge: post-processing in the worker"
 FOR_ANY_ENGINE = "--native-framework-processing"
 VLLM_FLAGS: tuple[Flag, ...] = (
@@ -234,12 +234,12 @@ class WorkerSettings(msgspec.Struct, frozen=True, kw_only=True):
         )
 
 
-def enabling_flags(engine: EngineName) -> tuple[str, str]:
+def enabling_flags(engine: Engine) -> tuple[str, str]:
     """Return the names of the flag that enables post-processing."""
     return f"--{engine}-processing", FOR_ANY_ENGINE
 
 
-def list_flags(engine: EngineName) -> tuple[Flag, ...]:
+def list_flags(engine: Engine) -> tuple[Flag, ...]:
     """Return all flags that Backedge adds to an engine's worker."""
     switch = {
         "dest": f"{engine}_processing",
@@ -265,14 +265,14 @@ def sglang_flags() -> tuple[Flag, ...]:
 
 
 # The flags that only one engine's worker needs.
-OWN_FLAGS: dict[EngineName, Callable[[], tuple[Flag, ...]]] = {
+OWN_FLAGS: dict[Engine, Callable[[], tuple[Flag, ...]]] = {
     "vllm": lambda: VLLM_FLAGS,
     "sglang": sglang_flags,
     "trtllm": lambda: TRTLLM_FLAGS,
 }
 
 
-def add_flags(parser: argparse.ArgumentParser, engine: EngineName) -> None:
+def add_flags(parser: argparse.ArgumentParser, engine: Engine) -> None:
     """Add the flags that `parser` does not have (vLLM's frontend has its server's flags)."""
     group = parser.add_argument_group(GROUP)
     known = parser._option_string_actions  # noqa: SLF001 - argparse has no public access
@@ -316,7 +316,7 @@ def engine_names(flag: str) -> tuple[str, ...]:
 def add_other_switches(parser: argparse.ArgumentParser) -> None:
     """Add the other engines' switches to vLLM's: Dynamo's frontend serves all engines."""
     own = enabling_flags("vllm")
-    others = [enabling_flags(engine)[0] for engine in get_args(EngineName)]
+    others = [enabling_flags(engine)[0] for engine in get_args(Engine)]
     parser.add_argument(
         *(flag for flag in others if flag not in own), action="store_true", dest="vllm_processing"
     )
@@ -338,7 +338,7 @@ def keep_engine_choices(arguments: argparse.Namespace) -> None:
         setattr(arguments, dest, next(known, engine.default))
 
 
-def read_settings(arguments: argparse.Namespace, engine: EngineName) -> WorkerSettings | None:
+def read_settings(arguments: argparse.Namespace, engine: Engine) -> WorkerSettings | None:
     """Return the settings; None if neither post-processing nor a tokenizer is requested.
 
     Raises `SetupError` for flags that contradict each other.
@@ -385,7 +385,7 @@ def read_stock_frontends(arguments: argparse.Namespace) -> bool:
 
 
 # Flags of each engine that name files for detection, best first.
-MODEL_FLAGS: dict[EngineName, tuple[str, ...]] = {
+MODEL_FLAGS: dict[Engine, tuple[str, ...]] = {
     "vllm": ("tokenizer", "model"),
     "sglang": ("tokenizer_path", "model_path"),
     "trtllm": ("tokenizer", "model", "model_path"),
@@ -396,7 +396,7 @@ TEMPLATE_FLAGS = ("custom_jinja_template", "chat_template")
 
 def resolve_auto_names(
     arguments: argparse.Namespace,
-    engine: EngineName,
+    engine: Engine,
     known: Callable[[str], Collection[str]] = lambda _: (),
     chat_template: str | None = None,
 ) -> None:

@@ -367,7 +367,6 @@ class RequestPump:
             self._aborts.append(self._loop.create_task(self._engine.abort(index)))
 
     def _wake(self) -> None:
-        """Schedule the sending of what is due."""
         if not self._woken:
             self._woken = True
             self._loop.call_soon(self._flush)
@@ -386,7 +385,6 @@ class RequestPump:
         self._flush()
 
     def _chunk(self, scheduled: ScheduledChunk) -> JsonObject:
-        """Return `scheduled` as one of Dynamo's chunks."""
         if self.recorder is not None:
             self.recorder.sent(scheduled.deltas, self._loop.time())
         chunk = self._writer.write(scheduled)

@@ -10,7 +10,7 @@ import msgspec
 from typing_extensions import override
 
 from ...base.errors import SetupError
-from ...worker.flags import EngineName
+from ...parsers.api import Engine
 from .discovery import FleetWorker, read_fleet
 from .findings import Finding, build_report, show_finding
 from .fleet import check_frontend, check_system_port, check_workers
@@ -33,7 +33,7 @@ class Target(NamedTuple):
 
     target: str | None
     command_line: list[str]
-    engine: EngineName | None
+    engine: Engine | None
     chat_template: str | None
     revision: str | None
     discovery: str | None

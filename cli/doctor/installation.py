@@ -11,7 +11,7 @@ from ...base.engines import has_engine, load_engine_module
 from ...base.errors import SetupError
 from ...base.seams import Seam, find_fault, read_version
 from ...engines.dynamo import seams as dynamo
-from ...worker.flags import EngineName
+from ...parsers.api import Engine
 from ...worker.pool import auto_processes
 from .findings import Finding
 
@@ -50,7 +50,7 @@ def check_installation() -> Iterator[Finding]:
     )
 
 
-def check_engine(engine: EngineName) -> Iterator[Finding]:
+def check_engine(engine: Engine) -> Iterator[Finding]:
     """Yield whether Dynamo and the engine have each seam that Backedge relies on.
 
     Imports both, which takes seconds.

@@ -11,7 +11,7 @@ from ...parsers.detection import Detection, Evidence, detect_reasoning, detect_t
 from ...parsers.format import Format
 from ...templates.auto_parsers import AUTO, read_added_tokens, read_evidence
 from ...tokenization.model_files import ModelFolder, find_folder
-from ...worker.stock_frontends.rust_names import name_in_rust
+from ...worker.stock_frontends import name_in_rust
 from .findings import Finding
 
 

@@ -20,7 +20,7 @@ from ...base.errors import (
 )
 from ...frontend.main import PROCESSING_FLAGS, parse_flags
 from ...offline.contracts import suggest
-from ...parsers.api import native_parsers
+from ...parsers.api import Engine, native_parsers
 from ...parsers.base import ParserNames, ParserRequest
 from ...parsers.detection import PROBE_NAME, PROBE_TOOL, Detection, probe_table, reads_probe
 from ...parsers.events import Content
@@ -30,19 +30,18 @@ from ...parsers.parser_lookup import known_formats, reasoning_format, tool_forma
 from ...templates.auto_parsers import AUTO
 from ...testing.transcripts import EXAMPLES
 from ...worker.flags import (
-    EngineName,
     add_flags,
     enabling_flags,
     list_flags,
     read_parser_names,
     read_settings,
 )
-from ...worker.stock_frontends.rust_names import complete_names, known_in_rust, name_in_rust
+from ...worker.stock_frontends import complete_names, known_in_rust, name_in_rust
 from .findings import Finding
 from .model import ModelFacts
 
 # The module after `python -m` determines the worker's engine.
-MODULES: dict[str, EngineName] = {
+MODULES: dict[str, Engine] = {
     "dynamo.vllm": "vllm",
     "dynamo.sglang": "sglang",
     "dynamo.trtllm": "trtllm",
@@ -89,7 +88,7 @@ REASONING = _Kind(
 class WorkerCommand(NamedTuple):
     """A worker's command line. model: a folder or a name. context_length: None for the model's."""
 
-    engine: EngineName
+    engine: Engine
     flags: argparse.Namespace
     model: str
     chat_template: str | None

@@ -25,7 +25,7 @@ called get_tool_parser_names get_reasoning_parser_names
     of: dynamo._core:
     why: Dynamo re-exports the names of its Rust parsers nowhere
     without: markers of Rust parsers are not found
-    used_in: worker/stock_frontends/rust_names.py:known_in_rust
+    used_in: worker/stock_frontends.py:known_in_rust
     feature: Dynamo's own parser names
 == flags Python 3.10
 read argparse:ArgumentParser._option_string_actions

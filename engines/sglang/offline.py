@@ -171,7 +171,6 @@ class SglangBackend(Backend):
             raise
 
     def _build_params(self, row: Row, index: int) -> dict[str, Any]:
-        """Build SGLang's sampling parameters for one choice."""
         sampling = row.sampling
         params = build_grammar_params(row) | {
             "temperature": sampling.temperature,
@@ -214,7 +213,6 @@ def _read_failure(task: asyncio.Task[None], row: Row) -> None:
 
 
 def _read_logprobs(meta: dict[str, Any], token_ids: Sequence[int]) -> TokenLogprobs:
-    """Return the logprobs of the newest tokens of an output."""
     count = len(token_ids)
     own = meta["output_token_logprobs"][-count:] if count else []
     top = (meta.get("output_top_logprobs") or [[]] * len(own))[-count:] if count else []

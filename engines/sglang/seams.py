@@ -84,7 +84,7 @@ called sglang.srt.parser.reasoning_parser:ReasoningParser.parse_stream_end
     why: SGLang's own server is the only user of its parsers
     without: there are no native parsers
     used_in: parsers.py:SglangParsers._tool_parser parsers.py:SglangStreamParser
-        reasoning.py:ReasoningParserFactory
+        parsers.py:ReasoningParserFactory
 read sglang.srt.function_call.function_call_parser:FunctionCallParser.ToolCallParserEnum
 read sglang.srt.parser.reasoning_parser:ReasoningParser.DetectorMap
     why: SGLang's own server is the only user of its parsers
@@ -117,8 +117,8 @@ called reasoning_parser:IQuestQ1ReasoningDetector.thinking_enabled(chat_kwargs)
     of: sglang.srt.parser.
     why: SGLang's own server is the only user of its parsers
     without: whether an answer begins with reasoning is not known
-    used_in: reasoning.py:ReasoningParserFactory reasoning.py:template_thinks
-        reasoning.py:OWN_RULES
+    used_in: parsers.py:ReasoningParserFactory parsers.py:template_thinks
+        parsers.py:OWN_RULES
 == offline 0.5.21
 read loop
 called async_generate(*, input_ids, sampling_params, return_logprob, top_logprobs_num, stream, rid)

@@ -12,9 +12,9 @@ import argparse
 import asyncio
 import functools
 import sys
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence, Sized
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence, Sized
 from contextvars import ContextVar
-from typing import TypeVar
+from typing import Protocol, TypeVar
 
 from typing_extensions import override
 
@@ -35,15 +35,65 @@ from ...worker.engine_worker import (
     name_parsers_in_rust,
 )
 from ...worker.request_stream import EngineRequestHandle
-from ..dynamo.types import ModelRuntimeConfig
+from ..dynamo.types import DynamoParserFlags, Mode, ModelRuntimeConfig
 from . import seams
-from .types import (
-    SglangConfig,
-    SglangEngine,
-    SglangHandler,
-    SglangModelConfig,
-    SglangTokenizerManager,
-)
+
+
+class SglangServerArgs(Protocol):
+    """SGLang's `ServerArgs`."""
+
+    model_path: str
+    tokenizer_path: str | None
+
+
+class SglangDynamoArgs(DynamoParserFlags, Protocol):
+    """Dynamo's flags of its SGLang worker."""
+
+    use_sglang_tokenizer: bool
+
+
+class SglangConfig(Protocol):
+    """`dynamo.sglang.args.Config`."""
+
+    server_args: SglangServerArgs
+    dynamo_args: SglangDynamoArgs
+    serving_mode: Mode
+
+
+class SglangRequestState(Protocol):
+    """`sglang.srt.managers.tokenizer_manager.ReqState`."""
+
+    out_list: list[JsonObject]
+    finished: bool
+    event: asyncio.Event
+
+
+class SglangModelConfig(Protocol):
+    """`sglang.srt.configs.model_config.ModelConfig`. vocab_size: number of token ids."""
+
+    vocab_size: int
+
+
+class SglangTokenizerManager(Protocol):
+    """SGLang's `TokenizerManager`."""
+
+    rid_to_state: Mapping[str, SglangRequestState]
+
+    def abort_request(self, rid: str) -> None:
+        """End a request."""
+
+
+class SglangEngine(Protocol):
+    """SGLang's `Engine`."""
+
+    tokenizer_manager: SglangTokenizerManager
+
+
+class SglangHandler(Protocol):
+    """`dynamo.sglang.request_handlers.DecodeWorkerHandler`."""
+
+    engine: SglangEngine
+
 
 ConfigT = TypeVar("ConfigT", bound=ModelRuntimeConfig | None)
 AsyncGenerate = Callable[..., Awaitable[AsyncIterator[JsonObject]]]

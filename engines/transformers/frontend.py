@@ -204,7 +204,6 @@ class HuggingFacePrompts:
         return prompt
 
     def _select_tools(self, request: ChatRequest) -> list[JsonObject] | None:
-        """Return the tools for the chat template."""
         hidden = request.tool_choice == "none" and not self._shows_unused_tools
         if request.tools is None or hidden:
             return None

@@ -265,7 +265,6 @@ class HfBackend(VisionBackend):
         return [*processors, *hf_hooks.build_samplers(key.sampling, rows if key.seeded else ())]
 
     def _find_stops(self, key: GroupKey) -> list[int]:
-        """Return the tokens that end an answer."""
         assert self._text is not None, "not opened"  # noqa: S101 - narrows the type
         return [*self._text.eos_token_ids, *key.stop_token_ids]
 

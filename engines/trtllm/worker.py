@@ -13,7 +13,7 @@ import functools
 import sys
 from collections.abc import AsyncIterator, Callable, Collection, Iterator
 from contextvars import ContextVar
-from typing import TypeVar
+from typing import Protocol, TypeVar
 
 import msgspec
 from typing_extensions import override
@@ -30,8 +30,28 @@ from ...worker.egress import send_all
 from ...worker.engine_support import EngineSupport
 from ...worker.engine_worker import GenerateCall, LoadedModel, Worker, choose_parsers
 from ...worker.request_stream import EngineRequestHandle
+from ..dynamo.types import DynamoParserFlags, Mode
 from . import seams
-from .types import TrtllmConfig, TrtllmHandler, TrtllmRequest
+
+
+class TrtllmConfig(DynamoParserFlags, Protocol):
+    """`dynamo.trtllm.args.Config`. modality: an enum; "text" and "multimodal" generate text."""
+
+    model: str
+    disaggregation_mode: Mode
+    modality: Mode
+
+
+class TrtllmRequest(Protocol):
+    """`tensorrt_llm.executor.result.GenerationResult`, or Dynamo's guard of one."""
+
+    def abort(self) -> None:
+        """End the request with all its choices."""
+
+
+class TrtllmHandler(Protocol):
+    """`dynamo.trtllm.request_handlers.handler_base.HandlerBase`; only passed on."""
+
 
 T = TypeVar("T")
 
@@ -72,18 +92,16 @@ def enable_once(validate: Callable[..., None]) -> Callable[..., None]:
         arguments = argparse.Namespace(**vars(config))
         # Its import starts MPI, so TensorRT-LLM is asked for names only if it is to parse.
         is_native = arguments.postprocess_parsers == "native"
-        known: Callable[[str], Collection[str]] = native_names if is_native else lambda _: ()
+        known: Callable[[str], Collection[str]] = (
+            (lambda flag: load_native_parsers("trtllm").known_names(flag))
+            if is_native
+            else lambda _: ()
+        )
         with exiting():
             flags.resolve_auto_names(arguments, "trtllm", known)
         TrtllmWorker.enable_by_flags(config, arguments)
 
     return validate_and_enable
-
-
-def native_names(flag: str) -> Collection[str]:
-    """Return the names that TensorRT-LLM knows for one of the two flags."""
-    names: Collection[str] = load_native_parsers("trtllm").known_names(flag)
-    return names
 
 
 def watch_arguments() -> None:

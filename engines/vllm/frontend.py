@@ -90,7 +90,6 @@ class VllmModelBuilder(ChatModelBuilder):
         return model
 
     async def _build_processor(self, names: ParserNames) -> VllmProcessor:
-        """Return the processor that Dynamo's factory builds for this model."""
         flags = argparse.Namespace(**vars(self.flags))
         # vLLM renders and constrains with its own parsers only.
         installed = INSTALLED.select(names)
@@ -455,7 +454,6 @@ def _find_parameter(raw: JsonObject, error: HttpError) -> RequestError | None:
 
 
 def _refused_value(field: str, value: object, message: str) -> RequestError:
-    """Return the error with vLLM's own message."""
     return RequestError(field, f"cannot be {show(value)}: {message.rstrip('.')}")
 
 

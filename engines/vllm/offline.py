@@ -255,7 +255,6 @@ def build_structured_outputs(row: Row) -> Any:
 
 
 def _read_logprobs(part: Any) -> TokenLogprobs | None:
-    """Return the logprobs of vLLM's output, if it has any."""
     if part.logprobs is None:
         return None
     token_ids = part.token_ids

@@ -220,7 +220,6 @@ class VllmStreamParser(StreamParser):
         return events
 
     def _track(self, text: str, token_ids: Sequence[int], events: list[Event]) -> None:
-        """Update `in_reasoning` and `reasoning_tokens`."""
         if not self.in_reasoning:
             return
         ended = self._parser._stream_state.reasoning_ended  # noqa: SLF001 - no public access

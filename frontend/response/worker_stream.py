@@ -266,7 +266,6 @@ class StreamReader:
             self._logprobs = []
 
     def _process(self, chunk: Chunk) -> PostprocessedChunk:
-        """Post-process a plain worker's chunk."""
         if self._postprocessor is None:
             self._postprocessor = self._make_postprocessor()
             for index, token_ids in enumerate(self._token_ids):

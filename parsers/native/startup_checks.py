@@ -29,11 +29,9 @@ class EngineTokenizer(Protocol):
 
     def encode(self, text: str, /, *, add_special_tokens: bool) -> list[int]:
         """Return the token ids of `text`."""
-        ...
 
     def decode(self, token_ids: Sequence[int], /) -> str:
         """Return the text of `token_ids`, special tokens included."""
-        ...
 
 
 def check_registered(

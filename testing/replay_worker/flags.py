@@ -41,7 +41,7 @@ from ...worker.flags import (
 )
 from ...worker.metrics import WorkerMetrics
 from ...worker.request_stream import WorkerPostprocessor
-from ...worker.stock_frontends.rust_names import complete_names
+from ...worker.stock_frontends import complete_names
 from ..transcripts import EXAMPLES, Recordings, read_transcripts
 from .engine import ReplayEngine
 from .outputs import RecordedOutputs, RecordedRequests

@@ -20,7 +20,7 @@ from ...worker.egress import push
 from ...worker.engine_worker import publish_worker_card
 from ...worker.metrics import WorkerMetrics
 from ...worker.request_stream import WorkerPostprocessor, read_params
-from ...worker.stock_frontends.requests import read_stock_params
+from ...worker.stock_frontends import read_stock_params
 from .engine import ReplayEngine
 
 KV_BLOCK_TOKENS = 32

@@ -20,9 +20,11 @@ from backedge.parsers.base import ParserNames
 from backedge.postprocess.chunk_scheduler import MERGE_DELAYS, MergeDelays
 from backedge.worker.egress import push_or_pull
 from backedge.worker.metrics import WorkerMetrics
-from backedge.worker.stock_frontends.backend import build_stock_postprocessor
-from backedge.worker.stock_frontends.markers import find_markers
-from backedge.worker.stock_frontends.requests import read_stock_params
+from backedge.worker.stock_frontends import (
+    build_stock_postprocessor,
+    find_markers,
+    read_stock_params,
+)
 from dynamo.common.utils.runtime import create_runtime
 from dynamo.llm import ModelInput, ModelRuntimeConfig, ModelType, WorkerType, register_model
 

@@ -18,7 +18,7 @@ import httpx
 import pytest
 from backedge.base.errors import REASONING_FLAG, TOOL_CALL_FLAG
 from backedge.parsers.parser_lookup import tool_format
-from backedge.worker.stock_frontends.rust_names import known_in_rust
+from backedge.worker.stock_frontends import known_in_rust
 
 from tests.e2e.parsers_worker import PACES, PLAIN, PROMPT
 from tests.parsers.families import FAMILIES

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 from backedge.engines.dynamo import types as dynamo
-from backedge.engines.sglang import types as sglang
-from backedge.engines.vllm import types as vllm
+from backedge.engines.sglang import worker as sglang
+from backedge.engines.vllm import worker as vllm
 
 
 def load_vllm() -> list[tuple[type, Any]]:

@@ -6,12 +6,13 @@ from argparse import Namespace
 from typing import get_args
 
 import pytest
-from backedge.worker.flags import MODEL_FLAGS, EngineName, resolve_auto_names
+from backedge.parsers.api import Engine
+from backedge.worker.flags import MODEL_FLAGS, resolve_auto_names
 
 from tests.parsers.chat_templates import build_template
 from tests.support import TINY_MODEL
 
-ENGINES = get_args(EngineName)
+ENGINES = get_args(Engine)
 
 
 def flags(engine, **more):

@@ -17,7 +17,7 @@ from backedge.worker.backend import PostprocessBackend
 from backedge.worker.build import build_recorder
 from backedge.worker.metrics import WorkerMetrics
 from backedge.worker.request_stream import WorkerPostprocessor
-from backedge.worker.stock_frontends.backend import build_stock_postprocessor
+from backedge.worker.stock_frontends import build_stock_postprocessor
 
 from tests.support import encode, params, tiny_detokenizers
 from tests.worker.pool.pools import in_pool

@@ -10,8 +10,9 @@ from typing import get_args
 
 import pytest
 from backedge.base.engines import has_engine
+from backedge.parsers.api import Engine
 from backedge.worker import plugin
-from backedge.worker.flags import EngineName, enabling_flags
+from backedge.worker.flags import enabling_flags
 from vllm.engine.arg_utils import EngineArgs
 
 # What is run in a fresh process, and what it prints.
@@ -89,9 +90,9 @@ def test_how_the_flags_get_in(
 
 
 @pytest.mark.parametrize("is_frontend", [True, False])
-@pytest.mark.parametrize("engine", get_args(EngineName))
+@pytest.mark.parametrize("engine", get_args(Engine))
 def test_dynamos_frontend_takes_the_switches_of_all_engines(
-    engine: EngineName, is_frontend: bool, monkeypatch: pytest.MonkeyPatch
+    engine: Engine, is_frontend: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.delitem(sys.modules, "dynamo.vllm.args", raising=False)
     if is_frontend:

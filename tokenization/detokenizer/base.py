@@ -17,7 +17,6 @@ class SupportsDecode(Protocol):
 
     def decode(self, token_ids: list[int], /, *, skip_special_tokens: bool) -> str:
         """Return the text of `token_ids`, shape (n,), n >= 0."""
-        ...
 
 
 class DetokenizerOptions(msgspec.Struct, frozen=True):
@@ -44,7 +43,6 @@ class Detokenizer(Protocol):
 
     def feed(self, token_id: int) -> str:
         """Return the text that `token_id` completes; "" in the middle of a character."""
-        ...
 
     def feed_all(self, token_ids: Sequence[int]) -> str:
         """Return the concatenated results of `feed` for each of `token_ids`."""
@@ -58,11 +56,9 @@ class DetokenizerFactory(Protocol):
 
     def __call__(self, options: DetokenizerOptions, prompt_token_ids: Sequence[int]) -> Detokenizer:
         """Return a detokenizer for the tokens that follow `prompt_token_ids`."""
-        ...
 
     def token_bytes(self, token_id: int) -> bytes:
         """Return the UTF-8 bytes of one token, which may be part of a character."""
-        ...
 
     def is_special(self, token_id: int) -> bool:
         """Whether `skip_special_tokens` hides this token."""

@@ -122,7 +122,6 @@ class TransformersTokenizer(Protocol):
         clean_up_tokenization_spaces: bool,
     ) -> str:
         """Return the text of `token_ids`."""
-        ...
 
 
 class SupportsTokens(Protocol):
@@ -132,11 +131,9 @@ class SupportsTokens(Protocol):
         self, token_ids: list[int], *, skip_special_tokens: bool
     ) -> list[str] | list[bytes]:
         """Return the pieces of `token_ids`."""
-        ...
 
     def convert_tokens_to_string(self, tokens: list[str] | list[bytes], /) -> str:
         """Return the text of pieces."""
-        ...
 
 
 def decode_function(

@@ -167,7 +167,6 @@ class Tekken(Protocol):
 
     def id_to_byte_piece(self, token_id: int, /) -> bytes:
         """Return the bytes of one token."""
-        ...
 
 
 class TekkenWrapper(SupportsDecode, Protocol):

@@ -12,8 +12,8 @@ from __future__ import annotations
 
 import fcntl
 import gc
-import importlib
 import os
+import pkgutil
 import select
 import shutil
 import signal
@@ -48,16 +48,9 @@ def end_with(lifeline: int) -> None:
         os._exit(0)
 
 
-def load_function(name: str) -> Callable[..., Parts]:
-    """Import the function named "module:function"."""
-    module, _, function = name.partition(":")
-    loaded: Callable[..., Parts] = getattr(importlib.import_module(module), function)
-    return loaded
-
-
 def main() -> None:
     """Build the factories, then fork on demand until the control socket closes."""
-    build = load_function(sys.argv[1])
+    build: Callable[..., Parts] = pkgutil.resolve_name(sys.argv[1])
     control = socket.socket(fileno=int(sys.argv[2]))
     lifeline = int(sys.argv[3])
     stream = control.makefile("rwb", buffering=0)

@@ -120,7 +120,6 @@ class PoolProcess:
             request.queue.clear()
 
     def _wait_ms(self) -> int:
-        """Return how long to wait for the next message."""
         if self._turns:
             return 0
         waiting = (

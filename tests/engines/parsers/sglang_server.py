@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from types import SimpleNamespace
 from typing import Any
 
-from backedge.engines.sglang.reasoning import HUNYUAN_EFFORT, ReasoningParserFactory
+from backedge.engines.sglang.parsers import HUNYUAN_EFFORT, ReasoningParserFactory
 from sglang.srt.entrypoints.openai.serving_chat import OpenAIServingChat
 from sglang.srt.parser.reasoning_parser import ReasoningParser
 from sglang.srt.parser.template_detection import detect_reasoning_pattern

@@ -9,8 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from backedge.engines.sglang.parsers import SglangParsers
-from backedge.engines.sglang.reasoning import MODES
+from backedge.engines.sglang.parsers import MODES, SglangParsers
 from backedge.parsers.base import ParserNames, ParserRequest
 from backedge.parsers.events import Content, Reasoning
 from sglang.srt.parser.reasoning_parser import ReasoningParser

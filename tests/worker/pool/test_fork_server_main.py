@@ -6,10 +6,6 @@ import sys
 import time
 from pathlib import Path
 
-import pytest
-from backedge.worker.pool.fork_server_main import load_function
-
-from tests.worker.pool import pool_parts
 from tests.worker.pool.pools import fork_server_pid
 
 MAIN = """
@@ -57,19 +53,3 @@ def is_alive(pid):
         return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
     except OSError:
         return False
-
-
-def test_the_build_function_is_found_by_its_name():
-    assert load_function("tests.worker.pool.pool_parts:build") is pool_parts.build
-
-
-@pytest.mark.parametrize(
-    ("name", "error"),
-    [
-        ("tests.worker.pool.pool_parts:nothing", AttributeError),
-        ("tests.worker.pool.nothing:build", ImportError),
-    ],
-)
-def test_a_build_function_that_is_not_there(name, error):
-    with pytest.raises(error, match="nothing"):
-        load_function(name)

@@ -3,8 +3,7 @@
 import pytest
 from backedge.base.errors import TOOL_CALL_FLAG
 from backedge.parsers.base import ParserNames
-from backedge.worker.stock_frontends.markers import SIGNS, find_markers
-from backedge.worker.stock_frontends.rust_names import known_in_rust
+from backedge.worker.stock_frontends import SIGNS, find_markers, known_in_rust
 
 NONE = ParserNames()
 CASES = [

@@ -3,7 +3,7 @@
 import pytest
 from backedge.postprocess.messages import KEY
 from backedge.tokenization.detokenizer import DetokenizerOptions
-from backedge.worker.stock_frontends.requests import read_stock_params
+from backedge.worker.stock_frontends import read_stock_params
 
 RUST = {
     "model": "tiny",

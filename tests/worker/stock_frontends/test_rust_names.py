@@ -8,7 +8,7 @@ import pytest
 from backedge.base.errors import REASONING_FLAG, TOOL_CALL_FLAG
 from backedge.parsers.base import ParserNames
 from backedge.parsers.parser_lookup import known_formats
-from backedge.worker.stock_frontends.rust_names import (
+from backedge.worker.stock_frontends import (
     complete_names,
     known_in_rust,
     name_in_rust,

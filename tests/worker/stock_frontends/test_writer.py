@@ -2,7 +2,7 @@
 
 from backedge.postprocess.chunk_scheduler import ScheduledChunk
 from backedge.postprocess.messages import ChoiceDelta, Delta
-from backedge.worker.stock_frontends.writer import StockWriter
+from backedge.worker.stock_frontends import StockWriter
 
 from tests.support import encode, tiny_detokenizers
 

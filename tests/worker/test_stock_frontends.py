@@ -5,7 +5,7 @@ import asyncio
 import pytest
 from backedge.postprocess.chunk_scheduler import MERGE_DELAYS, MergeDelays
 from backedge.worker.metrics import WorkerMetrics
-from backedge.worker.stock_frontends.backend import build_stock_postprocessor
+from backedge.worker.stock_frontends import build_stock_postprocessor
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
