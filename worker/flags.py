@@ -351,37 +351,34 @@ def read_settings(arguments: argparse.Namespace, engine: Engine) -> WorkerSettin
         if tokenizer.backend is None:
             return None
         return WorkerSettings(post_processing=False, tokenizer=tokenizer)
+    return read_postprocessing(arguments, read_parser_names(arguments), tokenizer)
+
+
+# The settings that a flag --postprocess-NAME has as they are.
+PLAIN = tuple("parsers detokenizer on_error malformed_calls workers deadline_s memory_mb".split())
+
+
+def read_postprocessing(
+    arguments: argparse.Namespace, names: ParserNames, tokenizer: TokenizerSelection
+) -> WorkerSettings:
+    """Return the settings of a worker that post-processes; it may lack some of the flags."""
+    flags = vars(arguments)
+    given = {name: flags[flag] for name in PLAIN if (flag := f"postprocess_{name}") in flags}
+    delays = MERGE_DELAYS[arguments.postprocess_latency]
     return WorkerSettings(
-        names=read_parser_names(arguments),
+        names=names,
         tool_parser_plugin=getattr(arguments, "tool_parser_plugin", None) or None,
-        parsers=arguments.postprocess_parsers,
-        detokenizer=arguments.postprocess_detokenizer,
-        on_error=arguments.postprocess_on_error,
-        malformed_calls=arguments.postprocess_malformed_calls,
-        delays=read_merge_delays(arguments),
-        workers=arguments.postprocess_workers,
-        deadline_s=arguments.postprocess_deadline_s,
-        memory_mb=arguments.postprocess_memory_mb,
-        stock_frontends=read_stock_frontends(arguments),
+        delays=msgspec.structs.replace(delays, **arguments.postprocess_latency_ms),
+        stock_frontends=arguments.postprocess_stock_frontends == ON,
         record=record_flags.read_record_settings(arguments),
         tokenizer=tokenizer,
+        **given,
     )
 
 
 def read_parser_names(arguments: argparse.Namespace) -> ParserNames:
     """Return the parsers that the flags name; an empty name means no parser."""
     return ParserNames(arguments.tool_call_parser or None, arguments.reasoning_parser or None)
-
-
-def read_merge_delays(arguments: argparse.Namespace) -> MergeDelays:
-    """Return the merge delays that the flags set."""
-    delays = MERGE_DELAYS[arguments.postprocess_latency]
-    return msgspec.structs.replace(delays, **arguments.postprocess_latency_ms)
-
-
-def read_stock_frontends(arguments: argparse.Namespace) -> bool:
-    """Return whether to post-process requests of stock frontends."""
-    return bool(arguments.postprocess_stock_frontends == ON)
 
 
 # Flags of each engine that name files for detection, best first.

@@ -33,11 +33,9 @@ from ...worker.engine_worker import (
     select_decoding,
 )
 from ...worker.flags import (
-    WorkerSettings,
     list_flags,
-    read_merge_delays,
     read_parser_names,
-    read_stock_frontends,
+    read_postprocessing,
 )
 from ...worker.metrics import WorkerMetrics
 from ...worker.request_stream import WorkerPostprocessor
@@ -162,16 +160,9 @@ def build_postprocessing(
     flags: argparse.Namespace, names: ParserNames, files: ModelPrompts, metrics: WorkerMetrics
 ) -> tuple[WorkerPostprocessor, WorkerPostprocessor | None]:
     """Build the post-processing that the flags ask for. Raises as `build_worker`."""
-    settings = WorkerSettings(
-        names=names,
-        parsers=flags.postprocess_parsers,
-        on_error=flags.postprocess_on_error,
-        malformed_calls=flags.postprocess_malformed_calls,
-        delays=read_merge_delays(flags),
-        stock_frontends=read_stock_frontends(flags),
-        record=record_flags.read_record_settings(flags),
-    )
-    tokenizer = load_decoding(files, tokenizer_flags.parse_tokenizer_flags(flags))
+    selection = tokenizer_flags.parse_tokenizer_flags(flags)
+    settings = read_postprocessing(flags, names, selection)
+    tokenizer = load_decoding(files, selection)
     native = functools.partial(load_native, flags.model, names)
     path, version = str(flags.model.resolve()), importlib.metadata.version("backedge")
     return build_postprocessors(
