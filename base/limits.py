@@ -71,8 +71,6 @@ MAX_PRESENT = 3
 | the request goes on without its parser, or fails"""
 MAX_START_DEATHS = 5
 """processes: processes that die before any has served | the worker does not start"""
-# A process counts as hung if it gives no sign of life between steps for this much longer than
-# the deadline; likewise if it does not serve after the fork.
 SILENCE_S = 2.0
 """seconds: silence of a process between steps, beyond the deadline of a step | it is killed"""
 PROCESS_START_S = 30
@@ -105,12 +103,10 @@ MAX_MESSAGE_BYTES = 1 << 28
 DIRECT_CHUNKS = 128
 """chunks: chunks of a response that the worker's event loop sends itself
 | a thread sends them, and deltas wait until it has caught up"""
-# A thread that has been sending one chunk for this long keeps only that response.
 STUCK_MS = 20
 """milliseconds: time that a thread which sends for all responses may be stuck with one
 | it sends that response alone, and another thread the others"""
-# Limit of steps that wait for their process. Beyond it the engine's outputs are not read; the
-# engine then delivers its tokens in groups.
+# An engine whose outputs are not read delivers its tokens in groups.
 MAX_BACKLOG = 256
 """tokens: tokens of a request that wait for a process | the engine's outputs are left unread"""
 # Limit for an error's text, so that no log line or answer repeats a message of megabytes.
@@ -220,8 +216,7 @@ MAX_SHARED = 16
 MAX_SHARED_BYTES = 1024
 """bytes: the arguments of the chat template that requests share one for
 | each request has its own"""
-# The memory of the standard forms that are remembered. Agents send the same tools with every
-# request.
+# Agents send the same tools with every request.
 MAX_TOOL_FORMS_BYTES = 16_777_216
 """bytes: the standard forms of tools' schemas that are remembered | the oldest are forgotten"""
 MAX_SHORT_CHARACTERS = 2_000

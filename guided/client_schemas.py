@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Container, Mapping
-from typing import NamedTuple
+from typing import NamedTuple, TypeGuard
 
 from ..base.json_schema import (
     ANY,
@@ -239,21 +239,16 @@ class _Draft(NamedTuple):
     holders: Mapping[str, Holds]
 
 
-def _is_number(value: object) -> bool:
+def _is_number(value: object) -> TypeGuard[float]:
     return isinstance(value, int | float) and not isinstance(value, bool)
 
 
 def _is_count(value: object) -> bool:
-    return (
-        isinstance(value, int | float)
-        and not isinstance(value, bool)
-        and value >= 0
-        and value == value // 1
-    )
+    return _is_number(value) and value >= 0 and value == value // 1
 
 
 def _is_positive(value: object) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool) and value > 0
+    return _is_number(value) and value > 0
 
 
 def _are_strings(value: object) -> bool:

@@ -221,7 +221,7 @@ class HfBackend(VisionBackend):
         completions = [completion for row in rows for completion in row.completions]
         prompts = [row.prompt for row in rows for _ in row.completions]
         padded, padding = pad_left([prompt.token_ids for prompt in prompts], self._pad_token_id)
-        input_ids, mask = hf_hooks.to_tensors(padded, padding, self.model.device)
+        input_ids, mask = (torch.tensor(ids, device=self.model.device) for ids in (padded, padding))
         length = input_ids.shape[1]
         feeder = hf_hooks.StepFeeder(completions, length, key.sampling.logprobs)
         steps = feeder.recorder is not None or any(row.needs_steps for row in rows)

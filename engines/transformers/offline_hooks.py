@@ -170,11 +170,6 @@ def is_out_of_memory(error: BaseException) -> bool:
     return isinstance(error, RuntimeError) and "can't allocate memory" in str(error)
 
 
-def to_tensors(token_ids: Any, mask: Any, device: Any) -> tuple[torch.Tensor, torch.Tensor]:
-    """Return padded prompts and their mask as tensors, shape (rows, tokens)."""
-    return torch.tensor(token_ids, device=device), torch.tensor(mask, device=device)
-
-
 # Keywords that xgrammar 0.2 ignores, so that answers might violate them.
 NOT_HELD = frozenset(
     "multipleOf uniqueItems contains minContains maxContains not if then else "

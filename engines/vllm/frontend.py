@@ -95,7 +95,7 @@ class VllmModelBuilder(ChatModelBuilder):
         installed = INSTALLED.select(names)
         flags.tool_call_parser, flags.reasoning_parser = installed.tool_call, installed.reasoning
         bound_templates()
-        hf._cached_resolve_chat_template_kwargs = find_names  # noqa: SLF001 - vLLM has no hook
+        hf._cached_resolve_chat_template_kwargs = find_variables  # noqa: SLF001 - no hook
         # The factory instantiates these two classes.
         vllm_processor.VllmProcessor = VllmProcessor
         vllm_processor.StreamingPostProcessor = AdjustedOutput
@@ -198,11 +198,6 @@ class VllmPreprocessor:
                 return prepared
         finally:
             self._short_prompts.note(time.thread_time() - began)
-
-
-def find_names(chat_template: str) -> frozenset[str]:
-    """Return the variables of a chat template; replaces vLLM's own function."""
-    return find_variables(chat_template)
 
 
 def is_text(request: ChatRequest) -> bool:

@@ -9,7 +9,6 @@ from backedge.engines.transformers.offline_hooks import (
     RepetitionPenalty,
     StepFeeder,
     is_out_of_memory,
-    to_tensors,
 )
 from transformers import RepetitionPenaltyLogitsProcessor
 
@@ -70,6 +69,6 @@ def test_what_is_out_of_memory(error, expected):
 
 
 def test_tensors():
-    token_ids, mask = to_tensors([[1, 2]], [[0, 1]], "cpu")
+    token_ids, mask = torch.tensor([[1, 2]]), torch.tensor([[0, 1]])
     assert token_ids.tolist() == [[1, 2]]
     assert mask.tolist() == [[0, 1]]
