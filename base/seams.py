@@ -186,11 +186,6 @@ def describe_fault(seam: Seam, fault: str, packages: Iterable[str]) -> str:
     return f"{fault}, without which {seam.without} (found {versions})"
 
 
-def load_target(seam: Seam) -> object:
-    """Return the function, class or value of a row that holds; None for a field of instances."""
-    return _resolve(importlib.import_module(seam.module), seam.path)[0]
-
-
 def replace(seam: Seam, build: Build) -> None:
     """Replace the function of a seam by what `build` returns for it."""
     *parents, name = seam.path.split(".")

@@ -17,6 +17,7 @@ import importlib
 import inspect
 import json
 import os
+import pkgutil
 import subprocess
 import sys
 import tempfile
@@ -27,7 +28,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 import msgspec
-from backedge.base.seams import Seam, find_fault, load_target, read_version
+from backedge.base.seams import Seam, find_fault, read_version
 
 ROOT = Path(__file__).parent.parent
 TABLES = ("dynamo", "vllm", "sglang", "trtllm", "transformers")
@@ -76,8 +77,9 @@ def read_row(seam: Seam) -> Row:
 def read_body(seam: Seam) -> str:
     """Return the source of a seam without comments, docstrings and layout; "" of a value."""
     try:
-        tree = ast.parse(textwrap.dedent(inspect.getsource(load_target(seam))))  # type: ignore[arg-type]  # raises TypeError for others
-    except (OSError, TypeError, SyntaxError):
+        source = inspect.getsource(pkgutil.resolve_name(seam.name))
+        tree = ast.parse(textwrap.dedent(source))
+    except (AttributeError, OSError, TypeError, SyntaxError):  # a value, or a field of instances
         return ""
     for node in ast.walk(tree):
         body = getattr(node, "body", None)
