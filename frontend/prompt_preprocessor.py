@@ -18,7 +18,7 @@ from ..base.limits import MAX_MEAN_MS, MAX_SHORT_CHARACTERS, MAX_SHORT_MESSAGES,
 from ..engines.dynamo.types import Context
 from ..tokenization.model_files import ModelFolder
 from .chat_model import Prepared
-from .prompt_queue import PromptQueue, call_contained
+from .prompt_queue import PromptQueue, contained
 from .request.chat_request import ChatRequest
 from .request.preprocessed_request import (
     Prompt,
@@ -81,7 +81,8 @@ class ShortPrompts:
                 self.note(time.thread_time() - began)
 
         if self.trusted:
-            return call_contained(timed, request)
+            with contained():
+                return timed(request)
         return await queue.run(timed, request, characters=request.characters, context=context)
 
     def note(self, cpu_s: float) -> None:

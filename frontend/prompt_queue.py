@@ -48,9 +48,15 @@ class PreparationError(BackedgeError):
         self.__cause__ = cause
 
 
-def contain(error: BaseException) -> Exception:
-    """Return the exception that leaves a prompt thread in place of `error`."""
-    return error if isinstance(error, EXPECTED) else PreparationError(error)
+@contextmanager
+def contained(*expected: type[BaseException]) -> Iterator[None]:
+    """Raise `PreparationError` for an exception that is no request's fault and not `expected`."""
+    try:
+        yield
+    except (*EXPECTED, *expected):
+        raise
+    except BaseException as error:
+        raise PreparationError(error) from error
 
 
 logger = logging.getLogger(__name__)
@@ -81,8 +87,8 @@ class LoopThread:
 
         Raises `PreparationError` for an exception that would end an event loop.
         """
-        contained = _raise_exceptions_only(coroutine)
-        return await asyncio.wrap_future(asyncio.run_coroutine_threadsafe(contained, self._loop()))
+        running = asyncio.run_coroutine_threadsafe(_raise_exceptions_only(coroutine), self._loop())
+        return await asyncio.wrap_future(running)
 
     @asynccontextmanager
     async def enter(self, manager: AbstractAsyncContextManager[T]) -> AsyncIterator[T]:
@@ -109,12 +115,8 @@ def _run_forever(loop: asyncio.AbstractEventLoop) -> None:
 
 
 async def _raise_exceptions_only(coroutine: Coroutine[object, None, T]) -> T:
-    try:
+    with contained(Exception):
         return await coroutine
-    except Exception:
-        raise
-    except BaseException as error:
-        raise contain(error) from error
 
 
 async def _stay_in(manager: AbstractAsyncContextManager[T], value: Future[T]) -> None:
@@ -125,7 +127,8 @@ async def _stay_in(manager: AbstractAsyncContextManager[T], value: Future[T]) ->
             await asyncio.get_running_loop().create_future()
     except BaseException as error:
         if not value.done():
-            value.set_exception(contain(error))
+            expected = isinstance(error, EXPECTED)
+            value.set_exception(error if expected else PreparationError(error))
         elif not isinstance(error, asyncio.CancelledError):
             logger.exception("a request was not left cleanly")
 
@@ -174,19 +177,6 @@ class _Place(msgspec.Struct, eq=False):
         return self.context is not None and self.context.is_stopped()
 
 
-def call_contained(function: Callable[[T], R], argument: T) -> R:
-    """Call `function(argument)`.
-
-    Raises `PreparationError` for an exception that is not the request's fault.
-    """
-    try:
-        return function(argument)
-    except EXPECTED:
-        raise
-    except BaseException as error:
-        raise PreparationError(error) from error
-
-
 class PromptQueue:
     """A few threads, shared by all models of a frontend, with a bounded queue.
 
@@ -227,7 +217,8 @@ class PromptQueue:
             def call() -> R:
                 if place.is_abandoned:
                     raise ClientGoneError
-                return call_contained(function, argument)
+                with contained():
+                    return function(argument)
 
             result = asyncio.get_running_loop().run_in_executor(self.executor, call)
             place.waiting = result

@@ -34,7 +34,7 @@ from ...frontend.chat_model import ChatModel, Prepared
 from ...frontend.model_builder import ChatModelBuilder
 from ...frontend.parser_names import InstalledParsers
 from ...frontend.prompt_preprocessor import ShortPrompts, is_short
-from ...frontend.prompt_queue import EXPECTED, ClientGoneError, PreparationError, PromptQueue
+from ...frontend.prompt_queue import ClientGoneError, PromptQueue, contained
 from ...frontend.request.chat_request import ChatRequest
 from ...frontend.request.preprocessed_request import (
     EngineFields,
@@ -184,12 +184,8 @@ class VllmPreprocessor:
                 characters=request.characters,
                 context=context,
             )
-        try:
+        with contained(asyncio.CancelledError):
             return await self._prepare_timed(request)
-        except (*EXPECTED, asyncio.CancelledError):
-            raise
-        except BaseException as error:
-            raise PreparationError(error) from error
 
     async def _prepare_timed(self, request: ChatRequest) -> Prepared:
         began = time.thread_time()
