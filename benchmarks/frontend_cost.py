@@ -21,7 +21,7 @@ would outweigh the tokens of a slow engine.
 
 With --beside, Backedge's frontends and workers of two checkouts get the same load at the same time.
 Beside the medians the table then has this checkout's cost divided by the other's, the median of
-all rounds. By default it has 8 rounds of 300 tokens and takes some two minutes.
+all rounds. By default it has 6 rounds of 300 tokens and takes some two minutes.
 """
 
 from __future__ import annotations
@@ -355,7 +355,7 @@ def parse_arguments() -> argparse.Namespace:
     parser.set_defaults(short=SHORT_REQUESTS)
     if parser.parse_known_args()[0].beside is not None:
         # A difference of 3 % shows only among more requests.
-        parser.set_defaults(rounds=8, streams=32, tokens=[300], pace=200.0, systems=[BACKEDGE])
+        parser.set_defaults(rounds=6, streams=32, tokens=[300], pace=200.0, systems=[BACKEDGE])
         parser.set_defaults(short=4 * SHORT_REQUESTS)
     arguments = parser.parse_args()
     arguments.requests = arguments.requests or arguments.streams
