@@ -178,6 +178,14 @@ MAX_SHOWN_NAME = 200
 """characters: a name or a value that an error repeats | its beginning and its end"""
 MAX_SHOWN_TEXT = 1000
 """characters: an error | its beginning and its end"""
+KEEP_TURNS_MB = 256
+"""MiB: answers that are kept for later requests, of all models
+| those used longest ago are forgotten; `--keep-turns-mb`"""
+MAX_TURN_BYTES = 4_194_304
+"""bytes: reasoning and token ids of an answer | it is not kept"""
+MAX_COMPARED_TURNS = 16_384
+"""answers: answers whose rendered form is known to be what was generated, for each model
+| the first ones are compared again"""
 # For each thread: 1 s of short prompts, or minutes of long ones, which no engine reads faster.
 WAITING_PER_THREAD = 1024
 """requests: requests that wait for a thread, for each thread | 503"""

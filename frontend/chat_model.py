@@ -38,6 +38,7 @@ from .request.chat_request import (
 from .request.validation import MEDIA_PARTS, check_request
 from .response.openai_chunks import AnnotatedChunk, OpenAIChunkWriter
 from .response.worker_stream import StreamReader, WorkerError
+from .turns.turn_keeper import Conversation, TurnKeeper
 
 logger = logging.getLogger(__name__)
 
@@ -50,12 +51,13 @@ class Prepared(msgspec.Struct):
     """A request that is ready to be sent.
 
     request: the client's. preprocessed: as Dynamo routes it; its `token_ids` are the prompt.
-    params: for post-processing.
+    params: for post-processing. conversation: None if the answer is not to be kept.
     """
 
     request: ChatRequest
     preprocessed: JsonObject
     params: PostprocessParams
+    conversation: Conversation | None = None
 
 
 class _GuidedOptions(msgspec.Struct):
@@ -104,7 +106,8 @@ class ChatModel:
 
     name: the name that clients use. path: the folder of its files, without weights.
     runtime_config: the model card's. deployment: all that Dynamo provides about the model.
-    recorder: of its requests; None to record nothing.
+    local_factories: build post-processing for plain workers' chunks.
+    recorder: of its requests; None to record nothing. turns: None to keep none.
     """
 
     def __init__(
@@ -120,13 +123,14 @@ class ChatModel:
         """
         card = deployment.card
         self.recorder: Recorder | None = None
+        self.turns: TurnKeeper | None = None
         self.deployment = deployment
         self.name = card.name()
         self.path = card.local_dir()
         self.runtime_config = card.runtime_config()
         self._vocabulary_size = read_vocabulary_size(self.path)
         self._preprocess = preprocess
-        self._local_factories = local_factories
+        self.local_factories = local_factories
         self._is_plain = read_worker_card(dynamo.read_runtime_config(card)) is None
 
     async def answer(
@@ -159,7 +163,15 @@ class ChatModel:
             apply_metadata_options(chat_request)
             check_request(chat_request, self._vocabulary_size)
             write_reasoning_as_text(chat_request)
+            conversation = None
+            if self.turns is not None:
+                conversation = await self.turns.restore(chat_request, context)
             async with self._preprocess(chat_request, context) as prepared:
+                if self.turns is not None and conversation is not None:
+                    prepared.conversation = conversation
+                    prepared.params = await self.turns.splice(
+                        conversation, chat_request, prepared.preprocessed, prepared.params
+                    )
                 prepared.preprocessed.setdefault("extra_args", {})[KEY] = encode(prepared.params)
                 self._announce_reasoning(prepared)
                 yield prepared
@@ -174,7 +186,7 @@ class ChatModel:
         decoded = msgspec.convert(preprocessed, _Guided)
         is_guided = decoded.sampling_options.guided_decoding is not None
         if self._is_plain and is_guided and not decoded.require_reasoning:
-            _, parsers = self._local_factories()
+            _, parsers = self.local_factories()
             preprocessed["require_reasoning"] = starts_in_reasoning(
                 prepared.params, parsers, preprocessed["token_ids"]
             )
@@ -195,12 +207,17 @@ class ChatModel:
             recorder = self.recorder.start(params, prompt, context)
         reader = StreamReader(
             params,
-            lambda: Postprocessor(params, *self._local_factories(), prompt_token_ids=prompt),
+            lambda: Postprocessor(params, *self.local_factories(), prompt_token_ids=prompt),
             recorder,
         )
         read = reader.read if recorder is None else reader.read_and_record
+        collector = None
+        if self.turns is not None and prepared.conversation is not None:
+            collector = self.turns.collect(prepared.conversation, preprocessed, params)
         try:
             async for chunk in read(engine or self.deployment.engine, preprocessed, context):
+                if collector is not None:
+                    collector.add(*chunk)
                 yield chunk
         except WorkerError as error:
             logger.warning("request %s: %s", params.response_id, error)
@@ -210,7 +227,7 @@ class ChatModel:
 
     def make_redactor(self) -> Redactor:
         """Return a redactor, which replaces the words in recordings."""
-        detokenizers, _ = self._local_factories()
+        detokenizers, _ = self.local_factories()
         return Redactor(detokenizers)
 
     def writer(self, prepared: Prepared) -> OpenAIChunkWriter:

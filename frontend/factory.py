@@ -29,7 +29,7 @@ from ..recording.recorder import Recorder
 from ..recording.recording import RecordedModel
 from ..recording.writer import RecordingWriter
 from ..tokenization import read_tokenizer_config, split_name
-from ..tokenization.prompt_encoder import PromptCache
+from ..tokenization.prompt_encoder import BYTES_PER_MB, PromptCache
 from ..tokenization.tokenizer_selection import (
     ALLOW_MODULE_FLAG,
     Backend,
@@ -43,6 +43,9 @@ from .parser_names import read_worker_card
 from .prompt_queue import PromptQueue
 from .response.openai_chunks import AnnotatedChunk
 from .teardown import RunningRequests, Teardown, close_when_idle, find_closing
+from .turns.flags import TurnSettings
+from .turns.turn_keeper import TurnKeeper
+from .turns.turn_store import TurnStore
 
 logger = logging.getLogger(__name__)
 
@@ -87,7 +90,14 @@ class EngineFactory:
         self._prompt_queue = PromptQueue()
         self.prompt_cache = PromptCache() if prompt_cache is None else prompt_cache
         self.recording = None if record is None else FrontendRecording(record)
+        self.turn_store: TurnStore | None = None
+        self._turns: TurnSettings | None = None
         self._teardown = Teardown()
+
+    def keep_turns(self, settings: TurnSettings) -> None:
+        """Keep the answers of the models that are built from now on."""
+        self.turn_store = TurnStore(settings.megabytes * BYTES_PER_MB)
+        self._turns = settings
 
     async def chat_engine_factory(
         self, instance_id: ModelInstance, card: ModelCard, routed_engine: RoutedEngine
@@ -129,6 +139,10 @@ class EngineFactory:
         model = await builder.build()
         if self.recording is not None:
             self.recording.record(model, builder)
+        if self._turns is not None and self.turn_store is not None:
+            model.turns = TurnKeeper(
+                self._turns, self.turn_store, self._prompt_queue, model.local_factories
+            )
         if self._user_engine is None:
             answer = model.answer
             self._teardown.watch(answer)

@@ -24,6 +24,7 @@ from ..recording.flags import RecordSettings, read_record_settings
 from ..tokenization import tokenizer_selection as tokenizer_flags
 from ..tokenization.prompt_encoder import BYTES_PER_MB, PromptCache
 from ..tokenization.tokenizer_selection import BACKEND_FLAG
+from .turns import flags as turn_flags
 
 CHAT_PROCESSOR_FLAG = "--dyn-chat-processor"
 ENGINE_FACTORY_FLAG = "--engine-factory"
@@ -60,7 +61,7 @@ class FrontendFlags(msgspec.Struct, frozen=True):
     user_engine: `package.module:Factory`.
     allowed_modules: of tokenizers that workers may name.
     prompt_cache_mb: size of the prompt cache; 0 for no cache.
-    record: None to record nothing.
+    record: None to record nothing. turns: None to keep no answers.
     """
 
     tokenizer: tokenizer_flags.TokenizerSelection
@@ -70,6 +71,7 @@ class FrontendFlags(msgspec.Struct, frozen=True):
     allowed_modules: tuple[str, ...] = ()
     prompt_cache_mb: int = PROMPT_CACHE_MB
     record: RecordSettings | None = None
+    turns: turn_flags.TurnSettings | None = None
 
     @property
     def chat_processor(self) -> str:
@@ -149,7 +151,7 @@ def parse_flags(arguments: Sequence[str]) -> FrontendFlags:
         PROMPT_CACHE_FLAG, type=_parse_size, default=PROMPT_CACHE_MB, dest="cache_mb"
     )
     parser.add_argument(*PROCESSING_FLAGS, action="store_true", dest="processing")
-    add_to(parser, (*tokenizer_flags.FLAGS, *record_flags.FLAGS))
+    add_to(parser, (*tokenizer_flags.FLAGS, *record_flags.FLAGS, *turn_flags.FLAGS))
     parsed, rest = parser.parse_known_args(arguments)
     tokenizer = _select_tokenizer(parsed)
     backend = tokenizer.backend
@@ -164,7 +166,15 @@ def parse_flags(arguments: Sequence[str]) -> FrontendFlags:
         tuple(parsed.allowed_modules),
         parsed.cache_mb,
         read_record_settings(parsed),
+        _read_turns(parsed),
     )
+
+
+def _read_turns(parsed: argparse.Namespace) -> turn_flags.TurnSettings | None:
+    try:
+        return turn_flags.read_turn_settings(parsed)
+    except SetupError as error:
+        raise SystemExit(str(error)) from error
 
 
 def _parse_size(value: str) -> int:
@@ -256,9 +266,11 @@ def build_engine_factory(
         PromptCache(frontend_flags.prompt_cache_mb * BYTES_PER_MB),
         frontend_flags.record,
     )
+    if frontend_flags.turns is not None:
+        factory.keep_turns(frontend_flags.turns)
     if runtime is not None and seams.METRICS not in off:
         counts = None if factory.recording is None else factory.recording.writer.counts
-        FrontendMetrics(factory.prompt_cache, counts).expose(runtime.endpoint(ENDPOINT))
+        FrontendMetrics(factory.prompt_cache, counts, factory.turn_store).expose(runtime.endpoint(ENDPOINT))
     return factory
 
 

@@ -9,6 +9,7 @@ from typing_extensions import override
 from ..engines.dynamo.metrics import Collector, MetricFamily, count_recordings, counter, gauge
 from ..recording.writer import RecordingCounts
 from ..tokenization.prompt_encoder import PromptCache
+from .turns.turn_store import TurnStore
 
 # Nothing is served there; Dynamo keeps callbacks of metrics with an endpoint.
 ENDPOINT = "backedge.frontend.prompts"
@@ -18,10 +19,17 @@ class FrontendMetrics(Collector):
     """The metrics of one frontend.
 
     cache: of the prompts of all models. recordings: None if no requests are recorded.
+    turns: None if no answers are kept.
     """
 
-    def __init__(self, cache: PromptCache, recordings: RecordingCounts | None = None) -> None:
+    def __init__(
+        self,
+        cache: PromptCache,
+        recordings: RecordingCounts | None = None,
+        turns: TurnStore | None = None,
+    ) -> None:
         self._cache = cache
+        self._turns = turns or TurnStore(0)
         self._recordings = recordings or RecordingCounts()
 
     @override
@@ -53,4 +61,24 @@ class FrontendMetrics(Collector):
             gauge("prompt_cache_bytes", "Memory of the cache.", cache.size),
             gauge("prompt_cache_limit_bytes", "What it may take at most.", cache.capacity),
             *count_recordings(self._recordings),
+            *self._of_turns(),
+        ]
+
+    def _of_turns(self) -> list[MetricFamily]:
+        counts = self._turns.counts
+        return [
+            counter(
+                "turns",
+                "Answers that were kept, and that were restored in a later request.",
+                {"kept": counts.kept, "restored": counts.restored, "spliced": counts.spliced},
+                "result",
+            ),
+            counter(
+                "turns_missed",
+                "Answers that were not kept or not restored, by reason.",
+                dict(counts.missed),
+                "reason",
+            ),
+            gauge("turns_bytes", "Memory of the answers.", self._turns.size),
+            gauge("turns_limit_bytes", "What they may take at most.", self._turns.capacity),
         ]

@@ -21,6 +21,7 @@ from ...base.errors import RequestError
 from ...base.json_types import JsonObject, decode_json
 from ...guided.guided_request import GuidedRequest, decode_request
 from ...templates.chat_template import join_reasoning
+from ..turns.flags import TurnMode
 
 
 class CalledFunction(msgspec.Struct, gc=False):
@@ -112,6 +113,7 @@ class ChatRequest(GuidedRequest, kw_only=True):
     add_special_tokens: bool | None = None
     continue_final_message: bool | None = None
 
+    keep_turns: TurnMode | None = None
     metadata: object = None
     nvext: NvExt | None = None
     routing: object = None
@@ -193,7 +195,7 @@ class Option(msgspec.Struct, frozen=True):
     """One option. field: the request's. type: of its value. allowed: description of the type."""
 
     field: str
-    type: type
+    type: object
     allowed: str
 
 
@@ -208,6 +210,7 @@ OPTIONS = {
     "include_reasoning": _switch("include_reasoning"),
     # SGLang's name for vLLM's field.
     "no_stop_trim": _switch("include_stop_str_in_output"),
+    "keep_turns": Option("keep_turns", TurnMode, "off, reasoning or exact"),
 }
 
 

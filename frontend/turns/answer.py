@@ -1,0 +1,106 @@
+"""An answer as the client sees it: collected from its deltas, or read back from token ids."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import msgspec
+
+from ...base.limits import MAX_TURN_BYTES
+from ...parsers.base import ParserFactory
+from ...postprocess.delta_builder import aggregate_deltas
+from ...postprocess.messages import ChoiceDelta, Chunk, PostprocessedChunk, PostprocessParams
+from ...postprocess.postprocessor import Postprocessor
+from ...tokenization.detokenizer import DetokenizerFactory
+from ..request.chat_request import CalledFunction, Message, ToolCall
+from .conversation import read_arguments
+
+FINISHED = ("stop", "tool_calls")
+TOKEN_BYTES = 4
+
+
+class Answer(msgspec.Struct):
+    """One choice that has finished.
+
+    message: as a client sends it back, without reasoning. token_ids: all that were generated.
+    """
+
+    reasoning: str
+    message: Message
+    finish_reason: str | None
+    token_ids: list[int]
+
+    @property
+    def problem(self) -> str | None:
+        """Why the answer cannot be trusted to be what the model meant; None if it can."""
+        if self.finish_reason not in FINISHED:
+            return "cut"
+        calls = self.message.tool_calls or []
+        is_whole = all(isinstance(read_arguments(call.function), dict) for call in calls)
+        if not is_whole or bool(calls) != (self.finish_reason == "tool_calls"):
+            return "malformed"
+        return None
+
+
+class AnswerCollector:
+    """Collects the chunks of one response. keep: takes each choice that has finished."""
+
+    def __init__(self, n: int, keep: Callable[[Answer], None]) -> None:
+        self._keep = keep
+        self._deltas: list[list[ChoiceDelta]] = [[] for _ in range(n)]
+        self._token_ids: list[list[int]] = [[] for _ in range(n)]
+
+    def add(self, chunk: Chunk, processed: PostprocessedChunk) -> None:
+        """Take one chunk, with all its deltas."""
+        token_ids = self._token_ids[chunk.index]
+        token_ids += chunk.token_ids
+        for delta in processed.deltas:
+            self._deltas[delta.index].append(delta)
+            if delta.finish_reason is not None:
+                self._finish(delta.index)
+
+    def _finish(self, index: int) -> None:
+        token_ids, deltas = self._token_ids[index], self._deltas[index]
+        self._token_ids[index], self._deltas[index] = [], []
+        if len(token_ids) * TOKEN_BYTES <= MAX_TURN_BYTES:
+            self._keep(_join(deltas, token_ids))
+
+
+def read_answer(
+    token_ids: list[int],
+    prompt_token_ids: list[int],
+    params: PostprocessParams,
+    detokenizers: DetokenizerFactory,
+    parsers: ParserFactory,
+) -> Answer:
+    """Return the answer that the model's parser reads from `token_ids`.
+
+    params: of a request with the same tools. Raises `ParserFailedError`.
+    """
+    read = Postprocessor(
+        PostprocessParams(
+            response_id=params.response_id,
+            created=params.created,
+            model=params.model,
+            prompt_length=len(prompt_token_ids),
+            detokenizer=params.detokenizer,
+            parser=msgspec.structs.replace(
+                params.parser, tool_choice="auto", json_calls=False, include_reasoning=True
+            ),
+        ),
+        detokenizers,
+        parsers,
+        prompt_token_ids=prompt_token_ids,
+        on_error="fail",
+    )
+    return _join(read.feed(Chunk(token_ids=token_ids, finish_reason="stop")), token_ids)
+
+
+def _join(deltas: list[ChoiceDelta], token_ids: list[int]) -> Answer:
+    whole = aggregate_deltas(deltas)
+    calls = [
+        ToolCall(CalledFunction(call.function.name or "", call.function.arguments), call.id)
+        for call in whole.delta.tool_calls
+    ]
+    message = Message("assistant", content=whole.delta.content or "", tool_calls=calls)
+    return Answer(whole.delta.reasoning_content or "", message, whole.finish_reason, token_ids)

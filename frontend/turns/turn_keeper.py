@@ -1,0 +1,262 @@
+"""Restores in a request what earlier answers had, and keeps the answer to it.
+
+A turn is restored only if nothing about it is a guess. The request must repeat the conversation
+and the answer (`conversation`). For the generated token ids, the prompt must also begin with the
+ids that the model had in front of its answer, and the model's own parser must read the same answer
+from the rendered ids and from the generated ones.
+"""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+from collections import OrderedDict
+from collections.abc import Callable, Mapping
+from typing import NamedTuple, Protocol, TypeAlias
+
+import msgspec
+
+from ...base.errors import ParserFailedError
+from ...base.json_types import JsonObject
+from ...base.limits import MAX_COMPARED_TURNS
+from ...engines.dynamo.types import Context
+from ...parsers.base import ParserFactory
+from ...postprocess.messages import PostprocessParams
+from ...tokenization.detokenizer import DetokenizerFactory
+from ..prompt_queue import PromptQueue
+from ..request.chat_request import ChatRequest, Message
+from .answer import Answer, AnswerCollector, read_answer
+from .conversation import describe, digest_conversation, extend_digest
+from .flags import MODES, TurnSettings
+from .turn_store import Turn, TurnStore, pack_token_ids
+
+LocalFactories: TypeAlias = Callable[[], tuple[DetokenizerFactory, ParserFactory]]
+
+
+class RepeatedTurn(NamedTuple):
+    """An assistant's message of a request, and the kept turn that it repeats."""
+
+    message: Message
+    turn: Turn
+
+
+class Conversation(msgspec.Struct):
+    """What is known of a request's conversation.
+
+    digest: of the conversation that the answer continues. beginning: text of the answer that the
+        request contains. repeated: the known turns, in order. prompt_length, prompt_digest: of the
+        prompt's token ids; known if `exact`.
+    """
+
+    exact: bool
+    digest: bytes
+    beginning: str
+    repeated: list[RepeatedTurn]
+    prompt_length: int = 0
+    prompt_digest: bytes = b""
+
+
+class RequestContext(Protocol):
+    """The part of Dynamo's request `Context` that is read here."""
+
+    @property
+    def metadata(self) -> Mapping[str, str]:
+        """The request's headers x-dynamo-meta-*."""
+        ...
+
+
+class TurnKeeper:
+    """Keeps and restores the turns of one model.
+
+    local_factories: build the model's post-processing.
+    """
+
+    def __init__(
+        self,
+        settings: TurnSettings,
+        store: TurnStore,
+        queue: PromptQueue,
+        local_factories: LocalFactories,
+    ) -> None:
+        self._settings = settings
+        self._store = store
+        self._queue = queue
+        self._local_factories = local_factories
+        self._equal: OrderedDict[bytes, None] = OrderedDict()
+
+    async def restore(self, request: ChatRequest, context: Context | None) -> Conversation | None:
+        """Put the reasoning of earlier answers into `request` where it has none.
+
+        Returns None if the answer is not to be kept. Raises as `PromptQueue.run`.
+        """
+        mode = min(request.keep_turns or self._settings.mode, self._settings.mode, key=MODES.index)
+        if mode == "off":
+            return None
+        scope = self._read_scope(context)
+        if scope is None and self._settings.scope is not None:
+            self._miss("scope")
+            return None
+        restore = functools.partial(self._restore, exact=mode == "exact", scope=scope)
+        return await self._queue.run(
+            restore, request, characters=request.characters, context=context
+        )
+
+    def _read_scope(self, context: Context | None) -> str | None:
+        if self._settings.scope is None:
+            return None
+        metadata = getattr(context, "metadata", None)
+        return None if metadata is None else metadata.get(self._settings.scope)
+
+    def _miss(self, reason: str) -> None:
+        self._store.counts.missed[reason] += 1
+
+    def _restore(
+        self, request: ChatRequest, *, exact: bool, scope: str | None
+    ) -> Conversation | None:
+        try:
+            digests = digest_conversation(request, scope)
+        except (ValueError, OverflowError, RecursionError):
+            self._miss("not JSON")
+            return None
+        repeated = []
+        messages = zip(request.messages, request.raw["messages"], digests[1:], strict=True)
+        for message, raw, digest in messages:
+            if message.role != "assistant":
+                continue
+            turn = self._store.find(digest)
+            if turn is None:
+                self._miss("unknown")
+                continue
+            repeated.append(RepeatedTurn(message, turn))
+            if turn.reasoning and message.reasoning_content is None:
+                message.reasoning_content = raw["reasoning_content"] = turn.reasoning
+                self._store.counts.restored += 1
+        if not request.continue_final_message:
+            return Conversation(exact, digests[-1], "", repeated)
+        beginning = request.messages[-1].content
+        if not isinstance(beginning, str):
+            self._miss("continued")
+            return None
+        return Conversation(exact, digests[-2], beginning, repeated)
+
+    async def splice(
+        self,
+        conversation: Conversation,
+        request: ChatRequest,
+        preprocessed: JsonObject,
+        params: PostprocessParams,
+    ) -> PostprocessParams:
+        """Put the generated token ids of earlier answers into the prompt, in `preprocessed`.
+
+        Returns `params` with the prompt's new length. Raises as `PromptQueue.run`.
+        """
+        if not conversation.exact:
+            return params
+        if "multi_modal_data" in preprocessed:
+            conversation.exact = False
+            self._miss("media")
+            return params
+        before: list[int] = preprocessed["token_ids"]
+        splice = functools.partial(self._splice, conversation, params)
+        token_ids = await self._queue.run(splice, before, characters=request.characters)
+        preprocessed["token_ids"] = token_ids
+        limits = preprocessed["stop_conditions"]
+        if request.max_output_tokens is None and limits["max_tokens"] is not None:
+            limits["max_tokens"] -= len(token_ids) - len(before)
+        return msgspec.structs.replace(params, prompt_length=len(token_ids))
+
+    def _splice(
+        self, conversation: Conversation, params: PostprocessParams, token_ids: list[int]
+    ) -> list[int]:
+        """Return the prompt's token ids with those that were generated."""
+        prompt = hashlib.blake2b(digest_size=32)
+        done = 0
+        for repeated in conversation.repeated:
+            turn = repeated.turn
+            start = turn.prompt_length
+            if not turn.generated or not done <= start <= len(token_ids):
+                self._miss("prompt" if turn.generated else "end")
+                continue
+            prompt.update(pack_token_ids(token_ids[done:start]))
+            done = start
+            if prompt.digest() != turn.prompt_digest:
+                self._miss("prompt")
+                continue
+            generated = turn.token_ids
+            try:
+                end = token_ids.index(generated[-1], start) + 1
+            except ValueError:
+                self._miss("end")
+                continue
+            written = token_ids[start:end]
+            if written != generated:
+                if not self._are_equal(repeated, written, token_ids[:start], params):
+                    self._miss("answer")
+                    continue
+                token_ids = token_ids[:start] + generated + token_ids[end:]
+            self._store.counts.spliced += 1
+        prompt.update(pack_token_ids(token_ids[done:]))
+        conversation.prompt_length = len(token_ids)
+        conversation.prompt_digest = prompt.digest()
+        return token_ids
+
+    def _are_equal(
+        self,
+        repeated: RepeatedTurn,
+        written: list[int],
+        prompt: list[int],
+        params: PostprocessParams,
+    ) -> bool:
+        """Whether the model's parser reads the same message from what was rendered and generated.
+
+        written: the rendered token ids of the message. prompt: those before them.
+        """
+        turn = repeated.turn
+        key = hashlib.blake2b(turn.prompt_digest, digest_size=32)
+        key.update(pack_token_ids(written))
+        key.update(turn.generated)
+        if key.digest() in self._equal:
+            return True
+        asked = describe(repeated.message, has_ids=False)
+        for token_ids in (written, turn.token_ids):
+            try:
+                read = read_answer(token_ids, prompt, params, *self._local_factories())
+            except ParserFailedError:
+                return False
+            if describe(read.message, has_ids=False) != asked:
+                return False
+            if read.reasoning.strip() != turn.reasoning.strip():
+                return False
+        self._equal[key.digest()] = None
+        if len(self._equal) > MAX_COMPARED_TURNS:
+            self._equal.popitem(last=False)
+        return True
+
+    def collect(
+        self, conversation: Conversation, preprocessed: JsonObject, params: PostprocessParams
+    ) -> AnswerCollector:
+        """Return a collector of the answer's chunks, which keeps the turn of each choice."""
+        ends = {*preprocessed["eos_token_ids"], *preprocessed["stop_conditions"]["stop_token_ids"]}
+        keep = functools.partial(self._keep, conversation, ends)
+        return AnswerCollector(params.n, keep)
+
+    def _keep(self, conversation: Conversation, ends: set[int], answer: Answer) -> None:
+        """Keep the turn of one choice that has finished."""
+        problem = answer.problem
+        if problem is None and (answer.reasoning or conversation.exact):
+            turn = Turn(answer.reasoning)
+            if conversation.exact and ends.intersection(answer.token_ids[-1:]):
+                turn = Turn(
+                    answer.reasoning,
+                    conversation.prompt_length,
+                    conversation.prompt_digest,
+                    pack_token_ids(answer.token_ids),
+                )
+            message = answer.message
+            message.content = f"{conversation.beginning}{message.content}"
+            if self._store.add(extend_digest(conversation.digest, message), turn):
+                self._store.counts.kept += 1
+                return
+            problem = "size"
+        if problem is not None:
+            self._miss(problem)

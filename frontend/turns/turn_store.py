@@ -1,0 +1,96 @@
+"""Keeps turns in bounded memory."""
+
+from __future__ import annotations
+
+import threading
+from array import array
+from collections import Counter, OrderedDict
+from collections.abc import Sequence
+
+import msgspec
+
+from ...base.limits import MAX_TURN_BYTES
+
+# Memory of an entry besides its bytes: the key, and its place in the dict and in the order of use.
+ENTRY_BYTES = 300
+
+
+class Turn(msgspec.Struct, frozen=True, omit_defaults=True):
+    """One answer.
+
+    reasoning: its text. prompt_length, prompt_digest: of the prompt's token ids.
+    generated: the token ids, of four bytes each; none unless they are to be put into a prompt.
+    """
+
+    reasoning: str
+    prompt_length: int = 0
+    prompt_digest: bytes = b""
+    generated: bytes = b""
+
+    @property
+    def token_ids(self) -> list[int]:
+        """The generated token ids."""
+        return array("I", self.generated).tolist()
+
+
+def pack_token_ids(token_ids: Sequence[int]) -> bytes:
+    """Return token ids as bytes, four for each."""
+    return array("I", token_ids).tobytes()
+
+
+class TurnCounts(msgspec.Struct):
+    """Counters of the frontend's turns.
+
+    kept: answers. restored: answers whose reasoning was put into a later request. spliced: answers
+        whose generated token ids were. missed: answers that were not kept or restored, by reason.
+    """
+
+    kept: int = 0
+    restored: int = 0
+    spliced: int = 0
+    missed: Counter[str] = msgspec.field(default_factory=Counter)
+
+
+class TurnStore:
+    """The turns used last, of all models. capacity: in bytes.
+
+    Several threads may call the methods at once.
+    """
+
+    def __init__(self, capacity: int) -> None:
+        self.capacity = capacity
+        self.counts = TurnCounts()
+        self._size = 0
+        self._lock = threading.Lock()
+        self._entries: OrderedDict[bytes, bytes] = OrderedDict()
+
+    @property
+    def size(self) -> int:
+        """Memory of all entries in bytes."""
+        return self._size
+
+    def find(self, key: bytes) -> Turn | None:
+        """Return the turn, or None."""
+        with self._lock:
+            found = self._entries.get(key)
+            if found is None:
+                return None
+            self._entries.move_to_end(key)
+        return msgspec.msgpack.decode(found, type=Turn)
+
+    def add(self, key: bytes, turn: Turn) -> bool:
+        """Keep a turn. Return False for one that is too large."""
+        entry = msgspec.msgpack.encode(turn)
+        if len(entry) > MAX_TURN_BYTES:
+            return False
+        with self._lock:
+            self._drop(key)
+            self._entries[key] = entry
+            self._size += len(entry) + ENTRY_BYTES
+            while self._size > self.capacity:
+                self._drop(next(iter(self._entries)))
+        return True
+
+    def _drop(self, key: bytes) -> None:
+        if (entry := self._entries.pop(key, None)) is not None:
+            self._size -= len(entry) + ENTRY_BYTES

@@ -1,0 +1,218 @@
+"""What clients drop of an answer is restored, exactly or not at all."""
+
+import pytest
+from backedge.frontend.turns.flags import TurnSettings
+
+from tests.frontend.turns.conversations import (
+    CALL,
+    CALLING,
+    QUESTION,
+    THOUGHT,
+    Agent,
+    drop_reasoning,
+    result_of,
+)
+from tests.support import encode
+
+EXACT = TurnSettings("exact")
+REASONING = TurnSettings("reasoning")
+
+
+def go_on(agent, change=drop_reasoning, first=CALLING, **fields):
+    """Ask twice, as an agent does; return the first prompt and the messages of the second."""
+    answer = agent.ask([QUESTION], first, **fields)
+    prompt = agent.prompt
+    messages = [QUESTION, change(answer), result_of(answer)]
+    agent.ask(messages, "<think>\nDone.\n</think>\n\nThree.", **fields)
+    return prompt, messages
+
+
+def test_the_next_prompt_begins_with_the_last_prompt_and_what_was_generated():
+    agent = Agent(EXACT)
+    prompt, _ = go_on(agent)
+    expected = prompt + encode(CALLING + "<|im_end|>")
+    assert agent.prompt[: len(expected)] == expected
+    assert agent.counts.spliced == agent.counts.restored == 1
+
+
+def test_a_loop_of_calls_stays_one_sequence():
+    agent = Agent(EXACT)
+    messages, sequence = [QUESTION], []
+    for number in range(5):
+        text = CALLING.replace("I look", f"Step {number}: I look")
+        answer = agent.ask(messages, text)
+        assert agent.prompt[: len(sequence)] == sequence
+        sequence = agent.prompt + encode(text + "<|im_end|>")
+        messages += [drop_reasoning(answer), result_of(answer, str(number))]
+    assert agent.counts.spliced == 1 + 2 + 3 + 4
+    assert not agent.counts.missed
+
+
+def test_reasoning_alone_is_rendered_by_the_template():
+    agent = Agent(REASONING)
+    go_on(agent)
+    assert f"<think>\n{THOUGHT}\n</think>" in agent.prompt_text
+    assert '{"a": 1}' in agent.prompt_text.replace('{\n "a": 1\n}', '{"a": 1}')
+    assert (agent.counts.restored, agent.counts.spliced) == (1, 0)
+
+
+def test_the_response_never_shows_what_is_restored():
+    agent = Agent(EXACT)
+    answer = agent.ask([QUESTION], CALLING)
+    second = agent.ask([QUESTION, drop_reasoning(answer), result_of(answer)], "</think>Three.")
+    assert (second["reasoning_content"], second["content"]) == ("", "Three.")
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda answer: drop_reasoning(answer) | {"reasoning_content": ""},
+        lambda answer: drop_reasoning(answer) | {"reasoning_content": "Other."},
+    ],
+)
+def test_a_client_that_sends_reasoning_is_obeyed(change):
+    agent = Agent(EXACT)
+    go_on(agent, change)
+    assert THOUGHT not in agent.prompt_text
+    assert (agent.counts.restored, agent.counts.spliced) == (0, 0)
+    assert agent.counts.missed == {"answer": 1}
+
+
+def test_a_client_that_sends_the_reasoning_gets_the_token_ids():
+    agent = Agent(EXACT)
+    prompt, _ = go_on(agent, lambda answer: answer)
+    assert agent.prompt[: len(prompt)] == prompt
+    assert (agent.counts.restored, agent.counts.spliced) == (0, 1)
+
+
+def _change(**fields):
+    return lambda answer: drop_reasoning(answer) | fields
+
+
+def _change_call(**fields):
+    def change(answer):
+        [call] = drop_reasoning(answer)["tool_calls"]
+        outer = {key: fields.pop(key) for key in ("id",) if key in fields}
+        call = call | outer | {"function": call["function"] | fields}
+        return drop_reasoning(answer) | {"tool_calls": [call]}
+
+    return change
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        _change(content="Well,"),
+        _change(role="user"),
+        _change(tool_calls=[]),
+        _change_call(id="call_0"),
+        _change_call(name="g"),
+        _change_call(arguments='{"a": 2}'),
+        _change_call(arguments='{"a": "1"}'),
+        _change_call(arguments='{"a": 1, "b": null}'),
+        _change_call(arguments='{"a": 1'),
+    ],
+)
+def test_an_answer_that_differs_by_one_letter_is_left_alone(change):
+    agent = Agent(EXACT)
+    go_on(agent, change)
+    assert THOUGHT not in agent.prompt_text
+    assert agent.counts.restored == agent.counts.spliced == 0
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {"messages": [{"role": "user", "content": "How many ?"}]},
+        {"model": "other"},
+        {"tools": []},
+        {"chat_template_kwargs": {"x": 1}},
+        {"reasoning_effort": "low"},
+    ],
+)
+def test_another_conversation_is_another_key(fields):
+    agent = Agent(EXACT)
+    answer = agent.ask([QUESTION], CALLING)
+    messages = [*fields.pop("messages", [QUESTION]), drop_reasoning(answer), result_of(answer)]
+    agent.ask(messages, "Three.", **fields)
+    assert agent.counts.restored == agent.counts.spliced == 0
+    assert agent.counts.missed == {"unknown": 1}
+
+
+def test_tenants_never_meet():
+    agent = Agent(TurnSettings("exact", scope="tenant"))
+    answer = agent.ask([QUESTION], CALLING, {"tenant": "a"})
+    messages = [QUESTION, drop_reasoning(answer), result_of(answer)]
+    for metadata in ({"tenant": "b"}, {"other": "a"}, {}, None):
+        agent.ask(messages, "Three.", metadata)
+        assert agent.counts.restored == 0
+    agent.ask(messages, "Three.", {"tenant": "a"})
+    assert agent.counts.restored == 1
+    assert agent.counts.missed == {"unknown": 1, "scope": 3}
+
+
+@pytest.mark.parametrize(
+    ("mode", "asked", "restored", "spliced"),
+    [
+        ("exact", "off", 0, 0),
+        ("exact", "reasoning", 1, 0),
+        ("reasoning", "exact", 1, 0),
+        ("exact", "exact", 1, 1),
+    ],
+)
+def test_a_request_asks_for_less_but_not_for_more(mode, asked, restored, spliced):
+    agent = Agent(TurnSettings(mode))
+    go_on(agent, metadata={"backedge": {"keep_turns": asked}})
+    assert (agent.counts.restored, agent.counts.spliced) == (restored, spliced)
+
+
+@pytest.mark.parametrize(
+    ("output", "finish_reason", "reason"),
+    [
+        (CALLING, "length", "cut"),
+        (CALLING, "cancelled", "cut"),
+        (CALLING.replace('{"a":1}', '{"a":1, "b"}'), "stop", "malformed"),
+    ],
+)
+def test_an_answer_that_did_not_end_well_is_not_kept(output, finish_reason, reason):
+    agent = Agent(EXACT)
+    agent.ask([QUESTION], output, finish_reason=finish_reason)
+    assert agent.counts.kept == 0
+    assert agent.counts.missed == {reason: 1}
+
+
+def test_an_answer_that_a_stop_string_ended_gives_its_reasoning_alone():
+    agent = Agent(EXACT)
+    answer = agent.ask([QUESTION], f"<think>\n{THOUGHT}\n</think>\n\nThree. {CALL}", stop=["."])
+    assert answer["content"].strip() == "Three"
+    agent.ask([QUESTION, drop_reasoning(answer), {"role": "tool", "content": "3"}], "Three.")
+    assert THOUGHT in agent.prompt_text
+    assert (agent.counts.restored, agent.counts.spliced) == (1, 0)
+    assert agent.counts.missed == {"end": 1}
+
+
+def test_a_thought_that_the_template_drops_stays_dropped():
+    """The template shows thoughts after the last question only."""
+    agent = Agent(EXACT)
+    answer = agent.ask([QUESTION], f"<think>\n{THOUGHT}\n</think>\n\nThree.")
+    agent.ask([QUESTION, drop_reasoning(answer), QUESTION], "Three.")
+    assert THOUGHT not in agent.prompt_text
+    assert agent.counts.missed == {"answer": 1}
+
+
+def test_memory_is_bounded_and_the_last_turns_stay():
+    agent = Agent(EXACT, capacity=2_000)
+    for number in range(50):
+        question = {"role": "user", "content": f"How many {number}?"}
+        answer = agent.ask([question], CALLING)
+        assert agent.store.size <= 2_000
+    agent.ask([question, drop_reasoning(answer), result_of(answer)], "Three.")
+    assert agent.counts.restored == 1
+
+
+def test_an_answer_goes_on_that_the_client_began():
+    agent = Agent(REASONING)
+    began = {"role": "assistant", "content": "There are "}
+    answer = agent.ask([QUESTION, began], "three.", continue_final_message=True)
+    assert answer["content"] == "three."
+    assert agent.counts.kept == 0  # without a thought there is nothing to restore
