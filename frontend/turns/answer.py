@@ -22,7 +22,8 @@ TOKEN_BYTES = 4
 class Answer(msgspec.Struct):
     """One choice that has finished.
 
-    message: as a client sends it back, without reasoning. token_ids: all that were generated.
+    message: as a client sends it back, without reasoning.
+    token_ids: all that were generated; none if a stop string ended the answer before them.
     """
 
     reasoning: str
@@ -103,4 +104,6 @@ def _join(deltas: list[ChoiceDelta], token_ids: list[int]) -> Answer:
         for call in whole.delta.tool_calls
     ]
     message = Message("assistant", content=whole.delta.content or "", tool_calls=calls)
+    if isinstance(whole.stop_reason, str):
+        token_ids = []
     return Answer(whole.delta.reasoning_content or "", message, whole.finish_reason, token_ids)

@@ -27,9 +27,10 @@ def go_on(agent, change=drop_reasoning, first=CALLING, **fields):
     return prompt, messages
 
 
-def test_the_next_prompt_begins_with_the_last_prompt_and_what_was_generated():
+@pytest.mark.parametrize("stream", [False, True])
+def test_the_next_prompt_begins_with_the_last_prompt_and_what_was_generated(stream):
     agent = Agent(EXACT)
-    prompt, _ = go_on(agent)
+    prompt, _ = go_on(agent, stream=stream)
     expected = prompt + encode(CALLING + "<|im_end|>")
     assert agent.prompt[: len(expected)] == expected
     assert agent.counts.spliced == agent.counts.restored == 1
@@ -176,7 +177,7 @@ def test_a_request_asks_for_less_but_not_for_more(mode, asked, restored, spliced
 )
 def test_an_answer_that_did_not_end_well_is_not_kept(output, finish_reason, reason):
     agent = Agent(EXACT)
-    agent.ask([QUESTION], output, finish_reason=finish_reason)
+    agent.ask([QUESTION], output, finish_reason=finish_reason, stream=True)
     assert agent.counts.kept == 0
     assert agent.counts.missed == {reason: 1}
 
@@ -213,6 +214,6 @@ def test_memory_is_bounded_and_the_last_turns_stay():
 def test_an_answer_goes_on_that_the_client_began():
     agent = Agent(REASONING)
     began = {"role": "assistant", "content": "There are "}
-    answer = agent.ask([QUESTION, began], "three.", continue_final_message=True)
+    answer = agent.ask([QUESTION, began], "</think>three.", continue_final_message=True)
     assert answer["content"] == "three."
     assert agent.counts.kept == 0  # without a thought there is nothing to restore
