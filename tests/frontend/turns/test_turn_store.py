@@ -1,0 +1,48 @@
+"""Memory for turns: bounded, the last ones stay."""
+
+from backedge.base.limits import MAX_TURN_BYTES
+from backedge.frontend.turns.turn_store import ENTRY_BYTES, Turn, TurnStore, pack_token_ids
+from hypothesis import given
+from hypothesis import strategies as st
+
+KEYS = st.sampled_from([bytes([number]) * 32 for number in range(6)])
+TURNS = st.builds(
+    Turn,
+    st.text(max_size=50),
+    st.integers(0, 9),
+    st.binary(max_size=32),
+    st.lists(st.integers(0, 2**32 - 1), max_size=9).map(pack_token_ids),
+)
+
+
+@given(st.lists(st.tuples(KEYS, TURNS)), st.integers(0, 2_000))
+def test_the_size_is_that_of_what_is_kept(added, capacity):
+    store = TurnStore(capacity)
+    for key, turn in added:
+        store.add(key, turn)
+        assert 0 <= store.size <= capacity
+    last = dict(added)
+    found = {key: turn for key in last if (turn := store.find(key)) is not None}
+    assert found.items() <= last.items()
+    assert store.size >= len(found) * ENTRY_BYTES
+
+
+def test_what_was_used_last_stays():
+    turn = Turn("x")
+    store = TurnStore(3 * (ENTRY_BYTES + 20))
+    for key in (b"a", b"b", b"c"):
+        store.add(key, turn)
+    assert store.find(b"a") == turn
+    store.add(b"d", turn)
+    assert [store.find(key) for key in (b"a", b"b", b"c", b"d")] == [turn, None, turn, turn]
+
+
+def test_a_turn_that_is_too_large_is_not_kept():
+    store = TurnStore(1 << 30)
+    assert not store.add(b"a", Turn("x" * MAX_TURN_BYTES))
+    assert (store.size, store.find(b"a")) == (0, None)
+
+
+def test_token_ids_come_back():
+    ids = [0, 5, 151_645, 2**32 - 1]
+    assert Turn("", generated=pack_token_ids(ids)).token_ids == ids
