@@ -94,9 +94,10 @@ class EngineFactory:
         self._turns: TurnSettings | None = None
         self._teardown = Teardown()
 
-    def keep_turns(self, settings: TurnSettings) -> None:
-        """Keep the answers of the models that are built from now on."""
-        self.turn_store = TurnStore(settings.megabytes * BYTES_PER_MB)
+    def keep_turns(self, settings: TurnSettings | None) -> None:
+        """Keep the answers of the models that are built from now on; None to keep none."""
+        if settings is not None:
+            self.turn_store = TurnStore(settings.megabytes * BYTES_PER_MB)
         self._turns = settings
 
     async def chat_engine_factory(

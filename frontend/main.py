@@ -166,15 +166,8 @@ def parse_flags(arguments: Sequence[str]) -> FrontendFlags:
         tuple(parsed.allowed_modules),
         parsed.cache_mb,
         read_record_settings(parsed),
-        _read_turns(parsed),
+        turn_flags.read_turn_settings(parsed),
     )
-
-
-def _read_turns(parsed: argparse.Namespace) -> turn_flags.TurnSettings | None:
-    try:
-        return turn_flags.read_turn_settings(parsed)
-    except SetupError as error:
-        raise SystemExit(str(error)) from error
 
 
 def _parse_size(value: str) -> int:
@@ -266,11 +259,11 @@ def build_engine_factory(
         PromptCache(frontend_flags.prompt_cache_mb * BYTES_PER_MB),
         frontend_flags.record,
     )
-    if frontend_flags.turns is not None:
-        factory.keep_turns(frontend_flags.turns)
+    factory.keep_turns(frontend_flags.turns)
     if runtime is not None and seams.METRICS not in off:
         counts = None if factory.recording is None else factory.recording.writer.counts
-        FrontendMetrics(factory.prompt_cache, counts, factory.turn_store).expose(runtime.endpoint(ENDPOINT))
+        metrics = FrontendMetrics(factory.prompt_cache, counts, factory.turn_store)
+        metrics.expose(runtime.endpoint(ENDPOINT))
     return factory
 
 

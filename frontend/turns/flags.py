@@ -8,7 +8,6 @@ from typing import Literal, TypeAlias, get_args
 
 import msgspec
 
-from ...base.errors import SetupError
 from ...base.flags import OFF, Flag, flag, parse_megabytes
 from ...base.limits import KEEP_TURNS_MB
 
@@ -21,6 +20,17 @@ HEADER_PREFIX = "x-dynamo-meta-"
 TurnMode: TypeAlias = Literal["off", "reasoning", "exact"]
 """What is restored of earlier answers: nothing, their reasoning, or their token ids as well."""
 MODES: tuple[TurnMode, ...] = get_args(TurnMode)
+
+
+def parse_header(text: str) -> str:
+    """Return the name of the metadata that Dynamo makes of a header. Raises ArgumentTypeError."""
+    name = text.lower()
+    if not name.startswith(HEADER_PREFIX) or name == HEADER_PREFIX:
+        raise argparse.ArgumentTypeError(
+            f"{text!r}: Dynamo shows a frontend only the headers that begin with "
+            f"{HEADER_PREFIX}; have your gateway send the tenant in one of them"
+        )
+    return name.removeprefix(HEADER_PREFIX)
 
 
 FLAGS: tuple[Flag, ...] = (
@@ -40,6 +50,7 @@ FLAGS: tuple[Flag, ...] = (
     ),
     flag(
         SCOPE_FLAG,
+        type=parse_header,
         metavar="HEADER",
         help=f"The header that names the tenant; it begins with {HEADER_PREFIX}. A request "
         "without it is left alone.",
@@ -60,14 +71,7 @@ class TurnSettings(msgspec.Struct, frozen=True):
 
 
 def read_turn_settings(parsed: argparse.Namespace) -> TurnSettings | None:
-    """Return the settings; None to keep no turns. Raises `SetupError`."""
-    header: str | None = parsed.keep_turns_scope
-    if header is not None and not header.lower().startswith(HEADER_PREFIX):
-        raise SetupError(
-            f"{SCOPE_FLAG} {header!r}: Dynamo shows a frontend only the headers that begin with "
-            f"{HEADER_PREFIX}; have your gateway send the tenant in one of them."
-        )
+    """Return the settings; None to keep no turns."""
     if parsed.keep_turns == OFF:
         return None
-    scope = None if header is None else header.lower().removeprefix(HEADER_PREFIX)
-    return TurnSettings(parsed.keep_turns, parsed.keep_turns_mb, scope)
+    return TurnSettings(parsed.keep_turns, parsed.keep_turns_mb, parsed.keep_turns_scope)

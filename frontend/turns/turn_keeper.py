@@ -41,7 +41,7 @@ class RepeatedTurn(NamedTuple):
 
 
 class Conversation(msgspec.Struct):
-    """What is known of a request's conversation.
+    """A request's conversation, as far as it is known here.
 
     digest: of the conversation that the answer continues. beginning: text of the answer that the
         request contains. repeated: the known turns, in order. prompt_length, prompt_digest: of the
