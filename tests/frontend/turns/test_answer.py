@@ -1,7 +1,7 @@
 """An answer is collected from its deltas as the model's parser reads it from its tokens."""
 
 import pytest
-from backedge.frontend.turns.answer import AnswerCollector, read_answer
+from backedge.frontend.turns.answer import Answer, AnswerCollector, read_answer
 from backedge.parsers.base import ParserRequest
 from backedge.postprocess.messages import Chunk, PostprocessedChunk
 from backedge.postprocess.postprocessor import Postprocessor
@@ -20,7 +20,7 @@ OUTPUTS = {
 
 
 def collect(text, n=1, step=3):
-    kept = []
+    kept: list[Answer] = []
     collector = AnswerCollector(n, kept.append)
     post = Postprocessor(params(n=n, parser=REQUEST.parser), tiny_detokenizers(), tiny_parsers())
     token_ids = encode(text + "<|im_end|>")

@@ -1,6 +1,7 @@
 """What clients drop of an answer is restored, exactly or not at all."""
 
 import pytest
+from backedge.base.json_types import JsonObject
 from backedge.frontend.turns.flags import TurnSettings
 
 from tests.frontend.turns.conversations import (
@@ -38,7 +39,8 @@ def test_the_next_prompt_begins_with_the_last_prompt_and_what_was_generated(stre
 
 def test_a_loop_of_calls_stays_one_sequence():
     agent = Agent(EXACT)
-    messages, sequence = [QUESTION], []
+    messages: list[JsonObject] = [QUESTION]
+    sequence: list[int] = []
     for number in range(5):
         text = CALLING.replace("I look", f"Step {number}: I look")
         answer = agent.ask(messages, text)
