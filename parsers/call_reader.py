@@ -74,11 +74,15 @@ class CallReader:
             self.value = begin_value(calls, self._format, state, self._key)
             self._key = ""
 
-    def find_target(self, state: State, target: State | Jump) -> State | Jump:
-        """Return where a marker leads: to whole call objects where no name has begun."""
-        has_name = state is not State.NAME or bool(self.collected.strip())
+    def find_target(self, target: State | Jump) -> State | Jump | None:
+        """Return where a marker leads from a name, of which only blanks may have been read.
+
+        Whole call objects stand only where no name has begun; else their marker, None, is text.
+        """
+        if self.collected.strip():
+            return None if target is State.JSON_CALLS else target
         takes_objects = target is State.ARGUMENTS and State.JSON_CALLS in self._format.states
-        return State.JSON_CALLS if takes_objects and not has_name else target
+        return State.JSON_CALLS if takes_objects else target
 
     def leave(self, state: State, target: State | Jump) -> bool:
         """Finish what `state` has read, for `target`; return False to reject the call."""

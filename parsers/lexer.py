@@ -35,6 +35,7 @@ from collections import deque
 from collections.abc import Mapping, Sequence
 from typing import Protocol
 
+from ..base.limits import MAX_WORD
 from .arguments.incremental_grammar import IncrementalGrammar
 from .compiled_format import FENCE, CompiledFormat, Scanner
 from .format import (
@@ -75,7 +76,8 @@ class Reader(Protocol):
 class Lexer:
     """Cuts the output of one choice into the markers of the present state and text.
 
-    scanner: finds the markers of the state in text; None if it has no such markers.
+    scanner: finds the markers of the state in its text; None if it has no such markers, or a
+        grammar.
     grammar: reads the text of the state in place of the scanner; None for states without.
     held: text that may be the beginning of a marker, or that the grammar waits with.
     final: nothing follows the text that is being read.
@@ -100,7 +102,7 @@ class Lexer:
     def look_for(self, state: State, grammar: IncrementalGrammar | None = None) -> None:
         """Look for the markers of `state` from now on, whose text `grammar` reads, if any."""
         self._state = state
-        self.scanner = self._table.scanners.get(state)
+        self.scanner = self._table.scanners.get(state) if grammar is None else None
         self.grammar = grammar
         self.counts = state in REASONING_STATES
 
@@ -190,10 +192,14 @@ class Lexer:
     # Text.
 
     def read(self, text: str) -> None:
-        """Read the next piece of text, after what was held back."""
+        """Read the next piece of text, after what was held back, unless a word goes on."""
         if self.held:
+            is_word = text.isalnum()
             text = self.held + text
             self.held = ""
+            if self.grammar is not None and is_word and len(text) < MAX_WORD and text[0] != "\\":
+                self.held = text  # the grammar would wait with it, too
+                return
         position = 0
         while position < len(text):
             if self.grammar is None:
@@ -253,9 +259,10 @@ class Lexer:
 
         Return the position reached; None if no marker begins there.
         """
-        if self.scanner is None:
+        scanner = self._table.scanners.get(self._state)
+        if scanner is None:
             return None
-        pattern = self.scanner.final if self.final else self.scanner.running
+        pattern = scanner.final if self.final else scanner.running
         match = pattern.match(text, position)
         return None if match is None else self._take_match(text, match)
 

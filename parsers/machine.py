@@ -127,8 +127,8 @@ class LinearParser(StreamParser, Reader):
         self._state: State
         self._opened = ""  # the marker that led to the state
         self._ends = False  # nothing follows, so what waits is at most half a marker
-        # Takes a text without markers; None in states where it needs more than that.
-        self._take_run: Callable[[str], None] | None
+        # Takes a text without markers; False if it did not. None in states that need more.
+        self._take_run: Callable[[str], bool | None] | None
         if table.prefix:
             self._transcript.events.append(Content(table.prefix))
         self.enter(state or table.initial_state)
@@ -189,34 +189,29 @@ class LinearParser(StreamParser, Reader):
     @override
     def feed(self, text: str, token_ids: Sequence[int] = ()) -> list[Event]:
         lexer, transcript = self._lexer, self._transcript
-        plain = transcript.plain
-        if text and plain is not None and not lexer.held:
-            # Most tokens are text of an answer, without anything to search for.
+        if text and not lexer.held and lexer.undecided is None and self._alone.isdisjoint(token_ids):
             scanner = lexer.scanner
-            if self._alone.isdisjoint(token_ids) and (
-                scanner is None or not scanner.running.search(text)
-            ):
-                if plain is Reasoning:
-                    lexer.reasoning_tokens += len(token_ids)
-                return [plain(text)]
+            if scanner is None or not scanner.running.search(text):
+                plain = transcript.plain
+                if plain is not None:
+                    # Most tokens are text of an answer.
+                    if plain is Reasoning:
+                        lexer.reasoning_tokens += len(token_ids)
+                    return [plain(text)]
+                take_run = self._take_run
+                if take_run is not None and take_run(text) is not False:
+                    return transcript.take() if transcript.events else []
+        return self._feed_closely(text, token_ids)
+
+    def _feed_closely(self, text: str, token_ids: Sequence[int]) -> list[Event]:
+        """Read a piece that has or may have a marker, or whose state takes no run."""
+        lexer, transcript = self._lexer, self._transcript
         if lexer.undecided is None and self._alone.isdisjoint(token_ids):
-            # Text in any other state, in which no token is a marker.
-            scanner, grammar = lexer.scanner, lexer.grammar
-            if (
-                self._take_run is not None
-                and not lexer.held
-                and (scanner is None or not scanner.running.search(text))
-            ):
-                self._take_run(text)  # what the lexer would come to
-            elif text and (
-                grammar is None
-                or lexer.held
-                or transcript.guess is not None
-                or not grammar.take_run(text)  # most text of a string
-            ):
-                lexer.read(text)
+            lexer.read(text)
             if lexer.counts:
                 lexer.reasoning_tokens += len(token_ids)
+        elif self._thoughts.call is None:
+            lexer.feed(text, token_ids)
         else:
             self._thoughts.feed(text, token_ids)
         return transcript.take() if transcript.events else []
@@ -281,15 +276,15 @@ class LinearParser(StreamParser, Reader):
         call, transcript = self._call, self._transcript
         if self._state is State.HEADER and target is not Jump.BY_HEADER:
             self._end_header()
-        if target in CALL_STATES and self._thoughts.begin(marker, self._state):
-            self._take_run = self._thoughts.consider
-            return 0
         state = self._state
-        target = call.find_target(state, target)
+        if target in CALL_STATES and self._thoughts.begin(marker, state):
+            return 0
+        if state is State.NAME:
+            target = call.find_target(target)
         if target is state and transcript.is_doubled(marker):
             transcript.keep_doubled(marker)
             return 0
-        if self._is_text(marker, target):
+        if target is None or marker in self._table.doubled.get(state, ()):
             return len(marker) - self.take_text(marker)
         self._keep_marker(marker, target, marker[: len(marker) - reused])
         entered = self._find_state(target) if call.leave(state, target) else None
@@ -332,13 +327,6 @@ class LinearParser(StreamParser, Reader):
         self._transcript.show(text)
         return True
 
-    def _is_text(self, marker: str, target: State | Jump) -> bool:
-        """Whether a marker of the state is text where it is."""
-        if self._state is State.NAME and target is State.JSON_CALLS:
-            # Whole call objects stand only where no name has begun.
-            return bool(self._call.collected.strip())
-        return marker in self._table.doubled.get(self._state, ())
-
     def _find_state(self, target: State | Jump) -> State:
         """Return the state that a target leads to now."""
         if target is Jump.BY_HEADER:
@@ -361,7 +349,9 @@ class LinearParser(StreamParser, Reader):
             transcript.enter_markup()
         call.enter(state)
         self._take_run = None
-        if call.value is not None:
+        if call.grammar is not None:
+            self._take_run = call.grammar.take_run
+        elif call.value is not None:
             self._take_run = call.value.feed
         elif state in COLLECTED_STATES:
             self._take_run = self._collect_all
@@ -478,6 +468,7 @@ class LinearParser(StreamParser, Reader):
 
     def _complete(self) -> None:
         """Go on where the grammar has ended."""
+        self._take_run = None
         self._lexer.look_for(self._state)
         if COMPLETE in self._lexer.markers:
             self.follow(COMPLETE)

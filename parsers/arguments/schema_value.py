@@ -187,11 +187,12 @@ class SchemaValue:
 
     def _in_string(self, text: str) -> None:
         shown = self._strip_end(text)
-        if len(text) - len(shown) > MAX_WORD:
-            shown = text[:-MAX_WORD]
+        if shown != text:
+            if len(text) - len(shown) > MAX_WORD:
+                shown = text[:-MAX_WORD]
+            self._held = text[len(shown) :]
         if shown:
             self._write(escape_json(shown))
-        self._held = text[len(shown) :]
 
     def _strip_end(self, text: str) -> str:
         """Return `text` without the white space that is markup if the text ends here."""

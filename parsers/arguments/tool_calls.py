@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections import deque
 from collections.abc import Callable, Collection, Mapping
 from typing import TypeAlias
 
@@ -55,8 +56,8 @@ class ToolCallEmitter:
         self._index = -1
         self._markup = None if guesses else markup
         self._has_arguments = False
-        self._written: list[str] = []  # the arguments, for `markup`
-        self._unsearched = 0  # room for more of them, in characters
+        # The arguments, for `markup`, in pieces: none is empty, so it loses only too long ones.
+        self._written: deque[str] | None = None
         self._unended = False
         self._lacking = ""  # the quote that a key lacks
         self._keys: set[str] = set()
@@ -124,8 +125,7 @@ class ToolCallEmitter:
         self.before_start()
         self._index += 1
         self._has_arguments = False
-        self._written = []
-        self._unsearched = MAX_SEARCHED_ARGUMENTS if self._markup is not None else 0
+        self._written = None if self._markup is None else deque(maxlen=MAX_SEARCHED_ARGUMENTS + 1)
         self._keys = set()
         self._malformed = self._doubtful = self._unended = False
         self._lacking = ""
@@ -141,8 +141,7 @@ class ToolCallEmitter:
         """
         if text and self.open:
             self._has_arguments = True
-            if self._unsearched > 0:
-                self._unsearched -= len(text)
+            if self._written is not None:
                 self._written.append(text)
             self.events.append(ToolCallArguments(self._index, text))
 
@@ -209,7 +208,7 @@ class ToolCallEmitter:
         self._drop_stray()
         if self._doubtful and not self._has_required():
             self.malformed("missing_parameter")
-        if self._unsearched > 0 and not self._malformed and self._has_swallowed():
+        if not self._malformed and self._has_swallowed():
             self.malformed("swallowed_markup")
         if self._malformed:
             pass
@@ -243,11 +242,11 @@ class ToolCallEmitter:
         self._has_stray = False
 
     def _has_swallowed(self) -> bool:
-        if self._markup is None:
+        written = "".join(self._written or ())
+        if self._markup is None or not written or len(written) > MAX_SEARCHED_ARGUMENTS:
             return False
         names = {*self._parameters, *self.declared_keys(self.name)}
-        written, schema = "".join(self._written), self.compiled_schema
-        return self._markup(written, names, schema, self._unended, self._lacking)
+        return self._markup(written, names, self.compiled_schema, self._unended, self._lacking)
 
     def _has_required(self) -> bool:
         if self._has_arguments and not self._keys:

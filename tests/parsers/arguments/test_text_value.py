@@ -9,6 +9,7 @@ import pytest
 from backedge.base.limits import MAX_HELD_VALUE
 from backedge.parsers.arguments.schema_value import UNDECLARED, SchemaValue
 from backedge.parsers.arguments.text_value import text_to_json
+from backedge.parsers.events import Malformation
 from backedge.parsers.schema import FunctionSchema, ValueSchema, declare
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
@@ -122,12 +123,15 @@ def test_endless_values(text: str, kinds: list[str]) -> None:
 
 
 def feed(text: str, schema: ValueSchema, cuts: set[int], *, quoted: bool = False) -> Any:
+    """Return the value of `text`; what was written of it if it is left open."""
     pieces: list[str] = []
-    value = SchemaValue(pieces.append, lambda _: None, schema, "", quoted=quoted)
+    left_open: list[Malformation] = []
+    value = SchemaValue(pieces.append, left_open.append, schema, "", quoted=quoted)
     for piece in cut_pieces(text, cuts):
         value.feed(piece)
     value.finish()
-    return json.loads("".join(pieces))
+    written = "".join(pieces)
+    return written if left_open else json.loads(written)
 
 
 def same(one: Any, other: Any) -> bool:
